@@ -1,17 +1,61 @@
-"""``cxrtext evaluate``: what a checkpoint is worth on a data folder."""
+"""``cxrtext evaluate``: what a checkpoint is worth on a data folder.
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+The model is applied to the images, and its predictions are measured.  Each step adds its part, or
+a line that says why there is none.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
+import torch
+from torch import Tensor
+
+from cxrtext.errors import DataError
+from cxrtext.evaluation.classification.calibration import prompts_beside
+from cxrtext.evaluation.classification.classified import Classified, label_codes
+from cxrtext.evaluation.classification.prompt_scores import scorer
 from cxrtext.evaluation.classification.prompts import Prompts
+from cxrtext.evaluation.cohort import Cohort, Embedder
+from cxrtext.evaluation.data import DataFolder, read_data_folder
+from cxrtext.evaluation.grounding.absence import looked_for, score_absence
+from cxrtext.evaluation.grounding.boxes import Phrase, image_finder, place_boxes
+from cxrtext.evaluation.grounding.masks import NOT_ONE_SIZE, map_masks, place_masks
+from cxrtext.evaluation.grounding.phrases import ground_phrases
+from cxrtext.evaluation.grounding.sides import BOXES, REPORTS, score_sides, sided_phrases
 from cxrtext.evaluation.measure import measure
-from cxrtext.evaluation.predict import predict
-from cxrtext.evaluation.result import Evaluation
-from cxrtext.evaluation.settings import Settings
+from cxrtext.evaluation.predictions.columns import images_of
+from cxrtext.evaluation.predictions.file import Part, Predictions
+from cxrtext.evaluation.probes.linear_probe import Features, features_of, fit_probes, mean_features
+from cxrtext.evaluation.result import Details, Evaluation
+from cxrtext.evaluation.retrieval.boxes import rank_boxes
+from cxrtext.evaluation.retrieval.sentences import gather_wording, rank_sentences
+from cxrtext.evaluation.settings import SLICE_COLUMNS, Settings
 from cxrtext.images.cache import DecodedCache
+from cxrtext.models import load_model
 from cxrtext.models.features.folder import FeatureFolder
-from cxrtext.records import Rejects
+from cxrtext.records import ImageRecord, Rejects
+
+Others = Mapping[str, list[ImageRecord]]
+"""Images of other splits that are needed, by split: to calibrate, and to fit probes."""
+
+
+@dataclass(slots=True)
+class Gathered:
+    """The parts so far, and by part the lines about what is left out of it.
+
+    ``validation``: the validation images that are named in the file of boxes, where thresholds of
+    masks and of sentences without a box are chosen on them.
+    """
+
+    parts: dict[str, Part] = field(default_factory=dict)
+    left_out: dict[str, list[str]] = field(default_factory=dict)
+    validation: Cohort | None = None
+
+    def leave_out(self, part: str, line: str) -> None:
+        self.left_out.setdefault(part, []).append(line)
 
 
 def evaluate(
@@ -36,18 +80,244 @@ def evaluate(
     (``cxrtext encode``); ``rejects`` takes images that cannot be read; ``progress`` is called with
     (done, total) images; ``labels`` stand in place of the data's.
     """
-    predictions, details = predict(
-        checkpoint,
+    settings = settings or Settings()
+    model = load_model(checkpoint, device)
+    prompts = prompts or prompts_beside(model)
+    folder = read_data_folder(
         data,
-        split=split,
-        prompts=prompts,
-        settings=settings or Settings(),
-        device=device,
         allow_outside=allow_outside,
-        cache=cache,
-        features=features,
-        rejects=rejects,
-        progress=progress,
+        findings=tuple(prompts),
+        boxes=settings.boxes,
         labels=labels,
     )
-    return replace(measure(predictions), details=details)
+    records = _usable(folder, split)
+    others = _others(folder, split, settings)
+    rejects = rejects or Rejects()
+    total = len(records) + sum(len(some) for some in others.values())
+    embedder = Embedder(model, cache, rejects, total, progress, features)
+    cohort = embedder.cohort(records)
+    if not cohort.records:
+        raise DataError(f"{data}: no image of split '{split}' can be read: {rejects.rows[-1][1]}")
+    details = Details(model, folder, cohort, dict(prompts), settings, rejects=rejects.rows)
+    gathered = Gathered()
+    _classify(gathered, details, embedder, others)
+    if model.has_regions:
+        phrases = _ground(gathered, details)
+        _tell_sides(gathered, details, phrases)
+        _map_masks(gathered, details)
+        _look_for(gathered, details, phrases)
+    else:
+        gathered.leave_out(
+            "grounding",
+            f"grounding and sides: {model.spec.image_title} has one embedding for a whole image",
+        )
+    _retrieve(gathered, details)
+    about = {
+        "cxrtext": version("cxrtext"),
+        "checkpoint": str(checkpoint),
+        "fingerprint": model.fingerprint,
+        "data": str(data),
+        "split": split,
+        "images": len(cohort.records),
+        "patients": len(set(cohort.patients)),
+        "labeled": folder.labels is not None,
+        "made": folder.made,
+        "gamma_sq": float(model.gamma_sq.detach()),
+        "prompts": {
+            name: {"positive": list(one.positive), "negative": list(one.negative)}
+            for name, one in prompts.items()
+        },
+        "settings": settings.to_dict(),
+        "left_out": gathered.left_out,
+    }
+    return replace(measure(Predictions(about, gathered.parts)), details=details)
+
+
+def _usable(folder: DataFolder, split: str) -> list[ImageRecord]:
+    if split == "all":
+        return folder.records
+    records = [record for record in folder.records if record.split == split]
+    if not records:
+        counts = {r.split for r in folder.records}
+        raise DataError(
+            f"{folder.path}: no image of split '{split}' (found: {', '.join(sorted(counts))}); "
+            "choose another with --split"
+        )
+    return records
+
+
+def _others(folder: DataFolder, split: str, settings: Settings) -> Others:
+    wanted = ["val"] if settings.calibrate or settings.probe else []
+    wanted += ["train"] if settings.probe else []
+    if split == "all" or split in wanted:
+        return {}
+    found = {name: [r for r in folder.records if r.split == name] for name in wanted}
+    if folder.labels is None:
+        validation = found.get("val", [])
+        found = {"val": [validation[row] for row in sorted(_drawn_rows(folder, validation))]}
+    return {name: some for name, some in found.items() if some}
+
+
+def _drawn_rows(folder: DataFolder, records: Sequence[ImageRecord]) -> set[int]:
+    """The images with a mask, and if sentences say that they have no box all with any."""
+    named = {box.image for box in folder.boxes or () if box.segmentation is not None}
+    if folder.absent:
+        named |= {one.image for one in (*(folder.boxes or ()), *folder.absent)}
+    find = image_finder([record.name for record in records]) if named else None
+    return {row for row in map(find, named) if row is not None} if find else set()
+
+
+def _classify(gathered: Gathered, details: Details, embedder: Embedder, others: Others) -> None:
+    """Score the prompts in every image, those of validation images too; fit probes if wanted."""
+    settings, cohort = details.settings, details.cohort
+    score = scorer(details.model, details.prompts, settings)
+    parts = [score(part) for part in cohort.chunks(details.model)]
+    records = list(cohort.records)
+    means = []
+    validation = others.get("val", [])
+    drawn = _drawn_rows(details.folder, validation)
+    kept: list[tuple[ImageRecord, tuple[int, int], Tensor]] = []
+    for rows, sizes, regions in embedder.batches(validation):
+        parts.append(score(regions.float()))
+        means.append(regions.mean(dim=1).double().cpu().numpy())
+        records += [validation[row] for row in rows]
+        kept += [
+            (validation[row], sizes[place], regions[place].half().cpu())
+            for place, row in enumerate(rows)
+            if row in drawn
+        ]
+    if kept:
+        own, extents, embedded = map(list, zip(*kept, strict=True))
+        gathered.validation = Cohort(own, extents, torch.stack(embedded), cohort.preprocessing)
+    findings, labels = tuple(details.prompts), details.folder.labels
+    images = images_of(records, (*SLICE_COLUMNS, *settings.slices))
+    positive, negative = np.concatenate(parts, axis=2)
+    gathered.parts["classification"] = Classified(
+        findings,
+        images,
+        positive,
+        negative,
+        label_codes(labels or {}, images.studies, findings),
+        np.arange(len(records)) < len(cohort.records),
+    )
+    if labels is None:
+        gathered.leave_out(
+            "classification",
+            "classification: the data have no labels.csv with a column of these findings",
+        )
+        return
+    if not settings.probe:
+        return
+    if "train" not in others or not means:
+        gathered.leave_out(
+            "probe", "probe: it wants training and validation images beside the images measured"
+        )
+        return
+    probed, lines = fit_probes(
+        mean_features(embedder, others["train"]),
+        Features(np.concatenate(means), images.studies[len(cohort.records) :]),
+        features_of(cohort),
+        labels,
+        findings,
+        images_of(cohort.records),
+        settings,
+    )
+    if probed is not None:
+        gathered.parts["probe"] = probed
+    for line in lines:
+        gathered.leave_out("probe", line)
+
+
+def _ground(gathered: Gathered, details: Details) -> list[Phrase]:
+    """Map every sentence that has boxes, and rank boxes and sentences; returns the sentences."""
+    part = "grounding"
+    if details.folder.boxes is None:
+        gathered.leave_out(part, "grounding: the data have no boxes.json")
+        return []
+    placed = place_boxes(details.folder.boxes, details.cohort)
+    placed.left_out.update({"boxes that are damaged": len(details.folder.bad_boxes)})
+    for reason, count in sorted(placed.left_out.items()):
+        if count:
+            gathered.leave_out(part, f"grounding: {reason}: {count}")
+    phrases = placed.phrases
+    if not phrases:
+        gathered.leave_out(part, "grounding: the data have no boxes on these images")
+        return []
+    model, cohort, settings = details.model, details.cohort, details.settings
+    gathered.parts[part] = ground_phrases(model, cohort, phrases, settings)
+    part = "box retrieval"
+    ranks, outside = rank_boxes(model, cohort, placed.boxes, settings)
+    if ranks is None:
+        gathered.leave_out(part, "box retrieval: every box lies outside the crop")
+        return phrases
+    gathered.parts[part] = ranks
+    if outside:
+        gathered.leave_out(
+            part, f"box retrieval: boxes outside the crop that the model sees: {outside}"
+        )
+    return phrases
+
+
+def _tell_sides(gathered: Gathered, details: Details, phrases: Sequence[Phrase]) -> None:
+    """Score sentences of one side beside their mirror: those with boxes, else those of reports."""
+    reports = _reported(details)
+    said: dict[int, list[tuple[str, str]]] = {}
+    for phrase in phrases:
+        said.setdefault(phrase.row, []).append((phrase.finding, phrase.text))
+    found, source = sided_phrases(said, reports), BOXES
+    if not found:
+        named = {row: [("", text) for text in texts] for row, texts in reports.items()}
+        found, source = sided_phrases(named, {}), REPORTS
+    if found:
+        gathered.parts["sides"] = score_sides(details.model, details.cohort, found, source)
+
+
+def _reported(details: Details) -> dict[int, list[str]]:
+    """The sentences of the report of each image's study, by row."""
+    of_study: dict[str, list[str]] = {}
+    for sentence in details.folder.sentences or ():
+        of_study.setdefault(sentence.study_id, []).append(sentence.sentence)
+    studies = enumerate(details.cohort.studies)
+    return {row: of_study[study] for row, study in studies if study in of_study}
+
+
+def _map_masks(gathered: Gathered, details: Details) -> None:
+    """Map every sentence that has masks, those of validation images too."""
+    boxes = details.folder.boxes or ()
+    found, apart = place_masks(boxes, details.cohort)
+    if apart:
+        gathered.leave_out("masks", f"masks: {NOT_ONE_SIZE}: {apart}")
+    if not found:
+        return
+    cohorts = [(details.cohort, found)]
+    if gathered.validation is not None:
+        cohorts.append((gathered.validation, place_masks(boxes, gathered.validation)[0]))
+    gathered.parts["masks"] = map_masks(details.model, cohorts, details.settings)
+
+
+def _look_for(gathered: Gathered, details: Details, phrases: Sequence[Phrase]) -> None:
+    """Score sentences with a box and without, those of validation images too."""
+    folder = details.folder
+    found, denying = looked_for(phrases, folder.absent, details.cohort)
+    if denying:
+        gathered.leave_out("absence", f"phrases without a box: they deny what they name: {denying}")
+    if all(one.present for one in found):
+        return
+    cohorts = [(details.cohort, found)]
+    if gathered.validation is not None:
+        own = place_boxes(folder.boxes or (), gathered.validation).phrases
+        others, _ = looked_for(own, folder.absent, gathered.validation)
+        cohorts.append((gathered.validation, others))
+    gathered.parts["absence"] = score_absence(details.model, cohorts)
+
+
+def _retrieve(gathered: Gathered, details: Details) -> None:
+    studies = set(details.cohort.studies)
+    sentences = [s for s in details.folder.sentences or () if s.study_id in studies]
+    if not sentences:
+        gathered.leave_out("retrieval", "retrieval: the data have no reports of these studies")
+        return
+    details.wording = gather_wording(details.cohort, sentences)
+    gathered.parts["retrieval"] = rank_sentences(
+        details.model, details.cohort, details.wording, details.settings
+    )

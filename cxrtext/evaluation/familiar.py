@@ -8,7 +8,6 @@ from pathlib import Path
 
 from cxrtext.errors import CheckpointError, DataError
 from cxrtext.evaluation.data import manifest_of, sentences_beside
-from cxrtext.images import Preprocessing
 from cxrtext.images.cache import DecodedCache
 from cxrtext.models import load_model
 from cxrtext.models.familiar import FAMILIAR, Familiar, load_familiar, save_familiar
@@ -37,25 +36,7 @@ def keep_familiar(
         known = load_familiar(checkpoint, model.fingerprint)
     if known is not None:
         return checkpoint / FAMILIAR, known
-    familiar = familiar_of(
-        data,
-        model.spec.preprocessing,
-        allow_outside=allow_outside,
-        cache=cache,
-        progress=progress,
-    )
-    return save_familiar(checkpoint, familiar, model.fingerprint), familiar
-
-
-def familiar_of(
-    data: Path,
-    preprocessing: Preprocessing,
-    *,
-    allow_outside: bool = False,
-    cache: DecodedCache | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> Familiar:
-    """What is familiar to a model that was trained on a data folder; see :func:`keep_familiar`."""
+    preprocessing = model.spec.preprocessing
     manifest = manifest_of(data)
     records = read_manifest(manifest, allow_outside=allow_outside)
     chosen = {}
@@ -84,4 +65,5 @@ def familiar_of(
         if one.study_id in split_of:
             said[split_of[one.study_id]].append((one.study_id, one.sentence))
     train, validation = (Split(rows[name], said[name]) for name in ("train", "val"))
-    return describe_data(train, validation)
+    familiar = describe_data(train, validation)
+    return save_familiar(checkpoint, familiar, model.fingerprint), familiar

@@ -2,7 +2,7 @@
 
 Scores are finite, labels 1 or 0; anything else is a ValueError, as is a class that a measure wants
 and the labels lack.  ``weights`` [R, n] say how often each row occurs in each of R resamples
-(:func:`~cxrtext.evaluation.resample_patients`): with them a measure returns [R], NaN for a
+(:func:`~.intervals.bootstrap.resample_patients`): with them a measure returns [R], NaN for a
 resample that lacks a class.  Rows are sorted once for all resamples, and resamples are taken in
 blocks, so that memory stays bounded.
 """

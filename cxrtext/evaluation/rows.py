@@ -1,7 +1,7 @@
 """The one table of what an evaluation measured: a row a figure.
 
 Every measuring part gives such rows, ``results.csv`` holds them, and the report's tables, the
-headline, the paper's tables and the documents are pivots of them.
+headline and the documents are pivots of them.
 """
 
 from collections.abc import Hashable, Iterator

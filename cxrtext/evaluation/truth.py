@@ -6,7 +6,6 @@ right for every sentence that is true of it, whether its own report says so or n
 """
 
 from collections import defaultdict
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from cxrtext.evaluation.cohort import Cohort
 from cxrtext.evaluation.intervals.bootstrap import Resampled, draw
-from cxrtext.evaluation.metrics import Floats, quotient
+from cxrtext.evaluation.metrics import Floats, Truth, quotient
 from cxrtext.evaluation.retrieval.sentences import score_matrix
 from cxrtext.evaluation.settings import TRUTH, TRUTH_BINS, Settings
 from cxrtext.models import ImageTextModel
@@ -22,30 +21,25 @@ from cxrtext.phantom.claims import Claim, rho
 from cxrtext.phantom.truth import KnownTruth
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimScores:
-    """Distinct sentences of one claim: their scores [s, B], and where it is true, [B]."""
+def areas(
+    scores: NDArray[np.float32], truth: Truth, counts: NDArray[np.uint16]
+) -> tuple[Floats, Floats]:
+    """AUC of each sentence of one claim, [s], and their mean on each resample, [R].
 
-    scores: NDArray[np.float32]
-    truth: NDArray[np.bool_]
-
-
-def areas(one: ClaimScores, counts: NDArray[np.uint16]) -> tuple[Floats, Floats]:
-    """AUC of each sentence, [s], and their mean on each resample, [R].
-
-    ``counts`` [R, B] are resamples of the images.  NaN for a resample without both truths.
+    ``scores`` [s, B] of sentences in images; ``truth`` [B] where the claim is true; ``counts``
+    [R, B] are resamples of the images.  NaN for a resample without both truths.
 
     Source: Mann and Whitney 1947; a tie counts one half.
     """
-    positive, negative = one.scores[:, one.truth], one.scores[:, ~one.truth]
+    positive, negative = scores[:, truth], scores[:, ~truth]
     ahead = np.zeros((positive.shape[1], negative.shape[1]), dtype=np.float32)
-    each = np.empty(len(one.scores))
+    each = np.empty(len(scores))
     for row, (own, other) in enumerate(zip(positive, negative, strict=True)):
         wins = (own[:, None] > other) + 0.5 * (own[:, None] == other).astype(np.float32)
         each[row] = wins.mean(dtype=np.float64)
         ahead += wins
-    ahead /= len(one.scores)
-    with_it, without = (counts[:, part].astype(np.float32) for part in (one.truth, ~one.truth))
+    ahead /= len(scores)
+    with_it, without = (counts[:, part].astype(np.float32) for part in (truth, ~truth))
     pairs = with_it.sum(axis=1, dtype=np.float64) * without.sum(axis=1, dtype=np.float64)
     won = ((with_it @ ahead) * without).sum(axis=1, dtype=np.float64)
     return each, quotient(won, pairs)
@@ -73,7 +67,7 @@ def measure_truth(
     estimates, resampled = {}, {}
     for claim, true in telling.items():
         scores = score_matrix(model, cohort, by_claim[claim])
-        each, resampled[claim] = areas(ClaimScores(scores, true), counts)
+        each, resampled[claim] = areas(scores, true, counts)
         estimates[claim] = float(each.mean())
     found = {}
     for name, (low, high) in {TRUTH: (0.0, 1.0), **TRUTH_BINS}.items():

@@ -19,11 +19,12 @@ import torch
 
 from cxrtext.config import Clustered, load_config, read_objective
 from cxrtext.errors import CxrTextError
-from cxrtext.evaluation import Evaluation, Settings, area_under_curve, evaluate
+from cxrtext.evaluation import Evaluation, Settings, evaluate
 from cxrtext.evaluation.classification.zero_shot import ZeroShot, classify, measure_zero_shot
 from cxrtext.evaluation.data import read_data_folder
 from cxrtext.evaluation.intervals.bootstrap import Resampled, draw
 from cxrtext.evaluation.intervals.comparison import OF_FINDING
+from cxrtext.evaluation.metrics import area_under_curve
 from cxrtext.evaluation.result import Details
 from cxrtext.evaluation.rows import ZERO_SHOT
 from cxrtext.evaluation.truth import measure_truth

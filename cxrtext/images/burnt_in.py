@@ -8,7 +8,6 @@ module in no form.
 import os
 import re
 import subprocess
-from collections.abc import Callable
 from difflib import get_close_matches
 from shutil import which
 
@@ -114,35 +113,24 @@ def _lines_of_strokes(pixels: Bytes) -> Mask:
 
 def _page(pixels: Bytes, cells: Mask) -> Bytes:
     """The text of cells and of those around them, black on white, all else left out."""
+    from scipy.ndimage import binary_dilation, grey_closing, grey_opening
+
     long = max(pixels.shape)
     scale = LONGEST / long
     size = round(pixels.shape[1] * scale), round(pixels.shape[0] * scale)
     small = Image.fromarray(pixels).resize(size, Image.Resampling.BICUBIC)
-    padded = np.pad(cells, 1)
-    near = np.any(
-        [padded[y : y + len(cells), x : x + cells.shape[1]] for y in range(3) for x in range(3)],
-        axis=0,
-    )
+    near = binary_dilation(cells, np.ones((3, 3)))
     side = -(-long // CELLS) * scale
     row = np.minimum((np.arange(size[1]) / side).astype(int), len(cells) - 1)
     column = np.minimum((np.arange(size[0]) / side).astype(int), cells.shape[1] - 1)
     kept = np.ix_(near.any(axis=1)[row], near.any(axis=0)[column])
     page = np.asarray(small)[kept]
-    opened = _reached(_reached(page, np.minimum), np.maximum)
-    closed = _reached(_reached(page, np.maximum), np.minimum)
+    opened, closed = (
+        change(page, WIDEST, mode="nearest") for change in (grey_opening, grey_closing)
+    )
     shown = near[row][:, column][kept]
     halves = [np.where(shown, CLEARER[one], 0) for one in (page - opened, closed - page)]
     return 255 - np.concatenate(halves)
-
-
-def _reached(page: Bytes, extreme: Callable[..., Bytes]) -> Bytes:
-    """The least or the largest level in the square of `WIDEST` pixels around each, [H, W]."""
-    for _ in range(2):
-        page = np.pad(page, ((WIDEST // 2, WIDEST // 2), (0, 0)), mode="edge")
-        for shift in (1, 2, 4, WIDEST - 8):
-            page = extreme(page[:-shift], page[shift:])
-        page = page.T
-    return page
 
 
 def _read(page: Bytes) -> list[tuple[str, float, str]] | None:

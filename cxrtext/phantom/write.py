@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -130,8 +130,6 @@ class Job:
     size: int  # pixels along each side
     seed: int  # of the set
     image_format: str  # "png" or "dicom"
-    difficulty: float = 1.0  # how faint the findings are
-    masks: bool = False  # whether masks are written
 
 
 def image_name(study: PhantomStudy, image_format: str) -> str:
@@ -139,19 +137,9 @@ def image_name(study: PhantomStudy, image_format: str) -> str:
     return f"images/{study.study_id}{SUFFIXES[image_format]}"
 
 
-def mask_name(study_id: str, finding: str, part: str) -> str:
-    """The file of a mask, from the folder of the set."""
-    words = "_".join(word.lower().replace(" ", "-") for word in (finding, part))
-    return f"masks/{study_id}_{words}.png"
-
-
 def write_image(job: Job, study: PhantomStudy) -> list[PlacedBox]:
-    """Draw and write one study's image, after its masks where they are wanted; gives the boxes."""
-    picture, effects = paint(replace(study.patient, difficulty=job.difficulty), job.size)
-    for effect in effects if job.masks else ():
-        mask = Image.fromarray(effect.mask().astype(np.uint8) * np.uint8(255))
-        with replacing(job.out / mask_name(study.study_id, effect.finding, effect.part)) as file:
-            mask.save(file, format="PNG")
+    """Draw and write one study's image; gives the boxes."""
+    picture, effects = paint(study.patient, job.size)
     with replacing(job.out / image_name(study, job.image_format)) as temporary:
         if job.image_format == "png":
             gray = Image.fromarray(np.round(picture * 255.0).astype(np.uint8))
@@ -168,7 +156,6 @@ def draw_chunk(job: Job, studies: list[PhantomStudy]) -> list[tuple[str, list[Pl
 
 
 VERSION = 3  # raised whenever the same parameters would give other images or reports
-MAX_DIFFICULTY = 3.0  # the highest difficulty; there most findings drown in the noise
 CHUNK = 8  # images that a process draws at a time; after Ctrl-C the chunks begun are finished
 PARAMETERS = "phantom.json"
 BOXES = "phantom.boxes.jsonl"
@@ -182,10 +169,8 @@ def _begin(parent: int) -> None:
 
 
 def _check(job: Job, studies: int, workers: int | None, language: str) -> None:
-    hard = f"from 0 to {MAX_DIFFICULTY:g}, where 0 makes findings stand out"
     for name, value, fits, wanted in (
         ("studies", studies, studies >= 1, "1 or more"),
-        ("difficulty", job.difficulty, 0.0 <= job.difficulty <= MAX_DIFFICULTY, hard),
         ("size", job.size, 64 <= job.size <= 1024, "from 64 to 1024 pixels"),
         ("seed", job.seed, job.seed >= 0, "0 or more"),
         ("image format", f"'{job.image_format}'", job.image_format in SUFFIXES, "png or dicom"),
@@ -319,8 +304,6 @@ def write_phantoms(
     size: int = 512,
     seed: int = 0,
     image_format: ImageFormat = "png",
-    difficulty: float = 1.0,
-    masks: bool = False,
     language: Language = "en",
     follow_ups: bool = False,
     workers: int | None = None,
@@ -338,23 +321,19 @@ def write_phantoms(
         studies: How many studies, one frontal image each.
         size: Pixels along each side of an image, 64 to 1024.
         image_format: "png", 8 bit, or "dicom", 12 to 16 bit.
-        difficulty: How faint the findings are against noise and anatomy, and how much they
-            spread, 0 to 3.  At 0 they stand out; at 1 those of the first grade are subtle.
-        masks: Whether to write what each finding covers, ``masks/<study>_<finding>_<part>.png``.
         language: Of the reports.
         follow_ups: Whether every patient comes back, with findings that have grown, shrunk or
             resolved; ``changes.csv`` then says which.
         workers: Processes; by default as many as there are cores.
     """
-    job = Job(out, size, seed, image_format, float(difficulty), masks)
+    job = Job(out, size, seed, image_format)
     _check(job, studies, workers, language)
     drawn = {name: value for name, value in asdict(job).items() if name != "out"}
     drawn |= {"language": language} if language != "en" else {}
     drawn |= {"follow_ups": True} if follow_ups else {}
     _claim_folder(out, {"version": VERSION, "studies": studies, **drawn})
     planned = draw_studies(studies, seed, language, follow_ups=follow_ups)
-    for folder in ("images", "masks") if masks else ("images",):
-        (out / folder).mkdir(exist_ok=True)
+    (out / "images").mkdir(exist_ok=True)
     (out / SUMS).unlink(missing_ok=True)  # until the set is whole
     boxes = _draw_missing(job, planned, workers or cores(), progress)
     names = [image_name(study, image_format) for study in planned]

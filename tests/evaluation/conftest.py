@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from cxrtext.evaluation import Evaluation, Prompts, Settings, box_mask, evaluate
+from cxrtext.evaluation import Evaluation, Prompts, Settings, evaluate
+from cxrtext.evaluation.grounding.boxes import box_mask
 from cxrtext.evaluation.predictions.columns import Images
 from cxrtext.records import Absent, Box, write_boxes
 from cxrtext.records.masks import runs_of_mask

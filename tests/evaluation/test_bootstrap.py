@@ -8,16 +8,18 @@ from numpy.typing import NDArray
 from scipy import stats
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from cxrtext.evaluation import (
-    area_under_curve,
-    average_precision,
+from cxrtext.evaluation.intervals.bootstrap import (
     interval,
+    logit_interval,
     paired_difference,
     resample_patients,
+)
+from cxrtext.evaluation.metrics import (
+    area_under_curve,
+    average_precision,
     weighted_mean,
     weighted_median,
 )
-from cxrtext.evaluation.intervals.bootstrap import logit_interval
 
 Floats = NDArray[np.float64]
 

@@ -2,12 +2,6 @@ import numpy as np
 import pytest
 from sklearn.metrics import confusion_matrix as sklearn_matrix
 
-from cxrtext.evaluation import (
-    area_under_curve,
-    average_precision,
-    retrieval_metrics,
-    youden_threshold,
-)
 from cxrtext.evaluation.classification import multiclass
 from cxrtext.evaluation.classification.multiclass import (
     class_precision,
@@ -17,7 +11,14 @@ from cxrtext.evaluation.classification.multiclass import (
     precision_at,
 )
 from cxrtext.evaluation.intervals.proportions import proportion_interval
-from cxrtext.evaluation.metrics import UNKNOWN_LABEL, settled
+from cxrtext.evaluation.metrics import (
+    UNKNOWN_LABEL,
+    area_under_curve,
+    average_precision,
+    settled,
+    youden_threshold,
+)
+from cxrtext.evaluation.retrieval.sentences import retrieval_metrics
 
 Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
 SCORES, LABELS = [0.9, 0.8, 0.7, 0.6], [1, 0, 1, 0]

@@ -9,18 +9,16 @@ from pydicom.dataset import Dataset, FileMetaDataset
 from pydicom.uid import ExplicitVRLittleEndian
 
 from cxrtext.errors import DataError
-from cxrtext.evaluation import (
-    Settings,
+from cxrtext.evaluation import Settings, evaluate
+from cxrtext.evaluation.cohort import Cohort
+from cxrtext.evaluation.grounding.boxes import NO_PIXEL, NO_SENTENCE, NOT_ONE_SIZE, place_boxes
+from cxrtext.evaluation.grounding.phrases import (
+    PhraseValues,
     contrast_to_noise,
-    evaluate,
     heat_map,
     overlap_by_threshold,
     pointing_game,
-    retrieval_metrics,
 )
-from cxrtext.evaluation.cohort import Cohort
-from cxrtext.evaluation.grounding.boxes import NO_PIXEL, NO_SENTENCE, NOT_ONE_SIZE, place_boxes
-from cxrtext.evaluation.grounding.phrases import PhraseValues
 from cxrtext.evaluation.predictions.columns import images_of
 from cxrtext.evaluation.retrieval.boxes import (
     DIRECTIONS,
@@ -29,6 +27,7 @@ from cxrtext.evaluation.retrieval.boxes import (
     box_features,
     measure_box_retrieval,
 )
+from cxrtext.evaluation.retrieval.sentences import retrieval_metrics
 from cxrtext.evaluation.rows import (
     BOTH,
     BOX_RETRIEVAL,

@@ -7,15 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from cxrtext.evaluation import (
-    CHEX5_PROMPTS,
-    Evaluation,
-    Prompts,
-    Settings,
-    compare,
-    evaluate,
-    retrieval_metrics,
-)
+from cxrtext.evaluation import CHEX5_PROMPTS, Evaluation, Prompts, Settings, compare, evaluate
 from cxrtext.evaluation.classification.finding import (
     UNFITTED,
     Case,
@@ -34,6 +26,7 @@ from cxrtext.evaluation.intervals.bootstrap import Resampled, draw, interval_of
 from cxrtext.evaluation.intervals.delong import area
 from cxrtext.evaluation.intervals.proportions import proportion_interval
 from cxrtext.evaluation.metrics import Floats, Truth
+from cxrtext.evaluation.retrieval.sentences import retrieval_metrics
 from cxrtext.evaluation.rows import GAP, GROUPS, PROBES, RETRIEVAL, ZERO_SHOT, Rows
 from cxrtext.models import ImageTextModel
 from tests.evaluation.conftest import PROMPTS, QUICK

@@ -8,15 +8,13 @@ import torch
 from numpy.typing import NDArray
 from scipy.ndimage import map_coordinates
 
-from cxrtext.evaluation import (
+from cxrtext.evaluation.grounding.boxes import box_mask, region_boxes, region_of_interest_align
+from cxrtext.evaluation.grounding.phrases import (
     PAPER_THRESHOLDS,
-    box_mask,
     contrast_to_noise,
     heat_map,
     overlap_by_threshold,
     pointing_game,
-    region_boxes,
-    region_of_interest_align,
     smooth_grid,
 )
 from cxrtext.images import Preprocessing

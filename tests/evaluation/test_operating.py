@@ -8,17 +8,17 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score as sklearn_f1
 from sklearn.metrics import matthews_corrcoef
 
-from cxrtext.evaluation import (
+from cxrtext.evaluation.classification import calibration
+from cxrtext.evaluation.classification.calibration import (
     Calibration,
     brier_score,
     expected_calibration_error,
     fit_platt,
     fit_temperature,
     log_loss,
+    logistic,
     reliability_bins,
 )
-from cxrtext.evaluation.classification import calibration
-from cxrtext.evaluation.classification.calibration import logistic
 from cxrtext.evaluation.classification.operating import (
     f1_score,
     likelihood_ratios,

@@ -10,10 +10,15 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 from cxrtext.errors import DataError
-from cxrtext.evaluation import area_under_curve, fit_probe, linear_probe
+from cxrtext.evaluation.metrics import area_under_curve
 from cxrtext.evaluation.probes import linear_probe as probes
 from cxrtext.evaluation.probes.feature_probe import mean_regions, neighbor_scores, probe_features
-from cxrtext.evaluation.probes.linear_probe import few_label_logits, few_label_rows
+from cxrtext.evaluation.probes.linear_probe import (
+    few_label_logits,
+    few_label_rows,
+    fit_probe,
+    linear_probe,
+)
 from cxrtext.evaluation.settings import Settings
 from cxrtext.models.features import open_features
 from cxrtext.records import read_manifest

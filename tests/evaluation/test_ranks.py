@@ -5,20 +5,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cxrtext.evaluation import (
-    embedding_ranks,
-    mean_median_rank,
-    mean_recall,
-    positive_ranks,
-    rank_metrics,
-    retrieval_metrics,
-)
+from cxrtext.evaluation.retrieval.boxes import mean_median_rank, mean_recall
 from cxrtext.evaluation.retrieval.sentences import (
     DIRECTIONS,
     Queries,
     SentenceRanks,
+    embedding_ranks,
     gather_wording,
     measure_retrieval,
+    positive_ranks,
+    rank_metrics,
+    retrieval_metrics,
 )
 from cxrtext.evaluation.rows import RETRIEVAL
 from cxrtext.evaluation.settings import Settings

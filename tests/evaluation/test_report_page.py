@@ -62,16 +62,11 @@ def test_pictures_are_said_and_can_be_left_out(evaluated: Evaluation, tmp_path: 
     assert "in 4 reports" not in plain
 
 
-def test_the_tables_of_the_paper_stand_beside_ours(evaluated: Evaluation, tmp_path: Path) -> None:
+def test_the_page_says_what_it_is_and_defines_its_measures(
+    evaluated: Evaluation, tmp_path: Path
+) -> None:
     write_report(tmp_path, evaluated)
     page = read(tmp_path, "report.html")
-    for row in (
-        "DCL-η_LM (paper) | 0.86 | 0.72 | 1.49 | 0.20 | 0.30 | 104",
-        "LSE+NL with DCL-η_LM (paper) | 0.884 | 0.889 | 0.913 | 0.861 | 0.760 | 0.862",
-        "LSE+NL with DCL-η_LM (paper) | 1.486 | 0.195",
-        "BioViL (paper) | 0.07 | 0.26 | 0.40 | 151 | 0.08 | 0.26 | 0.40 | 146",
-    ):
-        assert "".join(f"<td>{cell}</td>" for cell in row.split(" | ")) in page
     assert "<h1>Evaluation</h1>" in page
     assert "Research use only" in page
     assert all(f"<td>{name}</td>" in page for name in DEFINITIONS)

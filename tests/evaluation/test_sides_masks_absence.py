@@ -28,7 +28,7 @@ from cxrtext.evaluation.grounding.sides import (
     SidedPhrase,
     SideScores,
     measure_sides,
-    peak_on_side,
+    peaks_left,
     score_sides,
     sided_phrases,
 )
@@ -68,15 +68,13 @@ def test_sentences_whose_mirror_is_false() -> None:
 
 def test_the_side_of_a_peak() -> None:
     grid = np.zeros((3, 3))
-    assert peak_on_side(grid, left=True) == 0.5
+    assert peaks_left(grid) == 0.5
     grid[1, 2] = 1
-    assert (peak_on_side(grid, left=True), peak_on_side(grid, left=False)) == (1, 0)
+    assert peaks_left(np.stack([grid, grid[:, ::-1]], axis=2)).tolist() == [1, 0]
     grid[0, 0] = 1
-    assert peak_on_side(grid, left=True) == 0.5
+    assert peaks_left(grid) == 0.5
     grid[0, 1] = 2
-    assert peak_on_side(grid, left=False) == 0.5
-    with pytest.raises(ValueError, match="a grid is"):
-        peak_on_side([[math.nan]], left=True)
+    assert peaks_left(grid) == 0.5
 
 
 def test_sides_by_hand() -> None:

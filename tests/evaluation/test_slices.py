@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cxrtext.evaluation import age_bands, slice_aucs
+from cxrtext.evaluation.classification.subgroups import age_bands, slice_aucs
 from cxrtext.evaluation.intervals.delong import area, difference
 from cxrtext.evaluation.intervals.estimates import Estimate
 from cxrtext.evaluation.report.tables import slice_rows

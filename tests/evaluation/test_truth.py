@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from cxrtext.evaluation import area_under_curve
 from cxrtext.evaluation.cohort import Cohort
 from cxrtext.evaluation.intervals.bootstrap import draw
+from cxrtext.evaluation.metrics import area_under_curve
 from cxrtext.evaluation.settings import TRUTH, Settings
-from cxrtext.evaluation.truth import ClaimScores, areas, measure_truth
+from cxrtext.evaluation.truth import areas, measure_truth
 from cxrtext.images import Preprocessing
 from cxrtext.phantom.claims import rho
 from cxrtext.phantom.studies import draw_studies
@@ -58,7 +58,7 @@ def test_areas_against_one_at_a_time() -> None:
     truth = rng.random(30) < 0.3
     scores = rng.integers(0, 9, (4, 30)).astype(np.float32)  # with ties
     counts = draw([str(i // 2) for i in range(30)], 20, (0,))
-    each, means = areas(ClaimScores(scores, truth), counts)
+    each, means = areas(scores, truth, counts)
     assert each == pytest.approx([area_under_curve(row, truth) for row in scores])
     expected = np.mean([area_under_curve(row, truth, counts) for row in scores], axis=0)
     assert means == pytest.approx(expected, rel=1e-5, nan_ok=True)

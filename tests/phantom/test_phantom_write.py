@@ -20,7 +20,6 @@ from cxrtext.phantom import write, write_phantoms
 from cxrtext.phantom.render import paint
 from cxrtext.phantom.tables import CHANGES, TABLES
 from cxrtext.phantom.truth import read_truth
-from cxrtext.phantom.write import mask_name
 from cxrtext.records import CHEX5, read_labels, read_manifest, read_reports, read_table
 from tests.waiting import PATIENCE_S
 
@@ -140,28 +139,6 @@ def test_second_run_draws_only_what_is_missing(
         assert digest(out) == before
 
 
-def test_difficulty_and_masks_are_noted_and_kept(tmp_path: Path) -> None:
-    out = tmp_path / "set"
-    write_phantoms(out, studies=8, size=64, seed=2, workers=1, difficulty=0.5, masks=True)
-    note = json.loads((out / "phantom.json").read_text())
-    assert (note["difficulty"], note["masks"]) == (0.5, True)
-    names = set()
-    for text in (out / "phantom.boxes.jsonl").read_text().splitlines()[1:]:
-        line = json.loads(text)
-        for box in line["boxes"]:
-            name = mask_name(line["study_id"], box["finding"], box["part"])
-            names.add(name)
-            with Image.open(out / name) as image:
-                left, top, right, bottom = image.getbbox() or (0, 0, 0, 0)
-            assert [left, top, right - left, bottom - top] == box["bbox"]
-    assert {f"masks/{path.name}" for path in (out / "masks").iterdir()} == names
-    assert names
-    plain = tmp_path / "plain"
-    write_phantoms(plain, studies=8, size=64, seed=2, workers=2)
-    assert (plain / "reports.csv").read_bytes() == (out / "reports.csv").read_bytes()
-    assert (plain / "labels.csv").read_bytes() == (out / "labels.csv").read_bytes()
-
-
 def test_an_interrupt_leaves_a_set_that_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,9 +209,7 @@ def test_the_processes_of_one_that_was_killed_end(tmp_path: Path) -> None:
         process.communicate(timeout=PATIENCE_S)  # as above
 
 
-@pytest.mark.parametrize(
-    "changed", [{"seed": 4}, {"size": 65}, {"studies": 35}, {"difficulty": 0.5}, {"masks": True}]
-)
+@pytest.mark.parametrize("changed", [{"seed": 4}, {"size": 65}, {"studies": 35}])
 def test_other_parameters_are_refused(folder: Path, changed: dict[str, float]) -> None:
     with pytest.raises(DataError, match="other parameters"):
         write_phantoms(folder, **SET | changed)
@@ -257,8 +232,6 @@ def test_a_foreign_folder_is_refused(tmp_path: Path) -> None:
         ({"size": 1025}, "size is 1025"),
         ({"seed": -1}, "seed is -1"),
         ({"workers": 0}, "workers is 0"),
-        ({"difficulty": -0.1}, "difficulty is -0.1"),
-        ({"difficulty": float("nan")}, "difficulty is nan"),
         ({"image_format": "tiff"}, "'tiff'"),
         ({"language": "fr"}, "language is 'fr'; it must be en, de or es"),
     ],

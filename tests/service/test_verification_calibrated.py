@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from cxrtext.errors import CheckpointError, ConfigError, DataError
-from cxrtext.evaluation import CHEX5_PROMPTS, Calibration, Evaluation, Prompts, Settings, evaluate
+from cxrtext.evaluation import CHEX5_PROMPTS, Evaluation, Prompts, Settings, evaluate
 from cxrtext.evaluation.calibrate import calibration_of
 from cxrtext.evaluation.classification.calibration import (
     CALIBRATION,
+    Calibration,
     KeptCalibration,
     OperatingPoint,
 )

@@ -186,6 +186,8 @@ def find_equal(
     found: FoundImages, seen: Mapping[int, Seen], left_out: set[int], policy: SameImages
 ) -> Equal:
     """Find images of equal pixels among those that are to be kept."""
+    from scipy.cluster.hierarchy import DisjointSet
+
     first: dict[int, int] = {}
     several: dict[int, list[int]] = {}
     for number in sorted(seen):
@@ -193,8 +195,7 @@ def find_equal(
             start = first.setdefault(pixels, number)
             if start != number:
                 several.setdefault(start, [start]).append(number)
-    equal = Equal()
-    parents: dict[str, str] = {}
+    equal, united = Equal(), DisjointSet()
     for group in several.values():
         members = [found[number] for number in group]
         patients = {one.image.patient_id or one.image.study_id for one in members}
@@ -206,28 +207,18 @@ def find_equal(
             else "twice in a study"
         )  # fmt: skip
         if policy == "one-split":
-            _unite(parents, sorted(patients))
+            for name in sorted(patients):
+                united.add(name)
+                united.merge(name, min(patients))
         if policy == "leave-out":
             whose = len(patients) > 1
             for one in members if whose else members[1:]:
                 other = members[one is members[0]].image.name
                 kind = WHOSE if whose else EQUAL
                 equal.left_out[one.number] = LeftOut(one.image.name, what=kind, other=other)
-    equal.together = {digest(name): _top(parents, name) for name in parents}
+    for names in united.subsets():
+        equal.together |= {digest(name): min(names) for name in names}
     return equal
-
-
-def _top(parents: dict[str, str], name: str) -> str:
-    while parents[name] != name:
-        name = parents[name]
-    return name
-
-
-def _unite(parents: dict[str, str], names: list[str]) -> None:
-    """Put some patients into one group, that of the first of all their names in order."""
-    tops = sorted({_top(parents, parents.setdefault(name, name)) for name in names})
-    for top in tops:
-        parents[top] = tops[0]
 
 
 class Merged:

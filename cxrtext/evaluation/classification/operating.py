@@ -32,8 +32,8 @@ def outcomes(scores: ArrayLike, labels: ArrayLike, threshold: float) -> NDArray[
 def sensitivity_threshold(scores: ArrayLike, labels: ArrayLike, sensitivity: float) -> float:
     """The highest threshold that at least a share of the positives of validation images exceeds.
 
-    Halfway between two scores, as :func:`~cxrtext.evaluation.youden_threshold`; above it says
-    present.
+    Halfway between two scores, as :func:`~cxrtext.evaluation.metrics.youden_threshold`; above it
+    says present.
     """
     values, truth = scores_and_truth(scores, labels, negative=False)
     if not 0 < sensitivity <= 1:

@@ -13,8 +13,6 @@ from cxrtext.evaluation.documents.questions import TEXTS, Questions
 from cxrtext.evaluation.rows import GROUPS
 from cxrtext.page import RESEARCH, Section, Table, markdown_block, markdown_cell
 
-PAPER = "Table "
-"""What captions begin with of tables that set a paper's figures beside ours."""
 IMAGES = "The images"
 """The section of a report that ``table-1.md`` and ``flow.md`` repeat."""
 
@@ -71,13 +69,13 @@ def _training(material: Material) -> list[tuple[str, Any]]:
 
 
 def _analyses(sections: Sequence[Section]) -> list[tuple[str, str]]:
-    """The tables of a report by section, without those of a paper."""
+    """The tables of a report by section."""
     found = []
     for section in sections:
         tables = [
             markdown_block(block)
             for block in section.blocks
-            if isinstance(block, Table) and not block.words and not block.caption.startswith(PAPER)
+            if isinstance(block, Table) and not block.words
         ]
         if tables and section.title != IMAGES:
             found.append((section.title, "\n\n".join(tables).replace("### ", "#### ")))

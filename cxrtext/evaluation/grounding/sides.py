@@ -65,23 +65,11 @@ def sided_phrases(
     return found
 
 
-def peak_on_side(grid: ArrayLike, left: bool) -> float:
-    """The share of a map's highest regions that lie on the patient's side; of a grid [h, w].
+def peaks_left(grids: ArrayLike) -> Floats:
+    """The share of the highest regions of grids [h, w, ...] that lie on the patient's left.
 
     Regions of the middle column count half; so does a map that is the same everywhere.
-
-    >>> peak_on_side([[0.1, 0.9]], left=True)
-    1.0
     """
-    values = np.asarray(grid, dtype=np.float64)
-    if values.ndim != 2 or not values.size or np.isnan(values).any():
-        raise ValueError(f"a grid is [h, w] of numbers, not {list(values.shape)}")
-    share = float(_peaks_left(values))
-    return share if left else 1 - share
-
-
-def _peaks_left(grids: ArrayLike) -> Floats:
-    """The share of the highest regions of grids [h, w, ...] that lie on the patient's left."""
     values = np.asarray(grids)
     width = values.shape[1]
     weight = (np.sign(np.arange(width) - (width - 1) / 2) + 1) / 2
@@ -95,9 +83,9 @@ class SideScores:
     """Part "sides": n sentences with one side.
 
     ``own`` and ``mirrored`` [n] are the scores of the sentence and of its mirror, times γ²;
-    ``peaks`` [n] what :func:`peak_on_side` says of the sentence's map.  Of the other patients'
-    images ``usual`` [n] is the mean of own less mirrored, ``above`` [n] the share where the
-    sentence is above its mirror, ``elsewhere`` [n] the mean of the peaks, and ``drawn`` [n] own
+    ``peaks`` [n] the share of its map's highest regions that lie on its side.  Of the other
+    patients' images ``usual`` [n] is the mean of own less mirrored, ``above`` [n] the share where
+    the sentence is above its mirror, ``elsewhere`` [n] the mean of the peaks, and ``drawn`` [n] own
     less mirrored of one of them; all NaN without another patient.  ``source`` says where the
     sentences are from.
     """
@@ -162,7 +150,7 @@ def score_sides(
         regions = cohort.regions[row : row + 1].to(model.device).float()
         both = (model.gamma_sq * model.scores(regions, vectors)).double().cpu().numpy()[:, 0]
         scores[:, at], mirrored[:, at] = both.reshape(2, -1)
-        share = _peaks_left((cohort.grid(row) @ vectors[: len(pairs)].cpu().T).numpy())
+        share = peaks_left((cohort.grid(row) @ vectors[: len(pairs)].cpu().T).numpy())
         peaks[:, at] = np.where(lefts, share, 1 - share)
     ahead = scores - mirrored
     above = (np.sign(ahead) + 1) / 2

@@ -216,29 +216,19 @@ def export_vectors(
     """
     if path.suffix.lower() != ".parquet":
         raise DataError(f"{path}: embeddings are written to a file in .parquet")
-    names = {
-        "image": [record.name for record in records],
-        "study_id": [record.study_id for record in records],
-        "patient_id": [record.patient_id for record in records],
-        "split": [record.split for record in records],
-    }
-    with replacing(path) as temporary:
-        _write_parquet(temporary, names, vectors, about)
-
-
-def _write_parquet(
-    path: Path, names: dict[str, list[str]], vectors: NDArray[Any], about: dict[str, Any]
-) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    width = vectors.shape[1]
-    columns = [pa.field(name, pa.string()) for name in names]
-    vector = pa.field("vector", pa.list_(pa.float32(), width))
-    schema = pa.schema([*columns, vector], metadata={"cxrtext": json.dumps(about)})
-    with pq.ParquetWriter(path, schema) as writer:
-        for start in range(0, len(vectors), _ROWS):
-            part = np.asarray(vectors[start : start + _ROWS], dtype=np.float32)
-            lists = pa.FixedSizeListArray.from_arrays(pa.array(part.ravel()), width)
-            texts = [pa.array(values[start : start + _ROWS]) for values in names.values()]
-            writer.write_table(pa.Table.from_arrays([*texts, lists], schema=schema))
+    numbers = pa.array(np.asarray(vectors, dtype=np.float32).ravel())
+    table = pa.table(
+        {
+            "image": [record.name for record in records],
+            "study_id": [record.study_id for record in records],
+            "patient_id": [record.patient_id for record in records],
+            "split": [record.split for record in records],
+            "vector": pa.FixedSizeListArray.from_arrays(numbers, vectors.shape[1]),
+        },
+        metadata={"cxrtext": json.dumps(about)},
+    )
+    with replacing(path) as temporary:
+        pq.write_table(table, temporary, row_group_size=_ROWS)

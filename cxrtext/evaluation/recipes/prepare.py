@@ -15,6 +15,7 @@ from typing import Any
 from cxrtext.datasets.importing import ImportOptions, import_folder
 from cxrtext.errors import DataError
 from cxrtext.evaluation.data import find_table, manifest_of
+from cxrtext.evaluation.documents.population import counted
 from cxrtext.evaluation.recipes.lists import (
     FoundList,
     digest_of_names,
@@ -47,10 +48,6 @@ class Selection:
     left_out: list[str] = field(default_factory=list)
 
 
-def plural(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
 def check_list(recipe: Recipe, found: FoundList) -> list[str]:
     """Compare a list with the official ones: a line where it is none of them, else nothing."""
     if found.known is not None:
@@ -63,7 +60,7 @@ def check_list(recipe: Recipe, found: FoundList) -> list[str]:
         return []
     known = recipe.content.images.known
     official = " or ".join(f"the {one.count:,} of {one.title}" for one in known)
-    listed = f"{found.where} lists {plural(len(found.names), 'image')}"
+    listed = f"{found.where} lists {counted(len(found.names), 'image')}"
     if any(len(found.names) == one.count for one in known):
         return [f"{listed}, and not {official}: the digest of the names differs"]
     return [f"{listed}, and not {official}"]
@@ -205,7 +202,7 @@ def _labels(
     if len(findings) < len(asked):
         few = f"that not more than {least} of the images have" if least else "without a label"
         selection.left_out.append(
-            f"classification: {plural(len(asked) - len(findings), 'finding')} {few}"
+            f"classification: {counted(len(asked) - len(findings), 'finding')} {few}"
         )
     wrong = [
         f"{name}: {counts.get(name, 0):,} with it and not {count:,}"

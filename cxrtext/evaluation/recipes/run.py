@@ -6,10 +6,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from cxrtext.evaluation.documents.population import counted
 from cxrtext.evaluation.documents.provenance import now
 from cxrtext.evaluation.evaluate import evaluate
 from cxrtext.evaluation.recipes.lists import digest_of_names
-from cxrtext.evaluation.recipes.prepare import Selection, plural, prepare
+from cxrtext.evaluation.recipes.prepare import Selection, prepare
 from cxrtext.evaluation.recipes.recipe import Recipe, load_recipe
 from cxrtext.evaluation.report import ReportOptions, write_report
 from cxrtext.evaluation.result import Evaluation
@@ -104,7 +105,7 @@ def _record(
     why = list(selection.short)
     if rejects.rows:
         first = Path(rejects.rows[0][0]).name
-        why.append(f"{plural(len(rejects.rows), 'image')} cannot be read, the first {first}")
+        why.append(f"{counted(len(rejects.rows), 'image')} cannot be read, the first {first}")
     official = None if found.known is None else found.known.model_dump()
     prompts = recipe.prompts
     return {

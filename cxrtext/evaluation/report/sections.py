@@ -73,18 +73,8 @@ DEFINITIONS = {
 }
 
 
-BESIDE = (
-    "The rows below ours are the paper's, on MIMIC-CXR and MS-CXR. They stand here for "
-    "orientation: on other data, other figures are to be expected."
-)
-
-
 def sections_of(result: Evaluation) -> list[Section]:
-    found = []
-    if result.recipe:
-        found.append(Section("Benchmark", _benchmark(result)))
-    else:  # a benchmark's images are others than the paper's
-        found.append(Section("Beside the paper", [Text(BESIDE), tables.table1(result.rows)]))
+    found = [Section("Benchmark", _benchmark(result))] if result.recipe else []
     measured = {row.part.partition(", ")[0] for row in result.rows}
     for title, (part, make) in SECTIONS.items():
         if part in measured:
@@ -157,7 +147,7 @@ def _classification(result: Evaluation) -> list[Block]:
             "one side: calibrate before a probability is read."
         )
         blocks += [Text(note), Table(fitted)]
-    return [*blocks, *classification_figures(result), tables.table3(rows)]
+    return [*blocks, *classification_figures(result)]
 
 
 def _grounding(result: Evaluation) -> list[Block]:
@@ -171,7 +161,7 @@ def _grounding(result: Evaluation) -> list[Block]:
         "sentence bring by themselves; read a measure by its gain over these."
     )
     table = _last_strong(tables.pivot(result.rows, GROUNDING))
-    return [Text(note), table, *grounding_figures(result), tables.table4(result.rows)]
+    return [Text(note), table, *grounding_figures(result)]
 
 
 def _apart(result: Evaluation, what: str) -> str:
@@ -187,7 +177,7 @@ def _box(result: Evaluation) -> list[Block]:
         "against the model. In the variant any pair with an equal sentence is right."
         + _apart(result, "pairs")
     )
-    return [Text(note), Table(tables.box_retrieval_rows(result.rows)), tables.table5(result.rows)]
+    return [Text(note), Table(tables.box_retrieval_rows(result.rows))]
 
 
 def _retrieval(result: Evaluation) -> list[Block]:

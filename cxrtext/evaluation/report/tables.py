@@ -1,4 +1,4 @@
-"""The tables of a report: pivots of the rows of an evaluation, ours above the paper's.
+"""The tables of a report: pivots of the rows of an evaluation.
 
 A pivot has a row a group and a column a measure.  Rows are lists of cells, the first the header.
 """
@@ -15,17 +15,7 @@ from cxrtext.evaluation.grounding.phrases import CNR, COMMON, MIOU, POINTING, SI
 from cxrtext.evaluation.grounding.sides import ABOVE, AUC, PEAK
 from cxrtext.evaluation.intervals.bootstrap import SMALLER_IS_BETTER
 from cxrtext.evaluation.intervals.comparison import OF_FINDING
-from cxrtext.evaluation.paper import (
-    TABLE1,
-    TABLE1_COLUMNS,
-    TABLE3,
-    TABLE3_COLUMNS,
-    TABLE4,
-    TABLE5,
-    TABLE5_COLUMNS,
-)
 from cxrtext.evaluation.result import Evaluation
-from cxrtext.evaluation.retrieval.boxes import DIRECTIONS
 from cxrtext.evaluation.rows import (
     ABSENCE,
     BOTH,
@@ -55,8 +45,6 @@ from cxrtext.page import EMPTY, Table, number, with_interval
 Cells = list[list[str]]
 LIMIT = 99.99
 """Temperature from which on it is taken for the limit of its fit, 100."""
-OURS = "this model"
-FIRST = frozenset({1})
 
 
 def cell(row: Row | None, digits: int = 3) -> str:
@@ -299,7 +287,7 @@ HEADLINE = {
     "Recall": (BOX_RETRIEVAL, BOTH, 2),
     "MedR": (BOX_RETRIEVAL, BOTH, 0),
 }
-"""Our six figures of table 1: where they stand, and their digits."""
+"""Six figures of all three tasks: where they stand, and their digits."""
 
 
 def headline(rows: Rows) -> dict[str, str]:
@@ -307,42 +295,3 @@ def headline(rows: Rows) -> dict[str, str]:
         name: cell(rows.find(part, group, name), digits) or EMPTY
         for name, (part, group, digits) in HEADLINE.items()
     }
-
-
-def _beside(
-    ours: Sequence[str], heads: Sequence[str], paper: Mapping[str, tuple[str, ...]], caption: str
-) -> Table:
-    """Our cells above the paper's."""
-    rows = [["method", *heads], [OURS, *ours]]
-    rows += [[f"{name} (paper)", *cells] for name, cells in paper.items()]
-    return Table(rows, caption, FIRST)
-
-
-def table1(rows: Rows) -> Table:
-    ours = headline(rows)
-    cells = [ours[name] for name in TABLE1_COLUMNS]
-    return _beside(cells, TABLE1_COLUMNS, TABLE1, "Table 1: all three tasks")
-
-
-def table3(rows: Rows) -> Table:
-    same = set(rows.groups(ZERO_SHOT)) - {MEAN} == set(TABLE3_COLUMNS)
-    groups = [*TABLE3_COLUMNS, MEAN if same else ""]
-    cells = [cell(rows.find(ZERO_SHOT, name, "AUC")) or EMPTY for name in groups]
-    caption = "Table 3: AUC of zero-shot classification"
-    return _beside(cells, [*TABLE3_COLUMNS, "mean"], TABLE3, caption)
-
-
-def table4(rows: Rows) -> Table:
-    cells = [cell(rows.find(GROUNDING, MEAN_OF_SENTENCES, name)) for name in (CNR, MIOU)]
-    return _beside(cells, (CNR, MIOU), TABLE4, "Table 4: grounding")
-
-
-def table5(rows: Rows) -> Table:
-    heads: list[str] = []
-    cells: list[str] = []
-    for direction, arrow in zip(reversed(DIRECTIONS), ("box → text", "text → box"), strict=True):
-        for name in TABLE5_COLUMNS:
-            heads.append(f"{arrow} {name}")
-            value = rows.value(BOX_RETRIEVAL, direction, name)
-            cells.append(number(value, 0 if name == "MedR" else 2))
-    return _beside(cells, heads, TABLE5, "Table 5: retrieval between boxes and sentences")

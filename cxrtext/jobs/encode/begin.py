@@ -102,24 +102,26 @@ def _time(seconds: float) -> str:
 
 
 def survey_of(manifest: Path, options: EncodeOptions) -> Survey:
-    chosen: list[tuple[int, int, ImageRecord]] = []  # a heap, the last of the sample first
     rows = 0
-    for record in checked_manifest(manifest, allow_outside=options.allow_outside):
-        rows += 1
-        if record.split != "train":
-            continue
-        drawn = hashlib.blake2b(f"{options.seed} {record.name}".encode(), digest_size=8).digest()
-        entry = (-int.from_bytes(drawn, "big"), -rows, record)
-        if len(chosen) < MAP_IMAGES:
-            heapq.heappush(chosen, entry)
-        elif entry > chosen[0]:
-            heapq.heapreplace(chosen, entry)
-    if not chosen:
+
+    def training() -> Iterator[ImageRecord]:
+        nonlocal rows
+        for record in checked_manifest(manifest, allow_outside=options.allow_outside):
+            rows += 1
+            if record.split != "train":
+                continue
+            yield record
+
+    def drawn(record: ImageRecord) -> bytes:
+        return hashlib.blake2b(f"{options.seed} {record.name}".encode(), digest_size=8).digest()
+
+    sample = heapq.nsmallest(MAP_IMAGES, training(), key=drawn)
+    if not sample:
         raise DataError(
             f"{manifest}: no row has the split 'train'; the scale and the components of features "
             "are fitted to training images"
         )
-    return Survey(rows, [record for *_, record in sorted(chosen, reverse=True)])
+    return Survey(rows, sample)
 
 
 def estimate_of(

@@ -17,9 +17,6 @@ def phantom(
     image_format: Annotated[
         Literal["png", "dicom"], typer.Option("--format", help="Image files.")
     ] = "png",
-    masks: Annotated[
-        bool, typer.Option("--masks", help="Also write what each finding covers.")
-    ] = False,
     language: Annotated[
         Literal["en", "de", "es"], typer.Option(help="Language of the reports.")
     ] = "en",
@@ -39,7 +36,6 @@ def phantom(
             size=size,
             seed=seed,
             image_format=image_format,
-            masks=masks,
             language=language,
             follow_ups=follow_ups,
             progress=update,

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from cxrtext.datasets.admission.ids import issued
 from cxrtext.datasets.importing.versions import ReportVersion, Status, read_status, read_time
-from cxrtext.errors import ConfigError
 
 START, FRAME_END = b"\x0b", b"\x1c"
 MAX_BYTES = 64 * 2**20
@@ -72,13 +71,6 @@ _SECTIONS = {
 
 class MessageError(Exception):
     """Says in one line what is wrong with a message, without quoting it."""
-
-
-def check_charset(name: str) -> None:
-    """Refuse a character set that is none of MSH-18's (ConfigError)."""
-    if name.upper() not in CHARACTER_SETS:
-        known = ", ".join(name for name in CHARACTER_SETS if name)
-        raise ConfigError(f"--charset is one of {known}")
 
 
 def looks_like_hl7(start: bytes) -> bool:
