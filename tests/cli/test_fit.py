@@ -427,5 +427,5 @@ def test_a_finished_model_takes_the_place_of_a_training(data_folder: Path, tmp_p
     said = cxrtext("fit", tmp_path / "project", "--improve").stderr
     assert "language model" in said
     assert (best / "adapters.safetensors").is_file()
-    assert load_model(best).continued is not None  # type: ignore[attr-defined]
+    assert load_model(best).continued is not None
     assert "again" not in cxrtext("fit", tmp_path / "project").stderr

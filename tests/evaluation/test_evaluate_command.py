@@ -13,7 +13,7 @@ def test_a_report_is_written(checkpoint_copy: Path, data_folder: Path, tmp_path:
     assert "zero-shot classification" in out
     assert "left out: grounding: the data have no boxes.json" in out
     kept = json.loads((checkpoint_copy / "how-good.json").read_text())
-    assert (len(kept["lines"]), kept["at_chance"]) == (5, False)
+    assert (len(kept["lines"]), kept["measured"]) == (5, True)
     assert "\n".join(["", "How good is it", *kept["lines"], "written: "]) in out
     assert kept["lines"][3].startswith("Rests on: 12 images of 12 patients, split 'test'")
     assert "; trained on 28 studies; labels given" in kept["lines"][3]

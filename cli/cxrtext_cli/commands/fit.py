@@ -266,11 +266,11 @@ class Fit:
         if cores() > 1 and not any(map(self.progress.is_done, [*images, text[-1]])):
             for encoder in images:
                 say(f"image encoder, beside the text (its progress: {self._log(encoder)})")
-                beside.append((encoder, *self._start(encoder, self._log(encoder))))
+                beside.append((encoder, self._start(encoder, self._log(encoder))))
         for stage in text:
             self._do(stage)
-        for encoder, *started in beside:
-            self._finish(encoder, *started, self._log(encoder))
+        for encoder, (process, begun) in beside:
+            self._finish(encoder, process, begun, self._log(encoder))
         for stage in [*images, *trained]:
             self._do(stage)
         (self.folder / REPORTS).unlink(missing_ok=True)
