@@ -146,16 +146,20 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("adapters"))
     parser.add_argument("--steps", type=int, default=800, help="of the CLIP")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--language", default="en", help="of the archive's reports: en, de or es")
     given = parser.parse_args()
     out = given.out
     elsewhere, here = out / "elsewhere", out / "here"
-    for number, (data, studies) in enumerate({elsewhere: 1500, here: 900}.items()):
-        if not data.exists():
-            cxrtext("phantom", data, "--studies", studies, "--size", 144, "--seed", 11 + number)
+    if not elsewhere.exists():
+        cxrtext("phantom", elsewhere, "--studies", 1500, "--size", 144, "--seed", 11)
+    if not here.exists():
+        asked = ["--studies", 900, "--size", 144, "--seed", 12, "--language", given.language]
+        cxrtext("phantom", here, *asked)
     model, clip = out / "language-model", out / "clip"
     if not model.exists():
-        reports = elsewhere / "reports.csv"
-        cxrtext("pretrain-text", reports, "--out", model, "--size", "demo", "--epochs", 1)
+        cxrtext(
+            "pretrain-text", here / "reports.csv", "--out", model, "--size", "demo", "--epochs", 1
+        )
     for data in (elsewhere, here):
         if not (to := out / f"{data.name}.csv").exists():
             cxrtext("score-text", data / "reports.csv", "--model", model, "--out", to)
@@ -175,11 +179,15 @@ def main() -> None:
         own = ["--data", here, "--prompts", prompts, "--out", to, "--cache", out / "decoded"]
         cxrtext("evaluate", checkpoint, *own)
         print(f"{name}: {to}", file=sys.stderr)
-    cxrtext("compare", *measured, "--out", out / "comparison.html")
-    told = json.loads((out / "comparison.json").read_text())
+    cxrtext("compare", *measured, "--out", out / "comparison")
+    told = json.loads((out / "comparison/comparison.json").read_text())
+    for name, to in zip(found, measured, strict=True):
+        auc = told["measures"][to.name]["AUC"]
+        print(name, *(f"{auc[key]:.3f}" for key in ("value", "low", "high")))
     for line in told["differences"]:
-        if line["measure"].startswith("AUC"):
-            print(json.dumps(line))
+        if line["measure"] == "AUC" and line["first"] == measured[0].name:
+            gain = [-line[key] for key in ("estimate", "high", "low")]
+            print(f"gain of {line['second']}:", *(f"{one:+.3f}" for one in gain))
 
 
 if __name__ == "__main__":

@@ -91,7 +91,7 @@ def choose_recipe(
 ) -> Recipe:
     """The recipe for an archive: the preset of its size, or the demonstration's for small images.
 
-    Source: docs/results/films.md; docs/results/demo.md for small images.
+    Source: docs/results/films.md.
     """
     if facts.side and facts.side <= SMALL_SIDE and weights is None:
         train = _preset("demo/train.yaml")

@@ -14,7 +14,8 @@ def test_a_report_is_written(checkpoint_copy: Path, data_folder: Path, tmp_path:
     assert "left out: grounding: the data have no boxes.json" in out
     kept = json.loads((checkpoint_copy / "how-good.json").read_text())
     assert (len(kept["lines"]), kept["measured"]) == (5, True)
-    assert "\n".join(["", "How good is it", *kept["lines"], "written: "]) in out
+    warning = [kept["warning"]] * bool(kept["warning"])
+    assert "\n".join(["", "How good is it", *kept["lines"], *warning, "written: "]) in out
     assert kept["lines"][3].startswith("Rests on: 12 images of 12 patients, split 'test'")
     assert "; trained on 28 studies; labels given" in kept["lines"][3]
     assert f"written: {tmp_path / 'out/report.html'}" in out
