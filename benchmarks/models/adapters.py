@@ -186,8 +186,8 @@ def main() -> None:
         print(name, *(f"{auc[key]:.3f}" for key in ("value", "low", "high")))
     for line in told["differences"]:
         if line["measure"] == "AUC" and line["first"] == measured[0].name:
-            gain = [-line[key] for key in ("estimate", "high", "low")]
-            print(f"gain of {line['second']}:", *(f"{one:+.3f}" for one in gain))
+            gain = (f"{line[key]:+.3f}" for key in ("estimate", "low", "high"))
+            print(f"gain of {line['second']}:", *gain)
 
 
 if __name__ == "__main__":

@@ -233,6 +233,7 @@ def test_a_model_that_sees_films_as_a_whole_is_not_asked_where(visit: Any, chang
     page.click("#tab-locate")
     assert page.is_visible("#sees-whole")
     assert page.is_hidden("#locate-form")
+    assert page.is_hidden("#overlay")
     assert "see where" not in page.text_content("#findings-foot")
 
 

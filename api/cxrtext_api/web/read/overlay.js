@@ -18,7 +18,7 @@ const change = ([before, now]) =>
 export function showFound(viewer, sentence, found, scores = null) {
   viewer.setFound(found);
   // The strip stays where it is, so that the image does not jump.
-  byId("overlay").hidden = !session.current.source;
+  byId("overlay").hidden = !session.current.source || !session.current.model.says_where;
   byId("overlay").classList.toggle("idle", !found);
   if (!found) {
     byId("heat-note").replaceChildren(
