@@ -167,6 +167,7 @@ def test_a_row_that_cannot_be_trained_is_told_and_the_others_go_on(
     assert "| LSE+NL | 0." in outcome.page
 
 
+@pytest.mark.slow
 def test_seeds_go_on_from_several_starts_in_turn_on_features(
     whole: tuple[Path, Outcome],
     tmp_path: Path,

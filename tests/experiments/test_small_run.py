@@ -125,6 +125,7 @@ def test_what_was_trained_otherwise_is_not_mixed_in(
     assert "| InfoNCE | failed |" in outcome.page
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("drawn_before")
 def test_real_processes_side_by_side(tmp_path: Path) -> None:
     rows = ("info-nce", "supcon")
