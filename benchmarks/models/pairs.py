@@ -119,10 +119,9 @@ def siglip(folder: Path, _: argparse.Namespace) -> Peer:
     own.save_pretrained(folder)
     transformers.SiglipImageProcessorPil(size={"height": 224, "width": 224}).save_pretrained(folder)
     ids = cut(SENTENCES, padding="max_length", max_length=64, return_tensors="pt")["input_ids"]
-    blank = torch.zeros(1, 3, 224, 224)
     return (
-        lambda pixels: own(pixel_values=pixels, input_ids=ids[:1]).image_embeds,
-        lambda _: own(pixel_values=blank, input_ids=ids).text_embeds,
+        lambda pixels: own.vision_model(pixel_values=pixels).pooler_output,
+        lambda _: own.text_model(input_ids=ids).pooler_output,
         ((0.5,) * 3, (0.5,) * 3),
     )
 
