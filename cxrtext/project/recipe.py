@@ -136,7 +136,7 @@ def choose_recipe(
 
 
 def adapting(train: dict[str, Any], model: str, studies: int) -> dict[str, Any]:
-    """The configuration of a training of adapters over a finished pair, in seconds a 100 steps."""
+    """The configuration of a training of adapters over a finished pair."""
     every = ADAPTER_STEPS // 10
     return {
         "data": {name: train["data"][name] for name in ("manifest", "sentences", "cache")},

@@ -293,11 +293,12 @@ class Fit:
 
     def _model_stages(self) -> tuple[list[Stage], list[Stage], list[Stage]]:
         """Those of the text, that of the images, and what rests on both."""
-        from cxrtext.models import load_model
+        from cxrtext.models.pairs import Continued, load_pair
 
         text, encoder = model_stages(self.folder, self.recipe)
         if self.recipe.source.model:
-            load_model(self.recipe.source.model)  # refused before anything is trained
+            # What cannot be adapted is refused before anything is trained.
+            load_pair(Path(self.recipe.source.model), continued=Continued())
             return text, [], [training_stage(self.folder, self.recipe)]
         train = training_stage(self.folder, self.recipe)
         curve = self.recipe.learning_curve
