@@ -114,7 +114,7 @@ def test_a_rejection_says_what_to_do_and_does_not_count_as_an_association(
     for _ in range(2):
         assert answer(sent(listener, request())) == ACCEPTED
     assert answer(sent(listener, request())) == FULL
-    until(lambda: len(said) == 16)
+    assert len(said) == 16  # each before its answer
     assert [line.partition("refused: ")[2] for line in [*said[:4], said[15]]] == [
         "no peer may send as 'OTHER'; if one does, add it to its titles",
         "it calls 'ELSE', and this is 'CXRTEXT'; set that title there",

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from socketserver import BaseServer
 from typing import TYPE_CHECKING, Any
 
@@ -129,20 +130,22 @@ class AssociationPort(ThreadedAssociationServer):
                 request.settimeout(self.idle_s)
                 _Handler(request, client_address, self, asked, name)
         except RefusedError as error:
-            if isinstance(error, RejectedError):
-                with suppress(OSError):
-                    request.sendall(_REJECTION + error.answer)
-            self._leave(key, str(error))
+            answer = _REJECTION + error.answer if isinstance(error, RejectedError) else b""
+            self._leave(key, str(error), partial(request.sendall, answer))
             self.shutdown_request(request)
         finally:
             self._leave(key)
 
-    def _leave(self, request: socket.socket, why: str = "") -> None:
-        """A connection waits no longer, and ends where it is said why."""
+    def _leave(
+        self, request: socket.socket, why: str = "", answer: Callable[[], None] = lambda: None
+    ) -> None:
+        """A connection waits no longer, and ends, after an answer, where it is said why."""
         with self._lock:
             connection, address, _ = self._waiting.pop(request, (None, "", ""))
         if connection is not None and why:
             self.refused(address, why)  # before its other side can know
+            with suppress(OSError):
+                answer()
             shut(connection)
         elif connection is not None:
             connection.close()
