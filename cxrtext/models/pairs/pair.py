@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cxrtext.errors import CheckpointError
-from cxrtext.files import check_folder, replacing_folder, sums_of, write_json, write_sums
+from cxrtext.files import SUMS, check_folder, replacing_folder, sums_of, write_json, write_sums
 from cxrtext.files.digests import read_sums
 from cxrtext.images.gray import Bytes
 from cxrtext.models.backbones.backbone import licence_of
@@ -43,7 +43,6 @@ GOLDEN, ADAPTERS = "golden.safetensors", "adapters.safetensors"
 SENTENCE = "Small left pleural effusion. No pneumothorax."
 TOLERANCE = 1e-3
 """Largest difference of a unit vector's numbers that rounding makes, on other processors."""
-_AGAIN = "copy the folder again, or take its files that begin with cxrtext and SHA256SUMS away"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +125,17 @@ def load_pair(
     if layout is None:
         raise CheckpointError(f"{folder}: holds no finished pair that is known")
     adopted = (folder / ADOPTED).is_file()
+    again = "copy the folder again"
+    if not (folder / ADAPTERS).is_file():
+        again += f", or take {ADOPTED}, {GOLDEN} and {SUMS} away, which are written anew"
+    elif not adopted:
+        raise CheckpointError(f"{folder}: has {ADAPTERS} and no {ADOPTED}; {again}")
     if adopted:
-        check_folder(folder, (ADOPTED, GOLDEN), CheckpointError, _AGAIN)
+        check_folder(folder, (ADOPTED, GOLDEN), CheckpointError, again)
     parts = LAYOUTS[layout](folder)
     noted = read_checkpoint_config(folder) if adopted else {}
     if adopted and (noted.get("format"), noted.get("version")) != (FORMAT, VERSION):
-        raise CheckpointError(f"{folder / ADOPTED}: of another version of cxrtext; {_AGAIN}")
+        raise CheckpointError(f"{folder / ADOPTED}: of another version of cxrtext; {again}")
     name = noted.get("name", folder.resolve().name)
     kept = noted.get("continued")
     model = FinishedPair(parts, f"{name} ({layout})", kept and Continued(**kept)).eval()
@@ -159,7 +163,7 @@ def _load_adapters(path: Path, model: FinishedPair) -> None:
 
     tensors = load_file(path)
     if fault := misfit(tensors, model.state_dict()):
-        raise CheckpointError(f"{path}: {fault}; {_AGAIN}")
+        raise CheckpointError(f"{path}: {fault}; copy the folder again")
     model.load_state_dict(tensors)
 
 

@@ -198,6 +198,10 @@ def test_a_pair_begins_its_training_as_it_is_and_keeps_its_towers(
     shutil.rmtree(start)
     found = [one.embed_sentences(SENTENCES) for one in (trained, load_model(moved))]
     assert torch.equal(*found)
+    cut = shutil.copytree(moved, tmp_path / "cut")
+    (cut / "cxrtext.json").unlink()
+    with pytest.raises(CheckpointError, match="has adapters.safetensors and no cxrtext.json; copy"):
+        load_model(cut)
     with pytest.raises(CheckpointError, match="go on from the one that it came from"):
         build_model(
             config.model_copy(update={"model": config.model.model_copy(update={"init": moved})})
