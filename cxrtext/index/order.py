@@ -10,10 +10,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
+from cxrtext.datasets.admission.views import FRONTAL, LATERAL, read_view
 from cxrtext.datasets.importing.versions import read_time
 from cxrtext.index.search.archive import Archive
 from cxrtext.index.search.index import Index
@@ -49,6 +50,17 @@ def _day(digits: str) -> date | None:
         return None
 
 
+Projection = Literal["frontal", "lateral", "other"]
+
+
+def projection(view: str) -> Projection | None:
+    """Frontal, lateral or another, by what a ``view`` column says; None where it does not."""
+    read = read_view(view)
+    if read in FRONTAL:
+        return "frontal"
+    return None if not read else "lateral" if read == LATERAL else "other"
+
+
 Studies = list[list[DatedFilm]]
 """Those of a patient, each with its films."""
 
@@ -74,7 +86,7 @@ def in_order(images: Iterable[IndexedImage]) -> tuple[Studies, str | None]:
 
 
 class StudyPair(NamedTuple):
-    """Two studies of a patient, the second next after the first, by the first image of each."""
+    """Two studies of a patient that follow each other, by a frontal image of each."""
 
     prior: IndexedImage
     present: IndexedImage
@@ -90,9 +102,15 @@ def study_pairs(parts: Iterable[Index]) -> tuple[list[StudyPair], int]:
     pairs, unordered = list[StudyPair](), 0
     for studies, reason in map(in_order, of_patient.values()):
         unordered += reason is not None
-        first = [study[0].image for study in studies if reason is None]
-        pairs += [StudyPair(*pair) for pair in pairwise(first)]
+        shown = [_shown(study) for study in studies if reason is None]
+        pairs += [StudyPair(*pair) for pair in pairwise(shown)]
     return pairs, unordered
+
+
+def _shown(study: Sequence[DatedFilm]) -> IndexedImage:
+    """The film that stands for a study: the first that is known to be frontal, else the first."""
+    frontal = (one.image for one in study if projection(one.said("view")) == "frontal")
+    return next(frontal, study[0].image)
 
 
 def _are_numbered(studies: Studies) -> bool:

@@ -4,16 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import takewhile
-from typing import Literal
 
-from cxrtext.datasets.admission.views import FRONTAL, LATERAL, read_view
 from cxrtext.datasets.importing.reading import moment
 from cxrtext.errors import InputError
-from cxrtext.index.order import TOO_MANY, DatedFilm, studies_of
+from cxrtext.index.order import TOO_MANY, DatedFilm, Projection, projection, studies_of
 from cxrtext.index.search.archive import Archive
 from cxrtext.records.manifest import DATES
-
-Projection = Literal["frontal", "lateral", "other"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +62,6 @@ def _film(one: DatedFilm, now: date | None) -> Film:
     days = (one.day - now).days if one.day and now else None
     acquired = moment(one.digits) if one.day else None
     return Film(one.image.image, one.image.study_id, view, projection(view), acquired, days)
-
-
-def projection(view: str) -> Projection | None:
-    """Frontal, lateral or another, by what a ``view`` column says; None where it does not."""
-    read = read_view(view)
-    if read in FRONTAL:
-        return "frontal"
-    return None if not read else "lateral" if read == LATERAL else "other"
 
 
 def _prior(like: Sequence[Film], view: str) -> str | None:

@@ -38,13 +38,15 @@ def write_films(folder: Path) -> None:
         for day in (10, 9):
             study = f"s{patient:02d}-{day}"
             pixels = draw(kinds[day == 10], 2 * patient + (day == 10))
-            Image.fromarray(pixels).save(folder / f"images/{study}.png")
-            image, split = f"images/{study}.png", "train" if patient < 63 else "test"
+            split = "train" if patient < 63 else "test"
             date = f"{day}.5.2024" if patient < PATIENTS else ""  # as text, 10 would come first
-            manifest.append([image, study, f"p{patient:02d}", split, date])
+            for view in ("lateral", "PA") if patient == 0 else ("PA",):
+                image = f"images/{study}{'' if view == 'PA' else '-side'}.png"
+                Image.fromarray(pixels).save(folder / image)
+                manifest.append([image, study, f"p{patient:02d}", split, date, view])
             reports.append([study, said if day == 10 else "The lungs are clear."])
     for name, columns, rows in (
-        ("manifest", ["image", "study_id", "patient_id", "split", "date"], manifest),
+        ("manifest", ["image", "study_id", "patient_id", "split", "date", "view"], manifest),
         ("reports", ["study_id", "findings"], reports),
     ):
         with (folder / f"{name}.csv").open("w", newline="") as handle:
@@ -100,6 +102,7 @@ def test_pairs_follow_time_and_leave_out_what_has_no_order(films: Path) -> None:
     for pair in pairs:
         assert [one.metadata["date"] for one in pair] == ["9.5.2024", "10.5.2024"]
         assert pair.prior.patient_id == pair.present.patient_id
+        assert [one.metadata["view"] for one in pair] == ["PA", "PA"]
     archive.close()
     with pytest.raises(DataError, match="of 3 pairs of .* say of 1 finding.* 2 patient"):
         learned_from(films, split="test")
