@@ -43,6 +43,12 @@ LABEL org.opencontainers.image.title="cxrtext" \
       org.opencontainers.image.description="Search, label and ground chest X-rays in plain language. Research use only; not a medical device." \
       org.opencontainers.image.licenses="Apache-2.0"
 
+# Debian packages besides, such as "tesseract-ocr" (`burnt_in` of a gateway).
+ARG PACKAGES=""
+RUN if [ -n "$PACKAGES" ]; then \
+        apt-get update && apt-get install -y --no-install-recommends $PACKAGES \
+        && rm -rf /var/lib/apt/lists/*; \
+    fi
 RUN groupadd --gid 10001 cxrtext \
     && useradd --uid 10001 --gid 10001 --no-log-init --no-create-home --home-dir /tmp \
        --shell /usr/sbin/nologin cxrtext \
