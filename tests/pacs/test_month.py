@@ -214,7 +214,10 @@ class Month:
     def settle(self) -> None:
         """Wait until all that is there was taken in: the index is as expected, the sums agree."""
 
+        found = self.status()
+
         def settled() -> bool:
+            nonlocal found  # more may come after it, such as an object that is there already
             found = self.status()
             return not sum(found.waiting.values()) and self.indexed() == self.expected
 
@@ -225,9 +228,7 @@ class Month:
             lacks = sorted(self.expected.items() - now.items())[:5]
             has = sorted(now.items() - self.expected.items())[:5]
             raise AssertionError(f"lacks {lacks}, has {has}, {self.status()}: {error}") from None
-        found = self.status()
-        ended = sum(found.outcomes.values())
-        assert found.received == ended + found.held + found.failed, found
+        assert found.received == sum(found.outcomes.values()) + found.held + found.failed, found
         assert found.held == self.held, found
         assert not found.failed, found
 
