@@ -108,7 +108,7 @@ def store(certificates: Certificates, file: Path) -> Store:
     """The exit status of DCMTK's storescu or echoscu, of the hospital's own PACS or of others."""
 
     def run(port: int, who: str = "pacs", program: str = "storescu") -> int:
-        words = [program, "-aet", "SENDER", "-aec", "CXRTEXT", "127.0.0.1", str(port)]
+        words = [program, "-ta", "600", "-aet", "SENDER", "-aec", "CXRTEXT", "127.0.0.1", str(port)]
         words += [str(file)] if program == "storescu" else []
         if who != "plain":
             ca, one = side_of(certificates, who)
