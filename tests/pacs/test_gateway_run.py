@@ -99,7 +99,7 @@ def test_a_part_restarts_alone_and_health_and_metrics_name_it(gateway: Running) 
         kills += 1
         until(lambda: "hl7" in gateway.pids())
         os.kill(gateway.pids()["hl7"], signal.SIGKILL)
-        until(lambda: gateway.parts()["hl7"]["restarts"] == kills)
+        until(lambda kills=kills: gateway.parts()["hl7"]["restarts"] == kills)  # type: ignore[misc]
     until(lambda: b"MSA|AA" in gateway.report(2))
     after = gateway.pids()
     assert after["dicom"] == before["dicom"]
