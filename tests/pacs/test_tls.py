@@ -18,7 +18,7 @@ pytest.importorskip("pynetdicom")
 from pynetdicom import build_context
 
 from cxrtext.errors import ConfigError, WorkError
-from cxrtext.pacs import throttle
+from cxrtext.pacs import throttle, tls
 from cxrtext.pacs.check import check_peer
 from cxrtext.pacs.dimse.association import ECHO, Associations
 from cxrtext.pacs.faults import GoneError, PeerError, TlsError
@@ -73,7 +73,9 @@ def _shown(certificate: Certificate) -> dict[str, str]:
 
 def fails_with(says: str, peer: Peer) -> None:
     """Its layer of TLS is found wrong, with what is to be said of it."""
-    layer, said = failed(check_peer(peer))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tls, "ALERT_S", 60.0)
+        layer, said = failed(check_peer(peer))
     assert (layer, says in said) == ("TLS", True), said
 
 
@@ -184,10 +186,10 @@ def listening(
 
     class Handler(BaseRequestHandler):
         def handle(self) -> None:
-            self.request.settimeout(5)
+            self.request.settimeout(600)
             with suppress(OSError):
                 if silent:
-                    ended.wait(8)
+                    ended.wait(600)
                 elif context is None:
                     self.request.recv(65536)
                     self.request.sendall(answer)
@@ -276,7 +278,7 @@ def test_nothing_stays_open_of_associations_that_fail() -> None:
             for _ in range(3):
                 with pytest.raises(GoneError, match="ended the association at once"):
                     Associations(peer).open([build_context(ECHO)])
-            until(lambda: len(list(open_files.iterdir())) == before)  # the server's close, too
+            until(lambda: len(list(open_files.iterdir())) <= before)  # the server's close, too
     finally:
         gc.enable()
 
