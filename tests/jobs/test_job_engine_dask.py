@@ -43,11 +43,11 @@ def run(
     address: str,
     running: Running | None = None,
     *,
-    gate: Path | None = None,
+    gate: bool = False,
     gpu: bool = False,
 ) -> Storage:
     storage, plan, tasks = a_job(folder, rows)
-    work = Doubling(storage.location, plan.digest, gate)
+    work = Doubling(storage.location, plan.digest, folder.with_name("gate") if gate else None)
     drive(storage, plan, tasks, lambda: DaskEngine(work, address=address, gpu=gpu), running)
     return storage
 
@@ -99,8 +99,7 @@ def test_a_machine_that_is_gone_costs_no_row(tmp_path: Path, parts: Parts) -> No
     said: list[str] = []
     node = parts.nodes[0]
     killer = when_a_shard_is_there(tmp_path / "job", parts.kill, node)
-    running, gate = Running(say=said.append), tmp_path / "gate"
-    storage = run(tmp_path / "job", rows, parts.address, running, gate=gate)
+    storage = run(tmp_path / "job", rows, parts.address, Running(say=said.append), gate=True)
     killer.join(600)
     assert not killer.is_alive()  # the job ended before its first shard
     assert node.poll() == -signal.SIGKILL
@@ -112,7 +111,7 @@ def test_a_scheduler_that_is_gone_is_one_line_and_it_goes_on(tmp_path: Path, par
     rows = [str(i) for i in range(64)]
     killer = when_a_shard_is_there(tmp_path / "job", parts.kill, parts.scheduler)
     with pytest.raises(WorkError, match=r"the scheduler at \S+ is gone; what is done is kept"):
-        run(tmp_path / "job", rows, parts.address, gate=tmp_path / "gate")
+        run(tmp_path / "job", rows, parts.address, gate=True)
     killer.join(600)
     assert not killer.is_alive()  # the job ended before its first shard
     parts.mend()

@@ -184,8 +184,7 @@ def started(folder: Path, **more: Any) -> Iterator[Orthanc]:
 
 def web_peer(name: str, url: str, follow: Mapping[str, Any] | None = None, **limits: Any) -> Peer:
     said = {"name": name, "dicomweb": {"url": url}, "follow": follow}
-    own = {"requests_per_second": 1000, "timeout_s": 600, **limits}
-    return Peer.model_validate({**said, "limits": own})
+    return Peer.model_validate({**said, "limits": {"requests_per_second": 1000, **limits}})
 
 
 def dimse_entry(name: str = "archive", **more: Any) -> dict[str, Any]:

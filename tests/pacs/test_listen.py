@@ -32,14 +32,9 @@ FREE = DicomPort(port=0)
 ARCHIVE, OTHER = sender("archive", "SENDER"), sender("other", "B")
 
 
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whose request is not whole is waited for."""
-    monkeypatch.setattr(port, "OPENING_S", 600.0)
-
-
 @pytest.fixture
-def listener(inbox: Inbox, said: list[str]) -> Iterator[Listener]:
+def listener(inbox: Inbox, said: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Listener]:
+    monkeypatch.setattr(port, "OPENING_S", 600.0)
     at = DicomPort(port=0, associations=2, object_mb=1)
     with Listener(inbox, at, [ARCHIVE], said.append, idle_s=600) as listener:
         yield listener
@@ -85,8 +80,9 @@ def request(calling: str = "SENDER", called: str = "CXRTEXT", version: int = 1) 
 
 
 @pytest.fixture
-def sent() -> Iterator[Callable[..., socket.socket]]:
+def sent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., socket.socket]]:
     """Opens a connection, sends bytes on it, and keeps it open until the test ends."""
+    monkeypatch.setattr(port, "OPENING_S", 600.0)
     with ExitStack() as stack:
 
         def send_bytes(listener: Listener, data: bytes) -> socket.socket:

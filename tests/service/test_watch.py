@@ -35,7 +35,7 @@ class Asked:
             calibration=KeptCalibration.model_construct(watched=WATCHED, prompts=CHEX5_PROMPTS),
         )
         self.watch, self.many = Watch(path, lambda: self.day), 0
-        self.rng = np.random.default_rng(1)  # whatever other tests drew before
+        self.rng = np.random.default_rng(1)
 
     def ask(self, n: int, shift: float = 0.0) -> None:
         for _ in range(n):
