@@ -33,7 +33,7 @@ from cxrtext.service import Service
 from tests.pacs.certificates import Certificate, Certificates
 from tests.pacs.odd_peer import OddPeer, http_server, served
 from tests.pacs.orthanc import Known, Orthanc, started
-from tests.pacs.studies import BEGIN, PLANTED, archive, study, wanted
+from tests.pacs.studies import BEGIN, PLANTED, archive, instance, study, wanted
 from tests.pacs.test_check import failed
 from tests.waiting import until
 
@@ -162,7 +162,7 @@ def test_a_push_to_our_port_that_speaks_no_tls_is_said(
     """C-MOVE: what a peer does wrong at our_port stands in the reason why no image came."""
     monkeypatch.setattr(throttle, "FIRST_WAIT_S", 0.01)
     monkeypatch.setattr(throttle, "TRIES", 1)
-    secure.store(study(1))
+    secure.store([instance(number) for number in range(8)])  # one of them is told in time
     asking = peer({"ca": str(certificates.other_ca), **_shown(certificates.ours)}, "move")
     # The port asks for certificates of another authority; the association itself is good.
     good = client_context(certificates.ca, certificates.ours.path, certificates.ours.key)
