@@ -1,7 +1,6 @@
 """An S3 server on this machine, for tests that import its fixtures."""
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -12,6 +11,8 @@ from shutil import which
 from urllib.request import urlopen
 
 import pytest
+
+from tests.pacs.orthanc import free_port
 
 KEY, SECRET = "AKIDEXAMPLE", "a-secret-that-must-not-be-shown"
 
@@ -24,12 +25,11 @@ def server() -> Iterator[str]:
         pytest.skip(
             "needs 'cxrtext[cluster]', and the command moto_server: pip install moto[server]"
         )
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     command = [program, "-H", "127.0.0.1", "-p", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        for _ in range(300):
+        for _ in range(6000):
             try:
                 with urlopen(f"http://127.0.0.1:{port}/moto-api/"):
                     break

@@ -43,7 +43,7 @@ def cxrtext(warm: Warm) -> Command:
 
     def run(*arguments: str | Path) -> str:
         started = warm.start([*COMMAND, *arguments], env=ENVIRONMENT)
-        out, err = started.communicate(timeout=300)
+        out, err = started.communicate(timeout=1800)
         assert started.returncode == 0, err
         return out
 

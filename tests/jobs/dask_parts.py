@@ -2,10 +2,11 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
+
+from tests.pacs.orthanc import free_port
 
 ROOT = Path(__file__).parents[2]
 
@@ -14,9 +15,7 @@ class Parts:
     """A scheduler and nodes of one worker each."""
 
     def __init__(self, nodes: int = 2) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.address = f"tcp://127.0.0.1:{self.port}"
         self.nodes: list[subprocess.Popen[bytes]] = []
         self.begin(nodes)

@@ -29,11 +29,11 @@ class Doubling:
 
     address: str
     job: str
-    pause_s: float = 0.0
+    gate: Path | None = None  # a file for which all shards but the first wait
 
     def __call__(self, task: Task) -> None:
+        until(lambda: not task.number or self.gate is None or self.gate.exists())
         for row in task.rows:
-            time.sleep(self.pause_s)
             if row == "segfault":
                 os.kill(os.getpid(), signal.SIGSEGV)
             if row == "memory":
@@ -157,12 +157,13 @@ def test_the_clock_of_the_storage_may_be_ahead(tmp_path: Path) -> None:
 def test_a_killed_worker_is_replaced_and_its_shard_is_made(tmp_path: Path) -> None:
     said: list[str] = []
     storage, plan, tasks = a_job(tmp_path / "job", [str(i) for i in range(64)])
-    engine = LocalEngine(Doubling(storage.location, plan.digest, 0.02), 2)
+    engine = LocalEngine(Doubling(storage.location, plan.digest, tmp_path / "gate"), 2)
     with ThreadPoolExecutor(1) as pool:
         running = Running(say=said.append)
         driver = pool.submit(drive, storage, plan, tasks, lambda: engine, running)
-        until(lambda: engine.pids)
-        os.kill(engine.pids[0], signal.SIGKILL)
+        until(lambda: len(engine.pids) == 2)
+        os.kill(engine.pids[-1], signal.SIGKILL)  # it waits
+        (tmp_path / "gate").touch()
         driver.result()
     assert len(said) == 1
     assert results(storage) == ([2 * i for i in range(64)], {})

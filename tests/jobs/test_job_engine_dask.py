@@ -43,21 +43,22 @@ def run(
     address: str,
     running: Running | None = None,
     *,
-    pause_s: float = 0.0,
+    gate: bool = False,
     gpu: bool = False,
 ) -> Storage:
     storage, plan, tasks = a_job(folder, rows)
-    work = Doubling(storage.location, plan.digest, pause_s)
+    work = Doubling(storage.location, plan.digest, folder.with_name("gate") if gate else None)
     drive(storage, plan, tasks, lambda: DaskEngine(work, address=address, gpu=gpu), running)
     return storage
 
 
 def when_a_shard_is_there(job: Path, do: Callable[[Any], None], what: Any) -> threading.Thread:
-    """Do something to a part once the first of a job's many shards is made."""
+    """Do something to a part once the first of a job's shards is made, and let the others be."""
 
     def watch() -> None:
         until(lambda: any(job.rglob("*.safetensors")))
         do(what)
+        job.with_name("gate").touch()
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
@@ -98,7 +99,7 @@ def test_a_machine_that_is_gone_costs_no_row(tmp_path: Path, parts: Parts) -> No
     said: list[str] = []
     node = parts.nodes[0]
     killer = when_a_shard_is_there(tmp_path / "job", parts.kill, node)
-    storage = run(tmp_path / "job", rows, parts.address, Running(say=said.append), pause_s=0.05)
+    storage = run(tmp_path / "job", rows, parts.address, Running(say=said.append), gate=True)
     killer.join(600)
     assert not killer.is_alive()  # the job ended before its first shard
     assert node.poll() == -signal.SIGKILL
@@ -110,7 +111,7 @@ def test_a_scheduler_that_is_gone_is_one_line_and_it_goes_on(tmp_path: Path, par
     rows = [str(i) for i in range(64)]
     killer = when_a_shard_is_there(tmp_path / "job", parts.kill, parts.scheduler)
     with pytest.raises(WorkError, match=r"the scheduler at \S+ is gone; what is done is kept"):
-        run(tmp_path / "job", rows, parts.address, pause_s=0.1)
+        run(tmp_path / "job", rows, parts.address, gate=True)
     killer.join(600)
     assert not killer.is_alive()  # the job ended before its first shard
     parts.mend()

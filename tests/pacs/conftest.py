@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cxrtext.pacs import throttle
+from cxrtext.pacs import check, throttle
 from cxrtext.pacs.dimse.association import ECHO, FIND
 from cxrtext.pacs.gateway.file import read_gateway
 from cxrtext.pacs.identity import CLASSES
@@ -22,8 +22,10 @@ from tests.pacs.studies import PLANTED
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A peer that is gone is waited for a moment."""
+    """A peer that is gone is waited for a moment, and one that is looked at for long."""
     monkeypatch.setattr(throttle, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(check, "STEP_S", 120.0)
+    monkeypatch.setattr(check, "BUDGET_S", 1200.0)
 
 
 Taking = Callable[..., dict[str, Any]]

@@ -3,7 +3,6 @@
 import json
 import ssl
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -118,12 +117,14 @@ def served(
         clients: Who signs certificates of clients, which then need one.
     """
 
+    ended = threading.Event()
+
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True  # else each body waits 40 ms for its head to be confirmed
 
         def do_GET(self) -> None:
-            time.sleep(seconds)
+            ended.wait(seconds)
             parts = urlsplit(self.path)
             status, headers, body = peer.answer(parts.path, parse_qs(parts.query))
             self.send_response(status)
@@ -145,6 +146,7 @@ def served(
             context.load_verify_locations(clients)
     with http_server(Handler, context) as port:
         yield f"http{'' if context is None else 's'}://127.0.0.1:{port}/dicom-web"
+        ended.set()
 
 
 @contextmanager

@@ -1,11 +1,12 @@
 """A real Orthanc on loopback for tests, with a configuration and a storage of its own."""
 
 import json
+import secrets
 import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from shutil import which
 from typing import Any
@@ -30,8 +31,11 @@ _ENDS_WITH_US = ("setpriv", "--pdeathsig", "KILL") if which("setpriv") else ()
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
+    """A port that is free until it is taken by its number: below those that are given out."""
+    while True:
+        port = 20_000 + secrets.randbelow(12_000)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 class Orthanc:
@@ -85,6 +89,7 @@ class Orthanc:
             "DicomAet": self.aet,
             "DicomCheckCalledAet": True,
             "DicomAlwaysAllowStore": True,
+            **dict.fromkeys(("DicomScuTimeout", "DicomScpTimeout"), 600),  # 10 and 30 by default
             "DicomModalities": known,
             "AuthenticationEnabled": True,
             "RegisteredUsers": {USER: PASSWORD},
@@ -159,7 +164,7 @@ class Orthanc:
             "dimse": {
                 "host": "127.0.0.1", "port": self.dimse_port, "aet": self.aet, "our_aet": "CXRTEXT"
             },
-            "limits": {"parallel": 2, "requests_per_second": 1000},
+            "limits": {"parallel": 2, "requests_per_second": 1000, "timeout_s": 600},
             **more,
         }  # fmt: skip
         return {key: value for key, value in entry.items() if value is not None}

@@ -46,7 +46,7 @@ def fetched(folder: Path) -> dict[str, str]:
 
 
 def odd(url: str, **limits: Any) -> Peer:
-    return web_peer("odd", url, FOLLOW, timeout_s=1, **limits)
+    return web_peer("odd", url, FOLLOW, **limits)
 
 
 def fetch(peer: Peer, folder: Path, say: Callable[[str], None] = lambda _: None) -> str:
@@ -275,8 +275,8 @@ def test_a_peer_that_denies_access_stops_it(status: int, says: str, tmp_path: Pa
 def test_a_silent_peer_and_a_closed_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(throttle, "TRIES", 1)
     says = "odd: was silent too long when asked for its studies"
-    with served(OddPeer(study(1)), seconds=1.2) as url, pytest.raises(PeerError, match=says):
-        fetch(odd(url), tmp_path)
+    with served(OddPeer(study(1)), seconds=60) as url, pytest.raises(PeerError, match=says):
+        fetch(odd(url, timeout_s=1), tmp_path)
     lines: list[str] = []
     with pytest.raises(GoneError, match="odd: has been gone for 0 min"):
         fetch(odd(url), tmp_path, lines.append)
@@ -288,7 +288,7 @@ def test_an_object_that_is_too_large_is_left_out(
     way: str, orthanc: Orthanc, known: Known, tmp_path: Path
 ) -> None:
     orthanc.store([instance(1, size=1800), *study(2)])
-    limits = {"object_mb": 1, "requests_per_second": 1000}
+    limits = {"object_mb": 1, "requests_per_second": 1000, "timeout_s": 600}
     entry = by(way, orthanc, orthanc.peer(limits=limits))
     assert fetch(known(entry), tmp_path).startswith("1 new")
     assert left(tmp_path) == {"larger than limits.object_mb": 1, "lateral view": 1}

@@ -33,15 +33,17 @@ ARCHIVE, OTHER = sender("archive", "SENDER"), sender("other", "B")
 
 
 @pytest.fixture
-def listener(inbox: Inbox, said: list[str]) -> Iterator[Listener]:
+def listener(inbox: Inbox, said: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Listener]:
+    monkeypatch.setattr(port, "OPENING_S", 600.0)
     at = DicomPort(port=0, associations=2, object_mb=1)
-    with Listener(inbox, at, [ARCHIVE], said.append, idle_s=2) as listener:
+    with Listener(inbox, at, [ARCHIVE], said.append, idle_s=600) as listener:
         yield listener
 
 
 def associate(listener: Listener, *, calling: str = "SENDER", called: str = "CXRTEXT") -> Any:
     ae = AE(ae_title=calling)
     ae.requested_contexts = [build_context(DX, "1.2.840.10008.1.2.1")]
+    ae.acse_timeout = ae.dimse_timeout = ae.network_timeout = 600
     return ae.associate("127.0.0.1", listener.port, ae_title=called)
 
 
@@ -78,8 +80,9 @@ def request(calling: str = "SENDER", called: str = "CXRTEXT", version: int = 1) 
 
 
 @pytest.fixture
-def sent() -> Iterator[Callable[..., socket.socket]]:
+def sent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., socket.socket]]:
     """Opens a connection, sends bytes on it, and keeps it open until the test ends."""
+    monkeypatch.setattr(port, "OPENING_S", 600.0)
     with ExitStack() as stack:
 
         def send_bytes(listener: Listener, data: bytes) -> socket.socket:
@@ -125,9 +128,8 @@ def test_a_rejection_says_what_to_do_and_does_not_count_as_an_association(
 
 
 def test_half_requests_hold_up_nobody(
-    inbox: Inbox, said: list[str], sent: Callable[..., socket.socket], monkeypatch: Any
+    inbox: Inbox, said: list[str], sent: Callable[..., socket.socket]
 ) -> None:
-    monkeypatch.setattr(port, "OPENING_S", 3600.0)
     with Listener(inbox, FREE, [ARCHIVE], said.append) as listener:
         for _ in range(20):
             sent(listener, request()[:50])
@@ -202,7 +204,6 @@ def test_no_room_is_a700_and_what_is_too_large_is_refused_without_ending_the_ass
 def test_hostile_bytes_and_a_silent_peer_end_their_connection_alone(
     listener: Listener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listener._server, "opening_s", 1.0)
     hostile = (
         b"GET / HTTP/1.1\r\n\r\n",
         struct.pack(">BBL", 1, 0, 2**32 - 1) + b"x" * 100,  # claims 4 GiB
@@ -211,13 +212,15 @@ def test_hostile_bytes_and_a_silent_peer_end_their_connection_alone(
         b"",
     )
     sockets = []
-    for data in hostile:
-        connection = socket.create_connection(("127.0.0.1", listener.port), timeout=600)
-        connection.sendall(data)
-        sockets.append(connection)
-    for connection in sockets:
-        with connection, suppress(ConnectionError):
-            assert connection.recv(1)[:1] in (b"", b"\x07"), "the end, or an abort before it"
+    with monkeypatch.context() as patch:
+        patch.setattr(listener._server, "opening_s", 1.0)
+        for data in hostile:
+            connection = socket.create_connection(("127.0.0.1", listener.port), timeout=600)
+            connection.sendall(data)
+            sockets.append(connection)
+        for connection in sockets:
+            with connection, suppress(ConnectionError):
+                assert connection.recv(1)[:1] in (b"", b"\x07"), "the end, or an abort before it"
     until(lambda: not listener.associations)
     assert send(listener, instance(1)) == [0]
 

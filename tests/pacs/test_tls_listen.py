@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from shutil import which
+from unittest.mock import Mock
 
 import pytest
 
@@ -71,12 +72,13 @@ def secured(certificates: Certificates, port: int, who: str = "pacs") -> ssl.SSL
 
 
 @pytest.fixture
-def opened(inbox: Inbox, said: list[str]) -> Opened:
-    """Makes a listener for two associations of one peer."""
+def opened(inbox: Inbox, said: list[str], monkeypatch: pytest.MonkeyPatch) -> Opened:
+    """Makes a patient listener for two associations of one peer."""
+    monkeypatch.setattr(port, "OPENING_S", 600.0)
 
-    def make(tls: Tls | None = None, *, idle_s: float = 3) -> Listener:
+    def make(tls: Tls | None = None) -> Listener:
         at = DicomPort(port=0, associations=2, tls=tls)
-        return Listener(inbox, at, [sender("archive", "SENDER")], said.append, idle_s=idle_s)
+        return Listener(inbox, at, [sender("archive", "SENDER")], said.append, idle_s=600)
 
     return make
 
@@ -106,7 +108,7 @@ def store(certificates: Certificates, file: Path) -> Store:
     """The exit status of DCMTK's storescu or echoscu, of the hospital's own PACS or of others."""
 
     def run(port: int, who: str = "pacs", program: str = "storescu") -> int:
-        words = [program, "-aet", "SENDER", "-aec", "CXRTEXT", "127.0.0.1", str(port)]
+        words = [program, "-ta", "600", "-aet", "SENDER", "-aec", "CXRTEXT", "127.0.0.1", str(port)]
         words += [str(file)] if program == "storescu" else []
         if who != "plain":
             ca, one = side_of(certificates, who)
@@ -188,38 +190,37 @@ def silent_ones(stack: ExitStack, port: int) -> None:
 
 
 @needs_dcmtk
-def test_who_is_silent_holds_up_nobody(
-    store: Store,
-    opened: Opened,
-    certificates: Certificates,
-    said: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(port, "OPENING_S", 3600.0)
-    with opened(our_side(certificates), idle_s=3600) as patient, ExitStack() as stack:
-        silent_ones(stack, patient.port)
-        assert store(patient.port) == 0
+def test_who_is_silent_holds_up_nobody(store: Store, listener: Listener, said: list[str]) -> None:
+    with ExitStack() as stack:
+        silent_ones(stack, listener.port)
+        assert store(listener.port) == 0
         assert said == [], "all of them are still there"
 
 
 @needs_dcmtk
 def test_who_is_silent_is_cut_off(
     store: Store,
-    listener: Listener,
+    opened: Opened,
     certificates: Certificates,
     said: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with monkeypatch.context() as patch, ExitStack() as stack:
+    listener = opened(our_side(certificates))
+    with ExitStack() as stack, monkeypatch.context() as patch:
+        silent_ones(stack, listener.port)  # what they send is there when their second begins
         patch.setattr(listener._server, "opening_s", 1.0)
-        silent_ones(stack, listener.port)
+        stack.enter_context(listener)
         until(lambda: len(said) == 6)
+        # After a handshake, however long it took, no time is left.
+        patch.setattr(listener._server, "opening_s", 600.0)
+        patch.setattr(port, "time", Mock(monotonic=lambda: time.monotonic() - 600.0))
         late = stack.enter_context(secured(certificates, listener.port))
         assert late.recv(1) == b""
         until(lambda: len(said) == 7)
+        patch.undo()
+        assert store(listener.port) == 0
     silent = "it said nothing for 1 s", "it was silent during the handshake of TLS"
     assert whys(said) == [silent[0]] * 3 + [silent[1]] * 3 + ["its request did not come in time"]
-    assert store(listener.port) == 0
 
 
 @pytest.mark.parametrize("which_one", ["listener", "plain"])
@@ -278,8 +279,9 @@ def test_a_real_orthanc_pushes_over_tls(
 
 @pytest.fixture
 def messages(
-    inbox: Inbox, said: list[str], certificates: Certificates
+    inbox: Inbox, said: list[str], certificates: Certificates, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[MessageListener]:
+    monkeypatch.setattr(tls.admit, "__defaults__", (600.0,))
     at = Hl7Port(port=0, tls=our_side(certificates))
     with MessageListener(inbox, at, [RIS], said.append) as listener:
         yield listener
@@ -331,17 +333,17 @@ def test_who_says_nothing_over_tls_is_no_connection(
 ) -> None:
     monkeypatch.setattr(mllp, "MAX_CONNECTIONS", 2)
 
-    def silent_ones(stack: ExitStack, seconds: float) -> None:
-        monkeypatch.setattr(tls.admit, "__defaults__", (seconds,))
+    def silent_ones(stack: ExitStack) -> None:
         for _ in range(8):
             stack.enter_context(socket.create_connection(("127.0.0.1", messages.port)))
 
     with ExitStack() as stack:
-        silent_ones(stack, 3600.0)
+        silent_ones(stack)
         assert b"MSA|AA|C1" in sent(messages.port, frame(oru(1)))
     assert said == []
+    monkeypatch.setattr(tls.admit, "__defaults__", (1.0,))
     with ExitStack() as stack:
-        silent_ones(stack, 1.0)
+        silent_ones(stack)
         until(lambda: len(said) == 8)
     assert said == ["connection from 127.0.0.1 refused: it said nothing for 1 s"] * 8
 

@@ -8,6 +8,7 @@ import timeit
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +20,7 @@ import torch
 
 from cxrtext.errors import DataError, ImageError, InputError, NotFoundError
 from cxrtext.evaluation import CHEX5_PROMPTS, Prompts, prompt_embeddings
-from cxrtext.images import Geometry, Preprocessing, ReaderPool, read_image, to_uint8
+from cxrtext.images import Geometry, Preprocessing, read_image, to_uint8
 from cxrtext.index import ImageHit, build_index
 from cxrtext.pausing import finish
 from cxrtext.service import Column, Service, load_service
@@ -93,10 +94,10 @@ def test_a_file_that_hangs_its_reader_costs_one_error(
     checkpoint: Path, data_folder: Path, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = data_folder / "images/s01.png"
-    impatient = functools.partial(ReaderPool, wall_seconds=2.0)
-    monkeypatch.setattr("cxrtext.service.service.ReaderPool", impatient)
     service = load_service(checkpoint)
     service.read_file(path)
+    (reader,) = service._readers._running
+    monkeypatch.setattr(reader, "_limits", replace(reader._limits, wall_seconds=2.0))
     os.kill(started[0].pid, signal.SIGSTOP)  # as a decoder that hangs
     with pytest.raises(ImageError, match="was not decoded within 2 s"):
         service.embed_file(path)

@@ -35,6 +35,7 @@ class Asked:
             calibration=KeptCalibration.model_construct(watched=WATCHED, prompts=CHEX5_PROMPTS),
         )
         self.watch, self.many = Watch(path, lambda: self.day), 0
+        self.rng = np.random.default_rng(1)
 
     def ask(self, n: int, shift: float = 0.0) -> None:
         for _ in range(n):
@@ -42,9 +43,9 @@ class Asked:
             image = EmbeddedImage(
                 torch.tensor([[float(self.many)]]), 8, 8,
                 metadata={"view": ["AP", "PA"][self.many % 2], "sex": "F"},
-                inputs=(("gray mean", RNG.normal(100, 10)),),
+                inputs=(("gray mean", self.rng.normal(100, 10)),),
             )  # fmt: skip
-            score = FindingScore("Edema", 0.5, RNG.normal(shift))
+            score = FindingScore("Edema", 0.5, self.rng.normal(shift))
             self.watch.note(self.service, image, [score])
             self.watch.note(self.service, image, [score])  # counted once
 

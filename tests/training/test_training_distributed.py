@@ -2,7 +2,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -15,18 +14,12 @@ from cxrtext.config import OBJECTIVES
 from cxrtext.errors import WorkError
 from cxrtext.training.loop.distributed import SyncedBatchNorm, synchronize
 from cxrtext.training.loop.steps import StopRequest
+from tests.pacs.orthanc import free_port
 from tests.training.conftest import Gradients, check_equal, metrics, objective_options
 from tests.waiting import until
 from tests.warm import Program, Warm
 
 SCRIPT = Path(__file__).with_name("gradients_of_a_step.py")
-
-
-def free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        port: int = listening.getsockname()[1]
-        return port
 
 
 Start = Callable[[Sequence[str | Path], int], list[Program]]
