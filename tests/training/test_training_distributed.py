@@ -3,7 +3,8 @@ import os
 import shutil
 import signal
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -22,21 +23,20 @@ from tests.warm import Program, Warm
 SCRIPT = Path(__file__).with_name("gradients_of_a_step.py")
 
 
-def free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        port: int = listening.getsockname()[1]
-        return port
-
-
 Start = Callable[[Sequence[str | Path], int], list[Program]]
 Training = Callable[[Sequence[str], int], list[Program]]
 
 
 @pytest.fixture(scope="module")
-def start(warm: Warm) -> Start:
+def start(warm: Warm) -> Iterator[Start]:
+    """Each group has a port that is kept for it: nothing else is given it before rank 0 listens."""
+    kept = ExitStack()
+
     def started(arguments: Sequence[str | Path], world: int) -> list[Program]:
-        port = str(free_port())
+        holder = kept.enter_context(socket.socket())
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        port = str(holder.getsockname()[1])
         return [
             warm.start(
                 arguments,
@@ -53,7 +53,8 @@ def start(warm: Warm) -> Start:
             for rank in range(world)
         ]
 
-    return started
+    with kept:
+        yield started
 
 
 @pytest.fixture
@@ -162,7 +163,7 @@ def test_two_processes_train_validate_and_write_once(
     chosen = [*options, "training.steps=6", "training.validate_every=3", "training.save_every=3"]
     said = []
     for process in training(chosen, 2):
-        out, error = process.communicate(timeout=240)
+        out, error = process.communicate(timeout=600)
         assert process.returncode == 0, error
         said.append(out)
     assert "2 processes" in said[0]
@@ -188,7 +189,7 @@ def test_two_processes_go_from_locked_to_live_as_one_does(
     for world in (1, 2):
         out = tmp_path / str(world)
         for process in training([*chosen, f"out={out}"], world):
-            assert process.communicate(timeout=240)[1] is not None
+            assert process.communicate(timeout=600)[1] is not None
             assert process.returncode == 0
         losses.append([line["loss"] for line in metrics(out, "train")])
     assert len(losses[0]) == 6
@@ -207,7 +208,7 @@ def test_an_error_of_one_ends_all_with_one_line(training: Training, options: lis
 def test_a_process_that_is_killed_ends_the_others_with_one_line(
     training: Training, options: list[str], tmp_path: Path
 ) -> None:
-    chosen = [*options, "training.steps=5000", "training.log_every=1"]
+    chosen = [*options, "training.steps=1000000", "training.log_every=1"]
     first, second = training(chosen, 2)
     log = tmp_path / "run/metrics.jsonl"
     until(lambda: log.is_file() and log.stat().st_size)
