@@ -216,7 +216,7 @@ def test_a_server_that_is_told_to_stop_says_so_before_it_does(program: Serve) ->
 
 
 def test_what_was_accepted_is_finished(program: Serve) -> None:
-    with program(shutdown_seconds=600, body_seconds=600) as (process, url):
+    with program() as (process, url):
         host, port = url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port)), timeout=600) as line:
             head = "POST /v1/render HTTP/1.1\r\nHost: localhost\r\nContent-Length: 11\r\n"
