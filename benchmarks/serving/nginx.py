@@ -51,7 +51,7 @@ def proxy(folder: Path, ports: Sequence[int], program: str = "nginx") -> Iterato
 
 def _wait_for(address: str, process: "subprocess.Popen[bytes]") -> None:
     host, _, port = address.partition(":")
-    for _ in range(100):
+    for _ in range(6000):
         try:
             socket.create_connection((host, int(port)), timeout=1).close()
         except OSError:

@@ -50,7 +50,7 @@ def browser() -> Iterator[Any]:
     if not CHROMIUM.is_file():
         pytest.skip("there is no Chromium")
     with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
+        opened = started.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS, timeout=0)
         yield opened
         opened.close()
 
@@ -138,6 +138,7 @@ def context(browser: Any) -> Iterator[Any]:
         accept_downloads=True,
         reduced_motion="reduce",  # what moves for ever is drawn for ever, by the processor
     )
+    made.set_default_timeout(120_000)
     yield made
     made.close()
 
@@ -146,7 +147,6 @@ def context(browser: Any) -> Iterator[Any]:
 def watched(context: Any) -> Iterator[Watched]:
     """A new page; console errors, policy violations and failed requests fail the test."""
     page = context.new_page()
-    page.set_default_timeout(120_000)
     found = Watched(page)
     yield found
     found.check()

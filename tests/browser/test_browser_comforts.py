@@ -214,8 +214,9 @@ def test_a_second_window_follows_the_first(visit: Any, context: Any) -> None:
     other.wait_for_function("(before) => canvas.toDataURL() !== before", arg=before)
     press(page, "n")
     other.wait_for_selector("#image-note:has-text('s06')")
-    page.reload()
+    page.goto("about:blank")
     other.wait_for_selector("#image-note:has-text('No film is open')")
+    page.go_back()
     page.wait_for_selector("#stage.open")
     other.wait_for_selector("#image-note:has-text('s06')")
     assert not [one for one in asked if "/v1/" in one]

@@ -92,6 +92,7 @@ def test_the_next_and_the_previous_image(visit: Any) -> None:
     is_open(page, "images/s23.png")
     assert page.text_content("#archive-range") == "1–24 of 48"
     page.click("#archive-next")
+    page.wait_for_selector("#archive-range:text('25–48 of 48')")
     page.click("#filmstrip .film >> nth=23")
     is_open(page, "images/s47.png")
     assert page.is_disabled("#image-next")

@@ -68,6 +68,7 @@ def test_sentences_regions_and_hits_are_marked(visit: Open, change: Any, index: 
     page.fill("#report", "FINDINGS: Left effusion.")
     page.click("#report-form .primary")
     page.click(button("Left effusion.", "wrong"))
+    page.wait_for_selector(f"{button('Left effusion.', 'wrong')}[aria-pressed=true]")
     page.click("#tab-locate")
     locate(page, "Right effusion.")
     page.click(f"#locate-result {button('Right effusion.', 'right')}")

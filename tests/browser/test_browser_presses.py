@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import CONTRAST, VIEWS, downloaded, file_of, go, locate
+from tests.waiting import until
 
 QUERY = "Left pleural effusion."
 ASKED = f"#/search?query={QUERY}"
@@ -81,7 +82,7 @@ def test_a_press_on_a_finding_is_not_lost_to_an_answer(visit: Any) -> None:
 
     page.route("**/v1/classify", hold_first)
     hold(page, "[aria-label='Remove Edema']")  # the field loses the focus: they are asked for anew
-    page.wait_for_timeout(100)
+    until(lambda: page.wait_for_timeout(100) or held)
     with page.expect_response("**/v1/classify"):
         held[0].continue_()
     page.wait_for_timeout(100)

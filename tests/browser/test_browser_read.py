@@ -144,8 +144,7 @@ def test_window_level_zoom_and_invert_by_keyboard_and_mouse(visit: Any) -> None:
     assert page.input_value("#window-width") == "196"
     assert page.input_value("#window-level") == "108"
     page.mouse.wheel(0, -400)
-    next_frame(page)
-    assert page.text_content("#fit") != "100 %"
+    page.wait_for_selector("#fit:not(:text('100 %'))")
     page.click("#reset")
     assert picture(page) == whole
 

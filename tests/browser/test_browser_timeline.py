@@ -52,8 +52,8 @@ def is_beside(page: Any, image: str) -> None:
 
 def looks(page: Any) -> list[Any]:
     """How the two viewers look at their films, once both are drawn."""
-    page.wait_for_timeout(120)
     script = """async () => {
+      for (const _ of [1, 2]) await new Promise(requestAnimationFrame);
       const { viewers } = await import("/web/read/stage.js");
       return [viewers.prior, viewers.present].map(({ zoom, move, window, invert, overlay }) =>
         ({ zoom, move, window, invert, heat: overlay.heat }));

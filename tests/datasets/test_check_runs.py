@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import time
 from contextlib import closing
+from dataclasses import replace
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from cxrtext.datasets.checking.facts import ImageFacts, open_cache
 from cxrtext.datasets.checking.problems import Problems
 from cxrtext.datasets.checking.report import FactTable, Histogram, histogram
 from cxrtext.errors import DataError
-from cxrtext.images.sandbox import ProcessLost, answers
+from cxrtext.images.sandbox import ProcessLost, SandboxProcess, answers
 from cxrtext.page import Gallery, Picture
 from cxrtext.records import Study
 
@@ -97,7 +98,14 @@ def behave(task: str, _: bytes) -> tuple[str, bytes]:
     return task.upper(), b""
 
 
-def test_only_the_task_that_kills_its_process_is_lost() -> None:
+def test_only_the_task_that_kills_its_process_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    ask = SandboxProcess.ask
+
+    def asked(process: Any, task: str, data: bytes) -> Any:
+        process._limits = replace(process._limits, wall_seconds=3.0 if task == "hang" else 600.0)
+        return ask(process, task, data)
+
+    monkeypatch.setattr(SandboxProcess, "ask", asked)
     tasks = ["a", "die", "b", "killed", "c", "hang", "raise", "d", "e", "die"]
     found = list(answers(behave, tasks, 2, seconds=3))
     assert [task for task, _ in found] == tasks

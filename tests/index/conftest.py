@@ -33,7 +33,7 @@ from cxrtext.models import ImageTextModel
 
 MakeArchive = Callable[..., Path]
 Upload = Callable[[Path, Path, int], bytes]
-Busy = Callable[[], AbstractContextManager[None]]
+Busy = Callable[[], AbstractContextManager[list[int]]]
 
 
 def regions_of(count: int, seed: int, D: int = 16) -> Tensor:
@@ -182,17 +182,18 @@ def upload(model: ImageTextModel) -> Upload:
 
 @pytest.fixture
 def while_written(small: Path, model: ImageTextModel, upload: Upload, tmp_path: Path) -> Busy:
-    """A block during which a thread adds to the small index, deletes from it, writes it anew."""
+    """A block in which a thread adds to the small index, deletes, writes anew; gets its turns."""
 
     @contextmanager
-    def written() -> Iterator[None]:
+    def written() -> Iterator[list[int]]:
         uploads = tmp_path / "uploads"
         upload(small, uploads, 0)
-        stop = threading.Event()
+        stop, made = threading.Event(), list[int]()
 
         def write() -> None:
             for seed in itertools.takewhile(lambda _: not stop.is_set(), itertools.count(1)):
                 upload(small, uploads, seed)
+                made.append(seed)
                 if seed % 3 == 0:
                     delete(small, [f"us{seed - 1}"], wait_s=30)
                 if seed % 5 == 0:
@@ -201,7 +202,7 @@ def while_written(small: Path, model: ImageTextModel, upload: Upload, tmp_path: 
         with ThreadPoolExecutor(1) as pool:
             writer = pool.submit(write)
             try:
-                yield
+                yield made
             finally:
                 stop.set()
             writer.result()

@@ -29,6 +29,7 @@ from cxrtext.index.store.replica import index_at
 from cxrtext.models import ImageTextModel
 from tests.conftest import flip
 from tests.index.conftest import Busy, Upload, answers, wrong
+from tests.waiting import until
 
 
 @pytest.fixture(autouse=True)
@@ -143,8 +144,10 @@ def test_a_publication_is_one_moment_while_others_write(
 ) -> None:
     target = tmp_path / "target"
     made = []
-    with while_written():
+    with while_written() as written:
         for _ in range(count):
+            before = len(written)
+            until(lambda: len(written) > before + 1)  # noqa: B023 - at once
             made.append(published(small, target, grace_s=0.0, keep=1).publication)
             assert pulled(target, tmp_path / "replica").publication == made[-1]
             assert is_whole(tmp_path / "replica")

@@ -199,7 +199,7 @@ def test_ctrl_c_stops_all_processes(tmp_path: Path) -> None:
         # The pipes close only when the last of the processes, which share them, has ended.
         _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode != 0
-    assert errors.strip().endswith("KeyboardInterrupt")
+    assert errors.rstrip().rstrip(":").endswith("KeyboardInterrupt")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")

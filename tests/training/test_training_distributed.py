@@ -155,7 +155,7 @@ def test_two_processes_train_validate_and_write_once(
     chosen = [*options, "training.steps=6", "training.validate_every=3", "training.save_every=3"]
     said = []
     for process in training(chosen, 2):
-        out, error = process.communicate(timeout=240)
+        out, error = process.communicate(timeout=600)
         assert process.returncode == 0, error
         said.append(out)
     assert "2 processes" in said[0]
@@ -181,7 +181,7 @@ def test_two_processes_go_from_locked_to_live_as_one_does(
     for world in (1, 2):
         out = tmp_path / str(world)
         for process in training([*chosen, f"out={out}"], world):
-            assert process.communicate(timeout=240)[1] is not None
+            assert process.communicate(timeout=600)[1] is not None
             assert process.returncode == 0
         losses.append([line["loss"] for line in metrics(out, "train")])
     assert len(losses[0]) == 6
@@ -200,7 +200,7 @@ def test_an_error_of_one_ends_all_with_one_line(training: Training, options: lis
 def test_a_process_that_is_killed_ends_the_others_with_one_line(
     training: Training, options: list[str], tmp_path: Path
 ) -> None:
-    chosen = [*options, "training.steps=5000", "training.log_every=1"]
+    chosen = [*options, "training.steps=1000000", "training.log_every=1"]
     first, second = training(chosen, 2)
     log = tmp_path / "run/metrics.jsonl"
     until(lambda: log.is_file() and log.stat().st_size)

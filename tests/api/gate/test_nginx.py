@@ -56,7 +56,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.server.does == "stream":
             self.wfile.write(data[:1])
-            self.server.go_on.wait(60)
+            self.server.go_on.wait()
             data = data[1:]
         self.wfile.write(data)
 
@@ -169,7 +169,7 @@ def test_an_export_is_passed_on_while_it_is_made(proxy: Proxy, headers: dict[str
     with replica("a") as only, proxy(only.server_port) as address:
         only.does = "stream"
         asked = urllib.request.Request(f"http://{address}/v1/search/export", b"x", headers)
-        with urllib.request.urlopen(asked, timeout=20) as answer:
+        with urllib.request.urlopen(asked, timeout=600) as answer:
             assert answer.read(1) == b"{"
             only.go_on.set()
             assert json.loads(b"{" + answer.read())["size"] == 1

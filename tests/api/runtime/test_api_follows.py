@@ -102,6 +102,7 @@ def test_a_server_follows_an_index_to_another_model(
     with serving(own_service, Settings(uploads=tmp_path / "uploads", rate_limit=0)) as client:
         before = searched(client)[2]
         with meanwhile(lambda: seen.append(searched(client)[2]), add) as running:
+            until(lambda: seen)
             reembed(index_copy, another_model, wait_s=60)
             until(lambda: client.get("/v1/model").json()["model"] == new.fingerprint)
             more = len(added) + 2
@@ -140,6 +141,7 @@ def test_a_server_follows_a_replica(
     expected: dict[str, Scores] = {}
 
     def turn(change: Callable[[], object]) -> None:
+        until(lambda: made[-1] in [digest for digest, *_ in seen])
         change()
         made.append(publish(index_copy, target).publication)
         assert pull(target, replica).turned
@@ -156,6 +158,7 @@ def test_a_server_follows_a_replica(
         with meanwhile(ask, ask):
             turn(lambda: build_index(data_folder / "manifest.csv", checkpoint, index_copy))
             turn(lambda: reembed(index_copy, another_model, wait_s=60))
+            until(lambda: made[-1] in [digest for digest, *_ in seen])
         until(lambda: not pull(target, replica).held)  # the old ones are let go of
         about = client.get("/v1/model").json()
         page = client.get("/metrics").text

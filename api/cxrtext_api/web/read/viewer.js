@@ -18,7 +18,7 @@ export class Viewer {
     this.layers = []; // functions of the canvas' context and this viewer, drawn over all else
     this.pending = false;
     this.clear();
-    new ResizeObserver(() => this.draw()).observe(stage);
+    new ResizeObserver(() => (stage.clientWidth && this.moveBy(0, 0), this.draw())).observe(stage);
   }
 
   /** Show a picture; what was found in the former image goes. */
