@@ -33,10 +33,6 @@ class RecipeRun:
     record: dict[str, Any]
     files: list[Path] = field(default_factory=list)
 
-    @property
-    def is_benchmark(self) -> bool:
-        return bool(self.record["benchmark"])
-
 
 def run_recipe(
     recipe: str | Path | Recipe,

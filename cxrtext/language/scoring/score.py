@@ -186,16 +186,6 @@ class SentenceScores:
         rows = zip(self.log_likelihood.tolist(), self.words, strict=True)
         return [eta_of(value, words, a, k) for value, words in rows]
 
-    def warning(self) -> str | None:
-        """A line that says that the sentences are foreign to the model, or None."""
-        words, unknown = (one.words for one in self.words), (one.unknown for one in self.words)
-        return Words(sum(words), sum(unknown)).warning()
-
-    @property
-    def log_likelihood_per_token(self) -> NDArray[np.float64]:
-        """Length-normalized: the mean over the word pieces, in nats, [S]."""
-        return self.log_likelihood / self.n_tokens
-
 
 def encode_pieces(tokenizer: BertTokenizer, sentences: Sequence[str]) -> list[Pieces]:
     """Turn sentences into word-piece ids, without special tokens and without a limit of length.

@@ -75,7 +75,7 @@ def test_a_benchmark(checkpoint: Path, tmp_path: Path) -> None:
     recipe = made_up("nih", names, positives={"Pleural Effusion": 5, "Hernia": 0}, boxes=1)
     run = go(recipe, checkpoint, root, out)
     record = json.loads((out / "recipe.json").read_text())
-    assert run.is_benchmark
+    assert run.record["benchmark"]
     assert (record["benchmark"], record["why_not"], record["images"]) == (True, [], 10)
     assert record["list"]["sha256"] == digest_of_names(names)
     assert record["list"]["official"]["title"] == "a made-up list"
@@ -126,7 +126,7 @@ def test_lists_that_are_not_the_official_one(checkpoint: Path, tmp_path: Path) -
     with pytest.raises(DataError, match=others):
         go(recipe, checkpoint, root, out)
     run = go(recipe, checkpoint, root, out, subset=True)
-    assert not run.is_benchmark
+    assert not run.record["benchmark"]
     missing = f"9 of 10 images; missing {names[3]}"
     assert run.record["why_not"] == [f"test_list.txt {others}", missing]
     assert run.record["images"] == 9
@@ -158,7 +158,7 @@ def test_a_folder_that_was_imported(checkpoint: Path, tmp_path: Path) -> None:
     import_folder(root, data)
     recipe = made_up("nih", names, boxes=1)
     run = go(recipe, checkpoint, data, tmp_path / "out")
-    assert (run.is_benchmark, run.record["images"]) == (True, 10)
+    assert (run.record["benchmark"], run.record["images"]) == (True, 10)
     assert not (tmp_path / "out/data").exists()
     table = data / "manifest.csv"
     table.write_text("".join(table.read_text().splitlines(keepends=True)[:-1]))
@@ -178,6 +178,6 @@ def test_a_recipe_of_ones_own(checkpoint: Path, tmp_path: Path) -> None:
     path = tmp_path / "own.yaml"
     path.write_text(yaml.safe_dump(tree))
     run = run_recipe(path, checkpoint, tmp_path / "set", tmp_path / "out", link=True)
-    assert (run.is_benchmark, run.record["recipe"]) == (True, "own")
+    assert (run.record["benchmark"], run.record["recipe"]) == (True, "own")
     assert run.record["primary"]["value"] == run.evaluation.mean_auc is not None
     assert (tmp_path / "set/images_001/images" / names[0]).stat().st_nlink == 2

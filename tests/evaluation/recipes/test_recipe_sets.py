@@ -76,7 +76,7 @@ def test_lists_as_editors_and_unpackers_leave_them(checkpoint: Path, tmp_path: P
     found = read_list(load_recipe("nih"), root)
     assert found.test == set(names)
     run = go(made_up("nih", names, boxes=1), checkpoint, root, tmp_path / "out")
-    assert (run.is_benchmark, run.record["images"]) == (True, 10)
+    assert (run.record["benchmark"], run.record["images"]) == (True, 10)
 
     root = public_sets.rsna(tmp_path / "rsna", 40)
     folder = root / "stage_2_train_images"
@@ -86,7 +86,7 @@ def test_lists_as_editors_and_unpackers_leave_them(checkpoint: Path, tmp_path: P
         path.rename(path.with_suffix(".DCM"))
     found = read_list(load_recipe("rsna"), root)
     run = go(made_up("rsna", found.names), checkpoint, root, tmp_path / "out-rsna")
-    assert (run.is_benchmark, run.record["images"]) == (True, 6)
+    assert (run.record["benchmark"], run.record["images"]) == (True, 6)
 
     root = ms_cxr(tmp_path / "ms-cxr")
     (boxes,) = root.glob("MS_CXR*.json")
