@@ -8,10 +8,9 @@ from types import FrameType
 from typing import Annotated, Any
 
 import typer
-import typer.core
 
 from cxrtext import __version__
-from cxrtext.errors import CxrTextError, InputError
+from cxrtext.errors import CxrTextError
 from cxrtext.files import rights_of_sources
 from cxrtext_cli.commands.archive.audit import audit
 from cxrtext_cli.commands.archive.classify import classify
@@ -41,6 +40,7 @@ from cxrtext_cli.commands.pacs.gateway import gateway
 from cxrtext_cli.commands.server.backup import backup, restore
 from cxrtext_cli.commands.server.service import keys, serve
 from cxrtext_cli.given import checked
+from cxrtext_cli.gone import Commands
 
 # How OpenMP threads wait for each other: asleep, not spinning. On a machine that does other work
 # too, spinning was measured to slow small networks down thirtyfold; on an idle one it gains little.
@@ -50,14 +50,7 @@ STOPPED = 130
 """Exit code of a command that was interrupted."""
 
 
-MOVED = {
-    **dict.fromkeys(("follow", "listen", "hl7"), "run"),
-    **{"pull": "run --once", "inbox": "status", "results": "results", "peers": "check"},
-}
-"""What became of commands of hospital systems, below ``cxrtext gateway``."""
-
-
-class _Sections(typer.core.TyperGroup):
+class _Sections(Commands):
     """Shows the commands in sections, and says where an option is an argument."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -75,11 +68,6 @@ class _Sections(typer.core.TyperGroup):
                     wrong.message = f"{wrong.option_name} is no option; give it without: {said}"
                     wrong.possibilities = None
             raise
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if now := MOVED.get(args[0]):
-            raise InputError(f"'cxrtext {args[0]}' is now 'cxrtext gateway {now}'")
-        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - as typer has it
         width = max(map(len, self.commands))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cxrtext_cli.given import ANY_PATH, DEVICE, FOLDER, NEW_FOLDER, PLACE, PROMPTS, SECTION, SOURCE
+from cxrtext_cli.gone import Commands
 
 if TYPE_CHECKING:
     from cxrtext.evaluation import Evaluation, Prompts
@@ -126,7 +127,7 @@ def prompts_in(path: Path | None) -> "dict[str, Prompts] | None":
 
 def group(text: str) -> typer.Typer:
     """Commands below one; ``text`` is what its help says of it."""
-    return typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=text)
+    return typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode=None, help=text)
 
 
 def say(text: str) -> None:

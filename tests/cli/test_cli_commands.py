@@ -10,6 +10,7 @@ from PIL import Image
 
 from cxrtext.evaluation.how_good import HowGood
 from cxrtext.models import load_model
+from cxrtext_cli.gone import GONE
 from tests.cli.conftest import Refused, cxrtext
 from tests.conftest import read_csv
 
@@ -141,8 +142,6 @@ def test_commands_say_that_a_model_is_at_chance_or_was_never_measured(
             assert sum("This model" in line for line in said) == (1 if warning else 0), command
 
 
-@pytest.mark.parametrize(
-    ("was", "now"), [("pull", "run --once"), ("hl7", "run"), ("peers", "check")]
-)
-def test_a_command_that_moved_says_where_it_is(was: str, now: str, refused: Refused) -> None:
-    assert refused(was, "x", "--any") == f"'cxrtext {was}' is now 'cxrtext gateway {now}'"
+@pytest.mark.parametrize("name", sorted(GONE))
+def test_a_command_that_is_gone_says_what_became_of_it(name: str, refused: Refused) -> None:
+    assert refused(*name.split(), "x", "--any") == f"'cxrtext {name}' {GONE[name]}"

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from typer.core import TyperGroup
 
 from cxrtext.errors import CxrTextError, InputError, WorkError
 from cxrtext_cli.given import (
@@ -20,6 +19,7 @@ from cxrtext_cli.given import (
     PROMPTS,
     checked,
 )
+from cxrtext_cli.gone import GONE, Commands
 from cxrtext_cli.options import (
     AllowOutside,
     AsJson,
@@ -46,11 +46,11 @@ if TYPE_CHECKING:
 Storage = Literal["float16", "int8"]
 
 
-class _Group(TyperGroup):
+class _Group(Commands):
     """Says what to write where a manifest or a folder stands in a command's place."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args and args[0] not in self.commands:
+        if args and args[0] not in self.commands and f"index {args[0]}" not in GONE:
             raise InputError(
                 f"'{args[0]}' is no command of 'cxrtext index': a new index is made by 'cxrtext "
                 f"index build MANIFEST --model DIR --out DIR'; there are {', '.join(self.commands)}"

@@ -1,0 +1,45 @@
+"""Commands that no longer exist: what to do instead, for those who still type them."""
+
+from typing import Any
+
+import typer.core
+
+from cxrtext.errors import InputError
+
+GATEWAY = {
+    **dict.fromkeys(("follow", "listen", "hl7"), "run"),
+    **{"pull": "run --once", "inbox": "status", "results": "results", "peers": "check"},
+}
+"""Commands of hospital systems that are now below ``cxrtext gateway``."""
+
+GONE = {
+    **{name: f"is now 'cxrtext gateway {now}'" for name, now in GATEWAY.items()},
+    "audit": "was removed: on real reports it found none of the planted disagreements at q <= .1; "
+    "'cxrtext verify' judges one report against its film",
+    "learn": "was removed: 200 marks did not improve a model measurably; "
+    "'cxrtext marks' still writes marks as labels and boxes",
+    "learn-changes": "was removed: it was shown on drawings only; "
+    "the page still shows two films of a patient side by side",
+    "negatives": "was removed; benchmarks/language/negatives.py prints the same figures",
+    "index publish": "was removed; for more readers, copy the index folder and run "
+    "'cxrtext serve' on the copy",
+    "index pull": "was removed; for more readers, copy the index folder and run "
+    "'cxrtext serve' on the copy",
+    "index move": "was removed; after moving a data folder or a model, run "
+    "'cxrtext index build' again with the new paths and the same --out",
+    "job score": "was removed; 'cxrtext score-text' scores each sentence once and resumes",
+    "job decode": "was removed; 'cxrtext train' and 'cxrtext index build' decode images once "
+    "into their cache",
+    "job finish": "was removed; 'cxrtext job embed' makes the index when all shards are done",
+}
+"""What became of a command, by its name below ``cxrtext``."""
+
+
+class Commands(typer.core.TyperGroup):
+    """A group of commands that says what became of those it no longer has."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name = " ".join([*([ctx.info_name] if ctx.parent else []), *args[:1]])
+        if args and args[0] not in self.commands and name in GONE:
+            raise InputError(f"'cxrtext {name}' {GONE[name]}")
+        return super().resolve_command(ctx, args)
