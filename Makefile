@@ -1,5 +1,6 @@
 # make demo          the main job, end to end, on drawn radiographs; ends with the address of a page
 # make test          the tests
+# make border        the tests that know only commands, files, HTTP and public Python names
 # make test-peers    those that drive a real Chromium or a real Orthanc; skipped where there is none
 # make test-all      all of them, those too that kill, stop and race processes for minutes
 # make check         formatting, lint, types, layers
@@ -30,7 +31,7 @@ CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || comman
 PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=$(TEST_THREADS) OMP_WAIT_POLICY=PASSIVE \
     TEST_ORDER=$(TEST_ORDER) CHROMIUM="$(CHROMIUM)" $(BIN)/python -m pytest -q
 
-.PHONY: install demo test test-peers test-all check format docs clean-demo
+.PHONY: install demo test border test-peers test-all check format docs clean-demo
 
 install: $(INSTALLED)
 
@@ -42,6 +43,9 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 test: $(INSTALLED)
 	$(PYTEST) $(WORKERS) -m "not slow and not peers"
+
+border: $(INSTALLED)
+	$(PYTEST) $(WORKERS) tests/border
 
 test-peers: $(INSTALLED)
 	$(PYTEST) $(WORKERS) -m "peers and not slow"

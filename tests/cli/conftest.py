@@ -1,38 +1,11 @@
-import signal
-import sys
 from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
-from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
-from subprocess import CompletedProcess
 
 import pytest
 
-from cxrtext_cli.main import main
+from tests.commands import cxrtext as cxrtext
 
 Refused = Callable[..., str]
-
-
-def cxrtext(*arguments: object, text: bytes = b"", code: int = 0) -> CompletedProcess[str]:
-    """Run the command as a user starts it, but in this process, which has torch imported already.
-
-    It is to end with the exit code ``code``.
-    """
-    given = list(map(str, arguments))
-    out, err = StringIO(newline=""), StringIO()
-    terminate = signal.getsignal(signal.SIGTERM)
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.setattr(sys, "argv", ["cxrtext", *given])
-        patch.setattr(sys, "stdin", TextIOWrapper(BytesIO(text)))
-        try:
-            main()
-            ended = 0
-        except SystemExit as end:
-            ended = int(end.code or 0)
-        finally:
-            signal.signal(signal.SIGTERM, terminate)
-    assert ended == code, (out.getvalue(), err.getvalue())
-    return CompletedProcess(given, ended, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture

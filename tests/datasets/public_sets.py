@@ -470,3 +470,55 @@ def nih_labels(root: Path, count: int = 24, size: int = 128) -> Path:
         save_table(root / f"{name}.csv", rows)
     save_table(root / "origin.csv", origin)
     return root
+
+
+def mimic(root: Path, ending: str = ".jpg") -> Path:
+    """Three patients, four studies; one lateral, one image that is not there."""
+    images = [
+        ("aa-1", "10000032", "50414267", "PA", "train"),
+        ("aa-2", "10000032", "50414267", "LATERAL", "train"),
+        ("bb-1", "10000764", "57375967", "AP", "validate"),
+        ("cc-1", "11000011", "51967845", "", "test"),
+        ("dd-1", "11000011", "51967846", "AP", "test"),
+    ]
+    rows = []
+    for number, (dicom_id, subject, study, view, split) in enumerate(images):
+        ids = {"dicom_id": dicom_id, "subject_id": subject, "study_id": study}
+        rows.append({**ids, "ViewPosition": view, "split": split, "Rows": "64",
+                     "StudyDate": "21800506", "StudyTime": "213014.531"})  # fmt: skip
+        if dicom_id != "dd-1":
+            folder = root / f"files/p{subject[:2]}/p{subject}"
+            save_picture(folder / f"s{study}/{dicom_id}{ending}", number)
+            (folder / f"s{study}.txt").write_text(f"FINDINGS: Study {number} is clear.")
+    save_table(root / "mimic-cxr-2.0.0-metadata.csv", rows)
+    save_table(root / "mimic-cxr-2.0.0-split.csv", rows)
+    labels = [
+        {"subject_id": s, "study_id": t, "Edema": "1.0", "Pneumonia": "-1.0", "No Finding": ""}
+        for s, t in (("10000032", "50414267"), ("10000764", "57375967"), ("9", "9"))
+    ]
+    save_table(root / "mimic-cxr-2.0.0-chexpert.csv", labels)
+    return root
+
+
+def nih(root: Path) -> Path:
+    header = (
+        "Image Index,Finding Labels,Follow-up #,Patient ID,Patient Age,Patient Gender,"
+        "View Position,OriginalImage[Width,Height],OriginalImagePixelSpacing[x,y],\n"
+    )
+    rows = [
+        "00000001_000.png,Cardiomegaly|Effusion,0,1,058Y,M,PA,2682,2749,0.143,0.143,",
+        "00000001_001.png,No Finding,1,1,058Y,M,AP,2682,2749,0.143,0.143",
+        "00000002_000.png,Pleural_Thickening,0,2,81,F,PA,2500,2048,0.171,0.171,",
+        "00000003_000.png,Broken Heart,0,3,81,F,PA,2500,2048,0.171,0.171,",
+        "00000004_000.png,No Finding,0,4",
+    ]
+    root.mkdir()
+    (root / "Data_Entry_2017.csv").write_text(header + "\n".join(rows) + "\n")
+    (root / "BBox_List_2017.csv").write_text(
+        "Image Index,Finding Label,Bbox [x,y,w,h],,,\n"
+        "00000001_000.png,Effusion,225.08,547.01,86.7,79.1,,,\n"
+        "00000009_000.png,Infiltrate,225.08,547.01,86.7,79.1,,,\n"
+    )
+    for number, name in enumerate(("00000001_000", "00000001_001", "00000002_000")):
+        save_picture(root / f"images_00{number % 2 + 1}/images/{name}.png", number)
+    return root

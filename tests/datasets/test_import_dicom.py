@@ -13,7 +13,8 @@ from cxrtext.datasets.importing import ImportOptions, import_folder
 from cxrtext.errors import ConfigError, DataError, WorkError
 from cxrtext.images import read_image
 from cxrtext.records import read_manifest
-from tests.datasets.written import Imported, import_beside, load_table, save_radiograph
+from tests.datasets.imported import Imported, import_beside
+from tests.datasets.written import load_table, save_radiograph
 
 CANARY = "CANARY^Zebulon"
 """The patient's name in every header; it may be in no table and no message."""

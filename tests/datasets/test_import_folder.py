@@ -18,7 +18,7 @@ from cxrtext.errors import ConfigError, DataError, WorkError
 from cxrtext.evaluation.data import read_data_folder
 from cxrtext.files import only_one
 from cxrtext.records import read_table
-from tests.datasets.written import drawn_boxes
+from tests.datasets.imported import drawn_boxes
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -12,8 +12,9 @@ from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation.data import read_data_folder
 from cxrtext.records import Absent, Box, iter_boxes, read_labels
 from tests.datasets import public_sets
-from tests.datasets.public_sets import save_picture
-from tests.datasets.written import drawn_boxes, import_beside, load_table, save_table
+from tests.datasets.imported import drawn_boxes, import_beside
+from tests.datasets.public_sets import mimic, nih, save_picture
+from tests.datasets.written import load_table, save_table
 
 
 def load(folder: Path, **options: Any) -> tuple[ImportSummary, list[dict[str, str]]]:
@@ -22,34 +23,6 @@ def load(folder: Path, **options: Any) -> tuple[ImportSummary, list[dict[str, st
     data = read_data_folder(folder.parent / "out")
     assert all(record.path.is_file() for record in data.records)
     return summary, rows
-
-
-def mimic(root: Path, ending: str = ".jpg") -> Path:
-    """Three patients, four studies; one lateral, one image that is not there."""
-    images = [
-        ("aa-1", "10000032", "50414267", "PA", "train"),
-        ("aa-2", "10000032", "50414267", "LATERAL", "train"),
-        ("bb-1", "10000764", "57375967", "AP", "validate"),
-        ("cc-1", "11000011", "51967845", "", "test"),
-        ("dd-1", "11000011", "51967846", "AP", "test"),
-    ]
-    rows = []
-    for number, (dicom_id, subject, study, view, split) in enumerate(images):
-        ids = {"dicom_id": dicom_id, "subject_id": subject, "study_id": study}
-        rows.append({**ids, "ViewPosition": view, "split": split, "Rows": "64",
-                     "StudyDate": "21800506", "StudyTime": "213014.531"})  # fmt: skip
-        if dicom_id != "dd-1":
-            folder = root / f"files/p{subject[:2]}/p{subject}"
-            save_picture(folder / f"s{study}/{dicom_id}{ending}", number)
-            (folder / f"s{study}.txt").write_text(f"FINDINGS: Study {number} is clear.")
-    save_table(root / "mimic-cxr-2.0.0-metadata.csv", rows)
-    save_table(root / "mimic-cxr-2.0.0-split.csv", rows)
-    labels = [
-        {"subject_id": s, "study_id": t, "Edema": "1.0", "Pneumonia": "-1.0", "No Finding": ""}
-        for s, t in (("10000032", "50414267"), ("10000764", "57375967"), ("9", "9"))
-    ]
-    save_table(root / "mimic-cxr-2.0.0-chexpert.csv", labels)
-    return root
 
 
 def test_mimic_with_its_split_reports_and_labels(tmp_path: Path) -> None:
@@ -219,30 +192,6 @@ def test_open_i_has_the_labels_that_people_coded(tmp_path: Path) -> None:
     save_table(root / "labels_mesh.csv", [{"study_id": "1", "Edema": "1"}])
     import_folder(root, tmp_path / "other")
     assert load_table(tmp_path / "other/labels.csv") == [{"study_id": "1", "Edema": "1"}]
-
-
-def nih(root: Path) -> Path:
-    header = (
-        "Image Index,Finding Labels,Follow-up #,Patient ID,Patient Age,Patient Gender,"
-        "View Position,OriginalImage[Width,Height],OriginalImagePixelSpacing[x,y],\n"
-    )
-    rows = [
-        "00000001_000.png,Cardiomegaly|Effusion,0,1,058Y,M,PA,2682,2749,0.143,0.143,",
-        "00000001_001.png,No Finding,1,1,058Y,M,AP,2682,2749,0.143,0.143",
-        "00000002_000.png,Pleural_Thickening,0,2,81,F,PA,2500,2048,0.171,0.171,",
-        "00000003_000.png,Broken Heart,0,3,81,F,PA,2500,2048,0.171,0.171,",
-        "00000004_000.png,No Finding,0,4",
-    ]
-    root.mkdir()
-    (root / "Data_Entry_2017.csv").write_text(header + "\n".join(rows) + "\n")
-    (root / "BBox_List_2017.csv").write_text(
-        "Image Index,Finding Label,Bbox [x,y,w,h],,,\n"
-        "00000001_000.png,Effusion,225.08,547.01,86.7,79.1,,,\n"
-        "00000009_000.png,Infiltrate,225.08,547.01,86.7,79.1,,,\n"
-    )
-    for number, name in enumerate(("00000001_000", "00000001_001", "00000002_000")):
-        save_picture(root / f"images_00{number % 2 + 1}/images/{name}.png", number)
-    return root
 
 
 def test_nih_and_metadata_that_it_does_not_have(tmp_path: Path) -> None:

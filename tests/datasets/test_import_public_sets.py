@@ -27,8 +27,9 @@ from cxrtext.records import Absent, Box, iter_boxes
 from cxrtext.records.masks import mask_of_runs
 from cxrtext_cli.main import app as cli
 from tests.datasets import public_sets as sets
-from tests.datasets.test_import_public import mimic, nih
-from tests.datasets.written import drawn_boxes, import_beside, load_table
+from tests.datasets.imported import drawn_boxes, import_beside
+from tests.datasets.public_sets import mimic, nih
+from tests.datasets.written import load_table
 
 Builder = Callable[..., Path]
 LAYOUTS: dict[str, Builder] = {

@@ -31,7 +31,8 @@ from cxrtext.datasets.importing.versions import (
 from cxrtext.errors import DataError
 from cxrtext.records import LeftOut
 from cxrtext.text import split_sections
-from tests.datasets.written import dicom_file, import_beside, load_table, save_radiograph
+from tests.datasets.imported import import_beside
+from tests.datasets.written import dicom_file, load_table, save_radiograph
 
 
 def save_image(path: Path, number: int, **elements: Any) -> None:

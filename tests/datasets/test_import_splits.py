@@ -32,8 +32,9 @@ from cxrtext.datasets.importing.resolving import (
 from cxrtext.datasets.importing.splits import Shares, Splits, quotas
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.records import LeftOut
+from tests.datasets.imported import import_beside
 from tests.datasets.test_import_folder import write_set
-from tests.datasets.written import import_beside, load_table, save_radiograph
+from tests.datasets.written import load_table, save_radiograph
 
 
 def save(path: Path, number: int, seed: int | None = None, **elements: Any) -> None:

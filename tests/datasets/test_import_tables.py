@@ -12,7 +12,8 @@ from cxrtext.datasets.importing import ImportOptions, import_folder, table_colum
 from cxrtext.datasets.importing.columns import shown
 from cxrtext.datasets.importing.folder import LEADS_OUT
 from cxrtext.errors import ConfigError, DataError
-from tests.datasets.written import Imported, import_beside, load_table, save_radiograph
+from tests.datasets.imported import Imported, import_beside
+from tests.datasets.written import load_table, save_radiograph
 
 GERMAN = "Bild-Datei;Befundtext;Patient;Alter;Geschlecht"
 

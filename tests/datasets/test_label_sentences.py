@@ -17,7 +17,7 @@ from cxrtext.records.report_sources import MADE, made_of_labels
 from cxrtext.text import study_sentences
 from cxrtext.text.sides import sides_of
 from tests.datasets import public_sets
-from tests.datasets.test_import_public import nih
+from tests.datasets.public_sets import nih
 from tests.datasets.written import load_table, save_table
 
 FINDINGS = ("No Finding", "Cardiomegaly", "Edema", "Pleural Effusion", "Nodule")

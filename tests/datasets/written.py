@@ -1,4 +1,4 @@
-"""Tables and radiographs that the tests of this folder write and read."""
+"""Tables and radiographs that tests write and read; it knows nothing of the product."""
 
 import csv
 from collections.abc import Mapping, Sequence
@@ -8,9 +8,6 @@ from typing import Any
 import numpy as np
 from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
 from pydicom.uid import UID, ExplicitVRLittleEndian
-
-from cxrtext.datasets.importing import ImportOptions, ImportSummary, import_folder
-from cxrtext.records import Box, iter_boxes
 
 COMPUTED_RADIOGRAPHY = "1.2.840.10008.5.1.4.1.1.1"
 
@@ -26,23 +23,6 @@ def save_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
         writer = csv.DictWriter(handle, list(dict.fromkeys(name for row in rows for name in row)))
         writer.writeheader()
         writer.writerows(rows)
-
-
-Imported = tuple[ImportSummary, list[dict[str, str]], dict[str, str]]
-"""What was counted, the manifest, and why items were left out."""
-
-
-def import_beside(folder: Path, **options: Any) -> Imported:
-    out = folder.parent / "out"
-    summary = import_folder(folder, out, ImportOptions(**options))
-    paths = out / "manifest.csv", out / "import.rejected.csv"
-    rows, left = (load_table(path) if path.exists() else [] for path in paths)
-    return summary, rows, {row["item"]: row["reason"] for row in left}
-
-
-def drawn_boxes(path: Path) -> list[Box]:
-    """The boxes of a file, but for what has none."""
-    return [one for one in iter_boxes(path) if isinstance(one, Box)]
 
 
 def dicom_file(path: Path, sop_class: str, instance: str) -> FileDataset:

@@ -13,7 +13,7 @@ from cxrtext.evaluation.recipes.lists import draw_rsna, read_list
 from cxrtext.evaluation.rows import GROUNDING, MEAN_OF_SENTENCES, ZERO_SHOT
 from tests.conftest import read_csv
 from tests.datasets import public_sets
-from tests.datasets.test_import_public import mimic
+from tests.datasets.public_sets import mimic
 from tests.evaluation.recipes.test_recipe_runs import go, made_up, nih
 from tests.grids import some
 
