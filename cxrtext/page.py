@@ -138,15 +138,7 @@ class Columns:
     blocks: Sequence["Block"]
 
 
-@dataclass(frozen=True, slots=True)
-class Folded:
-    """Blocks below a line that opens them."""
-
-    title: str
-    blocks: Sequence["Block"]
-
-
-Block = Text | Bullets | Table | Figure | Gallery | Columns | Folded | Markup
+Block = Text | Bullets | Table | Figure | Gallery | Columns | Markup
 """``Markup`` is HTML that was escaped where it was made."""
 
 

@@ -12,7 +12,6 @@ import typer
 from cxrtext import __version__
 from cxrtext.errors import CxrTextError
 from cxrtext.files import rights_of_sources
-from cxrtext_cli.commands.archive.audit import audit
 from cxrtext_cli.commands.archive.classify import classify
 from cxrtext_cli.commands.archive.index import index
 from cxrtext_cli.commands.archive.job import job
@@ -124,7 +123,6 @@ SECTIONS: dict[str, dict[str, tuple[Callable[..., None] | typer.Typer, str]]] = 
         "classify": (classify, "Zero-shot probabilities of findings."),
         "ground": (ground, "Show where an image supports a sentence."),
         "verify": (verify, "How well an image supports its report's sentences."),
-        "audit": (audit, "Find reports and films of an archive that disagree."),
     },
     "A service": {
         "serve": (serve, "Serve the REST API and the page."),

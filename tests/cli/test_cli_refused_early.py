@@ -37,7 +37,6 @@ calibrate CHECKPOINT --data DATA
 learn-changes INDEX
 marks INDEX --out new
 learn INDEX
-audit INDEX --out new
 benchmark nih CHECKPOINT --data DATA
 experiment table1
 index build MANIFEST --model CHECKPOINT --out new

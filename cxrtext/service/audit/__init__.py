@@ -1,1 +1,0 @@
-"""An archive's reports against its films: where the two disagree."""
