@@ -249,10 +249,6 @@ class Client:
         """Of each reader the last mark on each thing, of one image or of all."""
         return self._get(models.Marks, "/v1/marks", image_id=image_id).marks
 
-    def next_film(self, finding: str) -> models.NextFilm:
-        """The film that a mark of a finding would tell most about."""
-        return self._get(models.NextFilm, "/v1/marks/next", finding=finding)
-
     def add_image(
         self,
         image: Path | bytes,

@@ -869,10 +869,3 @@ class Marks(Answer):
     """Of each reader the last mark on each thing, the oldest first."""
 
     marks: list[Mark]
-
-
-class NextFilm(Answer):
-    """The film that a mark of a finding would tell most about."""
-
-    image: Image | None = Field(description="Null where all are marked.")
-    marked: Count = Field(description="Films on which the finding was marked so far.")

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from cxrtext.evaluation import Prompts, prompt_embeddings
 from cxrtext.evaluation.classification.calibration import Calibration, calibrations_of
-from cxrtext.evaluation.classification.head import head_of
 from cxrtext.index.changes import set_attributes
 from cxrtext.index.features.scoring import exact_scores, images_a_piece
 from cxrtext.index.search.archive import Archive
@@ -45,19 +44,14 @@ class Labeler:
         self.findings = list(prompts)
         self._calibrations = [calibrations.get(name, Calibration()) for name in prompts]
         self._vectors = prompt_embeddings(model, prompts).flatten(0, 1)
-        self._head = head_of(model, prompts)
-
-    def differences(self, regions: Tensor) -> Tensor:
-        """``γ² (s_pos − s_neg)`` of images with regions [B, N, D], [F, B], without a head."""
-        found = exact_scores(self._model, regions, self._vectors)
-        found = found.view(len(self.findings), 2, -1)
-        return float(self._model.gamma_sq) * (found[:, 0] - found[:, 1])
 
     @torch.inference_mode()
     def scores(self, regions: Tensor) -> NDArray[np.float32]:
-        """The same after the checkpoint's head, where there is one."""
-        found = self.differences(regions)
-        scores: NDArray[np.float32] = (self._head(found, regions) if self._head else found).numpy()
+        """``γ² (s_pos − s_neg)`` of images with regions [B, N, D], [F, B]."""
+        found = exact_scores(self._model, regions, self._vectors)
+        found = found.view(len(self.findings), 2, -1)
+        found = float(self._model.gamma_sq) * (found[:, 0] - found[:, 1])
+        scores: NDArray[np.float32] = found.numpy()
         return scores
 
     def probabilities(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -108,7 +102,7 @@ def _batches(
         yield snapshot.numbers[some], labeler.scores(unpack(rows_of(rows, some)))
 
 
-def keep_labels(archive: Archive, prompts: Mapping[str, Prompts], *, wait_s: float = 0.0) -> None:
+def keep_labels(archive: Archive, prompts: Mapping[str, Prompts]) -> None:
     """Label every image and keep the probabilities, for filters and cohorts.
 
     Images added later get these labels, too, by the calibration that the checkpoint has now;
@@ -118,7 +112,7 @@ def keep_labels(archive: Archive, prompts: Mapping[str, Prompts], *, wait_s: flo
     labeler = Labeler(archive.model, prompts, calibrations)
     names = [LABEL + finding for finding in labeler.findings]
     for part in archive.parts:
-        with writing(part.folder, wait_s=wait_s) as catalogue:
+        with writing(part.folder) as catalogue:
             batches = [(n, labeler.probabilities(s).T) for n, s in _batches(part, labeler)]
             forgotten = dict.fromkeys(n for n in catalogue.columns() if n.startswith(LABEL))
             with catalogue.transaction(write=True) as database:

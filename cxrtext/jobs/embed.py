@@ -74,7 +74,7 @@ INDEX_PART = 1_000_000
 CONSTANT = ("model", "basis", "landmark_vectors", "storage", "prompts")
 """What a catalogue notes of an index and never changes while it is filled."""
 
-BESIDE = ("calibration.json", "familiar.safetensors", "head.json")
+BESIDE = ("calibration.json", "familiar.safetensors")
 """Files beside a checkpoint's weights that change what an index keeps."""
 
 

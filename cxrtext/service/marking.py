@@ -1,25 +1,12 @@
-"""What marks say of findings, and which film is worth a reader's next look."""
+"""What marks say of findings."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from cxrtext.errors import DataError, InputError
-from cxrtext.evaluation.classification.head import Archived, apply_head, fit_head
-from cxrtext.evaluation.metrics import Floats
-from cxrtext.evaluation.rows import YOUDEN
-from cxrtext.index import Index, IndexedImage
-from cxrtext.records.manifest import LABEL
 from cxrtext.records.marks import Kind, Mark, Verdict, now
 from cxrtext.service.service import Service
 from cxrtext.text.labelling import sentence_labels
-
-NEAREST = 0.25
-"""The share of films that are least certain, among which the next is the one most unlike those
-that are marked."""
-BEGUN = 6  # marks of a finding from which on a head of them says what is uncertain
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,81 +59,6 @@ def mark_of(
     fingerprint = service.model.fingerprint
     about = (who, now(), fingerprint, image.image, image.study_id, image.patient_id)
     return Mark(*about, kind=kind, verdict=verdict, **what)
-
-
-def threshold_of(service: Service, finding: str) -> float:
-    """The probability from which a finding is called present: its calibrated one, else a half."""
-    kept = service.calibration and service.calibration.measured_of(
-        finding, service.prompts[finding]
-    )
-    point = kept.points.get(YOUDEN) if kept else None
-    return 0.5 if not kept or not point else float(kept.calibration.probabilities(point.threshold))
-
-
-def next_film(service: Service, finding: str, marks: Sequence[Mark]) -> IndexedImage | None:
-    """The film that a mark of a finding would tell most about; None where all are marked.
-
-    Of the films that are least certain, the one that is most unlike those that are marked.  What is
-    uncertain is what lies near the threshold of the kept probabilities, and once a few marks are
-    there, near that of a head fitted on them (InputError, DataError).
-    """
-    if finding not in service.prompts:
-        raise InputError(f"finding: none of the prompts; give one of {', '.join(service.prompts)}")
-    known = {one.image: one.value for one in truths_of(marks, [finding])}
-    parts = service.archive.parts
-    kept = [_kept(part, finding) for part in parts]
-    where = [(which, number) for which, (rows, _) in enumerate(kept) for number, *_ in rows]
-    names = [name for rows, _ in kept for _, name, _ in rows]
-    probabilities = np.array([p for rows, _ in kept for *_, p in rows]).clip(1e-6, 1 - 1e-6)
-    means = np.concatenate([found for _, found in kept])
-    threshold = threshold_of(service, finding)
-    logits = np.log(probabilities / (1 - probabilities)) - np.log(threshold / (1 - threshold))
-    place = choose_next(logits, means, [known.get(name) for name in names])
-    if place is None:
-        return None
-    which, number = where[place]
-    return parts[which].catalogue.images([number])[0]
-
-
-def _kept(part: Index, finding: str) -> tuple[list[tuple[int, str, float]], Floats]:
-    """Number, id and kept probability of each image of an index, and their means [n, D]."""
-    column = part.catalogue.columns().get(LABEL + finding)
-    if column is None:
-        raise DataError(
-            f"{part.folder}: keeps no probabilities of {finding}; 'cxrtext classify --keep' makes "
-            "them"
-        )
-    query = f"SELECT number, image, c{int(column)} FROM attributes JOIN images USING (number)"  # noqa: S608
-    rows = {row[0]: row for row in part.catalogue.database.execute(query) if row[2] is not None}
-    snapshot = part.snapshot
-    places = [place for place in snapshot.live if int(snapshot.numbers[place]) in rows]
-    means = np.asarray(snapshot.arrays["means"][places], dtype=np.float64)
-    return [rows[int(snapshot.numbers[place])] for place in places], means
-
-
-def choose_next(logits: Floats, means: Floats, known: Sequence[int | None]) -> int | None:
-    """The place of the next film to mark, among n films; None where all are marked.
-
-    Logits [n] are 0 at the threshold, means [n, D] unit vectors; ``known`` says what is marked: 1,
-    0, -1 for unclear, None where nothing is.
-
-    Source: Lewis and Gale 1994 (uncertainty); Sener and Savarese 2018 (one step of core-set).
-    """
-    left = np.array([place for place, one in enumerate(known) if one is None], dtype=np.intp)
-    if not len(left):
-        return None
-    told = [place for place, one in enumerate(known) if one in (0, 1)]
-    truth = np.array([known[place] for place in told], dtype=np.float64)
-    if len(told) >= BEGUN and 0 < truth.sum() < len(truth):
-        head = fit_head(logits[told], means[told], truth, Archived.of(logits, means))
-        logits = apply_head(head, logits, means)
-    order = np.argsort(np.abs(logits[left]), kind="stable")
-    nearest = left[order[: max(1, round(NEAREST * len(left)))]]
-    marked = [place for place, one in enumerate(known) if one is not None]
-    if not marked:
-        return int(nearest[0])
-    likeness = means[nearest] @ means[marked].T
-    return int(nearest[likeness.max(axis=1).argmin()])
 
 
 def label_rows(marks: Sequence[Mark], findings: Sequence[str]) -> list[dict[str, str]]:

@@ -18,7 +18,6 @@ from cxrtext.datasets.importing.formats.dicom import groups_in
 from cxrtext.errors import DataError, InputError, NotFoundError
 from cxrtext.evaluation import Prompts, score_differences
 from cxrtext.evaluation.classification.calibration import KeptCalibration, prompts_beside
-from cxrtext.evaluation.classification.head import KeptHead, head_of
 from cxrtext.evaluation.how_good import how_good_beside
 from cxrtext.evaluation.verdicts.judge import Judge
 from cxrtext.evaluation.verdicts.kept import KeptVerdicts
@@ -95,7 +94,6 @@ class Service:
         self.prompts_given = prompts
         self.prompts = dict(prompts or prompts_beside(model))
         self.calibration = KeptCalibration.beside(model)
-        self._kept_head = KeptHead.beside(model)
         self.how_good = how_good_beside(model)
         self.familiar = familiar_beside(model) or Familiar()
         self._scales = HeatScales(self._references)
@@ -287,9 +285,7 @@ class Service:
                 self._prompt_vectors if prompts is None else prompt_vectors(self.texts, prompts)
             )
             regions = image.regions[None].to(self.model.device)
-            differences = score_differences(self.model, regions, vectors)
-            head = self._kept_head and head_of(self.model, prompts or self.prompts, self._kept_head)
-            differences = (head(differences, regions) if head else differences)[:, 0]
+            differences = score_differences(self.model, regions, vectors)[:, 0]
             probabilities = differences.sigmoid()
         asked = prompts or self.prompts
         findings = zip(asked, probabilities.tolist(), differences.tolist(), strict=True)

@@ -125,19 +125,9 @@ def side_of(page: Any) -> int:
     return int(page.inner_text("#image-note").split("\n")[1].split(" ")[0])
 
 
-def test_the_next_film_opens(visit: Open) -> None:
-    page = visit(READ, wait=SHOWN)
-    page.select_option("#mark-finding", "Edema")
-    page.focus("#mark-next")
-    page.keyboard.press("Enter")
-    page.wait_for_selector("#image-note:not(:has-text('images/s25.png'))")
-    assert page.input_value("#mark-finding") == "Edema"
-
-
 def test_who_may_not_mark_sees_no_buttons(visit: Open, change: Any) -> None:
     change("**/v1/model", lambda said: said["access"].update(scopes=["read"]))
     page = visit(READ, wait=SHOWN)
     assert page.locator(".marks").count() == 0
-    assert page.is_hidden("#marking")
     page.click("#tab-locate")
     assert page.is_hidden("#drawing")

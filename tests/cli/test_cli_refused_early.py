@@ -36,7 +36,6 @@ compare DATA DATA
 calibrate CHECKPOINT --data DATA
 learn-changes INDEX
 marks INDEX --out new
-learn INDEX
 benchmark nih CHECKPOINT --data DATA
 experiment table1
 index build MANIFEST --model CHECKPOINT --out new

@@ -1,30 +1,25 @@
-"""Marks and the archive: forgotten with their patient, backed up, and the next film to mark."""
+"""Marks: forgotten with their patient, backed up, and made into labels and boxes."""
 
 import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from cxrtext.errors import InputError
-from cxrtext.index import keep_labels, label_archive, open_index
+from cxrtext.index import open_index
 from cxrtext.index.backup import back_up, restore
 from cxrtext.models import ImageTextModel
 from cxrtext.records.boxes import Box, iter_boxes
 from cxrtext.records.labels import read_labels
-from cxrtext.records.marks import Mark, Verdict, add_mark, marks_beside, read_marks
+from cxrtext.records.marks import Mark, add_mark, marks_beside, read_marks
 from cxrtext.records.tables import write_table
 from cxrtext.service import Service
 from cxrtext.service.forget.forget import forget
 from cxrtext.service.marking import (
     box_rows,
-    choose_next,
     label_rows,
     mark_of,
-    next_film,
-    threshold_of,
     truths_of,
 )
 
@@ -33,7 +28,6 @@ from cxrtext.service.marking import (
 def marked(model: ImageTextModel, index_copy: Path) -> Service:
     """A service with its own index, in which two images of two patients were marked."""
     service = Service(model, open_index(index_copy, model))
-    keep_labels(service.archive, service.prompts)
     for name in ("images/s01.png", "images/s25.png"):
         mark = mark_of(service, "ward", name, "finding", "wrong", text="Edema", said=True)
         add_mark(marks_beside(index_copy), mark)
@@ -64,33 +58,6 @@ def test_marks_are_backed_up_and_survive_the_index(
     assert made.marks
     restore(tmp_path / "backup", tmp_path / "restored")
     assert marks(tmp_path / "restored/index") == before
-
-
-def test_each_film_comes_once_the_least_certain_first(marked: Service) -> None:
-    far = {
-        one.image.image: (abs(one.probabilities["Edema"] - threshold_of(marked, "Edema")), one)
-        for one in label_archive(marked.archive, marked.prompts)
-    }
-    marks: list[Mark] = []
-    while (found := next_film(marked, "Edema", marks)) is not None:
-        verdict: Verdict = "right" if len(marks) % 3 else "wrong"
-        marks.append(mark_of(marked, "w", found.image, "finding", verdict, text="Edema", said=True))
-    assert sorted(one.image for one in marks) == sorted(far)
-    assert far[marks[0].image][0] == pytest.approx(min(d for d, _ in far.values()), abs=1e-6)
-    with pytest.raises(InputError, match="Edema"):
-        next_film(marked, "Effusions", marks)
-
-
-def test_the_farthest_of_the_least_certain_comes_next() -> None:
-    logits = np.array([0.0, 5.0, 0.1, -0.1, 4.0, 5.0, 6.0, 7.0, 8.0, -9.0, 0.2, -7.0])
-    angles = np.array([0.0, 3.0, 0.1, 1.0, 3.1, 0, 0, 0, 0, 0, 0.05, 0])
-    means = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    assert choose_next(logits, means, [None] * 12) == 0
-    assert choose_next(logits, means, [-1] + [None] * 11) == 3
-    assert choose_next(logits, means, [0] * 12) is None
-    # Once a few marks are there, what they say decides what is uncertain: here 5 and above.
-    known = [None, 0, None, None, 0, 0, 1, 1, 1, None, None, None]
-    assert choose_next(logits, means, known) not in (9, 11)
 
 
 MARK = Mark("w", "t", "m", "i", "s", "p", "sentence", "No pneumothorax.", True, "right")

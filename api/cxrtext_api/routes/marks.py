@@ -1,14 +1,14 @@
-"""Marks of readers: what they found right or wrong, and which film to look at next."""
+"""Marks of readers: what they found right or wrong."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Form, Query, Request
 
-from cxrtext.client.models import Image, Mark, Marks, NextFilm
+from cxrtext.client.models import Mark, Marks
 from cxrtext.errors import InputError
 from cxrtext.records.marks import Kind, Verdict, add_mark, marks_beside, read_marks
-from cxrtext.service.marking import mark_of, next_film, truths_of
+from cxrtext.service.marking import mark_of
 from cxrtext_api.gate.keys import CALLER, Caller
 from cxrtext_api.observe.audit import note_images
 from cxrtext_api.routes.dependencies import GUARDED, MAX_ID_CHARACTERS, SessionDep, problems
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cxrtext.records.boxes import Corners
-    from cxrtext.service import Service
     from cxrtext_api.runtime.resources import Session
 
 router = APIRouter(prefix="/v1", tags=["marks"], dependencies=GUARDED)
@@ -38,9 +37,6 @@ BoxField = Annotated[
         description="Of a box: x,y,w,h in pixels of the original, from the top left.",
         examples=["120,80,64,48"],
     ),
-]
-Finding = Annotated[
-    str, Query(max_length=MAX_ID_CHARACTERS, description="One of the prompts.", examples=["Edema"])
 ]
 
 
@@ -103,29 +99,3 @@ async def list_marks(request: Request, session: SessionDep, image_id: OneImage =
     found = await session.read(_of_image, _path(session), image_id)
     note_images(request, [(one.image_id, one.study_id, one.patient_id) for one in found.marks])
     return found
-
-
-@router.get(
-    "/marks/next",
-    summary="The film to mark next",
-    operation_id="next_film",
-    responses=problems(404, 422),
-)
-async def next_to_mark(request: Request, session: SessionDep, finding: Finding) -> NextFilm:
-    """The film that a mark of a finding would tell most about.
-
-    Of the films that are least certain, the one most unlike those that are marked.
-    """
-    await session.see_index()
-    found = await session.read(_next, session.service, _path(session), finding)
-    if found.image is not None:
-        one = found.image
-        note_images(request, [(one.image_id, one.study_id, one.patient_id)])
-    return found
-
-
-def _next(service: "Service", path: "Path", finding: str) -> NextFilm:
-    marks = read_marks(path)
-    found = next_film(service, finding, marks)
-    image = None if found is None else Image.model_validate(found)
-    return NextFilm(image=image, marked=len(truths_of(marks, [finding])))

@@ -282,7 +282,6 @@ def weights_of(folder: Path, checkpoint: str) -> str:
 
 
 def evaluation_stages(folder: Path, tables: Sequence[str]) -> list[Stage]:
-    tables = [*tables, *_head(folder)]
     words = ["calibrate", folder / CHECKPOINT, "--data", folder / DATA]
     words += ["--prompts", folder / "prompts.yaml", "--cache", folder / DECODED]
     return [
@@ -311,12 +310,6 @@ def _evaluation(folder: Path, checkpoint: str, out: str, name: str, tables: Sequ
         keeps=True,
         threads=2,
     )
-
-
-def _head(folder: Path) -> list[str]:
-    """The head that marks trained, where there is one: scores are others with it."""
-    path = f"{CHECKPOINT}/head.json"
-    return [path] if (folder / path).is_file() else []
 
 
 def index_stage(folder: Path, tables: Sequence[str]) -> Stage:

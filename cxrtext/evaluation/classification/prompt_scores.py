@@ -6,7 +6,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from cxrtext.evaluation.classification.head import head_of
 from cxrtext.evaluation.classification.prompts import Prompts
 from cxrtext.evaluation.metrics import Floats
 from cxrtext.evaluation.settings import Settings
@@ -38,10 +37,8 @@ def scorer(
     """A function from regions [B, N, D] to scores [2, F, B], the prompts embedded once.
 
     Scores of the positive and of the negative prompts, times γ².  Of several phrasings of a side
-    either the vectors are averaged or the scores.  The positive ones have what the checkpoint's
-    head makes of their difference, but of a model in training, which has none.
+    either the vectors are averaged or the scores.
     """
-    head = head_of(model, prompts)
     sides = [side for one in prompts.values() for side in (one.positive, one.negative)]
     sizes = [len(side) for side in sides]
     if settings.average == "embeddings":
@@ -54,8 +51,6 @@ def scorer(
         parts = model.scores(regions, vectors).double().split(sizes)
         means = torch.stack([part.mean(dim=0) for part in parts])  # [2F, B]
         scaled = model.gamma_sq * means.view(len(prompts), 2, -1).transpose(0, 1)
-        if head is not None:
-            scaled[0] = scaled[1] + head((scaled[0] - scaled[1]).float(), regions)
         numbers: Floats = scaled.cpu().numpy()
         return numbers
 

@@ -61,14 +61,9 @@ def test_what_is_no_mark_is_refused(keyed: Any, wrong: dict[str, str], status: i
     assert client.get("/v1/marks", headers=of["ward"]).json() == {"marks": []}
 
 
-def test_the_client_marks_and_asks_for_the_next_film(own_service: Service) -> None:
+def test_the_client_marks(own_service: Service) -> None:
     with serving(own_service) as server, Client("http://localhost", http=server) as client:
         made = client.mark(IMAGE, "box", "nodule", "right", box=(1, 2, 3, 4))
         assert (made.who, made.box, made.patient_id) == ("-", (1, 2, 3, 4), "p25")
         client.mark(IMAGE, "finding", "Edema", "wrong", said=False)
         assert [one.text for one in client.marks(IMAGE)] == ["nodule", "Edema"]
-        found = client.next_film("Edema")
-        assert found.marked == 1
-        assert found.image is not None
-        assert found.image.image_id != IMAGE
-        check_problem(server.get("/v1/marks/next?finding=Nothing"), 422, "Edema")

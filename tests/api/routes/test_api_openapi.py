@@ -81,7 +81,6 @@ def test_every_route_is_described(description: dict[str, Any]) -> None:
         "/v1/search/export": {"post"},
         "/v1/verify": {"post"},
         "/v1/marks": {"get", "post"},
-        "/v1/marks/next": {"get"},
         "/v1/worklist": {"get"},
         "/v1/results": {"get"},
     }

@@ -132,7 +132,6 @@ export const search = (source, fields, signal) => post("/v1/search", source, fie
 export const mark = (source, fields) => post("/v1/marks", source, fields);
 export const marks = (id, signal) =>
   get(`/v1/marks?${new URLSearchParams({ image_id: id })}`, signal);
-export const nextFilm = (finding) => get(`/v1/marks/next?${new URLSearchParams({ finding })}`);
 
 export const results = (study, signal) =>
   get(`/v1/results?${new URLSearchParams({ study_id: study })}`, signal);

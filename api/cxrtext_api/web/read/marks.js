@@ -3,7 +3,6 @@
 import * as api from "../lib/api.js";
 import { button, byId, element } from "../lib/dom.js";
 import { attempt } from "../lib/notices.js";
-import { go } from "../lib/router.js";
 import * as session from "../lib/session.js";
 
 const VERDICTS = [["right", "✓"], ["wrong", "✕"], ["unclear", "?"]];
@@ -175,27 +174,13 @@ function draw(text, box = null) {
   layer.focus();
 }
 
-// --- the next film ---
-
-async function openNext() {
-  const finding = byId("mark-finding").value;
-  const found = await attempt(() => api.nextFilm(finding));
-  if (!found) return;
-  byId("mark-note").textContent = found.image
-    ? `${finding}: marked on ${found.marked} films so far.`
-    : `${finding} is marked on every film.`;
-  if (found.image) go("read", { image: found.image.image_id });
-}
-
 function onOpened() {
   end();
-  const { detail, model } = session.current;
+  const { detail } = session.current;
   const can = Boolean(mayMark() && detail);
-  byId("marking").hidden = byId("drawing").hidden = !can;
+  byId("drawing").hidden = !can;
   byId("drawn-boxes").replaceChildren();
   if (!can) return;
-  byId("mark-finding").replaceChildren(...Object.keys(model.prompts).map((name) =>
-    element("option", { selected: name === byId("mark-finding").value }, name)));
   load(detail);
 }
 
@@ -209,7 +194,6 @@ export function start(shown) {
   });
   byId("draw-keep").addEventListener("click", keepBox);
   byId("draw-cancel").addEventListener("click", end);
-  byId("mark-next").addEventListener("click", openNext);
   session.on("opened", onOpened);
   session.on("closed", onOpened);
 }

@@ -1,4 +1,4 @@
-"""``cxrtext marks`` and ``cxrtext learn``."""
+"""``cxrtext marks``."""
 
 from collections import defaultdict
 from contextlib import closing
@@ -9,7 +9,7 @@ import typer
 
 from cxrtext.errors import DataError
 from cxrtext_cli.given import EMPTY_FOLDER
-from cxrtext_cli.options import AsJson, Device, PlaceFolder, open_place, pick_device, say, show
+from cxrtext_cli.options import AsJson, PlaceFolder, open_place, say, show
 
 if TYPE_CHECKING:
     from cxrtext.project import Place
@@ -89,54 +89,3 @@ def _write_reports(out: Path, kept: "list[Mark]", files: dict[str, Path | None])
         built.save_as(out / f"{built.SOPInstanceUID}.dcm", enforce_file_format=True)
         written += 1
     return written, len(without)
-
-
-def learn(
-    place: PlaceFolder,
-    device: Device = "auto",
-    as_json: AsJson = False,
-) -> None:
-    """Train findings' heads on readers' marks; kept only if marks held out by patient gain.
-
-    The features of the index stay, so it takes minutes.  Calibration and the labels in the index
-    are renewed where the project has data; what was there before stays beside it.
-    """
-    from cxrtext.index import keep_labels
-    from cxrtext.project import find_place
-    from cxrtext.service.learning import keep, summary
-    from cxrtext.service.learning import learn as learn_marks
-
-    found = find_place(place)
-    kept = _marks_of(found)
-    with closing(open_place(found, pick_device(device))) as service:
-        learned = learn_marks(service.archive, service.prompts, kept)
-        if learned.head is not None:
-            for path in keep(found.model, learned.head):
-                say(f"the former one is {path}")
-            renewed = _calibrate(found, device)
-            keep_labels(service.archive, service.prompts, wait_s=60)
-            say("the index has the new labels; start servers again, and compare with 'evaluate'")
-            if not renewed:
-                say("these findings are not calibrated any more; run 'cxrtext calibrate' with data")
-    state = "kept" if learned.head else "nothing was changed"
-    gain = ""
-    if learned.gain is not None:
-        gain = " ({:+.3f} nats a mark held out; {:.1%} of shufflings do as well)".format(
-            *learned.gain
-        )
-    show(summary(learned), as_json, f"{state}: {learned.said}{gain}")
-
-
-def _calibrate(place: "Place", device: str) -> bool:
-    """Calibrate on a project's data; whether there was what that wants."""
-    from cxrtext_cli.commands.models.calibrate import calibrate
-
-    if place.data is None:
-        return False
-    prompts = place.folder / "prompts.yaml"
-    try:
-        calibrate(place.folder, prompts=prompts if prompts.is_file() else None, device=device)
-    except DataError as error:
-        say(str(error))
-        return False
-    return True
