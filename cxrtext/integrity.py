@@ -127,7 +127,6 @@ def _kind_of(path: Path) -> tuple[str, Check | None]:
     if name in (
         "reference.safetensors",
         "familiar.safetensors",
-        "changes.safetensors",
         "encoder.safetensors",
     ):
         return "tensors", _tensors

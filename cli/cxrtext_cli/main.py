@@ -28,7 +28,6 @@ from cxrtext_cli.commands.models.calibrate import calibrate
 from cxrtext_cli.commands.models.compare import compare
 from cxrtext_cli.commands.models.evaluate import evaluate
 from cxrtext_cli.commands.models.features import encode, probe
-from cxrtext_cli.commands.models.learn_changes import learn_changes
 from cxrtext_cli.commands.models.marks import marks
 from cxrtext_cli.commands.models.negatives import negatives
 from cxrtext_cli.commands.models.papers import benchmark, experiment
@@ -111,7 +110,6 @@ SECTIONS: dict[str, dict[str, tuple[Callable[..., None] | typer.Typer, str]]] = 
         "compare": (compare, "Compare evaluations of several models."),
         "calibrate": (calibrate, "Keep with a checkpoint what validation images tell."),
         "marks": (marks, "Write readers' marks as labels, boxes and structured reports."),
-        "learn-changes": (learn_changes, "Learn what becomes of findings from films in time."),
         "benchmark": (benchmark, "Measure a checkpoint on a public set by a frozen recipe."),
         "experiment": (experiment, "Run a paper's experiment, its table beside the paper's."),
     },

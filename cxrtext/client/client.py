@@ -203,10 +203,6 @@ class Client:
         """The films of an indexed image's patient, in the order of time where there is one."""
         return self._get(models.Timeline, f"{_address(image_id)}/timeline")
 
-    def changes(self, image_id: str, prior: str) -> list[models.FindingChange]:
-        """What has become of findings since an earlier film of the patient, such as the prior."""
-        return self._get(models.Changes, f"{_address(image_id)}/changes", prior=prior).findings
-
     def worklist(
         self, prompt: str, since: str | None = None, limit: int | None = None
     ) -> models.Worklist:

@@ -209,7 +209,6 @@ class ModelInfo(Answer):
         default=False, description="Whether it says which images are unlike those of its training."
     )
     knows_sentences: bool = Field(default=False, description="The same of sentences.")
-    can_compare: bool = Field(default=False, description="Whether it says what became of findings.")
     says_where: bool = Field(default=True, description="Whether it sees parts of a film.")
     has_index: bool
     takes_images: bool = Field(description="Whether images can be added.")
@@ -356,27 +355,6 @@ class Timeline(Answer):
         description="Of the latest earlier study the film of the same projection, to compare with."
     )
     films: list[TimelineFilm] = Field(description="The earliest first where they are in order.")
-
-
-class FindingChange(Answer):
-    """What has become of a finding; the likelihoods sum to 1 and are not calibrated."""
-
-    model_config = example(
-        finding="Edema", improved=0.0412, unchanged=0.2071, worse=0.7517, difference=2.4193
-    )
-
-    finding: str
-    improved: Probability = Field(description="Less of it than before, or resolved.")
-    unchanged: Probability = Field(description="As much of it, or on neither film.")
-    worse: Probability = Field(description="More of it than before, or new.")
-    difference: Finite = Field(description="This film's score less that of the earlier one.")
-
-
-class Changes(Answer):
-    """What has become of findings between two films of a patient."""
-
-    model: Fingerprint
-    findings: list[FindingChange]
 
 
 class AddedImage(Answer):

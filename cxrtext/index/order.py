@@ -7,17 +7,14 @@ a header, the dates within a study, or the ages beside them say so.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import date, datetime
 from itertools import pairwise
-from typing import Literal, NamedTuple
-
-import numpy as np
+from typing import Literal
 
 from cxrtext.datasets.admission.views import FRONTAL, LATERAL, read_view
 from cxrtext.datasets.importing.versions import read_time
 from cxrtext.index.search.archive import Archive
-from cxrtext.index.search.index import Index
 from cxrtext.index.store.catalogue import IndexedImage
 from cxrtext.records.manifest import ACQUIRED, DATES, FOLLOW_UP
 
@@ -66,15 +63,13 @@ Studies = list[list[DatedFilm]]
 
 
 def studies_of(archive: Archive, patient_id: str) -> tuple[Studies, str | None]:
-    """The studies of an indexed patient, of one with too many images not all; as `in_order`."""
+    """An indexed patient's studies, the earliest first, and why they are in no order, else None.
+
+    A patient with too many images does not get all of them.
+    """
     images: list[IndexedImage] = []
     for part in archive.parts:
         images += part.catalogue.of_patient(patient_id, MOST_FILMS + 1 - len(images))
-    return in_order(images)
-
-
-def in_order(images: Iterable[IndexedImage]) -> tuple[Studies, str | None]:
-    """A patient's images by study, the earliest first, and why they are in no order, else None."""
     of_study: dict[str, list[DatedFilm]] = defaultdict(list)
     for image in images:
         of_study[image.study_id].append(DatedFilm(image))
@@ -83,34 +78,6 @@ def in_order(images: Iterable[IndexedImage]) -> tuple[Studies, str | None]:
     if reason is None:  # of numbered films no digits are known
         studies.sort(key=lambda study: (min(one.digits for one in study), study[0].number or 0))
     return [sorted(study, key=lambda one: one.digits) for study in studies], reason
-
-
-class StudyPair(NamedTuple):
-    """Two studies of a patient that follow each other, by a frontal image of each."""
-
-    prior: IndexedImage
-    present: IndexedImage
-
-
-def study_pairs(parts: Iterable[Index]) -> tuple[list[StudyPair], int]:
-    """All pairs of studies that follow each other; of how many patients studies are in no order."""
-    of_patient: dict[str, list[IndexedImage]] = defaultdict(list)
-    for part in parts:
-        for image in part.catalogue.images(np.sort(part.snapshot.numbers).tolist()):
-            if image:
-                of_patient[image.patient_id].append(image)
-    pairs, unordered = list[StudyPair](), 0
-    for studies, reason in map(in_order, of_patient.values()):
-        unordered += reason is not None
-        shown = [_shown(study) for study in studies if reason is None]
-        pairs += [StudyPair(*pair) for pair in pairwise(shown)]
-    return pairs, unordered
-
-
-def _shown(study: Sequence[DatedFilm]) -> IndexedImage:
-    """The film that stands for a study: the first that is known to be frontal, else the first."""
-    frontal = (one.image for one in study if projection(one.said("view")) == "frontal")
-    return next(frontal, study[0].image)
 
 
 def _are_numbered(studies: Studies) -> bool:

@@ -27,7 +27,6 @@ from cxrtext.pausing import finish
 from cxrtext.project.answers import Findings, Heatmap, OpenedImage, Row, Rows
 from cxrtext.project.place import find_place
 from cxrtext.service import Service, load_service
-from cxrtext.service.answers import FindingChange
 from cxrtext.service.tables import HIT_COLUMNS, hit_row
 from cxrtext.service.timeline import Film
 from cxrtext.service.verify.verify import SupportedSentence
@@ -132,17 +131,6 @@ class Project(AbstractContextManager["Project"]):
             probabilities = {name: one.probability for name, one in found.items()}
             rows.append({"image": opened.name} | probabilities)
         return Rows(every, rows)
-
-    def compare(
-        self, prior: ImageGiven, present: ImageGiven, prompts: PromptsGiven | None = None
-    ) -> Rows[FindingChange]:
-        """What has become of findings between two films of a patient, a row each.
-
-        Prompts are as :meth:`classify` takes them.
-        """
-        films = self.image(prior).embedded, self.image(present).embedded
-        found = self.service.compare(*films, _prompts(prompts))
-        return Rows(found, map(asdict, found))
 
     def ground(self, image: ImageGiven, sentence: str, threshold: float | None = None) -> Heatmap:
         """Where an image supports a sentence; from the threshold on a region counts for boxes."""

@@ -49,17 +49,6 @@ class FindingScore:
     group: str | None = None  # "column=value" whose threshold that is, or "pooled"
 
 
-@dataclass(frozen=True, slots=True)
-class FindingChange:
-    """What has become of a finding between two films; the probabilities sum to 1."""
-
-    finding: str
-    improved: float  # less of it than before, or resolved
-    unchanged: float  # as much of it, or on neither film
-    worse: float  # more of it than before, or new
-    difference: float  # the score of the present film less that of the prior one
-
-
 def calibrated(
     findings: Sequence[FindingScore],
     calibration: KeptCalibration | None,

@@ -31,13 +31,11 @@ from cxrtext.index.search.archive import SearchOptions, SentenceOptions
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, noted_checkpoint
 from cxrtext.index.store.replica import Publication, index_at
 from cxrtext.models import ImageTextModel, load_model
-from cxrtext.models.changes import changes_beside, finding_vectors
 from cxrtext.models.familiar import Familiar, Unlike, familiar_beside
 from cxrtext.models.regions import embed_squares
 from cxrtext.pausing import Pausing, finish, within
 from cxrtext.service.answers import (
     EmbeddedImage,
-    FindingChange,
     FindingScore,
     Grounding,
     Image,
@@ -54,7 +52,6 @@ from cxrtext.service.timeline import Timeline, timeline
 from cxrtext.service.verify.reference import References, ReferenceScores
 from cxrtext.service.verify.sentences import ReportSentence, report_sentences
 from cxrtext.service.verify.verify import Verification, verify_sentences
-from cxrtext.text.labelling import NO_FINDING
 from cxrtext.text.rewording import reworded
 
 READERS = 2
@@ -99,7 +96,6 @@ class Service:
         self._scales = HeatScales(self._references)
         self._judge = Judge(KeptVerdicts.beside(model))
         self._prompt_vectors = prompt_vectors(self.texts, self.prompts)
-        self._changes = changes_beside(model)
 
     @property
     def archive(self) -> Archive:
@@ -207,14 +203,6 @@ class Service:
         """All films of an indexed image's patient, in the order of time; see :mod:`.timeline`."""
         return timeline(self.archive, image_id)
 
-    def films_to_compare(self, prior: str, image_id: str) -> tuple[EmbeddedImage, EmbeddedImage]:
-        """An indexed film after an earlier one of its patient and view (InputError: it is none)."""
-        found = self.timeline(image_id)
-        if prior not in found.like:
-            why = found.reason or "give the prior of its timeline, or another film of that view"
-            raise InputError(f"prior: no earlier film to compare this one with: {why}")
-        return self.embedded(prior), self.embedded(image_id)
-
     def embedded(self, image_id: str) -> EmbeddedImage:
         """An indexed image as the model sees it, without decoding it again."""
         part, found = self.archive.find(image_id)
@@ -292,36 +280,6 @@ class Service:
         known = None if image.is_unlike else self.calibration
         scores = [FindingScore(*found) for found in findings]
         return calibrated(scores, known, asked, image.metadata)
-
-    @property
-    def can_compare(self) -> bool:
-        return self._changes is not None
-
-    def compare(
-        self,
-        prior: EmbeddedImage,
-        present: EmbeddedImage,
-        prompts: Mapping[str, Prompts] | None = None,
-    ) -> list[FindingChange]:
-        """What has become of findings between two films of a patient, in the order of the prompts.
-
-        No Finding, which neither improves nor gets worse, is left out.
-        A NotFoundError says that the checkpoint has no head for it.
-        """
-        if self._changes is None:
-            raise NotFoundError(
-                "this checkpoint cannot compare films; let it with 'cxrtext learn-changes PROJECT'"
-            )
-        if prompts is not None:
-            check_prompts(prompts)
-        asked = {n: p for n, p in (prompts or self.prompts).items() if n != NO_FINDING}
-        with self._lock, torch.inference_mode():
-            vectors = prompt_vectors(self.texts, asked)
-            films = torch.stack([prior.regions, present.regions]).to(self.model.device).float()
-            before, now = self._changes.scores(films, finding_vectors(vectors)).T
-            held = self._changes.probabilities(now - before)
-        rows = zip(asked, *held.tolist(), (now - before).tolist(), strict=True)
-        return [FindingChange(*row) for row in rows]
 
     def ground(
         self,

@@ -32,8 +32,7 @@ class Timeline:
     films: tuple[Film, ...]
     reason: str | None  # why they are in no order
     shifted: bool  # whether the dates are known not to be the true ones
-    like: tuple[str, ...]  # films of earlier studies of the same projection as the one asked about
-    prior: str | None  # of the latest of these studies one
+    prior: str | None  # of the latest earlier study that has one, a film of the same projection
 
     @property
     def ordered(self) -> bool:
@@ -53,8 +52,7 @@ def timeline(archive: Archive, image_id: str) -> Timeline:
     view = asked.metadata.get("view", "")
     earlier = () if reason else takewhile(lambda film: film.study_id != asked.study_id, films)
     like = [film for film in earlier if film.projection == projection(view)]
-    names = tuple(film.image_id for film in like)
-    return Timeline(asked.patient_id, films, reason, shifted, names, _prior(like, view))
+    return Timeline(asked.patient_id, films, reason, shifted, _prior(like, view))
 
 
 def _film(one: DatedFilm, now: date | None) -> Film:

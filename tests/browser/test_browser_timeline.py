@@ -4,12 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 
 from cxrtext.index import build_index, open_index
 from cxrtext.models import ImageTextModel
-from cxrtext.models.changes import head_for
 from cxrtext.service import Service
 from cxrtext_api.settings import Settings
 from tests.browser.conftest import CONTRAST, Open, answered, fits
@@ -26,11 +24,7 @@ def dated_url(
 ) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("dated")
     build_index(write_timelines(folder / "set"), checkpoint, folder / "index")
-    with pytest.MonkeyPatch.context() as patch:
-        learned = "cxrtext.service.service.changes_beside"
-        patch.setattr(learned, lambda model: head_for(model).eval())
-        service = Service(model, open_index(folder / "index", model))
-    with served(Settings(port=0), service) as address:
+    with served(Settings(port=0), Service(model, open_index(folder / "index", model))) as address:
         yield address
 
 
@@ -56,7 +50,7 @@ def looks(page: Any) -> list[Any]:
       for (const _ of [1, 2]) await new Promise(requestAnimationFrame);
       const { viewers } = await import("/web/read/stage.js");
       return [viewers.prior, viewers.present].map(({ zoom, move, window, invert, overlay }) =>
-        ({ zoom, move, window, invert, heat: overlay.heat }));
+        ({ zoom, move: [move.x, move.y].map(Math.round), window, invert, heat: overlay.heat }));
     }"""
     found: list[Any] = page.evaluate(script)
     return found
@@ -140,30 +134,6 @@ def test_a_sentence_is_scored_on_both_and_its_difference_shown(
     is_beside(page, FIRST)
 
 
-def test_what_became_of_findings_is_told_under_the_films(
-    reading: Any, dated_url: str, change: Any
-) -> None:
-    page = reading(NOW, f"&prior={SECOND}")
-    table = page.get_by_role("table", name="Since the earlier film")
-    table.wait_for()
-    heads = table.get_by_role("columnheader").all_text_contents()
-    assert heads == ["Finding", "Improved", "Unchanged", "Worse"]
-    address = f"{dated_url}/v1/images/{NOW}/changes"
-    for one in httpx2.get(address, params={"prior": SECOND}).json()["findings"]:
-        row = table.get_by_role("row", name=one["finding"]).text_content()
-        assert row == one["finding"] + "".join(f"{one[kind.lower()]:.2f}" for kind in heads[1:])
-    page.focus("#stage")
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.id") == "changes"
-    page.keyboard.press("c")
-    table.wait_for(state="hidden")
-    change("**/v1/model", lambda found: found.update(can_compare=False))
-    page.reload()
-    page = reading(NOW, f"&prior={SECOND}&say={SAY}")
-    page.wait_for_selector("#heat-note .number:has-text('→')")
-    assert not table.is_visible()
-
-
 def test_another_view_is_not_subtracted_and_a_false_order_is_refused(
     reading: Any, change: Any
 ) -> None:
@@ -206,8 +176,7 @@ def test_it_fits_a_phone_and_is_seen_in_both_themes(reading: Any, theme: str) ->
     is_beside(page, SECOND)
     page.emulate_media(color_scheme=theme)
     page.wait_for_selector(f"html[data-theme={theme}]")
-    page.wait_for_selector("#changes:not([hidden])")
-    assert page.evaluate(CONTRAST, "#compare button, #compare, figcaption, #changes") == []
+    assert page.evaluate(CONTRAST, "#compare button, #compare, figcaption") == []
     fits(page, 390)
     upper, lower = (page.locator(f"#{one}").bounding_box() for one in ("prior-stage", "stage"))
     assert upper["y"] + upper["height"] <= lower["y"]

@@ -34,7 +34,6 @@ negatives DATA --sentences REPORTS --out new
 evaluate CHECKPOINT --data DATA
 compare DATA DATA
 calibrate CHECKPOINT --data DATA
-learn-changes INDEX
 marks INDEX --out new
 benchmark nih CHECKPOINT --data DATA
 experiment table1

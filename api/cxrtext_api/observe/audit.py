@@ -25,7 +25,6 @@ EXPORTED = "cxrtext.exported"
 
 SUBJECT_FIELDS = {
     "image_id": "image_id",
-    "prior": "image_id",
     "study_id": "study_id",
     "patient_id": "patient_id",
     "exclude_patient": "patient_id",

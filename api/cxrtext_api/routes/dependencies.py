@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cxrtext.service import EmbeddedImage, Service
 
 MAX_ID_CHARACTERS = 4096
-OF_AN_IMAGE = ("rendered", "timeline", "changes")
+OF_AN_IMAGE = ("rendered", "timeline")
 """The last parts of addresses that are of an image, and name none."""
 
 

@@ -8,17 +8,15 @@ from fastapi import APIRouter, Query, Request, Response
 
 from cxrtext.client.answers import detail_of
 from cxrtext.client.models import (
-    Changes,
     Column,
     Columns,
-    FindingChange,
     Image,
     ImageDetail,
     ImagePage,
     Timeline,
 )
 from cxrtext_api.observe.audit import note_images
-from cxrtext_api.routes.dependencies import GUARDED, MAX_ID_CHARACTERS, SessionDep, problems
+from cxrtext_api.routes.dependencies import GUARDED, SessionDep, problems
 from cxrtext_api.routes.fields import DEFAULT_SIDE, MAX_WHERE, WHERE, WHOLE, Side, check_where
 from cxrtext_api.routes.pictures import PICTURE, Deep, answer_picture
 
@@ -32,9 +30,6 @@ MAX_PAGE = 200
 MAX_OFFSET = 2**40
 Offset = Annotated[int, Ge(0), Le(MAX_OFFSET), WHOLE, Query(description="How many to skip.")]
 Limit = Annotated[int, Ge(1), Le(MAX_PAGE), WHOLE, Query(description="How many to list.")]
-Prior = Annotated[
-    str, Query(max_length=MAX_ID_CHARACTERS, description="An earlier film of the same projection.")
-]
 Where = Annotated[str | None, Query(max_length=MAX_WHERE, description=WHERE, examples=["age > 60"])]
 
 
@@ -136,25 +131,6 @@ async def get_timeline(request: Request, session: SessionDep, image_id: str) -> 
     found = await session.read(_timeline, session.service, image_id)
     note_images(request, [(one.image_id, one.study_id, found.patient_id) for one in found.films])
     return found
-
-
-@router.get(
-    "/images/{image_id:path}/changes",
-    summary="What has become of findings since an earlier film",
-    operation_id="get_changes",
-    responses=problems(404, 422),
-)
-async def get_changes(session: SessionDep, image_id: str, prior: Prior) -> Changes:
-    """Likelihoods of improved, unchanged and worse, from what the index keeps of two films.
-
-    404 where the model has not learned it (``can_compare`` of ``/v1/model``).
-    """
-    await session.see_index()
-    service = session.service
-    films = await session.read(service.films_to_compare, prior, image_id)
-    found = await session.compute(service.compare, *films)
-    findings = [FindingChange.model_validate(one) for one in found]
-    return Changes(model=service.model.fingerprint, findings=findings)
 
 
 @router.get(

@@ -55,7 +55,6 @@ def _model_info(
         calibrated=service.calibration is not None,
         knows_images=service.familiar.images is not None,
         knows_sentences=service.familiar.words is not None,
-        can_compare=service.can_compare,
         says_where=service.model.has_regions,
         has_index=service.has_index,
         takes_images=service.has_index

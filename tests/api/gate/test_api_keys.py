@@ -312,7 +312,6 @@ LET_IN = {
     "GET /v1/images": {"read"},
     "GET /v1/images/none/rendered": {"read"},
     "GET /v1/images/none/timeline": {"read"},
-    "GET /v1/images/none/changes": {"read"},
     "POST /v1/images": {"write"},
     "PUT /v1/images/a": {"write"},
     "PATCH /v1/images/a": {"write"},

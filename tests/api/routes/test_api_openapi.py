@@ -72,7 +72,6 @@ def test_every_route_is_described(description: dict[str, Any]) -> None:
         "/v1/images/{image_id}": {"get", "delete"},
         "/v1/images/{image_id}/rendered": {"get"},
         "/v1/images/{image_id}/timeline": {"get"},
-        "/v1/images/{image_id}/changes": {"get"},
         "/v1/columns": {"get"},
         "/v1/render": {"post"},
         "/v1/classify": {"post"},

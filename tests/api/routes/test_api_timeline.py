@@ -11,7 +11,6 @@ from cxrtext.client import Client
 from cxrtext.errors import DataError
 from cxrtext.index import build_index, open_index
 from cxrtext.models import ImageTextModel
-from cxrtext.models.changes import head_for
 from cxrtext.project.project import Project
 from cxrtext.service import Service
 from cxrtext_api.gate.keys import hash_key
@@ -84,31 +83,6 @@ def test_what_may_be_in_a_false_order_is_in_none(
     assert len(body["films"]) == len(PATIENTS[patient])
 
 
-def test_what_became_of_findings_between_two_films_in_order(
-    client: TestClient, model: ImageTextModel, dated_index: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now, then, lateral, later = (image_of("in order", number) for number in (0, 2, 3, 4))
-    address = f"/v1/images/{now}/changes"
-    check_problem(client.get(address, params={"prior": then}), 404, "learn-changes PROJECT")
-    monkeypatch.setattr(
-        "cxrtext.service.service.changes_beside", lambda model: head_for(model).eval()
-    )
-    service = Service(model, open_index(dated_index, model))
-    back = service.compare(service.embedded(now), service.embedded(then))
-    with serving(service) as learned, Client("http://localhost", http=learned) as typed:
-        assert typed.model().can_compare
-        found = typed.changes(now, then)
-        assert [one.finding for one in found] == [one.finding for one in back]
-        for one, other in zip(found, back, strict=True):
-            assert one.difference == pytest.approx(-other.difference, abs=1e-5)
-            assert one.worse == pytest.approx(other.improved, abs=1e-5)
-        for wrong in (now, lateral, later, image_of("one study", 0)):
-            check_problem(learned.get(address, params={"prior": wrong}), 422, "no earlier film")
-        torn = f"/v1/images/{image_of('study torn', 2)}/changes"
-        prior = {"prior": image_of("study torn", 0)}
-        check_problem(learned.get(torn, params=prior), 422, "shifted unequally")
-
-
 def test_an_unknown_image_and_a_patient_who_is_everybody(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,11 +103,8 @@ def test_only_a_key_that_reads_sees_it_and_the_audit_names_all_films(
         check_problem(client.get(address, headers={"Authorization": "Bearer writes"}), 403)
         with Client("http://localhost", "reads", http=client) as typed:
             assert typed.timeline(image_of("in order", 1)).films[0].study_id == "a"
-        params, headers = {"prior": image_of("in order", 0)}, {"Authorization": "Bearer reads"}
-        client.get(address.replace("timeline", "changes"), params=params, headers=headers)
-    seen, compared = map(json.loads, (tmp_path / "audit").read_text().splitlines()[-2:])
+    seen = json.loads((tmp_path / "audit").read_text().splitlines()[-1])
     assert set(seen["study_id"]) == set("abcde")
-    assert set(compared["image_id"]) == {image_of("in order", number) for number in (0, 1)}
 
 
 def test_python_gives_rows_or_says_why_not(dated_service: Service, tmp_path: Path) -> None:

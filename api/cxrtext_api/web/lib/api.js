@@ -122,8 +122,6 @@ export const model = () => get("/v1/model");
 export const columns = () => get("/v1/columns");
 export const image = (id, signal) => get(`/v1/images/${idPath(id)}`, signal);
 export const timeline = (id, signal) => get(`/v1/images/${idPath(id)}/timeline`, signal);
-export const changes = (id, prior, signal) =>
-  get(`/v1/images/${idPath(id)}/changes?${new URLSearchParams({ prior })}`, signal);
 export const classify = (source, fields, signal) => post("/v1/classify", source, fields, signal);
 export const ground = (source, fields, signal) => post("/v1/ground", source, fields, signal);
 export const verify = (source, fields, signal) => post("/v1/verify", source, fields, signal);

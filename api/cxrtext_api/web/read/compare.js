@@ -2,9 +2,8 @@
 
 import * as api from "../lib/api.js";
 import { DIFFERENCE, range } from "../lib/colormap.js";
-import { byId, element, plural, whenReleased } from "../lib/dom.js";
+import { byId, element, plural } from "../lib/dom.js";
 import { bind } from "../lib/keys.js";
-import { attempt } from "../lib/notices.js";
 import { isUnlike } from "../lib/quality.js";
 import * as session from "../lib/session.js";
 import { film } from "../lib/thumbnails.js";
@@ -111,7 +110,6 @@ async function onOpened() {
   [timeline, found, isOpening] = [null, {}, false];
   byId("study-others").replaceChildren();
   stage.showPrior(null);
-  showChanges();
   showBar();
   const { source } = session.current;
   if (source?.id === undefined) return;
@@ -132,7 +130,6 @@ function onCompared(picture = undefined) {
     found.prior = null;
     stage.showPrior(picture, session.current.prior?.detail);
     if (!picture) showFound();
-    showChanges();
   }
   showBar();
   if (!timeline || !prior()) return;
@@ -161,27 +158,6 @@ function showFound() {
   overlay.showFound(stage.viewers.present, sentence, differs && canDiffer()
     ? { ...one, grid: grid(), limits: [-most, most], map: DIFFERENCE, boxes: [], stands_out: false, legend: UNREGISTERED }
     : { ...one, limits, legend }, [other.score, one.score]);
-}
-
-function changeRow({ finding, ...found }) {
-  const values = ["improved", "unchanged", "worse"].map((kind) => found[kind]);
-  const most = Math.max(...values);
-  return element("tr", {}, element("th", { scope: "row" }, finding), ...values.map((value) =>
-    element("td", {}, element(value === most ? "strong" : "span", {}, value.toFixed(2)))));
-}
-
-/** What became of findings from the film beside to the open one, where the model has learned it. */
-async function showChanges() {
-  const { source, prior: beside, model } = session.current;
-  byId("changes").hidden = true;
-  if (!beside || !model?.can_compare) return;
-  const signal = session.whileOpen();
-  const answer = await attempt(() => api.changes(source.id, beside.id, signal));
-  whenReleased(() => {
-    if (!answer || signal.aborted || session.current.prior !== beside) return;
-    byId("changes-rows").replaceChildren(...answer.findings.map(changeRow));
-    byId("changes").hidden = false;
-  });
 }
 
 function toggleLink() {
