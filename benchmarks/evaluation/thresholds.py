@@ -1,9 +1,9 @@
-"""Whether what ``calibrate`` says of a threshold holds, and how soon a server notices a change.
+"""Whether what ``calibrate`` says of a threshold holds.
 
 The films of a project's evaluation (``evaluation/predictions.parquet``) are the archive: their
 labels are the truth, samples of them are what is calibrated on.  Three seeds.  Parts: coverage of
 the predictive values' intervals; labels read from reports, as they are and corrected; a hundred
-films at the threshold beside a hundred at random; thresholds pooled and by site; weeks.
+films at the threshold beside a hundred at random; thresholds pooled and by site.
 """
 
 import argparse
@@ -26,7 +26,6 @@ from cxrtext.evaluation.classification.here import (
     strata_of,
 )
 from cxrtext.evaluation.classification.operating import operating_point
-from cxrtext.evaluation.drift import distribution_of, drift
 from cxrtext.evaluation.intervals.estimates import Estimate, share_of
 from cxrtext.evaluation.intervals.multiple import FEW
 from cxrtext.evaluation.measure import KINDS
@@ -247,89 +246,6 @@ def by_site(path: Path, nih: Path) -> Iterator[Row]:
                     }  # fmt: skip
 
 
-def looked_at(project: Path, change: str, films: int) -> dict[str, NDArray[Any]]:
-    """Signals of a project's unseen films, changed: scores, gray values, distance."""
-    import torch
-
-    from cxrtext.evaluation.classification.calibration import prompts_beside
-    from cxrtext.evaluation.classification.prompt_scores import scorer
-    from cxrtext.evaluation.drift import inputs_of, score_signal
-    from cxrtext.evaluation.settings import Settings
-    from cxrtext.images import read_image
-    from cxrtext.models import load_model
-    from cxrtext.models.familiar import Familiar, familiar_beside
-    from cxrtext.models.regions import embed_squares
-    from cxrtext.project.layout import CHECKPOINT, DATA
-
-    model = load_model(project / CHECKPOINT)
-    familiar, prompts = familiar_beside(model) or Familiar(), prompts_beside(model)
-    how, score = model.spec.preprocessing, scorer(model, prompts, Settings())
-    records = read_manifest(project / DATA / "manifest.csv")
-    seen: dict[str, list[float]] = defaultdict(list)
-    for record in [one for one in records if one.split != "train"][:films]:
-        image = read_image(record.path)
-        if change == "another device":
-            image = np.clip((image - 0.5) * 0.8 + 0.55, 0, 1).astype(np.float32) ** 0.8
-        square = how.square(1 - image if change == "inverted" else image)
-        with torch.inference_mode():
-            (regions,) = embed_squares(model, [square])
-            positive, negative = score(regions[None].float().cpu())
-        for signal, value in inputs_of(square, familiar.of_squares([square], how)[0]):
-            seen[signal].append(value)
-        for name, value in zip(prompts, (positive - negative)[:, 0].tolist(), strict=True):
-            seen[score_signal(name)].append(value)
-    return {name: np.array(some) for name, some in seen.items()}
-
-
-def weeks(project: Path, years: int) -> Iterator[Row]:
-    """Years without a change, and weeks until the warning after one, by films a week."""
-    films = 504
-    calm = looked_at(project, "", films)
-    other = {change: looked_at(project, change, films) for change in ("another device", "inverted")}
-    found = archive_of(project)
-    said = dict(zip(found[3], found[2][found[0].index("Pneumonia")] == 1, strict=True))
-    records = read_manifest(project / "data/manifest.csv")
-    ill = np.array([said[one.study_id] for one in records if one.split != "train"][:films])
-    weights = {f"prevalence × {k}": np.where(ill, float(k), 1.0) for k in (2, 3)}
-    for n in (50, 200, 1000):
-        for seed in SEEDS:
-            rng = np.random.default_rng([seed, n])
-            alarms, waits = 0, defaultdict(list)
-            for _ in range(years):
-                known = rng.integers(films, size=500)
-                reference = {name: distribution_of(all_[known].tolist())
-                             for name, all_ in calm.items()}  # fmt: skip
-
-                def warned(
-                    some: dict[str, NDArray[Any]], rows: NDArray[Any], known: Any = reference
-                ) -> bool:
-                    for name, one in known.items():
-                        places = np.searchsorted(one.edges, some[name][rows], side="left")
-                        counts = np.bincount(places, minlength=len(one.counts))
-                        if drift(one.counts, counts.tolist(), len(known)) > 1:
-                            return True
-                    return False
-
-                alarms += any(warned(calm, rng.integers(films, size=n)) for _ in range(52))
-                for change in (*other, *weights):
-                    some = other.get(change, calm)
-                    p = weights[change] / weights[change].sum() if change in weights else None
-                    wait = next(
-                        (week for week in range(1, 53)
-                         if warned(some, rng.choice(films, size=n, p=p))), 53)  # fmt: skip
-                    waits[change].append(wait)
-            yield {
-                "part": "weeks", "data": n, "method": f"seed {seed}",
-                "measure": "years with a false alarm", "n": years, "held": alarms / years,
-            }  # fmt: skip
-            for change, took in waits.items():
-                yield {
-                    "part": "weeks", "data": n, "method": f"seed {seed}", "measure": change,
-                    "n": years, "held": float(np.median(took)),
-                    "width": float(np.quantile(took, 0.9)),
-                }  # fmt: skip
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path, help="CSV to write")
@@ -338,7 +254,6 @@ def main() -> None:
     parser.add_argument("--nih", type=Path, help="folder of NIH films with origin.csv")
     parser.add_argument("--scores", type=Path, help="npz of the NIH films' scores, made if missing")
     parser.add_argument("--times", type=int, default=70, help="samples a seed and finding")
-    parser.add_argument("--years", type=int, default=100, help="years a seed; 0 for none")
     given_ = parser.parse_args()
     tally, rows = Tally(), []
     for data, project in (("drawings", given_.drawn), ("Open-i", given_.openi)):
@@ -361,8 +276,6 @@ def main() -> None:
                     "part": "sites", "data": key[0], "method": key[1], "measure": measure,
                     "n": len(some), "held": np.mean(values), "width": np.std(values),
                 })  # fmt: skip
-    if given_.drawn and given_.years:
-        rows += weeks(given_.drawn, given_.years)
     columns = list(dict.fromkeys(name for row in rows for name in row))
     with given_.out.open("w", newline="") as handle:
         writer = csv.DictWriter(handle, columns, lineterminator="\n")

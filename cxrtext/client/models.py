@@ -181,16 +181,6 @@ class HowGood(Answer):
     lines: list[str] = Field(description="What it finds, weakly, and not; what that rests on.")
 
 
-class WeekInfo(Answer):
-    """The last whole week of what the server was asked, beside what the model was calibrated on."""
-
-    model_config = example(week="2026-W48", images=412, unlike=["score of Edema", "gray mean"])
-
-    week: str = Field(description="ISO 8601; empty: none is over yet, or the model keeps nothing.")
-    images: Count
-    unlike: list[str] = Field(description="What was distributed otherwise, the farthest first.")
-
-
 class ModelInfo(Answer):
     """What is loaded."""
 
@@ -227,7 +217,6 @@ class ModelInfo(Answer):
     evaluated: EvaluationInfo | None = Field(
         default=None, description="Null until the checkpoint is calibrated."
     )
-    week: WeekInfo | None = Field(default=None, description="Null from an older server.")
     how_good: HowGood | None = Field(default=None, description="Null from an older server.")
     limits: LimitInfo
     max_body_bytes: int = Field(description="Largest request.")

@@ -22,7 +22,6 @@ from cxrtext.evaluation.classification.operating import operating_point
 from cxrtext.evaluation.classification.subgroups import MOST_GROUPS
 from cxrtext.evaluation.classification.zero_shot import Labels
 from cxrtext.evaluation.cohort import Embedder
-from cxrtext.evaluation.drift import Distribution, distribution_of, inputs_of, score_signal
 from cxrtext.evaluation.intervals.estimates import Estimate, share_of
 from cxrtext.evaluation.intervals.multiple import FEW
 from cxrtext.evaluation.metrics import Floats, Truth
@@ -32,14 +31,10 @@ from cxrtext.evaluation.settings import Settings
 from cxrtext.evaluation.verdicts.fit import fit_verdicts
 from cxrtext.evaluation.verdicts.kept import KeptVerdicts
 from cxrtext.images.cache import DecodedCache
-from cxrtext.models.familiar import Familiar, familiar_beside
-from cxrtext.models.regions import read_squares
 from cxrtext.records import Rejects
 
 GROUPED = ("site", "device", "model", "manufacturer", "view")
 """Columns of a manifest whose groups have operating points of their own; the first comes first."""
-MOST_LOOKED_AT = 2048
-"""Images whose pixels are described for what is watched."""
 
 
 def calibration_of(
@@ -225,32 +220,6 @@ def _groups(
             threshold = chooses.threshold(specificity)
             found[f"{column}={value}"] = None if threshold is None else own.point(threshold)
     return found
-
-
-def watched_of(
-    evaluation: Evaluation, cache: DecodedCache | None = None
-) -> dict[str, Distribution]:
-    """How scores and inputs of the images measured and of validation images are distributed."""
-    part, details = classified(evaluation), evaluation.details
-    if details is None:
-        raise ValueError("this evaluation was made without details")
-    paths = {record.name: record.path for record in details.folder.records}
-    seen: dict[str, list[float | str]] = defaultdict(list)
-    preprocessing = details.model.spec.preprocessing
-    familiar = familiar_beside(details.model) or Familiar()
-    names = part.images.names[:MOST_LOOKED_AT]
-    for square in read_squares(preprocessing, [paths[name] for name in names], cache):
-        if not isinstance(square, str):
-            for name, value in inputs_of(square, familiar.of_squares([square], preprocessing)[0]):
-                seen[name].append(value)
-    for cells in _metadata(evaluation, part.images.names):
-        for column in GROUPED:
-            if cells.get(column):
-                seen[column].append(cells[column])
-    for name, row in zip(part.findings, part.scores, strict=True):
-        seen[score_signal(name)] = row.tolist()
-    found = {name: distribution_of(some) for name, some in seen.items()}
-    return {name: one for name, one in found.items() if one is not None}
 
 
 def verdicts_of(

@@ -31,7 +31,6 @@ class EmbeddedImage:
     placement: Placement | None = None
     unlike: Unlike | None = None  # how unlike those that the model was trained on; None: not known
     metadata: Mapping[str, str] = field(default_factory=dict)  # such as its view and its device
-    inputs: tuple[tuple[str, float], ...] = ()  # what is watched of its pixels, by signal
 
     @property
     def is_unlike(self) -> bool:

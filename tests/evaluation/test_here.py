@@ -1,4 +1,4 @@
-"""Thresholds by labels that err, by films that were read, and weeks beside their reference."""
+"""Thresholds by labels that err, and by films that were read."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,6 @@ from cxrtext.evaluation.classification.here import (
     sampled_point,
     strata_of,
 )
-from cxrtext.evaluation.drift import distribution_of, drift
 from cxrtext.evaluation.intervals.estimates import Estimate
 
 
@@ -116,31 +115,3 @@ def test_weights_stand_for_rows() -> None:
     assert weighted == pytest.approx(
         fit_logistic(np.repeat(design, times, axis=0), np.repeat(target, times)), abs=1e-6
     )
-
-
-def test_weeks_without_drift_raise_no_alarm_and_drift_does() -> None:
-    rng = np.random.default_rng(0)
-    reference = distribution_of(rng.normal(size=500).tolist())
-    assert reference is not None
-    assert sum(reference.counts) == 500
-    assert set(reference.counts) == {25}
-
-    def week(shift: float, n: int) -> float:
-        counts = [0] * len(reference.counts)
-        for value in rng.normal(shift, size=n).tolist():
-            counts[reference.place(value)] += 1
-        return drift(reference.counts, counts, 10)
-
-    assert max(week(0.0, 200) for _ in range(100)) < 1
-    assert week(1.0, 200) > 1
-    # One bin against the other: a difference of one half, by the inequality at 50 and 50 images.
-    limit = np.sqrt(np.log(2 * 52 / 0.05) / 2 * (1 / 50 + 1 / 50))
-    assert drift([50, 0], [25, 25], 1) == pytest.approx(0.5 / limit)
-
-
-def test_words_that_are_new_have_a_bin() -> None:
-    found = distribution_of(["AP"] * 30 + ["PA"] * 30)
-    assert found is not None
-    assert found.counts == [30, 30, 0]
-    assert [found.place(word) for word in ("AP", "PA", "lateral")] == [0, 1, 2]
-    assert distribution_of(["AP"] * 49) is None  # too few to compare with

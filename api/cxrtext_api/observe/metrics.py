@@ -3,7 +3,7 @@
 Labels are names of this program (routes, stages, reasons), never what a caller sent.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -44,10 +44,6 @@ class Metrics:
             "publication_seconds", "When it was published, in seconds since 1970.", "publication"
         )
 
-        self.drift = self._gauge(
-            "drift", "Of the last whole week, over its limit: above 1 warns.", "signal"
-        )
-
         self.gateway = GatewayMetrics(self.registry)
 
     def _counter(self, name: str, text: str, *labels: str) -> prometheus.Counter:
@@ -78,12 +74,6 @@ class Metrics:
         for one in found:
             time = datetime.fromisoformat(one.published).timestamp()
             self.publications.labels(one.digest).set(time)
-
-    def describe_week(self, shares: Mapping[str, float]) -> None:
-        """Note how far what was asked lay from what the model was calibrated on."""
-        self.drift.clear()
-        for name, share in shares.items():
-            self.drift.labels(name).set(share)
 
     def page(self) -> bytes:
         return prometheus.generate_latest(self.registry)

@@ -72,8 +72,6 @@ async def metrics(request: Request, resources: ResourcesDep) -> Response:
         service = resources.service
         measured.describe_model(service.describe(look=False), cxrtext.__version__)
         measured.describe_publications(service.publications)
-        week = await asyncio.to_thread(resources.watch.look, service)
-        measured.describe_week(week.shares)
         measured.ready.set(0 if request.app.state.draining else 1)
         measured.writes.set(0 if await resources.writes() is False else 1)
     except NotReady:

@@ -18,7 +18,6 @@ from cxrtext_api.settings import Settings
 
 if TYPE_CHECKING:
     from cxrtext.service import Service
-    from cxrtext.service.watch import Judged
 
 _OF_MODEL = (
     *("image_encoder", "text_encoder_layers", "similarity", "dimension", "gamma_sq"),
@@ -33,13 +32,10 @@ async def get_model(session: SessionDep, request: Request) -> models.ModelInfo:
     """The model, what it was trained on, the index, the limits, and what the caller may do."""
     caller: Caller = request.scope.get(CALLER, ANYONE)
     await session.see_index()
-    week = await session.read(session.watch.look, session.service)
-    return await session.read(_model_info, session.service, session.settings, caller, week)
+    return await session.read(_model_info, session.service, session.settings, caller)
 
 
-def _model_info(
-    service: "Service", settings: Settings, caller: Caller, week: "Judged"
-) -> models.ModelInfo:
+def _model_info(service: "Service", settings: Settings, caller: Caller) -> models.ModelInfo:
     key_id = None if caller.key_id == ANYONE.key_id else caller.key_id
     index = _index_info(service) if service.has_index else None
     about = service.describe(look=False)
@@ -71,7 +67,6 @@ def _model_info(
         trained=_trained(noted),
         measured=_measured(noted),
         evaluated=_evaluated(service),
-        week=models.WeekInfo(week=week.week, images=week.images, unlike=week.warnings),
         how_good=models.HowGood.model_validate(service.how_good),
         limits=models.LimitInfo(
             max_body_bytes=settings.max_body_bytes,

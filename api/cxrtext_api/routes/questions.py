@@ -107,9 +107,7 @@ async def classify(
     if asked:
         sides = (side for one in asked.values() for side in (one.positive, one.negative))
         await session.ensure_embedded([phrase for side in sides for phrase in side])
-    found = await (
-        session.compute(service.classify, embedded, asked) if asked else session.classify(embedded)
-    )
+    found = await session.compute(service.classify, embedded, asked)
     return Classification(
         model=service.model.fingerprint,
         calibrated=bool(found) and all(finding.calibrated for finding in found),

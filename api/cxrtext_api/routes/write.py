@@ -162,9 +162,6 @@ async def add_image(
         if said:
             await session.ensure_embedded([text for *_, text in said])
         rows = await session.compute(entry.rows_of, service, name, embedded, said)
-        if service.calibration is not None:  # it counts in its week
-            metadata = {**embedded.metadata, **form.metadata}
-            await session.classify(replace(embedded, metadata=metadata))
         put = replace(form, replace=form.replace or form.by_header)
         try:
             was = await session.read(

@@ -15,7 +15,6 @@ from cxrtext.evaluation import read_prompts
 from cxrtext.index.store.writer import writing
 from cxrtext.pausing import Pausing
 from cxrtext.service import load_service, turned
-from cxrtext.service.watch import Watch
 from cxrtext_api.observe.metrics import Metrics
 from cxrtext_api.runtime.disk import Disk
 from cxrtext_api.runtime.engine import Batch, Engine
@@ -25,7 +24,7 @@ from cxrtext_api.runtime.work import Workers
 from cxrtext_api.settings import Settings
 
 if TYPE_CHECKING:
-    from cxrtext.service import EmbeddedImage, FindingScore, Service
+    from cxrtext.service import Service
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -97,7 +96,6 @@ class Resources:
         self.uploads = Uploads(self.engine, self.readers, settings.readers, limit, metrics)
         self._sentences: tuple[Service, Batch[Sequence[str], None]] | None = None
         self.exports = Budget(EXPORTS_AT_ONCE)
-        self.watch = Watch(settings.watch)
         self._load, self._warm = load, warm
         self._service: Service | None = None
         self._loading: asyncio.Task[None] | None = None
@@ -215,7 +213,6 @@ class Resources:
             self.drawers.close,
             self.uploads.close,
             self._looker.shutdown,
-            self.watch.close,
         ):
             await asyncio.to_thread(close)
         if self._service is not None:
@@ -294,7 +291,7 @@ class Session(RequestScope):
         self._resources = resources
         self._service: Service | None = None
         self.settings = resources.settings
-        self.ids, self.uploads, self.watch = resources.ids, resources.uploads, resources.watch
+        self.ids, self.uploads = resources.ids, resources.uploads
 
     @property
     def service(self) -> "Service":
@@ -331,12 +328,6 @@ class Session(RequestScope):
     async def compute(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a function that uses the model, on the model's thread."""
         return await self._resources.engine.call(self, function, *args, **kwargs)
-
-    async def classify(self, image: "EmbeddedImage") -> "list[FindingScore]":
-        """Ask for the service's own findings, and count the image in its week."""
-        found = await self.compute(self.service.classify, image)
-        await self.read(self.watch.note, self.service, image, found)
-        return found
 
     async def work(self, work: Pausing[T]) -> T:
         """Do work that pauses, on the model's thread; others' questions go in between."""

@@ -15,7 +15,6 @@ from PIL import Image
 from cxrtext.datasets.admission import NEEDED
 from cxrtext.datasets.admission.ids import IDS
 from cxrtext.datasets.importing.formats.dicom import GROUP_ELEMENTS, groups_of
-from cxrtext.evaluation.drift import inputs_of
 from cxrtext.images.dicom.described import Described
 from cxrtext.images.dicom.file import is_dicom
 from cxrtext.images.gray import MAX_PIXELS, Samples
@@ -173,6 +172,6 @@ class Uploads:
         regions = await self._engine.do(scope, self._batch, read.pixels)
         pixels = None if read.whole is None else read.whole[0]
         scope.take(self._pixels, 0 if pixels is None else pixels.nbytes)
-        place, watched = read.placement, tuple(inputs_of(read.pixels, unlike))
-        embedded = EmbeddedImage(regions, read.height, read.width, place, unlike, groups, watched)
+        size = read.height, read.width
+        embedded = EmbeddedImage(regions, *size, read.placement, unlike, groups)
         return embedded, pixels

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
 from cxrtext.evaluation.classification.prompts import CHEX5_PROMPTS, Prompts
-from cxrtext.evaluation.drift import Distribution
 from cxrtext.evaluation.kept import Kept, KeptFile, Share
 from cxrtext.evaluation.metrics import Floats, Truth, scores_and_truth
 from cxrtext.evaluation.rows import YOUDEN
@@ -258,17 +257,15 @@ class KeptCalibration(KeptFile):
     """A checkpoint's prompts, and the calibration of the findings that could be calibrated.
 
     ``measured`` is the split on which errors were measured, and how many images it has.
-    ``watched``: how what is asked was distributed, by what is watched.
     """
 
     FILE = CALIBRATION
 
     format: Literal["cxrtext calibration"] = "cxrtext calibration"
-    version: Literal[2] = 2
+    version: Literal[3] = 3
     measured: tuple[str, int]
     prompts: dict[str, Prompts]
     findings: dict[str, FindingCalibration]
-    watched: dict[str, Distribution] = Field(default_factory=dict)
 
     def measured_of(self, finding: str, prompts: Prompts) -> FindingCalibration | None:
         """What was fitted and measured of a finding asked with some prompts."""

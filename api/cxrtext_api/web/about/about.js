@@ -107,19 +107,6 @@ function measuredCard({ measured, evaluated }) {
       "before relying on any number."));
 }
 
-/** Whether what was asked in the last whole week is as what the model was calibrated on. */
-function weekCard({ week }) {
-  if (!week?.week) return null;
-  const { images, unlike } = week;
-  const of = `${plural(images, "image")} of ${week.week}`;
-  return element("section", { className: `about-card wide${unlike.length ? " caution" : ""}` },
-    element("h2", {}, "Last week"),
-    element("p", {}, unlike.length
-      ? `${of} are not as those that the model was calibrated on: ${unlike.join(", ")}. Look at ` +
-        "some of them, and calibrate again before you rely on thresholds."
-      : `${of} are as those that the model was calibrated on, as far as can be told.`));
-}
-
 function indexCard(model) {
   if (!model.has_index) return card("Index", said("No index is loaded."));
   const { recall_at_10: recall, exact_share: share, candidates } = model.index ?? {};
@@ -162,6 +149,6 @@ export function showLoading() {
 
 export function show(model) {
   byId("about").replaceChildren(...[
-    notice, goodCard, weekCard, modelCard, trainedCard, indexCard, accessCard, limitsCard, measuredCard,
+    notice, goodCard, modelCard, trainedCard, indexCard, accessCard, limitsCard, measuredCard,
   ].map((part) => part(model)).filter(Boolean));
 }

@@ -140,7 +140,7 @@ def _keep_fits(
 ) -> tuple[list[Path], list[Exception]]:
     """Keep calibrated probabilities and verdicts; returns the files, and what the data lack."""
     from cxrtext.errors import DataError
-    from cxrtext.evaluation.calibrate import calibration_of, verdicts_of, watched_of
+    from cxrtext.evaluation.calibrate import calibration_of, verdicts_of
     from cxrtext.records.labels import read_labels
 
     written: list[Path] = []
@@ -149,7 +149,6 @@ def _keep_fits(
         read = checked and read_labels(checked, tuple(result.scores))
         kept, left_out = calibration_of(result, read or None)
         result.left_out.extend(left_out)
-        kept = kept.model_copy(update={"watched": watched_of(result, cache)})
         written.append(kept.save(checkpoint))
         _show_points(kept)
     except DataError as error:

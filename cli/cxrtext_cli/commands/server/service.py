@@ -86,7 +86,6 @@ def serve(
     """
     from cxrtext.pacs.gateway.file import read_gateway
     from cxrtext.project import find_place
-    from cxrtext.project.layout import WATCH
 
     found = find_place(*place)
     for option, wanted in (("--uploads", uploads), ("--gateway", gateway)):
@@ -124,7 +123,6 @@ def serve(
         drain_seconds=drain_seconds,
         metrics=metrics,
         audit_log=audit_log,
-        watch=None if found.data is None else found.folder / WATCH,
         worklist=beside is not None,
         results=beside and beside.results,
         log_format=log_format,
