@@ -29,7 +29,6 @@ from cxrtext_cli.commands.models.compare import compare
 from cxrtext_cli.commands.models.evaluate import evaluate
 from cxrtext_cli.commands.models.features import encode, probe
 from cxrtext_cli.commands.models.marks import marks
-from cxrtext_cli.commands.models.negatives import negatives
 from cxrtext_cli.commands.models.papers import benchmark, experiment
 from cxrtext_cli.commands.models.pretrain import pretrain_image, pretrain_text
 from cxrtext_cli.commands.models.score_text import score_text
@@ -101,7 +100,6 @@ SECTIONS: dict[str, dict[str, tuple[Callable[..., None] | typer.Typer, str]]] = 
     "Models": {
         "pretrain-text": (pretrain_text, "Train a language model on a corpus of reports."),
         "score-text": (score_text, "Split reports into sentences; score their likelihood."),
-        "negatives": (negatives, "Show which negatives of a training are positives."),
         "pretrain-image": (pretrain_image, "Train an image encoder to start a training from."),
         "encode": (encode, "Compute a backbone's features of images once."),
         "probe": (probe, "Measure what a backbone's features hold of findings."),

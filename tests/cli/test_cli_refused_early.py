@@ -30,7 +30,6 @@ pretrain-image MANIFEST --out new
 encode MANIFEST --backbone LM --out new
 probe FEATURES --data DATA
 score-text REPORTS --model LM --out new.csv
-negatives DATA --sentences REPORTS --out new
 evaluate CHECKPOINT --data DATA
 compare DATA DATA
 calibrate CHECKPOINT --data DATA

@@ -9,16 +9,18 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from PIL import Image
+from scipy.stats import spearmanr
 
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.language.class_probability import Words, eta_of
 from cxrtext.language.eta.figure import write_figure
-from cxrtext.language.eta.fit import EtaFit, fit_class_probability
+from cxrtext.language.eta.fit import EtaFit, fit_class_probability, solve
 from cxrtext.language.eta.statistics import (
     EtaReport,
     equal_parts,
     eta_statistics,
     eta_summary,
+    rank_correlation,
 )
 from cxrtext.objectives import class_probability
 from cxrtext.objectives.debiasing import MIN_ETA
@@ -290,3 +292,17 @@ def test_summary_lines() -> None:
     assert "300 distinct" in lines[0]
     assert "eta = 0.2 p^0.35" in lines[1]
     assert "fitted to equal sentences" in lines[3]
+
+
+def test_rank_correlation_counts_a_pair_as_often_as_its_weight() -> None:
+    generator = np.random.default_rng(1)
+    x, y = generator.integers(0, 6, (2, 40)).astype(float)
+    weight = generator.integers(1, 5, 40)
+    every = spearmanr(np.repeat(x, weight), np.repeat(y, weight)).statistic
+    assert rank_correlation(x, y, weight.astype(float)) == pytest.approx(every)
+
+
+def test_a_fit_to_shares_finds_their_numbers() -> None:
+    log_p = -np.linspace(0.5, 30, 50)
+    a, k = solve(log_p, np.arange(1, 51), 0.4 * np.exp(0.2 * log_p))
+    assert (a, k) == pytest.approx((0.4, 0.2))

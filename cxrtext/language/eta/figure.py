@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,6 @@ from cxrtext.language.eta.statistics import (
     EtaStatistics,
     equal_parts,
     eta_statistics,
-    rank_correlation,
     repeat_frequency,
 )
 
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.colors import Colormap
 
-    from cxrtext.language.eta.fit import Counts, Floats
+    from cxrtext.language.eta.fit import Floats
 
 # Okabe and Ito's palette, which color-blind readers can distinguish.
 BLUE, VERMILION, GREEN, GRAY, INK = "#0072B2", "#D55E00", "#009E73", "#767676", "#222222"
@@ -136,43 +134,6 @@ STYLE: Any = {
     "legend.fontsize": 9.5,
     "svg.hashsalt": "cxrtext",  # else the names inside an SVG differ from run to run
 }
-
-
-def _draw_share(axes: Axes, eta: Floats, share: Floats, count: Counts, low: float) -> None:
-    """η of sentences against the share of other studies that they are true of."""
-    grid: Any = {"xscale": "log", "yscale": "log", "bins": "log", "gridsize": (30, 18)}
-    ends = (math.log10(low), 0.0, math.log10(low), 0.0)
-    shown = [np.maximum(values, low) for values in (eta, share)]
-    axes.hexbin(*shown, mincnt=1, cmap=_grays(), linewidths=0.2, extent=ends, **grid)
-    axes.plot([low, 1.0], [low, 1.0], color=BLUE, linewidth=1.8, label="share = η")
-    parts = [part for part in equal_parts(eta, count, 20) if len(part)]
-    means = [[np.average(one[part], weights=count[part]) for part in parts] for one in (eta, share)]
-    mark: Any = {"color": VERMILION, "markeredgecolor": "white", "markersize": 6.5}
-    axes.plot(*np.maximum(means, low), "o", label="mean of a twentieth", **mark)
-    alike = rank_correlation(eta, share, count.astype(np.float64))
-    axes.set(xlim=(low, 1.2), ylim=(0.8 * low, 1.5), xlabel="class probability η")
-    axes.text(0.97, 0.05, f"Spearman {alike:.2f}", transform=axes.transAxes, ha="right")
-
-
-def write_shares(path: Path, eta: Floats, count: Counts, shares: Mapping[str, Floats]) -> None:
-    """Draw η of sentences [D] beside the shares of other studies that they are true of, as PNG.
-
-    ``shares`` are by the way of telling, NaN where it does not tell.
-    """
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    low = 0.1 / float(count.sum())  # where 0 is drawn
-    with mpl.rc_context(STYLE), replacing(path) as temporary:
-        figure = Figure(figsize=(3.9 * len(shares) + 0.6, 4.6), dpi=140, layout="constrained")
-        every = figure.subplots(1, len(shares), sharey=True, squeeze=False)[0]
-        for axes, (way, share) in zip(every, shares.items(), strict=True):
-            known = ~np.isnan(share)
-            _draw_share(axes, eta[known], share[known], count[known], low)
-            axes.set_title(f"positives by {way}")
-        every[0].set_ylabel(f"share of other studies (0 is drawn at {low:.0e})")
-        every[0].legend(loc="upper left")
-        figure.savefig(temporary, format="png")
 
 
 def write_figure(path: Path, report: EtaReport) -> EtaStatistics:
