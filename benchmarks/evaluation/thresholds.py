@@ -2,8 +2,7 @@
 
 The films of a project's evaluation (``evaluation/predictions.parquet``) are the archive: their
 labels are the truth, samples of them are what is calibrated on.  Three seeds.  Parts: coverage of
-the predictive values' intervals; labels read from reports, as they are and corrected; a hundred
-films at the threshold beside a hundred at random; thresholds pooled and by site.
+the predictive values' intervals; labels read from reports; thresholds pooled and by site.
 """
 
 import argparse
@@ -16,15 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cxrtext.evaluation.classification.calibration import fit_platt
+from cxrtext.evaluation.calibrate import enough
 from cxrtext.evaluation.classification.classified import Classified
-from cxrtext.evaluation.classification.here import (
-    accuracy_of,
-    draw_films,
-    given,
-    sampled_point,
-    strata_of,
-)
 from cxrtext.evaluation.classification.operating import operating_point
 from cxrtext.evaluation.intervals.estimates import Estimate, share_of
 from cxrtext.evaluation.intervals.multiple import FEW
@@ -60,10 +52,8 @@ def frequent(found: Archive, least: int) -> Iterator[tuple[str, NDArray[Any], ND
 
 
 def truth_at(scores: NDArray[Any], truth: NDArray[Any], threshold: float) -> dict[str, float]:
-    over = scores > threshold
-    shares = np.array([truth[at].mean() if at.any() else 0.0 for at in (over, ~over)])
-    weight, above = np.array([over.mean(), 1 - over.mean()]), np.array([True, False])
-    return {name: float(one) for name, one in accuracy_of(shares, weight, above).items()}
+    found = operating_point(scores, truth, threshold)
+    return {name: found[name].value or 0.0 for name in ASKED}
 
 
 class Tally:
@@ -77,7 +67,7 @@ class Tally:
             self._seen[key].append((False, np.nan, np.nan, False))
             return
         held = found.low - 1e-9 <= truth <= found.high + 1e-9
-        kept = given(found, films) is not None
+        kept = enough(found, films) is not None
         self._seen[key].append((held, found.high - found.low, found.value - truth, kept))
 
     def rows(self) -> Iterator[Row]:
@@ -128,47 +118,15 @@ def from_reports(
             for _ in range(times):
                 rows = rng.integers(len(scores), size=400)
                 read = rows[:150]
-                over = scores[rows] > threshold
-                strata = 2 * over + labels[rows]
-                sizes = np.bincount(strata, minlength=4).tolist()
-                sides = [False, False, True, True]
                 plain = operating_point(scores[rows], labels[rows], threshold)
                 plain["prevalence"] = share_of(labels[rows])
-                fixed = sampled_point(truth[read], strata[:150], sizes, sides)
                 alone = operating_point(scores[read], truth[read], threshold)
                 alone["prevalence"] = share_of(truth[read])
-                ways = {"as they are": plain, "corrected": fixed, "the 150 alone": alone}
+                ways = {"as they are": plain, "the 150 alone": alone}
                 for measure in ASKED:
                     for method, one in ways.items():
                         key = ("reports", data, method, measure)
                         tally.add(key, one[measure], real[measure], 150)
-
-
-def of_a_hundred(tally: Tally, data: str, found: Archive, times: int) -> None:
-    """A hundred films read, at the threshold and at random; the calibration is of 150 others."""
-    for name, scores, truth, _ in frequent(found, 60):
-        for seed in SEEDS:
-            rng = np.random.default_rng([seed, len(name), 2])
-            for turn in range(times):
-                some = rng.integers(len(scores), size=150)
-                if truth[some].all() or not truth[some].any():
-                    continue
-                threshold = youden_threshold(scores[some], truth[some])
-                real = truth_at(scores, truth, threshold)
-                likely = fit_platt(scores[some], truth[some]).probabilities(scores)
-                strata = strata_of(scores, likely, threshold)
-                drawn = draw_films(strata, 100, seed * times + turn)
-                plain = np.where(scores > threshold, 3, 0)
-                rows = rng.choice(len(scores), 100, replace=False)
-                for method, at, parts in (
-                    ("at the threshold", drawn, strata), ("at random", rows, plain)
-                ):  # fmt: skip
-                    sizes = np.bincount(parts, minlength=6).tolist()
-                    above = [False] * 3 + [True] * 3
-                    point = sampled_point(truth[at], parts[at], sizes, above)
-                    for measure in ASKED:
-                        tally.add(("100 films", data, method, measure), point[measure],
-                                  real[measure], 100)  # fmt: skip
 
 
 def score_films(project: Path, data: Path, out: Path) -> None:
@@ -261,7 +219,6 @@ def main() -> None:
             continue
         found = archive_of(project)
         coverage(tally, data, found, given_.times)
-        of_a_hundred(tally, data, found, given_.times)
         from_reports(tally, data, found, labels_of_reports(project, found[0]), given_.times)
     rows = list(tally.rows())
     if given_.nih and given_.scores:

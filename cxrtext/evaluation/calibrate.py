@@ -14,19 +14,16 @@ from cxrtext.evaluation.classification.calibration import (
     KeptCalibration,
     Measured,
     OperatingPoint,
-    Source,
 )
-from cxrtext.evaluation.classification.classified import Classified, label_codes
-from cxrtext.evaluation.classification.here import given, sampled_point
+from cxrtext.evaluation.classification.classified import Classified
 from cxrtext.evaluation.classification.operating import operating_point
 from cxrtext.evaluation.classification.subgroups import MOST_GROUPS
-from cxrtext.evaluation.classification.zero_shot import Labels
 from cxrtext.evaluation.cohort import Embedder
 from cxrtext.evaluation.intervals.estimates import Estimate, share_of
 from cxrtext.evaluation.intervals.multiple import FEW
 from cxrtext.evaluation.metrics import Floats, Truth
 from cxrtext.evaluation.result import Evaluation
-from cxrtext.evaluation.rows import OPERATING, YOUDEN, ZERO_SHOT, Rows
+from cxrtext.evaluation.rows import OPERATING, ZERO_SHOT, Rows
 from cxrtext.evaluation.settings import Settings
 from cxrtext.evaluation.verdicts.fit import fit_verdicts
 from cxrtext.evaluation.verdicts.kept import KeptVerdicts
@@ -35,16 +32,12 @@ from cxrtext.records import Rejects
 
 GROUPED = ("site", "device", "model", "manufacturer", "view")
 """Columns of a manifest whose groups have operating points of their own; the first comes first."""
+WIDEST = 0.3
+"""Width of an interval beyond which a share is not given."""
 
 
-def calibration_of(
-    evaluation: Evaluation, checked: Labels | None = None
-) -> tuple[KeptCalibration, list[str]]:
-    """The calibration that an evaluation, just done, fitted; a line for each finding left out.
-
-    ``checked``: what people read in some of the studies measured; what the labels say of a
-    threshold is then corrected.
-    """
+def calibration_of(evaluation: Evaluation) -> tuple[KeptCalibration, list[str]]:
+    """The calibration that an evaluation, just done, fitted; a line for each finding left out."""
     details = evaluation.details
     if details is None:
         raise ValueError("this evaluation was made without details")
@@ -61,7 +54,7 @@ def calibration_of(
             left_out.append(f"calibration: {name}: its scores rank validation images wrongly")
         else:
             validation, measured = (
-                _films(evaluation, part, name, checked, measured=which) for which in (False, True)
+                _films(evaluation, part, name, measured=which) for which in (False, True)
             )
             findings[name] = FindingCalibration(
                 scale=fit.platt.scale,
@@ -96,23 +89,18 @@ def _measured(rows: Rows, part: str, finding: str, measure: str) -> Measured | N
 
 @dataclass(frozen=True, slots=True)
 class _Films:
-    """Images [n] whose label of a finding is known, and what people read in some of them.
-
-    ``read`` is 1, 0 or else; None where the labels are taken to be right.
-    """
+    """Images [n] whose label of a finding is known."""
 
     scores: Floats
     truth: Truth
     patients: NDArray[np.object_]
     metadata: list[Mapping[str, str]]
-    read: NDArray[np.int8] | None = None
 
     def of_group(self, column: str, value: str) -> "_Films":
         """Those of them whose metadata have a value."""
         at = [row for row, cells in enumerate(self.metadata) if cells.get(column) == value]
-        read = None if self.read is None else self.read[at]
         metadata = [self.metadata[row] for row in at]
-        return _Films(self.scores[at], self.truth[at], self.patients[at], metadata, read)
+        return _Films(self.scores[at], self.truth[at], self.patients[at], metadata)
 
     def threshold(self, specificity: float) -> float | None:
         """The threshold that such a share of those without the finding stay below, if enough are.
@@ -127,39 +115,24 @@ class _Films:
         """What a threshold does to them; None where they lack a class."""
         if self.truth.all() or not self.truth.any():
             return None
-        over = self.scores > threshold
-        if self.read is None:
-            people = self.patients.tolist()
-            found = operating_point(self.scores, self.truth, threshold, clusters=people)
-            found["prevalence"] = share_of(self.truth, people)
-            return point_of(threshold, found, self.truth, over, self.patients, "labels")
-        strata, known = 2 * over + self.truth, np.isin(self.read, (0, 1))
-        truth, people, sizes = (
-            self.read[known] == 1,
-            self.patients[known],
-            np.bincount(strata, minlength=4),
-        )
-        found = sampled_point(
-            truth, strata[known], sizes.tolist(), [False, False, True, True], people.tolist()
-        )
-        return point_of(threshold, found, truth, over[known], people, "corrected labels")
+        over, people = self.scores > threshold, self.patients.tolist()
+        found = operating_point(self.scores, self.truth, threshold, clusters=people)
+        found["prevalence"] = share_of(self.truth, people)
+        rows = {
+            "sensitivity": self.truth, "specificity": ~self.truth, "PPV": over, "NPV": ~over,
+            "prevalence": np.ones_like(over),
+        }  # fmt: skip
+        shares = {
+            n.lower(): enough(found[n], len(set(self.patients[at]))) for n, at in rows.items()
+        }
+        return OperatingPoint.model_validate({"threshold": threshold, **shares})
 
 
-def point_of(
-    threshold: float,
-    found: Mapping[str, Estimate],
-    truth: Truth,
-    over: Truth,
-    patients: NDArray[np.object_],
-    source: Source,
-) -> OperatingPoint:
-    """An operating point of what was estimated from films [n], as far as there are enough."""
-    under = {
-        "sensitivity": truth, "specificity": ~truth, "PPV": over, "NPV": ~over,
-        "prevalence": np.ones_like(over),
-    }  # fmt: skip
-    shares = {n.lower(): given(found[n], len(set(patients[rows]))) for n, rows in under.items()}
-    return OperatingPoint.model_validate({"threshold": threshold, "source": source, **shares})
+def enough(found: Estimate, patients: int) -> Measured | None:
+    """A share as it is kept; None where it is of too few patients, or wider than :data:`WIDEST`."""
+    if found.value is None or found.low is None or found.high is None or patients < FEW:
+        return None
+    return (found.value, found.low, found.high) if found.high - found.low <= WIDEST else None
 
 
 def classified(evaluation: Evaluation) -> Classified:
@@ -174,9 +147,7 @@ def _metadata(evaluation: Evaluation, names: Sequence[str]) -> list[Mapping[str,
     return [cells[name] for name in names]
 
 
-def _films(
-    evaluation: Evaluation, part: Classified, name: str, checked: Labels | None, *, measured: bool
-) -> _Films:
+def _films(evaluation: Evaluation, part: Classified, name: str, *, measured: bool) -> _Films:
     """The images of a finding whose label is known: those measured, or the validation images."""
     uncertain = Settings.from_dict(evaluation.settings).uncertain
     number = part.findings.index(name)
@@ -187,21 +158,15 @@ def _films(
         truth,
         np.array(some.patients, dtype=object),
         _metadata(evaluation, some.names),
-        None if checked is None else label_codes(checked, some.studies, [name])[0],
     )
 
 
 def _points(rows: Rows, finding: str, measured: _Films) -> dict[str, OperatingPoint]:
-    """Points by how their threshold was chosen; Youden's alone by labels that err.
-
-    An error that is alike on both sides of it makes Youden's index lower and does not move it.
-    """
+    """Points by how their threshold was chosen."""
     found = {}
     for chosen in rows.below(OPERATING):
         threshold = rows.value(f"{OPERATING}, {chosen}", finding, "threshold")
-        if threshold is None or (measured.read is not None and chosen != YOUDEN):
-            continue
-        if (point := measured.point(threshold)) is not None:
+        if threshold is not None and (point := measured.point(threshold)) is not None:
             found[chosen] = point
     return found
 

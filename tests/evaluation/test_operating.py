@@ -8,6 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score as sklearn_f1
 from sklearn.metrics import matthews_corrcoef
 
+from cxrtext.evaluation.calibrate import enough
 from cxrtext.evaluation.classification import calibration
 from cxrtext.evaluation.classification.calibration import (
     Calibration,
@@ -332,3 +333,18 @@ def test_calibration_error_is_that_of_the_sums_of_bins() -> None:
     bins = np.minimum((10 * p).astype(int), 9)
     expected = np.abs(np.bincount(bins, p - y)).sum() / 300
     assert expected_calibration_error(p, y, 10) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("found", "patients", "kept"),
+    [
+        (Estimate(0.8, 0.7, 0.95), 25, (0.8, 0.7, 0.95)),
+        (Estimate(0.8, 0.7, 0.95), 24, None),
+        (Estimate(0.8, 0.6, 0.91), 400, None),
+        (Estimate(), 400, None),
+    ],
+)
+def test_not_enough_is_no_number(
+    found: Estimate, patients: int, kept: tuple[float, float, float] | None
+) -> None:
+    assert enough(found, patients) == kept

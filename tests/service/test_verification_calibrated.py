@@ -135,8 +135,7 @@ def test_groups_with_enough_images_have_points_of_their_own(
     assert few.groups == {"view=AP": None, "view=PA": None}
     assert few.point_of({"view": "AP"}) == ("pooled", few.points[YOUDEN])
     monkeypatch.setattr("cxrtext.evaluation.calibrate.FEW", 1)
-    monkeypatch.setattr("cxrtext.evaluation.classification.here.FEW", 1)
-    monkeypatch.setattr("cxrtext.evaluation.classification.here.WIDEST", 1.0)
+    monkeypatch.setattr("cxrtext.evaluation.calibrate.WIDEST", 1.0)
     kept = calibration_of(viewed)[0]
     (one,) = kept.findings.values()
     name, point = one.point_of({"sex": "F", "view": "PA"})

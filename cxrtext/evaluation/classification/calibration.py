@@ -48,8 +48,8 @@ def logistic(z: Floats) -> Floats:
     return np.where(z >= 0, 1 / (1 + small), small / (1 + small))
 
 
-def _loss(z: Floats, target: Floats, weights: Floats | float = 1.0) -> float:
-    return float((weights * (np.logaddexp(0.0, z) - target * z)).mean())
+def _loss(z: Floats, target: Floats) -> float:
+    return float((np.logaddexp(0.0, z) - target * z).mean())
 
 
 def log_loss(logits: ArrayLike, labels: ArrayLike) -> float:
@@ -88,27 +88,21 @@ def fit_temperature(logits: ArrayLike, labels: ArrayLike) -> Calibration:
     return Calibration(exp(brentq(slope, low, high, xtol=1e-13)) / size)
 
 
-def fit_logistic(
-    design: Floats,
-    target: Floats,
-    offset: Floats | float = 0.0,
-    weights: Floats | float = 1.0,
-) -> Floats:
+def fit_logistic(design: Floats, target: Floats, offset: Floats | float = 0.0) -> Floats:
     """Coefficients [k] of a logistic regression of targets [n] in [0, 1] on a design [n, k].
 
     Maximum likelihood without a penalty, for a few columns of size 1; an ``offset`` [n] has the
-    coefficient 1, and ``weights`` [n] have the mean 1.
+    coefficient 1.
     """
     from scipy.optimize import minimize
 
     def loss(at: Floats) -> tuple[float, Floats]:
         z = design @ at + offset
-        slope = design.T @ (weights * (logistic(z) - target)) / len(target)
-        return _loss(z, target, weights), slope
+        return _loss(z, target), design.T @ (logistic(z) - target) / len(target)
 
     def bend(at: Floats) -> Floats:
         p = logistic(design @ at + offset)
-        found: Floats = (design.T * (weights * p * (1 - p))) @ design / len(target)
+        found: Floats = (design.T * (p * (1 - p))) @ design / len(target)
         return found
 
     start, gtol = np.zeros(design.shape[1]), {"gtol": 1e-11}
@@ -117,13 +111,11 @@ def fit_logistic(
     return best
 
 
-def fit_platt(
-    logits: ArrayLike, labels: ArrayLike, weights: ArrayLike | None = None
-) -> Calibration:
+def fit_platt(logits: ArrayLike, labels: ArrayLike) -> Calibration:
     """Fit a scale and a shift by the log-loss of validation images.
 
     The labels are drawn in a little, so that a best fit exists even where the logits separate the
-    classes.  Both classes must occur.  ``weights`` [n] say for how many images each stands.
+    classes.  Both classes must occur.
 
     Source: Platt 1999; Lin, Lin and Weng 2007 (the targets).
     """
@@ -134,9 +126,7 @@ def fit_platt(
     columns = [np.ones_like(values)]
     if spread > 0:
         columns.append((values - center) / spread)
-    each = np.ones_like(values) if weights is None else np.asarray(weights, np.float64)
-    each = each / each.mean()
-    shift, *slope = fit_logistic(np.stack(columns, axis=1), target, weights=each).tolist()
+    shift, *slope = fit_logistic(np.stack(columns, axis=1), target).tolist()
     scale = slope[0] / spread if slope else 0.0
     return Calibration(scale, shift - scale * center)
 
@@ -202,14 +192,13 @@ Measured = tuple[Share, Share, Share]
 
 POOLED = "pooled"
 """The operating point of all groups together."""
-Source = Literal["labels", "corrected labels", "marks"]
 
 
 class OperatingPoint(Kept):
     """A threshold of scores that validation images chose, and what it does to the images measured.
 
-    Above it a finding is called present.  A share is None where there are not enough images for it
-    (:func:`.here.given`); predictive values are of the prevalence among the images measured.
+    Above it a finding is called present.  A share is None where it is of fewer than 25 patients or
+    its interval is wider than .3; predictive values are of the prevalence of the images measured.
     """
 
     threshold: float
@@ -218,7 +207,6 @@ class OperatingPoint(Kept):
     ppv: Measured | None = None
     npv: Measured | None = None
     prevalence: Measured | None = None
-    source: Source = "labels"
 
 
 class FindingCalibration(Kept):

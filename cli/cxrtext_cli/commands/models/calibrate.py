@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cxrtext.errors import InputError
-from cxrtext_cli.given import ABSENT_TABLE, DATA_FOLDER, FILE, SPLIT
+from cxrtext_cli.given import DATA_FOLDER, FILE, SPLIT
 from cxrtext_cli.options import (
     AllowOutside,
     Cache,
@@ -57,26 +56,6 @@ def calibrate(
         typer.Option(help="Labels instead of the data's, such as label-reports wrote."),
         FILE,
     ] = None,
-    checked: Annotated[
-        Path | None,
-        typer.Option(
-            help="Labels that people gave some of the studies measured, drawn at random: by them "
-            "what the other labels say of a threshold is corrected."
-        ),
-        FILE,
-    ] = None,
-    draw: Annotated[
-        Path | None,
-        typer.Option(help="Write a table of films to read for --finding; calibrate nothing."),
-        ABSENT_TABLE,
-    ] = None,
-    finding: Annotated[str, typer.Option(help="The finding that films are drawn for.")] = "",
-    films: Annotated[int, typer.Option(min=2, help="How many to draw.")] = 100,
-    marks: Annotated[
-        Path | None,
-        typer.Option(help="Such a table, its labels filled in: calibrate its finding by it."),
-        FILE,
-    ] = None,
     device: Device = "auto",
     allow_outside: AllowOutside = False,
     max_rejected: MaxRejected = 100,
@@ -91,11 +70,6 @@ def calibrate(
     from cxrtext.project import find_place
 
     found = find_place(place)
-    if marks is not None:
-        _keep_marks(found.model, marks, prompts, device)
-        return
-    if draw is not None and not finding:
-        raise InputError("--draw: name the finding with --finding")
     data, checkpoint = found.require_data(data), found.model
     from cxrtext.evaluation import Settings, evaluate
     from cxrtext.records import Rejects
@@ -116,13 +90,7 @@ def calibrate(
             settings=Settings(slices=()),
             labels=labels,
         )
-    if draw is not None:
-        from cxrtext.evaluation.reading_list import write_reading_list
-
-        many = write_reading_list(result, finding, draw, films)
-        typer.echo(f"{draw}: {many} films to read; write 1 or 0 into label, then give --marks")
-        return
-    written, lacking = _keep_fits(checkpoint, result, decoded, checked)
+    written, lacking = _keep_fits(checkpoint, result, decoded)
     if lacking and not written and not keep_reference:
         raise lacking[0]
     if keep_reference:
@@ -136,18 +104,16 @@ def calibrate(
 
 
 def _keep_fits(
-    checkpoint: Path, result: "Evaluation", cache: "DecodedCache | None", checked: Path | None
+    checkpoint: Path, result: "Evaluation", cache: "DecodedCache | None"
 ) -> tuple[list[Path], list[Exception]]:
     """Keep calibrated probabilities and verdicts; returns the files, and what the data lack."""
     from cxrtext.errors import DataError
     from cxrtext.evaluation.calibrate import calibration_of, verdicts_of
-    from cxrtext.records.labels import read_labels
 
     written: list[Path] = []
     lacking: list[Exception] = []
     try:
-        read = checked and read_labels(checked, tuple(result.scores))
-        kept, left_out = calibration_of(result, read or None)
+        kept, left_out = calibration_of(result)
         result.left_out.extend(left_out)
         written.append(kept.save(checkpoint))
         _show_points(kept)
@@ -161,19 +127,6 @@ def _keep_fits(
     except DataError as error:
         lacking.append(error)
     return written, lacking
-
-
-def _keep_marks(checkpoint: Path, marks: Path, prompts: Path | None, device: str) -> None:
-    """Calibrate a finding by films that were read."""
-    from cxrtext.evaluation.classification.calibration import prompts_beside
-    from cxrtext.evaluation.reading_list import calibrated_by_marks
-    from cxrtext.models import load_model
-
-    model = load_model(checkpoint, pick_device(device))
-    kept = calibrated_by_marks(model, marks, prompts_in(prompts) or prompts_beside(model))
-    written = kept.save(checkpoint)
-    _show_points(kept)
-    typer.echo(f"written: {written}")
 
 
 def _show_points(kept: "KeptCalibration") -> None:
