@@ -331,7 +331,7 @@ def search_form(
     Args:
         query: Sentences that an image is to fit; of several the mean counts.
         without: Sentences that it is not to fit.
-        image_weight: Weight of an image beside sentences, in [0, 1].
+        image_weight: Weight of an image beside sentences, in [0, 1]; by default 0.5.
         k: How many to find.
         offset: How many of the best to skip.
         where: A filter over the columns.

@@ -1,7 +1,7 @@
 """What a service lets itself be asked."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from cxrtext.errors import InputError
 
@@ -58,9 +58,47 @@ def check_count(k: int) -> None:
         raise InputError(f"{k} results asked for; give between 1 and {MAX_RESULTS}")
 
 
-def check_query(sentences: Sequence[str], without: Sequence[str], image_weight: float) -> None:
+_OF_IMAGES = ("not", "image_weight", "unique", "exclude_patient", "other_patients", "mode")
+"""What means nothing in a search for sentences, as the API names it."""
+
+
+def check_search(asked: Mapping[str, Any], written: Callable[[str], str] = str) -> None:
+    """Refuse a search that asks nothing, or of which a part would be ignored (InputError).
+
+    ``asked`` has the fields of the API's form; None, False, no sentences and mode "auto" count as
+    left out.  ``written`` writes a field's name as the user knows it.
+    """
+    names = {
+        name
+        for name, value in asked.items()
+        if value is not None and value is not False and value not in ((), [], "auto")
+    }
+    sources = names & {"image", "image_id"}
+    if len(sources) > 1:
+        raise InputError(f"give either {written('image')} or {written('image_id')}, not both")
+    if "query" not in names and not sources:
+        raise InputError(f"give a sentence, {written('image')} or {written('image_id')}")
+    if asked["target"] == "sentences":
+        if "query" in names and (sources or len(asked["query"]) > 1):
+            raise InputError("sentences are found by one sentence or by one image, not by both")
+        if wrong := [written(name) for name in _OF_IMAGES if name in names]:
+            raise InputError(f"{', '.join(wrong)}: only for a search for images, not for sentences")
+    if "other_patients" in names and "image_id" not in names:
+        raise InputError(
+            f"{written('other_patients')} needs {written('image_id')}: a file does not say whose "
+            "it is"
+        )
+    if "image_weight" in names and not ("query" in names and sources):
+        raise InputError(f"{written('image_weight')} needs a sentence and an image")
+    if "as_written" in names and not names & {"query", "not"}:
+        raise InputError(f"{written('as_written')} needs a sentence")
+
+
+def check_query(
+    sentences: Sequence[str], without: Sequence[str], image_weight: float | None
+) -> None:
     """Refuse a query whose weight is out of range, or whose sentences are wrong or too many."""
-    if not 0 <= image_weight <= 1:
+    if image_weight is not None and not 0 <= image_weight <= 1:
         raise InputError(f"image weight {image_weight}; give a number between 0 and 1")
     for some, what in ((sentences, "to fit"), (without, "not to fit")):
         if len(some) > MAX_PROMPTS:

@@ -28,6 +28,7 @@ from cxrtext.images.gray import Bytes, Samples
 from cxrtext.index import Archive, FoundImages, Index, IndexedImage, Query, SentenceHit, open_index
 from cxrtext.index.features.scoring import mean_region
 from cxrtext.index.search.archive import SearchOptions, SentenceOptions
+from cxrtext.index.search.query import IMAGE_WEIGHT
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, noted_checkpoint
 from cxrtext.index.store.replica import Publication, index_at
 from cxrtext.models import ImageTextModel, load_model
@@ -353,13 +354,13 @@ class Service:
         *,
         without: str | Sequence[str] = (),
         image: EmbeddedImage | None = None,
-        image_weight: float = 0.5,
+        image_weight: float | None = None,
         as_written: bool = False,
     ) -> Query:
         """Put a query together (InputError), its sentences read as :meth:`readings` has them.
 
         Of several sentences that an image is to fit the mean score counts; ``image_weight``, in
-        [0, 1], is that of the likeness beside a sentence.
+        [0, 1] and by default 0.5, is that of the likeness beside a sentence.
         """
         sentences = [sentence] if isinstance(sentence, str) else list(sentence or ())
         without = [without] if isinstance(without, str) else list(without)
@@ -373,7 +374,7 @@ class Service:
             texts=self.embed_sentences(sentences) if sentences else None,
             without=self.embed_sentences(without) if without else None,
             image=None if image is None else mean_region(image.regions[None].float()).cpu()[0],
-            image_weight=image_weight,
+            image_weight=IMAGE_WEIGHT if image_weight is None else image_weight,
         )
 
     def search(self, query: Query, k: int = 10, **options: Unpack[SearchOptions]) -> FoundImages:

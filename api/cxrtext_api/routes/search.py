@@ -1,7 +1,7 @@
 """Retrieval: images by sentences, an image or both; sentences by either; every image found."""
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import Ge, Le
@@ -11,7 +11,7 @@ from fastapi.responses import StreamingResponse
 from cxrtext.client.answers import hit_of
 from cxrtext.client.models import Found
 from cxrtext.errors import InputError
-from cxrtext.service.limits import MAX_RESULTS, UNLIKE_IMAGE, UNLIKE_SENTENCE
+from cxrtext.service.limits import MAX_RESULTS, UNLIKE_IMAGE, UNLIKE_SENTENCE, check_search
 from cxrtext.service.tables import HIT_COLUMNS, csv_lines, csv_table, hit_row
 from cxrtext_api.observe.audit import EXPORTED
 from cxrtext_api.routes.dependencies import GUARDED, AnyImageDep, ImageId, SessionDep, problems
@@ -74,8 +74,12 @@ class SearchForm:
         ),
     ] = ()
     image_weight: Annotated[
-        float, Ge(0), Le(1), DECIMAL, Form(description="Weight of an image beside sentences.")
-    ] = 0.5
+        float | None,
+        Ge(0),
+        Le(1),
+        DECIMAL,
+        Form(description="Weight of an image beside sentences; by default 0.5."),
+    ] = None
     k: Annotated[int, Ge(1), Le(MAX_RESULTS), WHOLE, Form(description="How many to find.")] = 10
     offset: Annotated[
         int, Ge(0), Le(MAX_OFFSET), WHOLE, Form(description="How many of the best to skip.")
@@ -100,24 +104,9 @@ class SearchForm:
     as_written: AsWritten = False
 
     def __post_init__(self) -> None:
-        if not self.query and self.image is None:
-            raise InputError("give a query, an image, or the image_id of an indexed one")
-        if self.other_patients and self.image_id is None:
-            raise InputError("other_patients wants an image_id: a file does not say whose it is")
-        if self.target == "images":
-            return
-        if len(self.query) + (self.image is not None) > 1:
-            raise InputError("sentences are found by one query or by one image, not by both")
-        if (
-            self.without
-            or self.unique
-            or self.exclude_patient
-            or self.other_patients
-            or self.mode != "auto"
-        ):
-            raise InputError(
-                "not, unique, exclude_patient, other_patients and mode are for target=images"
-            )
+        asked = {one.name: getattr(self, one.name) for one in fields(self)}
+        image = self.image if self.image_id is None else None
+        check_search({**asked, "image": image, "not": self.without})
 
 
 SearchFormDep = Annotated[SearchForm, Depends()]

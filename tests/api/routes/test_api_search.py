@@ -85,11 +85,13 @@ def test_search_with_k_out_of_range(client: TestClient, k: str) -> None:
 @pytest.mark.parametrize(
     ("data", "detail"),
     [
-        ({}, "give a query, an image"),
-        ({"not": "Effusion."}, "give a query, an image"),
+        ({}, "give a sentence, image or image_id"),
+        ({"not": "Effusion."}, "give a sentence, image or image_id"),
         ({"query": ""}, "empty"),
         ({"query": "e" * 2001}, "2001 characters"),
-        ({"query": "Effusion.", "other_patients": True}, "wants an image_id"),
+        ({"query": "Effusion.", "other_patients": True}, "needs image_id"),
+        ({"query": "Effusion.", "image_weight": "0"}, "image_weight needs"),
+        ({"image_id": "images/s07.png", "as_written": True}, "as_written needs"),
         ({"query": "Effusion.", "target": "patients"}, "see errors"),
         ({"query": "Effusion.", "min_score": "nan"}, "see errors"),
         ({"query": "Effusion.", "offset": "10001"}, "see errors"),
@@ -97,8 +99,8 @@ def test_search_with_k_out_of_range(client: TestClient, k: str) -> None:
         ({"query": ["Effusion."] * 17}, "see errors"),
         ({"query": ["A.", "B."], "target": "sentences"}, "not by both"),
         ({"query": "A.", "image_id": "images/s07.png", "target": "sentences"}, "not by both"),
-        ({"query": "A.", "target": "sentences", "mode": "fast"}, "target=images"),
-        ({"query": "A.", "target": "sentences", "not": "B."}, "target=images"),
+        ({"query": "A.", "target": "sentences", "mode": "fast"}, "mode: only for"),
+        ({"query": "A.", "target": "sentences", "not": "B."}, "not: only for"),
     ],
 )
 def test_search_wants_one_question(client: TestClient, data: dict[str, Any], detail: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from cxrtext.errors import DataError, InputError, NotFoundError
+from cxrtext.errors import DataError, NotFoundError
 from cxrtext_cli.given import FILE, NEW_TABLE, PLACE, SENTENCE
 from cxrtext_cli.options import (
     AsJson,
@@ -49,8 +49,11 @@ def search(
         SENTENCE,
     ] = None,
     image_weight: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Weight of the image beside a sentence.")
-    ] = 0.5,
+        float | None,
+        typer.Option(
+            min=0.0, max=1.0, help="Weight of the image beside a sentence: 0.5 if not given."
+        ),
+    ] = None,
     where: Annotated[
         str | None, typer.Option(help="Filter, such as \"age > 60 and sex = 'F'\".")
     ] = None,
@@ -74,17 +77,23 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Find images by a sentence, an image or both, or sentences by either."""
-    if query is None and image is None and image_id is None:
-        raise InputError("give either a sentence or --image FILE, or both")
-    if image is not None and image_id is not None:
-        raise InputError("give either --image or --image-id, not both")
-    if target == "sentences":
-        if query is not None and (image is not None or image_id is not None):
-            raise InputError("sentences are looked for by a sentence or by an image, not by both")
-        if without or unique or mode != "auto":
-            raise InputError("--not, --unique and --mode are for --target images")
-    if other_patients and image_id is None:
-        raise InputError("--other-patients wants --image-id: a file does not say whose it is")
+    from cxrtext.service.limits import UNLIKE_SENTENCE, check_search
+
+    check_search(
+        {
+            "query": None if query is None else [query],
+            "image": image,
+            "image_id": image_id,
+            "target": target,
+            "not": without or (),
+            "image_weight": image_weight,
+            "unique": unique,
+            "other_patients": other_patients,
+            "mode": mode,
+            "as_written": as_written,
+        },
+        lambda name: f"--{name.replace('_', '-')}",
+    )
 
     from cxrtext.project import find_place
 
@@ -93,7 +102,6 @@ def search(
     if where is not None:
         _check_where(indexes, where)
 
-    from cxrtext.service.limits import UNLIKE_SENTENCE
     from cxrtext.service.tables import hit_row
 
     with closing(open_place(found_in, device)) as service:
