@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args
 
-from cxrtext.errors import CheckpointError, ConfigError, DataError
+from cxrtext.errors import CheckpointError, ConfigError, DataError, InputError
 from cxrtext.files import is_empty
 
 
@@ -221,11 +221,15 @@ def checked(command: Callable[..., None]) -> Callable[..., None]:
     """A command that looks at what it is given before it begins.
 
     Parameters that are paths have a :class:`Kind` among their annotations, and others may have one.
+    Text without a kind, and sentences, must be UTF-8; a path may have any bytes.
     """
     kinds = kinds_of(command)
+    paths = {name for name, kind in kinds.items() if kind is not SENTENCE}
 
     @wraps(command)
     def run(**given: Any) -> None:
+        for name in given.keys() - paths:
+            _check_text(given[name])
         # A file in a sentence's place says why what stands in the file's own place is none.
         for name, kind in sorted(kinds.items(), key=lambda one: one[1] is not SENTENCE):
             value = given.get(name)
@@ -237,6 +241,16 @@ def checked(command: Callable[..., None]) -> Callable[..., None]:
         command(**given)
 
     return run
+
+
+def _check_text(value: Any) -> None:
+    """Refuse bytes that are not UTF-8, which Python turns into lone surrogates of an argument."""
+    from cxrtext.records.decoding import undecoded
+
+    for text in value if isinstance(value, list | tuple) else [value]:
+        if isinstance(text, str) and undecoded(text):
+            shown = os.fsencode(text).decode("utf-8", "backslashreplace")
+            raise InputError(f"'{shown}' is not UTF-8; set the terminal's encoding to UTF-8")
 
 
 def kinds_of(command: Callable[..., None]) -> dict[str, Kind]:

@@ -1,16 +1,18 @@
 """The command ``cxrtext``: its commands, and errors turned into exit codes in one place."""
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable
+from io import TextIOWrapper
 from types import FrameType
 from typing import Annotated, Any
 
 import typer
 
 from cxrtext import __version__
-from cxrtext.errors import CxrTextError
+from cxrtext.errors import CxrTextError, InputError
 from cxrtext.files import rights_of_sources
 from cxrtext_cli.commands.archive.classify import classify
 from cxrtext_cli.commands.archive.index import index
@@ -166,6 +168,8 @@ def main() -> None:
     for name, value in THREADS.items():
         os.environ.setdefault(name, value)  # read when torch is first imported
     signal.signal(signal.SIGTERM, _interrupt)
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a path may have any bytes
     try:
         with rights_of_sources():
             app(standalone_mode=True)
@@ -183,6 +187,13 @@ def main() -> None:
         # The reader of our output went away, as `head` does.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except UnicodeEncodeError as error:
+        # A library that opens no such path, as pyarrow and safetensors; texts were refused before.
+        path = re.search('[^"\\s]*[\udc80-\udcff][^"\\s]*', error.object)
+        if os.environ.get("CXRTEXT_DEBUG") or path is None:
+            raise
+        typer.echo(f"error: {path[0]}: not UTF-8; rename the folder or file", err=True)
+        sys.exit(InputError.exit_code)
     except OSError as error:
         if os.environ.get("CXRTEXT_DEBUG"):
             raise

@@ -349,7 +349,8 @@ def remove_file(path: Path) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write a UTF-8 text file, whole or not at all."""
     with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        # Bytes of a path that are not UTF-8 are written as JSON has them: \udcfc.
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -115,6 +116,34 @@ def test_wrong_options_of_the_command_line_itself() -> None:
     cxrtext("classify", code=2)
     done = cxrtext("--version")
     assert done.stdout.strip() == "cxrtext 0.1.0"
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["search PLACE TEXT", "search PLACE x --not TEXT", "search PLACE x --where TEXT",
+     "ground PLACE IMAGE TEXT", "index delete PLACE TEXT", "keys add PLACE TEXT"],
+)  # fmt: skip
+def test_text_that_is_not_utf8_is_refused(words: str, refused: Refused, index_folder: Path) -> None:
+    places = {"PLACE": index_folder, "TEXT": os.fsdecode(b"Erg\xfcsse."), "IMAGE": __file__}
+    said = refused(*(places.get(word, word) for word in words.split()))
+    assert said.startswith(r"'Erg\xfcsse.' is not UTF-8")
+
+
+def test_a_path_may_have_any_bytes(
+    data_folder: Path, checkpoint_copy: Path, tmp_path: Path
+) -> None:
+    odd = tmp_path / os.fsdecode(b"Erg\xfcsse")
+    shutil.copytree(data_folder, odd / "data")
+    data, model = odd / "data", checkpoint_copy
+    cxrtext("check-data", data, "--cache", odd / "facts")
+    cxrtext("import", data, "--out", odd / "imported")
+    cxrtext("label-reports", data / "reports.csv", "--out", odd / "labels.csv")
+    cxrtext("evaluate", model, "--data", data, "--out", tmp_path / "evaluation")
+    cxrtext("classify", model, data / "images/s01.png", "--json")
+    cxrtext("ground", model, data / "images/s01.png", "Effusion.", "--out", odd / "a.png")
+    manifest = data / "manifest.csv"  # whose place an index notes as text
+    done = cxrtext("index", "build", manifest, "--model", model, "--out", odd / "index", code=2)
+    assert done.stderr.rstrip().endswith("not UTF-8; rename the folder or file")
 
 
 def test_commands_say_that_a_model_is_at_chance_or_was_never_measured(

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,7 +35,7 @@ OUTLINE = 16  # side of the grid of comparisons that an outline holds
 CACHE_NAME = ".check-data.sqlite"  # the file, beside the manifest
 SECONDS = 120.0  # longest time for an image
 _APPLICATION = 0x63786463
-_VERSION = 11  # raised whenever the same file would give other facts
+_VERSION = 12  # raised whenever the same file would give other facts
 _COMMIT_SECONDS = 5.0
 Stamp = tuple[int, int]  # size in bytes, and time of change in nanoseconds
 _STEP = 3  # gray levels by which neighbors differ in an outline; less is compression noise
@@ -227,7 +228,8 @@ class FactsCache:
         if self._database is None:
             return None
         row = self._database.execute(
-            "SELECT facts FROM facts WHERE path = ? AND size = ? AND mtime_ns = ?", (path, *stamp)
+            "SELECT facts FROM facts WHERE path = ? AND size = ? AND mtime_ns = ?",
+            (os.fsencode(path), *stamp),
         ).fetchone()
         return None if row is None else _facts_of(row[0], path, stamp)
 
@@ -238,7 +240,11 @@ class FactsCache:
         noted = asdict(facts)
         self._database.execute(
             "INSERT OR REPLACE INTO facts VALUES (?, ?, ?, ?)",
-            (path, *stamp, json.dumps({**noted, SEAL: seal_of([path, *stamp, noted])})),
+            (
+                os.fsencode(path),
+                *stamp,
+                json.dumps({**noted, SEAL: seal_of([path, *stamp, noted])}),
+            ),
         )
         if time.monotonic() - self._committed > _COMMIT_SECONDS:
             self._database.commit()
@@ -270,7 +276,7 @@ def _open(path: Path) -> sqlite3.Connection:
         database.execute(f"PRAGMA application_id = {_APPLICATION}")
         database.execute(f"PRAGMA user_version = {_VERSION}")
         database.execute(
-            "CREATE TABLE IF NOT EXISTS facts (path TEXT PRIMARY KEY, size INTEGER NOT NULL, "
+            "CREATE TABLE IF NOT EXISTS facts (path BLOB PRIMARY KEY, size INTEGER NOT NULL, "
             "mtime_ns INTEGER NOT NULL, facts TEXT NOT NULL) WITHOUT ROWID"
         )
         database.commit()

@@ -68,7 +68,7 @@ def write_predictions(path: Path, predictions: Predictions, *, sentences: bool =
     schema = pa.unify_schemas([pa.schema([names]), *(one.schema for one in tables.values())])
     about = {"format": KIND, "version": VERSION, **predictions.about}
     about = sealed({**about, COLUMNS: schema.names})
-    schema = schema.with_metadata({KEY: json.dumps(about, ensure_ascii=False)})
+    schema = schema.with_metadata({KEY: json.dumps(about)})
     with (
         replacing(path) as temporary,
         pq.ParquetWriter(temporary, schema, write_page_checksum=True) as writer,
