@@ -85,6 +85,25 @@ def test_what_fails_or_is_held_keeps_its_file_and_waits_again_when_asked(inbox: 
     assert [entry.path.read_bytes() for entry in inbox.waiting(2)] == [b"bad", b"held"]
 
 
+def test_what_is_sent_again_stays_one_entry_for_each_reason(inbox: Inbox) -> None:
+    def hold(data: bytes, reason: str, source: str = "PACS") -> int:
+        inbox.put(source, data)
+        (entry,) = inbox.waiting(2)
+        with inbox.finishing() as finishing:
+            finishing.hold(entry, None, reason) if reason else finishing.fail(entry, "damaged")
+        return len(inbox.held())
+
+    assert [hold(b"one", "why"), hold(b"one", "why"), hold(b"two", "why")] == [1, 1, 2]
+    assert [hold(b"one", "else"), hold(b"one", "why", "RIS"), hold(b"one", "")] == [3, 4, 5]
+    assert [hold(b"one", ""), hold(b"one", "why")] == [5, 5]
+    assert len(list((inbox.folder / "objects").iterdir())) == 5
+    first = inbox.held()[0]
+    assert inbox.accept([first.number]) == 1
+    with inbox.finishing() as finishing:
+        finishing.hold(first, None, "why")  # it is its own like no more than before
+    assert len(inbox.held()) == 5
+
+
 def test_a_full_disk_a_full_queue_and_a_bad_name_keep_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -157,12 +157,16 @@ def test_a_corrected_object_takes_the_place_of_the_one_before_and_an_older_one_d
     assert take(instance(1, BurnedInAnnotation="NO", stored=10, **changed))[0][0] == "again"
 
 
-def test_equal_pixels_enter_once_and_another_patients_wait(take: Take, index: Path) -> None:
+def test_equal_pixels_enter_once_and_another_patients_wait(
+    take: Take, index: Path, inbox: Inbox
+) -> None:
     same: dict[str, Any] = {"SOPInstanceUID": "1.2.3.4"}
     twice = [("added", "looks like: other"), ("left out", EQUAL)]
     assert take(instance(1), instance(1, **same)) == twice
     other = instance(1, StudyInstanceUID="1.2.3", PatientID="X", **same)
     assert take(other) == [("held", WHOSE)]
+    assert take(other) == [("again", WHOSE)], "one that is sent again is held once"
+    assert len(inbox.held()) == 1
     assert len(indexed(index)) == 1
     # A study under two patients: the second one waits until the first was corrected.
     second = instance(1, 2, "AP", PatientID="RIGHT")

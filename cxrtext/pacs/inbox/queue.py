@@ -345,11 +345,11 @@ class Finishing:
 
     def fail(self, entry: Entry, reason: str) -> None:
         """Note that nothing can be made of an entry; its file stays, for somebody to look at."""
-        self._end(entry, "failed", "failed", reason)
+        self._stay(entry, "failed", reason)
 
     def hold(self, entry: Entry, study: str | None, reason: str) -> None:
         """Keep an entry until something of its study changes, or somebody decides."""
-        self._end(entry, "held", "held", reason, study)
+        self._stay(entry, "held", reason, study)
 
     def release(self, study: str) -> None:
         self.database.execute(
@@ -357,6 +357,21 @@ class Finishing:
             "WHERE state = 'held' AND study = ?",
             (study,),
         )
+
+    def _stay(self, entry: Entry, state: str, reason: str, study: str | None = None) -> None:
+        """Keep an entry; of one sent again, the first stays, with the time of the last."""
+        digest = entry.path.name.partition("-")[2]
+        first = digest and self.database.execute(
+            "UPDATE entries SET finished = ? WHERE entry = (SELECT min(entry) FROM entries "
+            "WHERE state <> 'done' AND state = ? AND entry <> ? AND "
+            "(what, source, reason, study, substr(file, -?)) IS (?, ?, ?, ?, ?))",
+            (time.time(), state, entry.number, len(digest), entry.what, entry.source, reason, study,
+             digest),
+        ).rowcount  # fmt: skip
+        if first:
+            self.done(entry, "again", reason)
+        else:
+            self._end(entry, state, state, reason, study)
 
     def _end(
         self, entry: Entry, state: str, outcome: str, reason: str, study: str | None = None
