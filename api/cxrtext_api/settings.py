@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+from cxrtext.hosts import names_of
 
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 
@@ -50,8 +50,7 @@ class Settings(BaseModel):
     @property
     def names(self) -> tuple[str, ...]:
         """Every name by which callers may address the server, in lower case."""
-        own = (name.lower().strip("[]") for name in (*LOOPBACK_NAMES, self.host))
-        return (*own, *self.trusted_names)
+        return names_of(self.host, self.trusted_hosts)
 
     @property
     def trusted_names(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -39,9 +39,10 @@ class Running:
         peers = {"name": "ris", "addresses": [address], "titles": ["SENDER"]}
         write_gateway(self.file, peers, reserve_gib=0, **ports, **more)
 
-    def ask(self, path: str) -> tuple[int, str]:
+    def ask(self, path: str, host: str = "localhost") -> tuple[int, str]:
+        url = f"http://127.0.0.1:{self.ports['status']}{path}"
         try:
-            with urlopen(f"http://127.0.0.1:{self.ports['status']}{path}", timeout=60) as answer:
+            with urlopen(Request(url, headers={"Host": host}), timeout=60) as answer:
                 return answer.status, answer.read().decode()
         except HTTPError as error:
             with error:
@@ -92,6 +93,7 @@ def gateway(tmp_path: Path) -> Iterator[Running]:
 def test_a_part_restarts_alone_and_health_and_metrics_name_it(gateway: Running) -> None:
     assert gateway.ask("/healthz")[0] == 200
     assert gateway.ask("/else")[0] == 404
+    assert gateway.ask("/healthz", host="evil.example")[0] == 400
     before = gateway.pids()
     assert before.keys() == {"dicom", "hl7"}
     kills = 0

@@ -1,17 +1,16 @@
 """Which requests are let in, decided by their heads before any of their bodies is read."""
 
-import ipaddress
 import math
-import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
+from cxrtext.hosts import Host, is_among, known_host, parse_host
 from cxrtext_api.gate.keys import CALLER, MARK, METRICS, READ, WRITE, KeyRing
 from cxrtext_api.settings import Settings
 
@@ -33,12 +32,6 @@ PORTS = {"http": 80, "https": 443}
 FROM_HERE = frozenset({"same-origin", "none"})
 """What a browser says of requests by this server's own page, and by its user."""
 
-_HOST = re.compile(
-    r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9_-])?|\[(?P<address>[0-9A-Fa-f:.]+)\])"
-    r"(?::(?P<port>[0-9]{1,5}))?",
-    re.ASCII,
-)
-
 CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
@@ -51,13 +44,6 @@ class Denial:
     detail: str | None = None  # by default what the status means here
     headers: Mapping[str, str] = field(default_factory=dict)
     drain: bool = False  # read on a little, so that a proxy that still sends sees the answer
-
-
-class Host(NamedTuple):
-    """A host as an address names it, in lower case; without a port it is the scheme's own."""
-
-    name: str
-    port: int | None
 
 
 class Origin(NamedTuple):
@@ -119,9 +105,8 @@ class Admission:
         if "content-length" in headers and "transfer-encoding" in headers:
             # Two servers in a row may disagree on where such a request ends.
             return Denial(400, "headers", headers=CLOSE)
-        hosts = headers.getlist("host")
-        host = parse_host(hosts[0]) if len(hosts) == 1 else None
-        if host is None or not _is_among(host.name, self._settings.names):
+        host = known_host(headers.getlist("host"), self._settings.names)
+        if host is None:
             return Denial(
                 400, "host", "This server is not known by that host name; see trusted hosts."
             )
@@ -145,7 +130,7 @@ class Admission:
     def _served_as(self, host: Host) -> set[Origin]:
         """The origins of our pages at a host; at a trusted one a proxy may speak TLS for us."""
         kinds = ["http"]
-        if _is_among(host.name, self._settings.trusted_names):
+        if is_among(host.name, self._settings.trusted_names):
             kinds.append("https")
         return {
             Origin(kind, host.name, PORTS[kind] if host.port is None else host.port)
@@ -198,23 +183,6 @@ def scopes_for(method: str, path: str) -> frozenset[str]:
     return frozenset({READ})
 
 
-def parse_host(value: str) -> Host | None:
-    """The host and port of ``name``, ``name:port`` or ``[address]:port``; None for all else."""
-    match = _HOST.fullmatch(value)
-    if match is None:
-        return None
-    port = None if match["port"] is None else int(match["port"])
-    if port is not None and not 0 < port < 2**16:
-        return None
-    name = match["name"].lower()
-    if match["address"] is not None:
-        try:
-            name = str(ipaddress.IPv6Address(match["address"]))
-        except ValueError:
-            return None
-    return Host(name, port)
-
-
 def parse_origin(value: str) -> Origin | None:
     """An origin such as ``https://viewer.example.org``, with its port; None for what is none."""
     scheme, separator, rest = value.partition("://")
@@ -223,12 +191,6 @@ def parse_origin(value: str) -> Origin | None:
         return None
     port = PORTS[scheme.lower()] if host.port is None else host.port
     return Origin(scheme.lower(), host.name, port)
-
-
-def _is_among(host: str, names: Sequence[str]) -> bool:
-    return any(
-        host == name or (name.startswith("*.") and host.endswith(name[1:])) for name in names
-    )
 
 
 def _is_open(path: str) -> bool:

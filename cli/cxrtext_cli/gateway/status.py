@@ -12,6 +12,7 @@ from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
+from cxrtext.hosts import known_host, names_of
 from cxrtext.pacs.gateway.file import Gateway
 from cxrtext.pacs.gateway.numbers import CONTENT_TYPE, GatewayMetrics
 from cxrtext.pacs.ports import Served
@@ -58,11 +59,16 @@ class StatusServer(Served):
 
     def __init__(self, gateway: Gateway, parts: Mapping[str, Part]) -> None:
         measured, lock = GatewayMetrics(), threading.Lock()
+        place = gateway.status
+        names = names_of(place.host, place.trusted_hosts)
 
         class Handler(BaseHTTPRequestHandler):
             timeout = ASK_S
 
             def do_GET(self) -> None:
+                if known_host(self.headers.get_all("Host", []), names) is None:
+                    self._answer(400, "text/plain", b"this server has no such host name\n")
+                    return
                 found = health(dict(parts))
                 if self.path == "/healthz":
                     status = 200 if found["healthy"] else 503
@@ -85,7 +91,6 @@ class StatusServer(Served):
             def log_message(self, *_: object) -> None:
                 """Keep quiet about questions."""
 
-        place = gateway.status
         super().__init__(
             (place.host, place.port), lambda address: ThreadingHTTPServer(address, Handler)
         )

@@ -59,6 +59,7 @@ class Serve(Serving):
 
 class Status(Serving):
     port: Port = 9108
+    trusted_hosts: tuple[str, ...] = ()  # names by which it is asked, as serve has them
 
 
 class Gateway(PeerSection):
