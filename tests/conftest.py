@@ -17,12 +17,14 @@ import torch
 from filelock import FileLock
 from PIL import Image
 
+from tests.leftovers import end_with_us
 from tests.readers import kept_readers, own_readers
 from tests.warm import Warm
 
 if TYPE_CHECKING:
     from cxrtext.models import ImageTextModel
 
+end_with_us()
 os.environ["HF_HUB_OFFLINE"] = "1"
 # One thread, unless the caller names a number: threads cost small work more than they give.
 torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))

@@ -21,7 +21,7 @@ from cxrtext.images.read import decode_image
 from cxrtext.images.reader_pool import ReadImage, image_of
 from cxrtext.images.sandbox import SandboxPool
 from tests.images.conftest import make_dicom
-from tests.waiting import until
+from tests.waiting import gone, until
 
 pytestmark = pytest.mark.usefixtures("without_kept_readers")
 
@@ -245,14 +245,6 @@ def test_closing_ends_what_is_running(folder: Path) -> None:
     assert not pool.lost
     with pytest.raises(ValueError, match="closed"):
         pool.read(folder / "gray.png")
-
-
-def gone(pid: int) -> bool:
-    """Whether a process has ended, reaped or not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
 
 
 # No guard around the main script, which the readers must not run a second time.

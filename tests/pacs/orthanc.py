@@ -26,10 +26,6 @@ USER, PASSWORD = "cxrtext", "a-password-that-must-not-be-shown"
 PASSWORD_ENV = "CXRTEXT_TEST_PACS_PASSWORD"
 
 
-# The thread that starts one is to outlive it.
-_ENDS_WITH_US = ("setpriv", "--pdeathsig", "KILL") if which("setpriv") else ()
-
-
 def free_port() -> int:
     """A port that is free until it is taken by its number: below those that are given out."""
     while True:
@@ -113,7 +109,7 @@ class Orthanc:
         """Start it, and wait until it answers (3 to 4 seconds)."""
         with (self.folder / "orthanc.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [*_ENDS_WITH_US, PROGRAM, str(self._config)],
+                [PROGRAM, str(self._config)],
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
