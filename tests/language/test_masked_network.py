@@ -27,6 +27,7 @@ from cxrtext.language.scoring.network import (
     make_network,
     masked_copies,
 )
+from tests.grids import grid
 from tests.language.conftest import (
     SPECIAL,
     WINDOW,
@@ -215,9 +216,7 @@ def test_plain_by_the_formulas() -> None:
         torch.testing.assert_close(linear_map(x, activation), values, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("activation", POINTWISE)
-@pytest.mark.parametrize("rows", [1, 9, 1500])
+@grid(1, dtype=list(DTYPES), activation=list(POINTWISE), rows=[9, 1, 1500])
 def test_packed_equals_plain(rows: int, activation: Activation, dtype: torch.dtype) -> None:
     x, weight, bias = random_product(rows)
     found = packed(dtype)(x.to(dtype), activation)

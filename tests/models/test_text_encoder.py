@@ -16,6 +16,7 @@ from cxrtext.models.masked_lm import MaskedLanguageModel
 from cxrtext.models.text_encoder import TextEncoder, longest_input, text_config
 from cxrtext.models.text_folder import PretrainedText, family_of, load_text_encoder
 from cxrtext.training.data.batches import group_by_length
+from tests.grids import grid
 from tests.models.conftest import (
     LANGUAGE_MODEL,
     Change,
@@ -175,8 +176,7 @@ def load(kind: str, folder: Path) -> object:
     return (load_masked_language_model if kind == LANGUAGE_MODEL else load_text_encoder)(folder)
 
 
-@pytest.mark.parametrize("kind", [*FAMILIES, LANGUAGE_MODEL])
-@pytest.mark.parametrize("case", REFUSED)
+@grid(1, kind=[*FAMILIES, LANGUAGE_MODEL], case=list(REFUSED))
 def test_what_does_not_fit_is_refused(copied: Callable[[str], Path], kind: str, case: str) -> None:
     change, message = REFUSED[case]
     change(folder := copied(kind))

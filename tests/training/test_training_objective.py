@@ -26,6 +26,7 @@ from cxrtext.training.data.batches import Pairs
 from cxrtext.training.losses.directions import Direction, Terms, losses_of
 from cxrtext.training.losses.metadata import Kind
 from cxrtext.training.losses.objective import build_objective, similarity_to_images
+from tests.grids import grid
 from tests.training.conftest import metrics, objective_options
 from tests.training.test_training_run import check_stopped_run
 
@@ -74,9 +75,7 @@ def batch(
     return scores, pairs, texts, pictures
 
 
-@pytest.mark.parametrize("gamma_sq", [14.0, 100.0])
-@pytest.mark.parametrize("symmetric", [False, True])
-@pytest.mark.parametrize("name", NAMES)
+@grid(1, gamma_sq=[100.0, 14.0], symmetric=[True, False], name=NAMES)
 def test_every_name_gives_finite_losses_and_gradients(
     name: str, symmetric: bool, gamma_sq: float
 ) -> None:

@@ -197,8 +197,7 @@ def by_transformers(folder: Path, backbone: Backbone, images: torch.Tensor) -> t
     return state[:, state.shape[1] - h * w :].reshape(len(images), h, w, -1)
 
 
-@pytest.mark.parametrize("model_type", BACKBONES)
-@pytest.mark.parametrize("larger", [0, 1])
+@grid(1, model_type=list(BACKBONES), larger=[1, 0])
 def test_the_grid_is_what_transformers_gives(tmp_path: Path, model_type: str, larger: int) -> None:
     folder = small_backbones.write(tmp_path / "model", model_type)
     step = 8 if model_type in STRIDED else 7
