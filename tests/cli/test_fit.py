@@ -20,7 +20,15 @@ from cxrtext.project.archive import prompts_of
 from cxrtext.project.estimate import Speeds, estimate, fitted
 from cxrtext.project.facts import Facts, facts_of_archive, facts_of_data
 from cxrtext.project.layout import REPORTS, THIRD
-from cxrtext.project.recipe import Recipe, Source, choose_recipe, read_recipe, write_recipe
+from cxrtext.project.recipe import (
+    ImageEncoder,
+    LanguageModel,
+    Recipe,
+    Source,
+    choose_recipe,
+    read_recipe,
+    write_recipe,
+)
 from cxrtext.project.training_data import noted, training_data, write_training_data
 from cxrtext.records import write_table
 from cxrtext_cli.commands.fit import (
@@ -45,6 +53,7 @@ from cxrtext_cli.fitting.stages import (
     model_stages,
     training_stage,
 )
+from cxrtext_cli.options import duration
 from tests.cli.conftest import cxrtext
 from tests.conftest import read_csv
 from tests.models.pairs.folders import WRITERS
@@ -288,10 +297,66 @@ def test_a_budget_is_filled_by_the_image_encoder(minutes: float) -> None:
     assert estimate(more, FILMS, SPEEDS, imports=False).total > 60 * minutes
 
 
+PLAIN = Recipe(
+    source=SOURCE,
+    language_model=LanguageModel(size="demo", epochs=2),
+    image_encoder=ImageEncoder(image="resnet18", resize=64, crop=32, epochs=3),
+    train={"training": {"steps": 100, "batch": 10, "lock": ["text"], "unlock": 40}},
+)
+HERE = Speeds(reading=0.01, learning=0.02, embedding=0.005, language=1e-4)
+THOUSAND = Facts(1000, 1000, 960, True, False, 300_000, 3_000_000_000, 2000, ())
+
+
+def test_what_stages_take_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    # 90 steps of 32 images and half of the 40 held-out ones after each of five parts.
+    learn = 90 * 32 * 0.02 + 5 * 20 * 0.005
+    # 960 images embedded, 100 steps of text on two cores, 60 of them also of 10 images.
+    align = 960 * 0.005 + 100 * 0.25 / 2 + 60 * 10 * 1.3 * 0.02 * 1.25 / 2
+    measure = 40 * 0.005 + 5
+    language = 1.2 * 2 * 90_000 * 1e-4
+    by_hand = {
+        "import": 4 + 20,  # 4 ms an image, and 3 GB at 150 MB/s
+        "check": 10,
+        "labels": 2,
+        "language model": language,
+        "likelihoods": 0.15 * language,
+        "image encoder": 10 + learn,
+        "training": align,
+        "learning curve": learn / 3 + align / 2 + measure,
+        "evaluation": measure,
+        "calibration": measure,
+        "index": 5,
+    }
+    found = estimate(PLAIN, THOUSAND, HERE, imports=True)
+    assert found.seconds == pytest.approx({name: 6 + value for name, value in by_hand.items()})
+    assert found.total == pytest.approx(275.48, abs=0.01)
+    assert found.disk == 3_000_000_000 + 1000 * 64**2 + 2 * 1000 * 256 + round(0.3 * 2**30)
+    assert found.memory == 1.5 * 2**30 + 960 * 64**2 + 1000 * 256
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)  # the language model goes on beside it
+    beside = estimate(PLAIN, THOUSAND, HERE, imports=True).seconds["image encoder"]
+    assert beside == pytest.approx(6 + 10 + learn - (6 + language + 6 + 0.15 * language))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "epochs", "curve"),
+    [(225, 1, True), (220, 2, False), (193, 1, False), (10**6, 15, True)],
+)
+def test_what_a_budget_buys_by_hand(seconds: float, epochs: int, curve: bool) -> None:
+    found = fitted(PLAIN, THOUSAND, HERE, seconds, imports=True)
+    assert (found.image_encoder.epochs, found.learning_curve) == (epochs, curve)
+
+
 def test_a_budget_that_is_too_short_says_what_is_needed() -> None:
-    usual = choose_recipe(SOURCE, FILMS, None, 1)
-    with pytest.raises(ConfigError, match=r"at least \d+ minutes are needed here for 3400 studies"):
-        fitted(usual, FILMS, SPEEDS, 60, imports=False)
+    with pytest.raises(ConfigError, match="at least 4 minutes are needed here for 1000 studies"):
+        fitted(PLAIN, THOUSAND, HERE, 192, imports=True)  # of 192.99 s
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(59.6, "60 s"), (60, "1 min 00 s"), (3599, "59 min 59 s"), (6060, "1 h 41 min")],
+)
+def test_durations(seconds: float, said: str) -> None:
+    assert duration(seconds) == said
 
 
 # --- what the models are made of ---

@@ -6,6 +6,7 @@ with its own names is what a folder in another library's names has to give.
 
 import gzip
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -52,6 +53,7 @@ def clip_model(folder: Path, activation: str = "quick_gelu") -> Any:
     model = transformers.CLIPModel(config).eval()
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.2)
+    model.logit_scale.data.fill_(3.0)
     return model
 
 
@@ -81,6 +83,8 @@ def write_siglip(folder: Path) -> Forward:
     vision = {**TOWER, "num_attention_heads": 2, "image_size": 32, "patch_size": 16}
     config = transformers.SiglipConfig(text_config=text, vision_config=vision)
     model = transformers.SiglipModel(config).eval()
+    model.logit_scale.data.fill_(1.5)
+    model.logit_bias.data.fill_(-3.0)
     model.save_pretrained(folder)
     write_processor(folder, {"height": 32, "width": 32})
 
@@ -163,7 +167,14 @@ def bert(folder: Path) -> Any:
     return transformers.BertModel(config, add_pooling_layer=False).eval()
 
 
-def write_biomedclip(folder: Path) -> Forward:
+def mean_of(states: Tensor, real: Tensor) -> Tensor:
+    """The mean state of each sentence's own pieces."""
+    return torch.stack(
+        [one[:count].mean(dim=0) for one, count in zip(states, real.sum(1), strict=True)]
+    )
+
+
+def write_biomedclip(folder: Path, pooler: str = "cls_last_hidden_state_pooler") -> Forward:
     """timm's ViT and a BERT with a projection of two layers."""
     torch.manual_seed(3)
     config = transformers.ViTConfig(
@@ -178,12 +189,15 @@ def write_biomedclip(folder: Path) -> Forward:
     state |= {"visual.head.proj.weight": image_head.weight.detach()}
     state |= {"logit_scale": torch.tensor(4.0)}
     vision = {"timm_model_name": "vit_base_patch16_224", "timm_pool": "", "image_size": 32}
-    said = {"hf_model_name": "a/bert", "hf_pooler_type": "cls_last_hidden_state_pooler"}
+    said = {"hf_model_name": "a/bert", "hf_pooler_type": pooler}
     _write_open_clip(folder, vision, {**said, "context_length": 40}, state)
 
     def forward(pixels: Tensor, tokens: Mapping[str, Tensor]) -> Answer:
         first = trunk(pixel_values=pixels).last_hidden_state[:, 0]
-        return image_head(first), text_head(text(**tokens).last_hidden_state[:, 0])
+        states = text(**tokens).last_hidden_state
+        mean = pooler == "mean_pooler"
+        pooled = mean_of(states, tokens["attention_mask"]) if mean else states[:, 0]
+        return image_head(first), text_head(pooled)
 
     return forward
 
@@ -261,24 +275,39 @@ def write_biovil(folder: Path, *, prior: bool = False) -> Forward:
     return forward
 
 
-def write_cxr_clip(folder: Path) -> Forward:
+def swin() -> tuple[Any, dict[str, Tensor]]:
+    """A Swin, and its tensors by their own names."""
+    trunk = transformers.SwinModel(SMALL_SWIN).eval()
+    return trunk, trunk.state_dict()
+
+
+SMALL_SWIN = transformers.SwinConfig(
+    image_size=64, embed_dim=12, depths=[1, 1], num_heads=[1, 1], window_size=4
+)
+
+
+def write_cxr_clip(folder: Path, pooling: str = "eos", image: str = "resnet") -> Forward:
     torch.manual_seed(3)
-    (trunk, named), text = resnet(), bert(folder)
+    (trunk, named), text = resnet() if image == "resnet" else swin(), bert(folder)
     heads = nn.Linear(24, D), nn.Linear(64, D)
-    state = {f"image_encoder.resnet.{k}": x for k, x in named.items()}
+    prefix = "resnet" if image == "resnet" else "image_encoder"
+    state = {f"image_encoder.{prefix}.{k}": x for k, x in named.items()}
     state |= {f"text_encoder.text_encoder.{k}": x for k, x in text.state_dict().items()}
     for name, head in zip(("image", "text"), heads, strict=True):
         state |= {f"{name}_projection.projection.{k}": x for k, x in head.state_dict().items()}
     state["logit_scale"] = torch.tensor(2.0)
-    towers = {"image_encoder": {"name": "resnet"}, "text_encoder": {"pooling": "eos"}}
+    kind = {"name": "resnet"} if image == "resnet" else {"model_type": "swin"}
+    towers = {"image_encoder": kind, "text_encoder": {"pooling": pooling}}
     config = {"base": {"image_size": 64, "text_max_length": 40}, "model": towers}
     torch.save({"model": state, "config": config, "epoch": 3}, folder / "r50_m.tar")
 
     def forward(pixels: Tensor, tokens: Mapping[str, Tensor]) -> Answer:
-        image = trunk(pixel_values=pixels).last_hidden_state.mean(dim=(2, 3))
-        states = text(**tokens).last_hidden_state
-        last = states[torch.arange(len(states)), tokens["attention_mask"].sum(dim=1) - 1]
-        return heads[0](image), heads[1](last)
+        cells = trunk(pixel_values=pixels).last_hidden_state
+        states, real = text(**tokens).last_hidden_state, tokens["attention_mask"]
+        last = states[torch.arange(len(states)), real.sum(dim=1) - 1]
+        pooled = {"eos": last, "bos": states[:, 0], "mean": mean_of(states, real)}[pooling]
+        first_or_mean = cells[:, 0] if image == "swin" else cells.mean(dim=(2, 3))
+        return heads[0](first_or_mean), heads[1](pooled)
 
     return forward
 
@@ -292,12 +321,22 @@ WRITERS: dict[str, Callable[[Path], Forward]] = {
     "biovil": write_biovil,
     "biovil-t": lambda folder: write_biovil(folder, prior=True),
     "cxr-clip": write_cxr_clip,
+    "biomedclip, mean": lambda folder: write_biomedclip(folder, "mean_pooler"),
+    "cxr-clip, mean": lambda folder: write_cxr_clip(folder, "mean"),
+    "cxr-clip, bos, swin": lambda folder: write_cxr_clip(folder, "bos", "swin"),
 }
+SCALES = {"siglip": math.exp(1.5), "biovil": 1.0, "biovil-t": 1.0} | {
+    **dict.fromkeys(("clip", "openai", "open_clip"), math.exp(3.0)),
+    **dict.fromkeys(("biomedclip", "biomedclip, mean"), math.exp(4.0)),
+    **dict.fromkeys(("cxr-clip", "cxr-clip, mean", "cxr-clip, bos, swin"), math.exp(2.0)),
+}
+"""What each multiplies its similarities by; classify's probabilities follow from it."""
 IMAGENET = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
 LEVELS: dict[str, tuple[list[float], list[float]]] = {
     "openai": ([101.48761 / 255] * 3, [83.43944 / 255] * 3),
     "biovil": ([0.0] * 3, [1.0] * 3),
     "biovil-t": ([0.0] * 3, [1.0] * 3),
-    "cxr-clip": IMAGENET,
+    **dict.fromkeys(("cxr-clip", "cxr-clip, mean"), IMAGENET),
+    "cxr-clip, bos, swin": ([0.5] * 3, [0.5] * 3),
 }
 """Mean and std that a layout has of its own; all others say them in a file."""

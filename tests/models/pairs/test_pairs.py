@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+import transformers
 from safetensors.torch import load_file, save_file
 
 from cxrtext.config import load_config
@@ -20,7 +21,16 @@ from cxrtext.models.regions import embed_squares
 from cxrtext.service import Service
 from cxrtext.training import train
 from cxrtext.training.initialization import build_model
-from tests.models.pairs.folders import LEVELS, MEAN, SENTENCES, STD, WRITERS, Forward
+from tests.models.pairs.folders import (
+    LEVELS,
+    MEAN,
+    SCALES,
+    SENTENCES,
+    SMALL_SWIN,
+    STD,
+    WRITERS,
+    Forward,
+)
 
 
 @pytest.fixture(scope="module", params=WRITERS)
@@ -41,9 +51,15 @@ def clip(tmp_path: Path) -> Path:
 
 
 @torch.no_grad()
-def test_image_text_and_score_are_those_of_its_own_classes(pair: tuple[str, Path, Forward]) -> None:
+def test_image_text_and_score_are_those_of_its_own_classes(
+    pair: tuple[str, Path, Forward], monkeypatch: pytest.MonkeyPatch
+) -> None:
     name, folder, forward = pair
+    monkeypatch.setattr(transformers, "SwinConfig", lambda: SMALL_SWIN)
     model = load_model(folder)
+    assert float(model.gamma_sq) == pytest.approx(SCALES[name], rel=1e-5)
+    noted = json.loads((folder / "cxrtext.json").read_text())
+    assert noted["bias"] == (-3.0 if name == "siglip" else 0.0)
     gray = np.random.default_rng(1).integers(0, 256, (1, 90, 70), dtype=np.uint8)
     square = model.spec.preprocessing.square(gray)
     pixels = torch.from_numpy(model.spec.preprocessing.normalize(square))[None]
