@@ -9,11 +9,12 @@ import hashlib
 import io
 import json
 import re
+import shutil
 import stat
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from cxrtext.errors import CxrTextError
@@ -32,6 +33,8 @@ DAMAGED_ARCHIVE = (
 )
 """What reading a damaged ``.npz`` file can raise; its parts carry checksums of their own."""
 
+MAX_LISTED = 64 * 2**20  # bytes of a list of digests
+MAX_SMALL = 16 * 2**20  # bytes of a configuration or a vocabulary
 DIGITS = 16  # of a digest, where a file carries it in its name
 _LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 
@@ -42,6 +45,50 @@ def open_regular(path: Path) -> io.BufferedReader:
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # of a folder, open() says it
         raise OSError(errno.EINVAL, "is no regular file", str(path))
     return path.open("rb")
+
+
+def read_regular(path: Path, most: int = MAX_SMALL) -> bytes:
+    """Read a regular file; one of more than ``most`` bytes is an OSError instead."""
+    with open_regular(path) as handle:
+        data = handle.read(most + 1)
+    if len(data) > most:
+        raise OSError(errno.EFBIG, f"is larger than {most} bytes", str(path))
+    return data
+
+
+def check_inside(name: str) -> None:
+    """Refuse (ValueError) a name in a folder's list that could be of a file outside the folder."""
+    path = PurePosixPath(name)
+    proper = path.parts and not path.is_absolute() and path.as_posix() == name
+    if not proper or ".." in path.parts or not {"\0", "\n"}.isdisjoint(name):
+        raise ValueError(f"names {name[:80]!r}, which is no file inside the folder")
+
+
+def file_in(folder: Path, name: str) -> Path:
+    """The path of a plain file that a list in its folder names; the list may be anybody's.
+
+    Raises:
+        ValueError: The name leads out of the folder or over a link, or to no plain file.
+        FileNotFoundError: It is missing.
+    """
+    check_inside(name)
+    path = folder
+    for part in name.split("/"):
+        path /= part
+        mode = path.lstat().st_mode
+        if stat.S_ISLNK(mode):
+            raise ValueError(f"{path}: is a link; copy the folder with its files (cp -rL)")
+    if not stat.S_ISREG(mode):
+        raise ValueError(f"{path}: is no plain file")
+    return path
+
+
+def copy_files(folder: Path, names: Iterable[str], to: Path) -> None:
+    """Copy files that a folder lists into another folder, as :func:`file_in` allows."""
+    for name in names:
+        source = file_in(folder, name)
+        (to / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, to / name)
 
 
 def sha256(path: Path) -> str:
@@ -63,15 +110,23 @@ def sums_of(folder: Path, names: Iterable[str] | None = None) -> dict[str, str]:
 
 
 def read_sums(folder: Path) -> dict[str, str] | None:
-    """The digests that a folder lists; None without a list; ValueError where it is damaged."""
+    """The digests that a folder lists, by name; None without a list.
+
+    A damaged list, or a name that could be of a file outside the folder, is a ValueError.
+    """
     try:
-        text = (folder / SUMS).read_text(encoding="utf-8", errors="replace")
+        text = read_regular(file_in(folder, SUMS), MAX_LISTED).decode("utf-8", "replace")
     except FileNotFoundError:
         return None
     lines = [_LINE.fullmatch(line) for line in text.removesuffix("\n").split("\n")]
     found = {match[2]: match[1] for match in lines if match}
     if not text.endswith("\n") or len(found) < len(lines):
         raise ValueError(f"{folder / SUMS}: is damaged")
+    try:
+        for name in found:
+            check_inside(name)
+    except ValueError as error:
+        raise ValueError(f"{folder / SUMS}: {error}") from None
     return found
 
 
@@ -83,11 +138,14 @@ def file_problems(folder: Path) -> list[str]:
         return [str(error)]
     problems = []
     for name, digest in listed.items():
-        path = folder / name
-        if not path.is_file():
-            problems.append(f"{path}: is missing")
-        elif sha256(path) != digest:
-            problems.append(f"{path}: is not what {SUMS} lists")
+        try:
+            path = file_in(folder, name)
+            if sha256(path) != digest:
+                problems.append(f"{path}: is not what {SUMS} lists")
+        except (FileNotFoundError, NotADirectoryError):
+            problems.append(f"{folder / name}: is missing")
+        except ValueError as error:
+            problems.append(str(error))
     return problems
 
 

@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cxrtext.errors import CxrTextError, DataError, NotFoundError
-from cxrtext.files import check_folder, is_empty, read_sealed, replacing_folder, write_sealed
+from cxrtext.files import (
+    check_folder,
+    copy_files,
+    is_empty,
+    read_sealed,
+    replacing_folder,
+    write_sealed,
+)
 from cxrtext.files.storage import open_storage
 from cxrtext.index.publishing import publication
 from cxrtext.index.publishing.publish import publish
@@ -145,12 +152,7 @@ def restore(backup: Path, out: Path, *, progress: StageProgress | None = None) -
         replacing_folder(out, sums=False, private=True) as folder,
     ):
         _lay(backup, manifest, folder, tell)
-        if found.keys:
-            shutil.copyfile(backup / KEYS, folder / KEYS)
-        if found.marks:
-            shutil.copyfile(backup / MARKS, folder / MARKS)
-        if found.gateway:
-            shutil.copytree(backup / GATEWAY, folder / GATEWAY)
+        copy_files(backup, _beside(backup), folder)
         _tell_where(folder / INDEX, out.absolute(), model=found.model)
         with Catalogue(folder / INDEX / CATALOGUE) as catalogue:
             wrong = check_index(folder / INDEX, catalogue)

@@ -1,35 +1,39 @@
 """A model as a folder: configuration, weights, tokenizer files, and how it was trained."""
 
 import hashlib
-import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+import torch
+from pydantic import TypeAdapter, ValidationError
 
 from cxrtext.errors import CheckpointError
-from cxrtext.files import check_folder, replacing_folder, sha256, write_json
+from cxrtext.files import SUMS, check_folder, copy_files, replacing_folder, sha256, write_json
+from cxrtext.files.digests import read_sums
 from cxrtext.images import Preprocessing
 from cxrtext.models.backbones import check_golden, find_backbone
 from cxrtext.models.features.feature_map import FeatureMap
 from cxrtext.models.folders import (
-    ADOPTED,
     CONFIG,
     FORMAT,
     TOKENIZER_FILES,
     TRAINING,
     VERSION,
     WEIGHTS,
+    foreign,
     layout_of,
     pair_fingerprint,
     read_checkpoint_config,
+    read_training,
+    refused,
 )
 from cxrtext.models.image_encoder import BackboneEncoder
 from cxrtext.models.image_text import FINISHED, ImageTextModel, ModelSpec
 from cxrtext.models.text_encoder import family_name, text_config
-from cxrtext.models.weight_files import misfit, on_cpu
+from cxrtext.models.text_folder import check_pieces
+from cxrtext.models.weight_files import check_finite, misfit, on_cpu, read_safetensors
 from cxrtext.text.tokenizer import load_tokenizer_of
 
 _AGAIN = "copy the checkpoint again, or train it anew"
@@ -47,9 +51,9 @@ def save_checkpoint(folder: Path, model: ImageTextModel, training: Mapping[str, 
     A finished pair that is trained on is written as such (:mod:`cxrtext.models.pairs`).
     """
     if model.spec.image == FINISHED:
-        from cxrtext.models.pairs import save_continued
+        from cxrtext.models.pairs import save_pair
 
-        save_continued(folder, model, training)  # type: ignore[arg-type]
+        save_pair(folder, model, training)  # type: ignore[arg-type]
         return
     from safetensors.numpy import save_file as save_arrays
     from safetensors.torch import save_file
@@ -67,12 +71,24 @@ def save_checkpoint(folder: Path, model: ImageTextModel, training: Mapping[str, 
     model.fingerprint = checkpoint_fingerprint(folder)
 
 
+def copy_model(folder: Path, model: ImageTextModel) -> None:
+    """Write a copy of a loaded model, of the files that are its own and no others."""
+    if model.spec.image == FINISHED:
+        from cxrtext.models.pairs import save_pair
+
+        save_pair(folder, model)  # type: ignore[arg-type]
+        return
+    assert model.folder is not None  # noqa: S101 - it was loaded
+    with replacing_folder(folder, sums=False) as made:
+        copy_files(model.folder, [*(read_sums(model.folder) or {}), SUMS], made)
+
+
 def checkpoint_fingerprint(folder: Path, sums: Mapping[str, str] | None = None) -> str:
     """SHA-256 over a checkpoint's configuration, weights and tokenizer, in hexadecimal.
 
     ``sums`` are the digests of its files, where they are known; else the files are read.
     """
-    if (folder / ADOPTED).is_file():
+    if layout_of(folder) is not None:
         return pair_fingerprint(folder)
     digest = hashlib.sha256()
     for name in (CONFIG, WEIGHTS, *TOKENIZER_FILES):
@@ -92,29 +108,32 @@ def _read_spec(folder: Path) -> ModelSpec:
         values = {name: config[name] for name in wanted & config.keys()}
         values["preprocessing"] = Preprocessing.from_dict(values["preprocessing"])
         values["text"] = text_config(values["text"])
-        return ModelSpec(**values)
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        name = ".".join(map(str, ("text", *first["loc"])))
-        raise CheckpointError(f"{path}: {name}: {first['msg']}") from None
+        raise refused(path, "text.", error) from None
     except (TypeError, ValueError, AttributeError) as error:
         raise CheckpointError(f"{path}: {error}") from None
+    try:
+        return TypeAdapter(ModelSpec).validate_python(values)
+    except ValidationError as error:
+        raise refused(path, "", error) from None
 
 
-def _backbone_encoder(folder: Path, spec: ModelSpec) -> BackboneEncoder | None:
-    """The image encoder over the backbone that a checkpoint names; None of one with its own."""
+def _image_encoder(folder: Path, spec: ModelSpec) -> Callable[[], BackboneEncoder | None]:
+    """Makes the encoder over the backbone that a checkpoint names; None of one with its own."""
     if spec.backbone is None:
-        return None
-    from safetensors.numpy import load_file
-
-    kept = json.loads((folder / TRAINING).read_text(encoding="utf-8")).get(NOTED_FOLDER)
+        return lambda: None
+    kept = read_training(folder).get(NOTED_FOLDER)
     backbone = find_backbone({**spec.backbone, "folder": kept}, folder)
-    golden = load_file(folder / GOLDEN)
+    golden = {name: x.numpy() for name, x in read_safetensors(folder / GOLDEN).items()}
     check_golden(backbone, golden)
     note = {key: value for key, value in spec.backbone["reduce"].items() if key != "scale"}
-    reduce = FeatureMap(**note)  # its numbers are among the checkpoint's weights
-    return BackboneEncoder(
-        backbone, reduce, spec.dimension, spec.position, spec.alignment, golden=golden
+    return lambda: BackboneEncoder(
+        backbone,
+        FeatureMap(**note),  # its numbers are among the checkpoint's weights
+        spec.dimension,
+        spec.position,
+        spec.alignment,
+        golden=golden,
     )
 
 
@@ -125,32 +144,36 @@ def load_model(folder: str | Path, device: str = "cpu") -> ImageTextModel:
     evaluation mode, and has its tokenizer, fingerprint and folder: what is kept
     beside it (reference images, calibration) is read from there when it is asked for.
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
     folder = Path(folder)
-    if layout_of(folder) is not None:
-        from cxrtext.models.pairs import load_pair
+    with foreign(folder):
+        if layout_of(folder) is not None:
+            from cxrtext.models.pairs import load_pair
 
-        return load_pair(folder, device)
+            return load_pair(folder, device)
+        return _load(folder).to(device).eval()
+
+
+def _load(folder: Path) -> ImageTextModel:
     spec = _read_spec(folder)
     sums = check_folder(folder, (CONFIG, WEIGHTS, TRAINING), CheckpointError, _AGAIN)
+    weights = folder / WEIGHTS
+    tensors = read_safetensors(weights)
+    encoder = _image_encoder(folder, spec)
+    tokenizer = load_tokenizer_of(folder, family_name(spec.text))
+    check_pieces(folder, tokenizer, spec.text["vocab_size"])
     try:
-        tokenizer = load_tokenizer_of(folder, family_name(spec.text))
-        model = ImageTextModel(spec, tokenizer, _backbone_encoder(folder, spec))
+        with torch.device("meta"):  # shapes only, no memory
+            wanted = ImageTextModel(spec, tokenizer, encoder()).state_dict()
     except (TypeError, ValueError) as error:
         raise CheckpointError(f"{folder / CONFIG}: {error}") from None
-    weights = folder / WEIGHTS
-    try:
-        tensors = load_file(weights)
-    except (SafetensorError, OSError) as error:
-        raise CheckpointError(f"{weights}: cannot be read ({error}); copy it again") from None
-    if fault := misfit(tensors, model.state_dict()):
+    if fault := misfit(tensors, wanted):
         raise CheckpointError(
             f"{weights}: {fault}; the weights and {CONFIG} do not belong together, or the file is "
             "incomplete: copy the checkpoint again"
         )
+    check_finite(weights, {name: x for name, x in tensors.items() if x.is_floating_point()})
+    model = ImageTextModel(spec, tokenizer, encoder())
     model.load_state_dict(tensors)
     model.fingerprint = checkpoint_fingerprint(folder, sums)
     model.folder = folder
-    return model.to(device).eval()
+    return model

@@ -11,18 +11,26 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cxrtext.errors import CheckpointError, HubError
-from cxrtext.files import SUMS
+from cxrtext.errors import CheckpointError, CxrTextError, HubError, line_of
+from cxrtext.files import read_regular, sha256
+from cxrtext.files.digests import read_sums
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 FORMAT = "cxrtext image-text model"
 VERSION = 1
 CONFIG, WEIGHTS, TRAINING = "config.json", "model.safetensors", "training.json"
 """Files of a checkpoint."""
-ADOPTED = "cxrtext.json"
-"""What is kept in the folder of a finished pair of towers that was loaded once."""
+ADOPTED, GOLDEN, ADAPTERS = "cxrtext.json", "golden.safetensors", "adapters.safetensors"
+"""Files of a copy of a finished pair: what it is, what it makes of a drawn image and a sentence,
+and what was trained on top."""
 OPEN_CLIP, BIOVIL, OPENAI, CXR_CLIP = "open_clip_config.json", "biovil*.pt", "*.pt", "*.tar"
 """What tells the layouts of finished pairs apart: a file, and patterns of weight files."""
 BACKBONE_FOLDER = "backbone"  # where a checkpoint may hold the backbone that its regions come from
@@ -43,6 +51,14 @@ asks for; the general model has no tag that is known."""
 VOCABULARY_FILES = ("tokenizer.json", "vocab.txt", "vocab.json")
 """Files of which a folder with a tokenizer has one."""
 TOKENIZER_FILES = (*VOCABULARY_FILES, "merges.txt")  # files that decide a tokenizer's ids
+PAIR_FILES = (
+    *(CONFIG, OPEN_CLIP, "preprocessor_config.json", "processor_config.json"),
+    *(*TOKENIZER_FILES, "tokenizer_config.json", "added_tokens.json"),
+    *("spiece.model", "bpe_simple_vocab_16e6.txt.gz", SAFE_WEIGHTS, PICKLED_WEIGHTS),
+    *("open_clip_model.safetensors", "open_clip_pytorch_model.bin", OPENAI, CXR_CLIP, ADAPTERS),
+)
+"""Patterns of all files that are read of the folder of a finished pair."""
+CARDS = ("README.md*", "LICENSE*")  # files that name a licence
 POOLING = "1_Pooling/config.json"  # says in a folder of sentence-transformers how states are pooled
 SMALL_FILES = (
     "config.json",
@@ -62,8 +78,8 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 def read_training(folder: Path) -> dict[str, Any]:
     """What a checkpoint notes of its training; nothing where it does not, or not readably."""
     try:
-        found = json.loads((folder / TRAINING).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        found = read_json(folder / TRAINING)
+    except CheckpointError:
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -170,24 +186,34 @@ def _downloaded_snapshot(repository: str, revision: str, missing: str) -> Path:
 def read_json(path: Path) -> Any:
     """What a JSON file of a model's folder holds."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(read_regular(path).decode("utf-8"))
     except (OSError, ValueError, RecursionError):
         raise CheckpointError(f"{path}: not a readable JSON file") from None
+
+
+def refused(path: Path, part: str, error: ValidationError) -> CheckpointError:
+    """What to raise of a configuration, or a part of it, that its schema refuses."""
+    first = error.errors(include_input=False, include_url=False)[0]
+    name = ".".join(map(str, first["loc"])) or "the file"
+    return CheckpointError(f"{path}: {part}{name}: {first['msg']}")
 
 
 def read_checkpoint_config(folder: Path) -> dict[str, Any]:
     """What a checkpoint's ``config.json`` says, its fields not yet checked.
 
-    Of a finished pair it is what was noted when it was loaded first.
+    Of the copy of a finished pair it is what was noted when it was made.
     """
     if (folder / ADOPTED).is_file():
-        return dict(read_json(folder / ADOPTED))
+        noted = read_json(folder / ADOPTED)
+        if not isinstance(noted, dict):
+            raise CheckpointError(f"{folder / ADOPTED}: not a JSON object")
+        return noted
     if not folder.is_dir():
         raise CheckpointError(f"{folder}: no such checkpoint folder; make one with 'cxrtext train'")
     path = folder / CONFIG
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
+        config = json.loads(read_regular(path).decode("utf-8"))
+    except (OSError, UnicodeDecodeError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
         raise CheckpointError(
             f"{folder}: not a cxrtext checkpoint: {CONFIG}: {reason}{checkpoints_in(folder)}"
@@ -219,8 +245,8 @@ def check_checkpoint(folder: Path) -> None:
 def layout_of(folder: Path) -> str | None:
     """The layout of a finished pair's folder; None for a checkpoint, and for anything else."""
     try:
-        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        config = read_json(folder / CONFIG)
+    except CheckpointError:
         config = {}
     if not isinstance(config, dict) or config.get("format") == FORMAT:
         return None
@@ -240,21 +266,64 @@ def has_model(folder: Path) -> bool:
     return (folder / CONFIG).is_file() or layout_of(folder) is not None
 
 
+def pair_files(folder: Path, patterns: Iterable[str] = PAIR_FILES) -> list[str]:
+    """The files of a finished pair's folder that are read, in order."""
+    names = sorted(path.name for path in folder.iterdir())
+    return [name for name in names if any(fnmatchcase(name, one) for one in patterns)]
+
+
 def pair_fingerprint(folder: Path) -> str:
-    """SHA-256 over the list of digests of a finished pair's files."""
-    return hashlib.sha256((folder / SUMS).read_bytes()).hexdigest()
+    """SHA-256 over the files that decide what a finished pair computes; the same for a copy of it.
+
+    Of a copy that cxrtext made the digests are taken from its list.
+    """
+    names = pair_files(folder)
+    if ADAPTERS in names:
+        names.append(ADOPTED)  # says how the adapters are used
+    try:
+        listed = (read_sums(folder) or {}) if (folder / ADOPTED).is_file() else {}
+        sums = {name: listed.get(name) or sha256(folder / name) for name in names}
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{folder}: {error}; copy the folder again") from None
+    return hashlib.sha256(json.dumps(sums).encode()).hexdigest()
+
+
+@contextmanager
+def foreign(folder: Path) -> Iterator[None]:
+    """Refuse what a folder holds in one line, whatever reading it raises.
+
+    Libraries that build networks and tokenizers raise anything of numbers that nobody foresaw.
+    """
+    try:
+        yield
+    except CxrTextError:
+        raise
+    except Exception as error:  # noqa: BLE001 - as said
+        raise CheckpointError(
+            f"{folder}: not as the model's authors save it ({type(error).__name__}: "
+            f"{line_of(error)}); copy it again"
+        ) from None
 
 
 def checkpoints_in(folder: Path) -> str:
     """The end of an error about a folder that may have been given for a checkpoint in it."""
     found = [one.parent for depth in ("*", "*/*") for one in folder.glob(f"{depth}/{CONFIG}")]
     # "checkpoint-best" comes after "checkpoint"; a language model's folder is none.
-    below = sorted(one for one in found if FORMAT.encode() in (one / CONFIG).read_bytes())
+    below = sorted(one for one in found if _is_ours(one / CONFIG))
     return f"; give one of those in it, such as {below[-1]}" if below else ""
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        return FORMAT.encode() in read_regular(path)
+    except OSError:
+        return False
 
 
 def backbone_elsewhere(folder: Path) -> str | None:
     """What to know before a checkpoint is copied: that its backbone does not lie in it."""
+    if layout_of(folder) is not None:  # both of its towers lie there
+        return None
     named = read_checkpoint_config(folder).get("backbone")
     if not isinstance(named, dict) or (folder / BACKBONE_FOLDER).is_dir():
         return None

@@ -4,9 +4,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from cxrtext.images import Preprocessing
@@ -23,6 +24,7 @@ from cxrtext.models.similarity import (
 )
 from cxrtext.models.text_encoder import POOLINGS, TEXT_HEADS, TextEncoder
 
+MAX_DIMENSION = 16_384  # of the joint space
 GAMMA_SQ_CAP = 100.0  # largest γ² that training can reach
 BACKBONE = "backbone"
 """The image encoder of a model whose regions a backbone computes that is kept elsewhere."""
@@ -33,17 +35,18 @@ FINISHED = "finished"
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """What a model is made of; a checkpoint's ``config.json`` holds it."""
+    """What a model is made of; a checkpoint's ``config.json`` holds it, checked by these types."""
 
     image: str
     text: Mapping[str, Any]  # the fields of the text encoder's configuration (text_config)
-    dimension: int = 128  # D, of the joint space
+    dimension: Annotated[int, Field(gt=0, le=MAX_DIMENSION)] = 128  # D, of the joint space
     aggregator: str = "lse+nl"  # how region scores become one score
-    lam: float = 10.0
+    lam: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 10.0
     # the query map of the bags: "linear", "mlp" (dual-stream MIL's) or "none" (q = r)
     query: str = "linear"
-    gamma_sq: float = 14.0  # initial γ²
-    max_tokens: int = 96  # longest sentence in word pieces, special tokens included
+    gamma_sq: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 14.0  # initial γ²
+    # longest sentence in word pieces, special tokens included
+    max_tokens: Annotated[int, Field(gt=2, le=100_000)] = 96
     preprocessing: Preprocessing = field(default_factory=Preprocessing)  # how an image is prepared
     # from the text encoder's state to the joint space: "linear", or "mlp" of two layers
     text_head: str = "linear"

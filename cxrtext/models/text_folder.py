@@ -5,7 +5,6 @@ Nothing of the hub's own code is used, and no file can name code to run.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from cxrtext.models.folders import (
     commit_of,
     find_model_folder,
     read_json,
+    refused,
 )
 from cxrtext.models.text_encoder import FAMILIES, MODEL_TYPES, POOLINGS, EncoderConfig, text_config
 from cxrtext.models.weight_files import check_finite, listed, misfit, read_state
@@ -93,7 +93,7 @@ def read_text_folder(folder: Path, families: Iterable[str] = FAMILIES) -> TextFo
         check_folder(folder, (CONFIG, SAFE_WEIGHTS), CheckpointError, "copy it again")
     family, config = read_encoder_config(folder / CONFIG, tuple(families))
     tokenizer = load_tokenizer_of(folder, family)
-    _check_fit(folder, len(tokenizer), config.vocab_size)
+    check_pieces(folder, tokenizer, config.vocab_size)
     pad = config.pad_token_id
     if family != "bert" and tokenizer.pad_token_id != pad:  # positions are counted by it
         raise CheckpointError(
@@ -121,9 +121,7 @@ def read_encoder_config(path: Path, families: Iterable[str]) -> tuple[str, Encod
     try:
         config = FAMILIES[family].keys.model_validate(values)
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        name = ".".join(map(str, first["loc"])) or "the file"
-        raise CheckpointError(f"{path}: {name}: {first['msg']}") from None
+        raise refused(path, "", error) from None
     if config.hidden_size % config.num_attention_heads:
         raise CheckpointError(
             f"{path}: hidden_size {config.hidden_size} is no multiple of "
@@ -147,21 +145,22 @@ def family_of(folder: Path) -> str:
     Nothing is checked: a tokenizer is to be found even where the model is damaged.
     """
     try:
-        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        config = read_json(folder / CONFIG)
         return MODEL_TYPES.get(config.get("text", config).get("model_type", "bert"), "bert")
-    except (OSError, ValueError, RecursionError, AttributeError, TypeError):
+    except (CheckpointError, AttributeError, TypeError):
         return "bert"
 
 
-def _check_fit(folder: Path, pieces: int, rows: int) -> None:
+def check_pieces(folder: Path, tokenizer: Any, rows: int) -> None:
     """Refuse a vocabulary that cannot be the one that the weights were trained with."""
+    pieces = 1 + max(tokenizer.get_vocab().values())
     if pieces > rows:
         raise CheckpointError(
-            f"{folder}: the vocabulary has {pieces} word pieces, config.json says {rows}"
+            f"{folder}: the vocabulary has {pieces} word pieces, the model {rows}"
         )
     if rows - pieces > max(SPARE_ROWS, SPARE_SHARE * rows):
         raise CheckpointError(
-            f"{folder}: the vocabulary has {pieces} word pieces, config.json says {rows}: the "
+            f"{folder}: the vocabulary has {pieces} word pieces, the model {rows}: the "
             "tokenizer's files are of another model; copy those of this one"
         )
 
@@ -171,8 +170,8 @@ def _pooling_of(folder: Path, width: int) -> str | None:
     path = folder / POOLING
     if not path.is_file():
         return None
+    values = read_json(path)
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
         modes = {
             key.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token")
             for key, value in values.items()
@@ -181,7 +180,7 @@ def _pooling_of(folder: Path, width: int) -> str | None:
         if isinstance(values.get("pooling_mode"), str):
             modes = {values["pooling_mode"]}
         given = values.get("word_embedding_dimension", width)
-    except (ValueError, RecursionError, AttributeError):
+    except AttributeError:
         raise CheckpointError(f"{path}: not a readable JSON object; copy it again") from None
     if given != width:
         raise CheckpointError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
+import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,16 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from cxrtext.errors import CheckpointError
-from cxrtext.files import SEAL, replacing, seal_of
+from cxrtext.files import SEAL, open_regular, replacing, seal_of
 from cxrtext.models.folders import PICKLED_WEIGHTS, SAFE_WEIGHTS
 
 _NOTES = "notes"
 SHOWN = 4  # names that a message lists
+MAX_HEADER = 4 * 2**20  # bytes of the header of a safetensors file
+_NUMBERS = {
+    *(torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.bool, torch.uint8),
+    *(torch.int8, torch.int16, torch.int32, torch.int64),
+}
 _WRAPPERS = ("state_dict", "model_state_dict", "model")
 
 
@@ -27,7 +33,7 @@ def read_state(folder: Path) -> tuple[Path, Mapping[str, Any]]:
     """Read a model folder's weights, safetensors or a pickle: their file, and tensors by name."""
     safe, pickled = folder / SAFE_WEIGHTS, folder / PICKLED_WEIGHTS
     if safe.is_file():
-        return safe, _read_safetensors(safe)
+        return safe, read_safetensors(safe)
     if pickled.is_file():
         return pickled, _read_pickle(pickled)
     raise CheckpointError(f"{folder}: no {SAFE_WEIGHTS} and no {PICKLED_WEIGHTS}")
@@ -118,7 +124,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise CheckpointError(f"{path}: no such file of image weights")
     if path.suffix == ".safetensors":
-        return _read_safetensors(path)
+        return read_safetensors(path)
     state = _read_pickle(path, "save its state_dict alone")
     for wrapper in _WRAPPERS:
         if isinstance(state.get(wrapper), Mapping):
@@ -135,19 +141,42 @@ def read_archive(path: Path, tensors: str, values: str) -> tuple[dict[str, Tenso
     return {str(k): x for k, x in found.items() if isinstance(x, Tensor)}, dict(said)
 
 
-def _read_safetensors(path: Path) -> dict[str, Tensor]:
+def read_safetensors(path: Path) -> dict[str, Tensor]:
     """Read a file of tensors, compared with its digest where it is one of this program's."""
     try:
+        with open_regular(path) as raw:
+            if int.from_bytes(raw.read(8), "little") > MAX_HEADER:
+                raise ValueError(f"its header has more than {MAX_HEADER} bytes")
         with safe_open(path, framework="pt") as file:
             is_sealed = f'"{SEAL}"' in (file.metadata() or {}).get(_NOTES, "")
-        return load_sealed(path)[1] if is_sealed else load_file(path)
+        tensors = load_sealed(path)[1] if is_sealed else load_file(path)
     except (SafetensorError, OSError, ValueError) as error:
         raise CheckpointError(f"{path}: not readable as safetensors ({error})") from None
+    _check_plain(path, tensors)
+    return tensors
+
+
+def _check_plain(path: Path, tensors: Mapping[str, Any]) -> None:
+    """Refuse tensors that are no numbers of this file: a few bytes can claim terabytes."""
+    total = 0
+    for name, tensor in tensors.items():
+        plain = tensor.layout is torch.strided and tensor.device.type == "cpu"
+        if not plain or tensor.dtype not in _NUMBERS or not tensor.numel():
+            kind = f"{tensor.dtype}, {list(tensor.shape)}"
+            raise CheckpointError(f"{path}: {name} ({kind}) is no plain tensor of numbers")
+        total += tensor.numel() * tensor.element_size()
+    if total > 2 * (size := path.stat().st_size):  # one that stands under two names counts twice
+        raise CheckpointError(f"{path}: claims {total} bytes of tensors, and has {size}")
 
 
 def _read_pickle(path: Path, advice: str = "convert it to model.safetensors") -> Mapping[str, Any]:
     """Read a pickled state with torch's restricted unpickler, which builds tensors only."""
     try:
+        with open_regular(path) as file:
+            if zipfile.is_zipfile(file):  # torch compresses nothing
+                parts = zipfile.ZipFile(file).infolist()
+                if sum(part.file_size for part in parts) > path.stat().st_size:
+                    raise ValueError("unpacks to more than it has")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             state = torch.load(path, map_location="cpu", weights_only=True)
@@ -159,6 +188,8 @@ def _read_pickle(path: Path, advice: str = "convert it to model.safetensors") ->
         ) from None
     if not isinstance(state, Mapping):
         raise CheckpointError(f"{path}: holds no tensors by name")
+    for part in (state, *(value for value in state.values() if isinstance(value, Mapping))):
+        _check_plain(path, {str(k): x for k, x in part.items() if isinstance(x, Tensor)})
     return state
 
 
@@ -179,6 +210,11 @@ def misfit(
             for name, own in wanted.items()
             if name in found and found[name].shape != own.shape
         ],
+        [
+            f"{name} is of type {found[name].dtype}, not of floating point"
+            for name, own in wanted.items()
+            if name in found and own.is_floating_point() and not found[name].is_floating_point()
+        ],
     )
 
 
@@ -186,6 +222,7 @@ def difference(
     missing: Sequence[str],
     extra: Sequence[str],
     shapes: Sequence[tuple[str, Sequence[int], Sequence[int]]],
+    types: Sequence[str] = (),
 ) -> str:
     """The line of :func:`misfit`; ``shapes``: of a tensor as it is, and as it should be."""
     parts = [
@@ -194,7 +231,7 @@ def difference(
         if names
     ]
     parts += [f"{n} has shape {list(is_)}, not {list(should)}" for n, is_, should in shapes[:1]]
-    return "; ".join(parts)
+    return "; ".join([*parts, *types[:1]])
 
 
 def listed(names: Iterable[str]) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cxrtext.errors import CheckpointError
+from cxrtext.files import read_regular
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 """BERT's special tokens, in the order in which a trained vocabulary starts."""
@@ -89,8 +90,8 @@ def read_byte_pairs(folder: Path, family: str = "roberta") -> BytePairs:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+        value = json.loads(read_regular(path).decode("utf-8"))
+    except (OSError, ValueError, RecursionError):
         raise CheckpointError(f"{path}: not a readable JSON file") from None
     if not isinstance(value, dict):
         raise CheckpointError(f"{path}: not a JSON object")
@@ -122,9 +123,11 @@ def _optional(value: object) -> bool | None:
 
 def _lines(path: Path) -> list[str]:
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        lines = read_regular(path).decode("utf-8").split("\n")
     except UnicodeDecodeError:
         raise CheckpointError(f"{path}: not UTF-8 text") from None
+    except OSError as error:
+        raise CheckpointError(f"{path}: {error.strerror}") from None
     if lines[-1] == "":
         lines.pop()
     return [line.rstrip("\r") for line in lines]

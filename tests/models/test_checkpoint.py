@@ -55,7 +55,7 @@ def cut(folder: Path) -> None:
             "unexpected: 'surplus', 'surplus2'",
         ),
         (tensors(lambda s: s.update({BIAS: torch.zeros(3)})), r"has shape \[3\], not \[16\]"),
-        (cut, "cannot be read"),
+        (cut, "not readable as safetensors"),
         (configured(format="other"), "not a cxrtext checkpoint"),
         (configured(version=99), "another version of cxrtext .format 99"),
         (configured(image="vgg"), "no image architecture 'vgg'"),

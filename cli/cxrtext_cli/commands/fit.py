@@ -276,20 +276,16 @@ class Fit:
         (self.folder / REPORTS).unlink(missing_ok=True)
 
     def _take_model(self, folder: Path) -> None:
-        """Copy a finished model to where a trained one would be, and load it there."""
-        import shutil
-
-        from cxrtext.files import replacing_folder
+        """Copy a finished model to where a trained one would be."""
         from cxrtext.models import load_model
-        from cxrtext.models.checkpoint import checkpoint_fingerprint
+        from cxrtext.models.checkpoint import checkpoint_fingerprint, copy_model
         from cxrtext.project.layout import CHECKPOINT
 
-        best, wanted = self.folder / CHECKPOINT, load_model(folder).fingerprint
-        if best.is_dir() and checkpoint_fingerprint(best) == wanted:
+        best, model = self.folder / CHECKPOINT, load_model(folder)
+        if best.is_dir() and checkpoint_fingerprint(best) == model.fingerprint:
             return
-        with replacing_folder(best, sums=False) as made:  # its own list of digests comes along
-            shutil.copytree(folder, made, dirs_exist_ok=True)
-        say(f"model: {load_model(best).spec.image_title}, as it is")
+        copy_model(best, model)
+        say(f"model: {model.spec.image_title}, as it is")
 
     def _model_stages(self) -> tuple[list[Stage], list[Stage], list[Stage]]:
         """Those of the text, that of the images, and what rests on both."""

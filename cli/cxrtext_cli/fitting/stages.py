@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cxrtext.files import SUMS, seal_of, sha256, sums_of, write_json
-from cxrtext.models.folders import ADOPTED, SAFE_WEIGHTS, pair_fingerprint
+from cxrtext.models.folders import ADOPTED, SAFE_WEIGHTS, layout_of, pair_fingerprint
 from cxrtext.project.layout import CHECKPOINT, DATA, DECODED, EVALUATION, INDEX, REPORTS, THIRD
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ def _encoder(folder: Path, recipe: "Recipe", manifest: str, out: str, name: str)
 def _content(weights: str | None) -> Any:
     """The digest of a file of weights or a finished model, or those of a folder's files."""
     path = Path(weights) if weights else None
-    if path and (path / ADOPTED).is_file():
+    if path and path.is_dir() and layout_of(path) is not None:
         return pair_fingerprint(path)
     return path and (sums_of(path) if path.is_dir() else sha256(path))
 

@@ -15,14 +15,16 @@ import yaml
 from torch import Tensor, nn
 
 from cxrtext.errors import CheckpointError, ConfigError
+from cxrtext.files import open_regular
 from cxrtext.images.preprocessing import MAX_RESIZE, Preprocessing
 from cxrtext.models.backbones.processor import Prepared, read_processor
 from cxrtext.models.backbones.weights import Network, describe, load_network
-from cxrtext.models.folders import BACKBONE_FOLDER, BACKBONES_VARIABLE, CONFIG
+from cxrtext.models.folders import BACKBONE_FOLDER, BACKBONES_VARIABLE, CARDS, CONFIG
 from cxrtext.models.precision import has_bfloat16
 
 Precision = Literal["float32", "bfloat16"]
 _LINE = 200  # most characters of a licence
+_CARD = 2**16  # bytes of a card that are read
 
 
 class Backbone(nn.Module):
@@ -159,10 +161,11 @@ def prepared_of(folder: Path, size: int | None = None) -> Prepared:
 
 def licence_of(folder: Path) -> str:
     """The licence that a model's card or its LICENSE file names, as a line; "" for neither."""
-    for name, read in (("README.md", _front_matter), ("LICENSE", _first_line)):
-        for path in sorted(folder.glob(f"{name}*")):
+    for pattern, read in zip(CARDS, (_front_matter, _first_line), strict=True):
+        for path in sorted(folder.glob(pattern)):
             try:
-                line = read(path.read_text(encoding="utf-8", errors="replace"))
+                with open_regular(path) as card:
+                    line = read(card.read(_CARD).decode("utf-8", "replace"))
             except OSError:
                 continue
             if line:
@@ -175,15 +178,17 @@ def _front_matter(text: str) -> str:
     if not text.startswith("---"):
         return ""
     try:
-        values = yaml.safe_load(text[3:].split("\n---", 1)[0])
+        # Not safe_load: merge keys and aliases can stand for any amount of memory there.
+        values = yaml.load(text[3:].split("\n---", 1)[0], yaml.BaseLoader)  # noqa: S506
     except (yaml.YAMLError, RecursionError):
         return ""
-    if not isinstance(values, dict) or not values.get("license"):
+    if not isinstance(values, dict):
         return ""
-    licence = values["license"]
-    main = ", ".join(map(str, licence)) if isinstance(licence, list) else str(licence)
-    more = [str(values[key]) for key in ("license_name", "license_link") if values.get(key)]
-    return " ".join(f"{main} ({', '.join(more)})".split() if more else main.split())
+    given = values.get("license")
+    main = ", ".join(x for x in (given if isinstance(given, list) else [given]) if type(x) is str)
+    names = [values.get(key) for key in ("license_name", "license_link")]
+    more = [name for name in names if isinstance(name, str) and name]
+    return " ".join(f"{main} ({', '.join(more)})".split() if main and more else main.split())
 
 
 def _first_line(text: str) -> str:

@@ -19,7 +19,7 @@ from torch import Tensor
 from cxrtext.errors import CheckpointError, line_of
 from cxrtext.files import check_listed
 from cxrtext.models.backbones.table import BACKBONES, Kind
-from cxrtext.models.folders import CONFIG, PICKLED_WEIGHTS, SAFE_WEIGHTS, read_json
+from cxrtext.models.folders import CONFIG, PICKLED_WEIGHTS, SAFE_WEIGHTS, read_json, refused
 from cxrtext.models.weight_files import check_finite, difference, listed, read_state
 
 _HEADS = (
@@ -80,9 +80,7 @@ def describe(folder: Path) -> Described:
         settings = {name: getattr(config, name) for name in kind.schema.model_fields}
         kind.schema.model_validate(settings)  # transformers' defaults fit the schema too
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        name = str(first["loc"][0]) if first["loc"] else "the file"
-        raise CheckpointError(f"{path}: {name}: {first['msg']}") from None
+        raise refused(path, "", error) from None
     except (StrictDataclassError, ValueError, TypeError) as error:  # transformers' own checks
         raise CheckpointError(f"{path}: {line_of(error)}") from None
     width, heads = settings.get("hidden_size", 0), settings.get("num_attention_heads", 1)
@@ -134,6 +132,11 @@ def network_of(
     """
     with quietly(), torch.random.fork_rng(devices=[]):
         try:
+            with torch.device("meta"):  # shapes only, no memory
+                own = model_class(config, **build).state_dict().values()
+            wanted, held = (sum(x.numel() for x in some) for some in (own, state.values()))
+            if wanted > 2 * held:
+                raise ValueError(f"that describes {wanted} numbers, and the file has {held}")
             model, info = model_class.from_pretrained(
                 None,
                 config=config,

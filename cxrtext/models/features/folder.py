@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cxrtext.errors import CheckpointError, NotFoundError
-from cxrtext.files import read_sealed, sha256, write_sealed
+from cxrtext.files import file_in, read_sealed, sha256, write_sealed
 from cxrtext.records.tables import Kind
 
 if TYPE_CHECKING:
@@ -290,18 +290,20 @@ class FeatureFolder:
 
     def _found(self, name: str, digits: str | None) -> Path:
         """A file that is there, its SHA-256 compared once with the digits that it begins with."""
-        path = self.folder / name
-        fault = None
-        if not path.is_file():
-            fault = "is missing"
-        elif digits is not None and name not in self._sound:
-            if sha256(path).startswith(digits):
-                self._sound.add(name)
-            else:
-                fault = "is damaged"
+        path, fault = self.folder / name, None
+        try:
+            path = file_in(self.folder, name)
+            if digits is not None and name not in self._sound:
+                if sha256(path).startswith(digits):
+                    self._sound.add(name)
+                else:
+                    fault = f"{path}: is damaged"
+        except (FileNotFoundError, NotADirectoryError):
+            fault = f"{path}: is missing"
+        except ValueError as error:
+            fault = f"{self.folder / FEATURES}: {error}"
         if fault:
             raise CheckpointError(
-                f"{path}: {fault}; make it again with "
-                f"'{_whole(self.about['command'], self.folder)}'"
+                f"{fault}; make it again with '{_whole(self.about['command'], self.folder)}'"
             )
         return path

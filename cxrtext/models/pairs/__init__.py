@@ -4,6 +4,6 @@
 in transformers' words.  ``towers``: the two networks.  ``pair``: loading, digests, golden answers.
 """
 
-from cxrtext.models.pairs.pair import Continued, load_pair, save_continued
+from cxrtext.models.pairs.pair import Continued, load_pair, save_pair
 
-__all__ = ["Continued", "load_pair", "save_continued"]
+__all__ = ["Continued", "load_pair", "save_pair"]

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from torch import Tensor
 
 from cxrtext.errors import CheckpointError
 from cxrtext.images.preprocessing import Preprocessing
 from cxrtext.models.backbones.processor import Prepared
 from cxrtext.models.backbones.table import Activation, Count, Side, Small, Width
-from cxrtext.models.folders import read_json
+from cxrtext.models.folders import read_json, refused
 
 _OPENAI = ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711))
 _HEAD = 64  # width of an attention head
+MAX_GRID = 128  # patches a side; attention takes time by the fourth power of it
 
 
 class _Tower(BaseModel):
@@ -36,6 +38,12 @@ class ClipVision(_Tower):
     image_size: Side | None = None
     patch_size: Side | None = None
     num_channels: Literal[3] | None = None
+
+    @model_validator(mode="after")
+    def _check_grid(self) -> Self:
+        if (self.image_size or 1) > MAX_GRID * (self.patch_size or MAX_GRID):
+            raise ValueError(f"more than {MAX_GRID} patches a side")
+        return self
 
 
 class ClipText(_Tower):
@@ -139,7 +147,7 @@ class OpenClip(BaseModel):
         """The text tower of open_clip's own; its sizes stand in its tensors, too."""
         vocabulary, width = named["text_model.embeddings.token_embedding.weight"].shape
         layer = "text_model.encoder.layers.{}.mlp.fc1.weight"
-        layers = next(n for n in range(201) if layer.format(n) not in named)
+        layers = layers_of(named, layer)
         return {
             **self._both(),
             "hidden_size": width,
@@ -159,7 +167,7 @@ class OpenClip(BaseModel):
         """Timm's vision transformer as a ``ViTConfig``; its sizes are those of its tensors."""
         patch = state["visual.trunk.patch_embed.proj.weight"]
         block = "visual.trunk.blocks.{}.mlp.fc1.weight"
-        layers = next(n for n in range(201) if block.format(n) not in state)
+        layers = layers_of(state, block)
         return {
             "hidden_size": len(patch),
             "intermediate_size": len(state[block.format(0)]),
@@ -184,7 +192,7 @@ def open_clip(path: Path) -> OpenClip:
     try:
         found = OpenClip.model_validate(values)
     except ValidationError as error:
-        raise _refused(path, "", error) from None
+        raise refused(path, "", error) from None
     vision, text = found.model_cfg.vision_cfg, found.model_cfg.text_cfg
     if found.timm and (
         not vision.timm_model_name.startswith("vit_")  # type: ignore[union-attr]
@@ -220,6 +228,11 @@ _HARMLESS = {
 """Keys whose values stand in the tensors, or matter to training alone."""
 
 
+def layers_of(state: Mapping[str, Tensor], pattern: str) -> int:
+    """How many layers tensors are of, whose names have a number in the place of {}."""
+    return next(n for n in count() if pattern.format(n) not in state)
+
+
 def sizes_of_bert(source: Path, state: Mapping[str, Tensor], head: int) -> dict[str, Any]:
     """A ``BertConfig``'s sizes by its tensors, heads being ``head`` wide."""
     try:
@@ -228,7 +241,7 @@ def sizes_of_bert(source: Path, state: Mapping[str, Tensor], head: int) -> dict[
         return {
             "vocab_size": vocabulary,
             "hidden_size": width,
-            "num_hidden_layers": next(n for n in range(201) if inner.format(n) not in state),
+            "num_hidden_layers": layers_of(state, inner),
             "num_attention_heads": max(1, width // head),
             "intermediate_size": len(state[inner.format(0)]),
             "max_position_embeddings": len(state["embeddings.position_embeddings.weight"]),
@@ -243,10 +256,4 @@ def checked(path: Path, part: str, schema: type[BaseModel], values: Any) -> dict
     try:
         return schema.model_validate(values).model_dump(exclude_none=True)
     except ValidationError as error:
-        raise _refused(path, f"{part}.", error) from None
-
-
-def _refused(path: Path, part: str, error: ValidationError) -> CheckpointError:
-    first = error.errors(include_input=False, include_url=False)[0]
-    name = ".".join(map(str, first["loc"])) or "the file"
-    return CheckpointError(f"{path}: {part}{name}: {first['msg']}")
+        raise refused(path, f"{part}.", error) from None

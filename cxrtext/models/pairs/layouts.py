@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor, nn
 
 from cxrtext.errors import CheckpointError
 from cxrtext.images.preprocessing import Preprocessing, strided_offset
 from cxrtext.models.backbones.processor import Prepared, read_processor
+from cxrtext.models.backbones.table import BACKBONES
 from cxrtext.models.backbones.weights import BUFFERS, network_of
 from cxrtext.models.folders import BIOVIL, CONFIG, CXR_CLIP, OPEN_CLIP, OPENAI, read_json
 from cxrtext.models.pairs import names
@@ -29,8 +31,15 @@ from cxrtext.models.pairs.towers import (
     TextTower,
     patch_projector,
 )
+from cxrtext.models.text_encoder import BertKeys
 from cxrtext.models.text_folder import only_tensors, read_encoder_config
-from cxrtext.models.weight_files import misfit, read_archive, read_state, read_tensors
+from cxrtext.models.weight_files import (
+    check_finite,
+    misfit,
+    read_archive,
+    read_state,
+    read_tensors,
+)
 from cxrtext.text.tokenizer import load_tokenizer_of
 
 State = Mapping[str, Tensor]
@@ -68,17 +77,21 @@ def _text(kind: str, layers: int, width: int, inner: int, vocabulary: int) -> di
 
 
 def _linear(source: Path, weight: Tensor, bias: Tensor | None = None) -> nn.Linear:
-    layer = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None)
-    return _filled(source, layer, {"weight": weight} | ({} if bias is None else {"bias": bias}))
+    own = {"weight": weight} | ({} if bias is None else {"bias": bias})
+    out, inside = weight.shape
+    return _filled(source, lambda: nn.Linear(inside, out, bias=bias is not None), own)
 
 
-def _filled(source: Path, module: M, state: State) -> M:
+def _filled(source: Path, make: Callable[[], M], state: State) -> M:
     """A module with the tensors of a file, every one of them used (CheckpointError)."""
-    own = {k: x.float() if x.is_floating_point() else x for k, x in state.items()}
     spare = lambda name: name.endswith("num_batches_tracked")  # noqa: E731
-    if fault := misfit(own, module.state_dict(), spare):
+    with torch.device("meta"):  # shapes only, no memory
+        wanted = make().state_dict()
+    if fault := misfit(state, wanted, spare):
         raise CheckpointError(f"{source}: the tensors of a projection do not fit; {fault}")
-    module.load_state_dict(own, strict=False)
+    check_finite(source, {name: x for name, x in state.items() if not spare(name)})
+    module = make()
+    module.load_state_dict(dict(state), strict=False)
     return module
 
 
@@ -94,8 +107,10 @@ def _clip_parts(
     import transformers
 
     width = int(state["visual_projection.weight"].shape[0])
+    vision = checked(source, "image tower", ClipVision, vision)
+    text = checked(source, "text tower", ClipText, text)
     config = transformers.CLIPConfig(
-        text_config={**_UNUSED, **text}, vision_config=dict(vision), projection_dim=width
+        text_config={**_UNUSED, **text}, vision_config=vision, projection_dim=width
     )
     model = network_of(source, transformers.CLIPModel, config, state)
     images = ImageTower(
@@ -211,7 +226,7 @@ def _biomedclip(folder: Path, source: Path, state: State, config: Any, prepared:
     """Timm's vision transformer and a BERT: BiomedCLIP's two towers."""
     import transformers
 
-    vit = config.vit(state)
+    vit = checked(source, "image tower", ClipVision, config.vit(state))
     trunk = network_of(
         source,
         transformers.ViTModel,
@@ -249,7 +264,13 @@ def _bert(source: Path, state: State, *, pooler: bool) -> tuple[nn.Module, dict[
 
     own = {name: x for name, x in state.items() if pooler or not name.startswith("pooler.")}
     own = _without_buffers(own)
-    config = transformers.BertConfig(**sizes_of_bert(source, own, BERT_HEAD))
+    sizes = checked(
+        source,
+        "text tower",
+        BertKeys,
+        {"model_type": "bert", **sizes_of_bert(source, own, BERT_HEAD)},
+    )
+    config = transformers.BertConfig(**sizes)
     model = network_of(source, transformers.BertModel, config, own, add_pooling_layer=pooler)
     return model, _text(
         "bert",
@@ -308,12 +329,16 @@ def _biovil(folder: Path) -> Parts:
     own = names.under(state, "projector.model.")
     _require(source, own, "0.weight", "3.weight")
     hidden, width = own["0.weight"].shape[:2]
-    project = _filled(source, patch_projector(width, hidden, len(own["3.weight"])), own)
+    dimension = len(own["3.weight"])
+    project = _filled(source, lambda: patch_projector(width, hidden, dimension), own)
     head: nn.Module = project
     if with_prior:
         to_vit = state["encoder.backbone_to_vit.weight"]
-        reduce = nn.Conv2d(to_vit.shape[1], len(to_vit), 1, bias=False)
-        _filled(source, reduce, names.under(state, "encoder.backbone_to_vit."))
+        reduce = _filled(
+            source,
+            lambda: nn.Conv2d(to_vit.shape[1], len(to_vit), 1, bias=False),
+            names.under(state, "encoder.backbone_to_vit."),
+        )
         head = BesideMissing(reduce, state["encoder.missing_previous_emb"], project)
     crop = 448 if with_prior else 480
     return _with_cxr_bert(folder, trunk, head, Preprocessing(BIOVIL_RESIZE, crop, 0.0, 1.0))
@@ -329,7 +354,7 @@ def _with_cxr_bert(
     own = names.under(state, "cls_projection_head.")
     _require(source, own, "dense_to_hidden.weight")
     dimension, width = own["dense_to_hidden.weight"].shape
-    text_head = _filled(source, CxrBertHead(width, dimension), own)
+    text_head = _filled(source, lambda: CxrBertHead(width, dimension), own)
     levels = ((0.0,) * 3, (1.0,) * 3)
     images = ImageTower(trunk, "patches", head, levels, strided_offset(BIOVIL_STRIDE))
     return Parts(
@@ -357,12 +382,14 @@ def _resnet(source: Path, state: State) -> Any:
         }
         depths.append(1 + max(blocks))
         widths.append(len(own[f"{prefix}0.shortcut.convolution.weight"]))
-    config = transformers.ResNetConfig(
-        embedding_size=len(own["embedder.embedder.convolution.weight"]),
-        hidden_sizes=widths,
-        depths=depths,
-        layer_type="bottleneck",
-    )
+    sizes = {
+        "embedding_size": len(own["embedder.embedder.convolution.weight"]),
+        "hidden_sizes": widths,
+        "depths": depths,
+        "layer_type": "bottleneck",
+    }
+    sizes = checked(source, "image tower", BACKBONES["resnet"].schema, sizes)
+    config = transformers.ResNetConfig(**sizes)
     return network_of(source, transformers.ResNetModel, config, own, attention="eager")
 
 
@@ -410,7 +437,7 @@ def _head(source: Path, state: State, prefix: str) -> nn.Module:
     _require(source, own, "projection.weight")
     if "fc.weight" in own:
         dimension, width = own["projection.weight"].shape
-        return _filled(source, ResidualHead(width, dimension), own)
+        return _filled(source, lambda: ResidualHead(width, dimension), own)
     return _linear(source, own["projection.weight"], own.get("projection.bias"))
 
 

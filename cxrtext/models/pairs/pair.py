@@ -1,14 +1,13 @@
 """A finished pair of towers as a model: loaded, compared with its digests and its golden answers.
 
-Its folder becomes a checkpoint by what is written into it when it is loaded first: what it is
-(``cxrtext.json``), what it makes of a drawn image and a sentence (``golden.safetensors``), and the
-digests of its files (``SHA256SUMS``).
+Loading writes nothing.  A copy that cxrtext makes is a checkpoint by what is written beside its
+files: what it is (``cxrtext.json``), what it makes of a drawn image and a sentence
+(``golden.safetensors``), and digests (``SHA256SUMS``).  These are compared at each load.
 """
 
 from __future__ import annotations
 
 import math
-import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,27 +19,34 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cxrtext.errors import CheckpointError
-from cxrtext.files import SUMS, check_folder, replacing_folder, sums_of, write_json, write_sums
-from cxrtext.files.digests import read_sums
+from cxrtext.files import SUMS, check_folder, copy_files, replacing_folder, write_json, write_sums
 from cxrtext.images.gray import Bytes
 from cxrtext.models.backbones.backbone import licence_of
 from cxrtext.models.backbones.golden import LEVELS, draw
 from cxrtext.models.folders import (
+    ADAPTERS,
     ADOPTED,
+    CARDS,
+    GOLDEN,
+    PAIR_FILES,
     TRAINING,
+    foreign,
     layout_of,
+    pair_files,
     pair_fingerprint,
     read_checkpoint_config,
 )
-from cxrtext.models.image_text import FINISHED, ImageTextModel, ModelSpec
+from cxrtext.models.image_text import FINISHED, MAX_DIMENSION, ImageTextModel, ModelSpec
 from cxrtext.models.pairs.layouts import LAYOUTS, Parts
 from cxrtext.models.pairs.towers import Adapter
 from cxrtext.models.similarity import region_scores
-from cxrtext.models.weight_files import misfit, on_cpu
+from cxrtext.models.text_folder import check_pieces
+from cxrtext.models.weight_files import check_finite, misfit, on_cpu, read_safetensors
 
 FORMAT, VERSION = "cxrtext finished pair", 1
-GOLDEN, ADAPTERS = "golden.safetensors", "adapters.safetensors"
 SENTENCE = "Small left pleural effusion. No pneumothorax."
+MAX_SIDE = 1024
+"""Longest side of an image that a pair may want, in pixels."""
 TOLERANCE = 1e-3
 """Largest difference of a unit vector's numbers that rounding makes, on other processors."""
 
@@ -71,7 +77,12 @@ class Continued:
 
 
 class FinishedPair(ImageTextModel):
-    """Two towers of elsewhere; its score is the cosine of their global embeddings."""
+    """Two towers of elsewhere; its score is the cosine of their global embeddings.
+
+    ``noted`` is what a copy of its folder says of it.
+    """
+
+    noted: Mapping[str, Any]
 
     def __init__(self, parts: Parts, title: str, continued: Continued | None = None) -> None:
         own = continued if continued and parts.images.has_patches else Continued()
@@ -116,23 +127,28 @@ def dimension_of(parts: Parts) -> int:
 def load_pair(
     folder: Path, device: str = "cpu", *, continued: Continued | None = None
 ) -> FinishedPair:
-    """Load the finished pair of a folder (CheckpointError); the first time it is also noted there.
+    """Load the finished pair of a folder (CheckpointError); nothing is written there.
 
-    Later its files must have the digests, and its towers give the vectors, of the first time.
+    The files of a copy must have the digests, and its towers give the vectors, of when it was made.
     ``continued`` is how a training goes on from a pair that was not trained on.
     """
+    with foreign(folder):
+        return _load(folder, continued).to(device)
+
+
+def _load(folder: Path, continued: Continued | None) -> FinishedPair:
     layout = layout_of(folder)
     if layout is None:
         raise CheckpointError(f"{folder}: holds no finished pair that is known")
     adopted = (folder / ADOPTED).is_file()
     again = "copy the folder again"
     if not (folder / ADAPTERS).is_file():
-        again += f", or take {ADOPTED}, {GOLDEN} and {SUMS} away, which are written anew"
+        again += f", or take {ADOPTED}, {GOLDEN} and {SUMS} away"
     elif not adopted:
         raise CheckpointError(f"{folder}: has {ADAPTERS} and no {ADOPTED}; {again}")
     if adopted:
-        check_folder(folder, (ADOPTED, GOLDEN), CheckpointError, again)
-    parts = LAYOUTS[layout](folder)
+        check_folder(folder, (ADOPTED, GOLDEN, *pair_files(folder)), CheckpointError, again)
+    parts = _parts(folder, layout)
     noted = read_checkpoint_config(folder) if adopted else {}
     if adopted and (noted.get("format"), noted.get("version")) != (FORMAT, VERSION):
         raise CheckpointError(f"{folder / ADOPTED}: of another version of cxrtext; {again}")
@@ -144,50 +160,69 @@ def load_pair(
     found = _answers(model)
     if adopted:
         _compare(folder, found)
-    else:
-        _adopt(folder, layout, model, found, parts)
+    elif not all(np.isfinite(found[what]).all() for what in ("regions", "text")):
+        raise CheckpointError(f"{folder}: its embeddings are no finite numbers; {again}")
+    elif found["regions"].shape[-1] != found["text"].shape[-1]:
+        raise CheckpointError(f"{folder}: its two towers embed in different numbers of dimensions")
+    noted = noted or _described(folder, layout, model)
     if continued is not None:
         if kept:
             raise CheckpointError(
                 f"{folder}: is a finished pair that was trained on; go on from the one that it "
                 "came from"
             )
-        model = FinishedPair(LAYOUTS[layout](folder), model.spec.image_title, continued)
+        model = FinishedPair(_parts(folder, layout), model.spec.image_title, continued)
+    model.noted = noted
     model.fingerprint = pair_fingerprint(folder)
     model.folder = folder
-    return model.to(device)
+    return model
+
+
+def _parts(folder: Path, layout: str) -> Parts:
+    """The towers of a folder, and what goes with them, that can work together."""
+    parts = LAYOUTS[layout](folder)
+    check_pieces(folder, parts.tokenizer, parts.text["vocab_size"])
+    trunk: Any = parts.texts.trunk
+    for what, value, most in (
+        ("side of an image", parts.preprocessing.resize, MAX_SIDE),
+        ("longest sentence", parts.max_tokens, trunk.config.max_position_embeddings),
+        ("joint space", dimension_of(parts), MAX_DIMENSION),
+    ):
+        if not 2 < value <= most:
+            raise CheckpointError(f"{folder}: its {what} is {value}, not 3 to {most}")
+    if not 0 < parts.scale < math.inf:
+        raise CheckpointError(f"{folder}: its scale of similarities is {parts.scale}")
+    return parts
 
 
 def _load_adapters(path: Path, model: FinishedPair) -> None:
-    from safetensors.torch import load_file
-
-    tensors = load_file(path)
+    tensors = read_safetensors(path)
     if fault := misfit(tensors, model.state_dict()):
         raise CheckpointError(f"{path}: {fault}; copy the folder again")
+    check_finite(path, tensors)
     model.load_state_dict(tensors)
 
 
-def save_continued(folder: Path, model: FinishedPair, training: Mapping[str, Any]) -> None:
-    """Write a finished pair that is trained on, with the files that it came from.
+def save_pair(folder: Path, model: FinishedPair, training: Mapping[str, Any] | None = None) -> None:
+    """Write a finished pair with the files that it came from, and what was trained on top.
 
     ``training`` goes into ``training.json``, as of a checkpoint.
     """
     from safetensors.torch import save_file
 
     assert model.folder is not None  # noqa: S101 - it was loaded
-    assert model.continued is not None  # noqa: S101 - only such are trained
-    names = [name for name in read_sums(model.folder) or {} if name not in (GOLDEN, ADOPTED)]
-    noted = read_checkpoint_config(model.folder) | {"continued": asdict(model.continued)}
+    said = {**model.noted, "scale": float(model.gamma_sq.detach())}
     with replacing_folder(folder, sums=False) as made:
-        for name in names:
-            (made / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(model.folder / name, made / name)
-        save_file(on_cpu(model.state_dict()), made / ADAPTERS, metadata={"format": "pt"})
+        copy_files(model.folder, pair_files(model.folder, (*PAIR_FILES, *CARDS)), made)
+        if model.continued is not None:
+            said["continued"] = asdict(model.continued)
+            save_file(on_cpu(model.state_dict()), made / ADAPTERS, metadata={"format": "pt"})
         was_training = model.training
-        _note(made, noted | {"scale": float(model.gamma_sq.detach())}, _answers(model.eval()))
+        _note(made, said, _answers(model.eval()))
         model.train(was_training)
         write_sums(made)
-        write_json(made / TRAINING, dict(training))
+        if training is not None:
+            write_json(made / TRAINING, dict(training))
     model.fingerprint = pair_fingerprint(folder)
 
 
@@ -208,11 +243,10 @@ def _answers(model: FinishedPair) -> dict[str, Any]:
     return {"square": square, "regions": regions.numpy(), "text": text.numpy()}
 
 
-def _adopt(
-    folder: Path, layout: str, model: FinishedPair, found: Mapping[str, Any], parts: Parts
-) -> None:
+def _described(folder: Path, layout: str, model: FinishedPair) -> dict[str, Any]:
+    """What is noted of a pair in a copy of its folder."""
     spec = model.spec
-    said = {
+    return {
         "format": FORMAT,
         "version": VERSION,
         "name": folder.resolve().name,
@@ -221,27 +255,13 @@ def _adopt(
         "dimension": spec.dimension,
         "max_tokens": spec.max_tokens,
         "regions": model.has_regions,
-        "scale": parts.scale,
-        "bias": parts.bias,
         "preprocessing": spec.preprocessing.to_dict(),
         "backbone": None,
     }
-    names = [name for name in sums_of(folder) if not name.startswith(".")]
-    try:
-        _note(folder, said, found)
-        write_sums(folder, [*names, GOLDEN, ADOPTED])
-    except OSError as error:
-        (folder / ADOPTED).unlink(missing_ok=True)
-        raise CheckpointError(
-            f"{folder}: cannot be written to ({error.strerror}), and digests and a golden example "
-            "are kept there; copy the folder to where it can be"
-        ) from None
 
 
 def _compare(folder: Path, found: Mapping[str, Any]) -> None:
-    from safetensors.numpy import load_file
-
-    kept = load_file(folder / GOLDEN)
+    kept = {name: x.numpy() for name, x in read_safetensors(folder / GOLDEN).items()}
     square: Bytes = kept["square"]
     here: Bytes = found["square"]
     if square.shape != here.shape or np.abs(square.astype(float) - here).mean() > LEVELS:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import gzip
 import string
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from cxrtext.errors import CheckpointError
+from cxrtext.files import open_regular, read_regular
+from cxrtext.files.digests import MAX_SMALL
 from cxrtext.models.folders import read_json
 
 _START, _END = "<|startoftext|>", "<|endoftext|>"
@@ -27,7 +30,7 @@ def clip_tokenizer(folder: Path) -> Any:
         source = fast
     elif plain.is_file() and (folder / "merges.txt").is_file():
         vocabulary, source = read_json(plain), plain
-        lines = (folder / "merges.txt").read_text(encoding="utf-8").splitlines()
+        lines = read_regular(folder / "merges.txt").decode("utf-8").splitlines()
         merges = [line for line in lines if line and not line.startswith("#version")]
     elif simple.is_file():
         vocabulary, merges = _of_openai(simple)
@@ -48,8 +51,12 @@ def clip_tokenizer(folder: Path) -> Any:
 def _of_openai(path: Path) -> tuple[dict[str, int], list[str]]:
     """The vocabulary that OpenAI's ``SimpleTokenizer`` makes of its list of merges."""
     try:
-        lines = gzip.decompress(path.read_bytes()).decode("utf-8").split("\n")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+        with open_regular(path) as packed, gzip.open(packed) as unpacked:
+            data = unpacked.read(MAX_SMALL + 1)
+        if len(data) > MAX_SMALL:
+            raise ValueError(f"unpacks to more than {MAX_SMALL} bytes")
+        lines = data.decode("utf-8").split("\n")
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         raise CheckpointError(f"{path}: not readable ({error}); copy it again") from None
     merges = lines[1 : _MERGES + 1]
     letters = list(_byte_letters())
@@ -120,14 +127,14 @@ def _of_sentencepiece(path: Path) -> tuple[list[tuple[str, float]], bytes]:
     pieces: list[tuple[str, float]] = []
     charsmap = b""
     try:
-        for field, value in _fields(path.read_bytes()):
+        for field, value in _fields(read_regular(path)):
             if field == 1:
                 piece = dict(_fields(value))
                 score = struct.unpack("<f", piece[2])[0] if 2 in piece else 0.0
                 pieces.append((piece[1].decode("utf-8"), score))
             elif field == 3:
                 charsmap = dict(_fields(value)).get(2, b"")
-    except (IndexError, KeyError, ValueError, struct.error):
+    except (OSError, IndexError, KeyError, ValueError, TypeError, struct.error):
         return [], b""
     return pieces, charsmap
 

@@ -16,6 +16,7 @@ from cxrtext.config import load_config
 from cxrtext.errors import CheckpointError, ConfigError, InputError
 from cxrtext.files import write_sums
 from cxrtext.models import load_model
+from cxrtext.models.checkpoint import checkpoint_fingerprint, copy_model
 from cxrtext.models.folders import layout_of, read_checkpoint_config
 from cxrtext.models.regions import embed_squares
 from cxrtext.service import Service
@@ -77,24 +78,31 @@ def test_image_text_and_score_are_those_of_its_own_classes(
     assert model.maps(regions, texts).abs().max() <= 1 + 1e-5
 
 
-def test_what_was_loaded_once_is_a_checkpoint(clip: Path) -> None:
-    first = load_model(clip)
-    kept = {path.name: path.read_bytes() for path in clip.iterdir()}
-    again = load_model(clip)
-    assert {path.name: path.read_bytes() for path in clip.iterdir()} == kept
+@pytest.fixture
+def copied(clip: Path) -> Path:
+    """A copy as cxrtext makes it."""
+    copy_model(clip.parent / "copied", load_model(clip))
+    return clip.parent / "copied"
+
+
+def test_loading_writes_nothing_and_a_copy_is_a_checkpoint(clip: Path) -> None:
+    (clip / ".hidden").symlink_to("/etc/hostname")
+    (clip / "notes").mkdir()
+    before = {path: path.lstat() for path in clip.rglob("*")}
+    first, again = load_model(clip), load_model(clip)
     assert (first.fingerprint, first.spec) == (again.fingerprint, again.spec)
-    assert read_checkpoint_config(clip)["layout"] == "clip"
-    other = shutil.copytree(clip, clip.parent / "other")
-    moved = load_model(other)
+    copy_model(clip.parent / "copy", first)
+    untouched = {path: path.lstat()[:-3] for path in clip.rglob("*")}  # but for the times
+    assert untouched == {path: status[:-3] for path, status in before.items()}
+    copy = shutil.copytree(clip.parent / "copy", clip.parent / "moved")
+    assert not {".hidden", "notes"} & {path.name for path in copy.iterdir()}
+    assert read_checkpoint_config(copy)["layout"] == "clip"
+    moved = load_model(copy)
     assert (moved.fingerprint, moved.spec.image_title) == (first.fingerprint, "clip (clip)")
-
-
-def forget(folder: Path) -> None:
-    """What a folder was loaded with is forgotten but for the golden answers."""
-    for name in ("SHA256SUMS",):
-        lines = (folder / name).read_text().splitlines(keepends=True)
-        kept = [line for line in lines if line.endswith(("cxrtext.json\n", "golden.safetensors\n"))]
-        (folder / name).write_text("".join(kept))
+    assert checkpoint_fingerprint(clip) == checkpoint_fingerprint(copy) == first.fingerprint
+    (copy / "added_tokens.json").write_text("{}")
+    with pytest.raises(CheckpointError, match=r"added_tokens.json: has no digest in SHA256SUMS"):
+        load_model(copy)
 
 
 def another_mean(folder: Path) -> None:
@@ -133,14 +141,13 @@ def another_pooling(folder: Path) -> None:
         (another_pooling, "text of the golden example differ"),
     ],
 )
-def test_a_wrong_model_is_caught(clip: Path, spoil: Any, said: str) -> None:
-    load_model(clip)
-    spoil(clip)
+def test_a_wrong_model_is_caught(copied: Path, spoil: Any, said: str) -> None:
+    spoil(copied)
     with pytest.raises(CheckpointError, match="is not what SHA256SUMS lists"):
-        load_model(clip)
-    forget(clip)
+        load_model(copied)
+    write_sums(copied)
     with pytest.raises(CheckpointError, match=said):
-        load_model(clip)
+        load_model(copied)
 
 
 def test_rules_that_are_not_known_are_refused(tmp_path: Path) -> None:
@@ -252,10 +259,9 @@ def test_towers_of_a_pair_are_not_trained(
         build_model(load_config(None, [*options, *own]))
 
 
-def test_what_another_version_noted_is_refused_in_one_line(clip: Path) -> None:
-    load_model(clip)
-    path = clip / "cxrtext.json"
+def test_what_another_version_noted_is_refused_in_one_line(copied: Path) -> None:
+    path = copied / "cxrtext.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "version": 0}))
-    write_sums(clip, [path.name for path in clip.iterdir() if path.name != "SHA256SUMS"])
+    write_sums(copied)
     with pytest.raises(CheckpointError, match=r"cxrtext.json: of another version of cxrtext; copy"):
-        load_model(clip)
+        load_model(copied)
