@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from cxrtext.errors import CxrTextError
+from cxrtext.errors import CxrTextError, InputError
 
 SUMS = "SHA256SUMS"  # name of a folder's list of digests
 SEAL = "sha256"  # key of a sealed JSON file that holds the digest of all others
@@ -84,9 +84,12 @@ def file_in(folder: Path, name: str) -> Path:
 
 
 def copy_files(folder: Path, names: Iterable[str], to: Path) -> None:
-    """Copy files that a folder lists into another folder, as :func:`file_in` allows."""
+    """Copy files of a folder by their names (InputError where :func:`file_in` refuses one)."""
     for name in names:
-        source = file_in(folder, name)
+        try:
+            source = file_in(folder, name)
+        except (OSError, ValueError) as error:
+            raise InputError(str(error)) from None
         (to / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, to / name)
 

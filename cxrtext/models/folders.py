@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -266,10 +266,10 @@ def has_model(folder: Path) -> bool:
     return (folder / CONFIG).is_file() or layout_of(folder) is not None
 
 
-def pair_files(folder: Path, patterns: Iterable[str] = PAIR_FILES) -> list[str]:
+def pair_files(folder: Path) -> list[str]:
     """The files of a finished pair's folder that are read, in order."""
     names = sorted(path.name for path in folder.iterdir())
-    return [name for name in names if any(fnmatchcase(name, one) for one in patterns)]
+    return [name for name in names if any(fnmatchcase(name, one) for one in PAIR_FILES)]
 
 
 def pair_fingerprint(folder: Path) -> str:

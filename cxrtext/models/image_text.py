@@ -32,6 +32,8 @@ BACKBONE = "backbone"
 FINISHED = "finished"
 """That of a finished pair of towers (:mod:`cxrtext.models.pairs`)."""
 
+AboveZero = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
@@ -41,10 +43,10 @@ class ModelSpec:
     text: Mapping[str, Any]  # the fields of the text encoder's configuration (text_config)
     dimension: Annotated[int, Field(gt=0, le=MAX_DIMENSION)] = 128  # D, of the joint space
     aggregator: str = "lse+nl"  # how region scores become one score
-    lam: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 10.0
+    lam: AboveZero = 10.0
     # the query map of the bags: "linear", "mlp" (dual-stream MIL's) or "none" (q = r)
     query: str = "linear"
-    gamma_sq: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 14.0  # initial γ²
+    gamma_sq: AboveZero = 14.0  # initial γ²
     # longest sentence in word pieces, special tokens included
     max_tokens: Annotated[int, Field(gt=2, le=100_000)] = 96
     preprocessing: Preprocessing = field(default_factory=Preprocessing)  # how an image is prepared

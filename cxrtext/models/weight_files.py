@@ -176,10 +176,12 @@ def _read_pickle(path: Path, advice: str = "convert it to model.safetensors") ->
             if zipfile.is_zipfile(file):  # torch compresses nothing
                 parts = zipfile.ZipFile(file).infolist()
                 if sum(part.file_size for part in parts) > path.stat().st_size:
-                    raise ValueError("unpacks to more than it has")
+                    raise CheckpointError(f"{path}: unpacks to more than its own size")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             state = torch.load(path, map_location="cpu", weights_only=True)
+    except CheckpointError:
+        raise
     # A damaged pickle can raise anything at all.
     except Exception:  # noqa: BLE001
         raise CheckpointError(

@@ -130,6 +130,8 @@ def network_of(
 
     The names may be those of the hub's files, which transformers brings to its own.
     """
+    constants = (*BUFFERS, *_NEEDLESS)
+    check_finite(source, {n: x for n, x in state.items() if n.split(".")[-1] not in constants})
     with quietly(), torch.random.fork_rng(devices=[]):
         try:
             with torch.device("meta"):  # shapes only, no memory
@@ -152,8 +154,6 @@ def network_of(
                 f"{source}: does not fit its configuration: {line_of(error)}"
             ) from None
     _check_loaded(source, info)
-    loaded = model.state_dict().items()
-    check_finite(source, {name: x for name, x in loaded if x.is_floating_point()})
     return model.eval()
 
 

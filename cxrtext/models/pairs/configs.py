@@ -96,7 +96,7 @@ class OpenClip(BaseModel):
         text_cfg: _OpenText = _OpenText()
 
     class _Images(BaseModel):
-        model_config = ConfigDict(extra="ignore", frozen=True)
+        model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
 
         mean: Annotated[list[float], Field(min_length=3, max_length=3)] = list(_OPENAI[0])
         std: Annotated[list[float], Field(min_length=3, max_length=3)] = list(_OPENAI[1])

@@ -16,10 +16,19 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from pydantic import TypeAdapter
 from torch import Tensor
 
 from cxrtext.errors import CheckpointError
-from cxrtext.files import SUMS, check_folder, copy_files, replacing_folder, write_json, write_sums
+from cxrtext.files import (
+    SUMS,
+    check_folder,
+    copy_files,
+    file_in,
+    replacing_folder,
+    write_json,
+    write_sums,
+)
 from cxrtext.images.gray import Bytes
 from cxrtext.models.backbones.backbone import licence_of
 from cxrtext.models.backbones.golden import LEVELS, draw
@@ -28,7 +37,6 @@ from cxrtext.models.folders import (
     ADOPTED,
     CARDS,
     GOLDEN,
-    PAIR_FILES,
     TRAINING,
     foreign,
     layout_of,
@@ -36,7 +44,13 @@ from cxrtext.models.folders import (
     pair_fingerprint,
     read_checkpoint_config,
 )
-from cxrtext.models.image_text import FINISHED, MAX_DIMENSION, ImageTextModel, ModelSpec
+from cxrtext.models.image_text import (
+    FINISHED,
+    MAX_DIMENSION,
+    AboveZero,
+    ImageTextModel,
+    ModelSpec,
+)
 from cxrtext.models.pairs.layouts import LAYOUTS, Parts
 from cxrtext.models.pairs.towers import Adapter
 from cxrtext.models.similarity import region_scores
@@ -71,9 +85,9 @@ class Continued:
     """
 
     aggregator: str = "global"
-    lam: float = 10.0
+    lam: AboveZero = 10.0
     query: str = "none"
-    gamma_sq: float = 14.0
+    gamma_sq: AboveZero = 14.0
 
 
 class FinishedPair(ImageTextModel):
@@ -154,16 +168,17 @@ def _load(folder: Path, continued: Continued | None) -> FinishedPair:
         raise CheckpointError(f"{folder / ADOPTED}: of another version of cxrtext; {again}")
     name = noted.get("name", folder.resolve().name)
     kept = noted.get("continued")
-    model = FinishedPair(parts, f"{name} ({layout})", kept and Continued(**kept)).eval()
+    own = kept and TypeAdapter(Continued).validate_python(kept)
+    model = FinishedPair(parts, f"{name} ({layout})", own).eval()
     if kept:
         _load_adapters(folder / ADAPTERS, model)
     found = _answers(model)
+    if not all(np.isfinite(found[what]).all() for what in ("regions", "text")):
+        raise CheckpointError(f"{folder}: its embeddings are no finite numbers; {again}")
+    if found["regions"].shape[-1] != found["text"].shape[-1]:
+        raise CheckpointError(f"{folder}: its two towers embed in different numbers of dimensions")
     if adopted:
         _compare(folder, found)
-    elif not all(np.isfinite(found[what]).all() for what in ("regions", "text")):
-        raise CheckpointError(f"{folder}: its embeddings are no finite numbers; {again}")
-    elif found["regions"].shape[-1] != found["text"].shape[-1]:
-        raise CheckpointError(f"{folder}: its two towers embed in different numbers of dimensions")
     noted = noted or _described(folder, layout, model)
     if continued is not None:
         if kept:
@@ -171,6 +186,11 @@ def _load(folder: Path, continued: Continued | None) -> FinishedPair:
                 f"{folder}: is a finished pair that was trained on; go on from the one that it "
                 "came from"
             )
+        try:  # they are copied when all is trained
+            for name in pair_files(folder):
+                file_in(folder, name)
+        except ValueError as error:
+            raise CheckpointError(str(error)) from None
         model = FinishedPair(_parts(folder, layout), model.spec.image_title, continued)
     model.noted = noted
     model.fingerprint = pair_fingerprint(folder)
@@ -213,7 +233,9 @@ def save_pair(folder: Path, model: FinishedPair, training: Mapping[str, Any] | N
     assert model.folder is not None  # noqa: S101 - it was loaded
     said = {**model.noted, "scale": float(model.gamma_sq.detach())}
     with replacing_folder(folder, sums=False) as made:
-        copy_files(model.folder, pair_files(model.folder, (*PAIR_FILES, *CARDS)), made)
+        cards = [path for pattern in CARDS for path in model.folder.glob(pattern)]
+        plain = [path.name for path in cards if path.is_file() and not path.is_symlink()]
+        copy_files(model.folder, [*pair_files(model.folder), *plain], made)
         if model.continued is not None:
             said["continued"] = asdict(model.continued)
             save_file(on_cpu(model.state_dict()), made / ADAPTERS, metadata={"format": "pt"})
