@@ -22,6 +22,7 @@ from typing import Any
 
 from cxrtext.errors import DataError, NotFoundError
 from cxrtext.files import seal_of, sealed, unsealed
+from cxrtext.files.digests import check_inside
 from cxrtext.files.storage import Storage
 from cxrtext.index.store.replica import POINTER, PUBLICATIONS, PUBLISHED_FORMAT, Publication
 
@@ -129,8 +130,7 @@ def parse_manifest(noted: dict[str, Any], digest: str) -> Manifest:
         for name, file in content["files"].items()
     }
     for name, file in files.items():
-        if name.startswith("/") or ".." in name.split("/"):
-            raise ValueError("names a file outside of its folder")
+        check_inside(name)
         if len(file.pieces) != -(-file.size // PIECE_BYTES):
             raise ValueError(f"{name} has pieces of another size")
     images, sentences, uploads = (int(content[n]) for n in ("images", "sentences", "uploads"))
