@@ -288,7 +288,7 @@ def _compare(folder: Path, found: Mapping[str, Any]) -> None:
     here: Bytes = found["square"]
     if square.shape != here.shape or np.abs(square.astype(float) - here).mean() > LEVELS:
         raise CheckpointError(
-            f"{folder}: the golden image is resized otherwise than when the pair was loaded first: "
+            f"{folder}: the golden image is resized otherwise than when the copy was made: "
             "its size or filter, or the version of Pillow differs"
         )
     for what in ("regions", "text"):
@@ -297,6 +297,6 @@ def _compare(folder: Path, found: Mapping[str, Any]) -> None:
         if not off <= TOLERANCE:
             raise CheckpointError(
                 f"{folder}: its {what} of the golden example differ by {off:.2g} from those of "
-                f"when it was loaded first ({TOLERANCE:.0e} is rounding): its weights, mean, std, "
+                f"when the copy was made ({TOLERANCE:.0e} is rounding): its weights, mean, std, "
                 "pooling or tokenizer, or the version of transformers differs"
             )

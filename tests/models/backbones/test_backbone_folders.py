@@ -54,6 +54,15 @@ def test_the_note_is_json_and_says_what_it_is(folder: Path) -> None:
     }
 
 
+MERGED = "\n".join(
+    [
+        "a0: &a0 {k: v}",
+        *(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}" for n in range(1, 12)),
+    ]
+)
+"""A few lines that stand for 9 to the power of 11 keys."""
+
+
 @pytest.mark.parametrize(
     ("files", "line"),
     [
@@ -69,6 +78,7 @@ def test_the_note_is_json_and_says_what_it_is(folder: Path) -> None:
         ),
         ({"README.md": "---\nlicense:\n- mit\n- cc0-1.0\n---\n"}, "mit, cc0-1.0"),
         ({"LICENSE.txt": "Apache License"}, "Apache License"),
+        ({"README.md": f"---\nlicense: &a [{'z' * 9}]\n{MERGED}\n---\n"}, "z" * 9),
     ],
 )
 def test_the_licence_is_a_line_of_the_card(

@@ -1,6 +1,7 @@
 """Finished pairs of elsewhere: equal to their own forward pass, and caught where they are not."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from cxrtext.files import write_sums
 from cxrtext.models import load_model
 from cxrtext.models.checkpoint import checkpoint_fingerprint, copy_model
 from cxrtext.models.folders import layout_of, read_checkpoint_config
+from cxrtext.models.pairs import Continued, load_pair
 from cxrtext.models.regions import embed_squares
 from cxrtext.service import Service
 from cxrtext.training import train
@@ -86,8 +88,10 @@ def copied(clip: Path) -> Path:
 
 
 def test_loading_writes_nothing_and_a_copy_is_a_checkpoint(clip: Path) -> None:
-    (clip / ".hidden").symlink_to("/etc/hostname")
-    (clip / "notes").mkdir()
+    for name in (".hidden", "LICENSE-key", "notes"):  # a private key, say
+        (clip / name).symlink_to("/etc/hostname")
+    os.mkfifo(clip / "README.md")
+    (clip / "LICENSE").write_text("MIT")
     before = {path: path.lstat() for path in clip.rglob("*")}
     first, again = load_model(clip), load_model(clip)
     assert (first.fingerprint, first.spec) == (again.fingerprint, again.spec)
@@ -95,14 +99,18 @@ def test_loading_writes_nothing_and_a_copy_is_a_checkpoint(clip: Path) -> None:
     untouched = {path: path.lstat()[:-3] for path in clip.rglob("*")}  # but for the times
     assert untouched == {path: status[:-3] for path, status in before.items()}
     copy = shutil.copytree(clip.parent / "copy", clip.parent / "moved")
-    assert not {".hidden", "notes"} & {path.name for path in copy.iterdir()}
+    assert not {".hidden", "LICENSE-key", "README.md", "notes"} & {x.name for x in copy.iterdir()}
+    assert (copy / "LICENSE").read_text() == "MIT"
     assert read_checkpoint_config(copy)["layout"] == "clip"
     moved = load_model(copy)
     assert (moved.fingerprint, moved.spec.image_title) == (first.fingerprint, "clip (clip)")
     assert checkpoint_fingerprint(clip) == checkpoint_fingerprint(copy) == first.fingerprint
-    (copy / "added_tokens.json").write_text("{}")
-    with pytest.raises(CheckpointError, match=r"added_tokens.json: has no digest in SHA256SUMS"):
-        load_model(copy)
+    (clip / "config.json").rename(clip / "notes.json")
+    (clip / "config.json").symlink_to("notes.json")
+    with pytest.raises(InputError, match=r"config.json: is a link; copy the folder with its files"):
+        copy_model(clip.parent / "another", load_model(clip))
+    with pytest.raises(CheckpointError, match=r"config.json: is a link"):  # before a training
+        load_pair(clip, continued=Continued())
 
 
 def another_mean(folder: Path) -> None:
