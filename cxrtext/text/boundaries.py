@@ -183,19 +183,20 @@ def _chunks(text: str) -> list[str]:
 
     A word is never cut: one that is longer is a chunk by itself.
     """
-    chunks = []
-    while len(text) > CHUNK_LIMIT:
-        ends = [match.end() for match in PLAIN_END.finditer(text, 0, CHUNK_LIMIT)]
-        space = text.rfind(" ", 0, CHUNK_LIMIT)
+    chunks, done = [], 0
+    while len(text) > done + CHUNK_LIMIT:
+        limit = done + CHUNK_LIMIT
+        ends = [match.end() for match in PLAIN_END.finditer(text, done, limit)]
+        space = text.rfind(" ", done, limit)
         if ends:
             cut = ends[-1]
-        elif space > 0:
+        elif space > done:
             cut = space + 1
         else:
-            cut = text.find(" ", CHUNK_LIMIT) + 1 or len(text)
-        chunks.append(text[:cut])
-        text = text[cut:]
-    return [*chunks, text]
+            cut = text.find(" ", limit) + 1 or len(text)
+        chunks.append(text[done:cut])
+        done = cut
+    return [*chunks, text[done:]]
 
 
 def segment(text: str) -> list[str]:

@@ -7,13 +7,14 @@ Statements that name no finding may rule some out ("The heart is normal in size.
 Source: Irvin et al. 2019 (CheXpert), section 3.2.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 from cxrtext.text.rules import rules, rules_of
 from cxrtext.text.sides import side_of, sided_parts
-from cxrtext.text.wording import Parts, Span, parts_of
+from cxrtext.text.wording import Parts, Span, meets, merged, parts_of
 
 NO_FINDING, DEVICES = "No Finding", "Support Devices"
 FINDINGS = tuple(rules("en").prompts)
@@ -71,25 +72,26 @@ def _is_normal(sentence: str) -> bool:
 def sentence_labels(sentence: str) -> dict[str, Label]:
     """What one sentence says of findings; without those of which it says nothing."""
     parts = parts_of(sentence)
-    aside = [
-        (match.start(), _clause(parts, *match.span())[1])
+    bounds = [m.start() for m in parts.rules.patterns["clause_end"].finditer(parts.text)]
+    aside = merged(
+        (match.start(), _clause(parts, bounds, *match.span())[1])
         for match in parts.rules.patterns["aside"].finditer(parts.text)
-    ]
+    )
     spans = {
         finding: [
             span
             for span in (match.span() for match in pattern.finditer(parts.text))
-            if not _meets(span, aside)
+            if not meets(span, aside)
         ]
         for finding, pattern in parts.rules.findings.items()
     }
-    named = [span for some in spans.values() for span in some]
+    doubts = _doubts(parts, bounds, sorted(span[0] for some in spans.values() for span in some))
     labels: dict[str, Label] = {}
     for finding, some in spans.items():
-        values = {_value(parts, span, named): span for span in reversed(some)}
+        values = {_value(parts, span, doubts): span for span in reversed(some)}
         if values:
             value = max(values, key=_STRENGTH.index)
-            begin, end = _clause(parts, *values[value])
+            begin, end = _clause(parts, bounds, *values[value])
             side = _side(sentence, finding) if value else side_of(parts.text[begin:end])
             labels[finding] = Label(value, side, sentence)
     opacities = [labels[name] for name in ("Lung Opacity", *OPACITIES) if name in labels]
@@ -103,29 +105,44 @@ def sentence_labels(sentence: str) -> dict[str, Label]:
     return labels
 
 
-def _value(parts: Parts, span: Span, named: Sequence[Span]) -> int:
+class _Doubts(NamedTuple):
+    """The hedges of a sentence in order: where each and its clause begin, and the clause ends."""
+
+    starts: list[int]
+    begins: list[int]
+    stops: list[int]
+    backward: list[Span]  # the clauses of those that also govern what stands before them
+
+
+def _doubts(parts: Parts, bounds: list[int], named: list[int]) -> _Doubts:
+    """``named``: where findings are named, in order."""
+    # No clause ends just after a hedge: "may be | due to".
+    clauses = [_clause(parts, bounds, start, end + 2) for start, end in parts.hedges]
+    backward = []
+    for (start, end), clause in zip(parts.hedges, clauses, strict=True):
+        follows = bisect_left(named, end) < bisect_left(named, clause[1])
+        if not follows and not parts.rules.patterns["forward"].match(parts.text, start):
+            backward.append(clause)
+    begins, stops = [a for a, _ in clauses], [b for _, b in clauses]
+    return _Doubts([start for start, _ in parts.hedges], begins, stops, merged(backward))
+
+
+def _value(parts: Parts, span: Span, doubts: _Doubts) -> int:
     first, last = (span[0], span[0] + 1), (span[1] - 1, span[1])
-    if _meets(first, parts.denied) or _meets(last, parts.denied):
+    if meets(first, parts.denied) or meets(last, parts.denied):
         return 0
-    for start, end in parts.hedges:
-        begin, stop = _clause(parts, start, end + 2)  # none ends just after it: "may be | due to"
-        if begin <= span[0] < stop:
-            forward = parts.rules.patterns["forward"].match(parts.text, start)
-            follows = any(end <= a < stop for a, _ in named)
-            if span[1] > start or not (forward or follows):
-                return -1
-    return 1
+    if meets(first, doubts.backward):
+        return -1
+    # Clauses begin and end in the order of their hedges, so the last that can is the one.
+    one = min(bisect_left(doubts.starts, span[1]), bisect_right(doubts.begins, span[0])) - 1
+    return -1 if one >= 0 and span[0] < doubts.stops[one] else 1
 
 
-def _clause(parts: Parts, start: int, end: int) -> Span:
-    """The clause around a part of a sentence."""
-    bounds = [m.start() for m in parts.rules.patterns["clause_end"].finditer(parts.text)]
-    begin = max((bound for bound in bounds if bound <= start), default=0)
-    return begin, min((bound for bound in bounds if bound >= end), default=len(parts.text))
-
-
-def _meets(span: Span, others: Iterable[Span]) -> bool:
-    return any(start < span[1] and span[0] < end for start, end in others)
+def _clause(parts: Parts, bounds: list[int], start: int, end: int) -> Span:
+    """The clause around a part of a sentence; ``bounds`` are where clauses end, in order."""
+    before, after = bisect_right(bounds, start), bisect_left(bounds, end)
+    begin = bounds[before - 1] if before else 0
+    return begin, bounds[after] if after < len(bounds) else len(parts.text)
 
 
 def _side(sentence: str, finding: str) -> str:

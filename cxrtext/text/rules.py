@@ -20,6 +20,8 @@ WORD = re.compile(rf"{LETTER}(?:{LETTER}|['/-])*")
 _FLAGS = re.IGNORECASE
 _LETTERS = re.compile(f"{LETTER}+")
 _NEVER = "(?!)"
+_GAP = r"(?:,|(?<!\s)|(?<=\.\s))\s+"
+"""What ``,?\\s+`` finds: a long gap is looked through once, not from each of its blanks."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,8 @@ def rules(language: str) -> Rules:
     # "?pneumonia" is a doubt in every language.
     patterns["uncertain"] = re.compile(_any(said["uncertain"], parts) + r"|\?(?=\s*\w)", _FLAGS)
     for name in _ALTERNATIVES:
-        patterns[name] = re.compile("|".join(said[name].split("\n")[:-1]), _FLAGS)
+        ends = said[name].replace("\n,?\\s+", f"\n{_GAP}").split("\n")[:-1]
+        patterns[name] = re.compile("|".join(ends), _FLAGS)
     words = {name: frozenset(said[name].split()) for name in _WORDS}
     findings = said["findings"]
     named = {name: one["named"] for name, one in findings.items() if "named" in one}

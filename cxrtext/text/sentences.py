@@ -70,15 +70,15 @@ def deliberate_breaks(block: str) -> list[str]:
         return [block]
     lines = [line.strip() for line in block.split("\n")]
     width = max(map(len, lines))
-    parts = [lines[0]]
+    parts = [[lines[0]]]
     for before, line in pairwise(lines):
         opening = _OPENS.match(line)
         room = width - len(before) - 1 - _MARGIN
         if opening and before and len(opening[0]) <= room and not _GOES_ON.search(before):
-            parts.append(line)
+            parts.append([line])
         else:
-            parts[-1] += "\n" + line
-    return parts
+            parts[-1].append(line)
+    return ["\n".join(part) for part in parts]
 
 
 # "1." "2)" "(3)" and "2.," before an item, the space before them lost or not; bullets and letters

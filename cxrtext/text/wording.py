@@ -11,6 +11,8 @@ The words are those of the sentence's language (``languages/``).
 Source: Chapman et al. 2001 (NegEx); Peng et al. 2018 (NegBio), for the triggers of uncertainty.
 """
 
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from cxrtext.text.rules import WORD, Rules, rules_of
@@ -62,7 +64,7 @@ class Parts(NamedTuple):
 
     text: str  # false triggers masked
     plain: str  # the same without hedges
-    denied: list[Span]
+    denied: list[Span]  # apart, in order
     hedges: list[Span]  # those outside of what is denied
     rules: Rules  # of its language
 
@@ -73,7 +75,7 @@ def parts_of(sentence: str) -> Parts:
     hedges = [match.span() for match in rules.patterns["uncertain"].finditer(masked)]
     plain = _blanked(masked, hedges)
     denied = _denied(plain, rules)
-    outside = [one for one in hedges if not any(a <= one[0] < b for a, b in denied)]
+    outside = [one for one in hedges if not meets((one[0], one[0] + 1), denied)]
     return Parts(masked, plain, denied, outside, rules)
 
 
@@ -82,23 +84,41 @@ def _asserts(word: str, rules: Rules) -> bool:
     return word.lower() not in rules.words["empty"] and word.strip("X") != ""
 
 
+def merged(spans: Iterable[Span]) -> list[Span]:
+    """The same places as spans that lie apart, in order."""
+    found: list[Span] = []
+    for start, end in sorted(spans):
+        if found and start < found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], end)
+        else:
+            found.append((start, end))
+    return found
+
+
+def meets(span: Span, apart: list[Span]) -> bool:
+    """Whether a span has a place in one of those that :func:`merged` gives."""
+    last = bisect_left(apart, (span[1],)) - 1
+    return last >= 0 and span[0] < apart[last][1]
+
+
 def _blanked(text: str, spans: list[Span]) -> str:
-    """A text with blanks for some parts of it, as long as before."""
+    """A text with blanks for some parts of it, which lie apart in order, as long as before."""
+    kept, done = list[str](), 0
     for start, end in spans:
-        text = text[:start] + " " * (end - start) + text[end:]
-    return text
+        kept += [text[done:start], " " * (end - start)]
+        done = end
+    return "".join([*kept, text[done:]])
 
 
 def _denied(text: str, rules: Rules) -> list[Span]:
     """The parts of a text that a trigger denies, triggers included."""
     clause_ends = [match.span() for match in rules.patterns["clause_end"].finditer(text)]
-    spans = []
+    begins, places = [a for a, _ in clause_ends], [0, *(b for _, b in clause_ends)]
     after = [match.span() for match in rules.patterns["after"].finditer(text)]
-    for begin, end in after:
-        spans.append((max((place for _, place in clause_ends if place <= begin), default=0), end))
+    spans = [(places[bisect_right(places, begin, 1) - 1], end) for begin, end in after]
     for match in rules.patterns["before"].finditer(text):
-        if any(begin <= match.start() < end for begin, end in after):
-            continue
-        stop = min((a for a, _ in clause_ends if a >= match.end()), default=len(text))
-        spans.append((match.start(), stop))
-    return spans
+        if not meets((match.start(), match.start() + 1), after):
+            clause = bisect_left(begins, match.end())
+            stop = begins[clause] if clause < len(begins) else len(text)
+            spans.append((match.start(), stop))
+    return merged(spans)
