@@ -24,7 +24,9 @@ from cxrtext.errors import ConfigError
 from cxrtext.files import write_text
 from cxrtext.files.yaml_text import parse_yaml
 
-Positive = Annotated[int, Field(gt=0)]
+SHOWN = 80
+"""Longest wrong value that a message holds whole, in characters."""
+Positive = Annotated[int, Field(gt=0, le=10**9)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -606,7 +608,8 @@ def _message(source: str, error: ValidationError, above: tuple[str, ...] = ()) -
     found = error.errors(include_url=False, include_context=False)
     # A key that is not known may be the one that is missed.
     first = min(found, key=lambda one: one["type"] != "extra_forbidden")
-    path, kind = _without_kinds((*above, *first["loc"]))
+    loc = [one if isinstance(one, int) else repr(one)[1:SHOWN].rstrip("'") for one in first["loc"]]
+    path, kind = _without_kinds((*above, *loc))
     key = ".".join(map(str, path))
     if first["type"] == "extra_forbidden":
         return f"{source}: {_unknown_key(path, kind)}"
@@ -622,7 +625,7 @@ def _message(source: str, error: ValidationError, above: tuple[str, ...] = ()) -
     reason = first["msg"].removeprefix("Value error, ")
     where = f"{key}: " if key else ""
     if not isinstance(first["input"], dict):
-        where += f"{first['input']!r}: "
+        where += f"{repr(first['input'])[:SHOWN]}: "
     return f"{source}: {where}{reason[0].lower()}{reason[1:]}"
 
 
@@ -734,10 +737,15 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
     for text in overrides:
         keys, value = parse_override(text)
         _set(tree, keys, value, text)
+    return check_config(tree, str(path) if path else "--set")
+
+
+def check_config(tree: Mapping[str, Any], source: str) -> Config:
+    """A configuration of plain values (ConfigError: ``source``, the key and the value)."""
     try:
         return Config.model_validate(tree)
     except ValidationError as error:
-        raise ConfigError(_message(str(path) if path else "--set", error)) from None
+        raise ConfigError(_message(source, error)) from None
 
 
 PATHS = {

@@ -62,7 +62,9 @@ def work(cxrtext: Command, once: Once) -> Path:
 
 def do_the_work(cxrtext: Command, folder: Path) -> None:
     cxrtext("phantom", folder / "data", "--studies", "60", "--size", "72", "--seed", "3")
-    usual = choose_recipe(Source(archive="data"), facts_of_data(folder / "data"), None, 1)
+    usual = choose_recipe(
+        Source(archive=str(folder / "data")), facts_of_data(folder / "data"), None, 1
+    )
     training = with_steps(usual.train["training"], 6) | {"batch": 16, "warmup": 2}
     data = usual.train["data"] | {"resize": 72, "crop": 64}
     recipe = usual.model_copy(

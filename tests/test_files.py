@@ -1,3 +1,4 @@
+import errno
 import fcntl
 import os
 import sqlite3
@@ -18,6 +19,8 @@ from cxrtext.files import (
     is_empty,
     only_one,
     read_sealed,
+    remove_file,
+    remove_folder,
     replacing,
     replacing_folder,
     rights_of_sources,
@@ -27,6 +30,7 @@ from cxrtext.files import (
     write_sealed,
     write_sums,
     write_text,
+    writing,
 )
 from cxrtext.files.table_sums import damaged_tables, keep_sums, prepare, unguard
 from cxrtext.pacs.retrieval.follow_state import FollowState
@@ -61,6 +65,94 @@ def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
         (temporary / "b").write_text("two")
     assert sorted(p.name for p in path.iterdir()) == [SUMS, "b"]
     assert [p.name for p in tmp_path.iterdir()] == ["model"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("the folder itself", "is not inside"),
+        ("dots", "is not inside"),
+        ("above", "is not inside"),
+        ("through a link", "is not inside"),
+        ("a link", "is a link"),
+        ("a file", "is no folder"),
+        ("without a note", "did not make it"),
+    ],
+)
+def test_a_folder_of_others_is_not_removed(tmp_path: Path, kind: str, said: str) -> None:
+    ours, other, note = tmp_path / "ours", tmp_path / "other", tmp_path / "ours/sub/note"
+    (ours / "sub").mkdir(parents=True)
+    (other / "sub").mkdir(parents=True)
+    note.touch()
+    (ours / "link").symlink_to(other)
+    path = {
+        "the folder itself": ours,
+        "dots": ours / "sub/..",
+        "above": ours / "../other",
+        "through a link": ours / "link/sub",
+        "a link": ours / "link",
+        "a file": note,
+        "without a note": ours / "sub",
+    }[kind]
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(DataError, match=said):
+        remove_folder(path, inside=ours, note=other if kind == "without a note" else note)
+    assert sorted(tmp_path.rglob("*")) == before
+    if kind in ("above", "through a link"):
+        with pytest.raises(DataError, match=said):
+            remove_file(path / "x", inside=ours)
+
+
+def test_a_folder_of_ours_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/note").touch()
+    remove_folder(tmp_path / "a", inside=tmp_path, note=tmp_path / "a/note")
+    remove_folder(tmp_path / "a", inside=tmp_path, note=tmp_path / "a/note")  # nothing is there
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_folder_of_others_is_not_replaced(tmp_path: Path, linked: bool) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/thesis").write_text("mine")
+    (tmp_path / "link").symlink_to("other")
+    path = tmp_path / ("link" if linked else "other")
+    with pytest.raises(DataError, match="did not make it"), replacing_folder(path):
+        raise AssertionError
+    assert [one.name for one in (tmp_path / "other").iterdir()] == ["thesis"]
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "lock"])
+def test_a_file_system_that_loses_names_ends_in_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    tries = []
+
+    def lost(*_: object) -> bool:
+        tries.append(1)
+        assert len(tries) < 1000
+        return False
+
+    monkeypatch.setattr(writing, "is_at", lost)
+    make = {"file": replacing, "folder": replacing_folder, "lock": only_one}[kind]
+    with pytest.raises(OSError, match="Stale"), make(tmp_path / "a"):
+        raise AssertionError
+
+
+def test_a_folder_that_vanished_ends_in_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = []
+
+    def gone(*_: object) -> int:
+        opened.append(1)
+        assert len(opened) < 1000
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory", "a")
+
+    monkeypatch.setattr(writing.os, "open", gone)
+    for make in (replacing, replacing_folder):
+        with pytest.raises(FileNotFoundError), make(tmp_path / "a"):
+            raise AssertionError
 
 
 def test_json_holds_no_infinity(tmp_path: Path) -> None:

@@ -120,19 +120,15 @@ def shuffle(sentences: Path, data: Path, out: Path, seed: int) -> None:
 
 def adapt(clip: Path, data: Path, sentences: Path, out: Path, seed: int) -> Path:
     """Train adapters by the recipe of ``fit --improve``; gives the best checkpoint."""
-    config = adapting(
-        {
-            "data": {
-                "manifest": str(data / "manifest.csv"),
-                "sentences": str(sentences),
-                "cache": str(data.parent / "decoded"),
-            },
-            "objective": {"name": "dcl-eta-lm"},
-            "out": str(out),
-        },
-        str(clip),
-        len({r.study_id for r in read_manifest(data / "manifest.csv") if r.split == "train"}),
-    )
+    manifest = data / "manifest.csv"
+    studies = len({r.study_id for r in read_manifest(manifest) if r.split == "train"})
+    config = adapting({"name": "dcl-eta-lm"}, studies) | {"out": str(out)}
+    config["data"] = {
+        "manifest": str(manifest),
+        "sentences": str(sentences),
+        "cache": str(data.parent / "decoded"),
+    }
+    config["model"] |= {"init": str(clip)}
     config["training"] |= {"seed": seed, "prompts": str(data.parent / "prompts.yaml")}
     path = out.with_suffix(".yaml")
     path.write_text(yaml.safe_dump(config))

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from cxrtext.errors import HeldError, WorkError
+from cxrtext.errors import DataError, HeldError, WorkError
 from cxrtext.files.digests import DIGITS, SUMS, sealed, sha256, sums_of
 
 _LEFT = re.compile(r"\.(?P<stem>.+)\.[0-9a-f]{8}\.(?P<kind>tmp|old)(?P<suffix>\.[^.]+)?", re.DOTALL)
@@ -27,6 +27,8 @@ _LOCK = re.compile(r".+\.(?:csv|parquet|sqlite)\.lock", re.DOTALL)
 """Locks of `only_one` beside tables and databases; others, such as an inbox's, may stay."""
 
 _AT_WORKING_FOLDER, _EXCHANGE = -100, 2
+_TRIES = 100
+"""How often another process may be faster before a file system is taken to be at fault."""
 _NOT_SUPPORTED = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM})
 
 _swept: set[tuple[int, Path]] = set()
@@ -163,18 +165,22 @@ def _temporary(path: Path, *, folder: bool = False) -> Iterator[Path]:
     _prepare(path.parent)
     mode = _allowed(0o666) if path.parent.stat().st_mode & 0o077 else 0o600
     kind = os.O_RDONLY | os.O_DIRECTORY if folder else os.O_RDWR | os.O_CREAT | os.O_EXCL
-    while True:
+    for left in reversed(range(_TRIES)):
         temporary = _name_beside(path, "tmp")
         if folder:
             temporary.mkdir()
         try:
             handle = os.open(temporary, kind | os.O_CLOEXEC, mode)
         except FileNotFoundError:
-            continue  # a sweep was faster
+            if folder and left:
+                continue  # a sweep was faster
+            raise
         _lock(handle, fcntl.LOCK_EX)
         if is_at(temporary, handle):
             break
         os.close(handle)
+    else:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), str(temporary))
     try:
         yield temporary
     finally:
@@ -261,11 +267,15 @@ def _put_in_place(temporary: Path, path: Path) -> None:
 def replacing_folder(path: Path, *, sums: bool = True, private: bool = False) -> Iterator[Path]:
     """Give an empty folder; on success exchange it with ``path`` in one step, else remove it.
 
+    A folder that is there goes only if it is empty or lists its digests (DataError).
+
     Args:
         sums: Whether it gets a list of the SHA-256 digests of its files, ``SHA256SUMS``.
         private: Whether only its owner may read it.
     """
     path = path.resolve() if path.is_symlink() else path
+    if path.is_dir() and not (path / SUMS).is_file() and not is_empty(path):
+        raise DataError(f"{path}: cxrtext did not make it ({SUMS} is missing); move it away")
     with _temporary(path, folder=True) as temporary:
         if private:
             temporary.chmod(0o700)
@@ -303,7 +313,7 @@ def only_one(path: Path) -> Iterator[None]:
     """
     lock = path.with_name(path.name + ".lock")
     lock.parent.mkdir(parents=True, exist_ok=True)
-    while True:
+    for _ in range(_TRIES):
         with lock.open("a") as handle:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -319,6 +329,7 @@ def only_one(path: Path) -> Iterator[None]:
             finally:
                 lock.unlink(missing_ok=True)
             return
+    raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), str(lock))
 
 
 def write_private(path: Path, data: bytes) -> None:
@@ -337,8 +348,37 @@ def write_private(path: Path, data: bytes) -> None:
     sync(path.parent)
 
 
-def remove_file(path: Path) -> None:
-    """Remove a file, if it is there, and wait until that is on disk."""
+def _check_inside(path: Path, inside: Path) -> None:
+    """Refuse what does not lie strictly inside a folder, links above it followed (DataError)."""
+    place = path.parent.resolve() / path.name
+    if path.name in ("", "..") or inside.resolve() not in place.parents:
+        raise DataError(f"{path}: is not inside {inside}, and is not removed; move it away")
+
+
+def remove_folder(folder: Path, *, inside: Path, note: Path) -> None:
+    """Remove a folder that we made inside another one, if it is there.
+
+    ``note`` is a file by which we know it for ours.  What is not strictly inside, a link, and what
+    has no such note stays (DataError).
+    """
+    if not os.path.lexists(folder):
+        return
+    _check_inside(folder, inside)
+    if folder.is_symlink() or not folder.is_dir():
+        what = "a link" if folder.is_symlink() else "no folder"
+        raise DataError(f"{folder}: is {what}, which cxrtext did not make; move it away")
+    if not note.is_file():
+        raise DataError(f"{folder}: cxrtext did not make it ({note} is missing); move it away")
+    shutil.rmtree(folder)
+
+
+def remove_file(path: Path, *, inside: Path | None = None) -> None:
+    """Remove a file, if it is there, and wait until that is on disk.
+
+    With ``inside``, a file outside of that folder stays (DataError).
+    """
+    if inside is not None:
+        _check_inside(path, inside)
     try:
         path.unlink()
     except (FileNotFoundError, NotADirectoryError):

@@ -3,12 +3,37 @@
 from typing import Any
 
 import yaml
+from yaml.error import MarkedYAMLError
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that is given twice, and aliases, of which a few make a text of any size."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        alias = self.peek_event() if self.check_event(yaml.AliasEvent) else None
+        node = super().compose_node(parent, index)
+        if alias is not None and not isinstance(node, yaml.ScalarNode):
+            raise MarkedYAMLError(
+                problem="an alias of more than one value; write the values out",
+                problem_mark=alias.start_mark,
+            )
+        return node
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set[str]()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                problem = f"key {repr(key.value)[:80]} is given twice; keep one"
+                raise MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep=deep)
 
 
 def parse_yaml(text: str | bytes) -> Any:
     """What a text in YAML says (ValueError: the line and the reason that it cannot be read)."""
     try:
-        return yaml.safe_load(text.decode("utf-8") if isinstance(text, bytes) else text)
+        plain = text.decode("utf-8") if isinstance(text, bytes) else text
+        return yaml.load(plain, _Loader)  # noqa: S506 - a safe one
     except UnicodeDecodeError:
         raise ValueError("not UTF-8 text") from None
     except RecursionError:

@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,10 +17,9 @@ from cxrtext.images import Preprocessing, read_image
 from cxrtext.language.pretraining.pretrain import new_model
 from cxrtext.language.pretraining.settings import BATCH_TOKENS, SHAPES
 from cxrtext.project.facts import Facts
-from cxrtext.project.recipe import MOST_LONGER, ImageEncoder, Recipe
+from cxrtext.project.recipe import MOST_LONGER, Recipe
 from cxrtext.text.tokenizer import train_tokenizer
 from cxrtext.training.image_pretraining.networks import build_network, grid_of
-from cxrtext.training.image_pretraining.settings import ImagePretrainSettings
 from cxrtext.training.loop.device import autocast, choose_device, choose_precision
 
 START_S = 6.0
@@ -113,8 +111,8 @@ def _language_speed(size: str) -> float:
 
 def estimate(recipe: Recipe, facts: Facts, speeds: Speeds, *, imports: bool) -> Estimate:
     """What a recipe takes; ``imports`` says whether the images are brought over first."""
-    encoder, training = recipe.image_encoder, recipe.train["training"]
-    steps = encoder_settings(encoder).steps(max(facts.training, BATCH))
+    encoder, training = recipe.image_encoder, recipe.config()["training"]
+    steps = encoder.settings().steps(max(facts.training, BATCH))
     held_out = facts.images * facts.held_out
     read = facts.images * speeds.reading / recipe.threads
     words = facts.letters * PIECES_A_LETTER
@@ -123,7 +121,7 @@ def estimate(recipe: Recipe, facts: Facts, speeds: Speeds, *, imports: bool) -> 
     pieces = epochs * words if epochs else max(shape.tokens, 3 * words)
     language = 1.2 * pieces * speeds.language
     learn = steps * BATCH * speeds.learning + 5 * held_out * speeds.embedding / 2
-    locked = training.get("unlock", training["steps"]) if training.get("lock") else 0
+    locked = (training.get("unlock") or training["steps"]) if training.get("lock") else 0
     batch = training.get("batch", 64)
     cores = recipe.threads + 1  # of the training; speeds are of the encoder's threads
     align = facts.training * speeds.embedding + training["steps"] * TEXT_STEP_S / cores
@@ -159,24 +157,13 @@ def estimate(recipe: Recipe, facts: Facts, speeds: Speeds, *, imports: bool) -> 
     )
 
 
-def encoder_settings(encoder: ImageEncoder) -> ImagePretrainSettings:
-    """The settings of a pre-training; weights, as a path, decide how long it takes."""
-    return ImagePretrainSettings(
-        image=encoder.image,
-        weights=Path(encoder.weights) if encoder.weights else None,
-        resize=encoder.resize,
-        crop=encoder.crop,
-        epochs=encoder.epochs,
-    )
-
-
 def fitted(recipe: Recipe, facts: Facts, speeds: Speeds, budget: float, *, imports: bool) -> Recipe:
     """The recipe for a budget of seconds (ConfigError where it is too short for anything).
 
     Time that is left, or lacks, is the image encoder's: most of it is spent there, and most is
     gained.  Where it lacks, the learning curve goes first.
     """
-    usual = encoder_settings(recipe.image_encoder).steps(max(facts.training, BATCH))
+    usual = recipe.image_encoder.settings().steps(max(facts.training, BATCH))
     epoch = max(1, facts.training // BATCH)
 
     def with_epochs(epochs: int, curve: bool) -> Recipe:

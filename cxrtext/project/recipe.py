@@ -1,21 +1,23 @@
 """The recipe of a project: what is made of an archive, and how; chosen by what is there.
 
 ``recipe.yaml`` holds it.  People may change it: the next ``cxrtext fit`` does again what rests on
-the change.
+the change.  Where a stage writes is no setting.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from cxrtext.config import template
+from cxrtext.config import SHOWN, TrainingSection, check_config, template
 from cxrtext.errors import ConfigError
-from cxrtext.files import write_text
+from cxrtext.files import open_regular, write_text
 from cxrtext.files.yaml_text import parse_yaml
 from cxrtext.project.facts import Facts
 from cxrtext.project.layout import DATA, DECODED, RECIPE, RUN, THIRD
+from cxrtext.training.image_pretraining.settings import ImagePretrainSettings, check_settings
 
 SMALL_SIDE = 200
 """Up to this shorter side, in pixels, images are taken for drawings and thumbnails."""
@@ -40,50 +42,132 @@ _NOTES = {
     "source": "where the images and reports come from",
     "language_model": "how common a sentence is: compact or demo; epochs: null chooses",
     "image_encoder": "as options of cxrtext pretrain-image; epochs: null chooses by the number",
-    "train": "a configuration of cxrtext train: cxrtext train --init writes one with comments",
+    "train": "settings of cxrtext train, without places: cxrtext train --init writes all of them",
     "learning_curve": "also train on a third of the patients, to tell what more films would bring",
     "retrain_from": "the models are kept until the archive has so many times the training studies",
     "threads": "of the image encoder and the training; another number gives other last digits",
 }
 
 
+_PLACES: dict[str, Any] = {
+    "data": {
+        "manifest": f"{DATA}/manifest.csv",
+        "sentences": "sentences.csv",
+        "words": "image-encoder/words.txt",
+        "cache": DECODED,
+    },
+    "model": {"image_weights": "image-encoder/encoder.safetensors"},
+    "training": {"prompts": "prompts.yaml"},
+    "out": RUN,
+}
+"""The places of the training, which a recipe does not choose."""
+_OF_ENCODER = ("words", "image_weights")
+"""Those of the image encoder, which the training of a finished model lacks."""
+
+
+def _absolute(path: str) -> str:
+    if not Path(path).is_absolute():
+        raise ValueError("give an absolute path")
+    return path
+
+
+Absolute = Annotated[str, AfterValidator(_absolute)]
+Epochs = Annotated[int, Field(ge=1, le=100_000)]
+
+
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Source(_Part):
     """What the user gave, paths absolute."""
 
-    archive: str
-    reports: str | None = None
-    labels: str | None = None
+    archive: Absolute
+    reports: Absolute | None = None
+    labels: Absolute | None = None
     columns: dict[str, str] = Field(default_factory=dict)
-    model: str | None = None  # a finished one, instead of a training
+    model: Absolute | None = None  # a finished one, instead of a training
     improve: bool = False  # train adapters over the finished one
     link: bool = False
 
 
 class LanguageModel(_Part):
     size: Literal["compact", "demo"] = "compact"
-    epochs: Annotated[int, Field(ge=1)] | None = None
+    epochs: Epochs | None = None
 
 
 class ImageEncoder(_Part):
     image: str
-    resize: int
+    resize: Annotated[int, Field(le=8192)]
     crop: int
-    weights: str | None = None
-    epochs: Annotated[int, Field(ge=1)] | None = None
+    weights: Absolute | None = None
+    epochs: Epochs | None = None
+
+    def settings(self) -> ImagePretrainSettings:
+        """Those of the pre-training; weights, as a path, decide how long it takes."""
+        weights = Path(self.weights) if self.weights else None
+        return ImagePretrainSettings(**self.model_dump() | {"weights": weights})
 
 
 class Recipe(_Part):
     source: Source
     language_model: LanguageModel
     image_encoder: ImageEncoder
-    train: dict[str, Any]
+    train: dict[str, Any]  # a configuration without its places
     learning_curve: bool = True
     retrain_from: Annotated[float, Field(ge=1)] = 1.1
-    threads: Annotated[int, Field(ge=1)] = 1
+    threads: Annotated[int, Field(ge=1, le=1024)] = 1
+
+    def config(self) -> dict[str, Any]:
+        """The configuration of the training, as plain values, with its places."""
+        return _merged(self.train, self._places())
+
+    def _places(self) -> dict[str, Any]:
+        if self.source.model is None:
+            return _PLACES
+        places = {
+            name: {key: at for key, at in part.items() if key not in _OF_ENCODER}
+            for name, part in _PLACES.items()
+            if name != "out"
+        }
+        return {**places, "model": {"init": self.source.model}, "out": RUN}
+
+    def check(self, source: str) -> None:
+        """Refuse what no stage can be run with (ConfigError); ``source`` is named."""
+        if chosen := _chosen(self._places(), self.train):
+            key, place, given = chosen
+            raise ConfigError(
+                f"{source}: train{key}: {repr(given)[:SHOWN]}: 'cxrtext fit' chooses this place "
+                f"itself ({place}); take the key out"
+            )
+        check_config(self.config(), f"{source}: train")
+        try:
+            check_settings(self.image_encoder.settings())
+        except ConfigError as error:
+            raise ConfigError(f"{source}: image_encoder.{error}") from None
+
+
+def _merged(given: Mapping[str, Any], places: Mapping[str, Any]) -> dict[str, Any]:
+    """Plain values with the places, and with the length of the training where it is not said."""
+    usual = {
+        name: TrainingSection.model_fields[name].default for name in ("steps", "validate_every")
+    }
+    tree = dict(given)
+    for name, part in {"training": usual, **places}.items():
+        if not isinstance(part, dict):
+            tree[name] = part
+        elif isinstance(own := tree.get(name) or {}, dict):
+            tree[name] = {**usual, **own, **part} if name == "training" else {**own, **part}
+    return tree
+
+
+def _chosen(places: Any, given: Any, key: str = "") -> tuple[str, Any, Any] | None:
+    """The first place that is given another value, with its key."""
+    if isinstance(places, dict):
+        parts = places.items() if isinstance(given, dict) else ()
+        found = (_chosen(at, given[name], f"{key}.{name}") for name, at in parts if name in given)
+        return next(filter(None, found), None)
+    return None if given in (places, None) else (key, places, given)
 
 
 def choose_recipe(
@@ -108,23 +192,10 @@ def choose_recipe(
             image=image, resize=256, crop=224, weights=str(weights.absolute()) if weights else None
         )
         size = "compact" if facts.letters >= LETTERS else "demo"
-    train["data"] = {
-        "manifest": f"{DATA}/manifest.csv",
-        "sentences": "sentences.csv",
-        "words": "image-encoder/words.txt",
-        "resize": encoder.resize,
-        "crop": encoder.crop,
-        "cache": DECODED,
-    }
-    train["model"] |= {
-        "image": encoder.image,
-        "image_weights": "image-encoder/encoder.safetensors",
-        "text": "language-model",
-    }
-    train["training"] |= {"prompts": "prompts.yaml"}
-    train["out"] = RUN
+    train["data"] = {"resize": encoder.resize, "crop": encoder.crop}
+    train["model"] |= {"image": encoder.image, "text": "language-model"}
     if source.model:
-        train = adapting(train, source.model, facts.training)
+        train = adapting(train["objective"], facts.training)
     return Recipe(
         source=source,
         language_model=LanguageModel(size=size),
@@ -135,13 +206,12 @@ def choose_recipe(
     )
 
 
-def adapting(train: dict[str, Any], model: str, studies: int) -> dict[str, Any]:
-    """The configuration of a training of adapters over a finished pair."""
+def adapting(objective: Mapping[str, Any], studies: int) -> dict[str, Any]:
+    """The settings of a training of adapters over a finished pair."""
     every = ADAPTER_STEPS // 10
     return {
-        "data": {name: train["data"][name] for name in ("manifest", "sentences", "cache")},
-        "model": {"init": model, "similarity": "global"},
-        "objective": train["objective"],
+        "model": {"similarity": "global"},
+        "objective": objective,
         "training": {
             "steps": ADAPTER_STEPS,
             "batch": min(64, max(2, studies // 2)),
@@ -152,22 +222,20 @@ def adapting(train: dict[str, Any], model: str, studies: int) -> dict[str, Any]:
             "validate_every": every,
             "save_every": ADAPTER_STEPS,
             "best": "val/auc",
-            "prompts": "prompts.yaml",
         },
-        "out": train["out"],
     }
 
 
 def with_steps(training: dict[str, Any], steps: int) -> dict[str, Any]:
     """The settings of a training with another number of steps; a short one stays locked."""
-    dropped = ("unlock", "unlocked_lr") if training.get("unlock", 0) >= steps else ()
+    dropped = ("unlock", "unlocked_lr") if (training.get("unlock") or 0) >= steps else ()
     every = min(training["validate_every"], max(1, steps // 2))
     kept = {name: value for name, value in training.items() if name not in dropped}
     return {**kept, "steps": steps, "validate_every": every, "save_every": every}
 
 
 def third_of(train: dict[str, Any], folder: str) -> dict[str, Any]:
-    """The configuration of the same training on a third of the patients, in a folder of its own."""
+    """A configuration's training on a third of the patients, in a folder of its own."""
     encoder = f"{folder}/image-encoder"
     training = train["training"]
     return {
@@ -180,8 +248,12 @@ def third_of(train: dict[str, Any], folder: str) -> dict[str, Any]:
 
 
 def _preset(name: str) -> dict[str, Any]:
-    tree: dict[str, Any] = parse_yaml(template(name).encode())
-    return tree
+    """The settings of a configuration, without its places."""
+    tree = parse_yaml(template(name).encode())
+    return {
+        name: {key: value for key, value in tree[name].items() if key not in _PLACES.get(name, ())}
+        for name in ("model", "objective", "training")
+    }
 
 
 def write_recipe(folder: Path, recipe: Recipe) -> None:
@@ -195,15 +267,29 @@ def write_recipe(folder: Path, recipe: Recipe) -> None:
 
 
 def read_recipe(folder: Path) -> Recipe:
-    """Read a project's recipe (ConfigError that names the key)."""
+    """Read a project's recipe and check it whole (ConfigError that names key and value)."""
     path = folder / RECIPE
     try:
-        return Recipe.model_validate(parse_yaml(path.read_bytes()))
+        with open_regular(path) as handle:
+            recipe = Recipe.model_validate(parse_yaml(handle.read()))
+        recipe.check(str(path))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        key = ".".join(map(str, first["loc"])) or "the file"
-        raise ConfigError(f"{path}: {key}: {first['msg']}") from None
+        raise ConfigError(f"{path}: {_first_of(error)}") from None
     except ValueError as error:
         raise ConfigError(f"{path}: {error}") from None
+    return recipe
+
+
+def _first_of(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_context=False)[0]
+    key = repr(".".join(map(str, first["loc"])) or "the file")[1:-1]
+    if first["type"] == "extra_forbidden":
+        return f"{key}: no such key; take it out"
+    if first["type"] == "missing":
+        return (
+            f"{key}: is missing; remove the file, and 'cxrtext fit' of the archive writes it anew"
+        )
+    reason = first["msg"].removeprefix("Value error, ")
+    return f"{key}: {repr(first['input'])[:SHOWN]}: {reason[0].lower()}{reason[1:]}"

@@ -109,7 +109,6 @@ def do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Stage], str
     (tmp_path / "given.csv").write_text("1")
 
     def run(stage: Stage) -> str:
-        (tmp_path / "made").mkdir(exist_ok=True)
         one = Fit(tmp_path, SOURCE)
         one.progress = Progress(tmp_path)
         with processes.running() as one.running:

@@ -221,9 +221,9 @@ class Fit:
         recipe = read_recipe(self.folder)
         if recipe.source != self.source:  # asked for again, with other tables
             changed: dict[str, Any] = {"source": self.source}
-            if self.source.model and self.source.model != recipe.train["model"].get("init"):
-                images = facts_of_data(self.folder / DATA).training
-                changed["train"] = adapting(recipe.train, self.source.model, images)
+            if self.source.model and self.source.model != recipe.source.model:
+                studies = facts_of_data(self.folder / DATA).training
+                changed["train"] = adapting(recipe.train.get("objective") or {}, studies)
             recipe = recipe.model_copy(update=changed)
             write_recipe(self.folder, recipe)
         return recipe
@@ -345,7 +345,7 @@ class Fit:
         from cxrtext.project.recipe import third_of
 
         about = "# Written by `cxrtext fit` from recipe.yaml; change it there.\n"
-        train = self.recipe.train
+        train = self.recipe.config()
         for name, config in {"train": train, CURVE: third_of(train, CURVE)}.items():
             write_text(self.folder / f"{name}.yaml", about + yaml.safe_dump(config))
         if not (self.folder / "prompts.yaml").is_file():
@@ -470,7 +470,7 @@ def _plan(source: "Source", out: Path, weights: Path | None, budget: float | Non
     else:
         recipe, estimate = choose(source, facts, weights, budget, imports=imports)
     typer.echo(_found(facts))
-    encoder, steps = recipe.image_encoder, recipe.train["training"]["steps"]
+    encoder, steps = recipe.image_encoder, recipe.config()["training"]["steps"]
     typer.echo(
         f"image encoder {encoder.image} at {encoder.crop} px, {encoder.epochs or 'usual'} epochs; "
         f"language model {recipe.language_model.size}; {steps} steps of training; "

@@ -5,15 +5,14 @@ it reads.  One that was begun on the same basis goes on; of another basis what i
 """
 
 import json
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cxrtext.files import SUMS, seal_of, sha256, sums_of, write_json
+from cxrtext.files import SUMS, remove_file, remove_folder, seal_of, sha256, sums_of, write_json
 from cxrtext.models.folders import ADOPTED, SAFE_WEIGHTS, layout_of, pair_fingerprint
-from cxrtext.project.layout import CHECKPOINT, DATA, DECODED, EVALUATION, INDEX, REPORTS, THIRD
+from cxrtext.project.layout import CHECKPOINT, DATA, DECODED, EVALUATION, INDEX, REPORTS, RUN, THIRD
 
 if TYPE_CHECKING:
     from cxrtext.project.recipe import Recipe, Source
@@ -61,7 +60,10 @@ class Progress:
 
     def note(self, stage: Stage) -> dict[str, Any]:
         """What is noted of a stage; {} of one that never ended."""
-        return _read(self.folder / NOTES / f"{file_of(stage.name)}.json")
+        return _read(self._note(stage))
+
+    def _note(self, stage: Stage) -> Path:
+        return self.folder / NOTES / f"{file_of(stage.name)}.json"
 
     def is_done(self, stage: Stage) -> bool:
         there = all((self.folder / name).exists() for name in stage.makes)
@@ -85,15 +87,24 @@ class Progress:
         basis = self.basis(stage)
         goes_on = _read(path) == basis
         if not goes_on and not stage.keeps:
-            for name in [str(Path(stage.state).parent)] if stage.state else stage.makes:
-                _remove(self.folder / name)
+            self._remove(stage, path)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, basis)
         return goes_on
 
+    def _remove(self, stage: Stage, begun: Path) -> None:
+        """Remove what a stage made on another basis; its note says that it did."""
+        note = begun if begun.is_file() else self._note(stage)
+        for name in [str(Path(stage.state).parent)] if stage.state else stage.makes:
+            path = self.folder / name
+            if path.is_dir() or path.is_symlink():
+                remove_folder(path, inside=self.folder, note=note)
+            else:
+                remove_file(path, inside=self.folder)
+
     def end(self, stage: Stage, seconds: float, made: str) -> None:
         note = {"basis": self.basis(stage), "seconds": round(seconds, 1), "made": made}
-        write_json(self.folder / NOTES / f"{file_of(stage.name)}.json", note)
+        write_json(self._note(stage), note)
 
 
 def file_of(name: str) -> str:
@@ -106,13 +117,6 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return value if isinstance(value, dict) else {}
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 # --- the stages, in order ---
@@ -235,20 +239,20 @@ def _encoded(summary: Mapping[str, Any]) -> str:
 
 
 def training_stage(folder: Path, recipe: "Recipe") -> Stage:
-    return _training(folder, recipe, "train.yaml", recipe.train["out"], "training", "image-encoder")
+    return _training(folder, recipe, "train.yaml", RUN, "training", "image-encoder")
 
 
 def _training(
     folder: Path, recipe: "Recipe", config: str, out: str, name: str, encoder: str
 ) -> Stage:
-    best, init = f"{out}/checkpoint-best", recipe.train["model"].get("init")
+    best, train, init = f"{out}/checkpoint-best", recipe.config(), recipe.source.model
     # Else prompts only tell how it goes: people change them without a new training.
-    chosen_by = ("prompts.yaml",) if recipe.train["training"].get("best") == "val/auc" else ()
+    chosen_by = ("prompts.yaml",) if train["training"].get("best") == "val/auc" else ()
     return Stage(
         name,
         [["train", folder / config, "--json"]],
         _trained,
-        settings=[recipe.train, recipe.threads, *([_content(init)] if init else [])],
+        settings=[train, recipe.threads, *([_content(init)] if init else [])],
         reads=("sentences.csv", f"{encoder}/encoder.safetensors", *chosen_by),
         makes=(f"{best}/familiar.safetensors", f"{best}/reference.safetensors"),
         state=f"{out}/state",

@@ -2,7 +2,6 @@
 
 import json
 import pickle
-import shutil
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,10 @@ from cxrtext.files import (
     file_problems,
     is_as_named,
     read_sealed,
+    remove_folder,
+    replacing_folder,
     write_named,
     write_sealed,
-    write_sums,
 )
 from cxrtext.text import load_tokenizer, save_tokenizer
 
@@ -27,6 +27,7 @@ DAMAGED = (
     *(ValueError, LookupError, TypeError, AttributeError),
 )
 """What reading a damaged state raises."""
+SETTINGS = "settings.json"
 
 
 @dataclass(slots=True)
@@ -74,21 +75,20 @@ class PretrainState:
     def tokenizer(self) -> BertTokenizer | None:
         """Return the tokenizer of the run that was stopped, or None without such a run."""
         try:
-            noted = read_sealed(self.folder / "settings.json")
+            noted = read_sealed(self.folder / SETTINGS)
             same = noted == json.loads(json.dumps(self.settings))
         except (OSError, ValueError):
             same = False
         if same and not file_problems(self.folder):
             return load_tokenizer(self.folder)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self.remove()
         return None
 
     def begin(self, tokenizer: BertTokenizer) -> None:
-        """Start a state: the vocabulary first, the settings that make it valid last."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        save_tokenizer(tokenizer, self.folder)
-        write_sums(self.folder)
-        write_sealed(self.folder / "settings.json", self.settings)
+        """Start a state: the vocabulary and the settings that make it valid, in one step."""
+        with replacing_folder(self.folder) as folder:
+            save_tokenizer(tokenizer, folder)
+            write_sealed(folder / SETTINGS, self.settings)
 
     def save(
         self, model: BertForMaskedLM, optimizer: torch.optim.Optimizer, step: int, history: History
@@ -130,4 +130,4 @@ class PretrainState:
             ) from None
 
     def remove(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
+        remove_folder(self.folder, inside=self.folder.parent, note=self.folder / SETTINGS)
