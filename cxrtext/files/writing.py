@@ -369,7 +369,9 @@ def remove_folder(folder: Path, *, inside: Path, note: Path) -> None:
         raise DataError(f"{folder}: is {what}, which cxrtext did not make; move it away")
     if not note.is_file():
         raise DataError(f"{folder}: cxrtext did not make it ({note} is missing); move it away")
-    shutil.rmtree(folder)
+    gone = _name_beside(folder, "tmp")
+    folder.rename(gone)  # at once; what a kill leaves of it is swept
+    shutil.rmtree(gone, ignore_errors=True)
 
 
 def remove_file(path: Path, *, inside: Path | None = None) -> None:

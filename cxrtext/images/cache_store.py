@@ -1,6 +1,7 @@
 """The files of a decoded cache: a catalogue in SQLite, and the squares of each size in a file."""
 
 import os
+import re
 import secrets
 import sqlite3
 import stat
@@ -186,6 +187,9 @@ def _reason_checksum(digest: bytes, reason: object) -> int:
     return zlib.crc32(digest + str(reason).encode("utf-8", "surrogatepass"))
 
 
+_FILE = re.compile(r"decoded-\w+-\w+\.u8")
+
+
 class UnusableError(DataError):
     """The catalogue is damaged or of another version."""
 
@@ -208,6 +212,8 @@ class Catalogue(AbstractContextManager["Catalogue"]):
             make_tables(self._base, path, _SCHEMA, FORMAT, wrong=UnusableError, mend="decode again")
             if self._value("PRAGMA quick_check(1)") != "ok":
                 raise UnusableError
+            if any(_FILE.fullmatch(store.file) is None for store in self._stores("true")):
+                raise UnusableError  # it would lead out of the folder
         except BaseException as error:
             self._base.close()
             damaged = isinstance(error, sqlite3.DatabaseError)

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from cxrtext.errors import DataError, WorkError
-from cxrtext.files import sha256, sync
+from cxrtext.files import remove_folder, sha256, sync
 from cxrtext.images.cache import DecodedCache
 from cxrtext.index.build import add_embedded, start_index
 from cxrtext.index.changes import NewReports, add_reports, delete_images, set_attributes
@@ -110,13 +110,15 @@ def reembed(
             refresh_structure(folder, old, model)
         sweep(folder, old)
         noted = write_summary(folder, old)
-    shutil.rmtree(folder / NEXT, ignore_errors=True)
+    _drop(folder / NEXT)
     replaced = noted["images"] if turns else 0
     return IndexSummary.of(noted, replaced=replaced, rejected=listed if lost else None)
 
 
 def _drop_other(staged: Path, model: ImageTextModel, prompts: str) -> None:
     """Remove what a stopped run for a third model, or with other prompts, left."""
+    if staged.is_symlink():
+        _drop(staged)  # refused
     if not (staged / CATALOGUE).is_file():
         return
     with writing(staged) as new:
@@ -125,7 +127,11 @@ def _drop_other(staged: Path, model: ImageTextModel, prompts: str) -> None:
         model.fingerprint,
         json.loads(prompts),
     ):
-        shutil.rmtree(staged)
+        _drop(staged)
+
+
+def _drop(staged: Path) -> None:
+    remove_folder(staged, inside=staged.parent, note=staged / CATALOGUE)
 
 
 def _start(new: Catalogue, old: Catalogue, model: ImageTextModel, checkpoint: Path) -> None:

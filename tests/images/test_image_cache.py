@@ -327,6 +327,19 @@ def test_another_version_of_the_reader_decodes_again(
     assert pixel_file(folder) != old
 
 
+@pytest.mark.parametrize("reader", [cache_store.READER_VERSION, 99])
+def test_a_catalogue_names_no_file_outside_of_its_folder(
+    paths: list[Path], folder: Path, tmp_path: Path, reader: int
+) -> None:
+    squares(folder, paths)
+    thesis = tmp_path / "thesis"
+    thesis.write_text("mine")
+    with closing(sqlite3.connect(folder / NAME)) as base, base:
+        base.execute("UPDATE store SET file = ?, reader = ?", [str(thesis), reader])
+    check(squares(folder, paths), paths)
+    assert thesis.read_text() == "mine"
+
+
 def test_one_process_adds_and_others_read(paths: list[Path], folder: Path) -> None:
     check(squares(folder, paths[:4]), paths[:4])
     mapped = DecodedCache(folder).fill(paths[:4], SIZES)

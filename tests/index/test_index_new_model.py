@@ -283,3 +283,14 @@ def test_uploads_become_a_data_folder(
     made = build_index(tmp_path / "out" / "manifest.csv", model.folder or Path(), tmp_path / "new")
     assert made.images == 3
     assert np.all([(path.stat().st_mode & 0o77) == 0 for path in (tmp_path / "out").rglob("*")])
+
+
+def test_a_link_where_the_new_index_would_grow_is_not_followed(
+    data_folder: Path, checkpoint: Path, new_checkpoint: Path, tmp_path: Path
+) -> None:
+    build_index(data_folder / "manifest.csv", checkpoint, tmp_path / "index")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "index/next").symlink_to("../other")
+    with pytest.raises(DataError, match="next: is a link"):
+        reembed(tmp_path / "index", new_checkpoint)
+    assert not list((tmp_path / "other").iterdir())

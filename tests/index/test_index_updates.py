@@ -54,6 +54,18 @@ def test_a_deleted_study_is_found_no_more(small: Path, model: ImageTextModel) ->
     assert wrong(small) == []
 
 
+def test_a_file_that_is_no_upload_is_not_removed(small: Path, tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("mine")
+    with writing(small) as catalogue, catalogue.transaction(write=True) as database:
+        database.execute("INSERT INTO roots (path) VALUES (?)", (str(tmp_path),))
+        database.execute(
+            "INSERT INTO leftovers SELECT root, 'thesis.txt' FROM roots WHERE path = ?",
+            (str(tmp_path),),
+        )
+    delete(small, ["s3"])
+    assert (tmp_path / "thesis.txt").read_text() == "mine"
+
+
 def test_a_sentence_that_nobody_says_any_more_is_gone(small: Path, model: ImageTextModel) -> None:
     delete(small, [f"s{i}" for i in range(50)])
     with open_index(small, model) as index:

@@ -119,6 +119,14 @@ def test_a_stopped_run_goes_on_and_ends_in_the_same_model(
     assert not (tmp_path / "b.partial").exists()
 
 
+def test_a_folder_of_others_where_the_state_would_be_stays(corpus: Path, tmp_path: Path) -> None:
+    (tmp_path / "m.partial").mkdir()
+    (tmp_path / "m.partial/thesis").write_text("mine")
+    with pytest.raises(DataError, match=r"m\.partial: cxrtext did not make it"):
+        pretrain_text(corpus, tmp_path / "m", epochs=1, **SMALL)
+    assert (tmp_path / "m.partial/thesis").read_text() == "mine"
+
+
 def test_a_damaged_state_is_refused_and_that_of_other_settings_thrown_away(
     corpus: Path, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ image has the file that was written for it and no other file stays.
 
 import fcntl
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -32,6 +33,7 @@ from cxrtext.index.store.vectors import vector_files
 
 SUMMARY = "index.json"
 LOCK = "writer.lock"
+_KEPT = re.compile(r"[0-9a-f]{64}\.?\w*")  # what `keep_file` calls a file
 NEXT = "next"  # folder in an index where one of another model grows
 POLL_S = 0.2
 
@@ -170,7 +172,7 @@ def remove_leftovers(catalogue: Catalogue) -> None:
         with suppress(OSError):
             if not Path(folder).is_dir():  # it is not mounted here, perhaps
                 continue
-            if not _is_named(database, Path(folder), file):
+            if _KEPT.fullmatch(file) and not _is_named(database, Path(folder), file):
                 remove_file(Path(folder) / file)
             with catalogue.transaction(write=True):
                 database.execute("DELETE FROM leftovers WHERE root = ? AND file = ?", (root, file))
