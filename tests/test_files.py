@@ -4,7 +4,8 @@ import os
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
 
 import pytest
@@ -134,7 +135,8 @@ def test_a_file_system_that_loses_names_ends_in_an_error(
         return False
 
     monkeypatch.setattr(writing, "is_at", lost)
-    make = {"file": replacing, "folder": replacing_folder, "lock": only_one}[kind]
+    make: Callable[[Path], AbstractContextManager[object]]
+    make = replacing if kind == "file" else replacing_folder if kind == "folder" else only_one
     with pytest.raises(OSError, match="Stale"), make(tmp_path / "a"):
         raise AssertionError
 
@@ -149,7 +151,7 @@ def test_a_folder_that_vanished_ends_in_an_error(
         assert len(opened) < 1000
         raise FileNotFoundError(errno.ENOENT, "No such file or directory", "a")
 
-    monkeypatch.setattr(writing.os, "open", gone)
+    monkeypatch.setattr(os, "open", gone)
     for make in (replacing, replacing_folder):
         with pytest.raises(FileNotFoundError), make(tmp_path / "a"):
             raise AssertionError

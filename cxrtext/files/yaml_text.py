@@ -10,12 +10,12 @@ class _Loader(yaml.SafeLoader):
     """Refuses a key that is given twice, and aliases, of which a few make a text of any size."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        alias = self.peek_event() if self.check_event(yaml.AliasEvent) else None
+        is_alias = self.check_event(yaml.AliasEvent)
         node = super().compose_node(parent, index)
-        if alias is not None and not isinstance(node, yaml.ScalarNode):
+        if is_alias and not isinstance(node, yaml.ScalarNode):
             raise MarkedYAMLError(
                 problem="an alias of more than one value; write the values out",
-                problem_mark=alias.start_mark,
+                problem_mark=node.start_mark if node else None,
             )
         return node
 

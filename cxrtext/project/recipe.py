@@ -49,19 +49,17 @@ _NOTES = {
 }
 
 
-_PLACES: dict[str, Any] = {
-    "data": {
-        "manifest": f"{DATA}/manifest.csv",
-        "sentences": "sentences.csv",
-        "words": "image-encoder/words.txt",
-        "cache": DECODED,
-    },
-    "model": {"image_weights": "image-encoder/encoder.safetensors"},
-    "training": {"prompts": "prompts.yaml"},
+_PLACES = {
+    "data.manifest": f"{DATA}/manifest.csv",
+    "data.sentences": "sentences.csv",
+    "data.words": "image-encoder/words.txt",
+    "data.cache": DECODED,
+    "model.image_weights": "image-encoder/encoder.safetensors",
+    "training.prompts": "prompts.yaml",
     "out": RUN,
 }
 """The places of the training, which a recipe does not choose."""
-_OF_ENCODER = ("words", "image_weights")
+_OF_ENCODER = ("data.words", "model.image_weights")
 """Those of the image encoder, which the training of a finished model lacks."""
 
 
@@ -119,55 +117,35 @@ class Recipe(_Part):
     threads: Annotated[int, Field(ge=1, le=1024)] = 1
 
     def config(self) -> dict[str, Any]:
-        """The configuration of the training, as plain values, with its places."""
-        return _merged(self.train, self._places())
+        """The configuration of the training, as plain values, with its places (ConfigError)."""
+        places, model = _PLACES, self.source.model
+        if model:
+            places = {key: at for key, at in places.items() if key not in _OF_ENCODER}
+            places["model.init"] = model
+        tree = {name: {**x} if isinstance(x, dict) else x for name, x in self.train.items()}
+        for key, place in places.items():
+            name, _, last = key.rpartition(".")
+            section = tree.setdefault(name, {}) if name else tree
+            if not isinstance(section, dict):
+                continue  # which is refused with all that is no section
+            if (given := section.get(last)) not in (None, place):
+                raise ConfigError(
+                    f"train.{key}: {repr(given)[:SHOWN]}: 'cxrtext fit' chooses this place itself "
+                    f"({place}); take the key out"
+                )
+            section[last] = place
+        if isinstance(training := tree["training"], dict):  # how long it is others rest on
+            for name in ("steps", "validate_every"):
+                training.setdefault(name, TrainingSection.model_fields[name].default)
+        return tree
 
-    def _places(self) -> dict[str, Any]:
-        if self.source.model is None:
-            return _PLACES
-        places = {
-            name: {key: at for key, at in part.items() if key not in _OF_ENCODER}
-            for name, part in _PLACES.items()
-            if name != "out"
-        }
-        return {**places, "model": {"init": self.source.model}, "out": RUN}
-
-    def check(self, source: str) -> None:
-        """Refuse what no stage can be run with (ConfigError); ``source`` is named."""
-        if chosen := _chosen(self._places(), self.train):
-            key, place, given = chosen
-            raise ConfigError(
-                f"{source}: train{key}: {repr(given)[:SHOWN]}: 'cxrtext fit' chooses this place "
-                f"itself ({place}); take the key out"
-            )
-        check_config(self.config(), f"{source}: train")
+    def check(self) -> None:
+        """Refuse what no stage can be run with (ConfigError)."""
+        check_config(self.config(), "train")
         try:
             check_settings(self.image_encoder.settings())
         except ConfigError as error:
-            raise ConfigError(f"{source}: image_encoder.{error}") from None
-
-
-def _merged(given: Mapping[str, Any], places: Mapping[str, Any]) -> dict[str, Any]:
-    """Plain values with the places, and with the length of the training where it is not said."""
-    usual = {
-        name: TrainingSection.model_fields[name].default for name in ("steps", "validate_every")
-    }
-    tree = dict(given)
-    for name, part in {"training": usual, **places}.items():
-        if not isinstance(part, dict):
-            tree[name] = part
-        elif isinstance(own := tree.get(name) or {}, dict):
-            tree[name] = {**usual, **own, **part} if name == "training" else {**own, **part}
-    return tree
-
-
-def _chosen(places: Any, given: Any, key: str = "") -> tuple[str, Any, Any] | None:
-    """The first place that is given another value, with its key."""
-    if isinstance(places, dict):
-        parts = places.items() if isinstance(given, dict) else ()
-        found = (_chosen(at, given[name], f"{key}.{name}") for name, at in parts if name in given)
-        return next(filter(None, found), None)
-    return None if given in (places, None) else (key, places, given)
+            raise ConfigError(f"image_encoder.{error}") from None
 
 
 def choose_recipe(
@@ -251,7 +229,7 @@ def _preset(name: str) -> dict[str, Any]:
     """The settings of a configuration, without its places."""
     tree = parse_yaml(template(name).encode())
     return {
-        name: {key: value for key, value in tree[name].items() if key not in _PLACES.get(name, ())}
+        name: {key: value for key, value in tree[name].items() if f"{name}.{key}" not in _PLACES}
         for name in ("model", "objective", "training")
     }
 
@@ -272,12 +250,12 @@ def read_recipe(folder: Path) -> Recipe:
     try:
         with open_regular(path) as handle:
             recipe = Recipe.model_validate(parse_yaml(handle.read()))
-        recipe.check(str(path))
+        recipe.check()
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
     except ValidationError as error:
         raise ConfigError(f"{path}: {_first_of(error)}") from None
-    except ValueError as error:
+    except (ValueError, ConfigError) as error:
         raise ConfigError(f"{path}: {error}") from None
     return recipe
 

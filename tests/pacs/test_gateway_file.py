@@ -1,6 +1,7 @@
 """The file of a gateway."""
 
 import shutil
+from copy import deepcopy
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -199,7 +200,7 @@ def test_a_wrong_file_is_one_line(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=says):
             read_gateway(write(path, text))
     with pytest.raises(ConfigError, match="the name one stands there twice"):
-        read_gateway(write(path, {"peers": good["peers"] * 2}))
+        read_gateway(write(path, {"peers": [*good["peers"], *deepcopy(good["peers"])]}))
     assert list(read_gateway(write(path, good)).by_name) == ["one"]
 
 

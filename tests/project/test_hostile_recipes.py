@@ -7,7 +7,7 @@ import pytest
 from cxrtext.errors import DataError
 from cxrtext.files import write_json
 from cxrtext.project.facts import Facts
-from cxrtext.project.recipe import Source, choose_recipe, write_recipe
+from cxrtext.project.recipe import Source, choose_recipe, read_recipe, write_recipe
 from cxrtext_cli.fitting.stages import NOTES, Progress, Stage, training_stage
 from tests.cli.conftest import cxrtext
 
@@ -109,6 +109,12 @@ def test_a_hostile_recipe_is_refused_in_one_line(home: Path, name: str) -> None:
     assert len(line) < 500
     assert said in line
     assert content(home) == before
+
+
+def test_a_recipe_that_names_our_own_places_is_read(home: Path) -> None:
+    path = home / "project/recipe.yaml"
+    path.write_text(path.read_text().replace("train:", "train:\n  out: run", 1))
+    assert read_recipe(home / "project").config() == RECIPE.config()
 
 
 @pytest.mark.parametrize("kind", ["a link", "a link above", "a link above a file", "no note"])

@@ -2,6 +2,7 @@ import re
 import sys
 from collections.abc import Callable
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -153,7 +154,7 @@ def _steps(work: Callable[[], object]) -> int:
     """How many lines of Python a piece of work runs, in all of its calls."""
     count = 0
 
-    def tracer(*_: object) -> object:
+    def tracer(*_: object) -> Any:
         nonlocal count
         count += 1
         return tracer
