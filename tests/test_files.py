@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from cxrtext.errors import CheckpointError, DataError, WorkError
+from cxrtext.errors import CheckpointError, DataError, InputError, WorkError
 from cxrtext.files import (
     SUMS,
     check_folder,
     check_listed,
+    copy_files,
     file_problems,
     is_as_named,
     is_empty,
@@ -33,6 +34,7 @@ from cxrtext.files import (
     write_text,
     writing,
 )
+from cxrtext.files.digests import read_sums
 from cxrtext.files.table_sums import damaged_tables, keep_sums, prepare, unguard
 from cxrtext.pacs.retrieval.follow_state import FollowState
 from cxrtext.records.tables import read_table
@@ -490,3 +492,27 @@ def test_a_text_that_is_no_longer_utf_8_is_told_as_damage(tmp_path: Path) -> Non
             damaged_tables(database, ["a"])
         with pytest.raises(sqlite3.DatabaseError, match="^a text is not UTF-8$"):
             database.execute("SELECT t FROM a").fetchall()
+
+
+@pytest.mark.parametrize(
+    "name", ["../a", "a/../../b", "/etc/hostname", "a//b", "./a", "a/", "..", ".", "a\0b"]
+)
+def test_a_list_names_files_of_its_own_folder_only(tmp_path: Path, name: str) -> None:
+    (tmp_path / "SHA256SUMS").write_text(f"{'0' * 64}  {name}\n")
+    with pytest.raises(ValueError, match="which is no file inside the folder"):
+        read_sums(tmp_path)
+    assert "no file inside" in str(file_problems(tmp_path))
+
+
+def test_a_listed_file_is_no_link_and_no_pipe(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    (folder / "in").mkdir(parents=True)
+    (tmp_path / "key").touch()
+    (folder / "in/key").symlink_to(tmp_path / "key")
+    (folder / "up").symlink_to(tmp_path)
+    os.mkfifo(folder / "pipe")
+    (folder / "file").touch()
+    for name, said in [("in/key", "link"), ("up/key", "link"), ("pipe", "plain"), ("in", "plain")]:
+        with pytest.raises(InputError, match=said):
+            copy_files(folder, ["file", name], tmp_path / "copy")
+    assert [path.name for path in (tmp_path / "copy").iterdir()] == ["file"]

@@ -108,7 +108,7 @@ def tensors(values: Mapping[str, Any], name: str = "model.safetensors") -> Chang
 
     def change(folder: Path) -> None:
         path = next(folder.glob(name))
-        state = load_file(path) if path.suffix == ".safetensors" else torch.load(path)
+        state: Any = load_file(path) if path.suffix == ".safetensors" else torch.load(path)
         weights = state["model"] if path.suffix == ".tar" else state
         weights |= {k: x(weights[k]) if callable(x) else x for k, x in values.items()}
         if path.suffix == ".safetensors":

@@ -84,7 +84,7 @@ def _linear(source: Path, weight: Tensor, bias: Tensor | None = None) -> nn.Line
 
 def _filled(source: Path, make: Callable[[], M], state: State) -> M:
     """A module with the tensors of a file, every one of them used (CheckpointError)."""
-    spare = lambda name: name.endswith("num_batches_tracked")  # noqa: E731
+    spare: Callable[[str], bool] = lambda name: name.endswith("num_batches_tracked")  # noqa: E731
     with torch.device("meta"):  # shapes only, no memory
         wanted = make().state_dict()
     if fault := misfit(state, wanted, spare):
@@ -388,8 +388,9 @@ def _resnet(source: Path, state: State) -> Any:
         "depths": depths,
         "layer_type": "bottleneck",
     }
-    sizes = checked(source, "image tower", BACKBONES["resnet"].schema, sizes)
-    config = transformers.ResNetConfig(**sizes)
+    config = transformers.ResNetConfig(
+        **checked(source, "image tower", BACKBONES["resnet"].schema, sizes)
+    )
     return network_of(source, transformers.ResNetModel, config, own, attention="eager")
 
 
