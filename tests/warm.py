@@ -170,6 +170,11 @@ def forked(line: socket.socket) -> list[str]:
     for fd, standard in zip(fds, (1, 2), strict=True):
         os.dup2(fd, standard)
         os.close(fd)
+    # Those of the process itself remember whether what it was started with could seek.
+    sys.stdout, sys.stderr = (
+        open(standard, "w", encoding="utf-8", errors=errors, buffering=line, closefd=False)  # noqa: SIM115
+        for standard, errors, line in ((1, "strict", -1), (2, "backslashreplace", 1))
+    )
     given: list[str] = arguments
     return given
 
