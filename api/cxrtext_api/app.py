@@ -114,13 +114,6 @@ _HEADERS = {
         "schema": {"type": "string", "format": "uuid"},
     }
 }
-_PUBLICATION = {
-    "X-Publication": {
-        "description": "Digest of the publication that answered; only where the index is a "
-        "replica, and of several one for each, in their order.",
-        "schema": {"type": "string"},
-    }
-}
 _RETRY = {
     "Retry-After": {
         "description": "Seconds to wait before the next try.",
@@ -169,8 +162,6 @@ def _describe_answers(route: dict[str, Any], guarded: bool, *, changes: bool) ->
     for status, answer in answers.items():
         code = int(status)
         answer["headers"] = {**answer.get("headers", {}), **_HEADERS}
-        if guarded:
-            answer["headers"] |= _PUBLICATION
         if code in (429, 503):
             answer["headers"] |= _RETRY
         if code >= 400:

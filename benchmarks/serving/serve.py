@@ -16,6 +16,7 @@ With ``--full-size FOLDER`` instead of a checkpoint's path: a model of full size
 import argparse
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -28,7 +29,6 @@ from typing import Any
 
 import numpy as np
 from load import QUESTIONS
-from nginx import free_port
 
 HERE = Path(__file__).parent
 ENVIRONMENT = {**os.environ, "OMP_WAIT_POLICY": "PASSIVE"}
@@ -82,7 +82,8 @@ def serving(model: Path, index: Path, extra: list[str]) -> Iterator[str]:
 @contextmanager
 def handling(model: Path, index: Path, threads: int) -> Iterator[str]:
     """The plain handler; gives its address."""
-    port = free_port()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
     arguments = [str(port), str(threads), str(model), str(index)]
     command = [sys.executable, str(HERE / "peer.py"), "handler", *arguments]
     with subprocess.Popen(command, env=ENVIRONMENT) as process:

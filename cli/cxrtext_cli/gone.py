@@ -21,10 +21,10 @@ GONE = {
     "learn-changes": "was removed: it was shown on drawings only; "
     "the page still shows two films of a patient side by side",
     "negatives": "was removed; benchmarks/language/negatives.py prints the same figures",
-    "index publish": "was removed; for more readers, copy the index folder and run "
-    "'cxrtext serve' on the copy",
-    "index pull": "was removed; for more readers, copy the index folder and run "
-    "'cxrtext serve' on the copy",
+    "index publish": "was removed; for more readers, make a copy with 'cxrtext backup' "
+    "and 'cxrtext restore', and run 'cxrtext serve' on it",
+    "index pull": "was removed; for more readers, make a copy with 'cxrtext backup' "
+    "and 'cxrtext restore', and run 'cxrtext serve' on it",
     "index move": "was removed; after moving a data folder or a model, run "
     "'cxrtext index build' again with the new paths and the same --out",
     "job score": "was removed; 'cxrtext score-text' scores each sentence once and resumes",

@@ -31,10 +31,6 @@ def hit_of(hit: "ImageHit") -> models.ImageHit:
     return models.ImageHit.model_validate({**_fields(hit.image), **kept})
 
 
-def publications_of(service: "Service") -> list[models.Publication]:
-    return [models.Publication.model_validate(one) for one in service.publications]
-
-
 def measured_of(found: "FindingCalibration | None") -> models.MeasuredFinding | None:
     if found is None or found.auc is None:
         return None

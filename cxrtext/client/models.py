@@ -30,10 +30,6 @@ Shift = Annotated[
 ]
 Threshold = Annotated[Score, Field(description="From this on a region counts for the boxes.")]
 Grid = Annotated[list[list[Score]], Field(description="Region scores, rows from the top.")]
-PUBLICATION: dict[str, str] = {
-    "digest": "cd25a1032d1bf1e8ea04444549182032913021703988cfc8bf40008c3a6d5b31",
-    "published": "2026-11-22T18:39:56.669+00:00",
-}
 FINGERPRINT = "770cc71e3be6cbaaa19a9d16751f7551ff122363903017e0fc0983bf1f0889e7"
 
 
@@ -100,15 +96,6 @@ class TrainingInfo(Answer):
     date: str | None
 
 
-class Publication(Answer):
-    """The publication of an index that a replica answers by."""
-
-    model_config = example(**PUBLICATION)
-
-    digest: str = Field(description="SHA-256 of the digests of all its files.")
-    published: str = Field(description="When the index was taken, UTC.")
-
-
 class IndexInfo(Answer):
     """The loaded index."""
 
@@ -118,7 +105,6 @@ class IndexInfo(Answer):
         candidates="flat",
         recall_at_10=1.0,
         exact_share=0.0696,
-        publications=[PUBLICATION],
     )
 
     images: Count
@@ -131,9 +117,6 @@ class IndexInfo(Answer):
     )
     exact_share: Finite | None = Field(
         description="Share of the images that an exact search scores."
-    )
-    publications: list[Publication] = Field(
-        default_factory=list, description="Of each index that is a replica; else empty."
     )
 
 
@@ -235,12 +218,10 @@ class Readiness(Answer):
     Args:
         status: That questions are answered.
         writes: Whether what is added or deleted can be kept; None where the server keeps nothing.
-        publications: Those that it answers by, where the index is a replica; else None.
     """
 
     status: Literal["ready"] = "ready"
     writes: bool | None = None
-    publications: list[Publication] | None = None
 
 
 # --- the indexed images ---

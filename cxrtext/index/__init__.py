@@ -7,7 +7,7 @@ from cxrtext.surface import import_on_use
 if TYPE_CHECKING:
     from cxrtext.index.build import build_index, make_index
     from cxrtext.index.labels import LabeledImage, keep_labels, label_archive
-    from cxrtext.index.maintain import delete, move_root, rewrite
+    from cxrtext.index.maintain import delete, rewrite
     from cxrtext.index.new_model import reembed
     from cxrtext.index.search.archive import Archive, open_index
     from cxrtext.index.search.columns import Column
@@ -34,7 +34,6 @@ __all__ = [
     "keep_labels",
     "label_archive",
     "make_index",
-    "move_root",
     "open_index",
     "reembed",
     "rewrite",

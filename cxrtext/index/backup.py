@@ -1,34 +1,65 @@
-"""A backup of an index, published into a folder with keys and a gateway's state; its return."""
+"""A backup of an index in a folder of files, with keys and a gateway's state; its return.
+
+The copy is the index at one moment, whoever writes it meanwhile.  The catalogue is copied first, as
+SQLite sees it at one moment, and says what else belongs to that moment: so many rows of each vector
+file, which are never written over, and files that are named by their content.  Where one of them is
+gone by the time that it is copied, a writer has changed the index, and all is copied once more.
+"""
 
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from cxrtext.errors import CxrTextError, DataError, NotFoundError
+from cxrtext.errors import CheckpointError, DataError
 from cxrtext.files import (
+    SUMS,
     check_folder,
     copy_files,
+    file_problems,
     is_empty,
     read_sealed,
     replacing_folder,
+    sha256,
     write_sealed,
 )
-from cxrtext.files.storage import open_storage
-from cxrtext.index.publishing import publication
-from cxrtext.index.publishing.publish import publish
-from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, check_index_folder, set_meta
+from cxrtext.files.digests import read_sums
+from cxrtext.files.sqlite import open_database
+from cxrtext.index.store.catalogue import (
+    CATALOGUE,
+    Catalogue,
+    catalogue_errors,
+    check_index_folder,
+    empty_index,
+    set_meta,
+)
 from cxrtext.index.store.check import check_index
-from cxrtext.index.store.replica import INDEX, MODEL
-from cxrtext.index.store.writer import disk_errors, write_summary
+from cxrtext.index.store.vectors import counted_rows, vector_files
+from cxrtext.index.store.writer import disk_errors, write_summary, writing
+from cxrtext.models.checkpoint import checkpoint_fingerprint
+from cxrtext.models.folders import has_model, pair_files
 from cxrtext.pausing import StageProgress
 from cxrtext.records.marks import copy_marks, marks_beside
 
 NOTE = "backup.json"  # the file by which a backup is known
+INDEX, MODEL = "index", "model"
+UPLOADS = "uploads"  # the first folder of uploads; further ones are ``uploads-2`` …
 KEYS = "keys.txt"
 MARKS = marks_beside(Path(INDEX)).name
 GATEWAY = "gateway"  # folder with the state of the gateway that fills the index
-FORMAT, VERSION = "cxrtext backup", 2
+FORMAT, VERSION = "cxrtext backup", 3
+
+ATTEMPTS = 4  # at one moment of the index; the last holds writers off
+WAIT_S = 30.0  # how long the last one waits for a writer
+PIECE_BYTES = 8 * 2**20
+
+OTHER_UPLOAD = (
+    "is not what its name says; put the file of an older backup in its place, or delete its image"
+)
+ANOTHER_BACKUP = "restore from another backup"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,66 +98,169 @@ def back_up(
     """
     check_index_folder(index)
     check_empty(out)
+    tell = progress or (lambda _stage, _done, _total: None)
     with (
         disk_errors(out, "the backup was not made"),
         replacing_folder(out, private=True) as folder,
     ):
         if copy_state is not None:
             copy_state(folder / GATEWAY)
-        publish(index, open_storage(folder), model=model, scratch=folder, progress=progress)
+        made = _at_one_moment(index, folder, model, tell)
+        with Catalogue(folder / INDEX / CATALOGUE) as catalogue:
+            images, sentences = catalogue.counts()
+            if wrong := check_index(folder / INDEX, catalogue):
+                raise CheckpointError(
+                    f"{index}: {wrong[0]}; run 'cxrtext index check {index}': a damaged index is "
+                    "not copied"
+                )
         if keys is not None:
             shutil.copyfile(keys, folder / KEYS)
         if marks_beside(index).is_file():
             copy_marks(marks_beside(index), folder / MARKS)
+        files = [path for path in folder.rglob("*") if path.is_file()]
+        names = sorted(path.relative_to(folder).as_posix() for path in files)
+        about = {
+            "made": made.isoformat(timespec="milliseconds"),
+            "images": images,
+            "sentences": sentences,
+            "uploads": sum(name.startswith(UPLOADS) for name in names),
+            "model": model,
+            "keys": keys is not None,
+            "gateway": copy_state is not None,
+            "marks": (folder / MARKS).is_file(),
+            "size": sum(path.stat().st_size for path in files),
+        }
         noted = {"format": FORMAT, "version": VERSION, "of": str(index.absolute())}
-        write_sealed(folder / NOTE, noted)
-    return _read(out)[0]
+        write_sealed(folder / NOTE, {**noted, "about": about, "files": names})
+    return BackupSummary(out, **about)
 
 
-def _read(folder: Path) -> tuple[BackupSummary, publication.Manifest]:
-    """What a backup says of itself (DataError)."""
+def _at_one_moment(index: Path, folder: Path, model: bool, tell: StageProgress) -> datetime:
+    """Copy an index at one moment, again where its files went meanwhile; gives when."""
+    for attempt in range(1, ATTEMPTS + 1):
+        with ExitStack() as stack:
+            if attempt == ATTEMPTS:
+                stack.enter_context(writing(index, wait_s=WAIT_S))
+            made = datetime.now(UTC)
+            try:
+                _copy(index, folder, model, tell)
+            except FileNotFoundError as error:
+                if attempt == ATTEMPTS:
+                    raise CheckpointError(
+                        f"{error.filename}: the index names this file and it is not there; run "
+                        f"'cxrtext index check {index}'"
+                    ) from None
+                for left in (INDEX, MODEL, f"{UPLOADS}*"):
+                    for path in folder.glob(left):
+                        shutil.rmtree(path)
+            else:
+                return made
+    raise AssertionError  # the last attempt returns or raises
+
+
+def _copy(index: Path, folder: Path, model: bool, tell: StageProgress) -> None:
+    """Copy the catalogue, and what it names (FileNotFoundError where a file is gone)."""
+    home = folder / INDEX
+    home.mkdir()
+    with (
+        catalogue_errors(index / CATALOGUE),
+        Catalogue(index / CATALOGUE) as source,
+        closing(open_database(home / CATALOGUE)) as target,
+    ):
+        source.database.backup(target)
+    with (
+        Catalogue(home / CATALOGUE, write=True) as catalogue,
+        catalogue.transaction(write=True) as database,
+    ):
+        meta = catalogue.meta()
+        if "generation" not in meta:
+            raise empty_index(index)
+        structures = [file for (file,) in database.execute("SELECT file FROM structures")]
+        uploads = database.execute(
+            "SELECT DISTINCT path, file FROM images JOIN roots USING (root) "
+            "WHERE file IS NOT NULL ORDER BY path, file"
+        ).fetchall()
+        # The copy names its uploads and its checkpoint by where they lie beside it.
+        names: dict[str, str] = {}
+        for root, _ in uploads:
+            names.setdefault(root, f"{UPLOADS}-{len(names) + 1}" if names else UPLOADS)
+        for root, name in names.items():
+            database.execute("UPDATE roots SET path = ? WHERE path = ?", (f"../{name}", root))
+        database.execute("DELETE FROM leftovers")  # files of the index that is copied
+        if model:
+            set_meta(database, {"checkpoint": f"../{MODEL}"})
+    rows, files = counted_rows(meta), vector_files(index, meta)
+    total = sum(rows[name] * file.row_bytes for name, file in files.items())
+    done = 0
+    for name, file in files.items():
+        size = rows[name] * file.row_bytes
+        _copy_start(file.path, home / file.path.name, size)
+        done += size
+        tell("copying vectors (bytes)", done, total)
+    for structure in structures:
+        shutil.copyfile(index / structure, home / structure)
+    for number, (root, file) in enumerate(uploads, 1):
+        made = folder / names[root] / file
+        made.parent.mkdir(exist_ok=True)
+        shutil.copyfile(Path(root) / file, made)
+        if sha256(made) != made.stem:
+            raise CheckpointError(f"{Path(root) / file}: {OTHER_UPLOAD}")
+        tell("copying uploads", number, len(uploads))
+    if model:
+        _copy_model(index, meta, folder / MODEL)
+
+
+def _copy_start(source: Path, target: Path, size: int) -> None:
+    """Copy the first bytes of a file; one that is too short is noticed by its checksums."""
+    target.touch()
+    if not size:  # an index without sentences
+        return
+    with source.open("rb") as read, target.open("wb") as written:
+        while size and (data := read.read(min(size, PIECE_BYTES))):
+            written.write(data)
+            size -= len(data)
+
+
+def _copy_model(index: Path, meta: Mapping[str, str], target: Path) -> None:
+    noted = Path(meta.get("checkpoint", ""))
+    without = "or back up without it: --no-model"
+    if not has_model(noted):
+        raise CheckpointError(
+            f"{index}: the checkpoint that made this index is no longer at '{noted}'; put it back, "
+            + without
+        )
+    listed = read_sums(noted)
+    copy_files(noted, pair_files(noted) if listed is None else [*listed, SUMS], target)
+    # A training may have put another one in its place, before or meanwhile.
+    if checkpoint_fingerprint(target, read_sums(target)) != meta["model"]:
+        raise CheckpointError(
+            f"{noted}: holds another model than the one that made {index}, which could not be "
+            f"searched with it; put that one back, run 'cxrtext index rebuild {index} --model "
+            f"{noted}', {without}"
+        )
+    if file_problems(target):
+        problems = file_problems(noted) or [f"{noted}: was changed while it was copied"]
+        raise CheckpointError(f"{problems[0]}; a damaged checkpoint is not copied")
+
+
+def _read(folder: Path) -> tuple[BackupSummary, list[str]]:
+    """What a backup says of itself, and the names of its files (DataError)."""
     try:
-        version = read_sealed(folder / NOTE).get("version", 1)
+        noted: dict[str, Any] = read_sealed(folder / NOTE)
     except FileNotFoundError:
         raise DataError(
             f"{folder}: is no backup: it has no {NOTE}; give the folder that 'cxrtext backup' made"
         ) from None
     except (OSError, ValueError) as error:
-        raise DataError(f"{folder / NOTE}: {error}; restore from another backup") from None
+        raise DataError(f"{folder / NOTE}: {error}; {ANOTHER_BACKUP}") from None
+    version = noted.get("version", 1)
     if version != VERSION:
         raise DataError(
             f"{folder}: is a backup of another version of cxrtext ({version}, this one reads "
             f"{VERSION}); restore it with that one, then back up again"
         )
-    storage = open_storage(folder)
-    try:
-        current = publication.read_pointer(storage)
-        if current is None:
-            raise NotFoundError(f"{folder}: names no publication")
-        manifest, taken = publication.read_manifest(storage, current.digest)
-    except CxrTextError as error:
-        raise DataError(f"{error}; restore from another backup") from None
-    has_model = any(name.startswith(f"{MODEL}/") for name in manifest.files)
-    beside = _beside(folder)
-    summary = BackupSummary(
-        folder,
-        publication.in_words(taken),
-        manifest.images,
-        manifest.sentences,
-        manifest.uploads,
-        has_model,
-        KEYS in beside,
-        (folder / GATEWAY).is_dir(),
-        MARKS in beside,
-        manifest.size + sum((folder / name).stat().st_size for name in beside),
-    )
-    return summary, manifest
-
-
-def _beside(folder: Path) -> list[str]:
-    """The files of a backup that are restored and of no publication."""
-    found = [folder / KEYS, folder / MARKS, *(folder / GATEWAY).rglob("*")]
-    return [path.relative_to(folder).as_posix() for path in found if path.is_file()]
+    about = {one.name: noted["about"][one.name] for one in fields(BackupSummary)[1:]}
+    return BackupSummary(folder, **about), noted["files"]
 
 
 def restore(backup: Path, out: Path, *, progress: StageProgress | None = None) -> BackupSummary:
@@ -143,21 +277,22 @@ def restore(backup: Path, out: Path, *, progress: StageProgress | None = None) -
     check_empty(out)
     tell = progress or (lambda _stage, _done, _total: None)
     tell("checking the backup", 0, 1)
-    found, manifest = _read(backup)
-    mend = "nothing was restored; restore from another backup"
-    check_folder(backup, [NOTE, *_beside(backup)], DataError, mend)
+    found, names = _read(backup)
+    mend = f"nothing was restored; {ANOTHER_BACKUP}"
+    check_folder(backup, [NOTE, *names], DataError, mend)
     tell("checking the backup", 1, 1)
     with (
         disk_errors(out, "nothing was restored"),
         replacing_folder(out, sums=False, private=True) as folder,
     ):
-        _lay(backup, manifest, folder, tell)
-        copy_files(backup, _beside(backup), folder)
+        for number, name in enumerate(names, 1):
+            copy_files(backup, [name], folder)
+            tell("restoring", number, len(names))
         _tell_where(folder / INDEX, out.absolute(), model=found.model)
         with Catalogue(folder / INDEX / CATALOGUE) as catalogue:
             wrong = check_index(folder / INDEX, catalogue)
         if wrong:
-            raise DataError(f"{backup}: {wrong[0]}; restore from another backup")
+            raise DataError(f"{backup}: {wrong[0]}; {ANOTHER_BACKUP}")
     return found
 
 
@@ -166,23 +301,12 @@ def check_empty(folder: Path) -> None:
         raise DataError(f"{folder}: is not empty; name a new folder")
 
 
-def _lay(backup: Path, manifest: publication.Manifest, folder: Path, tell: StageProgress) -> None:
-    storage, done = open_storage(backup), 0
-    for name, file in manifest.files.items():
-        (folder / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with (folder / name).open("wb") as handle:
-            for digest, _, size in file.parts():
-                handle.write(publication.read_piece(storage, digest))
-                done += size
-                tell("restoring (bytes)", done, manifest.size)
-
-
 def _tell_where(index: Path, home: Path, *, model: bool) -> None:
     with Catalogue(index / CATALOGUE, write=True) as catalogue:
         with catalogue.transaction(write=True) as database:
             known = dict(database.execute("SELECT path, root FROM roots"))
             for path, root in known.items():
-                if path.startswith(f"../{publication.UPLOADS}"):
+                if path.startswith(f"../{UPLOADS}"):
                     new = str(home / path.removeprefix("../"))
                     if new in known:  # another folder that is known lies there
                         there = known[new]

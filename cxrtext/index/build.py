@@ -24,7 +24,7 @@ from cxrtext.index.features.scoring import packed_rows
 from cxrtext.index.labels import labeler_of, labels_as_meta, phrases_of, unlike_column
 from cxrtext.index.search.filter import as_cell
 from cxrtext.index.search.index import check_model
-from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, set_meta
+from cxrtext.index.store.catalogue import Catalogue, set_meta
 from cxrtext.index.store.vectors import vector_files
 from cxrtext.index.store.writer import SUMMARY, IndexSummary, write_summary, writing
 from cxrtext.index.tuning import refresh_structure
@@ -62,7 +62,7 @@ def build_index(
 
     A run that was stopped resumes; an existing index is added to, and can be searched meanwhile.
     Images already in the index, by name, are not embedded again, nor are sentences, but what the
-    manifest and the reports say of images is taken over.
+    manifest and the reports say of images is taken over, and where they and the model lie now.
 
     Args:
         reports: A table of reports; by default as :func:`sentences_beside` finds them.
@@ -90,17 +90,16 @@ def build_index(
             catalogue, model, checkpoint, vectors, prompts or prompts_beside(model), storage
         )
         (out / SUMMARY).unlink(missing_ok=True)  # until the run is whole
-        known = catalogue.known_images()
+        known, root = catalogue.known_images(), str(manifest.parent.resolve())
         todo = [record for record in records if replace or record.name not in known]
         if not replace:
-            _update_metadata(catalogue, [r for r in records if r.name in known])
+            _update_known(catalogue, [r for r in records if r.name in known], root)
         skipped = len(records) - len(todo)
 
         def report(done: int) -> None:
             if progress:
                 progress(skipped + done, len(records))
 
-        root = str(manifest.parent.resolve())
         parts = embed_records(model, todo, features=features, cache=cache)
         embedded = add_embedded(catalogue, model, todo, root, parts, rejects.add, report)
         rejected = rejects.write(out)
@@ -123,15 +122,20 @@ def make_index(
     storage: str = "float16",
     device: str = "cpu",
 ) -> IndexSummary:
-    """Make an index without an image, for what is received or uploaded; arguments as above."""
-    if (out / CATALOGUE).exists():
-        raise DataError(f"{out}: holds an index; name a new folder")
+    """Make an index without an image, for what is received or uploaded; arguments as above.
+
+    Of an index that is there it notes where its model lies now.
+    """
     model = load_model(checkpoint, device)
     with writing(out, create=True) as catalogue:
+        is_new = "model" not in (noted := catalogue.meta())
+        if not is_new:
+            check_model(out, noted, model)
         start_index(catalogue, model, checkpoint, [], prompts or prompts_beside(model), storage)
-        for file in vector_files(out, catalogue.meta()).values():
-            write_private(file.path, b"")
-        refresh_structure(out, catalogue, model)
+        if is_new:
+            for file in vector_files(out, catalogue.meta()).values():
+                write_private(file.path, b"")
+            refresh_structure(out, catalogue, model)
         written = write_summary(out, catalogue)
     return IndexSummary.of(written)
 
@@ -225,8 +229,15 @@ def check_columns(manifest: Path, records: Sequence[ImageRecord]) -> None:
         )
 
 
-def _update_metadata(catalogue: Catalogue, records: Sequence[ImageRecord]) -> None:
+def _update_known(catalogue: Catalogue, records: Sequence[ImageRecord], root: str) -> None:
+    """Take over what a manifest says of images, and the folder in which they lie now."""
     with catalogue.transaction(write=True) as database:
+        database.execute("INSERT OR IGNORE INTO roots (path) VALUES (?)", (root,))
+        (here,) = database.execute("SELECT root FROM roots WHERE path = ?", (root,)).fetchone()
+        database.executemany(
+            "UPDATE images SET root = ? WHERE image = ? AND file IS NULL AND root <> ?",
+            [(here, record.name, here) for record in records],
+        )
         for record in records:
             metadata = _metadata(record)
             row = database.execute(

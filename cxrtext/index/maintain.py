@@ -1,4 +1,4 @@
-"""Deleting, compacting, rebuilding and moving an index."""
+"""Deleting from, compacting and rebuilding an index."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from cxrtext.errors import CheckpointError, DataError
+from cxrtext.errors import CheckpointError
 from cxrtext.index.changes import delete_images, delete_studies
 from cxrtext.index.features.language import Language, language_for
 from cxrtext.index.features.scoring import image_rows
@@ -28,7 +28,6 @@ from cxrtext.index.store.writer import (
 )
 from cxrtext.index.tuning import refresh_structure
 from cxrtext.models import ImageTextModel
-from cxrtext.models.folders import WEIGHTS
 
 CHUNK_BYTES = 32 * 2**20
 
@@ -79,26 +78,6 @@ def holes(catalogue: Catalogue) -> tuple[int, int]:
     meta = catalogue.meta()
     images, sentences = catalogue.counts()
     return int(meta["places"]) - images, int(meta["sentence_places"]) - sentences
-
-
-def move_root(folder: Path, new: Path, old: str | None = None, *, wait_s: float = 0.0) -> None:
-    """Note where the checkpoint, or a manifest's folder with its images' paths, lies now."""
-    if (new / WEIGHTS).is_file():
-        with writing(folder, wait_s=wait_s) as catalogue:
-            model_of(folder, catalogue.meta(), new)
-            with catalogue.transaction(write=True) as database:
-                set_meta(database, {"checkpoint": new.resolve()})
-        return
-    with writing(folder, wait_s=wait_s) as catalogue, catalogue.transaction(write=True) as database:
-        known = [path for (path,) in database.execute("SELECT path FROM roots")]
-        if old is None and len(known) == 1:
-            old = known[0]
-        if old not in known:
-            raise DataError(
-                f"{folder}: say which of the manifests' folders moved, with --from OLD; there are "
-                + ", ".join(known)
-            )
-        database.execute("UPDATE roots SET path = ? WHERE path = ?", (str(new.resolve()), old))
 
 
 def rewrite(

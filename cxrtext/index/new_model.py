@@ -100,9 +100,9 @@ def reembed(
                     raise DataError(
                         f"{folder}: {len(lost)} images cannot be read and would be lost (all of "
                         f"them: {listed}); the index was left as it is. Put them back ('cxrtext "
-                        "index move' where their folder has moved), delete their studies, or bear "
-                        f"the loss with --max-rejected {len(lost)}; then run the same command "
-                        "again: the rest is kept"
+                        f"index build MANIFEST --out {folder}' where their folder has moved), "
+                        "delete their studies, or continue without them: --max-rejected "
+                        f"{len(lost)}; then run the same command again: the rest is kept"
                     )
                 refresh_structure(folder / NEXT, new, model)
                 _turn(folder, old, new)

@@ -15,7 +15,6 @@ from cxrtext.errors import DataError
 from cxrtext.files.sqlite import open_database, sqlite_errors, transaction
 from cxrtext.files.table_sums import guard
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
-from cxrtext.index.store.replica import index_at
 from cxrtext.pacs.hl7.mllp import BAD
 from cxrtext.pacs.inbox.database import FILE
 from cxrtext.pacs.inbox.queue import OBJECTS
@@ -59,7 +58,7 @@ def _check(state: Path, index: Path) -> None:
     with (
         sqlite_errors(state / INBOX, DataError, "restore it from a backup"),
         closing(open_database(state / INBOX, write=False)) as database,
-        Catalogue(index_at(index) / CATALOGUE) as catalogue,
+        Catalogue(index / CATALOGUE) as catalogue,
     ):
         last = "SELECT instance FROM objects ORDER BY rowid DESC LIMIT 1000"
         known = database.execute(last).fetchall()

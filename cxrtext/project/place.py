@@ -5,7 +5,6 @@ from pathlib import Path
 
 from cxrtext.errors import DataError
 from cxrtext.index.store.catalogue import CATALOGUE, checkpoint_of
-from cxrtext.index.store.replica import index_at
 from cxrtext.models.folders import check_checkpoint, checkpoints_in, has_model
 from cxrtext.project.layout import CHECKPOINT, DATA, DECODED, INDEX, RECIPE
 
@@ -63,7 +62,7 @@ def find_part(folder: Path) -> Place:
     if has_model(folder):
         check_checkpoint(folder)
         return Place(folder, checkpoint=folder)
-    if (index_at(folder) / CATALOGUE).is_file():
+    if (folder / CATALOGUE).is_file():
         return Place(folder, indexes=(folder,))
     raise DataError(
         f"{folder}: neither a project nor a checkpoint nor an index{checkpoints_in(folder)}"

@@ -30,7 +30,6 @@ from cxrtext.index.features.scoring import mean_region
 from cxrtext.index.search.archive import SearchOptions, SentenceOptions
 from cxrtext.index.search.query import IMAGE_WEIGHT
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, noted_checkpoint
-from cxrtext.index.store.replica import Publication, index_at
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.familiar import Familiar, Unlike, familiar_beside
 from cxrtext.models.regions import embed_squares
@@ -109,12 +108,6 @@ class Service:
     def index(self) -> Index:
         """The index; of several the first, which is the one that images are added to."""
         return self.archive.parts[0]
-
-    @property
-    def publications(self) -> list[Publication]:
-        """The publications that it answers by, one for each index that is a replica."""
-        parts = self.archive.parts if self.has_index else []
-        return [part.publication for part in parts if part.publication is not None]
 
     @property
     def has_index(self) -> bool:
@@ -429,15 +422,14 @@ def embedded_of(part: Index, found: IndexedImage, familiar: Familiar) -> Embedde
 def turned(service: Service) -> Service | None:
     """A service of what all indexes of another have turned to; None where none has.
 
-    That is another model, or of a replica another publication, whose model may be the same.  It has
-    the prompts that were given, and the same language model.  Both can be asked for as long as
-    either is needed; the old one answers by what it saw before.
+    That is another model.  It has the prompts that were given, and the same language model.  Both
+    can be asked for as long as either is needed; the old one answers by what it saw before.
     """
     if not service.has_index or not any(part.turned for part in service.archive.parts):
         return None
-    folders = [part.given for part in service.archive.parts]
+    folders = [part.folder for part in service.archive.parts]
     models = set()
-    for folder in map(index_at, folders):
+    for folder in folders:
         with Catalogue(folder / CATALOGUE) as catalogue:
             meta = catalogue.meta()
         models.add(meta["model"])

@@ -1,10 +1,6 @@
-"""``cxrtext backup`` and ``restore``, ``index publish`` and ``pull``, as a user starts them."""
+"""``cxrtext backup`` and ``restore``, as a user starts them."""
 
 import json
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 from cxrtext.pacs.inbox.queue import Inbox
@@ -40,38 +36,3 @@ def test_back_up_and_restore(refused: Refused, index_folder: Path, tmp_path: Pat
         "backup", index_folder, "--gateway", index_folder, "--out", tmp_path / "other"
     )
     done = cxrtext("check-files", backup)
-
-
-def test_publish_and_pull(refused: Refused, index_copy: Path, tmp_path: Path) -> None:
-    index, target, replica = index_copy, tmp_path / "target", tmp_path / "replica"
-    assert "nothing is published there" in refused("index", "pull", target, replica)
-    done = cxrtext("index", "publish", index, target)
-    assert ": 48 images;" in done.stdout
-    # Follows, one line a turn, and ends when it is asked to.
-    program = "from cxrtext_cli.main import main; main()"
-    pulling = ("index", "pull", str(target), str(replica), "--follow", "0.2")
-    with subprocess.Popen(
-        [sys.executable, "-c", program, *pulling],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as following:
-        assert following.stdout is not None
-        assert f"{replica}: turned to publication" in following.stdout.readline()
-        search = ("Left pleural effusion.", "--json")
-        before, after = (cxrtext("search", folder, *search) for folder in (index, replica))
-        assert before.stdout == after.stdout
-        assert len(json.loads(after.stdout)) == 10
-        cxrtext("index", "delete", index, "s00")
-        cxrtext("index", "publish", index, target)
-        assert "47 images" in following.stdout.readline()
-        time.sleep(0.5)
-        following.send_signal(signal.SIGTERM)
-        assert following.stdout.read() == ""
-    assert following.returncode == 130
-    assert "is a replica" in refused("index", "delete", replica, "s01")
-    assert "is a replica" in refused("serve", replica, "--uploads", tmp_path / "uploads")
-    done = cxrtext("index", "check", replica)
-    assert "47 images" in done.stdout
-    done = cxrtext("index", "pull", target, replica, "--json")
-    assert json.loads(done.stdout)["turned"] is False

@@ -72,12 +72,14 @@ def test_an_index_whose_checkpoint_moved(
 ) -> None:
     gone, home = tmp_path / "gone", tmp_path / "home"
     shutil.copytree(checkpoint, gone)
-    cxrtext("index", "move", index_copy, gone)
+    noted = ("index", "build", "--out", index_copy, "--model")
+    done = cxrtext(*noted, gone)
+    assert f"48 images; their model is noted at {gone}" in done.stdout
     gone.rename(home)
     said = refused("search", index_copy, "Effusion.")
-    assert f"no longer at '{gone}'; 'cxrtext index move {index_copy} DIR'" in said
+    assert f"no longer at '{gone}'; 'cxrtext index build --model DIR --out {index_copy}'" in said
     cxrtext("search", home, "Effusion.", "--also", index_copy)
-    cxrtext("index", "move", index_copy, home)
+    cxrtext(*noted, home)
     cxrtext("search", index_copy, "Effusion.")
 
 
@@ -100,6 +102,7 @@ def test_a_folder_above_a_checkpoint_names_the_best_one_in_it(
 def test_a_server_is_not_begun_where_the_checkpoint_is_gone(
     refused: Refused, checkpoint: Path, index_copy: Path, tmp_path: Path
 ) -> None:
-    cxrtext("index", "move", index_copy, shutil.copytree(checkpoint, tmp_path / "gone"))
+    gone = shutil.copytree(checkpoint, tmp_path / "gone")
+    cxrtext("index", "build", "--model", gone, "--out", index_copy)
     shutil.rmtree(tmp_path / "gone")
     assert "no longer at" in refused("serve", index_copy)

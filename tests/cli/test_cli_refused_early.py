@@ -42,7 +42,6 @@ index compact INDEX
 index rebuild INDEX
 index export INDEX --out new
 index delete INDEX s01
-index move INDEX DATA
 search INDEX x
 classify CHECKPOINT IMAGE
 ground CHECKPOINT IMAGE x

@@ -123,7 +123,7 @@ def change_meta(folder: Path, key: str, value: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        pytest.param({"checkpoint": "/moved"}, "no longer at '/moved'; 'cxrtext index move",
+        pytest.param({"checkpoint": "/moved"}, "no longer at '/moved'; 'cxrtext index build",
                      id="a-moved-checkpoint-is-asked-for"),
         pytest.param({"model": "0" * 64, "preprocessing": '{"resize": 512, "crop": 480}'},
                      "prepares images otherwise .*512.*72", id="other-preprocessing-is-named"),

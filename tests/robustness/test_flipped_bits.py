@@ -42,10 +42,7 @@ from cxrtext.images import Preprocessing
 from cxrtext.images.cache import DecodedCache
 from cxrtext.index import Query, open_index
 from cxrtext.index.backup import back_up, restore
-from cxrtext.index.publishing.publish import publish
-from cxrtext.index.publishing.pull import pull
 from cxrtext.index.store.catalogue import IndexedImage
-from cxrtext.index.store.replica import index_at
 from cxrtext.integrity import check_files
 from cxrtext.jobs.plan import Contents, begin, read_plan
 from cxrtext.jobs.shards import Shard, commit_shard, committed, read_shard
@@ -583,11 +580,9 @@ def test_predictions(data_folder: Path, checkpoint: Path, tmp_path: Path, try_fl
     try_flips("predictions.parquet", [path], read)
 
 
-def test_backup_publication_and_replica(
-    index_folder: Path, tmp_path: Path, try_flips: Flip
-) -> None:
+def test_backup(index_folder: Path, tmp_path: Path, try_flips: Flip) -> None:
     add_key(tmp_path / "keys", "ward")
-    backup, target, out = tmp_path / "backup", tmp_path / "target", tmp_path / "out"
+    backup, out = tmp_path / "backup", tmp_path / "out"
     with Inbox(tmp_path / "state/inbox", reserve=0) as inbox:
         inbox.put("PACS", b"waits")
     state = partial(copy_state, tmp_path / "state", index_folder)
@@ -595,7 +590,7 @@ def test_backup_publication_and_replica(
 
     def contents(folder: Path) -> str:
         # What a restored index notes of its place is made anew.
-        left_out = ("in-use", "catalogue.sqlite", "index.json")
+        left_out = ("catalogue.sqlite", "index.json")
         paths = [path for path in sorted(files_of(folder)) if path.name not in left_out]
         return digest(*((path.name, path.read_bytes()) for path in paths))
 
@@ -605,25 +600,6 @@ def test_backup_publication_and_replica(
         return contents(out)
 
     try_flips("backup", files_of(backup), restored)
-    publish(index_folder, open_storage(target))
-
-    def pulled() -> str:
-        shutil.rmtree(out, ignore_errors=True)
-        pull(open_storage(target), out)
-        return contents(index_at(out).parent)
-
-    try_flips("publication", files_of(target), pulled)
-    pulled()
-
-    def opened() -> str:
-        with open_index(index_at(out)) as index:
-            texts = index.model.embed_sentences(["Left pleural effusion."])
-            hits = index.search(Query(texts=texts), 20).hits
-            regions = index.parts[0].regions(hits[0].image.number)
-            found = [(hit.image.image, hit.image.metadata, hit.score) for hit in hits]
-            return digest(found, rows_of(index.parts[0].catalogue.database), regions)
-
-    try_flips("replica", files_of(out), opened)
 
 
 def test_log_of_forgetting(tmp_path: Path, try_flips: Flip) -> None:

@@ -35,8 +35,6 @@ from cxrtext.index import build_index, open_index
 from cxrtext.index.backup import back_up
 from cxrtext.index.changes import NewReports
 from cxrtext.index.features.language import decoded
-from cxrtext.index.publishing.publish import publish
-from cxrtext.index.publishing.pull import pull
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.integrity import check_files
 from cxrtext.jobs.plan import NAME as JOB_PLAN
@@ -276,28 +274,10 @@ def test_what_cannot_be_changed_is_named(archive: Archive) -> None:
     assert "longer.html" not in left
 
 
-def test_what_was_stopped_halfway_is_named_too(
-    archive: Archive, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What a publication, a pull and a job have before anything says that they are there."""
-    root = archive.root
-    publish(root / "index", open_storage(root / "published"))
-    shutil.copytree(root / "published", root / "begun")
-    (root / "begun" / "current").unlink()
-    shutil.rmtree(root / "begun" / "publications")
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "rename", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            pull(open_storage(root / "published"), root / "replica")
-    assert not (root / "replica" / "current").exists()
-    begin(open_storage(root / "job"), "embed", {}, Contents(1, 1, {}))
-    before = {p: p.read_bytes() for p in (root / "replica").rglob("*") if p.is_file()}
-    places = forget([root], patient=PATIENT).places
-    found = {(Path(place.path).name, place.what) for place in places}
-    assert {(name, "publication") for name in ("published", "begun", "replica")} <= found
-    assert ("job", "archive job") in found
-    assert {place.path for place in places if place.what == "index"} == {str(root / "index")}
-    assert before == {path: path.read_bytes() for path in before}
+def test_a_job_that_was_only_begun_is_named_too(archive: Archive) -> None:
+    begin(open_storage(archive.root / "job"), "embed", {}, Contents(1, 1, {}))
+    found = forget([archive.root], patient=PATIENT).places
+    assert ("job", "archive job") in {(Path(place.path).name, place.what) for place in found}
 
 
 def test_damaged_features_do_not_keep_others_from_being_forgotten(tmp_path: Path) -> None:

@@ -36,14 +36,10 @@ SECURITY_HEADERS = {
     "X-Frame-Options": "DENY",
 }
 
-PUBLICATION = "X-Publication"
-"""Header of the digest of the publication that answered, where the index is a replica."""
-
 SHARED_HEADERS = (
     "Content-Disposition",
     "Location",
     "Retry-After",
-    PUBLICATION,
     "X-Request-ID",
     "X-Total",
     "X-Viewing",
@@ -341,9 +337,6 @@ def _add_headers(message: Message, scope: Scope) -> None:
     headers = MutableHeaders(scope=message)
     headers.update(SECURITY_HEADERS)
     headers["X-Request-ID"] = scope[REQUEST_ID]
-    request: RequestScope | None = scope.get(REQUEST_SCOPE)
-    if request is not None and request.publications:
-        headers[PUBLICATION] = ", ".join(request.publications)
     # Answers about patients stay out of the browser's cache on disk.
     private = scope["path"].startswith("/v1/") or scope["path"] == "/metrics"
     headers["Cache-Control"] = "no-store" if private else "no-cache"

@@ -3,13 +3,10 @@
 Labels are names of this program (routes, stages, reasons), never what a caller sent.
 """
 
-from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 import prometheus_client as prometheus
 
-from cxrtext.index.store.replica import Publication
 from cxrtext.pacs.gateway.numbers import CONTENT_TYPE, GatewayMetrics, gauge
 
 __all__ = ["CONTENT_TYPE", "Metrics"]
@@ -40,10 +37,6 @@ class Metrics:
             "model_info", "1; the labels name the model.", "fingerprint", "version"
         )
 
-        self.publications = self._gauge(
-            "publication_seconds", "When it was published, in seconds since 1970.", "publication"
-        )
-
         self.gateway = GatewayMetrics(self.registry)
 
     def _counter(self, name: str, text: str, *labels: str) -> prometheus.Counter:
@@ -68,12 +61,6 @@ class Metrics:
         self.model.labels(str(about.get("fingerprint", "")), version).set(1)
         self.images.set(about.get("images", 0))
         self.sentences.set(about.get("sentences", 0))
-
-    def describe_publications(self, found: Sequence[Publication]) -> None:
-        self.publications.clear()
-        for one in found:
-            time = datetime.fromisoformat(one.published).timestamp()
-            self.publications.labels(one.digest).set(time)
 
     def page(self) -> bytes:
         return prometheus.generate_latest(self.registry)

@@ -16,10 +16,9 @@ from cxrtext_api.routes.fields import WHOLE
 from cxrtext_api.runtime.resources import Resources, Session
 from cxrtext_api.runtime.scope import REQUEST_SCOPE, TIME_LIMIT
 from cxrtext_api.runtime.uploads import Pixels, Upload
-from cxrtext_api.settings import Settings
 
 if TYPE_CHECKING:
-    from cxrtext.service import EmbeddedImage, Service
+    from cxrtext.service import EmbeddedImage
 
 MAX_ID_CHARACTERS = 4096
 OF_AN_IMAGE = ("rendered", "timeline")
@@ -129,23 +128,16 @@ async def _one_image(image: AnyImageDep) -> ChosenImage:
 ImageDep = Annotated[ChosenImage, Depends(_one_image)]
 
 
-def is_read_only(service: "Service", settings: Settings) -> bool:
-    return settings.read_only or bool(service.publications)
-
-
 async def _check_writable(session: SessionDep, request: Request) -> None:
     if request.url.path.rpartition("/")[2] in OF_AN_IMAGE:
         raise HTTPException(405)
-    if is_read_only(session.service, session.settings):
+    if session.settings.read_only:
         raise Refusal(403, READ_ONLY)
 
 
 WRITES: list[Any] = [Depends(_check_writable)]  # of the routes that change the index
 
-READ_ONLY = (
-    "This server only reads: images are added and deleted where its index is published, and come "
-    "here with the next publication."
-)
+READ_ONLY = "This server only reads: it was started with --read-only."
 
 KEY: Any = Security(HTTPBearer(auto_error=False, description="A key, where the server wants one."))
 

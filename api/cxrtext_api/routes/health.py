@@ -7,7 +7,6 @@ from fastapi import APIRouter, Request, Response
 from starlette.exceptions import HTTPException
 
 import cxrtext
-from cxrtext.client.answers import publications_of
 from cxrtext.client.models import Health, Readiness
 from cxrtext.errors import CxrTextError
 from cxrtext_api.observe.audit import AuditLog
@@ -37,16 +36,15 @@ async def readiness(request: Request, resources: ResourcesDep) -> Readiness:
     """Answer 200 once the model is loaded, 503 before, and again when the server is to stop.
 
     A disk that takes no more keeps nobody from asking: ``writes`` is false then.  An audit log that
-    cannot be written does.  A server of a replica begins to follow it by this, too.
+    cannot be written does.
     """
-    service = resources.service
+    _ = resources.service  # NotReady where it is not loaded
     audit: AuditLog = request.app.state.audit
     if audit.failed and not await asyncio.to_thread(audit.works):
         raise NotReady("The audit log cannot be written; see the server's disk.")
     if request.app.state.draining:
         raise NotReady("The server is being stopped; ask another one.")
-    resources.look_for_turn()
-    return Readiness(writes=await resources.writes(), publications=publications_of(service) or None)
+    return Readiness(writes=await resources.writes())
 
 
 @router.get(
@@ -71,7 +69,6 @@ async def metrics(request: Request, resources: ResourcesDep) -> Response:
                 await resources.see_index(now=True)
         service = resources.service
         measured.describe_model(service.describe(look=False), cxrtext.__version__)
-        measured.describe_publications(service.publications)
         measured.ready.set(0 if request.app.state.draining else 1)
         measured.writes.set(0 if await resources.writes() is False else 1)
     except NotReady:

@@ -8,12 +8,12 @@ from fastapi import APIRouter, Request
 
 import cxrtext
 from cxrtext.client import models
-from cxrtext.client.answers import measured_of, publications_of
+from cxrtext.client.answers import measured_of
 from cxrtext.index.search.archive import EXACT_BYTES
 from cxrtext.models.folders import read_training
 from cxrtext.service import limits
 from cxrtext_api.gate.keys import ANYONE, CALLER, Caller
-from cxrtext_api.routes.dependencies import GUARDED, SessionDep, is_read_only, problems
+from cxrtext_api.routes.dependencies import GUARDED, SessionDep, problems
 from cxrtext_api.settings import Settings
 
 if TYPE_CHECKING:
@@ -53,9 +53,7 @@ def _model_info(service: "Service", settings: Settings, caller: Caller) -> model
         knows_sentences=service.familiar.words is not None,
         says_where=service.model.has_regions,
         has_index=service.has_index,
-        takes_images=service.has_index
-        and settings.uploads is not None
-        and not is_read_only(service, settings),
+        takes_images=service.has_index and settings.uploads is not None and not settings.read_only,
         has_results=settings.results is not None,
         has_worklist=settings.worklist,
         columns=len(service.archive.columns()) if service.has_index else 0,
@@ -99,7 +97,6 @@ def _index_info(service: "Service") -> models.IndexInfo:
         candidates=next((t["kind"] for t in tunings if t.get("kind")), None),
         recall_at_10=min(recalls, default=None),
         exact_share=round(max(shares), 6) if shares else None,
-        publications=publications_of(service),
     )
 
 

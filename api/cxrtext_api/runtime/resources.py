@@ -169,14 +169,7 @@ class Resources:
         self.uploads.forget()
         self._take(new)
         weakref.finalize(service, service.archive.close)
-        _log.warning("answers by %s from now on", _named(new))
-
-    def look_for_turn(self) -> None:
-        """Follow a replica that has turned to another publication, asked for or not."""
-        if self._service is not None and self._service.publications:
-            for part in self._service.archive.parts:
-                part.look_for_turn()
-            self._begin_turn()
+        _log.warning("answers by the model %s from now on", new.model.fingerprint[:12])
 
     def _begin_turn(self) -> None:
         """Follow an index that has turned to something else, one attempt at a time."""
@@ -269,11 +262,6 @@ def _reason(error: Exception) -> str:
     return str(error) if isinstance(error, CxrTextError) else type(error).__name__
 
 
-def _named(service: "Service") -> str:
-    named = [f"publication {one.digest[:12]}" for one in service.publications]
-    return ", ".join([f"the model {service.model.fingerprint[:12]}", *named])
-
-
 class Session(RequestScope):
     """What one request works with; all that it took is given back when its answer begins.
 
@@ -298,7 +286,6 @@ class Session(RequestScope):
         """The loaded service, one for the whole request; :class:`.NotReady` where it is not."""
         if self._service is None:
             self._service = self._resources.service
-            self.publications = tuple(one.digest for one in self._service.publications)
         return self._service
 
     def end(self) -> None:

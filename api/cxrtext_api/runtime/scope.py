@@ -73,8 +73,6 @@ class RequestScope:
         self._watch: asyncio.Task[None] | None = None
         self._held: dict[object, Callable[[], None]] = {}
         self._lasting: set[object] = set()
-        self.publications: tuple[str, ...] = ()
-        """Digests of the publications that it is answered by, where the index is a replica."""
 
     def __enter__(self) -> Self:
         return self

@@ -22,7 +22,6 @@ from cxrtext.index.store.catalogue import (
     noted_checkpoint,
 )
 from cxrtext.index.store.check import check_index
-from cxrtext.index.store.replica import Held, Publication, hold
 from cxrtext.index.store.snapshot import Snapshot, take_snapshot
 from cxrtext.index.store.vectors import rows_of
 from cxrtext.models import ImageTextModel, load_model
@@ -41,46 +40,26 @@ class Index:
 
     An index that is turned to another model meanwhile ('cxrtext index rebuild --model') is refused
     from then on, unless :attr:`outlives` it: then what was seen before the turn is gone on with.
-    One of a replica answers by the publication that it was opened with, which it holds.
     """
 
     outlives = False
     """Whether to answer by what was seen last once the index is another model's."""
     turned = False
-    """Whether it is, or the replica has turned to another publication."""
+    """Whether it is."""
 
-    def __init__(
-        self, folder: Path, model: ImageTextModel, catalogue: Catalogue, held: Held | None = None
-    ) -> None:
-        self.given = folder if held is None else held.replica
+    def __init__(self, folder: Path, model: ImageTextModel, catalogue: Catalogue) -> None:
         self.folder = folder
         self.model = model
         self.catalogue = catalogue
-        self._held = held
         self._lock = threading.Lock()
         # The version is asked for first: a view that is newer than it is taken once more, no worse.
         self._seen = catalogue.version(), take_snapshot(folder, catalogue)
 
-    @property
-    def publication(self) -> Publication | None:
-        return None if self._held is None else self._held.publication
-
-    def look_for_turn(self) -> bool:
-        """Whether a replica has turned to another publication; costs a look at one file."""
-        if self._held is not None:
-            self.turned = self._held.has_turned()
-        return self.turned
-
     def close(self) -> None:
         self.catalogue.close()
-        if self._held is not None:
-            self._held.release()
 
     @property
     def snapshot(self) -> Snapshot:
-        if self._held is not None:  # it never changes
-            self.look_for_turn()
-            return self._seen[1]
         with catalogue_errors(self.catalogue.path), self._lock:
             version = self.catalogue.version()
             before, snapshot = self._seen
@@ -134,8 +113,6 @@ class Index:
 
 def open_part(folder: Path, model: ImageTextModel | str | Path | None, wait_s: float) -> Index:
     """Open an index of an archive; see :func:`.archive.open_index`."""
-    held = hold(folder)
-    folder = folder if held is None else held.folder
     catalogue = Catalogue(folder / CATALOGUE, wait_s=wait_s)
     try:
         cells = catalogue.path.stat().st_size <= CHECKED_CATALOGUE
@@ -145,11 +122,9 @@ def open_part(folder: Path, model: ImageTextModel | str | Path | None, wait_s: f
                 f"{folder}: {wrong[0]}; run 'cxrtext index check {folder}' for all that is wrong, "
                 f"and 'cxrtext index rebuild {folder}', which derives anew what can be derived"
             )
-        return Index(folder, model_of(folder, catalogue.meta(), model), catalogue, held)
+        return Index(folder, model_of(folder, catalogue.meta(), model), catalogue)
     except BaseException:
         catalogue.close()
-        if held is not None:
-            held.release()
         raise
 
 

@@ -17,7 +17,6 @@ from cxrtext.errors import CheckpointError, ImageError
 from cxrtext.files import sha256
 from cxrtext.files.sqlite import WAIT_S, open_database, sqlite_errors, transaction
 from cxrtext.files.table_sums import keep_sums
-from cxrtext.index.store.replica import index_at
 from cxrtext.models.folders import has_model
 from cxrtext.records.manifest import LABEL, OF_MODEL
 
@@ -230,7 +229,7 @@ class Catalogue:
 
     def image(self, name: str) -> IndexedImage | None:
         row = self.database.execute(f"{_IMAGES} WHERE image = ?", (name,)).fetchone()
-        return _image(row, self.path.parent) if row else None
+        return _image(row) if row else None
 
     def of_patient(self, patient_id: str, most: int) -> list[IndexedImage]:
         """At most so many images of a patient, in the order in which they were indexed."""
@@ -238,11 +237,11 @@ class Catalogue:
             f"{_IMAGES} WHERE patient_id = ? ORDER BY number LIMIT ?",
             (patient_id, most),
         )
-        return [_image(row, self.path.parent) for row in rows]
+        return [_image(row) for row in rows]
 
     def images(self, numbers: Sequence[int]) -> list[IndexedImage | None]:
         """The images of some numbers, in their order; None for one that was deleted."""
-        found = {row[0]: _image(row, self.path.parent) for row in self._each(_IMAGES, numbers)}
+        found = {row[0]: _image(row) for row in self._each(_IMAGES, numbers)}
         return [found.get(number) for number in numbers]
 
     def labels(self, numbers: Sequence[int]) -> dict[int, dict[str, float]]:
@@ -302,8 +301,8 @@ def cells_of(slots: Mapping[str, int]) -> dict[str, str]:
 
 
 def check_index_folder(folder: Path) -> None:
-    """Refuse a folder that is no index, nor a replica of one (CheckpointError)."""
-    if not (index_at(folder) / CATALOGUE).is_file():
+    """Refuse a folder that is no index (CheckpointError)."""
+    if not (folder / CATALOGUE).is_file():
         raise CheckpointError(f"{folder}: not an index; make one with 'cxrtext index build'")
 
 
@@ -315,25 +314,24 @@ def noted_checkpoint(folder: Path, meta: Mapping[str, str]) -> str:
     """The checkpoint that made an index, if it still lies where it was (CheckpointError)."""
     if "checkpoint" not in meta:
         raise empty_index(folder)
-    noted = str(folder / meta["checkpoint"])  # that of a publication lies beside its index
+    noted = meta["checkpoint"]
     if not has_model(Path(noted)):
         raise CheckpointError(
             f"{folder}: the checkpoint that made this index is no longer at '{noted}'; 'cxrtext "
-            f"index move {folder} DIR' notes where it lies now"
+            f"index build --model DIR --out {folder}' notes where it lies now"
         )
     return noted
 
 
 def checkpoint_of(folder: Path) -> Path:
-    """The checkpoint that an index, or a replica of one, notes; errors as above."""
-    there = index_at(folder)
-    with Catalogue(there / CATALOGUE) as catalogue:
-        return Path(noted_checkpoint(there, catalogue.meta()))
+    """The checkpoint that an index notes; errors as above."""
+    with Catalogue(folder / CATALOGUE) as catalogue:
+        return Path(noted_checkpoint(folder, catalogue.meta()))
 
 
-def _image(row: tuple[Any, ...], folder: Path) -> IndexedImage:
+def _image(row: tuple[Any, ...]) -> IndexedImage:
     number, image, root, study_id, patient_id, split, height, width, metadata, file = row
-    path = str(folder / root / (file or image))  # those of a publication lie beside its index
+    path = str(Path(root) / (file or image))
     cells = json.loads(metadata)
     return IndexedImage(number, image, path, study_id, patient_id, split, height, width, cells)
 

@@ -28,7 +28,6 @@ from cxrtext.files import remove_file, sha256, write_json, write_private
 from cxrtext.files import sweep as sweep_unfinished
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, catalogue_errors
 from cxrtext.index.store.columns import refresh_columns
-from cxrtext.index.store.replica import refuse_replica
 from cxrtext.index.store.vectors import vector_files
 
 SUMMARY = "index.json"
@@ -46,14 +45,13 @@ def writing(folder: Path, *, wait_s: float = 0.0, create: bool = False) -> Itera
     """Open an index for changes, and remove what a killed writer left.
 
     It is a CheckpointError where the folder holds no index of this version, and a DataError where
-    another process writes, or the folder is a replica.
+    another process writes.
 
     Args:
         wait_s: How long to queue while another process writes; 0 refuses at once.
         create: Whether a new index may be made.
     """
     path = folder / CATALOGUE
-    refuse_replica(folder)
     if not create and not path.is_file():
         Catalogue(path).close()  # refuses what is no index before anything is made
     with disk_errors(folder, "the index holds what was acknowledged before"):

@@ -47,7 +47,6 @@ MODEL = (
     "these images, or run 'cxrtext calibrate --keep-reference' for the last two"
 )
 BACKUP = "a backup is not changed: remove it, and make a new one"
-PUBLICATION = "is not changed: publish the index again with --keep 1 --grace 0, then pull it"
 JOB = "shards are not changed: remove the folder when its index or table is made, or start it anew"
 NAMED = "names them, and is of a kind that is not changed: remove it, or make it again"
 OUTSIDE = "lies outside of the folders that were given: name its folder, too"
@@ -409,7 +408,6 @@ class _Work:
         models = [path for path in places.models if (path / "model.safetensors").is_file()]
         whole = (
             ("backup", places.backups, BACKUP),
-            ("publication", places.publications, PUBLICATION),
             ("archive job", places.jobs, JOB),
             ("model", models, MODEL),
             ("unreadable file", self._damaged, UNREADABLE),

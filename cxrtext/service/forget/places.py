@@ -8,11 +8,8 @@ from pathlib import Path
 from cxrtext.files import open_regular, sweep
 from cxrtext.images.cache_store import NAME as DECODED
 from cxrtext.index.backup import NOTE as BACKUP
-from cxrtext.index.publishing.publication import OBJECTS, PUBLISHING
-from cxrtext.index.publishing.pull import NOTE as PULLED
 from cxrtext.index.store.catalogue import CATALOGUE
 from cxrtext.index.store.columns import ENDING
-from cxrtext.index.store.replica import POINTER, PUBLICATIONS
 from cxrtext.models.folders import VOCABULARY_FILES
 from cxrtext.service.forget.caches import MARKS, RESULTS, tables_of
 from cxrtext.service.forget.inboxes import INBOX_TABLES, PEER_TABLES
@@ -47,7 +44,6 @@ class KnownFiles:
     texts: list[Path] = field(default_factory=list)
     models: list[Path] = field(default_factory=list)  # folders with a tokenizer
     backups: list[Path] = field(default_factory=list)  # their folders
-    publications: list[Path] = field(default_factory=list)  # where indexes are published or pulled
     jobs: list[Path] = field(default_factory=list)  # their folders
     others: list[Path] = field(default_factory=list)
 
@@ -84,10 +80,6 @@ def find_places(folders: list[Path], progress: Callable[[int], None]) -> KnownFi
                 found.backups.append(folder)
                 subfolders.clear()
                 continue
-            if _is_published(folder, names, subfolders):
-                found.publications.append(folder)
-                subfolders.clear()
-                continue
             if (folder / JOB).is_file() and ("shards" in subfolders or _is_job(folder / JOB)):
                 found.jobs.append(folder)
                 subfolders.clear()
@@ -100,13 +92,6 @@ def find_places(folders: list[Path], progress: Callable[[int], None]) -> KnownFi
                 _put(found, folder / name, is_index=CATALOGUE in names)
             progress(sum(len(getattr(found, kind)) for kind in ("tables", "pictures", "others")))
     return found
-
-
-def _is_published(folder: Path, names: list[str], subfolders: list[str]) -> bool:
-    """Whether an index is published or pulled there, also where the first time was stopped."""
-    if PUBLICATIONS in subfolders and POINTER not in names:
-        return any((folder / PUBLICATIONS).glob(f"*/{PULLED}"))
-    return PUBLICATIONS in subfolders or {OBJECTS, PUBLISHING} <= set(subfolders)
 
 
 def _is_job(path: Path) -> bool:

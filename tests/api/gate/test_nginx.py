@@ -1,15 +1,15 @@
-"""The configuration of nginx: what it passes on, asks again and keeps to itself."""
+"""The configuration of nginx: what it passes on and keeps to itself."""
 
 import json
-import runpy
 import shutil
 import socket
+import subprocess
 import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -19,16 +19,15 @@ import pytest
 from tests.waiting import until
 
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
-PROXY = Path(__file__).parents[3] / "benchmarks/serving/nginx.py"
+CONFIGURATION = Path(__file__).parents[3] / "docker/nginx"
 
 pytestmark = pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
 
 
-class Replica(ThreadingHTTPServer):
-    """A server that answers with its name and the size of what it was sent, or does worse."""
+class Server(ThreadingHTTPServer):
+    """A server that answers with the size of what it was sent, or does worse."""
 
     daemon_threads = True
-    name = ""
     does = "answer"
     asked = 0
 
@@ -39,7 +38,7 @@ class Replica(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: Replica
+    server: Server
 
     def _answer(self) -> None:
         self.server.asked += 1
@@ -50,7 +49,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         status = 503 if self.server.does == "load" else 200
         host = self.headers["Host"]
-        data = json.dumps({"name": self.server.name, "size": size, "host": host}).encode()
+        data = json.dumps({"size": size, "host": host}).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
@@ -66,10 +65,9 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-@contextmanager
-def replica(name: str) -> Iterator[Replica]:
-    with Replica(("127.0.0.1", 0), _Handler) as server:
-        server.name = name
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server(("127.0.0.1", 0), _Handler) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         try:
@@ -79,14 +77,54 @@ def replica(name: str) -> Iterator[Replica]:
             thread.join()
 
 
-Proxy = Callable[..., AbstractContextManager[str]]
+Proxy = Callable[[int], AbstractContextManager[str]]
+
+MAIN = """
+worker_processes 1;
+daemon off;
+error_log stderr crit;
+pid nginx.pid;
+events { worker_connections 1024; }
+http {
+    include http.conf;
+    upstream cxrtext { server 127.0.0.1:SERVER; keepalive 32; }
+    client_body_temp_path body;
+    proxy_temp_path proxy;
+    fastcgi_temp_path fastcgi;
+    uwsgi_temp_path uwsgi;
+    scgi_temp_path scgi;
+    server { listen 127.0.0.1:LISTEN; include site.conf; }
+}
+"""
+"""As docker/nginx/gateway.conf, without TLS, with its files below one folder."""
 
 
 @pytest.fixture
 def proxy(tmp_path: Path) -> Proxy:
-    """nginx before servers on some ports of this machine; gives its address."""
-    made: Proxy = runpy.run_path(str(PROXY))["proxy"]
-    return lambda *ports: made(tmp_path / "proxy", ports, NGINX)
+    """nginx before a server on a port of this machine; gives its address."""
+
+    @contextmanager
+    def started(port: int) -> Iterator[str]:
+        folder = Path(shutil.copytree(CONFIGURATION, tmp_path / "proxy"))
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            own = taken.getsockname()[1]
+        main = folder / "main.conf"
+        main.write_text(MAIN.replace("SERVER", str(port)).replace("LISTEN", str(own)))
+
+        def listens() -> bool:
+            with suppress(OSError), closing(socket.create_connection(("127.0.0.1", own))):
+                return True
+            return process.poll() is not None
+
+        with subprocess.Popen([str(NGINX), "-p", str(folder), "-c", str(main)]) as process:
+            try:
+                until(listens)
+                assert process.poll() is None
+                yield f"127.0.0.1:{own}"
+            finally:
+                process.terminate()
+
+    return started
 
 
 @pytest.fixture
@@ -116,62 +154,47 @@ def ask(
             return error.code, json.loads(data) if data[:1] == b"{" else {}, error.headers
 
 
-def test_a_question_is_asked_again_and_nothing_lies_on_a_disk(proxy: Proxy, tmp_path: Path) -> None:
-    with ExitStack() as stack:
-        replicas = [stack.enter_context(replica(name)) for name in "abc"]
-        address = stack.enter_context(proxy(*(one.server_port for one in replicas)))
-
-        def names(count: int = 30) -> set[str]:
-            found = [ask(address, "/v1/search", b"query=x") for _ in range(count)]
-            assert [status for status, *_ in found] == [200] * count
-            return {body["name"] for _, body, _ in found}
-
-        assert names() == {"a", "b", "c"}
-        # One that dies with the question, and one that is loading: nobody sees it.
-        replicas[0].does, replicas[1].does = "die", "load"
-        asked = replicas[2].asked
-        assert names() == {"c"}
-        assert replicas[2].asked == asked + 30
-        assert 0 < replicas[0].asked < 20
-        replicas[0].does = replicas[1].does = "answer"
+def test_what_is_passed_on_and_nothing_lies_on_a_disk(
+    proxy: Proxy, server: Server, tmp_path: Path
+) -> None:
+    with proxy(server.server_port) as address:
+        status, body, _ = ask(address, "/v1/search", b"query=x")
+        assert (status, body) == (200, {"size": 7, "host": address})
         # A file of some megabytes is passed on while it comes: there is no folder to put it into.
         (tmp_path / "proxy" / "body").rmdir()
         (tmp_path / "proxy" / "proxy").rmdir()
         status, body, _ = ask(address, "/v1/classify", bytes(20 * 2**20), FILE)
         assert (status, body["size"], body["host"]) == (200, 20 * 2**20, address)
         # What it keeps to itself.
-        before = sum(one.asked for one in replicas)
+        before = server.asked
         assert {ask(address, "/metrics", *file)[0] for file in ((), (b"", FILE))} == {404}
         for path in ("/v1/classify", "/v1/search/export"):
             status, body, headers = ask(address, path, bytes(2**18 + 1))
             assert (status, body.get("status")) == (413, 413)
             assert headers["Content-Type"] == "application/problem+json"
-        assert sum(one.asked for one in replicas) == before
-        # Where all are busy, or none is left, it says so as a busy server does.
-        for one in replicas:
-            one.does = "load"
-        before = sum(one.asked for one in replicas)
-        status, body, _ = ask(address, "/v1/classify", b"x", FILE)
-        assert (status, body["size"]) == (503, 1), "with a file it is the server's own answer"
-        assert sum(one.asked for one in replicas) == before + 1
-        assert {ask(address, "/v1/search", b"query=x")[0] for _ in range(10)} == {503}
-        for one in replicas:
-            one.does = "die"
-        found = [ask(address, "/v1/search/export", b"query=x") for _ in range(4)]
-        found += [ask(address, "/v1/classify", b"x", FILE) for _ in range(4)]
-        for status, body, headers in found:
+        assert server.asked == before
+        # A server that is busy says so itself; where it does not answer, the proxy does.
+        server.does = "load"
+        for file in ({}, FILE):
+            status, body, _ = ask(address, "/v1/classify", b"x", file)
+            assert (status, body["size"]) == (503, 1)
+        server.does = "die"
+        for path, file in (("/v1/search/export", {}), ("/v1/classify", FILE)):
+            status, body, headers = ask(address, path, b"x", file)
             assert (status, body["status"], headers["Retry-After"]) == (503, 503, "2")
-            assert "No replica answers" in body["detail"]
+            assert "The server does not answer" in body["detail"]
 
 
 @pytest.mark.parametrize("headers", [{}, FILE])
-def test_an_export_is_passed_on_while_it_is_made(proxy: Proxy, headers: dict[str, str]) -> None:
-    with replica("a") as only, proxy(only.server_port) as address:
-        only.does = "stream"
+def test_an_export_is_passed_on_while_it_is_made(
+    proxy: Proxy, server: Server, headers: dict[str, str]
+) -> None:
+    with proxy(server.server_port) as address:
+        server.does = "stream"
         asked = urllib.request.Request(f"http://{address}/v1/search/export", b"x", headers)
         with urllib.request.urlopen(asked, timeout=600) as answer:
             assert answer.read(1) == b"{"
-            only.go_on.set()
+            server.go_on.set()
             assert json.loads(b"{" + answer.read())["size"] == 1
 
 

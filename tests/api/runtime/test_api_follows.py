@@ -1,4 +1,4 @@
-"""A server follows what happens to its index: another model, a publication, a deletion, a kill."""
+"""A server follows what happens to its index: another model, a deletion, a kill."""
 
 import json
 import subprocess
@@ -16,20 +16,16 @@ import pytest
 import torch
 from fastapi.testclient import TestClient
 
-from cxrtext.files.storage import open_storage
 from cxrtext.index import build_index, delete, open_index, reembed
-from cxrtext.index.publishing.publish import publish
-from cxrtext.index.publishing.pull import pull
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.index.store.check import check_index
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.checkpoint import save_checkpoint
 from cxrtext.service import Service
 from cxrtext.service.forget.forget import forget
-from cxrtext_api.app import create_app
 from cxrtext_api.runtime import resources
 from cxrtext_api.settings import Settings
-from tests.api.conftest import check_problem, drawn, serving, wait_until_ready
+from tests.api.conftest import check_problem, drawn, serving
 from tests.waiting import until
 
 QUERY = "Left pleural effusion."
@@ -50,8 +46,8 @@ def another_model(model: ImageTextModel, tmp_path: Path) -> Path:
     return tmp_path / "new"
 
 
-def searched(client: TestClient) -> tuple[str, str, Scores]:
-    """Publication, model and the score of every image of the data folder; uploads come and go."""
+def searched(client: TestClient) -> tuple[str, Scores]:
+    """Model and the score of every image of the data folder; uploads come and go."""
     answer = client.post("/v1/search", data={"query": QUERY, "k": "1000"})
     assert answer.status_code == 200, answer.text
     body = answer.json()
@@ -60,7 +56,7 @@ def searched(client: TestClient) -> tuple[str, str, Scores]:
         for one in body["images"]
         if one["image_id"].startswith("images/")
     }
-    return answer.headers.get("x-publication", ""), body["model"], scores
+    return body["model"], scores
 
 
 @contextmanager
@@ -100,14 +96,14 @@ def test_a_server_follows_an_index_to_another_model(
             assert answer.status_code in (409, 503), answer.text
 
     with serving(own_service, Settings(uploads=tmp_path / "uploads", rate_limit=0)) as client:
-        before = searched(client)[2]
-        with meanwhile(lambda: seen.append(searched(client)[2]), add) as running:
+        before = searched(client)[1]
+        with meanwhile(lambda: seen.append(searched(client)[1]), add) as running:
             until(lambda: seen)
             reembed(index_copy, another_model, wait_s=60)
             until(lambda: client.get("/v1/model").json()["model"] == new.fingerprint)
             more = len(added) + 2
             until(lambda: running[1].done() or len(added) >= more)  # by the new model, too
-        after = searched(client)[2]
+        after = searched(client)[1]
         label = client.post("/v1/search", data={"query": QUERY, "where": '"label.Edema" >= 0'})
     assert before != after
     wrong = [one for one in seen if one not in (before, after)]
@@ -125,74 +121,26 @@ def test_a_server_follows_an_index_to_another_model(
     assert json.loads((index_copy / "index.json").read_text())["model"] == new.fingerprint
 
 
-def test_a_server_follows_a_replica(
-    model: ImageTextModel,
-    index_copy: Path,
-    another_model: Path,
-    data_folder: Path,
-    checkpoint: Path,
-    tmp_path: Path,
-) -> None:
-    target, replica = open_storage(tmp_path / "target"), tmp_path / "replica"
-    delete(index_copy, ["s01", "s02"])
-    made = [publish(index_copy, target).publication]
-    pull(target, replica)
-    seen: list[tuple[str, str, Scores]] = []
-    expected: dict[str, Scores] = {}
-
-    def turn(change: Callable[[], object]) -> None:
-        until(lambda: made[-1] in [digest for digest, *_ in seen])
-        change()
-        made.append(publish(index_copy, target).publication)
-        assert pull(target, replica).turned
-        until(lambda: client.get("/readyz").json()["publications"][0]["digest"] == made[-1])
-        expected[made[-1]] = searched(client)[2]
-
-    def ask() -> None:
-        seen.append(searched(client))
-
-    app = create_app(Settings(indexes=(replica,), rate_limit=0))
-    with TestClient(app, base_url="http://localhost") as client:
-        wait_until_ready(client)
-        expected[made[0]] = searched(client)[2]
-        with meanwhile(ask, ask):
-            turn(lambda: build_index(data_folder / "manifest.csv", checkpoint, index_copy))
-            turn(lambda: reembed(index_copy, another_model, wait_s=60))
-            until(lambda: made[-1] in [digest for digest, *_ in seen])
-        until(lambda: not pull(target, replica).held)  # the old ones are let go of
-        about = client.get("/v1/model").json()
-        page = client.get("/metrics").text
-    assert [len(expected[digest]) for digest in made] == [46, 48, 48]
-    assert {digest for digest, *_ in seen} == set(made)
-    wrong = [one for one in seen if one[2] != expected[one[0]]]
-    assert not wrong, (len(wrong), len(seen))
-    assert len({(digest, model) for digest, model, _ in seen}) == 3
-    (publication,) = about["index"]["publications"]
-    assert publication["digest"] == made[-1]
-    assert about["model"] != model.fingerprint
-    assert f'cxrtext_publication_seconds{{publication="{made[-1]}"}}' in page
-    assert made[0] not in page
-
-
-def test_a_replica_is_not_written(
+def test_a_server_that_only_reads(
     model: ImageTextModel, index_folder: Path, tmp_path: Path, png: bytes
 ) -> None:
-    target, replica = open_storage(tmp_path / "target"), tmp_path / "replica"
-    publish(index_folder, target)
-    pull(target, replica)
-    for folder, settings in (
-        (replica, Settings(uploads=tmp_path / "uploads")),
-        (index_folder, Settings(uploads=tmp_path / "uploads", read_only=True)),
-    ):
-        with serving(Service(model, open_index(folder, model)), settings) as client:
-            added = client.post("/v1/images", files={"image": png})
-            check_problem(added, 403, "This server only reads")
-            check_problem(client.delete("/v1/images/images/s00.png"), 403, "only reads")
-            assert client.get("/v1/model").json()["takes_images"] is False
-            answer = client.post("/v1/classify", data={"image_id": "images/s00.png"})
-            assert ("x-publication" in answer.headers) == (folder == replica)
-            missing = client.post("/v1/classify", data={"image_id": "none"})
-            assert ("x-publication" in missing.headers) == (folder == replica)
+    settings = Settings(uploads=tmp_path / "uploads", read_only=True)
+    with serving(Service(model, open_index(index_folder, model)), settings) as client:
+        added = client.post("/v1/images", files={"image": png})
+        check_problem(added, 403, "This server only reads")
+        check_problem(client.delete("/v1/images/images/s00.png"), 403, "only reads")
+        assert client.get("/v1/model").json()["takes_images"] is False
+
+
+def test_a_server_sees_what_another_process_adds_and_deletes(
+    own_service: Service, index_copy: Path, data_copy: Path, checkpoint: Path
+) -> None:
+    with serving(own_service, Settings(rate_limit=0)) as client:
+        assert len(searched(client)[1]) == 48
+        delete(index_copy, ["s01", "s02"])
+        until(lambda: len(searched(client)[1]) == 46)
+        build_index(data_copy / "manifest.csv", checkpoint, index_copy)
+        until(lambda: len(searched(client)[1]) == 48)
 
 
 @patch.object(resources, "SEEN_SECONDS", 0)  # every question looks at the index

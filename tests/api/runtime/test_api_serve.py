@@ -94,7 +94,7 @@ def test_a_failing_announcement_ends_the_server() -> None:
     def fail(_: str) -> None:
         raise CxrTextError("cannot print")
 
-    loaded = Mock(spec=Service, has_index=False, publications=())
+    loaded = Mock(spec=Service, has_index=False)
     with pytest.raises(CxrTextError, match="cannot print"):
         run_server(Settings(port=0), fail, load=lambda _: loaded)
 
@@ -114,7 +114,6 @@ class Loaded:
         print("closed", flush=True)
 
     has_index = False
-    publications = ()
 
     def find_image(self, name):
         print("hangs", flush=True)

@@ -1,19 +1,15 @@
-"""``cxrtext index build|delete|check|compact|rebuild|export|move|publish|pull``."""
+"""``cxrtext index build|delete|check|compact|rebuild|export``."""
 
-import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from cxrtext.errors import CxrTextError, InputError, WorkError
+from cxrtext.errors import InputError, WorkError
 from cxrtext_cli.given import (
-    ANY_PATH,
     CHECKPOINT,
     EMPTY_FOLDER,
     FILE,
-    FOLDER,
     INDEX,
     NEW_FOLDER,
     PROMPTS,
@@ -27,7 +23,6 @@ from cxrtext_cli.options import (
     Device,
     Features,
     MaxRejected,
-    Stages,
     cache_in,
     features_in,
     pick_device,
@@ -40,7 +35,6 @@ from cxrtext_cli.options import (
 
 if TYPE_CHECKING:
     from cxrtext.index import IndexSummary
-    from cxrtext.index.publishing.pull import Pulled
 
 
 Storage = Literal["float16", "int8"]
@@ -114,7 +108,8 @@ def build(
 ) -> None:
     """Embed and index an archive for search, or add to an index, which is searched meanwhile.
 
-    A run that was stopped resumes. Without a manifest an index without images is made: for what is
+    A run that was stopped resumes. Images and a model that were moved are noted where they lie now,
+    and nothing is embedded again. Without a manifest an index without images is made: for what is
     received (gateway run) or uploaded.
     """
     if manifest is None and model is None:
@@ -128,6 +123,8 @@ def build(
     if manifest is None:
         summary = make_index(model, out, prompts=asked, storage=storage, device=pick_device(device))
         said = "an index without images; the gateway whose file names it as its project fills it"
+        if summary.images:
+            said = f"{summary.images} images; their model is noted at {model}"
         show(summary.as_dict(), as_json, f"{out}: {said}")
         return
     with progress("indexing", "images") as update:
@@ -155,9 +152,7 @@ def build(
 def _noted(folder: Path) -> Path:
     """The checkpoint that an existing index notes."""
     from cxrtext.index.store.catalogue import CATALOGUE, checkpoint_of
-    from cxrtext.index.store.replica import refuse_replica
 
-    refuse_replica(folder)
     if not (folder / CATALOGUE).is_file():
         raise InputError("give the checkpoint of a new index with --model DIR")
     return checkpoint_of(folder)
@@ -205,11 +200,9 @@ def check(folder: Folder, as_json: AsJson = False) -> None:
     """Look for damage: every vector and every row against its checksum."""
     from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
     from cxrtext.index.store.check import check_index
-    from cxrtext.index.store.replica import index_at
 
-    there = index_at(folder)
-    with Catalogue(there / CATALOGUE) as catalogue:
-        wrong = check_index(there, catalogue)
+    with Catalogue(folder / CATALOGUE) as catalogue:
+        wrong = check_index(folder, catalogue)
         images, sentences = catalogue.counts()
     if as_json:
         print_json({"images": images, "sentences": sentences, "wrong": wrong})
@@ -288,126 +281,6 @@ def export(
 
     count = export_uploads(folder, out)
     show({"images": count}, as_json, f"{out}: {count} images, with manifest.csv and reports")
-
-
-@index.command("move", short_help="Note where a manifest's folder, or its model, lies now.")
-@checked
-def move(
-    folder: Folder,
-    new: Annotated[
-        Path,
-        typer.Argument(help="Where the manifest's folder, or the checkpoint, lies now."),
-        FOLDER,
-    ],
-    old: Annotated[
-        Path | None,
-        typer.Option("--from", help="Where it lay, if the index is of several manifests."),
-        ANY_PATH,
-    ] = None,
-) -> None:
-    """Note where a manifest's folder, to which image paths are relative, or the model lies now."""
-    from cxrtext.index import move_root
-
-    move_root(folder, new, None if old is None else str(old), wait_s=WAIT_S)
-
-
-Target = Annotated[
-    str,
-    typer.Argument(
-        help="Where it is published: a folder, or an address such as s3://BUCKET/NAME.",
-        metavar="TARGET",
-    ),
-]
-
-
-@index.command("publish", short_help="Publish it for read-only replicas.")
-@checked
-def publish(
-    folder: Folder,
-    target: Target,
-    keep: Annotated[int, typer.Option(min=1, help="Publications that stay.")] = 3,
-    grace: Annotated[
-        float, typer.Option(min=0, help="Seconds that one stays after it was replaced.")
-    ] = 3600.0,
-    as_json: AsJson = False,
-) -> None:
-    """Publish an index as it is now, with its uploads and model; only what is new is sent.
-
-    Searches and writes go on meanwhile. Images that lie where their manifest lists them are not
-    published.
-    """
-    from cxrtext.files.storage import open_storage
-    from cxrtext.index.publishing.publish import publish as publish_index
-    from cxrtext.models.folders import backbone_elsewhere
-
-    with Stages() as stages:
-        made = publish_index(
-            folder, open_storage(target), keep=keep, grace_s=grace, wait_s=WAIT_S,
-            progress=stages.show,
-        )  # fmt: skip
-    if line := backbone_elsewhere(_noted(folder)):
-        say(line)
-    if as_json:
-        print_json(asdict(made))
-        return
-    uploads = f", {made.uploads} uploads" if made.uploads else ""
-    removed = f"; {made.removed} old publications removed" if made.removed else ""
-    typer.echo(
-        f"{target}: publication {made.publication[:12]} of {made.published}: {made.images} images"
-        f"{uploads}; {made.sent / 1e6:.1f} of {made.size / 1e6:.1f} MB sent{removed}"
-    )
-    if not made.is_current:
-        say("another publisher took the index later: replicas pull that publication")
-    if not made.is_tidy:
-        say(
-            "older publications were not all removed: another publisher is at work, or was killed "
-            "within the last day; publish again when it is done, or after that day"
-        )
-
-
-@index.command("pull", short_help="Pull a published index into a read-only replica.")
-@checked
-def pull(
-    target: Target,
-    out: Annotated[Path, typer.Argument(help="Folder of the replica.", metavar="DIR"), NEW_FOLDER],
-    follow: Annotated[
-        float | None,
-        typer.Option(min=0.1, help="Look again after so many seconds, until it is stopped."),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Pull what is new of a published index, and turn the replica to it at once.
-
-    Servers that answer by the replica follow without a restart.
-    """
-    from cxrtext.files.storage import open_storage
-    from cxrtext.index.publishing.pull import pull as pull_index
-
-    while True:
-        try:
-            with Stages() as stages:
-                found = pull_index(open_storage(target), out, progress=stages.show)
-        except (CxrTextError, OSError) as error:
-            if follow is None:
-                raise
-            say(f"{error}; looking again in {follow:g} s")
-        else:
-            if found.turned or follow is None:
-                _show_pulled(out, found, as_json)
-        if follow is None:
-            return
-        time.sleep(follow)
-
-
-def _show_pulled(folder: Path, found: "Pulled", as_json: bool) -> None:
-    what = "turned to" if found.turned else "has"
-    show(
-        asdict(found),
-        as_json,
-        f"{folder}: {what} publication {found.publication[:12]} of {found.published}: "
-        f"{found.images} images, model {found.fingerprint[:12]}; {found.fetched / 1e6:.1f} of "
-        f"{found.size / 1e6:.1f} MB fetched",
-    )
 
 
 def _show(folder: Path, summary: "IndexSummary", as_json: bool) -> None:

@@ -156,9 +156,8 @@ def search(
 def _check_where(folders: Sequence[Path], where: str) -> None:
     from cxrtext.index.search.filter import parse
     from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
-    from cxrtext.index.store.replica import index_at
 
-    for folder in map(index_at, folders):
+    for folder in folders:
         with Catalogue(folder / CATALOGUE) as catalogue:
             parse(where, catalogue.columns())
 

@@ -71,7 +71,7 @@ def forget(
         )
 
 
-STANDING = ("backup", "publication", "archive job", "model", "elsewhere")
+STANDING = ("backup", "archive job", "model", "elsewhere")
 """Places that are named in any case, with what to do about them."""
 
 

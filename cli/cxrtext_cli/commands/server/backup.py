@@ -57,19 +57,17 @@ def restore(
     as_json: AsJson = False,
 ) -> None:
     """Make an index and what was backed up with it of a backup, after every file was checked."""
-    from cxrtext.index.backup import GATEWAY, KEYS
+    from cxrtext.index.backup import GATEWAY, INDEX, KEYS, UPLOADS
     from cxrtext.index.backup import restore as restore_backup
-    from cxrtext.index.publishing.publication import UPLOADS
-    from cxrtext.index.store.replica import INDEX as INDEX_NAME
 
     with Stages() as stages:
         made = restore_backup(folder, out, progress=stages.show)
     _show(made, out, as_json)
     keys = f"CXRTEXT_API_KEYS_FILE={out / KEYS} " if made.keys else ""
     uploads = f" --uploads {out / UPLOADS}" if made.uploads else ""
-    say(f"to serve it: {keys}cxrtext serve {out / INDEX_NAME}{uploads}")
+    say(f"to serve it: {keys}cxrtext serve {out / INDEX}{uploads}")
     if made.gateway:
-        say(f"for the gateway's file: state: {out / GATEWAY}, project: {out / INDEX_NAME}")
+        say(f"for the gateway's file: state: {out / GATEWAY}, project: {out / INDEX}")
 
 
 def _show(made: "BackupSummary", folder: Path, as_json: bool) -> None:

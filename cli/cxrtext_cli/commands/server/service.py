@@ -92,13 +92,10 @@ def serve(
         if wanted is not None and not found.indexes:
             raise InputError(f"{option} wants an index: {found.folder} has none")
     beside = None if gateway is None else read_gateway(gateway)
-    if uploads is not None:
-        from cxrtext.index.store.replica import is_replica
-
-        replicas = [folder for folder in found.indexes if is_replica(folder)]
-        if read_only or replicas:
-            why = f"{replicas[0]} is a replica" if replicas else "the server is --read-only"
-            raise InputError(f"--uploads: {why}: no images can be added; leave --uploads out")
+    if uploads is not None and read_only:
+        raise InputError(
+            "--uploads: the server is --read-only: no images can be added; leave --uploads out"
+        )
     from cxrtext_api.gate.keys import keys_file_of
     from cxrtext_api.observe.logs import configure_logging
     from cxrtext_api.server.serve import run_server
