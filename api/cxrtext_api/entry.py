@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from cxrtext.images.dicom.described import Described
-    from cxrtext.index import Index
     from cxrtext.index.store.catalogue import Catalogue, IndexedImage
     from cxrtext.service import EmbeddedImage, Service
 
@@ -129,10 +128,10 @@ def picture_of(pixels: Pixels) -> Picture:
     return Picture(pixels, encode_png(Image.fromarray(pixels)), digest_of(pixels))
 
 
-def rows_of(service: "Service", name: str, image: "EmbeddedImage", said: Sequence[Said]) -> Rows:
+def rows_of(service: "Service", image: "EmbeddedImage", said: Sequence[Said]) -> Rows:
     texts = list(dict.fromkeys(text for *_, text in said))
     vectors = list(service.embed_sentences(texts).cpu().numpy()) if texts else []
-    rows = service.index_rows(_index_for(service, name), [image])
+    rows = service.index_rows(service.archive, [image])
     return Rows(rows, said, dict(zip(texts, vectors, strict=True)))
 
 
@@ -152,10 +151,10 @@ def existing(
     the place of the one before.  Of others' images only a caller that may read learns.
     """
     shape = picture.pixels.shape
-    parts = [part.catalogue for part in service.archive.parts]
-    known = next(filter(None, (catalogue.image(name) for catalogue in parts)), None)
+    catalogue = service.archive.catalogue
+    known = catalogue.image(name)
     if known is not None:
-        may_know = READ in caller.scopes or not _is_of_others(parts, "image", name, caller)
+        may_know = READ in caller.scopes or not _is_of_others(catalogue, "image", name, caller)
         is_same = may_know and (known.height, known.width) == shape
         if not is_same or shown_digest(service, known) != picture.digest:
             raise Refusal(409, TAKEN)
@@ -192,11 +191,11 @@ def _agrees(
 
 
 def _is_of_others(
-    catalogues: "Sequence[Catalogue]", column: str, value: str, caller: Caller, *, but: str = ""
+    catalogue: "Catalogue", column: str, value: str, caller: Caller, *, but: str = ""
 ) -> bool:
     """Whether images of a value, beside one, are not the caller's to change."""
     return ADMIN not in caller.scopes and entry.is_of_others(
-        catalogues, column, value, caller.key_id, but=but
+        catalogue, column, value, caller.key_id, but=but
     )
 
 
@@ -215,7 +214,7 @@ def add_image(
     Its file is named by its content.  What it takes the place of, which is given, keeps its own
     file until the index names the new one.
     """
-    index = _index_for(service, name)
+    index = service.archive
     with ExitStack() as stack:
         with _held():
             catalogue = stack.enter_context(
@@ -224,13 +223,12 @@ def add_image(
         known = catalogue.image(name)
         if known is not None and not form.replace:
             raise Refusal(409, TAKEN)
-        if known is not None and _is_of_others([catalogue], "image", name, caller):
+        if known is not None and _is_of_others(catalogue, "image", name, caller):
             raise Refusal(403, OTHERS)
-        others = [part.catalogue for part in service.archive.parts if part is not index]
-        study, patient, split = _said([catalogue, *others], name, form, caller)
-        if rows.said and _is_of_others([catalogue, *others], "study_id", study, caller, but=name):
+        study, patient, split = _said(catalogue, name, form, caller)
+        if rows.said and _is_of_others(catalogue, "study_id", study, caller, but=name):
             said = [(section, text) for section, _, text in rows.said]
-            if service.archive.report(study) not in ([], said):
+            if index.report(study) not in ([], said):
                 raise Refusal(403, OTHERS)
         _check_columns(catalogue, form.metadata)
         height, width = picture.pixels.shape
@@ -254,15 +252,8 @@ def _held() -> "Iterator[None]":
         raise Refusal(503, HELD) from None
 
 
-def _index_for(service: "Service", name: str) -> "Index":
-    try:
-        return service.archive.find(name)[0]
-    except NotFoundError:
-        return service.index
-
-
 def _said(
-    catalogues: "Sequence[Catalogue]", name: str, form: NewImageForm, caller: Caller
+    catalogue: "Catalogue", name: str, form: NewImageForm, caller: Caller
 ) -> tuple[str, str, str]:
     """Study, patient and split of a form; what it does not say is taken from the index.
 
@@ -271,11 +262,11 @@ def _said(
     """
 
     def of_others(wanted: str, column: str, value: str) -> str | None:
-        return next(iter(entry.others_say(catalogues, wanted, column, value, but=name)), None)
+        return next(iter(entry.others_say(catalogue, wanted, column, value, but=name)), None)
 
     reads = READ in caller.scopes
     study = form.study_id or name
-    if not reads and _is_of_others(catalogues, "study_id", study, caller, but=name):
+    if not reads and _is_of_others(catalogue, "study_id", study, caller, but=name):
         raise Refusal(422, NOT_YOURS)
     patient = of_others("patient_id", "study_id", study) or form.patient_id or study
     if form.patient_id not in (None, patient):
@@ -305,25 +296,19 @@ def delete_images(
     HTTP are removed, except those that another image shares; files that were indexed where they lay
     stay there.
     """
+    folder = service.archive.folder
     with ExitStack() as stack:
         with _held():
-            parts = [
-                (part, stack.enter_context(writing(part.folder, wait_s=WAIT_S)))
-                for part in service.archive.parts
-            ]
-        found = [entry.subjects(catalogue, images, studies) for _, catalogue in parts]
-        gone = [image for part in found for image in part]
+            catalogue = stack.enter_context(writing(folder, wait_s=WAIT_S))
+        gone = entry.subjects(catalogue, images, studies)
         held = {image.image for image in gone}
         if set(images) - held or set(studies) - {image.study_id for image in gone}:
             raise NotFoundError(NOT_ALL)
-        catalogues = [catalogue for _, catalogue in parts]
-        if any(_is_of_others(catalogues, "image", name, caller) for name in held):
+        if any(_is_of_others(catalogue, "image", name, caller) for name in held):
             # Whether others' are there is told to those who may read.
             raise Refusal(403, OTHERS) if READ in caller.scopes else NotFoundError(NOT_ALL)
-        for (part, catalogue), of_part in zip(parts, found, strict=True):
-            if of_part:
-                names = [image.image for image in of_part]
-                with catalogue.transaction(write=True) as database:
-                    changes.delete_images(database, "image", names)
-                write_summary(part.folder, catalogue)
+        if gone:
+            with catalogue.transaction(write=True) as database:
+                changes.delete_images(database, "image", [image.image for image in gone])
+            write_summary(folder, catalogue)
     return gone

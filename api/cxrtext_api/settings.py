@@ -16,7 +16,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     checkpoint: Path | None = None
-    indexes: tuple[Path, ...] = ()
+    index: Path | None = None
     device: str = "cpu"
     prompts: Path | None = None
     uploads: Path | None = None

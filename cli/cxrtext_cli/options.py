@@ -112,10 +112,10 @@ def features_in(folder: Path | None) -> "FeatureFolder | None":
 
 
 def open_place(place: "Place", device: str, prompts: Path | None = None) -> "Service":
-    """A service of a place's model and indexes."""
+    """A service of a place's model and index."""
     from cxrtext.service import load_service
 
-    given, asked = (place.checkpoint, place.indexes), prompts_in(prompts)
+    given, asked = (place.checkpoint, place.index), prompts_in(prompts)
     return load_service(*given, prompts=asked, device=pick_device(device))
 
 

@@ -119,7 +119,7 @@ def back_up(
             copy_marks(marks_beside(index), folder / MARKS)
         files = [path for path in folder.rglob("*") if path.is_file()]
         names = sorted(path.relative_to(folder).as_posix() for path in files)
-        about = {
+        about: dict[str, Any] = {
             "made": made.isoformat(timespec="milliseconds"),
             "images": images,
             "sentences": sentences,

@@ -42,23 +42,19 @@ def keep_image(catalogue: Catalogue, root: Path, data: bytes, ending: str, **sai
 
 
 def others_say(
-    catalogues: Sequence[Catalogue], wanted: str, column: str, value: str, *, but: str = ""
+    catalogue: Catalogue, wanted: str, column: str, value: str, *, but: str = ""
 ) -> list[str]:
     """What images, beside one, have in one column where another has a value."""
     query = f"SELECT DISTINCT {wanted} FROM images WHERE {column} = ? AND image <> ?"  # noqa: S608
-    return [
-        str(found)
-        for one in catalogues
-        for (found,) in one.database.execute(query, (value, but)).fetchall()
-    ]
+    return [str(found) for (found,) in catalogue.database.execute(query, (value, but))]
 
 
 def is_of_others(
-    catalogues: Sequence[Catalogue], column: str, value: str, key: str | None, *, but: str = ""
+    catalogue: Catalogue, column: str, value: str, key: str | None, *, but: str = ""
 ) -> bool:
     """Whether images of a value, beside one, came by another key, or by none, as an import's do."""
     query = f"SELECT 1 FROM images WHERE {column} = ? AND image <> ? AND added_by IS NOT ? LIMIT 1"  # noqa: S608
-    return any(one.database.execute(query, (value, but, key)).fetchone() for one in catalogues)
+    return catalogue.database.execute(query, (value, but, key)).fetchone() is not None
 
 
 class Imported:

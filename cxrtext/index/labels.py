@@ -77,25 +77,24 @@ def unlike_column(
 
 def label_archive(archive: Archive, prompts: Mapping[str, Prompts]) -> Iterator[LabeledImage]:
     labeler = Labeler(archive.model, prompts, calibrations_of(archive.model, prompts))
-    for part in archive.parts:
-        for numbers, scores in _batches(part, labeler):
-            probabilities = labeler.probabilities(scores)
-            for i, image in enumerate(part.catalogue.images(numbers.tolist())):
-                if image is not None:
-                    yield LabeledImage(
-                        image,
-                        dict(zip(labeler.findings, scores[:, i].tolist(), strict=True)),
-                        dict(zip(labeler.findings, probabilities[:, i].tolist(), strict=True)),
-                    )
+    for numbers, scores in _batches(archive, labeler):
+        probabilities = labeler.probabilities(scores)
+        for i, image in enumerate(archive.catalogue.images(numbers.tolist())):
+            if image is not None:
+                yield LabeledImage(
+                    image,
+                    dict(zip(labeler.findings, scores[:, i].tolist(), strict=True)),
+                    dict(zip(labeler.findings, probabilities[:, i].tolist(), strict=True)),
+                )
 
 
 def _batches(
-    part: Index, labeler: Labeler
+    index: Index, labeler: Labeler
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
     """Numbers [b] and scores [F, b] of every image."""
-    snapshot = part.snapshot
+    snapshot = index.snapshot
     places, rows = snapshot.live, snapshot.arrays["regions"]
-    step = images_a_piece(rows.shape[1], part.model.spec.dimension)
+    step = images_a_piece(rows.shape[1], index.model.spec.dimension)
     for start in range(0, len(places), step):
         some = places[start : start + step]
         fetch(rows, places[start + step : start + 2 * step])
@@ -111,18 +110,17 @@ def keep_labels(archive: Archive, prompts: Mapping[str, Prompts]) -> None:
     calibrations = calibrations_of(archive.model, prompts)
     labeler = Labeler(archive.model, prompts, calibrations)
     names = [LABEL + finding for finding in labeler.findings]
-    for part in archive.parts:
-        with writing(part.folder) as catalogue:
-            batches = [(n, labeler.probabilities(s).T) for n, s in _batches(part, labeler)]
-            forgotten = dict.fromkeys(n for n in catalogue.columns() if n.startswith(LABEL))
-            with catalogue.transaction(write=True) as database:
-                for numbers, rows in batches:
-                    cells = [
-                        {**forgotten, **dict(zip(names, row, strict=True))} for row in rows.tolist()
-                    ]
-                    set_attributes(database, zip(numbers.tolist(), cells, strict=True))
-                set_meta(database, labels_as_meta(prompts, calibrations))
-            write_summary(part.folder, catalogue)
+    with writing(archive.folder) as catalogue:
+        batches = [(n, labeler.probabilities(s).T) for n, s in _batches(archive, labeler)]
+        forgotten = dict.fromkeys(n for n in catalogue.columns() if n.startswith(LABEL))
+        with catalogue.transaction(write=True) as database:
+            for numbers, rows in batches:
+                cells = [
+                    {**forgotten, **dict(zip(names, row, strict=True))} for row in rows.tolist()
+                ]
+                set_attributes(database, zip(numbers.tolist(), cells, strict=True))
+            set_meta(database, labels_as_meta(prompts, calibrations))
+        write_summary(archive.folder, catalogue)
 
 
 def labels_as_meta(

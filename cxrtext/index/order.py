@@ -67,9 +67,7 @@ def studies_of(archive: Archive, patient_id: str) -> tuple[Studies, str | None]:
 
     A patient with too many images does not get all of them.
     """
-    images: list[IndexedImage] = []
-    for part in archive.parts:
-        images += part.catalogue.of_patient(patient_id, MOST_FILMS + 1 - len(images))
+    images = archive.catalogue.of_patient(patient_id, MOST_FILMS + 1)
     of_study: dict[str, list[DatedFilm]] = defaultdict(list)
     for image in images:
         of_study[image.study_id].append(DatedFilm(image))

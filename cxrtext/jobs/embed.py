@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -36,7 +36,6 @@ from cxrtext.index.build import (
     said_in,
 )
 from cxrtext.index.changes import add_images
-from cxrtext.index.parts import part_name, part_of
 from cxrtext.index.store.catalogue import Catalogue
 from cxrtext.index.store.writer import SUMMARY, IndexSummary, write_summary, writing
 from cxrtext.index.tuning import refresh_structure
@@ -68,8 +67,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 KIND = "embed"
-INDEX_PART = 1_000_000
-"""Images of one index: of more, ``finish`` makes several."""
 
 CONSTANT = ("model", "basis", "landmark_vectors", "storage", "prompts")
 """What a catalogue notes of an index and never changes while it is filled."""
@@ -222,22 +219,19 @@ def embed_job(
 @dataclass(frozen=True, slots=True)
 class FinishedEmbedding:
     planned: int  # images of the manifest
-    images: int  # images in the index, or in all of its shards
     rejected: int  # images that are named in ``rejected_list`` instead
     rejected_list: Path | None
-    indexes: dict[str, IndexSummary]  # by folder
+    index: IndexSummary
 
     def as_dict(self) -> dict[str, Any]:
         listed = str(self.rejected_list) if self.rejected_list else None
-        indexes = {name: summary.as_dict() for name, summary in self.indexes.items()}
-        return {**asdict(self), "rejected_list": listed, "indexes": indexes}
+        return {**asdict(self), "rejected_list": listed, "index": self.index.as_dict()}
 
 
 def finish_embed(
     address: str,
     out: Path,
     *,
-    index_parts: int | None = None,
     manifest: Path | None = None,
     reports: Path | None = None,
     checkpoint: Path | None = None,
@@ -248,8 +242,6 @@ def finish_embed(
     """Make an index of the shards of an embed job; one that was stopped goes on.
 
     Args:
-        index_parts: How many indexes, by study; by default so many that none is of more than a
-            million images.
         manifest: Where the manifest, the reports and the checkpoint lie now; by default where they
             lay when the job was begun.  They are compared with the job's digests.
     """
@@ -262,35 +254,24 @@ def finish_embed(
     reports = reports or (Path(plan.shared["reports"]) if plan.shared["reports"] else None)
     require_same(made, _inputs(manifest, reports, checkpoint))
     torch.set_num_threads(plan.definition["threads"])
-    K = index_parts or max(1, -(-plan.rows // INDEX_PART))
-    names, studies = [set[str]() for _ in range(K)], set[str]()
+    names, studies = set[str](), set[str]()
     for record in stream_manifest(manifest, allow_outside=plan.shared["allow_outside"]):
-        names[part_of(record.study_id, K)].add(record.name)
+        names.add(record.name)
         studies.add(record.study_id)
     model = load_model(checkpoint, device)
     said = said_in(manifest, reports, studies)
     texts = _vectors_of(made.storage, plan, said)
     rejects = Rejects(max_rejected)
-    folders = [out] if K == 1 else [out / part_name(k, K) for k in range(K)]
-    if K > 1:
-        out.mkdir(mode=0o700, parents=True, exist_ok=True)
-    indexes: dict[str, IndexSummary] = {}
-    with ExitStack() as stack:
-        catalogues = [
-            stack.enter_context(_begun_index(folder, checkpoint, plan.shared["notes"], own))
-            for folder, own in zip(folders, names, strict=True)
-        ]
-        _add_shards(made, manifest, catalogues, rejects, progress)
+    with _begun_index(out, checkpoint, plan.shared["notes"], names) as catalogue:
+        _add_shards(made, manifest, catalogue, rejects, progress)
         rejected = rejects.write(out)
         if len(rejects.rows) == plan.rows:
             raise DataError(f"{manifest}: no image can be read: {rejects.rows[-1][1]}")
-        _prove(names, {name for name, _ in rejects.rows}, folders, catalogues)
-        for k, (folder, catalogue) in enumerate(zip(folders, catalogues, strict=True)):
-            add_sentences(catalogue, model, [s for s in said if part_of(s.study_id, K) == k], texts)
-            refresh_structure(folder, catalogue, model)
-            indexes[str(folder)] = IndexSummary.of(write_summary(folder, catalogue))
-    images = sum(summary.images for summary in indexes.values())
-    return FinishedEmbedding(plan.rows, images, len(rejects.rows), rejected, indexes)
+        _prove(names - {name for name, _ in rejects.rows}, out, catalogue)
+        add_sentences(catalogue, model, said, texts)
+        refresh_structure(out, catalogue, model)
+        index = IndexSummary.of(write_summary(out, catalogue))
+    return FinishedEmbedding(plan.rows, len(rejects.rows), rejected, index)
 
 
 def _vectors_of(storage: Storage, plan: Plan, said: Sequence[Sentence]) -> "dict[str, Tensor]":
@@ -321,27 +302,21 @@ def _begun_index(
 def _add_shards(
     made: Made,
     manifest: Path,
-    catalogues: Sequence[Catalogue],
+    catalogue: Catalogue,
     rejects: Rejects,
     progress: Callable[[int, int], None],
 ) -> None:
-    """Add the rows of every shard to the indexes of their studies, in the manifest's order."""
-    K, root = len(catalogues), str(manifest.parent.resolve())
-    known = [catalogue.known_images() for catalogue in catalogues]
+    """Add the rows of every shard to the index, in the manifest's order."""
+    known, root = catalogue.known_images(), str(manifest.parent.resolve())
     added = 0
     for shard, records in every_shard_of_images(made, manifest, rejects):
         of_shard = [records[place] for place in shard.places]
         part = _embedded(shard)
-        for k, catalogue in enumerate(catalogues):
-            chosen = [
-                i
-                for i, record in enumerate(of_shard)
-                if record.name not in known[k] and part_of(record.study_id, K) == k
-            ]
-            if chosen:
-                images = [part.image(i, of_shard[i], root) for i in chosen]
-                arrays = {name: rows[chosen] for name, rows in part.vectors.items()}
-                add_images(catalogue.path.parent, catalogue, images, arrays)
+        chosen = [i for i, record in enumerate(of_shard) if record.name not in known]
+        if chosen:
+            images = [part.image(i, of_shard[i], root) for i in chosen]
+            arrays = {name: rows[chosen] for name, rows in part.vectors.items()}
+            add_images(catalogue.path.parent, catalogue, images, arrays)
         added += len(records)
         progress(added, made.plan.rows)
 
@@ -355,20 +330,11 @@ def _embedded(shard: Shard) -> EmbeddedImages:
     return EmbeddedImages(shard.places, sizes, vectors, columns, [])
 
 
-def _prove(
-    expected: Sequence[set[str]],
-    rejected: set[str],
-    folders: Sequence[Path],
-    catalogues: Sequence[Catalogue],
-) -> None:
-    """See that each image is in the index of its study exactly once, or is named as rejected."""
-    for folder, planned, catalogue in zip(folders, expected, catalogues, strict=True):
-        names = planned - rejected
-        if not names:
-            raise DataError(f"{folder}: would hold no image; take fewer --index-parts")
-        found = catalogue.known_images().keys()  # a name can be in a catalogue only once
-        if found != names:
-            raise CheckpointError(
-                f"{folder}: {len(names - found)} images are missing and {len(found - names)} are "
-                "too many; remove the folder, and finish the job again"
-            )
+def _prove(names: set[str], folder: Path, catalogue: Catalogue) -> None:
+    """See that each image that was not rejected is in the index exactly once."""
+    found = catalogue.known_images().keys()  # a name can be in a catalogue only once
+    if found != names:
+        raise CheckpointError(
+            f"{folder}: {len(names - found)} images are missing and {len(found - names)} are "
+            "too many; remove the folder, and finish the job again"
+        )

@@ -11,24 +11,24 @@ from cxrtext.project.layout import CHECKPOINT, DATA, DECODED, INDEX, RECIPE
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What was found in a folder; None and () where it has no such part."""
+    """What was found in a folder; None where it has no such part."""
 
     folder: Path
     checkpoint: Path | None = None
-    indexes: tuple[Path, ...] = ()
+    index: Path | None = None
     data: Path | None = None
     decoded: Path | None = None  # the cache of decoded images
 
     @property
     def model(self) -> Path:
         """The checkpoint, of an index the one that it notes (CheckpointError)."""
-        return self.checkpoint or checkpoint_of(self.indexes[0])
+        return self.checkpoint or checkpoint_of(self.require_index())
 
-    def require_indexes(self) -> tuple[Path, ...]:
-        """The indexes, one at least (DataError)."""
-        if not self.indexes:
+    def require_index(self) -> Path:
+        """The index (DataError)."""
+        if self.index is None:
             raise DataError(f"{self.folder}: has no index; make one with 'cxrtext index build'")
-        return self.indexes
+        return self.index
 
     def require_data(self, given: Path | None) -> Path:
         """The data folder that was given, or else the project's own (DataError)."""
@@ -41,14 +41,15 @@ class Place:
 def find_place(folder: Path, *others: Path) -> Place:
     """What a project, a checkpoint or an index holds; its model is there (errors as below).
 
-    The indexes of several are searched as one, by the first model among them.
+    ``others`` are what it lacks: the index of a checkpoint, or the checkpoint of an index.
     """
     place = find_part(folder)
     for other in map(find_part, others):
-        model, indexes = place.checkpoint or other.checkpoint, place.indexes + other.indexes
-        place = replace(place, checkpoint=model, indexes=indexes)
-    if place.checkpoint is None:
-        checkpoint_of(place.indexes[0])
+        if place.index and other.index:
+            raise DataError(f"{other.folder}: a second index; one is searched at a time")
+        model, index = place.checkpoint or other.checkpoint, place.index or other.index
+        place = replace(place, checkpoint=model, index=index)
+    _ = place.model
     return place
 
 
@@ -63,7 +64,7 @@ def find_part(folder: Path) -> Place:
         check_checkpoint(folder)
         return Place(folder, checkpoint=folder)
     if (folder / CATALOGUE).is_file():
-        return Place(folder, indexes=(folder,))
+        return Place(folder, index=folder)
     raise DataError(
         f"{folder}: neither a project nor a checkpoint nor an index{checkpoints_in(folder)}"
     )
@@ -79,7 +80,7 @@ def _project(folder: Path) -> Place:
     return Place(
         folder,
         checkpoint,
-        (index,) if index.is_dir() else (),
+        index if index.is_dir() else None,
         folder / DATA,
         folder / DECODED,
     )

@@ -21,7 +21,7 @@ from cxrtext.images.source import named_errors
 from cxrtext.index import ImageHit, IndexedImage, SentenceHit
 from cxrtext.index.features.scoring import mean_region
 from cxrtext.index.search.hits import Unique, hits_of
-from cxrtext.index.search.selection import View, views_of
+from cxrtext.index.search.selection import view_of
 from cxrtext.index.store.catalogue import TEXT_COLUMNS
 from cxrtext.pausing import finish
 from cxrtext.project.answers import Findings, Heatmap, OpenedImage, Row, Rows
@@ -193,13 +193,10 @@ class Project(AbstractContextManager["Project"]):
 
         A column of labels is ``label.FINDING``, as filters name it.
         """
-        views: list[View] = []
-        finish(views_of(self.service.archive.parts, where, (), views))
-        kept = []
-        for which, view in enumerate(views):
-            there = view.part.catalogue.images(view.snapshot.numbers[view.places].tolist())
-            kept += [((0.0, which, 0), image) for image in there if image]
-        rows = [dict(list(hit_row(hit).items())[1:]) for hit in hits_of(views, kept)]  # no score
+        view = finish(view_of(self.service.archive, where, ()))
+        there = view.index.catalogue.images(view.snapshot.numbers[view.places].tolist())
+        kept = [((0.0, 0), image) for image in there if image]
+        rows = [dict(list(hit_row(hit).items())[1:]) for hit in hits_of(view, kept)]  # no score
         return self._some(Rows([image for _, image in kept], rows, TEXT_COLUMNS), where)
 
     def timeline(self, image: str | ImageHit) -> Rows[Film]:
@@ -227,17 +224,15 @@ class Project(AbstractContextManager["Project"]):
         return f"<p>{escape(repr(self))}</p>" + (f"<ul>{lines}</ul>" if lines else "")
 
 
-def open(
-    folder: str | Path, device: str = "cpu", index: str | Path | Sequence[str | Path] | None = None
-) -> Project:
+def open(folder: str | Path, device: str = "cpu", index: str | Path | None = None) -> Project:
     """Open a project of 'cxrtext fit', a checkpoint or an index (DataError, CheckpointError).
 
-    An index brings the checkpoint that made it.  ``index``, one or several that are searched as
-    one, takes the place of the project's own.
+    An index brings the checkpoint that made it.  ``index`` takes the place of the project's own.
     """
     place = find_place(Path(folder))
-    indexes = place.indexes if index is None else index
-    return Project(place.folder, load_service(place.checkpoint, indexes, device=device))
+    return Project(
+        place.folder, load_service(place.checkpoint, index or place.index, device=device)
+    )
 
 
 def _prompts(given: PromptsGiven | None) -> Mapping[str, Prompts] | None:

@@ -99,15 +99,10 @@ class Service:
 
     @property
     def archive(self) -> Archive:
-        """The index, or all of them as one (NotFoundError)."""
+        """The index (NotFoundError)."""
         if self._archive is None:
             raise NotFoundError("no index is loaded; give a project or an index")
         return self._archive
-
-    @property
-    def index(self) -> Index:
-        """The index; of several the first, which is the one that images are added to."""
-        return self.archive.parts[0]
 
     @property
     def has_index(self) -> bool:
@@ -125,8 +120,9 @@ class Service:
         To ``look`` into the index anew may have to wait for a writer.
         """
         spec = self.model.spec
-        parts = self.archive.parts if self.has_index else []
-        snapshots = [part.snapshot if look else part.seen for part in parts]
+        snapshot = None
+        if self.has_index:
+            snapshot = self.archive.snapshot if look else self.archive.seen
         return {
             "fingerprint": self.model.fingerprint,
             "image_encoder": spec.image_title,
@@ -137,8 +133,8 @@ class Service:
             "resize": spec.preprocessing.resize,
             "crop": spec.preprocessing.crop,
             "findings": list(self.prompts),
-            "images": sum(snapshot.images for snapshot in snapshots),
-            "sentences": sum(len(snapshot.sentence_numbers) for snapshot in snapshots),
+            "images": snapshot.images if snapshot else 0,
+            "sentences": len(snapshot.sentence_numbers) if snapshot else 0,
         }
 
     def warm_up(self) -> None:
@@ -191,7 +187,7 @@ class Service:
 
     def find_image(self, image_id: str) -> IndexedImage:
         """The indexed image of an id (else NotFoundError)."""
-        return self.archive.find(image_id)[1]
+        return self.archive.find(image_id)
 
     def timeline(self, image_id: str) -> Timeline:
         """All films of an indexed image's patient, in the order of time; see :mod:`.timeline`."""
@@ -199,8 +195,7 @@ class Service:
 
     def embedded(self, image_id: str) -> EmbeddedImage:
         """An indexed image as the model sees it, without decoding it again."""
-        part, found = self.archive.find(image_id)
-        return embedded_of(part, found, self.familiar)
+        return embedded_of(self.archive, self.archive.find(image_id), self.familiar)
 
     def shown(self, image_id: str, side: int | None = None) -> Bytes:
         """The pixels of an indexed image's file, [H, W], the longest side at most so long."""
@@ -404,14 +399,14 @@ class Service:
         return (yield from within(self._lock, search))
 
 
-def embedded_of(part: Index, found: IndexedImage, familiar: Familiar) -> EmbeddedImage:
+def embedded_of(index: Index, found: IndexedImage, familiar: Familiar) -> EmbeddedImage:
     """An indexed image as the model sees it, with how unlike the index says that it is."""
-    with part.same_model() as same:
-        share = part.catalogue.unlike([found.number]).get(found.number) if same else None
+    with index.same_model() as same:
+        share = index.catalogue.unlike([found.number]).get(found.number) if same else None
     limit = None if familiar.images is None else familiar.images.threshold
     unlike = None if share is None or limit is None else Unlike(share * limit, limit)
     return EmbeddedImage(
-        part.regions(found.number),
+        index.regions(found.number),
         found.height,
         found.width,
         unlike=unlike,
@@ -420,26 +415,19 @@ def embedded_of(part: Index, found: IndexedImage, familiar: Familiar) -> Embedde
 
 
 def turned(service: Service) -> Service | None:
-    """A service of what all indexes of another have turned to; None where none has.
+    """A service of the model that an index has turned to; None where it has not.
 
-    That is another model.  It has the prompts that were given, and the same language model.  Both
-    can be asked for as long as either is needed; the old one answers by what it saw before.
+    It has the prompts that were given.  Both can be asked for as long as either is needed; the old
+    one answers by what it saw before.
     """
-    if not service.has_index or not any(part.turned for part in service.archive.parts):
+    if not service.has_index or not service.archive.turned:
         return None
-    folders = [part.folder for part in service.archive.parts]
-    models = set()
-    for folder in folders:
-        with Catalogue(folder / CATALOGUE) as catalogue:
-            meta = catalogue.meta()
-        models.add(meta["model"])
-        checkpoint = noted_checkpoint(folder, meta)
-    if len(models) > 1:  # of several that are searched as one, not all have turned yet
-        return None
-    model = service.model
-    if models != {model.fingerprint}:
-        model = load_model(checkpoint, str(model.device))
-    return Service(model, open_index(folders, model), service.prompts_given)
+    folder, model = service.archive.folder, service.model
+    with Catalogue(folder / CATALOGUE) as catalogue:
+        meta = catalogue.meta()
+    if meta["model"] != model.fingerprint:
+        model = load_model(noted_checkpoint(folder, meta), str(model.device))
+    return Service(model, open_index(folder, model), service.prompts_given)
 
 
 def threads_for(work: Callable[[], object]) -> int:
@@ -459,24 +447,24 @@ def threads_for(work: Callable[[], object]) -> int:
 
 def load_service(
     checkpoint: str | Path | None = None,
-    index: str | Path | Sequence[str | Path] | None = None,
+    index: str | Path | None = None,
     *,
     prompts: Mapping[str, Prompts] | None = None,
     device: str = "cpu",
     wait_s: float = WAIT_S,
 ) -> Service:
-    """Load a model and, if given, its index, or several that are searched as one.
+    """Load a model and, if given, its index.
 
     The checkpoint is by default the one noted in the index, the prompts are its own.  Another
     process that commits a change of the index is waited for, ``wait_s`` seconds.
     """
-    folders = [index] if isinstance(index, str | Path) else list(index or ())
-    if checkpoint is None and not folders:
+    if checkpoint is None and index is None:
         raise DataError("give a checkpoint, an index, or both")
     model = None if checkpoint is None else load_model(checkpoint, device)
-    if model is not None and not folders:
+    if index is None:
+        assert model is not None  # noqa: S101 - one of the two is given
         return Service(model, prompts=prompts)
-    archive = open_index(folders, model, wait_s=wait_s)
+    archive = open_index(index, model, wait_s=wait_s)
     try:
         return Service(archive.model.to(device), archive, prompts)
     except BaseException:

@@ -41,7 +41,7 @@ class Timeline:
 
 def timeline(archive: Archive, image_id: str) -> Timeline:
     """The films of an indexed image's patient (NotFoundError; InputError of too many)."""
-    asked = archive.find(image_id)[1]
+    asked = archive.find(image_id)
     studies, reason = studies_of(archive, asked.patient_id)
     every = [one for study in studies for one in study]
     if reason == TOO_MANY:

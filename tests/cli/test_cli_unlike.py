@@ -64,9 +64,10 @@ def test_search_says_it(index_folder: Path, blank: Path) -> None:
 
 
 def test_search_and_ground_say_how_they_read_a_sentence(
-    judged_checkpoint: Path, index_folder: Path, data_folder: Path, tmp_path: Path
+    judged_checkpoint: Path, index_copy: Path, data_folder: Path, tmp_path: Path
 ) -> None:
-    search = ("search", judged_checkpoint, "R PTX", "--also", index_folder)
+    cxrtext("index", "build", "--model", judged_checkpoint, "--out", index_copy)
+    search = ("search", index_copy, "R PTX")
     typed, as_written = cxrtext(*search), cxrtext(*search, "--as-written")
     assert "read as: Right pneumothorax" in typed.stderr
     assert "verify" not in typed.stderr

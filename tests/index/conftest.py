@@ -124,7 +124,7 @@ def wrong(folder: Path) -> list[str]:
 
 def first_said(index: Archive) -> Query:
     """A query for the first sentence of an index."""
-    return Query(texts=index.parts[0].snapshot.texts[:1])
+    return Query(texts=index.snapshot.texts[:1])
 
 
 def answers(folder: Path, model: ImageTextModel | None = None) -> list[object]:

@@ -177,7 +177,7 @@ def look_at(folder: Path, model: ImageTextModel, possible: list[Held]) -> Held:
     found = {name: int(json.loads(metadata)["version"]) for name, metadata, _ in rows}
     assert found in possible, (len(found), [len(held) for held in possible])
     with open_index(folder, model) as index:
-        state = index.parts[0].snapshot
+        state = index.snapshot
         for name, _, number in rows[:: max(1, len(rows) // 10)]:
             fresh = regions_of(model, int(state.meta["regions"]), name, found[name])
             kept = state.arrays["regions"][state.places_of(np.array([number]))]

@@ -27,7 +27,7 @@ VECTORS = [
 
 
 def alike(index: Archive, number: int, k: int) -> list[ImageHit]:
-    mean = mean_region(index.parts[0].regions(number)[None])[0]
+    mean = mean_region(index.regions(number)[None])[0]
     return index.search(Query(image=mean), k).hits
 
 
@@ -44,21 +44,21 @@ def test_an_index_from_decoded_images_is_the_same(
         assert (tmp_path / "second" / name).read_bytes() == expected
     with open_index(index_folder) as one, open_index(tmp_path / "second") as other:
         image = "images/s01.png"
-        assert one.find(image)[1] == other.find(image)[1]
+        assert one.find(image) == other.find(image)
 
 
 def test_a_build_keeps_images_and_sentences_and_measures_its_recall(
     index_folder: Path, checkpoint: Path
 ) -> None:
     with open_index(index_folder) as index:
-        hits = index.search_sentences(10, image=index.parts[0].regions(0))
+        hits = index.search_sentences(10, image=index.regions(0))
         said = ("The lungs are clear.", "Left pleural effusion.", "Right pneumothorax.")
         assert {hit.sentence: hit.studies for hit in hits} == dict.fromkeys(said, 16)
-        image = index.find("images/s05.png")[1]
+        image = index.find("images/s05.png")
         assert (image.study_id, image.split, image.metadata["age"]) == ("s05", "val", "45")
         assert (image.height, image.width) == (80, 80)
-        assert index.parts[0].catalogue.image("images/none.png") is None
-        assert index.parts[0].catalogue.report("s05") == [("findings", "Right pneumothorax.")]
+        assert index.catalogue.image("images/none.png") is None
+        assert index.catalogue.report("s05") == [("findings", "Right pneumothorax.")]
         assert len(finish(index.page(40, 100))[0]) == 8
     summary = json.loads((index_folder / "index.json").read_text())
     assert summary["recall_at_10"] == 1.0
@@ -227,7 +227,7 @@ def test_8_bits_take_less_room(
     assert (out / VECTORS[0]).stat().st_size == 48 * 16 * (16 + 2)
     assert (index_folder / VECTORS[0]).stat().st_size == 48 * 16 * 16 * 2
     with open_index(out) as small, open_index(index_folder) as whole:
-        text = whole.parts[0].snapshot.texts[0]
+        text = whole.snapshot.texts[0]
         best, found = (
             {hit.image.image for hit in index.search(Query(texts=text[None]), k).hits}
             for index, k in ((whole, 10), (small, 20))
@@ -248,7 +248,7 @@ def test_a_second_build_embeds_what_is_new_alone(
 ) -> None:
     manifest, table = data_copy / "manifest.csv", data_copy / "reports.csv"
     with open_index(index_copy) as index:
-        known = set(index.parts[0].catalogue.known_sentences())
+        known = set(index.catalogue.known_sentences())
     embed = ImageTextModel.embed_sentences
     with patch.object(ImageTextModel, "embed_sentences", autospec=True, side_effect=embed) as noted:
         assert build_index(manifest, checkpoint, index_copy).added == 0
@@ -279,5 +279,5 @@ def test_a_sentence_that_moves_to_another_study_stays(
     with open_index(out, checkpoint) as index:
         assert index.report("other") == [("report", "Never said before.")]
         assert index.report("one") == []
-        hits = index.search_sentences(5, image=index.parts[0].regions(1))
+        hits = index.search_sentences(5, image=index.regions(1))
         assert [hit.sentence for hit in hits] == ["Never said before."]

@@ -102,7 +102,7 @@ def remove(part: Index, studies: list[str]) -> None:
 
 
 def by_rows(archive: Archive, where: str) -> list[int]:
-    part = archive.parts[0]
+    part = archive
     condition = parse(where, part.catalogue.columns())
     rows = part.catalogue.database.execute(
         "SELECT place FROM images LEFT JOIN attributes USING (number) "  # noqa: S608
@@ -113,7 +113,7 @@ def by_rows(archive: Archive, where: str) -> list[int]:
 
 
 def by_select(archive: Archive, where: str) -> list[int]:
-    part = archive.parts[0]
+    part = archive
     return list(finish(select(part.catalogue, part.snapshot, where)).tolist())
 
 
@@ -122,7 +122,7 @@ def test_filters_say_what_rows_say_while_everything_changes(
     index: Archive, model: ImageTextModel, seed: int
 ) -> None:
     chance = random.Random(seed)  # noqa: S311
-    part = index.parts[0]
+    part = index
     put(part, [(n, {"code": chance.choice(CELLS), "empty": None}) for n in range(120)])
     used = 0
     for step in range(15):
@@ -132,7 +132,7 @@ def test_filters_say_what_rows_say_while_everything_changes(
             where = random_filter(chance)
             assert by_select(index, where) == by_rows(index, where), where
         with_file, snapshot = index.columns(), part.snapshot
-        with_rows = columns_of([part], [replace(snapshot, columns=None)])
+        with_rows = columns_of(part, replace(snapshot, columns=None))
         assert [c.name for c in with_file] == [c.name for c in with_rows]
         for ours, theirs in zip(with_file, with_rows, strict=True):
             assert (ours.kind, ours.least, ours.most) == (theirs.kind, theirs.least, theirs.most)
@@ -142,7 +142,7 @@ def test_filters_say_what_rows_say_while_everything_changes(
 
 
 def test_a_view_that_is_older_than_the_file_is_answered_from_rows(index: Archive) -> None:
-    part = index.parts[0]
+    part = index
     old = part.snapshot
     put(part, [(n, {"age": 99}) for n in range(60)])
     new = part.snapshot
@@ -153,7 +153,7 @@ def test_a_view_that_is_older_than_the_file_is_answered_from_rows(index: Archive
 
 
 def test_what_was_deleted_is_in_no_file(index: Archive) -> None:
-    part = index.parts[0]
+    part = index
     put(part, [(0, {"note": "told apart"}), (1, {"note": "x"})])
     put(part, [(n, {"age": 9}) for n in range(60)])
     (file,) = part.folder.glob("*.columns")
@@ -166,7 +166,7 @@ def test_what_was_deleted_is_in_no_file(index: Archive) -> None:
 def test_a_file_is_revised_where_images_are_deleted(
     index: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    part = index.parts[0]
+    part = index
     put(part, [(5, {"note": "since changed"}), (6, {"age": 1.5})])
     monkeypatch.setattr(module, "write_columns", None)  # nothing is derived anew
     remove(part, ["s0", "s7"])
@@ -189,7 +189,7 @@ def test_a_file_is_revised_where_images_are_deleted(
 def test_an_index_of_the_version_before_is_read_and_turned_by_its_next_writer(
     index: Archive, model: ImageTextModel
 ) -> None:
-    folder = Path(shutil.copytree(index.parts[0].folder, index.parts[0].folder.parent / "old"))
+    folder = Path(shutil.copytree(index.folder, index.folder.parent / "old"))
     with Catalogue(folder / "catalogue.sqlite", write=True) as catalogue:
         for (name,) in catalogue.database.execute(
             "SELECT name FROM sqlite_master WHERE type = 'trigger' AND name LIKE '%recent%'"
@@ -200,14 +200,14 @@ def test_an_index_of_the_version_before_is_read_and_turned_by_its_next_writer(
         catalogue.database.execute("DELETE FROM structures WHERE name = 'columns'")
         catalogue.database.execute("UPDATE meta SET value = '4' WHERE key = 'schema_version'")
     with open_index(folder, model) as old:
-        assert old.parts[0].snapshot.columns is None
-        assert check_index(folder, old.parts[0].catalogue) == []
+        assert old.snapshot.columns is None
+        assert check_index(folder, old.catalogue) == []
         assert by_select(old, "age < 40") == by_select(index, "age < 40")
     with writing(folder):
         pass
     with open_index(folder, model) as turned:
-        assert turned.parts[0].catalogue.meta()["schema_version"] == str(SCHEMA_VERSION)
-        assert turned.parts[0].snapshot.columns is not None
+        assert turned.catalogue.meta()["schema_version"] == str(SCHEMA_VERSION)
+        assert turned.snapshot.columns is not None
         assert by_select(turned, "age < 40") == by_select(index, "age < 40")
 
 

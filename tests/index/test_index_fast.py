@@ -36,7 +36,7 @@ def test_candidates_hold_the_best_of_every_kind_of_query(
     large: Archive, model: ImageTextModel, kind: str
 ) -> None:
     texts = sentences(model)
-    image = F.normalize(large.parts[0].regions(7).mean(0), dim=0)
+    image = F.normalize(large.regions(7).mean(0), dim=0)
     query = {
         "text": Query(texts=texts[:1]),
         "texts": Query(texts=texts[:2]),
@@ -100,11 +100,11 @@ def test_candidates_come_from_what_a_filter_leaves(large: Archive, model: ImageT
 
 def test_sentences_of_studies_that_a_filter_leaves(large: Archive, model: ImageTextModel) -> None:
     text = sentences(model)[0]
-    image = large.find("i0.png")[1]
+    image = large.find("i0.png")
     said = {sentence for _, sentence in large.report(image.study_id)}
     found = large.search_sentences(10, text=text, where=f"study_id = '{image.study_id}'")
     assert {hit.sentence for hit in found} == said
-    regions = large.parts[0].regions(0)
+    regions = large.regions(0)
     assert large.search_sentences(10, image=regions, where="study_id = 'nobody'") == []
     with pytest.raises(ValueError, match="k must be 1"):
         large.search_sentences(0, text=text)

@@ -57,7 +57,7 @@ def said_by(folder: Path) -> dict[str, Any]:
     with open_index(folder) as index:
         text = index.model.embed_sentences([QUERY])
         hits = index.search(Query(texts=text), 1000).hits
-        part = index.parts[0]
+        part = index
         regions = {hit.image.image: part.regions(hit.image.number) for hit in hits}
         return {
             "model": index.model.fingerprint,
@@ -108,13 +108,13 @@ def test_an_archive_that_outlives_its_model_answers_as_before(
     index_copy: Path, new_checkpoint: Path, model: ImageTextModel
 ) -> None:
     with open_index(index_copy, model) as old:
-        old.parts[0].outlives = True
+        old.outlives = True
         query = Query(texts=model.embed_sentences([QUERY]))
         before = old.search(query, 48).hits
         reembed(index_copy, new_checkpoint)
         after = old.search(query, 48).hits
         assert [(h.image, h.score) for h in after] == [(h.image, h.score) for h in before]
-        assert old.parts[0].turned
+        assert old.turned
         assert all(not hit.labels for hit in after)  # they are the new model's
         assert len(old.search(query, 48, where="age > 60").hits) < 48
         with pytest.raises(HeldError, match="turning to another model"):

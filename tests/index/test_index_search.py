@@ -33,7 +33,7 @@ CASES = settings(
 
 @torch.inference_mode()
 def scan(index: Archive, query: Query) -> dict[str, float]:
-    state = index.parts[0].snapshot
+    state = index.snapshot
     live = np.flatnonzero(state.numbers >= 0)
     regions = unpack(state.arrays["regions"][live])
     score = torch.zeros(len(live))
@@ -45,7 +45,7 @@ def scan(index: Archive, query: Query) -> dict[str, float]:
         like = mean_region(regions) @ F.normalize(query.image, dim=-1)
         weight = 1.0 if query.texts is None else query.image_weight
         score = (1 - weight) * score + weight * like
-    images = index.parts[0].catalogue.images(state.numbers[live].tolist())
+    images = index.catalogue.images(state.numbers[live].tolist())
     return {image.image: float(s) for image, s in zip(images, score, strict=True) if image}
 
 
@@ -87,7 +87,7 @@ def test_an_exact_search_is_a_scan(
     opened: Archive, model: ImageTextModel, seed: int, strange: float, k: int, kind: str
 ) -> None:
     one, other = text_like(model, seed, strange)
-    image = opened.parts[0].snapshot.arrays["means"][seed % opened.images]
+    image = opened.snapshot.arrays["means"][seed % opened.images]
     query = Query(
         texts=None if kind == "image" else one[None],
         without=other[None] if kind in ("not", "all") else None,
@@ -138,7 +138,7 @@ def test_the_fast_search_finds_as_many_as_there_are(
     folder = make_archive(tmp_path / "cells", 500)
     query = query_like(model, 3, 0.1)
     with open_index(folder, model) as index:
-        tuned = index.parts[0].snapshot.candidates
+        tuned = index.snapshot.candidates
         assert tuned["kind"] == "ivfpq"
         assert tuned["recall_at_10"] >= 0.99
         scores = scan(index, query)
@@ -337,7 +337,7 @@ def test_a_query_of_nothing_is_refused() -> None:
 
 def test_a_page_of_hits_takes_few_statements(opened: Archive, model: ImageTextModel) -> None:
     query = query_like(model, 2, 0.1)
-    database = opened.parts[0].catalogue.database
+    database = opened.catalogue.database
     for options in ({}, {"unique": "picture"}, {"where": "age > 30"}):
         statements: list[str] = []
         database.set_trace_callback(statements.append)
@@ -350,7 +350,7 @@ def test_a_page_of_hits_takes_few_statements(opened: Archive, model: ImageTextMo
 def test_search_by_image_copies_no_means(opened: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
     """At a million images of 128 numbers, a copy of the mean regions is half a gigabyte."""
     monkeypatch.setattr("cxrtext.index.search.index.BOUND_BYTES", 2**12, raising=False)
-    part = opened.parts[0]
+    part = opened
     regions = part.regions(3)
     assert not part.is_unlike(regions)
     tracemalloc.start()

@@ -49,7 +49,7 @@ def test_a_deleted_study_is_found_no_more(small: Path, model: ImageTextModel) ->
         assert index.images == 116
         assert after == [hit for hit in before if hit.image.study_id not in ("s3", "s4")]
         assert len(index.search(query, 1000, mode="fast").hits) == 116
-        assert index.parts[0].catalogue.report("s3") == []
+        assert index.catalogue.report("s3") == []
     assert wrong(small) == []
 
 
@@ -104,14 +104,14 @@ def test_compacting_keeps_every_answer(small: Path, model: ImageTextModel, rebui
     with open_index(small, model) as index:
         query = first_said(index)
         before = index.search(query, 1000).hits
-        regions = index.parts[0].regions(before[0].image.number)
+        regions = index.regions(before[0].image.number)
         summary = rewrite(small, model, rebuild=rebuild)
         assert summary.images == 114
         after = index.search(query, 1000).hits  # the open index turns to the new files
         assert [h.image for h in after] == [h.image for h in before]
         assert [h.score for h in after] == pytest.approx([h.score for h in before], abs=1e-6)
-        assert torch.equal(index.parts[0].regions(after[0].image.number), regions)
-        assert len(index.parts[0].snapshot.numbers) == 114
+        assert torch.equal(index.regions(after[0].image.number), regions)
+        assert len(index.snapshot.numbers) == 114
     assert wrong(small) == []
     assert {p.name.split(".")[1] for p in small.glob("*.vectors")} == {"000002"}
 
@@ -134,7 +134,7 @@ def test_numbers_are_not_used_again(
     delete(small, ["s59"])  # the last two
     make_archive(small, 4, prefix="new", seed=9)
     with open_index(small, model) as index:
-        assert index.find("new0.png")[1].number == 120
+        assert index.find("new0.png").number == 120
 
 
 def test_images_that_the_structure_does_not_know_are_found(
@@ -143,7 +143,7 @@ def test_images_that_the_structure_does_not_know_are_found(
     monkeypatch.setattr("cxrtext.index.tuning.SMALL", 10)
     make_archive(small, 8, prefix="new", seed=9)
     with open_index(small, model) as index:
-        structure = index.parts[0].snapshot.structure
+        structure = index.snapshot.structure
         assert structure is not None
         assert structure.places == 120
         found = index.search(first_said(index), 1000, mode="fast").hits
@@ -193,15 +193,15 @@ def test_a_replaced_image_has_its_new_vectors(
     Image.fromarray(pixels).save(data_copy / "images/s01.png")
     (data_copy / "one.csv").write_text("image,study_id,age\nimages/s01.png,s01,99\n")
     with open_index(index_copy) as index:
-        before = index.find("images/s01.png")[1]
-        old = index.parts[0].regions(before.number)
+        before = index.find("images/s01.png")
+        old = index.regions(before.number)
         summary = build_index(data_copy / "one.csv", checkpoint, index_copy, replace=True)
         assert (summary.images, summary.added, summary.replaced) == (48, 0, 1)
-        after = index.find("images/s01.png")[1]
+        after = index.find("images/s01.png")
         assert after.metadata["age"] == "99"
-        assert not torch.equal(index.parts[0].regions(after.number), old)
+        assert not torch.equal(index.regions(after.number), old)
         with pytest.raises(DataError, match="no image of number"):
-            index.parts[0].regions(before.number)
+            index.regions(before.number)
         assert index.images == 48
 
 
@@ -217,14 +217,14 @@ def test_changed_metadata_and_reports_are_taken_over(
         (hit,) = index.search(query, 10, where="weight = 70.5").hits
         assert (hit.image.image, hit.image.patient_id) == ("images/s01.png", "q")
         assert index.search(query, 10, where="image = 'images/s01.png' and age > 0").hits == []
-        assert index.parts[0].catalogue.report("s01") == [("report", "A new sentence.")]
+        assert index.catalogue.report("s01") == [("report", "A new sentence.")]
 
 
 def test_paths_follow_a_moved_folder(index_copy: Path, data_copy: Path, checkpoint: Path) -> None:
     built = build_index(data_copy / "manifest.csv", checkpoint, index_copy)
     assert (built.added, built.replaced) == (0, 0)
     with open_index(index_copy) as index:
-        assert Path(index.find("images/s01.png")[1].path) == data_copy / "images/s01.png"
+        assert Path(index.find("images/s01.png").path) == data_copy / "images/s01.png"
 
 
 def test_an_archive_is_labeled_without_its_images(index_copy: Path) -> None:

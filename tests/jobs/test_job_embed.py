@@ -1,10 +1,8 @@
 """An embed job and its index are those of one process, wherever shards lie and who is killed."""
 
 import shutil
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
@@ -14,7 +12,6 @@ import pytest
 from cxrtext.errors import CheckpointError, DataError
 from cxrtext.files.storage import open_storage
 from cxrtext.index.build import build_index
-from cxrtext.index.parts import part_of
 from cxrtext.jobs import embed
 from cxrtext.jobs.driver import EveryNth, Running
 from cxrtext.jobs.embed import EmbedOptions, embed_job, finish_embed
@@ -53,7 +50,7 @@ def index_of(folder: Path) -> list[object]:
 
 def test_the_index_of_a_job_is_that_of_one_process(job: Path, built: Path, tmp_path: Path) -> None:
     finished = finish_embed(str(job), tmp_path / "index")
-    assert (finished.planned, finished.images, finished.rejected) == (110, 109, 1)
+    assert (finished.planned, finished.index.images, finished.rejected) == (110, 109, 1)
     assert index_of(tmp_path / "index") == index_of(built)
     listed = (tmp_path / "index.rejected.csv").read_text()
     assert listed == built.with_name("index.rejected.csv").read_text()
@@ -62,26 +59,11 @@ def test_the_index_of_a_job_is_that_of_one_process(job: Path, built: Path, tmp_p
         finish_embed(str(job), tmp_path / "strict", max_rejected=0)
     assert not (tmp_path / "strict").exists()
     again = finish_embed(str(job), tmp_path / "index")
-    assert again.images == 109
+    assert again.index.images == 109
     assert index_of(tmp_path / "index") == index_of(built)
 
 
-def test_parts_of_an_index_hold_each_study_once(
-    job: Path, built: Path, index_folder: Path, tmp_path: Path
-) -> None:
-    finished = finish_embed(str(job), tmp_path / "index", index_parts=3)
-    assert (finished.images, len(finished.indexes)) == (109, 3)
-    studies: dict[str, int] = {}
-    said = []
-    for k, folder in enumerate(finished.indexes):
-        assert Path(folder).name == f"part-{k:05d}-of-00003"
-        with closing(sqlite3.connect(Path(folder) / "catalogue.sqlite")) as base:
-            for (study,) in base.execute("SELECT DISTINCT study_id FROM images"):
-                assert studies.setdefault(study, k) == k == part_of(study, 3)
-            query = "SELECT study_id, section, position, s.sentence FROM said JOIN sentences s "
-            said += base.execute(query + "ON s.number = said.sentence").fetchall()
-    with closing(sqlite3.connect(built / "catalogue.sqlite")) as base:
-        assert sorted(said) == sorted(base.execute(query + "ON s.number = said.sentence"))
+def test_another_index_is_not_finished_into(job: Path, index_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="holds another index"):
         finish_embed(str(job), Path(shutil.copytree(index_folder, tmp_path / "other")))
 
@@ -183,5 +165,5 @@ def test_a_job_on_s3_makes_the_index_of_one_process(
     assert (said.shards_done, said.shards) == (3, 4)
     assert embed_job(manifest, checkpoint, bucket, EmbedOptions(shard=20, workers=1)).is_done
     finished = finish_embed(bucket, tmp_path / "job")
-    assert (finished.images, finished.rejected) == (109, 1)
+    assert (finished.index.images, finished.rejected) == (109, 1)
     assert index_of(tmp_path / "job") == index_of(built)

@@ -54,7 +54,7 @@ def test_no_planted_name_is_in_the_metrics_or_the_log_of_a_server(
     settings = WorkerSettings(index_copy, tmp_path / "archive", readers=1)
     with Worker(inbox, settings, say=print) as worker:
         worker.drain()
-        image = worker.service.index.catalogue.image(uid(1, 1, 1))
+        image = worker.service.archive.catalogue.image(uid(1, 1, 1))
         assert image is not None
         made = make_results(worker.service, Path(image.path), "Left pleural effusion.", results)
     results.note_sent([one.instance for one in made.results], "archive")

@@ -357,12 +357,12 @@ def test_index(index_folder: Path, checkpoint: Path, tmp_path: Path, try_flips: 
     def read() -> str:
         with open_index(copy, model) as index:
             hits = index.search(Query(texts=text[None]), 20).hits
-            catalogue = index.parts[0].catalogue
+            catalogue = index.catalogue
             rows = [
                 catalogue.database.execute(f"SELECT * FROM {name}").fetchall()
                 for name in ("images", "attributes", "said", "sentences", "columns", "roots")
             ]
-            regions = index.parts[0].regions(hits[0].image.number)
+            regions = index.regions(hits[0].image.number)
             return digest([(h.image.number, h.score) for h in hits], rows, regions)
 
     for pattern in ("catalogue.sqlite", "*.vectors", "*.faiss", "index.json"):

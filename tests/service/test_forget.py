@@ -150,9 +150,9 @@ def planted(
     archive = Archive(root, checkpoint)
     row = [record.name for record in records].index(IMAGE)
     with open_index(root / "index") as index:
-        snapshot, catalogue = index.parts[0].snapshot, index.parts[0].catalogue
+        snapshot, catalogue = index.snapshot, index.catalogue
         for name in (IMAGE, f"{SCANNED}.png"):
-            place = snapshot.places_of(np.array([index.find(name)[1].number]))[0]
+            place = snapshot.places_of(np.array([index.find(name).number]))[0]
             for kind, rows in snapshot.arrays.items():
                 archive.needles[f"{kind} of {name}"] = np.asarray(rows[place]).tobytes()
         for phrase in (PHRASE, OTHER_PHRASE):
@@ -479,7 +479,7 @@ def test_a_killed_run_goes_on(archive: Archive, stride: int) -> None:
     assert not list(archive.root.glob(".forget-*"))
     assert file_problems(archive.root / "data") == []
     with open_index(archive.root / "index") as index:
-        assert index.parts[0].snapshot.structure is not None
+        assert index.snapshot.structure is not None
     log = archive.root / "forgotten.jsonl"
     assert list(faults(log, key_of(log.with_suffix(".key")))) == []
 

@@ -290,28 +290,6 @@ def test_a_page_of_the_archive(service: Service) -> None:
     assert finish(service.archive.page(50, 5)) == ([], 48)
 
 
-def test_several_indexes_are_one_archive(
-    checkpoint: Path, index_folder: Path, data_copy: Path, tmp_path: Path
-) -> None:
-    other = data_copy
-    lines = (other / "manifest.csv").read_text().splitlines()
-    (other / "manifest.csv").write_text("\n".join(lines[:4]).replace("images/", "more/"))
-    (other / "images").rename(other / "more")
-    build_index(other / "manifest.csv", checkpoint, tmp_path / "index")
-    service = load_service(checkpoint, [index_folder, tmp_path / "index"])
-    assert service.describe()["images"] == 51
-    found, total = finish(service.archive.page(47, 10))
-    assert total == 51
-    assert [image.image.partition("/")[0] for image in found] == ["images"] + ["more"] * 3
-    name = found[-1].image
-    assert service.find_image(name).image == name
-    alike = service.search(service.make_query(image=service.embedded(name)), 51)
-    assert alike.hits[0].score == pytest.approx(1, abs=0.01)
-    assert len(hits_of(service, "Effusion.", 51)) == 51
-    assert {"height", "split"} <= {column.name for column in service.archive.columns()}
-    service.close()
-
-
 def test_regions_that_touch_by_an_edge_are_one_box() -> None:
     grid = np.array([[1, 1, 0, 0], [0, 0.9, 0, 0], [0, 0, 0.8, 0], [0, 0, 0, 0]], dtype=np.float32)
     found = ground_grid(grid, 0.5, Geometry(64, 64, Preprocessing(resize=64, crop=64)))

@@ -125,18 +125,18 @@ def test_an_index_stands_in_for_a_reference(
 
 def test_images_that_come_and_go_displace_few_others(index_folder: Path, checkpoint: Path) -> None:
     service = load_service(checkpoint, index_folder)
-    state = service.index.snapshot
-    before = index_reference([state], 10)
+    state = service.archive.snapshot
+    before = index_reference(state, 10)
     assert before is not None
     gone = np.array([n if n != state.numbers[0] else -1 for n in state.numbers])
-    after = index_reference([replace(state, numbers=gone)], 10)
+    after = index_reference(replace(state, numbers=gone), 10)
     assert after is not None
     rows = {row.tobytes() for row in before.rows}
     assert len(rows & {row.tobytes() for row in after.rows}) >= 9
-    both = index_reference([state, state], 1000)
-    assert both is not None
-    assert len(both) == 96
-    assert index_reference([], 10) is None
+    every = index_reference(state, 1000)
+    assert every is not None
+    assert len(every) == 48
+    assert index_reference(replace(state, numbers=np.full_like(state.numbers, -1)), 10) is None
     service.close()
 
 

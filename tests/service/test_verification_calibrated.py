@@ -174,7 +174,7 @@ def test_a_checkpoint_answers_by_its_own_prompts_unless_told_otherwise(
     assert asked.details.prompts == PROMPTS
     made = make_index(own, tmp_path / "index").as_dict()
     with closing(open_index(tmp_path / "index")) as archive:
-        assert prompts_of_json(archive.parts[0].snapshot.meta["prompts"]) == PROMPTS
+        assert prompts_of_json(archive.snapshot.meta["prompts"]) == PROMPTS
     assert made["images"] == 0
 
 

@@ -77,18 +77,17 @@ _QUOTED = re.compile(r"(?:, found|: no column) '.*'(?=$|; there are )", re.DOTAL
 
 def check_where(service: "Service", where: str | None) -> None:
     """Refuse a filter over the index's columns that is wrong, without quoting it; None is none."""
-    parts = service.archive.parts
+    catalogue = service.archive.catalogue
     if where is None:
         return
-    for part in parts:
-        try:
-            parse(where, part.catalogue.columns())
-        except DataError as error:
-            said = _QUOTED.sub(
-                lambda one: ": no such column" if one[0].startswith(": no column") else "",
-                str(error),
-            )
-            raise InputError(said) from None
+    try:
+        parse(where, catalogue.columns())
+    except DataError as error:
+        said = _QUOTED.sub(
+            lambda one: ": no such column" if one[0].startswith(": no column") else "",
+            str(error),
+        )
+        raise InputError(said) from None
 
 
 # --- what a caller wants to get ---

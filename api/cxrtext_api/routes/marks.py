@@ -41,7 +41,7 @@ BoxField = Annotated[
 
 
 def _path(session: "Session") -> "Path":
-    return marks_beside(session.service.index.folder)
+    return marks_beside(session.service.archive.folder)
 
 
 def _of_image(path: "Path", image_id: str | None) -> Marks:

@@ -81,22 +81,20 @@ def _model_info(service: "Service", settings: Settings, caller: Caller) -> model
 def _is_exact(service: "Service") -> bool:
     if not service.has_index:
         return True
-    snapshots = service.archive.snapshots()
-    sketches = [one.arrays["sketch"] for one in snapshots if one.structure is not None]
-    return all(sketch.nbytes <= EXACT_BYTES for sketch in sketches)
+    snapshot = service.archive.snapshot
+    return snapshot.structure is None or snapshot.arrays["sketch"].nbytes <= EXACT_BYTES
 
 
 def _index_info(service: "Service") -> models.IndexInfo:
     archive = service.archive
-    tunings = [snapshot.candidates for snapshot in archive.snapshots()]
-    recalls = [t["recall_at_10"] for t in tunings if t.get("recall_at_10") is not None]
-    shares = [t["reranked"] for t in tunings if t.get("reranked") is not None]
+    tuning = archive.snapshot.candidates
+    share = tuning.get("reranked")
     return models.IndexInfo(
         images=archive.images,
         sentences=archive.sentences,
-        candidates=next((t["kind"] for t in tunings if t.get("kind")), None),
-        recall_at_10=min(recalls, default=None),
-        exact_share=round(max(shares), 6) if shares else None,
+        candidates=tuning.get("kind"),
+        recall_at_10=tuning.get("recall_at_10"),
+        exact_share=None if share is None else round(share, 6),
     )
 
 

@@ -279,13 +279,14 @@ async def export(request: Request, session: SessionDep, form: SearchFormDep) -> 
         raise InputError("an export is of images; leave target out")
     session.hold_export()
     cohort = await session.compute(_cohort, service, form, await _ask(session, form))
+    end = object()
     # A block at a time: other questions are answered between two of them.
     for steps, work in (
         (cohort.select(), session.read),
         (cohort.score(), session.compute),
         (cohort.rank(), session.read),
     ):
-        while await work(next, steps, None) is not None:
+        while await work(next, steps, end) is not end:
             session.extend()
     return StreamingResponse(
         _table(request, session, cohort),

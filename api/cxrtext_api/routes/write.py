@@ -148,7 +148,7 @@ async def add_image(
     if uploads is None:
         raise Refusal(403, NO_UPLOADS)
     caller: Caller = request.scope[CALLER]
-    _ = service.index  # refused before the image is decoded
+    _ = service.archive  # refused before the image is decoded
     header = await session.uploads.describe(session, form.data)
     sent, form = form, entry.entered(form, header, session.ids)
     embedded, pixels = await session.uploads.embed_shown(session, service, Upload(form.data))
@@ -161,7 +161,7 @@ async def add_image(
     if held is None:
         if said:
             await session.ensure_embedded([text for *_, text in said])
-        rows = await session.compute(entry.rows_of, service, name, embedded, said)
+        rows = await session.compute(entry.rows_of, service, embedded, said)
         put = replace(form, replace=form.replace or form.by_header)
         try:
             was = await session.read(

@@ -58,7 +58,7 @@ def load_from_settings(settings: Settings) -> "Service":
     open_uploads(settings)
     return load_service(
         settings.checkpoint,
-        settings.indexes,
+        settings.index,
         prompts=None if settings.prompts is None else read_prompts(settings.prompts),
         device=str(choose_device(settings.device)),
         wait_s=HELD_SECONDS,
@@ -67,10 +67,8 @@ def load_from_settings(settings: Settings) -> "Service":
 
 def open_uploads(settings: Settings) -> None:
     """Remove the files of a server that was killed, where images are added."""
-    if settings.uploads is None:
-        return
-    for folder in settings.indexes:
-        with suppress(DataError), writing(folder):  # else whoever writes now does it
+    if settings.uploads is not None and settings.index is not None:
+        with suppress(DataError), writing(settings.index):  # else whoever writes now does it
             pass
 
 
@@ -102,13 +100,13 @@ class Resources:
         self._looker = ThreadPoolExecutor(2, thread_name_prefix="look")
         self._look: asyncio.Future[Any] | None = None
         self._seen_at = -math.inf
-        uploads = settings.uploads
-        self._disk = None if uploads is None else Disk([*settings.indexes, uploads])
+        written = [one for one in (settings.index, settings.uploads) if one is not None]
+        self._disk = None if settings.uploads is None else Disk(written)
         self._trial: asyncio.Future[str | None] | None = None
         self._wrong: str | None = None
         self._follow: asyncio.Task[None] | None = None
         self._followed_at = -math.inf
-        self._deletions: list[str | None] | None = None
+        self._deletions: str | None = None
 
     @property
     def is_ready(self) -> bool:
@@ -145,8 +143,8 @@ class Resources:
             self.settled.set()
 
     def _take(self, service: "Service") -> None:
-        for part in service.archive.parts if service.has_index else []:
-            part.outlives = True  # until the model that the index turned to is loaded
+        if service.has_index:
+            service.archive.outlives = True  # until the model that the index turned to is loaded
         self._service, self._sentences = service, None
 
     async def _turn(self, service: "Service") -> None:
@@ -176,9 +174,7 @@ class Resources:
         service, now = self._service, asyncio.get_running_loop().time()
         if service is None or not service.has_index or now - self._followed_at < FOLLOW_SECONDS:
             return
-        if (self._follow is None or self._follow.done()) and any(
-            part.turned for part in service.archive.parts
-        ):
+        if (self._follow is None or self._follow.done()) and service.archive.turned:
             self._followed_at = now
             self._follow = asyncio.create_task(self._turn(service))
 
@@ -222,11 +218,11 @@ class Resources:
         if not service.has_index or (not now and loop.time() - self._seen_at < SEEN_SECONDS):
             return
         if self._look is None or self._look.done():
-            self._look = loop.run_in_executor(self._looker, service.archive.snapshots)
+            self._look = loop.run_in_executor(self._looker, lambda: service.archive.snapshot)
             self._look.add_done_callback(self._note_look)
         await asyncio.shield(self._look)
         # Where images were deleted, what was asked lately may be of the same people.
-        deletions = [part.seen.meta.get("deletions") for part in service.archive.parts]
+        deletions = service.archive.seen.meta.get("deletions")
         if self._deletions not in (None, deletions):
             self.uploads.forget()
             service.texts.clear()

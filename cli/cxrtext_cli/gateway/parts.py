@@ -77,7 +77,7 @@ def index_of(gateway: Gateway) -> Path:
 
     if gateway.project is None:
         raise DataError("the gateway's file names no project; give it one")
-    return find_place(gateway.project).require_indexes()[0]
+    return find_place(gateway.project).require_index()
 
 
 def service_of(gateway: Gateway) -> "Service":

@@ -55,12 +55,8 @@ class ColumnCells:
     counts: Mapping[str, int] = field(default_factory=Counter)  # of the commonest texts
 
 
-def columns_of(parts: Sequence[Index], snapshots: Sequence[Snapshot]) -> list[Column]:
-    """The columns that every one of some indexes has, in the order of the first."""
-    indexes = [_columns(*one) for one in zip(parts, snapshots, strict=True)]
-    by_name = [{cells.name: cells for cells in columns} for columns in indexes]
-    names = [name for name in by_name[0] if all(name in one for one in by_name)]
-    return [_column(_together([one[name] for one in by_name])) for name in names]
+def columns_of(index: Index, snapshot: Snapshot) -> list[Column]:
+    return [_column(cells) for cells in _columns(index, snapshot)]
 
 
 def _together(columns: Sequence[ColumnCells]) -> ColumnCells:
@@ -84,8 +80,8 @@ def _column(cells: ColumnCells) -> Column:
     return Column(name, "number", min(ends), max(ends)) if ends else Column(name, "text")
 
 
-def _columns(part: Index, snapshot: Snapshot) -> list[ColumnCells]:
-    catalogue, columns = part.catalogue, snapshot.columns
+def _columns(index: Index, snapshot: Snapshot) -> list[ColumnCells]:
+    catalogue, columns = index.catalogue, snapshot.columns
     with catalogue_errors(catalogue.path), catalogue.transaction() as database:
         cells = cells_of(catalogue.columns())
         digest = database.execute("SELECT digest FROM structures WHERE name = ?", (NAME,))

@@ -2,10 +2,10 @@
 
 A search finds its best hits and stops.  A cohort has every image that a query and its filters
 leave, best first: each is scored once, a block at a time, so that whoever drives it decides what
-happens between two blocks; what is kept of an image until its turn comes are three numbers.
+happens between two blocks; what is kept of an image until its turn comes are two numbers.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from cxrtext.errors import WorkError
 from cxrtext.index.search.index import Index
 from cxrtext.index.search.query import Query
-from cxrtext.index.search.ranking import scores_of
-from cxrtext.index.search.selection import View, views_of
+from cxrtext.index.search.ranking import Scored, scores_of
+from cxrtext.index.search.selection import View, view_of
 from cxrtext.index.store.catalogue import IndexedImage
 from cxrtext.pausing import Pausing
 
@@ -27,9 +27,6 @@ UNIQUE: tuple[str, ...] = get_args(Unique)
 SAME_PICTURE = 0.9995  # cosine of the mean regions from which two images count as one picture
 BLOCK = 256  # images scored in one piece of work
 PAGE = 500  # hits that are read from the catalogues in one piece of work
-
-Ranked = tuple[float, int, int]
-"""A hit in a stream: its score, which view it is of, and its place there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +60,8 @@ class FoundImages:
 
 
 def page(
-    views: Sequence[View],
-    stream: Iterator[Ranked],
+    view: View,
+    stream: Iterator[Scored],
     k: int,
     *,
     offset: int = 0,
@@ -81,9 +78,9 @@ def page(
     if k < 1 or offset < 0:
         raise ValueError(f"k must be 1 at least and offset 0, got {k} and {offset}")
     first = FirstOf(unique)
-    kept: list[tuple[Ranked, IndexedImage]] = []
+    kept: list[tuple[Scored, IndexedImage]] = []
     while wanted := min(PAGE, offset + k - len(kept)):
-        some: list[Ranked] = []
+        some: list[Scored] = []
         for ranked in stream:
             yield
             if min_score is not None and ranked[0] < min_score:
@@ -91,46 +88,37 @@ def page(
             some.append(ranked)
             if len(some) == wanted:
                 break
-        images = _images(views, some)
+        images = _images(view, some)
         there = [(r, i) for r, i in zip(some, images, strict=True) if i]  # else deleted meanwhile
-        kept += [there[at] for at in _first(first, views, there)]
+        kept += [there[at] for at in _first(first, view, there)]
         if len(some) < wanted:
             break
-    return hits_of(views, kept[offset:])
+    return hits_of(view, kept[offset:])
 
 
-def _images(views: Sequence[View], found: Sequence[Ranked]) -> list[IndexedImage | None]:
-    images: list[IndexedImage | None] = [None] * len(found)
-    for which, view in enumerate(views):
-        at = [i for i, hit in enumerate(found) if hit[1] == which]
-        numbers = view.snapshot.numbers[[found[i][2] for i in at]].tolist()
-        for i, image in zip(at, view.part.catalogue.images(numbers), strict=True):
-            images[i] = image
-    return images
+def _images(view: View, found: Sequence[Scored]) -> list[IndexedImage | None]:
+    numbers = view.snapshot.numbers[[place for _, place in found]].tolist()
+    return view.index.catalogue.images(numbers)
 
 
-def hits_of(views: Sequence[View], kept: Sequence[tuple[Ranked, IndexedImage]]) -> list[ImageHit]:
-    numbers = [
-        [image.number for hit, image in kept if hit[1] == which] for which in range(len(views))
-    ]
-    labels, unlike = [], []
-    for view, own in zip(views, numbers, strict=True):
-        with view.part.same_model() as same:  # else they are what another model says
-            labels.append(view.part.catalogue.labels(own) if same else {})
-            unlike.append(view.part.catalogue.unlike(own) if same else {})
+def hits_of(view: View, kept: Sequence[tuple[Scored, IndexedImage]]) -> list[ImageHit]:
+    numbers = [image.number for _, image in kept]
+    with view.index.same_model() as same:  # else they are what another model says
+        labels = view.index.catalogue.labels(numbers) if same else {}
+        unlike = view.index.catalogue.unlike(numbers) if same else {}
     return [
-        ImageHit(image, score, labels[which].get(image.number, {}), unlike[which].get(image.number))
-        for (score, which, _), image in kept
+        ImageHit(image, score, labels.get(image.number, {}), unlike.get(image.number))
+        for (score, _), image in kept
     ]
 
 
 def _first(
-    first: "FirstOf", views: Sequence[View], hits: Sequence[tuple[Ranked, IndexedImage | None]]
+    first: "FirstOf", view: View, hits: Sequence[tuple[Scored, IndexedImage | None]]
 ) -> list[int]:
     """Positions of the hits that are the first of theirs; of pictures no image is asked for."""
     if first.unique != "picture":
         return first.of([image for _, image in hits])
-    means = [views[which].snapshot.arrays["means"][place] for (_, which, place), _ in hits]
+    means = [view.snapshot.arrays["means"][place] for (_, place), _ in hits]
     return first.of_pictures(np.stack(means)) if means else []
 
 
@@ -183,7 +171,7 @@ class Cohort:
 
     def __init__(
         self,
-        parts: Sequence[Index],
+        index: Index,
         query: Query,
         *,
         where: str | None = None,
@@ -192,49 +180,35 @@ class Cohort:
         exclude_patients: Sequence[str] = (),
     ) -> None:
         self._query, self._min_score, self._unique = query, min_score, unique
-        self._views: list[View] = []
-        self._choosing = views_of(parts, where, exclude_patients, self._views)
-        self.columns = list(
-            dict.fromkeys(name for part in parts for name in part.catalogue.columns())
-        )
+        self._choosing = view_of(index, where, exclude_patients)
+        self.columns = list(index.catalogue.columns())
         """Names of the manifests' other columns, and of the labels that are kept."""
-        self._scores: list[NDArray[np.float32]] = []
-        self._order: NDArray[np.int64] = np.empty((0, 2), dtype=np.int64)
-        self._ranked_scores = np.empty(0, dtype=np.float32)
+        self._view: View
+        self._scores = np.empty(0, dtype=np.float32)
+        self._order: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
-    @property
-    def matching(self) -> int:
-        return sum(len(view.places) for view in self._views)
-
-    def select(self) -> Iterator[int]:
-        """Find the images that the filters leave, in steps (DataError); yields how many so far."""
-        for _ in self._choosing:
-            yield self.matching
+    def select(self) -> Pausing[None]:
+        """Find the images that the filters leave, in steps (DataError)."""
+        self._view = yield from self._choosing
+        self._scores = np.empty(len(self._view.places), dtype=np.float32)
 
     def score(self) -> Iterator[int]:
         """Score every selected image, a block at each step; yields how many are scored so far."""
-        done = 0
-        for view in self._views:
-            scores = np.empty(len(view.places), dtype=np.float32)
-            self._scores.append(scores)
-            for start in range(0, len(view.places), BLOCK):
-                block = view.places[start : start + BLOCK]
-                with torch.inference_mode():
-                    found = scores_of(view.snapshot, view.part.model, self._query, block)
-                scores[start : start + BLOCK] = found
-                done += len(block)
-                yield done
+        view = self._view
+        for start in range(0, len(view.places), BLOCK):
+            block = view.places[start : start + BLOCK]
+            with torch.inference_mode():
+                found = scores_of(view.snapshot, view.index.model, self._query, block)
+            self._scores[start : start + BLOCK] = found
+            yield start + len(block)
 
     def rank(self) -> Iterator[int]:
         """Put the scored images in order, without those left out; yields how many so far."""
-        which = np.repeat(np.arange(len(self._views)), [len(view.places) for view in self._views])
-        places = np.concatenate([view.places for view in self._views])
-        scores = np.concatenate(self._scores)
-        order = np.argsort(-scores, kind="stable")
+        scores, order = self._scores, np.argsort(-self._scores, kind="stable")
         if self._min_score is not None:
             # As a search does it, in Python's numbers.
             order = order[: int((scores[order].astype(np.float64) >= self._min_score).sum())]
-        self._order, self._ranked_scores = np.stack([which, places], axis=1)[order], scores[order]
+        self._order, self._scores = self._view.places[order], scores[order]
         if self._unique is None:
             yield len(self)
             return
@@ -243,11 +217,11 @@ class Cohort:
         for start in self.pages:
             found = self._page(start)
             nobody: list[IndexedImage | None] = [None] * len(found)
-            images = _images(self._views, found) if self._unique != "picture" else nobody
+            images = _images(self._view, found) if self._unique != "picture" else nobody
             hits = list(zip(found, images, strict=True))
-            kept += [start + i for i in _first(first, self._views, hits)]
+            kept += [start + i for i in _first(first, self._view, hits)]
             yield len(kept)
-        self._order, self._ranked_scores = self._order[kept], self._ranked_scores[kept]
+        self._order, self._scores = self._order[kept], self._scores[kept]
 
     def __len__(self) -> int:
         """Number of hits, once they are ranked."""
@@ -261,12 +235,11 @@ class Cohort:
     def hits(self, start: int) -> list[ImageHit]:
         """The page of ranked hits that starts there (WorkError)."""
         found = self._page(start)
-        kept = [(h, i) for h, i in zip(found, _images(self._views, found), strict=True) if i]
+        kept = [(h, i) for h, i in zip(found, _images(self._view, found), strict=True) if i]
         if len(kept) < len(found):
             raise WorkError("images were deleted while the cohort was read; ask again")
-        return hits_of(self._views, kept)
+        return hits_of(self._view, kept)
 
-    def _page(self, start: int) -> list[Ranked]:
-        scores = self._ranked_scores[start : start + PAGE].tolist()
-        rows: Iterable[list[int]] = self._order[start : start + PAGE].tolist()
-        return [(score, *row) for score, row in zip(scores, rows, strict=True)]
+    def _page(self, start: int) -> list[Scored]:
+        some = slice(start, start + PAGE)
+        return list(zip(self._scores[some].tolist(), self._order[some].tolist(), strict=True))

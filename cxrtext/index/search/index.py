@@ -14,25 +14,15 @@ from cxrtext.errors import CheckpointError, DataError
 from cxrtext.index.features.scoring import mean_region
 from cxrtext.index.search.ranking import BOUND_BYTES
 from cxrtext.index.store.catalogue import (
-    CATALOGUE,
-    EMPTY,
     Catalogue,
     catalogue_errors,
     empty_index,
     noted_checkpoint,
 )
-from cxrtext.index.store.check import check_index
 from cxrtext.index.store.snapshot import Snapshot, take_snapshot
 from cxrtext.index.store.vectors import rows_of
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.regions import unpack
-
-CHECKED = 512 * 2**20
-"""Bytes of vectors that are compared with their checksums when an index is opened; a larger index
-is checked by 'cxrtext check-files'."""
-
-CHECKED_CATALOGUE = 256 * 2**20
-"""Bytes of a catalogue whose rows are compared with their sums when it is opened."""
 
 
 class Index:
@@ -109,23 +99,6 @@ class Index:
             live = snapshot.numbers[start : start + step] >= 0
             best = max(best, float(likeness.max(initial=-np.inf, where=live)))
         return best < float(snapshot.meta.get("usual_likeness", -1.0)) and best > -np.inf
-
-
-def open_part(folder: Path, model: ImageTextModel | str | Path | None, wait_s: float) -> Index:
-    """Open an index of an archive; see :func:`.archive.open_index`."""
-    catalogue = Catalogue(folder / CATALOGUE, wait_s=wait_s)
-    try:
-        cells = catalogue.path.stat().st_size <= CHECKED_CATALOGUE
-        wrong = check_index(folder, catalogue, most=CHECKED, cells=cells)
-        if wrong and wrong != [EMPTY]:
-            raise CheckpointError(
-                f"{folder}: {wrong[0]}; run 'cxrtext index check {folder}' for all that is wrong, "
-                f"and 'cxrtext index rebuild {folder}', which derives anew what can be derived"
-            )
-        return Index(folder, model_of(folder, catalogue.meta(), model), catalogue)
-    except BaseException:
-        catalogue.close()
-        raise
 
 
 def model_of(

@@ -49,18 +49,16 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 class View:
     """An index at one moment, and the places in it that a search looks at, in rising order."""
 
-    part: Index
+    index: Index
     snapshot: Snapshot
     places: Numbers
 
 
-def views_of(
-    parts: Sequence[Index], where: str | None, exclude_patients: Sequence[str], views: list[View]
-) -> Pausing[None]:
-    """Add a view of each index, as it is now, to those there; work that pauses (DataError)."""
-    for part, snapshot in [(part, part.snapshot) for part in parts]:
-        places = yield from select(part.catalogue, snapshot, where, exclude_patients)
-        views.append(View(part, snapshot, places))
+def view_of(index: Index, where: str | None, exclude_patients: Sequence[str]) -> Pausing[View]:
+    """An index as it is now; work that pauses (DataError)."""
+    snapshot = index.snapshot
+    places = yield from select(index.catalogue, snapshot, where, exclude_patients)
+    return View(index, snapshot, places)
 
 
 def select(

@@ -9,7 +9,6 @@ Vinyals 2018, section 2.3 (what InfoNCE learns); Smith et al. 2017 (inverted sof
 """
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -32,86 +31,67 @@ COMPARED_AT_ONCE = 256  # sentences that are scored with the background in one p
 _SCATTER = np.uint64(0x9E3779B97F4A7C15)
 
 Numbers = NDArray[np.int64]
-Background = tuple[tuple[int, int], ...]
-"""Which part of the archive, and the number of the image there."""
+Background = tuple[int, ...]
+"""The numbers of the chosen images."""
 
 
 class Comparison:
-    """What sentences score in some images: γ² s on a logarithmic mean, by part of an archive.
+    """What sentences score in some images, regions [b, N, D]: γ² s on a logarithmic mean.
 
-    The images are given by their regions, [b, N, D] of each part that has some.  What was computed
-    is kept, also of work that is ended before its end.
+    What was computed is kept, also of work that is ended before its end.
     """
 
-    def __init__(self, regions: Sequence[Tensor]) -> None:
+    def __init__(self, regions: Tensor) -> None:
         self._regions = regions
-        self._kept: dict[int, tuple[Numbers, Tensor]] = {}
+        self._kept: tuple[Numbers, Tensor] = np.empty(0, dtype=np.int64), torch.empty(0)
 
-    def of(self, parts: Sequence[Index], snapshots: Sequence[Snapshot]) -> Pausing[list[Tensor]]:
-        """Of every sentence [s] of each part, in nats; with pauses."""
-        none = np.empty(0, dtype=np.int64), torch.empty(0)
-        found = []
-        for which, (part, snapshot) in enumerate(zip(parts, snapshots, strict=True)):
-            numbers = snapshot.sentence_numbers
-            values, missing = _known(numbers, *self._kept.get(which, none))
-            try:
-                for at in np.array_split(missing, -(-len(missing) // COMPARED_AT_ONCE) or 1):
-                    if len(at):
-                        values[at] = _usual(part, self._regions, snapshot.texts[at])
-                        yield
-            finally:
-                there = ~values.isnan()
-                self._kept[which] = numbers[there.numpy()], values[there]
-            found.append(values)
-        return found
+    def of(self, index: Index, snapshot: Snapshot) -> Pausing[Tensor]:
+        """Of every sentence [s], in nats; with pauses."""
+        numbers = snapshot.sentence_numbers
+        values, missing = _known(numbers, *self._kept)
+        try:
+            for at in np.array_split(missing, -(-len(missing) // COMPARED_AT_ONCE) or 1):
+                if len(at):
+                    values[at] = _usual(index, self._regions, snapshot.texts[at])
+                    yield
+        finally:
+            there = ~values.isnan()
+            self._kept = numbers[there.numpy()], values[there]
+        return values
 
 
 class Usual:
     """What sentences score in images at large, which are chosen from the archive itself."""
 
     def __init__(self) -> None:
-        self._kept: tuple[Background, Comparison] = ((), Comparison([]))
+        self._kept: tuple[Background, Comparison] = ((), Comparison(torch.empty(0)))
 
-    def of(
-        self, parts: Sequence[Index], snapshots: Sequence[Snapshot]
-    ) -> Pausing[list[Tensor] | None]:
-        """Of every sentence [s] of each part, in nats; None for a small archive.  With pauses."""
-        background = choose_background(snapshots)
+    def of(self, index: Index, snapshot: Snapshot) -> Pausing[Tensor | None]:
+        """Of every sentence [s], in nats; None for a small archive.  With pauses."""
+        background = choose_background(snapshot)
         if len(background) < FEWEST:
             return None
         if self._kept[0] != background:
-            self._kept = background, Comparison(background_regions(snapshots, background))
-        return (yield from self._kept[1].of(parts, snapshots))
+            self._kept = background, Comparison(background_regions(snapshot, background))
+        return (yield from self._kept[1].of(index, snapshot))
 
 
-def choose_background(snapshots: Sequence[Snapshot], count: int = BACKGROUND) -> Background:
+def choose_background(snapshot: Snapshot, count: int = BACKGROUND) -> Background:
     """Choose images that stand for all of an archive, by their numbers alone.
 
     It is as if they were drawn at random once and for all, so that little changes while images come
     and go.
     """
-    live = [snapshot.numbers[snapshot.live] for snapshot in snapshots]
-    # What an image's number and part are scattered to; those of low keys are chosen first.
-    keys = np.concatenate(
-        [
-            (some.astype(np.uint64) + np.uint64(which * 2**32)) * _SCATTER
-            for which, some in enumerate(live)
-        ]
-    )
-    numbers = np.concatenate(live)
-    which = np.repeat(np.arange(len(live)), [len(some) for some in live])
-    chosen = np.sort(np.argsort(keys, kind="stable")[:count])
-    return tuple(zip(which[chosen].tolist(), numbers[chosen].tolist(), strict=True))
+    numbers = snapshot.numbers[snapshot.live]
+    # What an image's number is scattered to; those of low keys are chosen first.
+    keys = numbers.astype(np.uint64) * _SCATTER
+    return tuple(numbers[np.sort(np.argsort(keys, kind="stable")[:count])].tolist())
 
 
-def background_regions(snapshots: Sequence[Snapshot], background: Background) -> list[Tensor]:
-    """Regions of the chosen images, [b, N, D] of each part that has some."""
-    found = []
-    for which, snapshot in enumerate(snapshots):
-        numbers = np.array([number for part, number in background if part == which])
-        if len(numbers):
-            found.append(unpack(rows_of(snapshot.arrays["regions"], snapshot.places_of(numbers))))
-    return found
+def background_regions(snapshot: Snapshot, background: Background) -> Tensor:
+    """Regions of the chosen images, [b, N, D]."""
+    places = snapshot.places_of(np.array(background, dtype=np.int64))
+    return unpack(rows_of(snapshot.arrays["regions"], places))
 
 
 def _known(numbers: Numbers, before: Numbers, values: Tensor) -> tuple[Tensor, Numbers]:
@@ -123,25 +103,24 @@ def _known(numbers: Numbers, before: Numbers, values: Tensor) -> tuple[Tensor, N
 
 
 @torch.inference_mode()
-def _usual(part: Index, regions: Sequence[Tensor], texts: Tensor) -> Tensor:
-    scores = torch.cat([exact_scores(part.model, some, texts) for some in regions], dim=1)
-    scaled = part.model.gamma_sq.item() * scores
+def _usual(index: Index, regions: Tensor, texts: Tensor) -> Tensor:
+    scaled = index.model.gamma_sq.item() * exact_scores(index.model, regions, texts)
     return torch.logsumexp(scaled, dim=1) - math.log(scaled.shape[1])
 
 
 @torch.inference_mode()
-def image_scores(part: Index, snapshot: Snapshot, regions: Tensor) -> Pausing[Tensor]:
+def image_scores(index: Index, snapshot: Snapshot, regions: Tensor) -> Pausing[Tensor]:
     """Scores of every sentence of an index with an image of regions [N, D], [s]; with pauses."""
     image = regions[None].float()
     parts = []
     for texts in snapshot.texts.split(SENTENCES_AT_ONCE):
-        parts.append(exact_scores(part.model, image, texts)[:, 0])
+        parts.append(exact_scores(index.model, image, texts)[:, 0])
         yield
     return torch.cat(parts) if parts else torch.empty(0)
 
 
 def best_sentences(
-    part: Index,
+    index: Index,
     snapshot: Snapshot,
     scores: Tensor,
     usual: Tensor | None,
@@ -156,8 +135,8 @@ def best_sentences(
         scores: Of each sentence, [s].
         usual: As :class:`Usual` has it, [s], to rank by lift; None ranks by score.
     """
-    said = None if where is None else (yield from sentences_of(part.catalogue, snapshot, where))
-    lifts = None if usual is None else part.model.gamma_sq.item() * scores - usual
+    said = None if where is None else (yield from sentences_of(index.catalogue, snapshot, where))
+    lifts = None if usual is None else index.model.gamma_sq.item() * scores - usual
     order = np.argsort(-(scores if lifts is None else lifts).numpy(), kind="stable")
     hits: list[SentenceHit] = []
     for at in order[scores.numpy()[order] >= min_score]:
@@ -165,7 +144,7 @@ def best_sentences(
             break
         number = int(snapshot.sentence_numbers[at])
         if said is None or number in said:
-            found = part.catalogue.sentence(number)
+            found = index.catalogue.sentence(number)
             if found is not None:
                 lift = None if lifts is None else float(lifts[at])
                 hits.append(SentenceHit(found[0], float(scores[at]), found[1], lift))

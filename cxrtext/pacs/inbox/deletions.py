@@ -41,11 +41,11 @@ def take_deletions(
     here: dict[int, str] = {}
     for entry in entries:
         uid = settings.ids.of("instance", asked[entry.number])
-        called = imported.called(service.index.catalogue, uid) if uid else ""
+        called = imported.called(service.archive.catalogue, uid) if uid else ""
         here[entry.number] = called if called and _came_before(inbox, entry, called) else ""
     forgetting = [entry for entry in entries if settings.forgets(entry.source)]
     if gone := [here[entry.number] for entry in forgetting if here[entry.number]]:
-        forget_images(service.index.folder, gone, wait_s=WRITE_WAIT_S)
+        forget_images(service.archive.folder, gone, wait_s=WRITE_WAIT_S)
     waiting = _waiting(inbox, forgetting, asked)
     with inbox.finishing() as finishing:
         for entry in entries:

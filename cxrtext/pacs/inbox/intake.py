@@ -159,7 +159,7 @@ class Intake:
             metadata["view"] = decision.view
         return _Found(
             entry,
-            self._imported.called(self._service.index.catalogue, ids.instance),
+            self._imported.called(self._service.archive.catalogue, ids.instance),
             replace(ids, patient=ids.patient or ids.study),
             max(said.all("OriginalAttributesSequence"), default=""),
             metadata,
@@ -220,7 +220,7 @@ class Intake:
         ]
 
     def _add(self, found: Sequence[_Found], outcomes: list[Outcome]) -> None:
-        index = self._service.index
+        index = self._service.archive
 
         def enters(outcome: Outcome | None) -> bool:
             outcomes.extend([outcome] if outcome else [])
@@ -250,7 +250,7 @@ class Intake:
 
     def _held_back(self, one: _Found) -> Outcome | None:
         """Of an object that changes nothing, or waits; by what the inbox and the index know."""
-        catalogue = self._service.index.catalogue
+        catalogue = self._service.archive.catalogue
         with self._inbox.database.reading() as database:
             known = database.execute(
                 "SELECT said, pixels, changed, entry FROM objects WHERE instance = ?",
@@ -288,7 +288,7 @@ class Intake:
         for instance, study, patient, source in equal:
             if catalogue.image(instance) is not None:
                 return _equal(one, study, patient, may_go=self._given.forgets(source))
-        of = others_say([catalogue], "patient_id", "study_id", one.ids.study, but=one.instance)
+        of = others_say(catalogue, "patient_id", "study_id", one.ids.study, but=one.instance)
         if known is None and set(of) - {one.ids.patient}:
             return _holding(one.entry, one.ids.study, resolving.TWO_PATIENTS)
         return None
@@ -331,7 +331,7 @@ class Intake:
             data, ending = encode_png(Image.fromarray(one.shown)), ".png"
         else:
             data, ending = one.entry.path.read_bytes(), ".dcm"
-        splits = others_say([catalogue], "split", "patient_id", one.ids.patient)
+        splits = others_say(catalogue, "split", "patient_id", one.ids.patient)
         before = catalogue.image(one.instance)
         kept = before.metadata if before is not None and SOURCE not in before.metadata else {}
         received = datetime.fromtimestamp(one.entry.received, UTC).isoformat(timespec="seconds")

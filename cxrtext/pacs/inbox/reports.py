@@ -130,7 +130,7 @@ class ReportJoiner:
     def _candidates(self, version: ReportVersion) -> Iterator[FoundImage]:
         numbers = [value for value in (version.study, version.accession) if value]
         marks = ", ".join("?" * len(numbers))
-        catalogue = self._service.index.catalogue
+        catalogue = self._service.archive.catalogue
         with self._inbox.database.reading() as database:
             received = database.execute(
                 "SELECT instance, study, patient, issuer, accession, accession_issuer "  # noqa: S608
@@ -187,7 +187,7 @@ class ReportJoiner:
             said += sentences
             if not sentences:
                 silent.append(study)
-        index = self._service.index
+        index = self._service.archive
         generation = index.snapshot.meta["generation"]
         texts = list(dict.fromkeys(one.sentence for one in said))
         vectors = self._service.embed_sentences(texts).cpu().numpy() if texts else ()

@@ -71,25 +71,25 @@ class References:
     def __init__(self, model: ImageTextModel, archive: Archive | None) -> None:
         self._model, self._archive = model, archive
         self._lock = threading.Lock()
-        self._made: tuple[ReferenceScores | None, list[Snapshot]] | None = None
+        self._made: tuple[ReferenceScores | None, Snapshot | None] | None = None
 
     def now(self) -> ReferenceScores | None:
         """The reference as it is now (CheckpointError)."""
         with self._lock:
-            if self._made is not None and self._made[0] is not None and not self._made[1]:
+            if self._made is not None and self._made[0] is not None and self._made[1] is None:
                 return self._made[0]
-            snapshots = [] if self._archive is None else self._archive.snapshots()
-            if self._made is None or list(map(id, snapshots)) != list(map(id, self._made[1])):
-                self._made = self._make(snapshots)
+            snapshot = None if self._archive is None else self._archive.snapshot
+            if self._made is None or snapshot is not self._made[1]:
+                self._made = self._make(snapshot)
             return self._made[0]
 
-    def _make(self, snapshots: list[Snapshot]) -> tuple[ReferenceScores | None, list[Snapshot]]:
+    def _make(self, snapshot: Snapshot | None) -> tuple[ReferenceScores | None, Snapshot | None]:
         model = self._model
         own = load_reference(model.folder, model) if model.folder is not None else None
         if own is not None:
-            return ReferenceScores(model, own), []
-        reference = index_reference(snapshots)
-        return None if reference is None else ReferenceScores(model, reference), snapshots
+            return ReferenceScores(model, own), None
+        reference = None if snapshot is None else index_reference(snapshot)
+        return None if reference is None else ReferenceScores(model, reference), snapshot
 
 
 def _key(sentence: str) -> bytes:
@@ -103,12 +103,12 @@ def percentile(score: float, others: Scores) -> float:
     return 50.0 * (below + upto) / len(others)
 
 
-def index_reference(snapshots: Sequence[Snapshot], count: int = MAX_IMAGES) -> Reference | None:
+def index_reference(snapshot: Snapshot, count: int = MAX_IMAGES) -> Reference | None:
     """Images of an archive as a reference, for checkpoints that have none of their own.
 
     None where there is no image.
     """
-    if not any(len(snapshot.live) for snapshot in snapshots):
+    if not snapshot.images:
         return None
-    parts = background_regions(snapshots, choose_background(snapshots, count))
-    return Reference(np.concatenate([pack(part, "int8") for part in parts]), "index")
+    regions = background_regions(snapshot, choose_background(snapshot, count))
+    return Reference(pack(regions, "int8"), "index")

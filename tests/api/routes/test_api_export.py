@@ -109,7 +109,7 @@ def test_others_are_answered_in_between(service: Service, monkeypatch: pytest.Mo
 def test_an_archive_that_changes_breaks_it_off_with_a_sign(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    images = service.index.catalogue.images
+    images = service.archive.catalogue.images
     asked_for: list[int] = []
 
     def gone(numbers: Any) -> Any:
@@ -118,7 +118,7 @@ def test_an_archive_that_changes_breaks_it_off_with_a_sign(
             asked_for.append(len(numbers))
         return [*found[:-1], None] if len(asked_for) == 3 else found
 
-    monkeypatch.setattr(service.index.catalogue, "images", gone)
+    monkeypatch.setattr(service.archive.catalogue, "images", gone)
     with serving(service) as client:
         response = client.post("/v1/search/export", data={"query": "Effusion."})
         assert response.headers["x-total"] == "48"

@@ -184,6 +184,6 @@ def test_a_finding_says_how_well_it_is_detected(service: Service, blank: bytes) 
 def test_an_added_image_is_known_to_the_index(service: Service) -> None:
     image = service.embed(np.full((1, 80, 80), 0.5, np.float32))
     assert image.unlike is not None
-    labels = rows_of(service, "new.png", image, []).image.labels[0]
+    labels = rows_of(service, image, []).image.labels[0]
     assert labels["model.unlike"] == pytest.approx(image.unlike.share)
     assert labels["model.unlike"] > 1

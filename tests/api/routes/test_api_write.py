@@ -435,7 +435,7 @@ def test_files_of_a_killed_server_are_removed_when_one_starts(
         keep_file(catalogue, uploads.resolve(), b"half a", "0" * 64, ".png")
     (uploads / f"{'1' * 64}.png").write_bytes(b"of somebody else")
     assert len(list(uploads.iterdir())) == 3
-    open_uploads(Settings(indexes=(index_copy,), uploads=uploads))
+    open_uploads(Settings(index=index_copy, uploads=uploads))
     assert not (uploads / f"{'0' * 64}.png").exists()
     assert len(list(uploads.iterdir())) == 2
     assert client.get("/v1/images/a/rendered").status_code == 200
@@ -450,7 +450,7 @@ def test_files_are_left_alone_while_their_folder_is_away(
     assert client.delete("/v1/images/a").status_code == 204
     assert len(list(away.iterdir())) == 1
     away.rename(uploads)
-    open_uploads(Settings(indexes=(index_copy,), uploads=uploads))
+    open_uploads(Settings(index=index_copy, uploads=uploads))
     assert not list(uploads.iterdir())
 
 

@@ -70,7 +70,7 @@ def put(service: Service, uploads: Path, name: str, version: int) -> None:
     report = report_of(version)
     form = NewImageForm(b"", name, study_of(name), "p", "train", metadata, report, replace=True)
     said = sentences_of(report)
-    rows = rows_of(service, name, embedded, said)
+    rows = rows_of(service, embedded, said)
     add_image(service, uploads, name, form, picture, rows, ANYONE)
 
 
@@ -112,7 +112,8 @@ def one_round(
     model: ImageTextModel, settings: Settings, held: Held, seed: int, under_way: Counter[str]
 ) -> Held:
     """Fork a writer, kill it, begin anew, look at what it left."""
-    index, uploads = settings.indexes[0], settings.uploads
+    index, uploads = settings.index, settings.uploads
+    assert index is not None
     assert uploads is not None
     reader, writer = os.pipe()
     child = os.fork()
@@ -171,10 +172,10 @@ def look_at(model: ImageTextModel, folder: Path, uploads: Path, possible: list[H
                 ("findings", "Left pleural effusion."),
             ]
             fresh = service.embed(image_of(version))
-            state = index.parts[0].snapshot
+            state = index.snapshot
             kept = state.arrays["regions"][state.places_of(np.array([number]))]
             assert (kept == pack(fresh.regions[None].float(), "float16")).all(), "vectors"
-            rows = rows_of(service, name, fresh, [])
+            rows = rows_of(service, fresh, [])
             (hit,) = service.search(
                 service.make_query(image=fresh), 1, where=f"image = '{name}'"
             ).hits
@@ -199,7 +200,7 @@ def main() -> int:
     options = parser.parse_args()
     torch.set_num_threads(1)
     model = load_model(options.checkpoint)
-    settings = Settings(indexes=(options.index,), uploads=options.uploads)
+    settings = Settings(index=options.index, uploads=options.uploads)
     held: Held = {}
     with open_index(options.index, model) as index:
         service = Service(model, index)

@@ -165,7 +165,7 @@ def test_a_held_catalogue_is_told_as_such(index_copy: Path, model: ImageTextMode
         held(index_copy / CATALOGUE),
         pytest.raises(HeldError, match="try again in a moment"),
     ):
-        _ = index.parts[0].snapshot
+        _ = index.snapshot
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
@@ -179,7 +179,7 @@ def test_a_full_disk_is_told_to_the_caller_and_the_operator(
     code: int,
 ) -> None:
     full = Mock(side_effect=OSError(code, os.strerror(code), "/data/uploads/one.png"))
-    settings = Settings(uploads=tmp_path / "uploads", indexes=(index_copy,))
+    settings = Settings(uploads=tmp_path / "uploads", index=index_copy)
     with serving(own_service, settings) as client:
         assert client.get("/readyz").json() == {"status": "ready", "writes": True}
         monkeypatch.setattr("cxrtext.index.changes.append_rows", full)
@@ -199,7 +199,7 @@ def test_a_full_disk_is_told_to_the_caller_and_the_operator(
 def test_readiness_tells_that_nothing_can_be_kept(
     own_service: Service, index_copy: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    settings = Settings(uploads=tmp_path / "uploads", indexes=(index_copy,))
+    settings = Settings(uploads=tmp_path / "uploads", index=index_copy)
     full = OSError(errno.ENOSPC, "No space left on device")
     with (
         patch("os.posix_fallocate", side_effect=full) as allocate,

@@ -78,14 +78,14 @@ def classify(
 
     found_in = find_place(place)
     if not images:
-        found_in.require_indexes()
+        found_in.require_index()
         with closing(open_place(found_in, device, prompts)) as service:
             _classify_index(service, out, keep, as_json)
         return
     if keep:
         raise InputError("--keep goes without images: labels are kept in an index")
     sources = _sources(images, allow_outside)
-    service = open_place(replace(found_in, checkpoint=found_in.model, indexes=()), device, prompts)
+    service = open_place(replace(found_in, checkpoint=found_in.model, index=None), device, prompts)
     found, failed = _classify_files(service, sources)
     if found and (warning := service.how_good.warning):
         say(warning)

@@ -210,10 +210,6 @@ def finish(
     reports: Annotated[
         Path | None, typer.Option(help="embed: where the table of reports lies now."), given.FILE
     ] = None,
-    index_parts: Annotated[
-        int | None,
-        typer.Option(min=1, help="embed: indexes, by study; as many as hold a million each."),
-    ] = None,
     a: Annotated[float, typer.Option(help="score: scale of the class probability.")] = DEFAULT_A,
     k: Annotated[float, typer.Option(min=0.0, help="score: exponent on it.")] = DEFAULT_K,
     fit: Annotated[bool, typer.Option("--fit", help="score: fit a and k.")] = False,
@@ -230,7 +226,7 @@ def finish(
         raise InputError(f"{source}: no such file or folder")
     if plan.kind == "embed":
         _finish_embed(
-            folder, out, as_json, index_parts=index_parts, manifest=source, reports=reports,
+            folder, out, as_json, manifest=source, reports=reports,
             checkpoint=Path(model) if model else None, device=pick_device(device),
             max_rejected=max_rejected,
         )  # fmt: skip
@@ -261,13 +257,12 @@ def _finish_embed(folder: str, out: Path, as_json: bool, **options: Any) -> None
         return
     rejected = f", {made.rejected} rejected ({made.rejected_list})" if made.rejected else ""
     typer.echo(
-        f"{out}: {made.planned} images planned, each there exactly once: {made.images} in "
-        f"{len(made.indexes)} index{'es' if len(made.indexes) > 1 else ''}{rejected}"
+        f"{out}: {made.planned} images planned, each there exactly once: {made.index.images} "
+        f"in the index{rejected}"
     )
-    for name, summary in made.indexes.items():
-        recall = summary.recall_at_10
-        measured = "" if recall is None else f", recall@10 {recall:.3f} ({summary.candidates})"
-        typer.echo(f"{name}: {summary.images} images, {summary.sentences} sentences{measured}")
+    recall = made.index.recall_at_10
+    measured = "" if recall is None else f", recall@10 {recall:.3f} ({made.index.candidates})"
+    typer.echo(f"{out}: {made.index.sentences} distinct sentences{measured}")
 
 
 def _finish_score(folder: str, out: Path, as_json: bool, **options: Any) -> None:

@@ -1,6 +1,5 @@
 """``cxrtext search``."""
 
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from cxrtext.errors import DataError, NotFoundError
-from cxrtext_cli.given import FILE, NEW_TABLE, PLACE, SENTENCE
+from cxrtext_cli.given import FILE, NEW_TABLE, SENTENCE
 from cxrtext_cli.options import (
     AsJson,
     AsWritten,
@@ -23,7 +22,7 @@ from cxrtext_cli.options import (
 )
 
 if TYPE_CHECKING:
-    from cxrtext.index import Archive, Index, IndexedImage
+    from cxrtext.index import Archive, IndexedImage
     from cxrtext.index.search.archive import SentenceOptions
     from cxrtext.service import EmbeddedImage, Service
 
@@ -70,9 +69,6 @@ def search(
     out: Annotated[
         Path | None, typer.Option(help="Write the results as CSV, too."), NEW_TABLE
     ] = None,
-    also: Annotated[
-        list[Path] | None, typer.Option(help="Another index to search as one; repeatable."), PLACE
-    ] = None,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
@@ -97,10 +93,10 @@ def search(
 
     from cxrtext.project import find_place
 
-    found_in = find_place(place, *(also or ()))
-    indexes = found_in.require_indexes()
+    found_in = find_place(place)
+    index = found_in.require_index()
     if where is not None:
-        _check_where(indexes, where)
+        _check_where(index, where)
 
     from cxrtext.service.tables import hit_row
 
@@ -136,7 +132,7 @@ def search(
                 where=where,
                 min_score=min_score,
                 unique=unique,
-                exclude_patients=[known[1].patient_id] if known and other_patients else (),
+                exclude_patients=[known.patient_id] if known and other_patients else (),
                 mode=mode,
             )
             rows = [hit_row(hit, labels=out is not None or as_json) for hit in found.hits]
@@ -153,30 +149,29 @@ def search(
     show_rows(rows, as_json)
 
 
-def _check_where(folders: Sequence[Path], where: str) -> None:
+def _check_where(index: Path, where: str) -> None:
     from cxrtext.index.search.filter import parse
     from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 
-    for folder in folders:
-        with Catalogue(folder / CATALOGUE) as catalogue:
-            parse(where, catalogue.columns())
+    with Catalogue(index / CATALOGUE) as catalogue:
+        parse(where, catalogue.columns())
 
 
-def _known(archive: "Archive", image_id: str) -> "tuple[Index, IndexedImage]":
+def _known(archive: "Archive", image_id: str) -> "IndexedImage":
     try:
         return archive.find(image_id)
     except NotFoundError:
-        raise NotFoundError(f"'{image_id}': no index holds an image of that id") from None
+        raise NotFoundError(f"'{image_id}': the index holds no image of that id") from None
 
 
 def _embedded(
-    service: "Service", image: Path | None, known: "tuple[Index, IndexedImage] | None"
+    service: "Service", image: Path | None, known: "IndexedImage | None"
 ) -> "EmbeddedImage | None":
     from cxrtext.service.limits import UNLIKE_IMAGE
     from cxrtext.service.service import embedded_of
 
     if known is not None:
-        return embedded_of(*known, service.familiar)
+        return embedded_of(service.archive, known, service.familiar)
     if image is None:
         return None
     embedded = service.embed_file(image)

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 def _marks_of(place: "Place") -> "list[Mark]":
     from cxrtext.records.marks import marks_beside, read_marks
 
-    paths = [marks_beside(index) for index in place.require_indexes()]
-    found = [mark for path in paths for mark in read_marks(path)]
+    path = marks_beside(place.require_index())
+    found = list(read_marks(path))
     if not found:
-        raise DataError(f"{paths[0]}: nothing was marked yet; mark films on the page of a server")
+        raise DataError(f"{path}: nothing was marked yet; mark films on the page of a server")
     return found
 
 

@@ -40,7 +40,7 @@ def backup(
         from cxrtext_api.gate.keys import read_key_file
 
         read_key_file(keys)
-    folder, *_ = find_part(place).require_indexes()
+    folder = find_part(place).require_index()
     state = None if gateway is None else partial(copy_state, gateway, folder)
     with Stages() as stages:
         made = back_up(folder, out, keys=keys, model=model, copy_state=state, progress=stages.show)

@@ -20,8 +20,7 @@ def serve(
     place: Annotated[
         list[Path],
         typer.Argument(
-            help="A project, a checkpoint or an index; of several the indexes are searched as one, "
-            "by the first's model."
+            help="A project, a checkpoint or an index; or a checkpoint and an index that it made."
         ),
         PLACE,
     ],
@@ -89,7 +88,7 @@ def serve(
 
     found = find_place(*place)
     for option, wanted in (("--uploads", uploads), ("--gateway", gateway)):
-        if wanted is not None and not found.indexes:
+        if wanted is not None and not found.index:
             raise InputError(f"{option} wants an index: {found.folder} has none")
     beside = None if gateway is None else read_gateway(gateway)
     if uploads is not None and read_only:
@@ -102,7 +101,7 @@ def serve(
 
     settings = _checked(
         checkpoint=found.checkpoint,
-        indexes=found.indexes,
+        index=found.index,
         device=device,
         prompts=prompts,
         uploads=uploads,
