@@ -13,7 +13,6 @@ from cxrtext.errors import DataError
 from cxrtext.files.table_sums import keep_sums
 from cxrtext.index.search.filter import Cell, as_cell
 from cxrtext.index.store.catalogue import Catalogue, set_meta
-from cxrtext.index.store.columns import forget_columns
 from cxrtext.index.store.writer import Segments, append_rows, leave_files, note_segments
 
 MAX_COLUMNS = 500
@@ -209,7 +208,6 @@ def _delete_rows(database: Connection, column: str, values: Iterable[str]) -> tu
     if count:
         found = database.execute("SELECT value FROM meta WHERE key = 'deletions'").fetchone()
         set_meta(database, {"deletions": int(found[0]) + 1})
-        forget_columns(database)  # their cells are not to stay in it
     return count, studies
 
 

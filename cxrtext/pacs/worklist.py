@@ -49,7 +49,7 @@ def moment(text: str) -> datetime:
 
 def received_since(service: Service, since: datetime) -> Pausing[Worklist]:
     """The studies of which an image was received since then, in that order, not scored."""
-    if RECEIVED not in {column.name for column in service.archive.columns()}:
+    if RECEIVED not in service.archive.catalogue.columns():
         raise InputError(
             "no indexed image was received from a hospital system (cxrtext gateway); there "
             "is no list to order"

@@ -1,14 +1,24 @@
-"""The filter language, against Python over the same rows."""
+"""The filter language, against Python over the same rows; filters of an index."""
 
 import sqlite3
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cxrtext.errors import DataError
+from cxrtext.files import sha256
+from cxrtext.files.table_sums import keep_sums
+from cxrtext.index import delete, open_index
+from cxrtext.index.search import selection
 from cxrtext.index.search.filter import as_cell, named_ids, parse
+from cxrtext.index.store.catalogue import CATALOGUE, SCHEMA_VERSION, Catalogue, set_meta
+from cxrtext.index.store.check import check_index
+from cxrtext.index.store.writer import writing
+from cxrtext.models import ImageTextModel
+from cxrtext.pausing import finish
 
 SLOTS = {"age": 0, "sex": 1, "code": 2, "label.Pleural Effusion": 3}
 ROWS = [
@@ -180,3 +190,72 @@ def test_cells(text: str, cell: object) -> None:
 )  # fmt: skip
 def test_whom_a_filter_names(where: str, named: dict[str, list[str]]) -> None:
     assert named_ids(where) == named
+
+
+def test_a_filter_is_answered_in_parts(
+    small: Path, model: ImageTextModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selection, "CELLS_AT_ONCE", 50)
+    delete(small, ["s3", "s59"])
+    with open_index(small, model) as index:
+        steps = selection.select(index.catalogue, index.snapshot, "age >= 60 and sex = 'F'")
+        pauses = 0
+        while True:
+            try:
+                next(steps)
+                pauses += 1
+            except StopIteration as end:
+                places = end.value.tolist()
+                break
+        assert pauses == 8  # of 120 numbers, 16 at once
+        there = [i for i in range(120) if i // 2 not in (3, 59)]
+        assert places == [i for i in there if 20 + i % 70 >= 60 and i % 2 == 0]
+
+
+@pytest.mark.parametrize("where", ["patient_id = 'p7'", "study_id in ('s1', 's2')"])
+def test_patients_and_studies_are_found_by_an_index(
+    small: Path, model: ImageTextModel, where: str
+) -> None:
+    with open_index(small, model) as index:
+        condition = parse(where, index.catalogue.columns())
+        plan = index.catalogue.database.execute(
+            "EXPLAIN QUERY PLAN SELECT number FROM images LEFT JOIN attributes USING (number) "  # noqa: S608
+            f"WHERE images.number BETWEEN 0 AND 9 AND ({condition.sql})",
+            condition.values,
+        ).fetchall()
+    assert "USING COVERING INDEX" in plan[0][3]
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_an_index_of_an_older_version_is_read_and_turned_by_its_next_writer(
+    small: Path, model: ImageTextModel, version: int
+) -> None:
+    """Of version 5 beside the vectors there is a file of cells, and what was changed since."""
+    file = small / "columns.000001.000002.columns"
+    with Catalogue(small / CATALOGUE, write=True) as catalogue:
+        database = catalogue.database
+        set_meta(database, {"schema_version": version})
+        if version == 5:
+            database.execute("CREATE TABLE recent (number INTEGER PRIMARY KEY) STRICT")
+            for table in ("images", "attributes"):
+                for event in ("INSERT", "UPDATE"):
+                    database.execute(
+                        f"CREATE TRIGGER recent_{table}_{event} AFTER {event} ON {table} "  # noqa: S608
+                        "BEGIN INSERT OR IGNORE INTO recent VALUES (NEW.number); END"
+                    )
+            keep_sums(database, ["recent"])
+            file.write_bytes(b"cells")
+            database.execute(
+                "INSERT INTO structures VALUES ('columns', ?, ?, 120, '{}')",
+                (file.name, sha256(file)),
+            )
+    with open_index(small, model) as old:
+        assert check_index(small, old.catalogue) == []
+        assert len(finish(selection.select(old.catalogue, old.snapshot, "age < 40"))) == 40
+    with writing(small) as catalogue:
+        assert catalogue.meta()["schema_version"] == str(SCHEMA_VERSION)
+    assert not file.exists()
+    delete(small, ["s0"])
+    with open_index(small, model) as turned:
+        assert check_index(small, turned.catalogue) == []
+        assert len(finish(selection.select(turned.catalogue, turned.snapshot, "age < 40"))) == 38

@@ -10,6 +10,7 @@ import cxrtext
 from cxrtext.client import models
 from cxrtext.client.answers import measured_of
 from cxrtext.index.search.archive import EXACT_BYTES
+from cxrtext.index.store.catalogue import cells_of
 from cxrtext.models.folders import read_training
 from cxrtext.service import limits
 from cxrtext_api.gate.keys import ANYONE, CALLER, Caller
@@ -56,7 +57,7 @@ def _model_info(service: "Service", settings: Settings, caller: Caller) -> model
         takes_images=service.has_index and settings.uploads is not None and not settings.read_only,
         has_results=settings.results is not None,
         has_worklist=settings.worklist,
-        columns=len(service.archive.columns()) if service.has_index else 0,
+        columns=len(cells_of(service.archive.catalogue.columns())) if service.has_index else 0,
         exact=_is_exact(service),
         index=index,
         images=0 if index is None else index.images,

@@ -101,7 +101,7 @@ class Archive(Index):
         """The columns that filters can name; remembered until the archive changes."""
         snapshot = self.snapshot
         if self._columns is None or self._columns[0] is not snapshot:
-            self._columns = snapshot, columns_of(self, snapshot)
+            self._columns = snapshot, columns_of(self.catalogue)
         return self._columns[1]
 
     def why_nothing(self, where: str) -> str | None:

@@ -333,7 +333,9 @@ def _sql(tree: Tree, cells: Mapping[str, str], values: list[Value]) -> str:
     # Neither true nor false of a cell that is no number.
     test = f"{column} {operator} {_marks(operator, numbers)}"
     as_number = f"CASE WHEN typeof({column}) IN ('integer', 'real') THEN {test} END"
-    as_text = f"(CAST({column} AS TEXT) {operator} {_marks(operator, texts)})"
+    # Columns of text alone are compared as they are, by their indexes.
+    text = column if tree.column in TEXT_COLUMNS else f"CAST({column} AS TEXT)"
+    as_text = f"({text} {operator} {_marks(operator, texts)})"
     if not texts:
         return as_number
     return as_text if not numbers else f"(COALESCE({as_number}, 0) OR {as_text})"

@@ -20,7 +20,7 @@ from cxrtext.files.table_sums import keep_sums
 from cxrtext.models.folders import has_model
 from cxrtext.records.manifest import LABEL, OF_MODEL
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 _TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -75,7 +75,7 @@ CREATE TABLE segments (                  -- checksums of what was appended to a 
     checksum INTEGER NOT NULL,
     PRIMARY KEY (file, start)
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE structures (                -- FAISS files and columns, derived from the rest
+CREATE TABLE structures (                -- FAISS files, derived from the rest
     name TEXT PRIMARY KEY,
     file TEXT NOT NULL,
     digest TEXT NOT NULL,
@@ -84,29 +84,10 @@ CREATE TABLE structures (                -- FAISS files and columns, derived fro
 ) STRICT;
 """
 
-_RECENT = """
-CREATE TABLE recent (                    -- images whose cells the file of columns does not have
-    number INTEGER PRIMARY KEY
-) STRICT
-"""
-"""Since version 5."""
-
-_HAS_COLUMNS = "EXISTS (SELECT 1 FROM structures WHERE name LIKE 'columns%')"
-
-_TRIGGERS = [
-    f"CREATE TRIGGER recent_{table}_{event} AFTER {event} ON {table} WHEN {_HAS_COLUMNS} "  # noqa: S608
-    "BEGIN INSERT OR IGNORE INTO recent VALUES (NEW.number); END"
-    for table in ("images", "attributes")
-    for event in ("INSERT", "UPDATE")
-]
-"""What keeps it."""
-
-READABLE = (4, SCHEMA_VERSION)
+READABLE = (4, 5, SCHEMA_VERSION)
 """Versions that are read as they are; the next writer turns the older ones to the newest."""
 
-TABLES = re.findall(
-    r"CREATE TABLE (\w+)", _TABLES + _RECENT
-)  # their names; each has a sum of its rows
+TABLES = re.findall(r"CREATE TABLE (\w+)", _TABLES)  # their names; each has a sum of its rows
 CATALOGUE = "catalogue.sqlite"  # the file, in an index's folder
 
 EMPTY = "the index is empty"
@@ -177,9 +158,9 @@ class Catalogue:
             with self.transaction(write=write):
                 version = _version_of(self.database)
                 if write and version is None:
-                    _make_tables(self.database, _TABLES + _RECENT)
-                elif write and version == SCHEMA_VERSION - 1:
-                    _make_tables(self.database, _RECENT)
+                    _make_tables(self.database)
+                elif write and version in READABLE[:-1]:
+                    _drop_columns(self.database)
                 else:
                     _check_version(version, self.path, write=write)
 
@@ -206,10 +187,6 @@ class Catalogue:
 
     def meta(self) -> dict[str, str]:
         return dict(self.database.execute("SELECT key, value FROM meta").fetchall())
-
-    @property
-    def tables(self) -> list[str]:
-        return TABLES if _version_of(self.database) == SCHEMA_VERSION else TABLES[:-1]
 
     def counts(self) -> tuple[int, int]:
         """Number of images and of distinct sentences."""
@@ -350,13 +327,21 @@ def _version_of(database: sqlite3.Connection) -> int | None:
     return int(found[0]) if found and str(found[0]).isdigit() else 0
 
 
-def _make_tables(database: sqlite3.Connection, statements: str) -> None:
-    for statement in statements.split(";"):
+def _make_tables(database: sqlite3.Connection) -> None:
+    for statement in _TABLES.split(";"):
         database.execute(statement)
-    for trigger in _TRIGGERS:
-        database.execute(trigger)
     set_meta(database, {"schema_version": SCHEMA_VERSION})
     keep_sums(database, TABLES)
+
+
+def _drop_columns(database: sqlite3.Connection) -> None:
+    """Drop what version 5 kept of a file of cells beside the catalogue; the writer removes it."""
+    for table in ("images", "attributes"):
+        for event in ("INSERT", "UPDATE"):
+            database.execute(f"DROP TRIGGER IF EXISTS recent_{table}_{event}")
+    database.execute("DROP TABLE IF EXISTS recent")
+    database.execute("DELETE FROM structures WHERE name LIKE 'columns%'")
+    set_meta(database, {"schema_version": SCHEMA_VERSION})
 
 
 def _check_version(version: int | None, path: Path, *, write: bool) -> None:

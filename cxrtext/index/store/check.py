@@ -4,7 +4,7 @@ from pathlib import Path
 
 from cxrtext.files import sha256
 from cxrtext.files.table_sums import damaged_tables
-from cxrtext.index.store.catalogue import EMPTY, Catalogue, catalogue_errors
+from cxrtext.index.store.catalogue import EMPTY, TABLES, Catalogue, catalogue_errors
 from cxrtext.index.store.vectors import counted_rows, vector_files
 
 ATTEMPTS = 5
@@ -49,7 +49,7 @@ def _check_catalogue(catalogue: Catalogue, cells: bool) -> list[str]:
     state = [str(row[0]) for row in database.execute("PRAGMA integrity_check(3)")]
     if state != ["ok"]:
         return [f"{name}: {line}" for lines in state for line in lines.splitlines()]
-    damaged = damaged_tables(database, catalogue.tables) if cells else []
+    damaged = damaged_tables(database, TABLES) if cells else []
     return [f"{name}: table {table}: a row is damaged" for table in damaged]
 
 

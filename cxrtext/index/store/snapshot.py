@@ -16,7 +16,6 @@ from cxrtext.errors import CheckpointError
 from cxrtext.index.features.candidates import Rotation, Tuning, read_structure
 from cxrtext.index.features.language import Language
 from cxrtext.index.store.catalogue import Catalogue, empty_index
-from cxrtext.index.store.columns import Columns
 from cxrtext.index.store.vectors import OF_IMAGES, SCATTERED, SENTENCES, vector_files
 
 Numbers = NDArray[np.int64]
@@ -45,7 +44,6 @@ class Snapshot:
     sentence_numbers: Numbers  # [s], numbers of the sentences
     texts: Tensor  # [s, D], their vectors
     structure: Structure | None  # the FAISS structure, if there is one
-    columns: Columns | None  # the cells that filters look at, if there is a file of them
 
     @property
     def images(self) -> int:
@@ -152,12 +150,6 @@ def _open(
         else:
             index = read_structure(folder / file, digest, places, rotation.dimension)
             structure = Structure(digest, index, rotation, tuning, places)
-    columns = None
-    if "columns" in named:
-        file, digest, places, _ = named["columns"]
-        columns = None if before is None else before.columns
-        if columns is None or columns.digest != digest:
-            columns = Columns(folder / file, digest, places)
     same = before is not None and before.meta["basis"] == meta["basis"]
     return Snapshot(
         meta=meta,
@@ -169,5 +161,4 @@ def _open(
         sentence_numbers=sentences[there],
         texts=torch.from_numpy(texts),
         structure=structure,
-        columns=columns,
     )

@@ -27,12 +27,12 @@ from cxrtext.errors import DataError, WorkError
 from cxrtext.files import remove_file, sha256, write_json, write_private
 from cxrtext.files import sweep as sweep_unfinished
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, catalogue_errors
-from cxrtext.index.store.columns import refresh_columns
 from cxrtext.index.store.vectors import vector_files
 
 SUMMARY = "index.json"
 LOCK = "writer.lock"
 _KEPT = re.compile(r"[0-9a-f]{64}\.?\w*")  # what `keep_file` calls a file
+OLD_COLUMNS = ".columns"  # what a file of cells ended in, up to version 5
 NEXT = "next"  # folder in an index where one of another model grows
 POLL_S = 0.2
 
@@ -62,8 +62,6 @@ def writing(folder: Path, *, wait_s: float = 0.0, create: bool = False) -> Itera
                 sweep(folder, catalogue)
                 try:
                     yield catalogue
-                    if refresh_columns(folder, catalogue):
-                        sweep(folder, catalogue)
                 finally:
                     remove_leftovers(catalogue)
 
@@ -111,7 +109,7 @@ def orphans(folder: Path, catalogue: Catalogue) -> list[Path]:
         return []
     own = {file.path for file in vector_files(folder, meta).values()}
     own |= {folder / file for (file,) in catalogue.database.execute("SELECT file FROM structures")}
-    endings = ("*.vectors", "*.faiss", "*.columns", ".*.tmp.faiss", ".*.tmp.columns")
+    endings = ("*.vectors", "*.faiss", f"*{OLD_COLUMNS}", ".*.tmp.faiss")
     return [path for ending in endings for path in folder.glob(ending) if path not in own]
 
 

@@ -91,7 +91,7 @@ def answer(
     answered; what was made is kept, and sent by the next call.
     """
     done = Answered()
-    if not {SOURCE, RECEIVED} <= {column.name for column in service.archive.columns()}:
+    if not {SOURCE, RECEIVED} <= service.archive.catalogue.columns().keys():
         return done  # nothing was received yet
     faults: list[PeerError] = []
     for peer in peers:
