@@ -38,7 +38,7 @@ from cxrtext.index.store.catalogue import set_meta
 from cxrtext.index.store.snapshot import take_snapshot
 from cxrtext.index.store.vectors import fetch, rows_of
 from cxrtext.index.store.writer import writing
-from cxrtext.index.tuning import refresh_structure
+from cxrtext.index.structure import refresh_structure
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.regions import embed_files, unpack
 from cxrtext.pausing import finish
@@ -90,7 +90,7 @@ def build(
             number += len(part)
         said = [(f"s{i}", "findings", 0, text) for i, text in enumerate(sentences)]
         add_reports(folder, catalogue, NewReports(sentences, texts.numpy(), said))
-        refresh_structure(folder, catalogue, model)
+        refresh_structure(folder, catalogue)
     return time.perf_counter() - begun
 
 
@@ -243,16 +243,13 @@ def main() -> int:
         took = json.loads(kept.read_text()) if kept.exists() else float("nan")
         size = sum(path.stat().st_size for path in folder.iterdir())
         with open_index(folder, model) as index:
-            tuned = index.snapshot.candidates
             results[count] = {
                 "build s": took,
                 "bytes an image": size / count,
                 "sketch directions": int(index.snapshot.meta["sketch"]),
-                "recall@10 at build": tuned["recall_at_10"],
-                "depth": tuned["depth"],
                 **measure(index, queries, options.exact, options.brute),
             }
-        print(json.dumps({"images": count, "kind": tuned["kind"], **results[count]}), flush=True)
+        print(json.dumps({"images": count, **results[count]}), flush=True)
         if not options.keep:
             shutil.rmtree(folder)
     print_table(results)

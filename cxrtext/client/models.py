@@ -96,30 +96,6 @@ class TrainingInfo(Answer):
     date: str | None
 
 
-class IndexInfo(Answer):
-    """The loaded index."""
-
-    model_config = example(
-        images=2500,
-        sentences=6324,
-        candidates="flat",
-        recall_at_10=1.0,
-        exact_share=0.0696,
-    )
-
-    images: Count
-    sentences: Count = Field(description="Distinct ones.")
-    candidates: str | None = Field(
-        description="Kind of the structure that the fast search looks in."
-    )
-    recall_at_10: Probability | None = Field(
-        description="Share of the ten best that the fast search finds."
-    )
-    exact_share: Finite | None = Field(
-        description="Share of the images that an exact search scores."
-    )
-
-
 class MeasuredFinding(Answer):
     """How well a finding was detected on images that the model did not see."""
 
@@ -191,7 +167,6 @@ class ModelInfo(Answer):
     sentences: Count = Field(description="Distinct indexed sentences.")
     columns: Count = Field(description="Columns that filters can name.")
     exact: bool = Field(description="Whether a search without a mode is exact.")
-    index: IndexInfo | None
     access: Access
     trained: TrainingInfo | None
     measured: dict[str, Finite] | None = Field(

@@ -27,7 +27,7 @@ from cxrtext.index.search.index import check_model
 from cxrtext.index.store.catalogue import Catalogue, set_meta
 from cxrtext.index.store.vectors import vector_files
 from cxrtext.index.store.writer import SUMMARY, IndexSummary, write_summary, writing
-from cxrtext.index.tuning import refresh_structure
+from cxrtext.index.structure import refresh_structure
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.familiar import familiar_beside
 from cxrtext.models.features.folder import FeatureFolder
@@ -106,7 +106,7 @@ def build_index(
         if not catalogue.counts()[0]:
             raise DataError(f"{manifest}: no image can be read: {rejects.rows[-1][1]}")
         add_sentences(catalogue, model, said, texts)
-        refresh_structure(out, catalogue, model)
+        refresh_structure(out, catalogue)
         replaced = sum(record.name in known for record in todo)
         replaced -= sum(name in known for name, _ in rejects.rows)
         written = write_summary(out, catalogue)
@@ -135,7 +135,7 @@ def make_index(
         if is_new:
             for file in vector_files(out, catalogue.meta()).values():
                 write_private(file.path, b"")
-            refresh_structure(out, catalogue, model)
+            refresh_structure(out, catalogue)
         written = write_summary(out, catalogue)
     return IndexSummary.of(written)
 

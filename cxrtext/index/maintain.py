@@ -26,7 +26,7 @@ from cxrtext.index.store.writer import (
     write_summary,
     writing,
 )
-from cxrtext.index.tuning import refresh_structure
+from cxrtext.index.structure import refresh_structure, wants_structure
 from cxrtext.models import ImageTextModel
 
 CHUNK_BYTES = 32 * 2**20
@@ -66,11 +66,11 @@ def traces(folder: Path, catalogue: Catalogue) -> int:
 
 
 def _lacks_structure(catalogue: Catalogue) -> bool:
-    """Whether images have no FAISS structure, as a killed :func:`rewrite` leaves them."""
+    """Whether a large index has no FAISS structure, as a killed :func:`rewrite` leaves it."""
     there = catalogue.database.execute(
         "SELECT 1 FROM structures WHERE name = 'profiles'"
     ).fetchone()
-    return there is None and catalogue.counts()[0] > 0
+    return there is None and wants_structure(catalogue)
 
 
 def holes(catalogue: Catalogue) -> tuple[int, int]:
@@ -125,7 +125,7 @@ def rewrite(
         _name_new_files(catalogue, meta, snapshot, segments)
         del snapshot
         sweep(folder, catalogue)
-        refresh_structure(folder, catalogue, model, force=True)
+        refresh_structure(folder, catalogue, force=True)
         noted = write_summary(folder, catalogue)
     return IndexSummary.of(noted)
 

@@ -27,7 +27,7 @@ from cxrtext.index.labels import prompts_of_json
 from cxrtext.index.store.catalogue import CATALOGUE, UNLIKE, Catalogue, empty_index, set_meta
 from cxrtext.index.store.vectors import OF_IMAGES, SENTENCES, vector_files
 from cxrtext.index.store.writer import NEXT, IndexSummary, sweep, write_summary, writing
-from cxrtext.index.tuning import refresh_structure
+from cxrtext.index.structure import refresh_structure
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.regions import embed_records
 from cxrtext.pausing import Progress
@@ -35,12 +35,12 @@ from cxrtext.records import ImageRecord
 from cxrtext.records.manifest import LABEL
 from cxrtext.records.tables import write_table
 
-CANDIDATE_BYTES = 128  # of the FAISS structure, an image
+CANDIDATE_BYTES = 140  # of the FAISS structure, an image
 
 OF_MODEL = (
     "checkpoint", "model", "preprocessing", "regions", "dimension", "storage", "sketch",
     "basis", "landmarks", "landmark_vectors", "prompts", "calibration", "places",
-    "sentence_places", "usual_likeness",
+    "sentence_places", "usual_likeness", "derived_places",
 )  # fmt: skip
 """What is noted of an index as a whole that is another's with another model."""
 
@@ -104,10 +104,10 @@ def reembed(
                         "delete their studies, or continue without them: --max-rejected "
                         f"{len(lost)}; then run the same command again: the rest is kept"
                     )
-                refresh_structure(folder / NEXT, new, model)
+                refresh_structure(folder / NEXT, new)
                 _turn(folder, old, new)
         else:  # a run was stopped when the index had turned already
-            refresh_structure(folder, old, model)
+            refresh_structure(folder, old)
         sweep(folder, old)
         noted = write_summary(folder, old)
     _drop(folder / NEXT)

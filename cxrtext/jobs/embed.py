@@ -38,7 +38,7 @@ from cxrtext.index.build import (
 from cxrtext.index.changes import add_images
 from cxrtext.index.store.catalogue import Catalogue
 from cxrtext.index.store.writer import SUMMARY, IndexSummary, write_summary, writing
-from cxrtext.index.tuning import refresh_structure
+from cxrtext.index.structure import refresh_structure
 from cxrtext.jobs.driver import Running
 from cxrtext.jobs.engines.engine import Task
 from cxrtext.jobs.kind import (
@@ -269,7 +269,7 @@ def finish_embed(
             raise DataError(f"{manifest}: no image can be read: {rejects.rows[-1][1]}")
         _prove(names - {name for name, _ in rejects.rows}, out, catalogue)
         add_sentences(catalogue, model, said, texts)
-        refresh_structure(out, catalogue, model)
+        refresh_structure(out, catalogue)
         index = IndexSummary.of(write_summary(out, catalogue))
     return FinishedEmbedding(plan.rows, len(rejects.rows), rejected, index)
 

@@ -51,7 +51,7 @@ def test_every_kind_of_query(index_folder: Path, data_folder: Path) -> None:
     first = find("Effusion.", "-k", 5)
     assert first == find("Effusion.")[:5]
     fast = cxrtext("search", index_folder, "Effusion.", "--mode", "fast")
-    assert "candidates only" in fast.stderr
+    assert "candidates only" not in fast.stderr  # of so few images it is exact, too
     said = find("Left pleural effusion.", "--target", "sentences", "-k", 1)
     assert said[0]["sentence"] == "Left pleural effusion."
     least = find("Effusion.", "--min-score", first[2]["score"])

@@ -28,7 +28,7 @@ from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.index.store.check import check_index
 from cxrtext.index.store.snapshot import take_snapshot
 from cxrtext.index.store.writer import writing
-from cxrtext.index.tuning import refresh_structure
+from cxrtext.index.structure import refresh_structure
 from cxrtext.models import ImageTextModel
 
 MakeArchive = Callable[..., Path]
@@ -72,7 +72,7 @@ def write_archive(
         if not catalogue.known_sentences():
             said = [(f"s{i % 50}", "findings", i // 50, sentences[i % 3]) for i in range(150)]
             add_reports(folder, catalogue, NewReports(sentences, vectors.numpy(), said))
-        refresh_structure(folder, catalogue, model)
+        refresh_structure(folder, catalogue)
     return folder
 
 

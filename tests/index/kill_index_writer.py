@@ -32,7 +32,7 @@ from cxrtext.index.store.catalogue import Catalogue
 from cxrtext.index.store.check import check_index
 from cxrtext.index.store.snapshot import take_snapshot
 from cxrtext.index.store.writer import writing
-from cxrtext.index.tuning import refresh_structure
+from cxrtext.index.structure import refresh_structure
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.regions import pack
 
@@ -68,7 +68,7 @@ def put(folder: Path, model: ImageTextModel, images: Held) -> None:
             for name, v in images.items()
         ]
         add_images(folder, catalogue, new, rows)
-        refresh_structure(folder, catalogue, model, force=len(images) > 15)
+        refresh_structure(folder, catalogue, force=len(images) > 15)
 
 
 def changed(held: Held, change: Change) -> Held:

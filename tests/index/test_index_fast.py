@@ -5,7 +5,6 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -22,7 +21,8 @@ K = 10
 def large(
     make_archive: MakeArchive, model: ImageTextModel, tmp_path_factory: pytest.TempPathFactory
 ) -> Archive:
-    folder = make_archive(tmp_path_factory.mktemp("large") / "index", 3000, batch=500)
+    with patch.object(candidates, "EXACT_BYTES", 0):
+        folder = make_archive(tmp_path_factory.mktemp("large") / "index", 3000, batch=500)
     return open_index(folder, model)
 
 
@@ -53,24 +53,6 @@ def test_candidates_hold_the_best_of_every_kind_of_query(
     assert len(same) >= 9
     scores = [hit.score for hit in fast.hits]
     assert scores == sorted(scores, reverse=True)
-
-
-@pytest.mark.parametrize(
-    ("is_wanted", "name"), [(True, "nearest_places"), (False, "_named_by_scan")]
-)
-def test_one_sentence_unlike_the_inducing_points_is_enough_to_look_deeper(
-    large: Archive, model: ImageTextModel, is_wanted: bool, name: str
-) -> None:
-    texts = sentences(model)
-    strange = F.normalize(torch.randn(1, 16, generator=torch.Generator().manual_seed(0)), dim=-1)
-    first = []
-    for one in (texts[1:2], strange):
-        query = Query(texts=one) if is_wanted else Query(texts=texts[:1], without=one)
-        with patch.object(fast_search, name, wraps=getattr(fast_search, name)) as looked:
-            large.search(query, K, mode="fast")
-        given = looked.call_args_list[0].args
-        first.append(given[2].depth if is_wanted else given[-1])
-    assert first[1] == fast_search.DEEPER * first[0]
 
 
 def test_a_page_behind_the_candidates_goes_on(large: Archive, model: ImageTextModel) -> None:
@@ -118,7 +100,7 @@ def test_candidates_that_name_nothing_at_first_are_looked_for_deeper(
     nearest = candidates.nearest_places
 
     def nothing_at_first(*given: Any) -> Any:
-        depths.append(given[2].depth)
+        depths.append(given[2])
         return nearest(*given) if len(depths) > 1 else np.empty(0, dtype=np.int64)
 
     monkeypatch.setattr(fast_search, "nearest_places", nothing_at_first)

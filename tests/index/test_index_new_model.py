@@ -101,7 +101,6 @@ def test_it_is_as_if_the_new_model_had_built_it(
     check_whole(index_copy)
     assert len(before) == 48
     assert len(list(index_copy.glob("*.vectors"))) == 5
-    assert len(list(index_copy.glob("*.faiss"))) == 1
 
 
 def test_an_archive_that_outlives_its_model_answers_as_before(

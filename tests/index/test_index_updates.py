@@ -1,9 +1,11 @@
 """Adding, replacing, deleting, compacting, rebuilding, moving; and searching meanwhile."""
 
+import json
 import os
 import shutil
 import sqlite3
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -14,6 +16,7 @@ from PIL import Image
 
 from cxrtext.errors import DataError, NotFoundError, WorkError
 from cxrtext.evaluation import Prompts
+from cxrtext.files import sha256
 from cxrtext.index import (
     Archive,
     Query,
@@ -25,10 +28,13 @@ from cxrtext.index import (
     rewrite,
 )
 from cxrtext.index.changes import NewReports, add_reports
+from cxrtext.index.features.candidates import Rotation
 from cxrtext.index.maintain import traces
 from cxrtext.index.search import selection
 from cxrtext.index.store.catalogue import Catalogue
+from cxrtext.index.store.vectors import vector_files
 from cxrtext.index.store.writer import writing
+from cxrtext.index.structure import refresh_structure
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.pausing import finish
 from tests.index.conftest import MakeArchive, first_said, in_fork, wrong
@@ -140,7 +146,9 @@ def test_numbers_are_not_used_again(
 def test_images_that_the_structure_does_not_know_are_found(
     small: Path, model: ImageTextModel, make_archive: MakeArchive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cxrtext.index.tuning.SMALL", 10)
+    monkeypatch.setattr("cxrtext.index.structure.SMALL", 10)
+    monkeypatch.setattr("cxrtext.index.features.candidates.EXACT_BYTES", 0)
+    rewrite(small, model, rebuild=False)
     make_archive(small, 8, prefix="new", seed=9)
     with open_index(small, model) as index:
         structure = index.snapshot.structure
@@ -148,6 +156,38 @@ def test_images_that_the_structure_does_not_know_are_found(
         assert structure.places == 120
         found = index.search(first_said(index), 1000, mode="fast").hits
         assert {f"new{i}.png" for i in range(8)} <= {hit.image.image for hit in found}
+
+
+def test_an_index_of_an_older_version_is_searched_by_its_own_candidates(
+    small: Path, model: ImageTextModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A flat structure, which each index had, until the next build makes its own or none."""
+    import faiss
+
+    with writing(small) as catalogue:
+        places, meta = 120, catalogue.meta()
+        profiles = vector_files(small, meta)["profiles"].open(places)
+        rotation = replace(Rotation.of(profiles), radius=0.0)
+        index = faiss.IndexFlatIP(rotation.dimension)
+        index.add(rotation.vectors(profiles)[:, : rotation.dimension])
+        name = "profiles.000001.000007.faiss"
+        faiss.write_index(index, str(small / name))
+        detail = {"kind": "flat", "depth": 100, "effort": 8, "turn": rotation.as_dict()}
+        catalogue.database.execute(
+            "INSERT INTO structures VALUES ('profiles', ?, ?, ?, ?)",
+            (name, sha256(small / name), places, json.dumps(detail)),
+        )
+        catalogue.database.execute("DELETE FROM meta WHERE key = 'derived_places'")
+    with open_index(small, model) as old:
+        found = old.search(first_said(old), 10, mode="fast")
+        assert not found.exact
+        exact = old.search(first_said(old), 10, mode="exact").hits
+        assert len({h.image.image for h in found.hits} & {h.image.image for h in exact}) >= 9
+    with writing(small) as catalogue:
+        refresh_structure(small, catalogue)
+    assert not (small / name).exists()
+    with open_index(small, model) as new:
+        assert new.search(first_said(new), 10, mode="fast").exact
 
 
 def test_an_emptied_index_is_filled_again(
@@ -171,10 +211,13 @@ def test_an_emptied_index_is_filled_again(
 
 
 def test_damaged_derived_files_are_mended_by_a_rebuild_and_regions_are_not_built_upon(
-    small: Path, model: ImageTextModel
+    small: Path, model: ImageTextModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("sketch.000001.vectors", "profiles.000001.000001.faiss"):
-        (small / name).write_bytes(b"\1" * (small / name).stat().st_size)
+    monkeypatch.setattr("cxrtext.index.features.candidates.EXACT_BYTES", 0)
+    rewrite(small, model, rebuild=False)
+    for ending in ("sketch.*.vectors", "profiles.*.faiss"):
+        (path,) = small.glob(ending)
+        path.write_bytes(b"\1" * path.stat().st_size)
     assert len(wrong(small)) >= 2
     rewrite(small, model, rebuild=True)
     assert wrong(small) == []

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 import cxrtext
 from cxrtext.client import models
 from cxrtext.client.answers import measured_of
-from cxrtext.index.search.archive import EXACT_BYTES
+from cxrtext.index.features.candidates import is_large
 from cxrtext.index.store.catalogue import cells_of
 from cxrtext.models.folders import read_training
 from cxrtext.service import limits
@@ -38,7 +38,6 @@ async def get_model(session: SessionDep, request: Request) -> models.ModelInfo:
 
 def _model_info(service: "Service", settings: Settings, caller: Caller) -> models.ModelInfo:
     key_id = None if caller.key_id == ANYONE.key_id else caller.key_id
-    index = _index_info(service) if service.has_index else None
     about = service.describe(look=False)
     folder = service.model.folder
     noted = {} if folder is None else read_training(folder)
@@ -59,9 +58,8 @@ def _model_info(service: "Service", settings: Settings, caller: Caller) -> model
         has_worklist=settings.worklist,
         columns=len(cells_of(service.archive.catalogue.columns())) if service.has_index else 0,
         exact=_is_exact(service),
-        index=index,
-        images=0 if index is None else index.images,
-        sentences=0 if index is None else index.sentences,
+        images=about["images"],
+        sentences=about["sentences"],
         access=models.Access(key_id=key_id, scopes=sorted(caller.scopes)),
         trained=_trained(noted),
         measured=_measured(noted),
@@ -83,20 +81,8 @@ def _is_exact(service: "Service") -> bool:
     if not service.has_index:
         return True
     snapshot = service.archive.snapshot
-    return snapshot.structure is None or snapshot.arrays["sketch"].nbytes <= EXACT_BYTES
-
-
-def _index_info(service: "Service") -> models.IndexInfo:
-    archive = service.archive
-    tuning = archive.snapshot.candidates
-    share = tuning.get("reranked")
-    return models.IndexInfo(
-        images=archive.images,
-        sentences=archive.sentences,
-        candidates=tuning.get("kind"),
-        recall_at_10=tuning.get("recall_at_10"),
-        exact_share=None if share is None else round(share, 6),
-    )
+    sketches = snapshot.arrays["sketch"]
+    return snapshot.structure is None or not is_large(len(sketches), sketches[:1].nbytes)
 
 
 def _trained(noted: Mapping[str, Any]) -> models.TrainingInfo | None:

@@ -1,9 +1,12 @@
-"""FAISS structures over the profiles of the images, which name candidates quickly.
+"""A FAISS structure over the profiles of the images, which names candidates quickly.
 
 The product of an image's profile with a sentence's weights is nearly its score (see
 :mod:`cxrtext.index.features.language`).  Profiles are taken about their mean and rotated to few
 directions; for FAISS's cells they get one number more, which makes the nearest vector the one of
 the highest product.
+
+The setting is fixed: IVF-Flat of 4 √n cells for n images, of which 64 are looked into for 100
+candidates.
 """
 
 import math
@@ -18,7 +21,11 @@ from cxrtext.errors import CheckpointError
 from cxrtext.files import replacing, sha256
 from cxrtext.index.features.language import decoded, encoded
 
-FLAT_VECTORS = 4_000_000  # of more, the structure is IVF-PQ
+EXACT_IMAGES, EXACT_BYTES = 160_000, 512 * 2**20
+"""Images, and bytes of their sketches, up to which a search reads all sketches."""
+
+DEPTH, PROBES = 100, 64
+"""Candidates, and cells that they are looked for in."""
 
 SAMPLE = 64  # vectors a cell that the cells are trained on
 
@@ -49,18 +56,18 @@ class Rotation:
 
     mean: Floats  # [n]
     rotation: Floats  # [R, n], orthonormal rows
-    radius: float  # ρ, the length that vectors are filled up to; 0 where products are searched
+    radius: float  # ρ, the length that vectors are filled up to; 0 in files of older versions
 
     @classmethod
-    def of(cls, profiles: NDArray[Any], *, fill: bool) -> "Rotation":
-        """Fit to profiles [places, n]; with ``fill`` for distances."""
+    def of(cls, profiles: NDArray[Any]) -> "Rotation":
+        """Fit to profiles [places, n], one at least."""
         some = chosen_rows(profiles, ROTATED)
-        mean = some.mean(axis=0) if len(some) else np.zeros(profiles.shape[1], dtype=np.float32)
+        mean = some.mean(axis=0)
         centered = (some - mean).astype(np.float64)
         directions = np.linalg.eigh(centered.T @ centered)[1].T[::-1][:DIRECTIONS]
         rotation = np.ascontiguousarray(directions, dtype=np.float32)
         lengths = np.linalg.norm((some - mean) @ rotation.T, axis=1)
-        radius = ROOM * float(lengths.max(initial=1e-3)) if fill else 0.0
+        radius = ROOM * float(lengths.max(initial=1e-3))
         return cls(mean.astype(np.float32), rotation, radius)
 
     @property
@@ -71,8 +78,6 @@ class Rotation:
         """Vectors [B, dimension] of profiles [B, n]."""
         centered = np.asarray(profiles, dtype=np.float32) - self.mean
         found = np.asarray(centered @ self.rotation.T, dtype=np.float32)
-        if not self.radius:
-            return found
         left = np.maximum(np.float32(self.radius**2) - (found**2).sum(axis=1, keepdims=True), 0)
         return np.concatenate([found, np.sqrt(left)], axis=1, dtype=np.float32)
 
@@ -97,30 +102,24 @@ def chosen_rows(profiles: NDArray[Any], most: int) -> Floats:
     return np.asarray(profiles[chosen], dtype=np.float32)
 
 
-@dataclass(frozen=True, slots=True)
-class Tuning:
-    kind: str  # "flat" or "ivfpq"
-    depth: int  # images asked for
-    effort: int  # ``nprobe``, which a flat structure has not
-    recall_at_10: float | None = None  # as measured at that depth and effort
-    reranked: float | None = None  # mean share of the images that the exact search scores
-    novelty: float = 1.0  # highest novelty of a sentence that was measured with
-    queries: int = 0  # how many were
+def is_large(images: int, sketch_bytes: int) -> bool:
+    """Whether so many images are searched by candidates; ``sketch_bytes`` are of each."""
+    return images > EXACT_IMAGES or images * sketch_bytes > EXACT_BYTES
 
 
-def build_structure(profiles: NDArray[Any], path: Path) -> tuple[str, str, Rotation]:
-    """Write the FAISS structure of profiles [places, n], by place; gives kind and digest, too."""
-    faiss = _faiss()
-    kind = "flat" if len(profiles) <= FLAT_VECTORS else "ivfpq"
-    rotation = Rotation.of(profiles, fill=kind != "flat")
-    index = _empty(kind, len(profiles), rotation.dimension)
-    if not index.is_trained:
-        index.train(rotation.vectors(chosen_rows(profiles, SAMPLE * index.nlist)))
-    for start in range(0, len(profiles), CHUNK):
+def build_structure(profiles: NDArray[Any], path: Path) -> tuple[str, Rotation]:
+    """Write the FAISS structure of profiles [places, n], by place; gives its digest, too."""
+    faiss, count = _faiss(), len(profiles)
+    rotation = Rotation.of(profiles)
+    cells = max(1, min(round(4 * math.sqrt(count)), count // SAMPLE))
+    D = rotation.dimension
+    index = faiss.IndexIVFFlat(faiss.IndexFlatL2(D), D, cells)
+    index.train(rotation.vectors(chosen_rows(profiles, SAMPLE * cells)))
+    for start in range(0, count, CHUNK):
         index.add(rotation.vectors(profiles[start : start + CHUNK]))
     with replacing(path) as temporary:
         faiss.write_index(index, str(temporary))
-        return kind, sha256(temporary), rotation
+        return sha256(temporary), rotation
 
 
 def _faiss() -> Any:
@@ -128,15 +127,6 @@ def _faiss() -> Any:
     import faiss
 
     return faiss
-
-
-def _empty(kind: str, count: int, D: int) -> Any:
-    faiss = _faiss()
-    if kind == "flat":
-        return faiss.IndexFlatIP(D)
-    cells = max(16, min(round(4 * math.sqrt(count)), count // SAMPLE))
-    parts = next(parts for parts in range(max(1, D // 2), 0, -1) if D % parts == 0)
-    return faiss.IndexIVFPQ(faiss.IndexFlatL2(D), D, cells, parts, 8)
 
 
 def read_structure(path: Path, digest: str, places: int, D: int) -> Any:
@@ -163,25 +153,26 @@ def is_deep(depth: int, images: int) -> bool:
 
 
 def nearest_places(
-    index: Any, vector: NDArray[np.float32], tuning: Tuning, allowed: NDArray[np.bool_] | None
+    index: Any,
+    vector: NDArray[np.float32],
+    depth: int,
+    probes: int,
+    allowed: NDArray[np.bool_] | None,
 ) -> Places:
     """Places of the images that score highest by their profiles, in rising order.
 
     ``vector`` is of :meth:`Rotation.query`; ``allowed`` [places] are the images that may be named,
     None for all.
     """
-    if not index.ntotal:
-        return np.empty(0, dtype=np.int64)
     faiss = _faiss()
-    selector = None
+    given: dict[str, Any] = {}
     if allowed is not None:
         bits = np.packbits(allowed, bitorder="little")
-        selector = faiss.IDSelectorBitmap(index.ntotal, faiss.swig_ptr(bits))
-    depth = min(tuning.depth, index.ntotal)
-    if tuning.kind == "ivfpq":
-        parameters = faiss.SearchParametersIVF(sel=selector, nprobe=max(1, tuning.effort))
-    else:
-        parameters = faiss.SearchParameters(sel=selector)
-    _, ids = index.search(vector[None], depth, params=parameters)
+        given["sel"] = faiss.IDSelectorBitmap(index.ntotal, faiss.swig_ptr(bits))
+    if isinstance(index, faiss.IndexIVF):
+        parameters = faiss.SearchParametersIVF(nprobe=probes, **given)
+    else:  # a flat one, of an older version
+        parameters = faiss.SearchParameters(**given)
+    _, ids = index.search(vector[None], min(depth, index.ntotal), params=parameters)
     found: Places = np.sort(ids[0][ids[0] >= 0]).astype(np.int64)
     return found

@@ -67,14 +67,6 @@ class Language:
         """Weights [S, n] of the inducing points' scores that give those of sentences [S, D]."""
         return (_kernel(texts.cpu(), self.inducing) @ self._inverse).float()
 
-    def novelty(self, texts: Tensor) -> Tensor:
-        """How little the inducing points say of sentences [S, D]: 0 for one of them, 1 for nothing.
-
-        The variance of the Gaussian process whose mean the weights give.
-        """
-        near = _kernel(texts.cpu(), self.inducing)
-        return (1 - ((near @ self._inverse) * near).sum(dim=-1)).float()
-
     @cached_property
     def _inverse(self) -> Tensor:
         ridge = RIDGE * torch.eye(len(self.inducing), dtype=torch.float64)

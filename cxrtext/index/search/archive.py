@@ -9,6 +9,7 @@ from torch import Tensor
 
 from cxrtext.errors import CheckpointError, NotFoundError
 from cxrtext.files.sqlite import WAIT_S
+from cxrtext.index.features.candidates import is_large
 from cxrtext.index.search.columns import Column, columns_of
 from cxrtext.index.search.filter import parse, tests_of
 from cxrtext.index.search.hits import Cohort, FoundImages, SentenceHit, Unique, page
@@ -32,9 +33,6 @@ is checked by 'cxrtext check-files'."""
 CHECKED_CATALOGUE = 256 * 2**20
 """Bytes of a catalogue whose rows are compared with their sums when it is opened."""
 
-EXACT_BYTES = 512 * 2**20
-"""Sketches that a search reads in whole; where filters leave more it looks for candidates."""
-
 
 class SearchOptions(TypedDict, total=False):
     where: str | None  # a filter (see :mod:`.filter`)
@@ -43,8 +41,8 @@ class SearchOptions(TypedDict, total=False):
     unique: Unique | None  # one hit a patient, a study or a picture
     exclude_patients: Sequence[str]
     mode: Mode
-    """"exact" proves that nothing else scores higher; "fast" scores candidates only; "auto" is
-    exact unless what the filters leave is large."""
+    """"exact" proves that nothing else scores higher; "fast" scores candidates only, of a large
+    index; "auto" is exact unless what the filters leave is large."""
 
 
 class SentenceOptions(TypedDict, total=False):
@@ -182,7 +180,7 @@ def _is_fast(view: View, query: Query, mode: Mode) -> bool:
         return False
     sketches = view.snapshot.arrays["sketch"]
     row_bytes = sketches.dtype.itemsize * int(np.prod(sketches.shape[1:]))
-    return mode == "fast" or len(view.places) * row_bytes > EXACT_BYTES
+    return mode == "fast" or is_large(len(view.places), row_bytes)
 
 
 def open_index(

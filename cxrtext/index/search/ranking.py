@@ -3,7 +3,7 @@
 import heapq
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cxrtext.index.features.candidates import Tuning, is_deep, nearest_places
+from cxrtext.index.features.candidates import DEPTH, PROBES, is_deep, nearest_places
 from cxrtext.index.search.query import Query
 from cxrtext.index.store.snapshot import Numbers, Snapshot, Structure
 from cxrtext.index.store.vectors import fetch
@@ -184,13 +184,9 @@ def _fetched_scores(
     return _in_threads(scores, places, workers, MIN_SCORED_A_THREAD)
 
 
-DEEPER = 4
-"""By how much the fast search deepens when its candidates are used up, or the sentence is unlike
-the inducing points."""
+DEEPER = 4  # by how much the fast search deepens when its candidates are used up
 
 UNBOUNDED = 256  # candidates that are scored without asking their bounds first
-
-MAX_EFFORT = 2**16
 
 SCANNED = 16_384  # profiles that are read at once
 
@@ -206,25 +202,22 @@ def fast_order(
     effort.exact = False
     left = np.zeros(len(snapshot.numbers), dtype=bool)
     left[places] = True
-    tuning = structure.tuning
-    said = [part for part in (query.texts, query.without) if part is not None]
-    if float(snapshot.language.novelty(torch.cat(said)).max()) > tuning.novelty:
-        tuning = _deeper(tuning)
+    deeper = 1
     while left.any():
         if query.is_one_product:
-            chosen = _named_by_structure(snapshot, structure, query.texts, left, tuning)
+            chosen = _named_by_structure(snapshot, structure, query.texts, left, deeper)
         else:
-            chosen = _named_by_scan(snapshot, query, np.flatnonzero(left), tuning.depth)
+            chosen = _named_by_scan(snapshot, query, np.flatnonzero(left), deeper * DEPTH)
         left[chosen] = False
-        # A graph or cells that a filter leaves little of may name nothing at first.
+        # Cells that a filter leaves little of may name nothing at first.
         if len(chosen) > UNBOUNDED:
             yield from exact_order(snapshot, model, query, chosen, effort)
         elif len(chosen):
             fetch(snapshot.arrays["regions"], chosen)
             yield from _scored(snapshot, model, query, chosen, effort)
-        if is_deep(tuning.depth, len(left)):
+        if is_deep(deeper * DEPTH, len(left)):
             break
-        tuning = _deeper(tuning)
+        deeper *= DEEPER
     yield from exact_order(snapshot, model, query, np.flatnonzero(left), effort)
 
 
@@ -238,26 +231,21 @@ def _scored(
         yield float(scores[i]), int(places[i])
 
 
-def _deeper(tuning: Tuning) -> Tuning:
-    return replace(
-        tuning, depth=tuning.depth * DEEPER, effort=min(tuning.effort * DEEPER, MAX_EFFORT)
-    )
-
-
 def _named_by_structure(
-    snapshot: Snapshot, structure: Structure, texts: Tensor, left: NDArray[np.bool_], tuning: Tuning
+    snapshot: Snapshot, structure: Structure, texts: Tensor, left: NDArray[np.bool_], deeper: int
 ) -> Numbers:
     """Of the images that are left, those whose profiles fit best; in rising order."""
+    depth, probes = deeper * DEPTH, deeper * PROBES
     weights = snapshot.language.weights(texts).mean(dim=0)
     known = left[: structure.places]
     selection = None if known.all() else known
     vector = structure.rotation.query(weights.numpy())
-    found = nearest_places(structure.index, vector, tuning, selection)
+    found = nearest_places(structure.index, vector, depth, probes, selection)
     # Images added after the structure was made.
     tail = structure.places + np.flatnonzero(left[structure.places :])
-    if len(tail) > tuning.depth:
+    if len(tail) > depth:
         near = rows_at(snapshot.arrays["profiles"], tail) @ weights
-        tail = tail[near.topk(tuning.depth).indices.sort().values.numpy()]
+        tail = tail[near.topk(depth).indices.sort().values.numpy()]
     return np.concatenate([found, tail])
 
 

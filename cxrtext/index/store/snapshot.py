@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cxrtext.errors import CheckpointError
-from cxrtext.index.features.candidates import Rotation, Tuning, read_structure
+from cxrtext.index.features.candidates import Rotation, read_structure
 from cxrtext.index.features.language import Language
 from cxrtext.index.store.catalogue import Catalogue, empty_index
 from cxrtext.index.store.vectors import OF_IMAGES, SCATTERED, SENTENCES, vector_files
@@ -31,7 +31,6 @@ class Structure:
     digest: str
     index: Any
     rotation: Rotation  # how profiles became its vectors
-    tuning: Tuning  # how it is searched
     places: int
 
 
@@ -62,10 +61,6 @@ class Snapshot:
             return numbers, self.live
         order = np.argsort(numbers, kind="stable")
         return numbers[order], self.live[order]
-
-    @property
-    def candidates(self) -> dict[str, Any]:
-        return {} if self.structure is None else asdict(self.structure.tuning)
 
     def places_of(self, numbers: Numbers) -> Numbers:
         """Places of some numbers, in rising order; deleted ones are left out."""
@@ -137,19 +132,11 @@ def _open(
     structure = None
     if "profiles" in named:
         file, digest, places, detail = named["profiles"]
-        noted = json.loads(detail)
-        rotation = Rotation.of_dict(noted.pop("turn"))
-        tuning = Tuning(**noted)
-        if tuning.kind not in ("flat", "ivfpq"):
-            raise CheckpointError(
-                f"{folder / file}: a structure of kind '{tuning.kind}', which is no longer read; "
-                f"run 'cxrtext index rebuild {folder}' to derive it anew"
-            )
-        if before is not None and before.structure and before.structure.digest == digest:
-            structure = replace(before.structure, tuning=tuning)
-        else:
+        structure = None if before is None else before.structure
+        if structure is None or structure.digest != digest:
+            rotation = Rotation.of_dict(json.loads(detail)["turn"])
             index = read_structure(folder / file, digest, places, rotation.dimension)
-            structure = Structure(digest, index, rotation, tuning, places)
+            structure = Structure(digest, index, rotation, places)
     same = before is not None and before.meta["basis"] == meta["basis"]
     return Snapshot(
         meta=meta,

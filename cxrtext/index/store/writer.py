@@ -11,7 +11,6 @@ image has the file that was written for it and no other file stays.
 """
 
 import fcntl
-import json
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -197,19 +196,14 @@ class IndexSummary:
     images: int  # images in it
     added: int  # images added by this run
     sentences: int  # distinct sentences in it
-    recall_at_10: float | None  # share of the exact ten best that the fast search finds
     rejected: Path | None = None  # where the rejected images are listed, or None
     replaced: int = 0  # images that took the place of one of their name
-    reranked: float | None = None  # mean share of the images that the exact search has to score
-    candidates: str = ""  # kind of the FAISS structure
     warning: str = ""  # why not to rely on its model
 
     @classmethod
     def of(cls, written: Mapping[str, Any], **counts: Any) -> "IndexSummary":
         """The summary of what :func:`write_summary` gave, and of what this run did."""
-        kept = {name: written[name] for name in ("images", "sentences", "recall_at_10", "reranked")}
-        kind = written["structures"].get("profiles", {}).get("kind", "")
-        return cls(**{"added": 0, **kept, **counts}, candidates=kind)
+        return cls(written["images"], **{"added": 0, **counts}, sentences=written["sentences"])
 
     def as_dict(self) -> dict[str, Any]:
         return {**asdict(self), "rejected": str(self.rejected) if self.rejected else None}
@@ -220,17 +214,11 @@ def write_summary(folder: Path, catalogue: Catalogue) -> dict[str, Any]:
     meta = catalogue.meta()
     images, sentences = catalogue.counts()
     structures = {
-        name: {
-            "file": file,
-            "digest": digest,
-            "places": places,
-            **{key: value for key, value in json.loads(detail).items() if key != "turn"},
-        }
-        for name, file, digest, places, detail in catalogue.database.execute(
-            "SELECT * FROM structures WHERE name = 'profiles'"
+        name: {"file": file, "digest": digest, "places": places}
+        for name, file, digest, places in catalogue.database.execute(
+            "SELECT name, file, digest, places FROM structures WHERE name = 'profiles'"
         )
     }
-    found = structures.get("profiles", {})
     value = {
         "format": "cxrtext index",
         "schema": int(meta["schema_version"]),
@@ -246,8 +234,6 @@ def write_summary(folder: Path, catalogue: Catalogue) -> dict[str, Any]:
             for name, file in vector_files(folder, meta).items()
         },
         "structures": structures,
-        "recall_at_10": found.get("recall_at_10"),
-        "reranked": found.get("reranked"),
     }
     write_json(folder / SUMMARY, value)
     return value

@@ -65,7 +65,7 @@ def test_a_server_in_this_process(client: TestClient, png: bytes) -> None:
     assert isinstance(client, httpx2.Client), "the library that the tests use"
     inside = Client("http://localhost", http=client)
     assert inside.ready()
-    assert inside.model().index is not None
+    assert inside.model().has_index
     assert inside.classify(png).findings == inside.classify(png).findings
     assert len(list(inside.images(page=10))) == 48
     with pytest.raises(ApiError, match="no image of that id") as caught:

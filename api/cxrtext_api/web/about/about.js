@@ -109,12 +109,8 @@ function measuredCard({ measured, evaluated }) {
 
 function indexCard(model) {
   if (!model.has_index) return card("Index", said("No index is loaded."));
-  const { recall_at_10: recall, exact_share: share, candidates } = model.index ?? {};
   return card("Index", list([
     ["Images", whole(model.images)], ["Distinct sentences", whole(model.sentences)],
-    ["Candidates", candidates ?? ""],
-    ["Recall@10 of the fast search", typeof recall === "number" ? score(recall, 3) : ""],
-    ["Images that an exact search scores", typeof share === "number" ? `${score(100 * share, 1)} %` : ""],
     ["Columns to filter by", model.columns === undefined ? "" : whole(model.columns)],
   ]));
 }

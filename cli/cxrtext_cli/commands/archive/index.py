@@ -292,12 +292,5 @@ def _show(folder: Path, summary: "IndexSummary", as_json: bool) -> None:
         f"{folder}: {summary.images} images ({summary.added} new{replaced}), "
         f"{summary.sentences} distinct sentences"
     )
-    if summary.recall_at_10 is not None:
-        typer.echo(
-            "recall@10 of the candidate search against an exact scan: "
-            f"{summary.recall_at_10:.3f} ({summary.candidates})"
-        )
-    if summary.reranked is not None:
-        typer.echo(f"an exact search scores {100 * summary.reranked:.1f} % of the images")
     if summary.rejected:
         typer.echo(f"images rejected: {summary.rejected}")

@@ -260,9 +260,7 @@ def _finish_embed(folder: str, out: Path, as_json: bool, **options: Any) -> None
         f"{out}: {made.planned} images planned, each there exactly once: {made.index.images} "
         f"in the index{rejected}"
     )
-    recall = made.index.recall_at_10
-    measured = "" if recall is None else f", recall@10 {recall:.3f} ({made.index.candidates})"
-    typer.echo(f"{out}: {made.index.sentences} distinct sentences{measured}")
+    typer.echo(f"{out}: {made.index.sentences} distinct sentences")
 
 
 def _finish_score(folder: str, out: Path, as_json: bool, **options: Any) -> None:
