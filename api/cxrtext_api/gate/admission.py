@@ -147,8 +147,8 @@ class Admission:
             return Denial(401, "key", headers={"WWW-Authenticate": "Bearer"})
         scope[CALLER] = caller
         wanted = scopes_for(scope["method"], path)
-        if not wanted & caller.scopes:
-            named = " or ".join(sorted(wanted))
+        if not any(every <= caller.scopes for every in wanted):
+            named = " or ".join(" and ".join(sorted(every)) for every in wanted)
             return Denial(403, "scope", f"This key lacks the scope for that: {named}.")
         seconds = self._rate.wait(caller.key_id) if self._keys.guarded else 0
         return Denial(429, "rate", headers={"Retry-After": str(seconds)}) if seconds else None
@@ -171,16 +171,16 @@ class Admission:
         return None
 
 
-def scopes_for(method: str, path: str) -> frozenset[str]:
-    """The scopes any of which lets a key in."""
+def scopes_for(method: str, path: str) -> tuple[frozenset[str], ...]:
+    """Sets of scopes; a key that has all of any one of them is let in."""
     if path == "/metrics":
-        return frozenset({READ, METRICS})
+        return frozenset({READ}), frozenset({METRICS})
     under_images = path == "/v1/images" or path.startswith("/v1/images/")
     if under_images and method not in ("GET", "HEAD", "OPTIONS"):
-        return frozenset({WRITE})
+        return (frozenset({WRITE}),)
     if path == "/v1/marks" and method == "POST":
-        return frozenset({MARK})
-    return frozenset({READ})
+        return (frozenset({MARK, READ}),)  # the answer shows whose image it is
+    return (frozenset({READ}),)
 
 
 def parse_origin(value: str) -> Origin | None:
