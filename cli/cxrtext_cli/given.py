@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
 from importlib import import_module
+from math import isfinite
 from pathlib import Path
 from typing import Any, get_args
 
@@ -228,8 +229,11 @@ def checked(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def run(**given: Any) -> None:
-        for name in given.keys() - paths:
-            _check_text(given[name])
+        for name, value in given.items():
+            if name not in paths:
+                _check_text(value)
+            if isinstance(value, float) and not isfinite(value):
+                raise ConfigError(f"--{name.replace('_', '-')} is {value}; give a finite number")
         # A file in a sentence's place says why what stands in the file's own place is none.
         for name, kind in sorted(kinds.items(), key=lambda one: one[1] is not SENTENCE):
             value = given.get(name)

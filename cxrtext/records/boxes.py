@@ -4,7 +4,6 @@ COCO JSON as MS-CXR lays it out, and tables.
 """
 
 import json
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +13,13 @@ from cxrtext.errors import DataError
 from cxrtext.files import check_listed, note_source, write_json
 from cxrtext.records.decoding import read_json
 from cxrtext.records.masks import Runs, box_of_mask, mask_of_runs, read_segmentation
+from cxrtext.records.numbers import read_number
 from cxrtext.records.rows import TABLES, TableRows
 from cxrtext.records.study import LeftOut
 
 UNREADABLE, NO_IMAGE = "box-unreadable", "box-without-image"  # kinds of problem
 
+SMALLEST = 1.0  # pixels across a box, and down
 Corners = tuple[float, float, float, float]  # x, y, w, h in pixels, from the top left
 
 _IMAGE = ("image", "dicom_id", "path")
@@ -208,8 +209,8 @@ def checked_box(raw: RawBox | LeftOut) -> Box | Absent | LeftOut:
     if not (image := raw.image.strip()):
         return LeftOut(raw.where, "the image is not named; name it", NO_IMAGE)
     try:
-        width, height = (int(float(value or 0)) for value in raw.size)
-    except (ValueError, TypeError, OverflowError):
+        width, height = (int(read_number(value or 0)) for value in raw.size)
+    except ValueError:
         return LeftOut(raw.where, "the size of the image must be numbers; fix it", UNREADABLE)
     if width < 0 or height < 0:
         return LeftOut(raw.where, "the size of the image must be above 0; fix it", UNREADABLE)
@@ -232,13 +233,12 @@ def checked_box(raw: RawBox | LeftOut) -> Box | Absent | LeftOut:
 
 def _bbox(where: str, values: list[Any], height: int, width: int) -> Corners | LeftOut:
     try:
-        x, y, w, h = (float(value) for value in values)
-    except (ValueError, TypeError, OverflowError):
+        x, y, w, h = map(read_number, values)
+    except ValueError:
         return LeftOut(where, "x, y, w, h must be numbers; fix them", UNREADABLE)
-    finite = all(map(math.isfinite, (x, y, w, h)))
-    if not finite or w <= 0 or h <= 0:
-        why = "a box has a width and a height above 0; fix them"
-        return LeftOut(where, why, "box-size" if finite else UNREADABLE)
+    if min(w, h) < SMALLEST:
+        why = f"a box is at least {SMALLEST:g} pixel wide and high; fix it"
+        return LeftOut(where, why, "box-size")
     # Boxes drawn by hand may stand a pixel over the edge, and those of a resized image more.
     if x + w <= 0 or y + h <= 0 or (width and x >= width) or (height and y >= height):
         return LeftOut(where, "the box lies outside its image; fix it", "box-outside")

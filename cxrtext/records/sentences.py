@@ -1,6 +1,5 @@
 """The table of scored sentences that ``cxrtext score-text`` writes and training reads."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any, TextIO
 
 from cxrtext.errors import DataError
 from cxrtext.files import read_sealed, sha256, write_sealed
+from cxrtext.records.numbers import read_number
 from cxrtext.records.study import Sentence
 from cxrtext.records.tables import Kind, RowWriter, read_table
 
@@ -70,11 +70,9 @@ def _number(path: Path, row: int, name: str, text: str) -> float:
     """A number of a cell, within what the column may hold."""
     again = "write the table again with 'cxrtext score-text'"
     try:
-        value = float(text)
+        value = read_number(text)
     except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise DataError(f"{path}: row {row}: {name} '{text}' is not a number; {again}")
+        raise DataError(f"{path}: row {row}: {name} '{text}' is not a number; {again}") from None
     if name == "eta":
         if not 0.0 < value < 1.0:
             raise DataError(f"{path}: row {row}: eta {value:g} is not between 0 and 1")

@@ -86,8 +86,8 @@ def test_tables(tmp_path: Path, columns: str, row: str, known: tuple[int, int, s
     ("change", "says"),
     [
         ({"bbox": [1, 2, 3]}, "must be numbers"),
-        ({"bbox": [1, 2, 3, "wide"]}, "must be numbers"), ({"bbox": [1, 2, 0, 4]}, "above 0"),
-        ({"bbox": [1, 2, float("nan"), 4]}, "above 0"),
+        ({"bbox": [1, 2, 3, "wide"]}, "must be numbers"), ({"bbox": [1, 2, 0, 4]}, "1 pixel"),
+        ({"bbox": [1, 2, float("nan"), 4]}, "be numbers"), ({"bbox": [1, 2, 1e-9, 4]}, "1 pixel"),
         ({"bbox": [500, 2, 3, 4]}, "outside its image"), ({"bbox": "here"}, "no bbox"),
         ({"image_id": 9}, "that of no image"), ({"image_id": [1]}, "that of no image"),
     ],

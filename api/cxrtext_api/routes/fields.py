@@ -10,6 +10,8 @@ from pydantic import BeforeValidator
 
 from cxrtext.errors import DataError, InputError
 from cxrtext.index.search.filter import parse
+from cxrtext.records.numbers import WHOLE as WHOLE_NUMBER
+from cxrtext.records.numbers import read_number
 
 if TYPE_CHECKING:
     from cxrtext.service import Service
@@ -20,20 +22,15 @@ CSV = "text/csv"
 
 # --- numbers, which come as text: written as numbers are, and no other way ---
 
-_WHOLE = re.compile(r"[+-]?[0-9]{1,20}")
-_DECIMAL = re.compile(r"[+-]?([0-9]{1,20}\.?[0-9]{0,40}|\.[0-9]{1,40})([eE][+-]?[0-9]{1,3})?")
-
 
 def _whole(value: Any) -> Any:
-    if isinstance(value, str) and not _WHOLE.fullmatch(value):
+    if isinstance(value, str) and not WHOLE_NUMBER.fullmatch(value):
         raise ValueError("write a whole number, such as 10")
     return value
 
 
 def _decimal(value: Any) -> Any:
-    if isinstance(value, str) and not _DECIMAL.fullmatch(value):
-        raise ValueError("write a number, such as 0.5")
-    return value
+    return read_number(value) if isinstance(value, str) else value
 
 
 WHOLE = BeforeValidator(_whole)

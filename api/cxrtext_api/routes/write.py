@@ -1,6 +1,5 @@
 """Adding and deleting images."""
 
-import json
 import re
 from dataclasses import replace
 from functools import partial
@@ -15,6 +14,7 @@ from cxrtext.images.frontal import look
 from cxrtext.index.entry import Subject
 from cxrtext.records import Study
 from cxrtext.records.manifest import SOURCE, is_own_column
+from cxrtext.records.numbers import read_strict_json
 from cxrtext.service.limits import MAX_REPORT_CHARACTERS, MAX_REPORT_SENTENCES
 from cxrtext.text import study_sentences
 from cxrtext_api import entry
@@ -250,7 +250,7 @@ def check_image_id(image_id: str) -> None:
 def parse_metadata(text: str) -> dict[str, str]:
     """Read metadata from JSON, as text, without empty entries (InputError, without quoting it)."""
     try:
-        value = json.loads(text)
+        value = read_strict_json(text)
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict) or len(value) > MAX_ENTRIES:
@@ -277,7 +277,7 @@ def parse_metadata(text: str) -> dict[str, str]:
 def _cell(given: Any, number: int) -> str:
     if given is None:
         return ""
-    if isinstance(given, bool | int | str) or (isinstance(given, float) and given == given):
+    if isinstance(given, bool | int | float | str):
         said = str(given).strip()
         # Neither zeros nor halves of surrogate pairs, which UTF-8 cannot write.
         if len(said) <= MAX_VALUE and not re.search("[\0\ud800-\udfff]", said):

@@ -17,6 +17,7 @@ from cxrtext.records import Absent, Box, LeftOut, Study, TableRows
 from cxrtext.records.decoding import read_json
 from cxrtext.records.labels import CHEXPERT, VALUES
 from cxrtext.records.manifest import ACQUIRED, DATES, is_own_column
+from cxrtext.records.numbers import read_number
 from cxrtext.records.parquet_tables import ParquetTable
 
 SameImages = Literal["keep", "one-split", "leave-out"]
@@ -297,7 +298,7 @@ def sex(text: str) -> str:
 def numbers(row: Mapping[str, str], *names: str) -> tuple[float, ...]:
     """Some cells as numbers; all of them NaN, which lies within no bounds, where one is none."""
     try:
-        return tuple(float(row[name]) for name in names)
+        return tuple(read_number(row[name]) for name in names)
     except ValueError:
         return (math.nan,) * len(names)
 

@@ -20,6 +20,7 @@ from cxrtext.evaluation.metrics import scores_and_truth
 from cxrtext.evaluation.predictions.columns import Images
 from cxrtext.evaluation.rows import GAP, GROUPS, Rows
 from cxrtext.evaluation.settings import SLICE_COLUMNS, Settings
+from cxrtext.records.numbers import read_number
 
 UNKNOWN = "unknown"
 NOT_SAID = "the manifest does not say"
@@ -73,11 +74,11 @@ def age_years(age: str | float | None) -> float:
     ages of 148 to 414.
     """
     try:
-        years = float(age) if age is not None else math.nan
+        return read_number(age, 0, OLDEST)
     except ValueError:
         text = whole_years(str(age).strip())
-        years = float(text) if text else math.nan
-    return years if 0 <= years <= OLDEST else math.nan
+    years = float(text) if text else math.nan
+    return years if years <= OLDEST else math.nan
 
 
 def slice_aucs(

@@ -14,6 +14,7 @@ from cxrtext.datasets.importing.reading import find_table, read_rows
 from cxrtext.errors import DataError
 from cxrtext.evaluation.recipes.recipe import ImageList, KnownList, ListFile, Recipe
 from cxrtext.records.decoding import decode
+from cxrtext.records.numbers import read_number
 from cxrtext.records.study import none_left_out
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".dcm", ".dicom")
@@ -160,7 +161,7 @@ def chexpert_5x200(folder: Path) -> list[str]:
 
 def _number(text: str) -> float:
     try:
-        return float(text or 0)
+        return read_number(text or 0)
     except ValueError:
         return float("nan")
 

@@ -18,6 +18,7 @@ from typing import Literal
 
 from cxrtext.errors import DataError
 from cxrtext.index.store.catalogue import ID_COLUMNS, NUMBER_COLUMNS, TEXT_COLUMNS, cells_of
+from cxrtext.records.numbers import read_number
 
 MAX_CHARACTERS = 10_000
 MAX_DEPTH = 50
@@ -301,7 +302,10 @@ class _Parser:
         self.take()
         if token.kind != "number" or textual:
             return token.text
-        number = float(token.text)
+        try:
+            number = read_number(token.text)
+        except ValueError as error:
+            raise DataError(f"filter, character {token.at}: {error}") from None
         return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
     def _column(self, token: Token) -> str:

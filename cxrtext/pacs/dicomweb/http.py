@@ -1,6 +1,5 @@
 """HTTP as peers and their login services are asked: no redirect, no proxy, answers with an end."""
 
-import json
 import logging
 import ssl
 import time
@@ -8,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from cxrtext.pacs.faults import AnswerError, BusyError
+from cxrtext.records.numbers import read_strict_json
 
 if TYPE_CHECKING:
     import httpx2
@@ -57,6 +57,6 @@ def read(
 def read_json(data: bytes) -> Any:
     """What an answer says; None where it is not JSON."""
     try:
-        return json.loads(data)
+        return read_strict_json(data)
     except (ValueError, RecursionError):
         return None

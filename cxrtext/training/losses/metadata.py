@@ -1,6 +1,5 @@
 """Columns of a manifest as numbers, kernels and clusters, for conditional objectives."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from cxrtext.config import HardnegCclk, ObjectiveSection, WithKernel
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.objectives import kernels
 from cxrtext.records import ImageRecord
+from cxrtext.records.numbers import read_number
 
 Kind = Literal["number", "category"]
 Values = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
@@ -74,10 +74,9 @@ def _read_column(
 def as_number(cell: str) -> float | None:
     """A finite number as a table has it, or None."""
     try:
-        value = float(cell)
+        return read_number(cell)
     except ValueError:
         return None
-    return value if math.isfinite(value) else None
 
 
 @dataclass(frozen=True, slots=True)
