@@ -21,7 +21,8 @@ from cxrtext.files import (
 )
 from cxrtext.files.digests import read_sums
 from cxrtext.files.signed_log import faults, key_of
-from cxrtext.files.sqlite import open_database
+from cxrtext.files.sqlite import check_pages, open_database
+from cxrtext.files.table_sums import guard
 from cxrtext.models.folders import has_model
 
 Check = Callable[[Path], object]
@@ -140,7 +141,15 @@ def _kind_of(path: Path) -> tuple[str, Check | None]:
         return "decoded caches", _decoded
     if suffix == ".sqlite" and _is_score_cache(path):
         return "score caches", _scores
+    if suffix == ".sqlite":
+        return "databases", _database
     return "", None
+
+
+def _database(path: Path) -> None:
+    with closing(open_database(path, write=False)) as database:
+        check_pages(database)
+        guard(database, keep=False)
 
 
 def _scored_sentences(path: Path) -> None:

@@ -243,7 +243,13 @@ class Client:
 
     def marks(self, image_id: str | None = None) -> list[models.Mark]:
         """Of each reader the last mark on each thing, of one image or of all."""
-        return self._get(models.Marks, "/v1/marks", image_id=image_id).marks
+        found, after = list[models.Mark](), 0
+        while True:
+            page = self._get(models.Marks, "/v1/marks", image_id=image_id, after=after)
+            found += page.marks
+            if page.next is None:
+                return found
+            after = page.next
 
     def add_image(
         self,

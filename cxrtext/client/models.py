@@ -789,6 +789,7 @@ class Mark(Answer):
 
 
 class Marks(Answer):
-    """Of each reader the last mark on each thing, the oldest first."""
+    """Of each reader the last mark on each thing, the oldest first, a page of them."""
 
     marks: list[Mark]
+    next: Count | None = Field(description="``after`` of the next page; null: this is the last.")

@@ -126,6 +126,27 @@ def make_tables(
         )
 
 
+_sound: set[tuple[Path, int]] = set()  # files, by path and inode, that this process has checked
+
+
+def check_once(database: sqlite3.Connection, path: Path) -> None:
+    """Check a file's pages when this process first opens it (sqlite3.DatabaseError).
+
+    For files that are opened for every request; ``check-files`` checks them at any time.
+    """
+    file = path, path.stat().st_ino
+    if file not in _sound:
+        check_pages(database)
+        _sound.add(file)
+
+
+def check_pages(database: sqlite3.Connection) -> None:
+    """Check that a file's pages hang together (sqlite3.DatabaseError)."""
+    (state,) = database.execute("PRAGMA quick_check(1)").fetchone()
+    if state != "ok":
+        raise sqlite3.DatabaseError(state)
+
+
 @contextmanager
 def sqlite_errors(
     where: Path | str,

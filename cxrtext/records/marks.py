@@ -5,7 +5,7 @@ later mark of the same reader on the same thing takes the place of the earlier o
 read, and both stay.  Rows go by ``cxrtext forget`` alone.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import astuple, dataclass, fields
 from datetime import UTC, datetime
@@ -14,9 +14,16 @@ from sqlite3 import Connection
 from typing import Literal, get_args
 
 from cxrtext.errors import DataError, InputError
-from cxrtext.files.sqlite import make_tables, open_database, sqlite_errors, transaction
-from cxrtext.files.table_sums import guard
-from cxrtext.records.boxes import Corners
+from cxrtext.files.sqlite import (
+    check_once,
+    make_tables,
+    open_database,
+    sqlite_errors,
+    transaction,
+)
+from cxrtext.files.table_sums import unguard
+from cxrtext.records.boxes import SMALLEST, Corners
+from cxrtext.records.numbers import read_number
 
 ENDING = ".marks.sqlite"
 VERSION = 1
@@ -25,6 +32,8 @@ Verdict = Literal["right", "wrong", "unclear"]
 KINDS: tuple[str, ...] = get_args(Kind)
 VERDICTS: tuple[str, ...] = get_args(Verdict)
 MAX_TEXT = 500
+MAX_MARKS = 100_000  # of a reader, those that no longer hold among them
+EDGE = 0.5  # pixels by which a box may lie over the edge of its image, as it does when rounded
 
 _TABLES = """
 CREATE TABLE marks (
@@ -44,6 +53,7 @@ CREATE TABLE marks (
 CREATE INDEX marks_image ON marks (image);
 CREATE TRIGGER marks_stay BEFORE UPDATE ON marks BEGIN SELECT RAISE(ABORT, 'marks stay'); END;
 """
+_INDEX = "CREATE INDEX IF NOT EXISTS marks_thing ON marks (who, image, kind, text, x)"
 _MEND = "put it back from a backup, or move it away to begin anew"
 
 
@@ -82,17 +92,38 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def add_mark(path: Path, mark: Mark) -> None:
-    """Append a mark (InputError); the file is made where there is none."""
+def check_mark(mark: Mark, width: float, height: float) -> None:
+    """Refuse a mark that is none, or whose box lies outside its image (InputError)."""
     if not mark.text.strip() or len(mark.text) > MAX_TEXT or not mark.text.isprintable():
         raise InputError(f"text: give 1 to {MAX_TEXT} printable characters on one line")
     if (mark.box is None) == (mark.kind == "box"):
         raise InputError("box: give one where the mark is of a box, and nowhere else")
-    if mark.box is not None and not (min(mark.box[2:]) > 0 and max(map(abs, mark.box)) < 1e6):
-        raise InputError("box: give x, y, w, h in pixels, with a width and a height above 0")
+    if mark.box is None:
+        return
+    x, y, w, h = mark.box
+    try:
+        for begin, length, most in ((x, w, width), (y, h, height)):
+            read_number(begin, -EDGE, most)
+            read_number(length, SMALLEST, most - begin + EDGE)
+    except ValueError:
+        raise InputError(
+            f"box: give x, y, w, h in pixels, inside the image of {width:g} x {height:g} pixels, "
+            f"and at least {SMALLEST:g} wide and high"
+        ) from None
+
+
+def add_mark(path: Path, mark: Mark) -> bool:
+    """Append a mark that was checked; False where its reader has ``MAX_MARKS`` already.
+
+    The file is made where there is none.
+    """
     row = (*astuple(mark)[:-1], *(mark.box or (None,) * 4))
     with _opened(path, write=True) as database, transaction(database):
+        count = "SELECT count(*) FROM marks WHERE who = ?"
+        if database.execute(count, (mark.who,)).fetchone() >= (MAX_MARKS,):
+            return False
         database.execute(f"INSERT INTO marks VALUES (NULL{', ?' * len(row)})", row)  # noqa: S608
+    return True
 
 
 def read_marks(path: Path, image: str | None = None) -> list[Mark]:
@@ -100,26 +131,36 @@ def read_marks(path: Path, image: str | None = None) -> list[Mark]:
 
     ``image``: of one alone.  Without a file there are none.
     """
+    return page_of_marks(path, image)[0]
+
+
+def page_of_marks(
+    path: Path, image: str | None = None, after: int = 0, limit: int = -1
+) -> tuple[list[Mark], int | None]:
+    """So many of the marks that hold, and ``after`` of the next page; None where there is none.
+
+    ``after`` is 0 for the first page.  A negative ``limit`` stands for all.
+    """
     if not path.is_file():
-        return []
+        return [], None
     names = [field.name for field in fields(Mark)][:-1]
+    of_image = "" if image is None else "AND image = :image"
     with _opened(path, write=False) as database:
         rows = database.execute(
-            f"SELECT {', '.join(names)}, x, y, w, h, max(mark) FROM marks "  # noqa: S608
-            "WHERE ?1 IS NULL OR image = ?1 GROUP BY who, image, kind, text, x, y, w, h "
-            "ORDER BY max(mark)",
-            (image,),
+            f"SELECT {', '.join(names)}, x, y, w, h, mark FROM marks AS one "  # noqa: S608
+            f"WHERE mark > :after {of_image} AND NOT EXISTS (SELECT 1 FROM marks AS later WHERE "
+            "(later.who, later.image, later.kind, later.text) "
+            "= (one.who, one.image, one.kind, one.text) AND later.x IS one.x AND later.y IS one.y "
+            "AND later.w IS one.w AND later.h IS one.h AND later.mark > one.mark) "
+            "ORDER BY mark LIMIT :limit",
+            {"image": image, "after": after, "limit": limit},
         ).fetchall()
-    told = [dict(zip(names, row, strict=False)) for row in rows]
-    return [
-        Mark(**{**one, "said": bool(one["said"])}, box=_box(row[len(names) :]))
-        for one, row in zip(told, rows, strict=True)
-    ]
-
-
-def _box(cells: Sequence[float | None]) -> Corners | None:
-    x, y, w, h, _ = cells
-    return None if x is None or y is None or w is None or h is None else (x, y, w, h)
+    found = []
+    for *cells, x, y, w, h, _ in rows:
+        told = dict(zip(names, cells, strict=True))
+        box = None if x is None else (x, y, w, h)
+        found.append(Mark(**{**told, "said": bool(told["said"])}, box=box))
+    return found, rows[-1][-1] if len(rows) == limit else None
 
 
 def copy_marks(path: Path, out: Path) -> None:
@@ -136,5 +177,8 @@ def _opened(path: Path, *, write: bool) -> Iterator[Connection]:
         closing(open_database(path, write=write)) as database,
     ):
         make_tables(database, path, _TABLES, VERSION, write=write, **told)  # type: ignore[arg-type]
-        guard(database, keep=write)
+        check_once(database, path)
+        if write:  # files of earlier releases have sums of rows, and lack an index
+            unguard(database)
+            database.execute(_INDEX)
         yield database

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cxrtext.records.marks import Kind, Mark, Verdict, now
+from cxrtext.records.marks import Kind, Mark, Verdict, check_mark, now
 from cxrtext.service.service import Service
 from cxrtext.text.labelling import sentence_labels
 
@@ -54,11 +54,16 @@ def _values(mark: Mark, findings: Collection[str]) -> dict[str, int]:
 def mark_of(
     service: Service, who: str, image_id: str, kind: Kind, verdict: Verdict, **what: Any
 ) -> Mark:
-    """A mark of an indexed image, made now by a reader; ``what``: text, said, box (errors)."""
+    """A mark of an indexed image, made now by a reader; ``what``: text, said, box.
+
+    It is checked (InputError, NotFoundError).
+    """
     image = service.find_image(image_id)
     fingerprint = service.model.fingerprint
     about = (who, now(), fingerprint, image.image, image.study_id, image.patient_id)
-    return Mark(*about, kind=kind, verdict=verdict, **what)
+    mark = Mark(*about, kind=kind, verdict=verdict, **what)
+    check_mark(mark, image.width, image.height)
+    return mark
 
 
 def label_rows(marks: Sequence[Mark], findings: Sequence[str]) -> list[dict[str, str]]:

@@ -1,13 +1,29 @@
-"""Marks: the last of a reader on a thing holds, all stay, and a changed row is noticed."""
+"""Marks: the last of a reader on a thing holds, all stay, and damage is noticed."""
 
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
+from math import inf, nan
 from pathlib import Path
 
 import pytest
 
 from cxrtext.errors import DataError, InputError
-from cxrtext.records.marks import Mark, add_mark, copy_marks, marks_beside, read_marks
+from cxrtext.files import sqlite
+from cxrtext.files.sqlite import open_database
+from cxrtext.files.table_sums import guard
+from cxrtext.integrity import check_files
+from cxrtext.records import marks
+from cxrtext.records.boxes import Corners
+from cxrtext.records.marks import (
+    Mark,
+    add_mark,
+    check_mark,
+    copy_marks,
+    marks_beside,
+    page_of_marks,
+    read_marks,
+)
 
 MARK = Mark(
     "ward", "2026-11-28T06:00:00+00:00", "f" * 64, "a.png", "s1", "p1", "finding", "Edema", True,
@@ -46,23 +62,95 @@ def test_a_verdict_is_on_what_was_said(said: bool, verdict: str, value: int) -> 
     assert replace(MARK, said=said, verdict=verdict).value == value  # type: ignore[arg-type]
 
 
-def test_nobody_changes_a_mark_unnoticed(tmp_path: Path) -> None:
-    path = tmp_path / "marks"
+def test_nobody_changes_a_mark_and_damage_is_noticed(tmp_path: Path) -> None:
+    path = marks_beside(tmp_path / "index")
     add_mark(path, MARK)
     with pytest.raises(sqlite3.DatabaseError), sqlite3.connect(path) as database:
         database.execute("UPDATE marks SET verdict = 'wrong'")
-    data = path.read_bytes()
-    path.write_bytes(data.replace(b"a.pngs1", b"b.pngs1"))
-    with pytest.raises(DataError, match="damaged"):
-        read_marks(path)
+    assert check_files(tmp_path).problems == []
+    whole = path.read_bytes()
+    damaged = bytearray(whole)
+    damaged[4096 * 2 : 4096 * 3] = bytes(4096)
+    path.write_bytes(damaged)
+    (problem,) = check_files(tmp_path).problems
+    assert path.name in problem
+    other = tmp_path / "other"  # which this process has not opened yet
+    other.write_bytes(damaged)
+    for look in (read_marks, lambda one: add_mark(one, MARK)):
+        with pytest.raises(DataError, match="damaged"):
+            look(other)
+
+
+def test_a_file_is_checked_once_in_a_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked = []
+    monkeypatch.setattr(sqlite, "check_pages", lambda _: checked.append(1))
+    for name in ("one", "other"):
+        for _ in range(3):
+            add_mark(tmp_path / name, MARK)
+            read_marks(tmp_path / name)
+    assert len(checked) == 2
+
+
+def test_a_file_of_an_earlier_release_opens(tmp_path: Path) -> None:
+    path, fresh = tmp_path / "marks", tmp_path / "fresh"
+    add_mark(path, MARK)
+    with closing(open_database(path)) as database:
+        database.execute("DROP INDEX marks_thing")
+        guard(database)  # as it was
+        assert read_marks(path) == [MARK]
+    add_mark(path, BOX)
+    assert read_marks(path) == [MARK, BOX]
+    add_mark(fresh, MARK)
+    schema = "SELECT name, sql FROM sqlite_master ORDER BY name"
+    tables = [sqlite3.connect(one).execute(schema).fetchall() for one in (path, fresh)]
+    assert tables[0] == tables[1]
+
+
+def test_marks_come_in_pages(tmp_path: Path) -> None:
+    path = tmp_path / "marks"
+    some = [replace(MARK, text=f"finding {n % 5}", image=f"{n % 2}.png") for n in range(20)]
+    for one in some:
+        add_mark(path, one)
+    for image in (None, "1.png"):
+        found, after = list[Mark](), 0
+        while after is not None:
+            page, after = page_of_marks(path, image, after, 3)
+            assert len(page) <= 3
+            found += page
+        assert (
+            found == read_marks(path, image) == [m for m in some[10:] if image in (None, m.image)]
+        )
+
+
+def test_a_reader_has_so_many_marks_and_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(marks, "MAX_MARKS", 2)
+    path = tmp_path / "marks"
+    assert [add_mark(path, MARK) for _ in range(3)] == [True, True, False]
+    assert add_mark(path, replace(MARK, who="night"))
+    assert rows(path) == 3
 
 
 @pytest.mark.parametrize(
     "wrong",
     [replace(MARK, text=" "), replace(MARK, text="a\nb"), replace(MARK, text="x" * 501),
-     replace(MARK, box=(0, 0, 1, 1)), replace(BOX, box=None), replace(BOX, box=(0, 0, 0, 1)),
-     replace(BOX, box=(0, 0, float("nan"), 1)), replace(BOX, box=(0, 0, 1, 1e9))],
+     replace(MARK, box=(0, 0, 1, 1)), replace(BOX, box=None)]
+    + [replace(BOX, box=box) for box in [
+        (0, 0, 0, 1), (1, nan, 1, 1), (nan, 1, 1, 1), (0, 0, 1, inf), (0, 0, 1, 1e9),
+        (-999999, 0, 5, 5), (0, -1, 5, 5), (0, 0, 1e-320, 1), (0, 0, 0.5, 1), (80, 0, 5, 5),
+        (78, 0, 3, 5), (0, 88, 5, 3), (-inf, 0, 5, 5),
+    ]],
 )  # fmt: skip
-def test_what_is_no_mark_is_refused(tmp_path: Path, wrong: Mark) -> None:
+def test_what_is_no_mark_is_refused(wrong: Mark) -> None:
     with pytest.raises(InputError):
-        add_mark(tmp_path / "marks", wrong)
+        check_mark(wrong, 80, 90)
+
+
+@pytest.mark.parametrize(
+    "box", [(0, 0, 80, 90), (0.1, 0, 80.1, 1), (79, 89, 1, 1), (-0.2, 0, 2, 2)]
+)
+def test_a_box_of_the_whole_image_is_a_mark(box: Corners) -> None:
+    check_mark(replace(BOX, box=box), 80, 90)

@@ -3,15 +3,27 @@
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
+from annotated_types import Ge, Le
 from fastapi import APIRouter, Form, Query, Request
 
 from cxrtext.client.models import Mark, Marks
 from cxrtext.errors import InputError
-from cxrtext.records.marks import Kind, Verdict, add_mark, marks_beside, read_marks
+from cxrtext.records.marks import (
+    MAX_MARKS,
+    Kind,
+    Verdict,
+    add_mark,
+    marks_beside,
+    page_of_marks,
+)
+from cxrtext.records.numbers import read_number
 from cxrtext.service.marking import mark_of
 from cxrtext_api.gate.keys import CALLER, Caller
 from cxrtext_api.observe.audit import note_images
+from cxrtext_api.problems import Refusal
 from cxrtext_api.routes.dependencies import GUARDED, MAX_ID_CHARACTERS, SessionDep, problems
+from cxrtext_api.routes.fields import WHOLE
+from cxrtext_api.routes.images import MAX_PAGE, Limit
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,21 +50,26 @@ BoxField = Annotated[
         examples=["120,80,64,48"],
     ),
 ]
+After = Annotated[
+    int, Ge(0), Le(2**62), WHOLE, Query(description="``next`` of the page before; 0 for the first.")
+]
+FULL = f"This key has {MAX_MARKS:,} marks, and no more are kept; go on with another key."
 
 
 def _path(session: "Session") -> "Path":
     return marks_beside(session.service.archive.folder)
 
 
-def _of_image(path: "Path", image_id: str | None) -> Marks:
-    return Marks(marks=[Mark.model_validate(asdict(one)) for one in read_marks(path, image_id)])
+def _page(path: "Path", image_id: str | None, after: int, limit: int) -> Marks:
+    found, after_next = page_of_marks(path, image_id, after, limit)
+    return Marks(marks=[Mark.model_validate(asdict(one)) for one in found], next=after_next)
 
 
 @router.post(
     "/marks",
     summary="Mark something as right or wrong",
     operation_id="add_mark",
-    responses=problems(404, 422),
+    responses=problems(404, 409, 422),
 )
 async def add(
     request: Request,
@@ -75,14 +92,16 @@ async def add(
     mark = await session.read(
         mark_of, session.service, caller.key_id, image_id, kind, verdict, **what
     )
-    await session.read(add_mark, _path(session), mark)
+    answer = Mark.model_validate(asdict(mark))
     note_images(request, [(mark.image, mark.study_id, mark.patient_id)])
-    return Mark.model_validate(asdict(mark))
+    if not await session.read(add_mark, _path(session), mark):
+        raise Refusal(409, FULL)
+    return answer
 
 
 def _corners(box: str) -> "Corners":
     try:
-        x, y, w, h = map(float, box.split(","))
+        x, y, w, h = map(read_number, box.split(","))
     except ValueError:
         raise InputError("box: write x,y,w,h, such as 120,80,64,48") from None
     return x, y, w, h
@@ -94,8 +113,14 @@ def _corners(box: str) -> "Corners":
     operation_id="list_marks",
     responses=problems(404, 422),
 )
-async def list_marks(request: Request, session: SessionDep, image_id: OneImage = None) -> Marks:
-    """Of each reader the last mark on each thing, the oldest first."""
-    found = await session.read(_of_image, _path(session), image_id)
+async def list_marks(
+    request: Request,
+    session: SessionDep,
+    image_id: OneImage = None,
+    after: After = 0,
+    limit: Limit = MAX_PAGE,
+) -> Marks:
+    """Of each reader the last mark on each thing, the oldest first, a page at a time."""
+    found = await session.read(_page, _path(session), image_id, after, limit)
     note_images(request, [(one.image_id, one.study_id, one.patient_id) for one in found.marks])
     return found

@@ -157,7 +157,7 @@ _KINDS = (
          "correct or remove them"),
     Kind("mask-unreadable", ERROR, "masks (segmentation) that cannot be read",
          "do what the reason says"),
-    Kind("box-size", ERROR, "boxes whose width or height is not positive",
+    Kind("box-size", ERROR, "boxes less than a pixel wide or high",
          "correct or remove them; a box is x, y, width, height, not two corners"),
     Kind("box-outside", ERROR, "boxes that reach outside their image",
          "correct them: in original pixels from the top left corner, as x, y, width, height"),

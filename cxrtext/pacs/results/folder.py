@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from cxrtext.errors import DataError, DiskError
 from cxrtext.files import replacing, sha256
-from cxrtext.files.sqlite import make_tables, open_database, sqlite_errors, transaction
+from cxrtext.files.sqlite import (
+    check_once,
+    make_tables,
+    open_database,
+    sqlite_errors,
+    transaction,
+)
 from cxrtext.files.table_sums import guard
 from cxrtext.pacs.identity import uid
 
@@ -107,7 +113,8 @@ class ResultsFolder:
 
     Args:
         create: False to look only: a folder that holds no results is a DataError.
-        compare: Whether to compare all rows with their sums, which reads them.
+        compare: Whether to compare all rows with their sums, which reads them; else the file's
+            pages are checked once in a process.
     """
 
     def __init__(self, path: Path, *, create: bool = True, compare: bool = True) -> None:
@@ -125,6 +132,8 @@ class ResultsFolder:
             make_tables(database, path / FILE, _TABLES, VERSION, **told)
             if compare:
                 guard(database, keep=create)
+            else:
+                check_once(database, path / FILE)
 
     @contextmanager
     def _opened(self, *, write: bool) -> Iterator[sqlite3.Connection]:

@@ -8,12 +8,14 @@ import pytest
 from fastapi.testclient import TestClient
 
 from cxrtext.client import Client
+from cxrtext.records import marks
 from cxrtext.service import Service
 from cxrtext_api.gate.keys import add_key
 from cxrtext_api.settings import Settings
 from tests.api.conftest import check_problem, serving
 
 IMAGE = "images/s25.png"
+NONE = {"marks": [], "next": None}
 FORM = {"image_id": IMAGE, "kind": "finding", "text": "Edema", "verdict": "wrong"}
 
 
@@ -37,7 +39,7 @@ def test_a_mark_has_the_name_of_its_key(keyed: Any, tmp_path: Path) -> None:
     assert [(one["who"], one["verdict"]) for one in listed["marks"]] == [
         ("night", "right"), ("ward", "wrong"),
     ]  # fmt: skip
-    assert client.get("/v1/marks?image_id=other", headers=of["guest"]).json() == {"marks": []}
+    assert client.get("/v1/marks?image_id=other", headers=of["guest"]).json() == NONE
     assert '"ward"' in (tmp_path / "audit.log").read_text()
 
 
@@ -46,19 +48,43 @@ def test_who_may_not_mark_marks_nothing(keyed: Any) -> None:
     check_problem(client.post("/v1/marks", data=FORM, headers=of["guest"]), 403, "mark")
     check_problem(client.post("/v1/marks", data=FORM, headers=of["scanner"]), 403, "mark")
     check_problem(client.get("/v1/marks", headers=of["scanner"]), 403, "read")
-    assert client.get("/v1/marks", headers=of["ward"]).json() == {"marks": []}
+    assert client.get("/v1/marks", headers=of["ward"]).json() == NONE
 
 
 @pytest.mark.parametrize(
     ("wrong", "status"),
     [({"image_id": "none"}, 404), ({"verdict": "maybe"}, 422), ({"kind": "film"}, 422),
      ({"text": ""}, 422), ({"box": "1,2,3,4"}, 422), ({"kind": "box"}, 422),
-     ({"kind": "box", "box": "1,2,3"}, 422), ({"kind": "box", "box": "1,2,nan,4"}, 422)],
+     *(({"kind": "box", "box": box}, 422) for box in (
+         "1,2,3", "1,2,nan,4", "1,nan,1,1", "nan,1,1,1", "-999999,0,5,5", "1,1,1e-320,1",
+         "1,1,inf,1", "1,1,1e999,1", "1,1,1_0,1", "70,1,50,1"))],
 )  # fmt: skip
 def test_what_is_no_mark_is_refused(keyed: Any, wrong: dict[str, str], status: int) -> None:
     client, of = keyed
     check_problem(client.post("/v1/marks", data={**FORM, **wrong}, headers=of["ward"]), status)
-    assert client.get("/v1/marks", headers=of["ward"]).json() == {"marks": []}
+    assert client.get("/v1/marks", headers=of["ward"]).json() == NONE
+
+
+def test_a_reader_has_so_many_marks(keyed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    client, of = keyed
+    monkeypatch.setattr(marks, "MAX_MARKS", 1)
+    assert client.post("/v1/marks", data=FORM, headers=of["ward"]).status_code == 200
+    check_problem(client.post("/v1/marks", data=FORM, headers=of["ward"]), 409, "no more are kept")
+    assert client.post("/v1/marks", data=FORM, headers=of["night"]).status_code == 200
+
+
+def test_marks_are_listed_a_page_at_a_time(own_service: Service) -> None:
+    with serving(own_service) as server, Client("http://localhost", http=server) as client:
+        said = [f"Sentence {n}." for n in range(5)]
+        for text in said:
+            client.mark(IMAGE, "sentence", text, "right")
+        first = server.get("/v1/marks?limit=2").json()
+        assert [one["text"] for one in first["marks"]] == said[:2]
+        rest = server.get(f"/v1/marks?limit=200&after={first['next']}").json()
+        assert [one["text"] for one in rest["marks"]] == said[2:]
+        assert rest["next"] is None
+        assert [one.text for one in client.marks()] == said
+        check_problem(server.get("/v1/marks?limit=201"), 422)
 
 
 def test_the_client_marks(own_service: Service) -> None:

@@ -128,8 +128,17 @@ export const verify = (source, fields, signal) => post("/v1/verify", source, fie
 export const search = (source, fields, signal) => post("/v1/search", source, fields, signal);
 
 export const mark = (source, fields) => post("/v1/marks", source, fields);
-export const marks = (id, signal) =>
-  get(`/v1/marks?${new URLSearchParams({ image_id: id })}`, signal);
+
+/** All marks of an image that hold. */
+export async function marks(id, signal) {
+  const found = [];
+  for (let after = 0; after !== null;) {
+    const page = await get(`/v1/marks?${new URLSearchParams({ image_id: id, after })}`, signal);
+    found.push(...page.marks);
+    after = page.next;
+  }
+  return found;
+}
 
 export const results = (study, signal) =>
   get(`/v1/results?${new URLSearchParams({ study_id: study })}`, signal);

@@ -64,8 +64,7 @@ async function load({ image_id: id }) {
   const signal = session.whileOpen();
   const own = session.current.model.access.key_id ?? "-";
   try {
-    const { marks } = await api.marks(id, signal);
-    const mine = marks.filter(({ who }) => who === own);
+    const mine = (await api.marks(id, signal)).filter(({ who }) => who === own);
     for (const one of mine) verdicts.set(keyOf(one), one.verdict);
     for (const group of document.querySelectorAll(".marks")) {
       showVerdict(group, verdicts.get(group.dataset.key));
