@@ -193,12 +193,10 @@ def show_rows(rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
 
 
 def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write mappings of equal keys as CSV, with texts that a spreadsheet would run made plain."""
+    """Write mappings of equal keys as a table."""
     from cxrtext.records import write_table
-    from cxrtext.records.tables import plain
 
-    columns = list(rows[0]) if rows else ["score"]
-    write_table(path, columns, [{k: plain(v) for k, v in row.items()} for row in rows])
+    write_table(path, list(rows[0]) if rows else ["score"], rows)
 
 
 def duration(seconds: float) -> str:

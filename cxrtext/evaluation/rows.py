@@ -15,7 +15,6 @@ from cxrtext.evaluation.intervals.comparison import Compared
 from cxrtext.evaluation.intervals.estimates import Estimate
 from cxrtext.evaluation.metrics import Floats
 from cxrtext.records import write_table
-from cxrtext.records.tables import plain
 
 ZERO_SHOT = "zero-shot classification"
 OPERATING, YOUDEN, CALIBRATION = "operating points", "Youden", "calibration"
@@ -153,9 +152,7 @@ class Rows:
 
     def write(self, path: Path) -> None:
         """Write them as CSV, figures with all their digits, an empty cell for None."""
-        write_table(
-            path, Row._fields, [{k: plain(v) for k, v in row._asdict().items()} for row in self]
-        )
+        write_table(path, Row._fields, [row._asdict() for row in self])
 
 
 def estimate(value: float | None, ends: Interval | None) -> Estimate:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from cxrtext.language.corpus import read_corpus
 from cxrtext.records import write_table
-from cxrtext.records.tables import plain
 from cxrtext.text.labelling import FINDINGS, NO_FINDING, covered, label_report
 from cxrtext.text.rules import language_of
 
@@ -49,8 +48,6 @@ def label_reports(
         for name in COLUMNS
         if labels[study][name].value is not None
     ]
-    for row in found:
-        row["sentence"] = plain(row["sentence"])
     write_table(evidence, ("study_id", "finding", "value", "side", "sentence"), found)
     rows = (
         {"study_id": study}

@@ -32,9 +32,16 @@ PASSED_OVER = 1_000  # most lines that one message accounts for after a broken r
 TABLES = (".csv", ".csv.gz", ".parquet")  # how the names of tables end
 EXCEL = "save the table as CSV UTF-8 (in Excel: Save as, 'CSV UTF-8')"
 WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".ods")
+FORMULA = re.compile("'* *[=+\\-@\t\r\n]")
+"""How a text begins that a spreadsheet takes for a formula, or that was made plain before."""
 _NAME = re.compile(r"[^\W\d][\w /()-]{0,39}")
 _DIGIT = re.compile(r"\d")
 _SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+
+
+def as_written(cell: str) -> str:
+    """A cell of CSV without the apostrophe that `cxrtext.records.tables.plain` put before it."""
+    return cell[1:] if cell.startswith("'") and FORMULA.match(cell, 1) else cell
 
 
 def separator_of(header: str) -> str:
@@ -199,7 +206,7 @@ def _header(path: Path, lines: RowLines) -> tuple[tuple[str, ...], str]:
         raise DataError(f"{path}: the first line is empty; a table begins with column names")
     if any(map(undecoded, columns)):
         raise DataError(f"{path}: the header is not UTF-8 text; {EXCEL}")
-    return tuple(columns), separator
+    return tuple(map(as_written, columns)), separator
 
 
 def clean_row(
@@ -297,7 +304,7 @@ class TableRows:
                 number, cells = entry
                 if wanted is not None:
                     cells = [cells[place] for place in places]
-                yield clean_row(number, names, cells)
+                yield clean_row(number, names, [as_written(cell) for cell in cells])
 
     def __iter__(self) -> Iterator[Row | LeftOut]:
         return self.read()

@@ -9,17 +9,25 @@ from typing import Any, Literal, Self, TextIO
 
 from cxrtext.errors import DataError
 from cxrtext.files import replacing
-from cxrtext.records.rows import TableRows
+from cxrtext.records.rows import FORMULA, TableRows
 from cxrtext.records.study import none_left_out
-
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""First characters that make a spreadsheet take a text for a formula."""
 
 
 def plain(value: Any) -> Any:
-    """A cell that no spreadsheet runs."""
-    formula = isinstance(value, str) and value.lstrip(" ").startswith(FORMULA)
-    return f"'{value}" if formula else value
+    """A cell that no spreadsheet runs: an apostrophe before a formula, which readers take off."""
+    if not isinstance(value, str) or not FORMULA.match(value):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
+
+
+def csv_writer(stream: TextIO, end: str = "\r\n") -> Callable[[Iterable[Any]], object]:
+    """Give what writes a row of cells as CSV, each `plain`; all our CSV is written by it."""
+    writer = csv.writer(stream, lineterminator=end)
+    return lambda cells: writer.writerow(map(plain, cells))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +94,9 @@ def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, 
             )
             return
         with temporary.open("w", encoding="utf-8", newline="") as handle:
-            writer = csv.DictWriter(handle, columns, restval="", extrasaction="ignore")
-            writer.writeheader()
-            writer.writerows(rows)
+            write = _csv_rows(handle, columns)
+            for row in rows:
+                write(row)
 
 
 Kind = Literal["text", "whole", "real"]  # what a column holds
@@ -139,9 +147,9 @@ def _writing(
 
 
 def _csv_rows(stream: TextIO, columns: Iterable[str]) -> Callable[[Mapping[str, Any]], object]:
-    writer = csv.DictWriter(stream, list(columns))
-    writer.writeheader()
-    return writer.writerow
+    names, write = list(columns), csv_writer(stream)
+    write(names)
+    return lambda row: write(row.get(name, "") for name in names)
 
 
 class RowWriter:

@@ -1,12 +1,11 @@
 """What a search finds as a table: a row an image, and no cell that a spreadsheet would run."""
 
-import csv
 from collections.abc import Iterable, Mapping
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from cxrtext.index.store.catalogue import TEXT_COLUMNS
-from cxrtext.records.tables import plain
+from cxrtext.records.tables import csv_writer
 
 if TYPE_CHECKING:
     from cxrtext.index import ImageHit
@@ -27,10 +26,10 @@ def hit_row(hit: "ImageHit", *, labels: bool = True) -> dict[str, Any]:
 def csv_lines(rows: Iterable[Mapping[str, Any]], columns: Iterable[str]) -> str:
     """Rows as lines of CSV, numbers with six decimals; empty where a row lacks a column."""
     text, names = StringIO(), list(columns)
-    writer = csv.writer(text, lineterminator="\r\n")
+    write = csv_writer(text)
     for row in rows:
         cells = (row.get(name, "") for name in names)
-        writer.writerow([round(c, 6) if isinstance(c, float) else plain(c) for c in cells])
+        write(round(cell, 6) if isinstance(cell, float) else cell for cell in cells)
     return text.getvalue()
 
 

@@ -114,7 +114,8 @@ def test_marks_come_in_pages(tmp_path: Path) -> None:
     for one in some:
         add_mark(path, one)
     for image in (None, "1.png"):
-        found, after = list[Mark](), 0
+        found = list[Mark]()
+        after: int | None = 0
         while after is not None:
             page, after = page_of_marks(path, image, after, 3)
             assert len(page) <= 3

@@ -5,7 +5,6 @@ LaTeX they stand in one cell, as on the page, and in wide tables the interval be
 LaTeX wants the package ``booktabs``.
 """
 
-import csv
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -15,7 +14,7 @@ from pathlib import Path
 from cxrtext.files import remove_file, write_sums, write_text
 from cxrtext.files.digests import read_sums
 from cxrtext.page import DENSE, EMPTY, Block, Cell, Columns, Estimated, Section, Table
-from cxrtext.records.tables import plain
+from cxrtext.records.tables import csv_writer
 
 TABLES = "tables"
 """The folder, beside a page, of its tables."""
@@ -117,15 +116,15 @@ def to_csv(table: Table) -> str:
         for place in range(len(header))
     ]
     text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+    write = csv_writer(text, "\n")
     ends = ("", *(f" {end}" for end in table.ends))
     names = [
         [name + end for end in ends] if w else [name] for name, w in zip(header, wide, strict=True)
     ]
-    writer.writerow([plain(name) for some in names for name in some])
+    write(name for some in names for name in some)
     for row in rows:
         cells = [_numbers(cell) if w else (cell,) for cell, w in zip(row, wide, strict=True)]
-        writer.writerow([_value(cell) for some in cells for cell in some])
+        write(_value(cell) for some in cells for cell in some)
     return text.getvalue()
 
 
@@ -142,7 +141,7 @@ def _value(cell: str) -> str:
     try:
         float(found)
     except ValueError:
-        return "" if cell == EMPTY else str(plain(cell.strip()))
+        return "" if cell == EMPTY else cell.strip()
     return found
 
 

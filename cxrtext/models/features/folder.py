@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cxrtext.errors import CheckpointError, NotFoundError
 from cxrtext.files import file_in, read_sealed, sha256, write_sealed
+from cxrtext.records.rows import as_written
 from cxrtext.records.tables import Kind
 
 if TYPE_CHECKING:
@@ -195,7 +196,7 @@ class FeatureFolder:
     def rejected(self) -> Mapping[str, str]:
         """Why images that the manifest names are not there, by name."""
         with self._listed(REJECTED).open(encoding="utf-8", newline="") as handle:
-            return {row["item"]: row["reason"] for row in csv.DictReader(handle)}
+            return {as_written(row["item"]): row["reason"] for row in csv.DictReader(handle)}
 
     def why_not(self, name: str) -> str:
         return self.rejected.get(name, f"not in {self.folder}; encode the manifest that names it")
@@ -207,7 +208,7 @@ class FeatureFolder:
             next(table, None)
             for image, shard, row, height, width in table:
                 place = int(self._starts[int(shard)]) + int(row)
-                yield FeatureRow(image, place, int(height), int(width))
+                yield FeatureRow(as_written(image), place, int(height), int(width))
 
     def places(self, names: Sequence[str]) -> Places:
         """The place of each image by its name, -1 where it has none; reads ``images.csv`` once."""

@@ -13,7 +13,7 @@ from cxrtext.errors import DataError, WorkError
 from cxrtext.files import SUMS, read_sealed, replacing, sha256, write_json, write_text
 from cxrtext.files.digests import read_sums
 from cxrtext.records.decoding import open_text
-from cxrtext.records.rows import separator_of
+from cxrtext.records.rows import as_written, separator_of
 from cxrtext.records.sentences import META, TABLE, write_notes
 from cxrtext.service.forget.subject import IMAGE_COLUMNS, PATIENT_COLUMNS, STUDY_COLUMNS, Subject
 
@@ -111,7 +111,7 @@ def _records(handle: TextIO) -> Iterator[tuple[Row | None, str]]:
                 header = [name.strip().lower() for name in cells]
                 yield None, text
             else:
-                yield dict(zip(header, cells, strict=False)), text
+                yield dict(zip(header, map(as_written, cells), strict=False)), text
         if lines:
             yield None, "".join(lines)
     finally:

@@ -15,7 +15,7 @@ from cxrtext_api.settings import Settings
 from tests.api.conftest import check_problem, serving
 
 IMAGE = "images/s25.png"
-NONE = {"marks": [], "next": None}
+NONE: dict[str, Any] = {"marks": [], "next": None}
 FORM = {"image_id": IMAGE, "kind": "finding", "text": "Edema", "verdict": "wrong"}
 
 

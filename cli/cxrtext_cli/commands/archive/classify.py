@@ -156,7 +156,6 @@ def _classify_index(service: "Service", out: Path | None, keep: bool, as_json: b
     from cxrtext.evaluation.classification.calibration import calibrations_of
     from cxrtext.index import keep_labels, label_archive
     from cxrtext.records import write_table
-    from cxrtext.records.tables import plain
 
     archive, prompts = service.archive, service.prompts
     if warning := service.how_good.warning:
@@ -167,9 +166,9 @@ def _classify_index(service: "Service", out: Path | None, keep: bool, as_json: b
         keep_labels(archive, prompts)
     rows = (
         {
-            "image": plain(labeled.image.image),
-            "study_id": plain(labeled.image.study_id),
-            "patient_id": plain(labeled.image.patient_id),
+            "image": labeled.image.image,
+            "study_id": labeled.image.study_id,
+            "patient_id": labeled.image.patient_id,
             **labeled.probabilities,
         }
         for labeled in label_archive(archive, prompts)
