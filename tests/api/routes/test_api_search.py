@@ -211,7 +211,7 @@ def test_a_cohort_as_csv_has_its_header_also_where_it_is_empty(client: TestClien
 
 
 def test_no_cell_of_a_cohort_is_a_formula() -> None:
-    texts = ["=1+1", "+1", "-1", "@a", "\t=1", "\r=1", " =1", "plain", '"quoted", too']
+    texts = ["=1+1", "+1+1", "-A1", "@a", "\t=1", "\r=1", " =1", "plain", '"quoted", too']
     image = IndexedImage(
         1, "a.png", "", "=s", "@p", "test", 1, 1, {f"={i}": text for i, text in enumerate(texts)}
     )
