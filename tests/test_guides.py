@@ -13,7 +13,12 @@ from tests.conftest import read_csv
 
 ROOT = Path(__file__).parents[1]
 EFFUSION = "Pleural Effusion"
-PAGES = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES: list[str | Path] = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 # Made of the code when the site is built (docs/generate.py).
 GENERATED = {ROOT / "docs/reference" / name for name in ("commands.md", "settings.md")}
 

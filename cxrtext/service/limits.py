@@ -77,7 +77,7 @@ def check_search(asked: Mapping[str, Any], written: Callable[[str], str] = str) 
     if len(sources) > 1:
         raise InputError(f"give either {written('image')} or {written('image_id')}, not both")
     if "query" not in names and not sources:
-        raise InputError(f"give a sentence, {written('image')} or {written('image_id')}")
+        raise InputError(f"give a query, {written('image')} or {written('image_id')}")
     if asked["target"] == "sentences":
         if "query" in names and (sources or len(asked["query"]) > 1):
             raise InputError("sentences are found by one sentence or by one image, not by both")

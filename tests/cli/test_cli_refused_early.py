@@ -224,7 +224,7 @@ SAYS = {
     "score-text REPORTS --model LM --out REPORTS": "is the input; name another file to write",
     "score-text REPORTS --model LM --out t.csv --tokens t.csv": "t.csv: is the table of sentences",
     "train GONE": "gone",
-    "search INDEX": "give a sentence, --image or --image-id",
+    "search INDEX": "give a query, --image or --image-id",
     "search INDEX x --where weight>3": "no column 'weight'; there are image, study_id",
     "search INDEX x --where age>'x": "this quote is not closed",
     "search INDEX x --where NOTHING": "the filter is empty",

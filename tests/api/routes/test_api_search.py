@@ -85,8 +85,8 @@ def test_search_with_k_out_of_range(client: TestClient, k: str) -> None:
 @pytest.mark.parametrize(
     ("data", "detail"),
     [
-        ({}, "give a sentence, image or image_id"),
-        ({"not": "Effusion."}, "give a sentence, image or image_id"),
+        ({}, "give a query, image or image_id"),
+        ({"not": "Effusion."}, "give a query, image or image_id"),
         ({"query": ""}, "empty"),
         ({"query": "e" * 2001}, "2001 characters"),
         ({"query": "Effusion.", "other_patients": True}, "needs image_id"),
