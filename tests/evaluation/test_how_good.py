@@ -115,6 +115,13 @@ def test_one_finding_that_is_found_is_enough() -> None:
     assert "B .0" in good.lines[2]
 
 
+def test_an_interval_counts_as_one_of_several() -> None:
+    """Of three findings A is above chance alone by 95 %, [.502, .61], not by 98.3 %, [.49, .62]."""
+    good = how_good_of(evaluation_of(NOISE[0] + 0.09 * HALF, *NOISE[1:], labels=HALF))
+    assert good.lines[1] == "Finds weakly: A .56 [.50, .61]"
+    assert good.at_chance
+
+
 def test_too_few_images_with_a_finding_are_counted() -> None:
     labels = np.zeros(IMAGES)
     labels[:3] = 1.0

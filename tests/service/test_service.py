@@ -52,6 +52,21 @@ def test_a_file_and_its_indexed_image_give_the_same(service: Service, data_folde
         assert one.probability == pytest.approx(1 / (1 + np.exp(-one.score)))
 
 
+@torch.no_grad()
+def test_a_probability_by_hand_at_another_gamma(service: Service) -> None:
+    """The logistic of γ² (s_pos - s_neg), at γ² = 5."""
+    model, before = service.model, service.model.log_gamma_sq.clone()
+    image = service.embedded("images/s01.png")
+    texts = model.embed_sentences(["Left pleural effusion.", "The lungs are clear."])
+    present, absent = model.scores(image.regions[None].float(), texts)[:, 0].tolist()
+    try:
+        model.log_gamma_sq.fill_(np.log(5.0))
+        found = service.classify(image, KINDS)[0].probability
+    finally:
+        model.log_gamma_sq.copy_(before)
+    assert found == pytest.approx(1 / (1 + np.exp(-5 * (present - absent))), abs=1e-5)
+
+
 def hits_of(service: Service, query: str, k: int = 10) -> list[ImageHit]:
     return service.search(service.make_query(query), k).hits
 
