@@ -1,4 +1,4 @@
-"""The compose files and the Kubernetes manifests: that the command line takes what they say."""
+"""The compose files and the unit: that the command line takes what they say."""
 
 import re
 import shutil
@@ -16,15 +16,12 @@ from packaging.utils import canonicalize_name
 from cxrtext.pacs.gateway.file import Serve, Status
 from cxrtext.pacs.gateway.numbers import GatewayMetrics
 from cxrtext.pacs.ports import DicomPort, Hl7Port
-from cxrtext_api.app import create_app
 from cxrtext_api.observe.metrics import Metrics
-from cxrtext_api.settings import Settings
 from cxrtext_cli.main import app as cli
 
 DOCKER = Path(__file__).parents[1] / "docker"
 UNIT = DOCKER / "systemd" / "cxrtext-gateway.service"
 COMPOSE = sorted(DOCKER.glob("compose*.yaml"))
-KUBERNETES = sorted((DOCKER / "kubernetes").glob("*.yaml"))
 VALUE = "7"
 """What a variable is taken for: an option of any kind may have it."""
 
@@ -38,25 +35,8 @@ SERVICES = [
     for path in COMPOSE
     for name, service in documents(path)[0]["services"].items()
 ]
-PODS = [
-    (f"{path.name}: {one['metadata']['name']}", one, one["spec"]["template"]["spec"])
-    for path in KUBERNETES
-    for one in documents(path)
-    if isinstance(one.get("spec", {}).get("template"), dict)
-]
-"""Where each object with a pod stands, the object, and the pod."""
-CONTAINERS = [
-    (where, container)
-    for where, _, pod in PODS
-    for container in (*pod.get("initContainers", []), *pod["containers"])
-]
 LINES = [
     *((where, one["command"]) for where, one in SERVICES if re.match("cxrtext(:|$)", one["image"])),
-    *(
-        (where, one["args"])
-        for where, one in CONTAINERS
-        if one["image"] == "cxrtext" and "command" not in one
-    ),
     (
         UNIT.name,
         re.findall(r"^ExecStart=\S+/cxrtext (.*)$", UNIT.read_text("utf-8"), re.M)[0].split(),
@@ -78,21 +58,7 @@ def parse(words: list[str]) -> None:
 @pytest.mark.parametrize(("where", "words"), LINES)
 def test_every_command_line_is_one(where: str, words: list[str]) -> None:
     parse(words)
-    assert words[0] in ("serve", "index", "job", "gateway"), where
-
-
-def test_dask_takes_what_a_manifest_says_to_it() -> None:
-    pytest.importorskip("distributed", reason="the extra 'cluster' is not installed")
-    from distributed.cli.dask_scheduler import main as scheduler
-    from distributed.cli.dask_worker import main as worker
-
-    known, seen = {"scheduler": scheduler, "worker": worker}, []
-    for _, container in CONTAINERS:
-        *python, name = container.get("command", [""])
-        if python == ["python", "-m", "dask"]:
-            with known[name].make_context(name, list(container["args"])):
-                seen.append(name)
-    assert seen == ["scheduler", "worker"]
+    assert words[0] in ("serve", "index", "gateway"), where
 
 
 @pytest.mark.parametrize(
@@ -126,6 +92,8 @@ def test_the_gateway_has_its_extra_its_ports_and_its_health() -> None:
     assert server["dns_sd_configs"][0]["port"] == Serve().port
     proxy = (DOCKER / "nginx" / "gateway.conf").read_text(encoding="utf-8")
     assert f"server gateway:{Serve().port};" in proxy
+    server = documents(DOCKER / "compose.yaml")[0]["services"]["cxrtext"]
+    assert server["networks"]["outside"]["aliases"] == ["gateway"]
 
 
 def run(*words: object) -> str:
@@ -191,16 +159,6 @@ def test_a_build_by_digests_without_a_file_is_refused() -> None:
     assert "EXTRAS=cluster" in answer.stderr
 
 
-def test_probes_ask_addresses_of_the_server() -> None:
-    routes = {getattr(route, "path", "") for route in create_app(Settings()).state.routes}
-    for where, container in CONTAINERS:
-        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
-            if probe in container:
-                asked = container[probe]["httpGet"]["path"]
-                assert asked in routes, (where, probe)
-                assert asked == ("/healthz" if probe == "livenessProbe" else "/readyz")
-
-
 def test_every_container_is_without_rights_and_writes_to_volumes_alone() -> None:
     for where, service in SERVICES:
         assert service["read_only"] is True, where
@@ -208,45 +166,3 @@ def test_every_container_is_without_rights_and_writes_to_volumes_alone() -> None
         assert "no-new-privileges:true" in service["security_opt"], where
         assert service["mem_limit"], where
         assert service["logging"]["options"].keys() == {"max-size", "max-file"}, where
-    for where, _, pod in PODS:
-        assert pod["automountServiceAccountToken"] is False, where
-        assert pod["securityContext"]["runAsNonRoot"] is True, where
-        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, where
-    for where, container in CONTAINERS:
-        security = container["securityContext"]
-        assert security["readOnlyRootFilesystem"] is True, where
-        assert security["allowPrivilegeEscalation"] is False, where
-        assert security["capabilities"] == {"drop": ["ALL"]}, where
-        assert container["resources"]["requests"], where
-        assert container["resources"]["limits"]["memory"], where
-
-
-def test_kubernetes_objects_name_each_other() -> None:
-    everything = [one for path in KUBERNETES for one in documents(path)]
-    names = {(one["kind"], one.get("metadata", {}).get("name")) for one in everything}
-    for _, one, pod in PODS:
-        labels = one["spec"]["template"]["metadata"]["labels"]
-        if "selector" in one["spec"]:
-            assert one["spec"]["selector"]["matchLabels"].items() <= labels.items()
-        volumes = {volume["name"]: volume for volume in pod.get("volumes", [])}
-        claims = {c["metadata"]["name"] for c in one["spec"].get("volumeClaimTemplates", [])}
-        for container in (*pod.get("initContainers", []), *pod["containers"]):
-            for mount in container.get("volumeMounts", []):
-                assert mount["name"] in volumes.keys() | claims
-            for source in container.get("envFrom", []):
-                if "configMapRef" in source:
-                    assert ("ConfigMap", source["configMapRef"]["name"]) in names
-        for volume in volumes.values():
-            if "configMap" in volume:
-                assert ("ConfigMap", volume["configMap"]["name"]) in names
-            if "persistentVolumeClaim" in volume:
-                claim = volume["persistentVolumeClaim"]["claimName"]
-                assert ("PersistentVolumeClaim", claim) in names
-        if one["kind"] == "StatefulSet":
-            assert ("Service", one["spec"]["serviceName"]) in names
-    for one in everything:  # a service or a budget that selects no pod is none
-        selector = one.get("spec", {}).get("selector", {})
-        wanted = selector if one["kind"] == "Service" else selector.get("matchLabels", {})
-        if one["kind"] in ("Service", "PodDisruptionBudget"):
-            of_pods = [o["spec"]["template"]["metadata"]["labels"] for _, o, _ in PODS]
-            assert any(wanted.items() <= labels.items() for labels in of_pods), one["metadata"]
