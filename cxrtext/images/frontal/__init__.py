@@ -2,7 +2,8 @@
 
 A small network, shipped with the package (``weights.npz``), looks at 64 x 64 pixels.  It knows
 nothing of findings.  What it was trained on, how often it errs and what it cannot tell are in
-docs/reference/images.md; ``benchmarks/images/frontal_check.py`` trains and measures it.
+docs/reference/images.md; commit ff276b16 has the script that trained and measured it
+(``benchmarks/images/frontal_check.py``).
 """
 
 from dataclasses import dataclass
