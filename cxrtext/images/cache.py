@@ -4,7 +4,7 @@ import hashlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,14 +41,6 @@ class Squares:
     pixels: Pixels  # [slots, R, R], 8-bit gray, to be read only; other images may lie between
     # [n], the place in ``pixels`` of each image asked for; -1 where it cannot be read.
     slots: np.ndarray[tuple[int], np.dtype[np.int64]]
-
-
-@dataclass(frozen=True, slots=True)
-class DecodedFile:
-    path: Path
-    stamp: Stamp  # of the file when it was read
-    digest: bytes  # SHA-256 of its bytes
-    image: ReadImage  # its square, [1, R, R] uint8
 
 
 class DecodedCache:
@@ -96,20 +88,6 @@ class DecodedCache:
 
     def of_kind(self, preprocessing: Preprocessing) -> Path:
         return self.folder / preprocessing.kind
-
-    def take(self, size: int, images: Iterable[DecodedFile]) -> int:
-        """Keep default squares decoded elsewhere by this version; gives how many were not there."""
-        with disk_errors(self.folder), closing(SquareStore(self.folder, size, self._say)) as store:
-            store.begin_filling()
-            added = 0
-            for one in images:
-                if one.stamp.settled and stamp_of(one.path) == one.stamp:
-                    store.catalogue.note(one.path, one.stamp, one.digest)
-                if store.find(one.digest) is None:
-                    store.add(one.digest, one.image)
-                    added += 1
-            store.catalogue.flush()
-        return added
 
     def damaged(self) -> list[str]:
         """What is not as it was kept, a line each; it is decoded again when it is wanted."""

@@ -4,27 +4,25 @@ Nothing is kept here that is needed later: a driver that is killed is started ag
 storage what is done.  Two drivers of one job do no harm, as a shard has the same bytes whoever
 makes it; they only do some work twice, which :class:`EveryNth` avoids.
 
-A shard whose process is lost is tried again.  Lost again, it counts as failed, and the next run
-tries it once more: images are decoded in processes of their own, which none of them outlives, so
-that what ends a worker is its memory or its device.
+A shard that cannot be made counts as failed, and the next run tries it once more.
 """
 
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 
 from cxrtext.errors import InputError, WorkError
 from cxrtext.files.storage import Storage
-from cxrtext.jobs.engines.engine import Engine, Outcome, Task
+from cxrtext.jobs import cluster as processes
+from cxrtext.jobs.cluster import Cluster, Outcome, Task, Work
 from cxrtext.jobs.plan import Plan
-from cxrtext.jobs.shards import ShardFile, committed
+from cxrtext.jobs.shards import committed
 from cxrtext.jobs.status import JobStatus, failures, forget_failure, note_failure, status_of
 
-TRIES = 2  # how often something is tried whose process is lost
 REFRESH_S = 2.0  # how often the storage is asked what others have done, at most,
 REFRESH_SHARE = 50  # and after how many times the time that it takes to ask
-WAIT_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +51,37 @@ def drive(
     storage: Storage,
     plan: Plan,
     tasks: Iterable[Task],
-    start: Callable[[], Engine],
+    work: Work,
+    cluster: Cluster,
     running: Running | None = None,
+    shared: Sequence[Path] = (),
 ) -> JobStatus:
+    """Make the shards that are missing; ``tasks`` are those of all shards, in order."""
     running = running or Running()
     done = committed(storage)
-    if any(n not in done and running.part.has(n) for n in range(plan.shards)):
-        engine = start()
-        try:
-            _Drive(storage, plan, engine, running, done).run(tasks)
-        finally:
-            engine.close()
-    done, failed = committed(storage), failures(storage)
-    for number in failed.keys() & done.keys():
+    missing = [n for n in range(plan.shards) if running.part.has(n) and n not in done]
+    if missing:
+        running.progress(status_of(plan, done, {}))
+        asked = begun = time.monotonic()
+        wanted = (one for one in tasks if running.part.has(one.number) and one.number not in done)
+        made = processes.outcomes(work, wanted, cluster, len(missing), shared)
+        failed: dict[int, str] = {}
+        with closing(made):
+            for outcome in made:
+                if outcome is not None and (why := _why_not(outcome)):
+                    failed[outcome.number] = why
+                    note_failure(storage, outcome.number, why)
+                    running.say(f"shard {outcome.number}: {why}")
+                begun = time.monotonic()
+                if begun >= asked:
+                    done.update(committed(storage))
+                    running.progress(status_of(plan, done, failed))
+                    now = time.monotonic()
+                    asked = now + max(REFRESH_S, REFRESH_SHARE * (now - begun))
+    done, noted = committed(storage), failures(storage)
+    for number in noted.keys() & done.keys():
         forget_failure(storage, number)
-    status = status_of(plan, done, failed)
+    status = status_of(plan, done, noted)
     running.progress(status)
     if ours := {n: why for n, why in status.failures.items() if running.part.has(n)}:
         number, why = min(ours.items())
@@ -78,76 +92,12 @@ def drive(
     return status
 
 
-class _Drive:
-    def __init__(
-        self,
-        storage: Storage,
-        plan: Plan,
-        engine: Engine,
-        running: Running,
-        done: dict[int, ShardFile],
-    ) -> None:
-        self._storage, self._plan, self._engine, self._running = storage, plan, engine, running
-        self._done = done
-        self._failed: dict[int, str] = {}
-        self._tries: Counter[int] = Counter()
-        self._under_way = 0
-        self._ask_at = time.monotonic() + REFRESH_S
-
-    def run(self, tasks: Iterable[Task]) -> None:
-        wanted = (
-            task
-            for task in tasks
-            if self._running.part.has(task.number) and task.number not in self._done
+def _why_not(outcome: Outcome) -> str | None:
+    if isinstance(outcome.error, InputError):
+        raise outcome.error
+    if outcome.lost:
+        return (
+            f"its worker was lost ({outcome.lost}): look at its memory and device, or take fewer "
+            "workers or a smaller --shard"
         )
-        self._running.progress(status_of(self._plan, self._done, {}))
-        more = True
-        while more or self._under_way:
-            while more and self._under_way < 2 * self._engine.slots:
-                task = next(wanted, None)
-                if task is None:
-                    more = False
-                else:
-                    self._submit(task)
-            if self._under_way and (outcome := self._engine.next(WAIT_S)) is not None:
-                self._under_way -= 1
-                self._take(outcome)
-            self._look_around()
-
-    def _submit(self, task: Task) -> None:
-        self._engine.submit(task)
-        self._under_way += 1
-
-    def _take(self, outcome: Outcome) -> None:
-        number, lost = outcome.task.number, outcome.lost
-        if isinstance(outcome.error, InputError):
-            raise outcome.error
-        if outcome.error is None and lost is None:
-            return
-        self._tries[number] += 1
-        if lost is None:  # a disk or a network
-            if self._tries[number] > TRIES:
-                self._fail(number, str(outcome.error))
-            else:
-                self._submit(outcome.task)
-        elif self._tries[number] < TRIES:
-            self._running.say(f"shard {number}: its worker is gone ({lost}); it is made again")
-            self._submit(outcome.task)
-        else:
-            self._fail(
-                number,
-                f"its worker was lost {TRIES} times ({lost}): look at its memory and device, or "
-                "take fewer workers or a smaller --shard",
-            )
-
-    def _fail(self, number: int, reason: str) -> None:
-        self._failed[number] = reason
-        note_failure(self._storage, number, reason)
-        self._running.say(f"shard {number}: {reason}")
-
-    def _look_around(self) -> None:
-        begun = time.monotonic()
-        if begun >= self._ask_at:
-            self._done = committed(self._storage)
-            self._running.progress(status_of(self._plan, self._done, self._failed))
-            self._ask_at = begun + max(REFRESH_S, REFRESH_SHARE * (time.monotonic() - begun))
+    return str(outcome.error) if outcome.error else None

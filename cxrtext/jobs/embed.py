@@ -8,23 +8,24 @@ index made of the shards has the very same vectors.
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cxrtext.errors import CheckpointError, DataError
+from cxrtext.errors import CheckpointError, ConfigError, DataError
 from cxrtext.evaluation import Prompts
 from cxrtext.evaluation.classification.calibration import prompts_beside
+from cxrtext.evaluation.data import reports_of
 from cxrtext.files import sha256
-from cxrtext.files.storage import Storage
 from cxrtext.images.cache_store import READER_VERSION
 from cxrtext.images.reader_pool import ReaderPool
+from cxrtext.images.sandbox_worker import cores
 from cxrtext.index.build import (
     EmbeddedImages,
     add_sentences,
@@ -39,21 +40,16 @@ from cxrtext.index.changes import add_images
 from cxrtext.index.store.catalogue import Catalogue
 from cxrtext.index.store.writer import SUMMARY, IndexSummary, write_summary, writing
 from cxrtext.index.structure import refresh_structure
+from cxrtext.jobs.cluster import Task
 from cxrtext.jobs.driver import Running
-from cxrtext.jobs.engines.engine import Task
-from cxrtext.jobs.kind import (
-    SHARD,
-    ImageKind,
-    ImageWorkers,
+from cxrtext.jobs.job import (
+    Job,
+    JobOptions,
+    JobWork,
     Made,
     Make,
-    Work,
     digest_of_images,
-    every_shard_of_images,
-    readers_here,
-    ready_job,
     require_here,
-    require_same,
 )
 from cxrtext.jobs.plan import Contents, Definition, Plan, digest_of_table
 from cxrtext.jobs.shards import Shard, commit_named, read_named
@@ -61,12 +57,8 @@ from cxrtext.jobs.status import JobStatus
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.checkpoint import checkpoint_fingerprint
 from cxrtext.models.regions import EMBED_BATCH, STORAGES, embed_files
-from cxrtext.records import Rejects, Sentence, checked_manifest, stream_manifest
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-KIND = "embed"
+from cxrtext.pausing import Progress
+from cxrtext.records import Rejects, Sentence, checked_manifest
 
 CONSTANT = ("model", "basis", "landmark_vectors", "storage", "prompts")
 """What a catalogue notes of an index and never changes while it is filled."""
@@ -74,39 +66,36 @@ CONSTANT = ("model", "basis", "landmark_vectors", "storage", "prompts")
 BESIDE = ("calibration.json", "familiar.safetensors")
 """Files beside a checkpoint's weights that change what an index keeps."""
 
+SHARD = 500  # images, rounded up to whole batches
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EmbedOptions(ImageWorkers):
-    """What comes out, and who does it; a shard is rounded up to whole batches."""
-
+class EmbedOptions(JobOptions):
     reports: Path | None = None  # a table of reports; by default as ``index build`` finds it
     storage: str = "float16"  # how regions are kept, or "int8"
     prompts: Mapping[str, Prompts] | None = None  # of the labels; CheX5's by default
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        JobOptions.check(self)
         if self.storage not in STORAGES:
-            raise ValueError(f"storage must be one of {', '.join(STORAGES)}, got {self.storage}")
-        if any(one is not None and one < 1 for one in (self.shard, self.threads, self.workers)):
-            raise ValueError("shard, threads and workers must be at least 1")
+            raise ConfigError(f"--storage {self.storage}: is none of {', '.join(STORAGES)}")
 
 
 @dataclass(frozen=True, slots=True)
-class EmbedWork(Work):
+class EmbedWork(JobWork):
     model: str  # folder of the checkpoint
-    device: str = "cpu"
-    readers: int = 1  # processes that decode
 
-    kind = KIND
+    kind = "embed"
 
     @contextmanager
-    def open(self, plan: Plan) -> Iterator[Make]:
+    def making(self, plan: Plan) -> Iterator[Make]:
         import torch
 
         folder = Path(self.model)
         require_here(self.model, "model", _model_digest(folder) == plan.definition["model"])
         torch.set_num_threads(plan.definition["threads"])
         model = load_model(folder, self.device)
-        with closing(ReaderPool(readers_here(self.readers))) as readers:
+        with closing(ReaderPool(self.readers or cores())) as readers:
             yield partial(_shard, model, plan.shared["notes"], readers)
 
 
@@ -142,39 +131,34 @@ def _model_digest(folder: Path) -> str:
     return hashlib.sha256(whole.encode()).hexdigest()
 
 
-def _inputs(manifest: Path, reports: Path | None, checkpoint: Path) -> Definition:
-    from cxrtext.evaluation.data import reports_of
-
-    reports = reports or reports_of(manifest)
-    return {
-        "manifest": digest_of_table(manifest),
-        "table of reports": reports and digest_of_table(reports),
-        "model": _model_digest(checkpoint),
-    }
-
-
-class _Embed(ImageKind):
-    name = KIND
+class _Embed(Job):
+    kind = "embed"
 
     def __init__(
         self, address: str, manifest: Path, checkpoint: Path, options: EmbedOptions
     ) -> None:
         batches = -(-(options.shard or SHARD) // EMBED_BATCH)
         super().__init__(address, manifest, options, batches * EMBED_BATCH)
-        self._checkpoint, self._options = checkpoint, options
+        self.checkpoint, self._options = checkpoint, options
 
     def definition(self) -> Definition:
         options = self._options
+        reports = options.reports or reports_of(self.manifest)
         asked = options.prompts or {}
         noted = {name: [*each.positive, "|", *each.negative] for name, each in asked.items()}
         return {
-            **_inputs(self.manifest, options.reports, self._checkpoint),
+            "manifest": digest_of_table(self.manifest),
+            "table of reports": reports and digest_of_table(reports),
+            "model": _model_digest(self.checkpoint),
             "set of prompts": hashlib.sha256(json.dumps(noted).encode()).hexdigest(),
             "--storage": options.storage,
             "--shard": self.images_a_shard,
             "threads": options.threads,
             "version of the image reader": READER_VERSION,
         }
+
+    def said(self, studies: Collection[str]) -> list[Sentence]:
+        return said_in(self.manifest, self._options.reports, studies)
 
     def contents(self) -> Contents:
         import torch
@@ -184,109 +168,105 @@ class _Embed(ImageKind):
         records = checked_manifest(self.manifest, allow_outside=options.allow_outside)
         studies = Counter(record.study_id for record in records)
         torch.set_num_threads(options.threads)
-        model = load_model(self._checkpoint, options.device)
-        texts = distinct(said_in(self.manifest, options.reports, studies))
+        model = load_model(self.checkpoint, options.device)
+        texts = distinct(self.said(studies))
         vectors = list(model.embed_sentences(texts).cpu()) if texts else []
         stacked = torch.stack(vectors).numpy() if vectors else np.empty((0, 0), np.float32)
+        prompts = options.prompts or prompts_beside(model)
         shared = {
-            "notes": index_notes(
-                model, vectors, options.prompts or prompts_beside(model), options.storage
-            ),
+            "notes": index_notes(model, vectors, prompts, options.storage),
             "sentences": commit_named(self.storage, "sentences", save({"sentences": stacked})),
-            "reports": str(options.reports.resolve()) if options.reports else None,
-            "checkpoint": str(self._checkpoint.resolve()),
         }
         return self.contents_of(studies.total(), shared)
 
     def work(self) -> EmbedWork:
-        checkpoint, options = str(self._checkpoint.resolve()), self._options
-        return EmbedWork(self.storage.location, checkpoint, options.device, options.readers)
+        location, options = self.storage.location, self._options
+        model = str(self.checkpoint.resolve())
+        return EmbedWork(location, options.worker_device, options.readers, model)
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    status: JobStatus
+    index: IndexSummary | None  # None where shards of other parts are missing
+    rejected: Path | None  # the list of images that could not be read
 
 
 def embed_job(
     manifest: Path,
     checkpoint: Path,
     address: str,
+    index: Path,
     options: EmbedOptions | None = None,
     running: Running | None = None,
-) -> JobStatus:
-    """Embed the images of a manifest in shards; a job that was stopped goes on."""
-    kind = _Embed(address, manifest, checkpoint, options or EmbedOptions())
-    check_columns(manifest, [next(kind.records())])
-    return kind.run(running)
-
-
-@dataclass(frozen=True, slots=True)
-class FinishedEmbedding:
-    planned: int  # images of the manifest
-    rejected: int  # images that are named in ``rejected_list`` instead
-    rejected_list: Path | None
-    index: IndexSummary
-
-    def as_dict(self) -> dict[str, Any]:
-        listed = str(self.rejected_list) if self.rejected_list else None
-        return {**asdict(self), "rejected_list": listed, "index": self.index.as_dict()}
-
-
-def finish_embed(
-    address: str,
-    out: Path,
     *,
-    manifest: Path | None = None,
-    reports: Path | None = None,
-    checkpoint: Path | None = None,
-    device: str = "cpu",
-    max_rejected: int = 100,
-    progress: Callable[[int, int], None] = lambda _done, _total: None,
-) -> FinishedEmbedding:
-    """Make an index of the shards of an embed job; one that was stopped goes on.
+    indexing: Progress = lambda _done, _total: None,
+) -> Embedded:
+    """Embed the images of a manifest in shards, and index them; a job that was stopped goes on.
 
-    Args:
-        manifest: Where the manifest, the reports and the checkpoint lie now; by default where they
-            lay when the job was begun.  They are compared with the job's digests.
+    Of the calls that make parts of one job, the one that finds all shards there makes the index.
+    ``indexing`` is called with (done, total) images.
     """
-    import torch
-
-    made = ready_job(address, KIND, max_rejected)
-    plan = made.plan
-    manifest = manifest or Path(plan.shared["source"])
-    checkpoint = checkpoint or Path(plan.shared["checkpoint"])
-    reports = reports or (Path(plan.shared["reports"]) if plan.shared["reports"] else None)
-    require_same(made, _inputs(manifest, reports, checkpoint))
-    torch.set_num_threads(plan.definition["threads"])
-    names, studies = set[str](), set[str]()
-    for record in stream_manifest(manifest, allow_outside=plan.shared["allow_outside"]):
-        names.add(record.name)
-        studies.add(record.study_id)
-    model = load_model(checkpoint, device)
-    said = said_in(manifest, reports, studies)
-    texts = _vectors_of(made.storage, plan, said)
-    rejects = Rejects(max_rejected)
-    with _begun_index(out, checkpoint, plan.shared["notes"], names) as catalogue:
-        _add_shards(made, manifest, catalogue, rejects, progress)
-        rejected = rejects.write(out)
-        if len(rejects.rows) == plan.rows:
-            raise DataError(f"{manifest}: no image can be read: {rejects.rows[-1][1]}")
-        _prove(names - {name for name, _ in rejects.rows}, out, catalogue)
-        add_sentences(catalogue, model, said, texts)
-        refresh_structure(out, catalogue)
-        index = IndexSummary.of(write_summary(out, catalogue))
-    return FinishedEmbedding(plan.rows, len(rejects.rows), rejected, index)
+    options, running = options or EmbedOptions(), running or Running()
+    options.check()
+    job = _Embed(address, manifest, checkpoint, options)
+    if index.resolve().is_relative_to(Path(job.storage.location).resolve()):
+        raise ConfigError(f"--index {index}: lies in the folder of the job; name one beside it")
+    check_columns(manifest, [next(job.records())])
+    finish = partial(_make_index, job, index, progress=indexing)
+    status, made = job.complete(job.begin(), running, finish)
+    return Embedded(status, *(made or (None, None)))
 
 
-def _vectors_of(storage: Storage, plan: Plan, said: Sequence[Sentence]) -> "dict[str, Tensor]":
+def _make_index(
+    job: _Embed, folder: Path, made: Made, *, progress: Progress
+) -> tuple[IndexSummary, Path | None]:
+    """Make an index of the shards; one that was begun goes on."""
     import torch
     from safetensors.numpy import load
 
-    data, texts = read_named(storage, plan.shared["sentences"]), distinct(said)
-    return dict(zip(texts, torch.from_numpy(load(data)["sentences"]), strict=True))
+    plan, root = made.plan, str(job.manifest.parent.resolve())
+    names, studies = set[str](), set[str]()
+    for record in job.records():
+        names.add(record.name)
+        studies.add(record.study_id)
+    torch.set_num_threads(plan.definition["threads"])
+    model = load_model(job.checkpoint, job.options.device)
+    said = job.said(studies)
+    vectors = load(read_named(job.storage, plan.shared["sentences"]))["sentences"]
+    texts = dict(zip(distinct(said), torch.from_numpy(vectors), strict=True))
+    rejects = Rejects(job.options.max_rejected)
+    with _begun_index(folder, job.checkpoint, plan.shared["notes"], names) as catalogue:
+        known, done = catalogue.known_images(), 0
+        for shard, records in made.every_shard_of_images(rejects):
+            of_shard, part = [records[place] for place in shard.places], _embedded(shard)
+            if new := [i for i, record in enumerate(of_shard) if record.name not in known]:
+                images = [part.image(i, of_shard[i], root) for i in new]
+                arrays = {name: rows[new] for name, rows in part.vectors.items()}
+                add_images(folder, catalogue, images, arrays)
+            done += len(records)
+            progress(done, plan.rows)
+        rejected = rejects.write(folder)
+        expected = names - {name for name, _ in rejects.rows}
+        if not expected:
+            raise DataError(f"{job.manifest}: no image can be read: {rejects.rows[-1][1]}")
+        found = catalogue.known_images().keys()  # a name can be in a catalogue only once
+        if found != expected:
+            raise CheckpointError(
+                f"{folder}: {len(expected - found)} images are missing and "
+                f"{len(found - expected)} are too many; remove the folder, and run the same "
+                "command again"
+            )
+        add_sentences(catalogue, model, said, texts)
+        refresh_structure(folder, catalogue, model)
+        return IndexSummary.of(write_summary(folder, catalogue)), rejected
 
 
 @contextmanager
 def _begun_index(
     folder: Path, checkpoint: Path, notes: Mapping[str, str], names: set[str]
 ) -> Iterator[Catalogue]:
-    """Open the index that images go into: a new one, or that of a ``finish`` that was stopped."""
+    """Open the index that images go into: a new one, or one that was begun."""
     with writing(folder, create=True) as catalogue:
         noted = catalogue.meta()
         if "model" not in noted:
@@ -299,28 +279,6 @@ def _begun_index(
         yield catalogue
 
 
-def _add_shards(
-    made: Made,
-    manifest: Path,
-    catalogue: Catalogue,
-    rejects: Rejects,
-    progress: Callable[[int, int], None],
-) -> None:
-    """Add the rows of every shard to the index, in the manifest's order."""
-    known, root = catalogue.known_images(), str(manifest.parent.resolve())
-    added = 0
-    for shard, records in every_shard_of_images(made, manifest, rejects):
-        of_shard = [records[place] for place in shard.places]
-        part = _embedded(shard)
-        chosen = [i for i, record in enumerate(of_shard) if record.name not in known]
-        if chosen:
-            images = [part.image(i, of_shard[i], root) for i in chosen]
-            arrays = {name: rows[chosen] for name, rows in part.vectors.items()}
-            add_images(catalogue.path.parent, catalogue, images, arrays)
-        added += len(records)
-        progress(added, made.plan.rows)
-
-
 def _embedded(shard: Shard) -> EmbeddedImages:
     vectors = {k: v for k, v in shard.arrays.items() if k not in ("sizes", "labels")}
     if not shard.places:
@@ -328,13 +286,3 @@ def _embedded(shard: Shard) -> EmbeddedImages:
     sizes = [(int(height), int(width)) for height, width in shard.arrays["sizes"]]
     columns = dict(zip(shard.about["labels"], shard.arrays["labels"].T, strict=True))
     return EmbeddedImages(shard.places, sizes, vectors, columns, [])
-
-
-def _prove(names: set[str], folder: Path, catalogue: Catalogue) -> None:
-    """See that each image that was not rejected is in the index exactly once."""
-    found = catalogue.known_images().keys()  # a name can be in a catalogue only once
-    if found != names:
-        raise CheckpointError(
-            f"{folder}: {len(names - found)} images are missing and {len(found - names)} are "
-            "too many; remove the folder, and finish the job again"
-        )

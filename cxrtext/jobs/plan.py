@@ -27,27 +27,19 @@ Definition = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    rows: int  # images, or distinct sentences
+    rows: int  # images
     shards: int
     shared: Mapping[str, Any]  # what the shards have in common
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    kind: str  # "embed", "score", "decode" or "encode"
+    kind: str  # "embed" or "encode"
     definition: Definition
-    rows: int  # images, or distinct sentences
+    rows: int  # images
     shards: int
     shared: Mapping[str, Any]  # what the shards have in common
     digest: str  # SHA-256 of the file
-
-    @property
-    def unit(self) -> str:
-        return "sentences" if self.kind == "score" else "images"
-
-    @property
-    def command(self) -> str:
-        return command_of(self.kind)
 
 
 def command_of(kind: str) -> str:
@@ -60,8 +52,8 @@ def read_plan(storage: Storage, kind: str | None = None) -> Plan:
         data = storage.read(NAME)
     except NotFoundError:
         raise NotFoundError(
-            f"{storage.address}: holds no job; start one with 'cxrtext job embed', 'score' or "
-            "'decode', or with 'cxrtext encode'"
+            f"{storage.address}: holds no job; start one with 'cxrtext job embed' or "
+            "'cxrtext encode'"
         ) from None
     try:
         value = unsealed(data)

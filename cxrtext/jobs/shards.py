@@ -139,6 +139,6 @@ def read_named(storage: Storage, name: str) -> bytes:
 def damaged(storage: Storage, names: Sequence[str]) -> CheckpointError:
     some = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
     return DamagedShardError(
-        f"{storage.address}: {len(names)} shard(s) are damaged ({some}) and were removed; start "
-        "the job again, which makes them again, then finish it"
+        f"{storage.address}: {len(names)} shard(s) are damaged ({some}) and were removed; run the "
+        "same command again, which makes them again"
     )

@@ -22,14 +22,13 @@ RECENT_S = 900.0
 @dataclass(frozen=True, slots=True)
 class JobStatus:
     kind: str
-    unit: str  # what rows are: images or sentences
     shards: int
     shards_done: int
     shards_failed: int
     rows: int
     rows_done: int  # rejected ones included
     rejected: int
-    rate: float | None  # rows a second; None where too few shards are there to say
+    rate: float | None  # images a second; None where too few shards are there to say
     seconds_left: float | None  # at that rate; None where nobody works any more
     idle_s: float | None  # seconds since the last shard; None before the first
     failures: dict[int, str]  # reason by shard
@@ -58,7 +57,7 @@ def status_of(plan: Plan, done: Mapping[int, ShardFile], failed: Mapping[int, st
         left = (plan.rows - rows_done) / rate
     open_failures = {number: why for number, why in failed.items() if number not in done}
     return JobStatus(
-        plan.kind, plan.unit, plan.shards, len(files), len(open_failures), plan.rows, rows_done,
+        plan.kind, plan.shards, len(files), len(open_failures), plan.rows, rows_done,
         sum(file.rejected for file in files), rate, left, idle, open_failures,
     )  # fmt: skip
 

@@ -47,9 +47,7 @@ classify CHECKPOINT IMAGE
 ground CHECKPOINT IMAGE x
 verify CHECKPOINT IMAGE REPORTS
 serve CHECKPOINT
-job embed MANIFEST --model CHECKPOINT --out new
-job score REPORTS --model LM --out new
-job decode MANIFEST --out new
+job embed MANIFEST --model CHECKPOINT --out new --index newer
 gateway results make FILE IMAGE --sentence x
 """
 """Commands that would run, each with one thing wrong in turn: see :func:`spoiled`."""
@@ -182,8 +180,7 @@ serve CHECKPOINT --host 0.0.0.0
 serve CHECKPOINT --cors-origin x
 serve CHECKPOINT --uploads new
 experiment hardneg-cclk --rows none
-job embed MANIFEST --model CHECKPOINT
-job finish EMPTY --out new
+job embed MANIFEST --model CHECKPOINT --out new
 keys add FILE/keys name
 keys list GONE
 keys revoke GONE name
@@ -254,9 +251,7 @@ SAYS = {
     "serve CHECKPOINT --gateway FILE": "--gateway wants an index",
     "job status GONE": "gone: holds no job",
     "job status EMPTY": "empty: holds no job",
-    "job finish GONE --out new": "gone: holds no job",
-    "job decode MANIFEST --out new --part 3/2": "--part '3/2' is not I/N",
-    "job decode MANIFEST --out s4://bucket/job": "no kind of address",
+    "job embed MANIFEST --model CHECKPOINT --out new --index newer --part 3/2": "--part '3/2' is not I/N",
     "experiment table9": "there is no experiment 'table9'; there is table1: every correction",
     "experiment cifar10-r": "cifar10-r: give cifar10 with --data: cifar-10-binary.tar.gz",
     "experiment cifar10-r --features .": "--features: cifar10-r takes none; table1 and sweep do",

@@ -1,42 +1,39 @@
-"""An engine without processes."""
+"""Jobs without processes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from cxrtext.jobs.engines.engine import Engine, Outcome, Task, Work, attempt
-from cxrtext.jobs.kind import Workers
+from cxrtext.jobs import cluster
+from cxrtext.jobs.cluster import Cluster, Outcome, Task, Work, attempt
 
 
-class Here:
-    """An engine that works in this process, last task first."""
-
-    slots = 2
-
-    def __init__(self, work: Work) -> None:
-        self._work, self._tasks = work, list[Task]()
-
-    def submit(self, task: Task) -> None:
-        self._tasks.append(task)
-
-    def next(self, wait_s: float) -> Outcome | None:
-        task = self._tasks.pop()
-        return Outcome(task, *attempt(self._work, task))
-
-    def close(self) -> None:
-        self._tasks.clear()
+def outcomes_here(work: Work, tasks: Iterable[Task]) -> Generator[Outcome | None, None, None]:
+    """Do the tasks in this process, two at a time, the last first."""
+    with work.open() as do:
+        waiting: list[Task] = []
+        for task in tasks:
+            waiting.append(task)
+            if len(waiting) == 2:
+                yield attempt(do, waiting.pop())
+        for task in reversed(waiting):
+            yield attempt(do, task)
 
 
 @contextmanager
 def work_here() -> Iterator[None]:
     """Inside, jobs that ask for no number of workers work in this process."""
-    start_workers = Workers.start
+    in_processes = cluster.outcomes
 
-    def start(workers: Workers, work: Work, shared: Sequence[Path]) -> Engine:
-        return start_workers(workers, work, shared) if workers.workers else Here(work)
+    def outcomes(
+        work: Work, tasks: Iterable[Task], by: Cluster, shards: int, shared: Sequence[Path] = ()
+    ) -> Generator[Outcome | None, None, None]:
+        if by.workers or by.address:
+            return in_processes(work, tasks, by, shards, shared)
+        return outcomes_here(work, tasks)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Workers, "start", start)
+        patch.setattr(cluster, "outcomes", outcomes)
         yield

@@ -2,9 +2,12 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,14 +15,14 @@ import numpy as np
 import pytest
 
 from cxrtext.errors import DataError, WorkError
+from cxrtext.files import write_private
 from cxrtext.files.storage import Storage, open_storage
+from cxrtext.jobs.cluster import Cluster, Do, Task
 from cxrtext.jobs.driver import EveryNth, Running, drive
-from cxrtext.jobs.engines.engine import Engine, Task, Work
-from cxrtext.jobs.engines.local import LocalEngine
 from cxrtext.jobs.plan import Contents, Plan, begin, read_plan
 from cxrtext.jobs.shards import Shard, commit_shard, committed, read_shard
 from cxrtext.jobs.status import failures, job_status
-from tests.jobs.here import Here
+from tests.jobs.kill_job import children
 from tests.waiting import until
 
 
@@ -31,8 +34,14 @@ class Doubling:
     job: str
     gate: Path | None = None  # a file for which all shards but the first wait
 
-    def __call__(self, task: Task) -> None:
-        until(lambda: not task.number or self.gate is None or self.gate.exists())
+    @contextmanager
+    def open(self) -> Iterator[Do]:
+        yield self.make
+
+    def make(self, task: Task) -> None:
+        if task.number and self.gate is not None and not self.gate.exists():
+            write_private(self.gate.with_name("gate.waits"), str(os.getpid()).encode())
+            until(self.gate.exists)
         for row in task.rows:
             if row == "segfault":
                 os.kill(os.getpid(), signal.SIGSEGV)
@@ -59,19 +68,14 @@ def a_job(folder: Path, rows: list[str], size: int = 8) -> tuple[Storage, Plan, 
     return storage, plan, tasks
 
 
-def processes(work: Work) -> Engine:
-    return LocalEngine(work, 2)
+HERE, TWO = Cluster(), Cluster(workers=2)
 
 
 def run(
-    folder: Path,
-    rows: list[str],
-    running: Running | None = None,
-    start: Callable[[Work], Engine] = Here,
+    folder: Path, rows: list[str], running: Running | None = None, cluster: Cluster = HERE
 ) -> Storage:
     storage, plan, tasks = a_job(folder, rows)
-    work = Doubling(storage.location, plan.digest)
-    drive(storage, plan, tasks, lambda: start(work), running)
+    drive(storage, plan, tasks, Doubling(storage.location, plan.digest), cluster, running)
     return storage
 
 
@@ -87,20 +91,19 @@ def results(storage: Storage) -> tuple[list[int], dict[int, str]]:
     return values, rejected
 
 
-@pytest.mark.parametrize(
-    ("row", "how"),
-    [("segfault", "SIGSEGV"), ("memory", "MemoryError"), ("hang", "no end within 0.3 s")],
-)
-def test_a_shard_that_kills_its_worker_costs_no_other(tmp_path: Path, row: str, how: str) -> None:
-    rows, said = [str(i) for i in range(24)], list[str]()
-    with pytest.raises(WorkError, match=r"1 of 3 shards could not be made, the first 1: its worke"):
-        run(tmp_path / "job", [*rows[:9], row, *rows[10:]], Running(say=said.append), processes)
-    storage = open_storage(tmp_path / "job")
-    assert f"its worker was lost 2 times ({how}): look at its" in job_status(storage).failures[1]
-    assert len(said) == 2
+def test_shards_that_end_their_worker_cost_no_other(tmp_path: Path) -> None:
+    rows, said = [str(i) for i in range(56)], list[str]()
+    poisoned = [*rows]
+    poisoned[9], poisoned[25], poisoned[41] = "segfault", "memory", "hang"
+    with pytest.raises(WorkError, match=r"3 of 7 shards could not be made, the first 1: its worke"):
+        run(tmp_path / "job", poisoned, Running(say=said.append), TWO)
+    failures = job_status(open_storage(tmp_path / "job")).failures
+    for number, how in {1: "it died each time", 3: "MemoryError", 5: "it died each time"}.items():
+        assert f"its worker was lost ({how}): look at its" in failures[number]
+    assert len(said) == 3
     assert not any("quote a report" in line for line in said)
     run(tmp_path / "job", rows)
-    assert results(storage) == ([2 * i for i in range(24)], {})
+    assert results(open_storage(tmp_path / "job")) == ([2 * i for i in range(56)], {})
 
 
 def test_a_shard_that_fails_costs_no_other_and_is_tried_again(tmp_path: Path) -> None:
@@ -142,7 +145,7 @@ def test_of_two_shards_the_one_with_fewer_rejected_rows_counts(tmp_path: Path) -
     storage, plan, (task,) = a_job(tmp_path / "job", ["1", "2"])
     less = Shard(0, [0], {1: "no image"}, {}, {"doubled": np.array([2], np.int64)})
     commit_shard(storage, plan.digest, less)  # on a machine that could not read a file
-    Doubling(storage.location, plan.digest)(task)
+    Doubling(storage.location, plan.digest).make(task)
     assert len(storage.names("shards/")) == 2
     assert results(storage) == ([2, 4], {})
 
@@ -157,22 +160,21 @@ def test_the_clock_of_the_storage_may_be_ahead(tmp_path: Path) -> None:
 def test_a_killed_worker_is_replaced_and_its_shard_is_made(tmp_path: Path) -> None:
     said: list[str] = []
     storage, plan, tasks = a_job(tmp_path / "job", [str(i) for i in range(64)])
-    engine = LocalEngine(Doubling(storage.location, plan.digest, tmp_path / "gate"), 2)
+    work = Doubling(storage.location, plan.digest, tmp_path / "gate")
     with ThreadPoolExecutor(1) as pool:
-        running = Running(say=said.append)
-        driver = pool.submit(drive, storage, plan, tasks, lambda: engine, running)
-        until(lambda: len(engine.pids) == 2)
-        os.kill(engine.pids[-1], signal.SIGKILL)  # it waits
+        driver = pool.submit(drive, storage, plan, tasks, work, TWO, Running(say=said.append))
+        until(lambda: (tmp_path / "gate.waits").exists())
+        os.kill(int((tmp_path / "gate.waits").read_text()), signal.SIGKILL)
         (tmp_path / "gate").touch()
         driver.result()
-    assert len(said) == 1
+    assert said == []
     assert results(storage) == ([2 * i for i in range(64)], {})
 
 
 def test_two_drivers_of_one_job_make_the_same(tmp_path: Path) -> None:
     rows = [str(i) for i in range(64)]
     with ThreadPoolExecutor(2) as pool:
-        drivers = [pool.submit(run, tmp_path / "job", rows, start=processes) for _ in range(2)]
+        drivers = [pool.submit(run, tmp_path / "job", rows) for _ in range(2)]
         for driver in drivers:
             driver.result()
     run(tmp_path / "alone", rows)
@@ -190,3 +192,36 @@ def test_parts_make_every_shard_once(tmp_path: Path) -> None:
     assert results(storage) == ([2 * i for i in range(40)], {})
     with pytest.raises(ValueError, match="I/N"):
         EveryNth(4, 3)
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from tests.jobs.test_job_driver import TWO, Doubling, a_job, drive
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    storage, plan, tasks = a_job(folder / "job", [str(i) for i in range(64)])
+    work = Doubling(storage.location, plan.digest, folder / "gate")
+    drive(storage, plan, tasks, work, TWO)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_no_process_outlives_its_driver(tmp_path: Path, how: signal.Signals) -> None:
+    script = tmp_path / "killed.py"
+    script.write_text(KILLED)
+    path = os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])
+    driver = subprocess.Popen(
+        [sys.executable, script, tmp_path],
+        env={**os.environ, "PYTHONPATH": path},
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    until((tmp_path / "gate.waits").exists)
+    workers = children(driver.pid)
+    assert len(workers) == 2
+    driver.send_signal(how)
+    driver.wait()
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))

@@ -5,16 +5,15 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 
-from cxrtext.errors import CheckpointError, DataError
+from cxrtext.errors import ConfigError, DataError
 from cxrtext.files.storage import open_storage
 from cxrtext.index.build import build_index
 from cxrtext.jobs import embed
 from cxrtext.jobs.driver import EveryNth, Running
-from cxrtext.jobs.embed import EmbedOptions, embed_job, finish_embed
+from cxrtext.jobs.embed import EmbedOptions, embed_job
 from cxrtext.jobs.shards import committed
 from cxrtext.jobs.status import job_status
 from tests.jobs.kill_job import digests, rows_of
@@ -33,13 +32,14 @@ OPTIONS = EmbedOptions(shard=20)
 
 @pytest.fixture(scope="module")
 def job(archive_folder: Path, checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A job with all of its shards, made in two parts; read-only by convention."""
+    """A job made in two parts, its index beside it; read-only by convention."""
     folder = tmp_path_factory.mktemp("job") / "job"
+    index = folder.with_name("index")
     for number in (2, 1):
         part = Running(part=EveryNth(number, 2))
         manifest = archive_folder / "manifest.csv"
-        status = embed_job(manifest, checkpoint, str(folder), OPTIONS, part)
-    assert status.is_done
+        made = embed_job(manifest, checkpoint, str(folder), index, OPTIONS, part)
+        assert made.status.is_done == index.exists() == (number == 1)
     return folder
 
 
@@ -48,31 +48,42 @@ def index_of(folder: Path) -> list[object]:
     return [digests(folder, "*.vectors"), rows_of(folder)]
 
 
-def test_the_index_of_a_job_is_that_of_one_process(job: Path, built: Path, tmp_path: Path) -> None:
-    finished = finish_embed(str(job), tmp_path / "index")
-    assert (finished.planned, finished.index.images, finished.rejected) == (110, 109, 1)
-    assert index_of(tmp_path / "index") == index_of(built)
-    listed = (tmp_path / "index.rejected.csv").read_text()
+def test_the_index_of_a_job_is_that_of_one_process(
+    job: Path, built: Path, archive_folder: Path, checkpoint: Path, tmp_path: Path
+) -> None:
+    index = job.with_name("index")
+    assert index_of(index) == index_of(built)
+    listed = index.with_name("index.rejected.csv").read_text()
     assert listed == built.with_name("index.rejected.csv").read_text()
     assert "a070.png" in listed
+    manifest = archive_folder / "manifest.csv"
+    again = embed_job(manifest, checkpoint, str(job), index, OPTIONS)
+    assert again.index is not None
+    assert (again.index.images, again.status.rejected) == (109, 1)
+    assert index_of(index) == index_of(built)
     with pytest.raises(DataError, match="1 rows were rejected, more than --max-rejected 0"):
-        finish_embed(str(job), tmp_path / "strict", max_rejected=0)
+        strict = replace(OPTIONS, max_rejected=0)
+        embed_job(manifest, checkpoint, str(job), tmp_path / "strict", strict)
     assert not (tmp_path / "strict").exists()
-    again = finish_embed(str(job), tmp_path / "index")
-    assert again.index.images == 109
-    assert index_of(tmp_path / "index") == index_of(built)
 
 
-def test_another_index_is_not_finished_into(job: Path, index_folder: Path, tmp_path: Path) -> None:
+def test_an_index_of_something_else_is_refused(
+    job: Path, archive_folder: Path, checkpoint: Path, index_folder: Path, tmp_path: Path
+) -> None:
+    other = Path(shutil.copytree(index_folder, tmp_path / "other"))
     with pytest.raises(DataError, match="holds another index"):
-        finish_embed(str(job), Path(shutil.copytree(index_folder, tmp_path / "other")))
+        embed_job(archive_folder / "manifest.csv", checkpoint, str(job), other, OPTIONS)
+    with pytest.raises(ConfigError, match="lies in the folder of the job"):
+        embed_job(archive_folder / "manifest.csv", checkpoint, str(job), job / "index", OPTIONS)
+    with pytest.raises(ConfigError, match="--workers: a cluster has its own"):
+        replace(OPTIONS, address="tcp://head:8786", workers=2).check()
 
 
 def test_a_shard_made_again_has_the_same_bytes(
     job: Path, archive_folder: Path, checkpoint: Path, tmp_path: Path
 ) -> None:
     manifest = archive_folder / "manifest.csv"
-    embed_job(manifest, checkpoint, str(tmp_path / "again"), OPTIONS)
+    embed_job(manifest, checkpoint, str(tmp_path / "again"), tmp_path / "index", OPTIONS)
     one, other = (open_storage(folder) for folder in (job, tmp_path / "again"))
     assert other.names() == one.names()
     assert all(one.read(name) == other.read(name) for name in one.names())
@@ -83,33 +94,32 @@ def test_a_shard_made_again_has_the_same_bytes(
 
 
 def test_a_damaged_or_missing_shard_is_said_and_made_again(
-    job: Path, archive_folder: Path, checkpoint: Path, tmp_path: Path
+    job: Path, built: Path, archive_folder: Path, checkpoint: Path, tmp_path: Path
 ) -> None:
-    folder = Path(shutil.copytree(job, tmp_path / "job"))
-    storage = open_storage(folder)
+    folder, manifest = Path(shutil.copytree(job, tmp_path / "job")), archive_folder / "manifest.csv"
+    storage, index = open_storage(folder), tmp_path / "index"
     files = committed(storage)
     whole = storage.read(files[1].name)
+    (folder / files[0].name).write_bytes(b"half")
     (folder / files[1].name).write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     (folder / files[2].name).unlink()
-    with pytest.raises(DataError, match=r"1 of 4 shards are missing \(2\)"):
-        finish_embed(str(folder), tmp_path / "index")
-    storage.commit(files[2].name, b"half")
-    with pytest.raises(CheckpointError, match=r"2 shard\(s\) are damaged .* and were removed"):
-        finish_embed(str(folder), tmp_path / "index")
-    manifest = archive_folder / "manifest.csv"
-    assert embed_job(manifest, checkpoint, str(folder), OPTIONS).is_done
-    finish_embed(str(folder), tmp_path / "index")
+    said: list[str] = []
+    part = Running(part=EveryNth(1, 2), say=said.append)
+    made = embed_job(manifest, checkpoint, str(folder), index, OPTIONS, part)
+    assert said == ["damaged shards were removed; they are made again"]
+    assert (made.status.shards_done, made.index) == (3, None)  # shard 1 is of the other part
+    assert embed_job(manifest, checkpoint, str(folder), index, OPTIONS).status.is_done
     assert storage.read(files[1].name) == whole
+    assert index_of(index) == index_of(built)
 
 
-def test_a_job_that_is_started_again_reads_no_shard_and_checks_no_row_again(
-    job: Path, archive_folder: Path, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    storage = type(open_storage(job))
+def test_a_job_that_is_started_again_checks_no_row_again(
+    job: Path, archive_folder: Path, checkpoint: Path, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     monkeypatch.delattr(embed, "checked_manifest")
-    with patch.object(storage, "read", autospec=True, side_effect=storage.read) as read:
-        status = embed_job(archive_folder / "manifest.csv", checkpoint, str(job), OPTIONS)
-    assert [call.args[1] for call in read.call_args_list] == ["job.json"]
+    index = tmp_path / "index"
+    status = embed_job(archive_folder / "manifest.csv", checkpoint, str(job), index, OPTIONS).status
     assert (status.shards, status.shards_done, status.shards_failed) == (4, 4, 0)
     assert (status.rows, status.rows_done, status.rejected) == (110, 110, 1)
     assert status.is_done
@@ -126,11 +136,9 @@ def test_another_table_or_option_is_refused_by_name(
         with (data / tables[what]).open("a") as handle:
             handle.write("\n")
     with pytest.raises(DataError, match=f"begun with another {what} ") as caught:
-        embed_job(data / "manifest.csv", checkpoint, str(job), options.get(what, OPTIONS))
+        asked = options.get(what, OPTIONS)
+        embed_job(data / "manifest.csv", checkpoint, str(job), tmp_path / "index", asked)
     assert "\n" not in str(caught.value)
-    if what in tables:
-        with pytest.raises(DataError, match=f"the {what} is another one"):
-            finish_embed(str(job), tmp_path / "index", manifest=data / "manifest.csv")
 
 
 SCRIPT = Path(__file__).with_name("kill_job.py")
@@ -155,15 +163,15 @@ def test_a_job_on_s3_makes_the_index_of_one_process(
     bucket: str, built: Path, archive_folder: Path, checkpoint: Path, tmp_path: Path
 ) -> None:
     manifest = archive_folder / "manifest.csv"
-    status = embed_job(manifest, checkpoint, bucket, EmbedOptions(shard=20, workers=1))
-    assert (status.is_done, status.rows_done, status.rejected) == (True, 110, 1)
+    options, index = EmbedOptions(shard=20, workers=1), tmp_path / "job"
+    half = embed_job(manifest, checkpoint, bucket, index, options, Running(part=EveryNth(1, 2)))
+    assert (half.status.shards_done, half.index) == (2, None)
     storage = open_storage(bucket)
     first = storage.names("shards/")[0]
     storage.commit(first, storage.read(first)[:-1])  # cut short
-    storage.remove(storage.names("shards/")[3])
+    storage.remove(storage.names("shards/")[1])
     said = job_status(storage)
-    assert (said.shards_done, said.shards) == (3, 4)
-    assert embed_job(manifest, checkpoint, bucket, EmbedOptions(shard=20, workers=1)).is_done
-    finished = finish_embed(bucket, tmp_path / "job")
-    assert (finished.index.images, finished.rejected) == (109, 1)
-    assert index_of(tmp_path / "job") == index_of(built)
+    assert (said.shards_done, said.shards) == (1, 4)
+    made = embed_job(manifest, checkpoint, bucket, index, options)
+    assert (made.status.is_done, made.status.rows_done, made.status.rejected) == (True, 110, 1)
+    assert index_of(index) == index_of(built)

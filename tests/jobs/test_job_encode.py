@@ -90,8 +90,8 @@ def test_features_are_those_of_each_image_alone(
     views = found.of([0, 0], [0, 1])
     assert not np.array_equal(views[0], views[1])
     status = job_status(open_storage(features))
-    assert (status.kind, status.unit, status.is_done, status.rejected) == (
-        "encode", "images", True, 1,
+    assert (status.kind, status.is_done, status.rejected) == (
+        "encode", True, 1,
     )  # fmt: skip
 
 

@@ -6,7 +6,6 @@ map is fitted to.  Which they are follows from the seed and their names.
 
 import hashlib
 import heapq
-import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -15,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cxrtext.errors import ConfigError, DataError, WorkError
+from cxrtext.errors import DataError, WorkError
 from cxrtext.jobs.encode.encoder import BATCH, Encoder, Reader, full_batches
-from cxrtext.jobs.kind import ImageWorkers
+from cxrtext.jobs.job import JobOptions, require_positive
 from cxrtext.records import ImageRecord, checked_manifest
 
 if TYPE_CHECKING:
@@ -41,22 +40,19 @@ An image takes seconds in a large backbone, and a worker that is killed loses it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EncodeOptions(ImageWorkers):
+class EncodeOptions(JobOptions):
     size: int | None = None  # side of the model's input in pixels; None for its own
     grid: int | None = None  # most cells along each axis; None keeps the backbone's own
     reduce: int | None = None  # principal components that are kept; None keeps every channel
     views: int = 1  # of each image: the first is the center crop, the others are drawn
     seed: int = 0  # of the views, and of the images that the map is fitted to
     precision: "Precision" = "float32"  # or "bfloat16": of the backbone's arithmetic
-    max_rejected: int = 100
     cache: Path | None = None  # decoded images that are there already
 
     def check(self) -> None:
-        """Refuse what is out of range (ConfigError)."""
-        for name in ("size", "grid", "reduce", "views", "shard", "threads", "workers"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigError(f"--{name} {value}: must be at least 1")
+        JobOptions.check(self)
+        for name in ("size", "grid", "reduce", "views"):
+            require_positive(name, getattr(self, name))
 
     def images_a_shard(self, image_bytes: int) -> int:
         """Images a shard, in whole batches, where each has features of so many bytes."""
@@ -156,7 +152,7 @@ def estimate_of(
     finally:
         torch.set_num_threads(threads)
     shards = -(-survey.rows // options.images_a_shard(image_bytes))
-    workers = None if options.cluster else min(options.workers or os.cpu_count() or 1, shards)
+    workers = None if options.address else min(options.here(), shards)
     return Estimate(
         images=survey.rows,
         image_bytes=image_bytes,

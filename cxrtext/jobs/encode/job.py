@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from cxrtext.errors import CheckpointError, DataError, NotFoundError
 from cxrtext.files.storage import open_storage
 from cxrtext.images.cache_store import READER_VERSION
+from cxrtext.images.sandbox_worker import cores
+from cxrtext.jobs.cluster import Task
 from cxrtext.jobs.driver import Running
 from cxrtext.jobs.encode.begin import (
     EncodeOptions,
@@ -29,23 +31,9 @@ from cxrtext.jobs.encode.begin import (
     survey_of,
 )
 from cxrtext.jobs.encode.encoder import Encoder, Reader, full_batches
-from cxrtext.jobs.engines.engine import Task
-from cxrtext.jobs.kind import (
-    ImageKind,
-    Made,
-    Make,
-    Work,
-    digest_of_images,
-    every_shard,
-    every_shard_of_images,
-    readers_here,
-    records_by_shard,
-    require_here,
-    require_ready,
-)
+from cxrtext.jobs.job import Job, JobWork, Made, Make, digest_of_images, require_here
 from cxrtext.jobs.plan import Contents, Definition, Plan, digest_of_table
 from cxrtext.jobs.shards import (
-    DamagedShardError,
     Shard,
     commit_named,
     committed,
@@ -72,22 +60,19 @@ if TYPE_CHECKING:
     from cxrtext.models.backbones import Backbone
     from cxrtext.models.features import FeatureMap
 
-KIND = "encode"
 VIEW_S = 30.0
 """What a worker may take for a view of an image before it counts as lost."""
 
 
 @dataclass(frozen=True, slots=True)
-class EncodeWork(Work):
+class EncodeWork(JobWork):
     backbone: str  # folder
-    device: str = "cpu"
-    readers: int = 1  # processes that decode
     cache: str | None = None  # folder of decoded images
 
-    kind = KIND
+    kind = "encode"
 
     @contextmanager
-    def open(self, plan: Plan) -> Iterator[Make]:
+    def making(self, plan: Plan) -> Iterator[Make]:
         """Load the backbone, which is the job's and gives what it gave where the job was begun."""
         import torch
         from safetensors.numpy import load as load_arrays
@@ -97,7 +82,7 @@ class EncodeWork(Work):
         from cxrtext.models.backbones.golden import check_golden
         from cxrtext.models.features import FeatureMap
 
-        storage = open_storage(self.address)
+        storage = open_storage(self.location)
         asked, shared = plan.definition, plan.shared
         torch.set_num_threads(asked["threads"])
         backbone = load_backbone(
@@ -112,7 +97,7 @@ class EncodeWork(Work):
         tensors = load(read_named(storage, shared["map"]))
         feature_map = FeatureMap.from_note(shared["map_note"], tensors).to(self.device)
         cache = Path(self.cache) if self.cache else None
-        with closing(Reader(backbone.preprocessing, readers_here(self.readers), cache)) as reader:
+        with closing(Reader(backbone.preprocessing, self.readers or cores(), cache)) as reader:
             yield partial(_encoded, encoder, feature_map, reader)
 
 
@@ -146,8 +131,8 @@ def _encoded(encoder: Encoder, feature_map: "FeatureMap", reader: Reader, task: 
     return Shard(task.number, places, rejected, {"images": digest_of_images(task, places)}, arrays)
 
 
-class _Encode(ImageKind):
-    name = KIND
+class _Encode(Job):
+    kind = "encode"
 
     def __init__(
         self,
@@ -183,7 +168,7 @@ class _Encode(ImageKind):
         }
 
     def reader(self) -> closing[Reader]:
-        readers = readers_here(self._options.readers)
+        readers = self._options.readers or cores()
         return closing(Reader(self._backbone.preprocessing, readers, self._options.cache))
 
     def estimate(self, survey: Survey, reader: Reader) -> Estimate:
@@ -222,7 +207,8 @@ class _Encode(ImageKind):
         options = self._options
         cache = str(options.cache.resolve()) if options.cache else None
         folder = str(self._backbone.folder.resolve())
-        return EncodeWork(self.storage.location, folder, options.device, options.readers, cache)
+        location = self.storage.location
+        return EncodeWork(location, options.worker_device, options.readers, folder, cache)
 
 
 def _command_of(manifest: Path, backbone: Path, options: EncodeOptions) -> str:
@@ -268,56 +254,42 @@ def encode_images(
         backbone, size=options.size, device=options.device, precision=options.precision
     )
     image_bytes = 2 * options.views * math.prod(shape_of(model, options)) + BESIDE_BYTES
-    kind = _Encode(
-        manifest, model, options, folder, image_bytes, running, partial(stage, "fitting")
-    )
+    job = _Encode(manifest, model, options, folder, image_bytes, running, partial(stage, "fitting"))
     if only_estimate:
-        with kind.reader() as reader:
-            return Encoded(kind.estimate(survey_of(manifest, options), reader), None, None)
-    plan, storage = kind.begin(), kind.storage
+        with job.reader() as reader:
+            return Encoded(job.estimate(survey_of(manifest, options), reader), None, None)
+    plan, storage = job.begin(), job.storage
     left = plan.rows - sum(file.rows + file.rejected for file in committed(storage).values())
     require_room(folder, left, image_bytes)
 
     def progress(status: JobStatus) -> None:
         running.progress(status)
         if status.rejected > options.max_rejected:
-            listed = _write_rejected(Made(storage, plan, committed(storage)), folder, manifest)
+            listed = _write_rejected(Made(job, plan, committed(storage)), folder)
             raise DataError(
                 f"{folder}: {status.rejected} images cannot be read, more than --max-rejected "
                 f"{options.max_rejected}; {listed} says why; what is done is kept"
             )
 
-    def made_and_finished() -> tuple[JobStatus, FeatureFolder | None]:
-        status = kind.make(plan, replace(running, progress=progress))
-        if not status.is_done:
-            return status, None
-        made = require_ready(storage, plan, options.max_rejected)
-        return status, _finish(made, folder, manifest, partial(stage, "listing"))
-
-    try:
-        return Encoded(kind.estimated, *made_and_finished())
-    except DamagedShardError:
-        running.say("damaged shards were removed; they are made again")
-        return Encoded(kind.estimated, *made_and_finished())
+    finish = partial(_finish, folder=folder, progress=partial(stage, "listing"))
+    return Encoded(job.estimated, *job.complete(plan, replace(running, progress=progress), finish))
 
 
-def _finish(
-    made: Made, folder: Path, manifest: Path, progress: Callable[[int, int], None]
-) -> FeatureFolder:
+def _finish(made: Made, folder: Path, progress: Callable[[int, int], None]) -> FeatureFolder:
     plan, done = made.plan, made.done
     files = [done[number] for number in range(plan.shards)]
     shards = [FeatureShard(file.name, file.rows, file.digits) for file in files]
     with_features = _finished(folder)
     if with_features is not None and with_features.shards == shards:
-        for shard in every_shard(made):  # what is damaged is made again
+        for shard in made.every_shard():  # what is damaged is made again
             progress(min((shard.number + 1) * plan.definition["--shard"], plan.rows), plan.rows)
         return with_features
     if not any(shard.rows for shard in shards):
-        listed = _write_rejected(made, folder, manifest)
-        raise DataError(f"{manifest}: no image can be read; {listed} says why")
+        listed = _write_rejected(made, folder)
+        raise DataError(f"{made.job.manifest}: no image can be read; {listed} says why")
     shared = plan.shared
-    _write_images(made, folder, manifest, progress)
-    _write_rejected(made, folder, manifest)
+    _write_images(made, folder, progress)
+    _write_rejected(made, folder)
     height, width, channels = shared["shape"]
     write_features(
         folder,
@@ -349,24 +321,22 @@ def _finished(folder: Path) -> FeatureFolder | None:
     return None
 
 
-def _write_rejected(made: Made, folder: Path, manifest: Path) -> Path:
-    path, plan, done = folder / REJECTED, made.plan, made.done
+def _write_rejected(made: Made, folder: Path) -> Path:
+    path, done = folder / REJECTED, made.done
     with RowWriter(path, {"item": "text", "reason": "text"}) as writer:
-        if any(file.rejected for file in done.values()):
-            for number, records in enumerate(records_by_shard(plan, manifest)):
+        if made.rejected:
+            for number, records in enumerate(made.job.records_by_shard()):
                 if number in done and done[number].rejected:
-                    shard = read_shard(made.storage, plan.digest, done[number])
+                    shard = read_shard(made.job.storage, made.plan.digest, done[number])
                     for place, reason in sorted(shard.rejected.items()):
                         writer.write({"item": records[place].name, "reason": reason})
     return path
 
 
-def _write_images(
-    made: Made, folder: Path, manifest: Path, progress: Callable[[int, int], None]
-) -> None:
+def _write_images(made: Made, folder: Path, progress: Callable[[int, int], None]) -> None:
     size, rows = made.plan.definition["--shard"], made.plan.rows
     with RowWriter(folder / IMAGES, COLUMNS) as writer:
-        for shard, records in every_shard_of_images(made, manifest):
+        for shard, records in made.every_shard_of_images():
             number = shard.number
             for row, place in enumerate(shard.places):
                 height, width = map(int, shard.arrays[SIZES][row])

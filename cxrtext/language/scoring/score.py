@@ -104,15 +104,13 @@ def choose_device(device: str | torch.device | None) -> torch.device:
 def open_model(
     model: str | Path | MaskedLanguageModel,
     device: str | torch.device | None = None,
-    *,
-    offline: bool = False,
 ) -> MaskedLanguageModel:
-    """Return a model that is loaded already as it is, or load it; offline, never from the hub."""
+    """Return a model that is loaded already as it is, or load it."""
     if isinstance(model, MaskedLanguageModel):
         if device is not None:
             nn.Module.to(model.model, torch.device(device))
         return model
-    return load_masked_language_model(model, device=choose_device(device), offline=offline)
+    return load_masked_language_model(model, device=choose_device(device))
 
 
 class Scorer:

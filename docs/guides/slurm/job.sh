@@ -1,6 +1,6 @@
 #!/bin/bash
 # An archive job on every node of an allocation, on Dask:
-#   sbatch --nodes 4 job.sh embed manifest.csv --model checkpoint --out /shared/embed-job
+#   sbatch --nodes 4 job.sh embed manifest.csv --model checkpoint --out /shared/job --index /shared/index
 # Submit the same line again to resume. WORKERS: processes a task, by default one a core. With GPUs
 # give each task one: sbatch --ntasks-per-node 8 --gpus-per-task 1 … --device cuda
 # KEYS_IN: a folder that all nodes see. PYTHON: the environment's.
@@ -14,7 +14,7 @@
 #SBATCH --open-mode=append
 #SBATCH --output=cxrtext-job-%j.log
 
-: "${1:?embed, score or decode, and its arguments}"
+: "${1:?embed, and its arguments}"
 PYTHON=${PYTHON:-python}
 export HF_HUB_OFFLINE=1
 # A node that is gone without a word is noticed after a minute.

@@ -93,7 +93,7 @@ def encode(
         allow_outside=allow_outside,
         device=pick_device(device),
         workers=workers,
-        cluster=address,
+        address=address,
     )
     with Stages() as stages:
         running = Running(

@@ -1,1 +1,0 @@
-"""What runs the tasks of a job: processes of this machine (``local``), or a cluster (``dask``)."""
