@@ -25,6 +25,7 @@ from platform import python_version_tuple
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cxrtext.errors import ConfigError, CxrTextError, DataError, WorkError
+from cxrtext.images.sandbox_worker import cores
 
 if TYPE_CHECKING:
     from distributed import Client, Future, LocalCluster
@@ -88,7 +89,7 @@ class Cluster:
 
     def here(self) -> int:
         """How many processes work on this machine."""
-        return self.workers or (len(_gpus(self.device)) if self.gpu else os.cpu_count() or 1)
+        return self.workers or (len(_gpus(self.device)) if self.gpu else cores())
 
 
 # --- at a worker
