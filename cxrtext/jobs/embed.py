@@ -258,7 +258,7 @@ def _make_index(
                 "command again"
             )
         add_sentences(catalogue, model, said, texts)
-        refresh_structure(folder, catalogue, model)
+        refresh_structure(folder, catalogue)
         return IndexSummary.of(write_summary(folder, catalogue)), rejected
 
 
