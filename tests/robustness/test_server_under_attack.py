@@ -1,10 +1,9 @@
-"""The real server while callers ask for the longest work, say nothing, send and read slowly."""
+"""The real server while callers say nothing, send and read slowly."""
 
 import random
 import signal
 import socket
 import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +15,7 @@ import pytest
 from tests.server import serving_process
 from tests.waiting import until
 
-SILENT, HALF_OPEN, SLOW_READERS, VERIFYING = 60, 20, 10, 9
+SILENT, HALF_OPEN, SLOW_READERS = 60, 20, 10
 
 Server = tuple[subprocess.Popen[str], str]
 
@@ -81,26 +80,4 @@ def test_silent_slow_and_half_open_connections_stop_nobody(
     ask(address, "/healthz")
     for one in connections:
         one.close()
-    ends(process)
-
-
-@pytest.mark.slow
-def test_the_longest_reports_stop_no_search_and_no_end(server: Server) -> None:
-    process, address = server
-    search(address, 60)
-    stopped = threading.Event()
-
-    def verify(number: int) -> None:
-        asked = 0
-        while not stopped.is_set():
-            asked += 1
-            report = " ".join(f"Nodule {number} {asked} {i} of the left lung." for i in range(256))
-            with suppress(OSError):
-                ask(address, "/v1/verify", image_id="images/s01.png", report=report)
-
-    callers = [threading.Thread(target=verify, args=(n,), daemon=True) for n in range(VERIFYING)]
-    for caller in callers:
-        caller.start()
-    search(address, 100)
-    stopped.set()
     ends(process)
