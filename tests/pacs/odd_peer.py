@@ -82,12 +82,12 @@ class OddPeer:
 
 
 class Short(OddPeer):
-    """Leaves the last row out of the next listings of the images of a study, or of any study."""
+    """Leaves the last row out of the next listings of the images of a study."""
 
-    short, of = 0, ""
+    short = 0
 
     def _rows(self, rows: list[dict[str, Any]], query: Mapping[str, list[str]]) -> Answer:
-        is_short = self.short > 0 and self.asked[-1].endswith(f"{self.of}/instances")
+        is_short = self.short > 0 and self.asked[-1].endswith("/instances")
         self.short -= is_short
         return super()._rows(rows[:-1] if is_short else rows, query)
 

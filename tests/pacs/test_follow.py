@@ -12,7 +12,6 @@ import pytest
 from pydicom import dcmread
 
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
-from cxrtext.pacs.faults import GoneError
 from cxrtext.pacs.inbox.intake import WorkerSettings
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.inbox.worker import Worker
@@ -197,17 +196,6 @@ def test_an_earlier_first_day_is_asked_for_and_undated_studies_are(
     orthanc.delete(uid(1))
     orthanc.delete(uid(2))
     assert turn(compare=True, follow={"from": old.isoformat()}).counts["gone"] == 2
-
-
-def test_a_stopped_orthanc_and_a_killed_one(overwriting: Orthanc, turn: Turn) -> None:
-    overwriting.store(study(1, day=TODAY))
-    turn(overwriting)
-    overwriting.kill()
-    with pytest.raises(GoneError, match="archive: has been gone"):
-        turn(overwriting)
-    overwriting.start()
-    overwriting.store(study(2, day=TODAY))
-    assert turn(overwriting).counts["new"] == 1
 
 
 def test_what_is_killed_between_inbox_and_state_is_put_again(

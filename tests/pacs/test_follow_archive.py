@@ -22,7 +22,7 @@ from cxrtext.pacs.query import Question
 from cxrtext.pacs.retrieval.follow import follow_peer
 from cxrtext.pacs.retrieval.follow_state import FollowState
 from cxrtext.pacs.retrieval.search import search
-from tests.pacs.odd_peer import Answer, OddPeer, Short, multipart, served
+from tests.pacs.odd_peer import Answer, OddPeer, multipart, served
 from tests.pacs.orthanc import PASSWORD_ENV, Known, Orthanc, web_peer
 from tests.pacs.studies import BEGIN, PLANTED, ROOT, archive, instance, study, uid, wanted
 
@@ -154,28 +154,20 @@ def in_the_course_of_a_day(n: int) -> bytes:
     return instance(n, size=8, StudyTime=time)
 
 
-@pytest.mark.parametrize(
-    ("studies", "peer"),
-    [
-        (250, {"cap": 100}), (250, {"cap": 100, "ignores": ("offset",)}),
-        (250, {"cap": 100, "ignores": ("StudyTime",)}),
-        (120, {"ignores": ("offset", "StudyTime")}), (95, {}),
-    ],
-)  # fmt: skip
-def test_a_peer_that_cuts_its_answers_off(studies: int, peer: dict[str, Any]) -> None:
-    objects = [in_the_course_of_a_day(n) for n in range(studies)]
-    with served(OddPeer(objects, **peer)) as url, closing(DicomWeb(odd(url))) as source:
+@pytest.mark.parametrize("ignored", ["offset", "StudyTime"])
+def test_a_peer_that_cuts_its_answers_off(ignored: str) -> None:
+    objects = [in_the_course_of_a_day(n) for n in range(250)]
+    peer = OddPeer(objects, cap=100, ignores=[ignored])
+    with served(peer) as url, closing(DicomWeb(odd(url))) as source:
         found = search(source, Question("20240301", modality="DX"))
-    assert len(found.studies) == studies
-    assert found.cut == (len(peer.get("ignores", ())) == 2)
+    assert (len(found.studies), found.cut) == (250, False)
 
 
-@pytest.mark.parametrize("span", ["19700101-20991231", "20240301-20240302"])
-def test_many_days_take_few_questions(span: str) -> None:
+def test_many_days_take_few_questions() -> None:
     objects = [in_the_course_of_a_day(n) for n in range(250)]
     peer = OddPeer(objects, cap=100)
     with served(peer) as url, closing(DicomWeb(odd(url))) as source:
-        found = search(source, Question(span, modality="DX"))
+        found = search(source, Question("19700101-20991231", modality="DX"))
     assert (len(found.studies), found.cut) == (250, False)
     assert len(peer.asked) < 60
 
@@ -185,19 +177,6 @@ def test_a_peer_that_can_give_no_more_is_named(tmp_path: Path, said: list[str]) 
     peer = OddPeer(objects, cap=100, ignores=("offset", "StudyTime"))
     assert from_odd(peer, tmp_path, say=said.append).startswith("100 new")
     assert any("cuts its answers off; it may have more studies" in line for line in said)
-
-
-@pytest.mark.parametrize("answers_whole", [1, 2, 1000])
-def test_a_study_that_lists_fewer_images_than_it_counts_is_asked_again(
-    answers_whole: int, tmp_path: Path
-) -> None:
-    """A peer that is busy storing gives a part at first; one that hides some, for ever."""
-
-    peer = Short([*study(1, ("PA", "AP")), *study(2)])
-    peer.of, peer.short = uid(1), answers_whole
-    peer.count(2)
-    assert from_odd(peer, tmp_path).endswith(" 0 failed")
-    assert len(fetched(tmp_path)) == 3 - (answers_whole == 1000)
 
 
 def answers(path: str, *said: Answer) -> Callable[[str, int], Answer | None]:
@@ -213,20 +192,11 @@ INSTANCE = f"/instances/{uid(1, 1, 1)}"
     ("path", "by", "says"),
     [
         (INSTANCE, (404, {}, b""), "does not have an image (404); is its url that of DICOMweb?"),
-        (INSTANCE, (500, {}, PLANTED.encode()), "has no answer for an image (500)"),
         (INSTANCE, (302, {"Location": "http://evil/"}, b""), "sends on to another address (302)"),
         (INSTANCE, multipart(instance(9)), "sent another object than was asked for"),
-        (INSTANCE, multipart(b"<html>" + PLANTED.encode()), "sent something that is no DICOM"),
         (INSTANCE, multipart(instance(1)[:132] + b"\xff" * 64), "sent a damaged object"),
-        (INSTANCE, (200, {"Content-Type": "multipart/related"}, b""), "multipart without a bound"),
-        (
-            INSTANCE,
-            (200, {"Content-Type": "multipart/related; boundary=edge"}, b"--edge\r\n\r\nabc"),
-            "an image did not come whole",
-        ),
         (INSTANCE, (200, {"Content-Length": "9", "Connection": "close"}, b"DICM"), "broke off an"),
         (f"studies/{uid(1)}/instances", (200, {}, b"<html>"), "an answer is not JSON"),
-        (f"studies/{uid(1)}/instances", (200, {}, b"{}"), "is not a list of DICOM JSON"),
         (
             f"studies/{uid(1)}/instances",
             (200, {}, b'[{"0020000D": {"Value": ["1.2.3"]}}]'),
@@ -261,13 +231,9 @@ def test_a_busy_peer_is_asked_again_and_what_it_repeats_is_taken_once(tmp_path: 
     assert from_odd(peer, tmp_path) == FEW
 
 
-@pytest.mark.parametrize(
-    ("status", "says"),
-    [(401, "does not take the login"), (403, "its user has no right to an image")],
-)
-def test_a_peer_that_denies_access_stops_it(status: int, says: str, tmp_path: Path) -> None:
-    peer = OddPeer([*study(1), *study(2)], before=answers("/instances/", (status, {}, b"")))
-    with served(peer) as url, pytest.raises(DeniedError, match=says):
+def test_a_peer_that_denies_access_stops_it(tmp_path: Path) -> None:
+    peer = OddPeer([*study(1), *study(2)], before=answers("/instances/", (403, {}, b"")))
+    with served(peer) as url, pytest.raises(DeniedError, match="its user has no right to an image"):
         fetch(odd(url, parallel=1), tmp_path)
     assert sum("/instances/" in path for path in peer.asked) <= 2
 
@@ -283,18 +249,7 @@ def test_a_silent_peer_and_a_closed_port(tmp_path: Path, monkeypatch: pytest.Mon
     assert lines == ["odd is gone; waiting for it"]
 
 
-@pytest.mark.parametrize("way", ["web", "get", "move"])
-def test_an_object_that_is_too_large_is_left_out(
-    way: str, orthanc: Orthanc, known: Known, tmp_path: Path
-) -> None:
-    orthanc.store([instance(1, size=1800), *study(2)])
-    limits = {"object_mb": 1, "requests_per_second": 1000, "timeout_s": 600}
-    entry = by(way, orthanc, orthanc.peer(limits=limits))
-    assert fetch(known(entry), tmp_path).startswith("1 new")
-    assert left(tmp_path) == {"larger than limits.object_mb": 1, "lateral view": 1}
-
-
-@pytest.mark.parametrize("bad", ["../../x", "1.2.3/../../x", "", "1" * 65, "1.2.é"])
+@pytest.mark.parametrize("bad", ["1.2.3/../../x", "", "1" * 65])
 def test_a_uid_that_is_none_is_never_asked_for_and_names_no_file(bad: str, tmp_path: Path) -> None:
     rows = f'[{{"0020000D": {{"Value": ["{uid(1)}"]}}, "0020000E": {{"Value": ["1.2"]}}, '
     rows += f'"00080018": {{"Value": ["{bad}"]}}}}]'

@@ -10,9 +10,8 @@ from unittest.mock import Mock
 import pytest
 
 from cxrtext.errors import DiskError, WorkError
-from cxrtext.pacs.faults import BusyError, GoneError
+from cxrtext.pacs.faults import BusyError
 from cxrtext.pacs.inbox.queue import Inbox
-from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.retrieval import follow as module
 from cxrtext.pacs.retrieval.changes import ChangeList
 from cxrtext.pacs.retrieval.follow import Follower, days_under_way, follow_peer
@@ -20,7 +19,7 @@ from cxrtext.pacs.retrieval.follow_state import FollowState
 from cxrtext.pacs.retrieval.objects import open_source
 from cxrtext.pacs.throttle import Retrying, Throttle
 from tests.pacs.odd_peer import Answer, OddPeer, Short, multipart, served
-from tests.pacs.orthanc import dimse_entry, web_peer
+from tests.pacs.orthanc import web_peer
 from tests.pacs.studies import PLANTED, compare_next, instance, study, uid
 from tests.pacs.test_follow import entries
 
@@ -203,14 +202,6 @@ def test_a_full_disk_is_said_and_waited_for(
         follow_peer(peer, tmp_path / "inbox", said.append, throttle)
     assert "in: the disk is full; make room on it; trying again in 0 s" in said
     assert entries(tmp_path) == [uid(1, 1, 1)]
-
-
-def test_a_follower_that_runs_is_not_told_to_be_started_again() -> None:
-    peer = Peer.model_validate(dimse_entry())
-    gone = Mock(side_effect=GoneError("archive", "cannot be reached"))
-    retrying = Retrying(peer, Throttle(peer.limits), lambda _: None)
-    with pytest.raises(GoneError, match="has been gone for -?0 min$"):
-        retrying.patiently(gone)
 
 
 def test_what_one_or_all_short_listings_leave_out_is_not_gone(tmp_path: Path) -> None:

@@ -119,51 +119,25 @@ OPEN = "/etc/passwd"
         ({**web(), "name": "../x"}, "../x: name: String should match"),
         ({"name": "a"}, "a: give dicomweb, dimse, addresses or titles"),
         ({"name": "a", "addresses": ["x"]}, "a: addresses: 0: value is not a valid IPv4 or IPv6"),
-        ({"name": "a", "addresses": ["10.0.0.7"], "follow": {}}, "follow needs dicomweb or dimse"),
-        ({**web(), "follow": {"from": "soon"}}, "a: follow: from: "),
-        ({**web(), "follow": {"at": "2am"}}, "a: follow: at: "),
         (web(url="http://pacs.example.org/x"), "a: dicomweb: url: http"),
         (web(url=f"https://u:{SECRET}@a.example.org/"), "a: dicomweb: url: the address holds a us"),
-        (web(url="ftp://x/"), "url: the address is wrong"),
         (web(user="u"), "user and password_env stand together"),
         (
             web(password=SECRET),
             "dicomweb: password: is not known; there is ca, certificate,",
         ),
-        (web(ca="/no/ca.pem"), "/no/ca.pem: no such file"),
-        (web(token_env="A", user="u", password_env="B"), "give one login"),
         (oauth(), "secret_env"),
-        (
-            oauth(secret=SECRET),
-            "oauth: secret: is not known; there is token_url, client_id,",
-        ),
         (oauth(token_url="http://a.example.org/t", secret_env="S"), "give https beyond loopback"),
         (dimse(aet="LONGER-THAN-16-CHARS"), "a: dimse: aet:"),
-        (dimse(aet="A\\B"), "a: dimse: aet:"),
-        (dimse(port=0), "a: dimse: port:"),
         (dimse(retrieve="move"), "retrieve: move needs our_port"),
-        (dimse(retrieve="move", our_port=1, tls={}), "move with tls needs tls.certificate"),
-        (dimse(tls=True), "a: dimse: tls: is to be such as {ca: FILE}, or {} for the system's"),
         (dimse(tls=None), "a: dimse: tls: is to be such as {ca: FILE}, or {} for the system's"),
-        (
-            dimse(tls={"cert": "x"}),
-            "a: dimse: tls: cert: is not known; there is ca, certif",
-        ),
-        (dimse(tls={"key": "x"}), "a: dimse: tls: certificate and key stand together: give both"),
-        (dimse(tls={"ca": "/no/ca.pem"}), "a: /no/ca.pem: no such file or directory"),
         (
             dimse(tls={"certificate": OPEN, "key": OPEN}),
             f"{OPEN}: holds no certificate; give it as PEM",
         ),
         ({**web(), "limits": {"window": "7-19"}}, 'such as "19:00-07:00"'),
-        ({**web(), "limits": {"parallel": 0}}, "a: limits: parallel:"),
         ({**web(), "limits": {"object_mb": 1025}}, "a: limits: object_mb:"),  # cannot be read
         ({**web(), "results": {"sentences": ["Effusion."]}}, "set write: true, and where it is"),
-        (
-            {**web(), "results": {"sentences": ["Effusion."], "kinds": ["sc"]}},
-            "a: results: kinds: is not known; there is sentences, above;",
-        ),
-        ({**web(), "follow": {"since": 1}}, "a: follow: since: is not known; there is from, days,"),
     ],
 )
 def test_a_wrong_entry_is_one_line_with_its_place(
@@ -186,15 +160,11 @@ def test_a_wrong_file_is_one_line(tmp_path: Path) -> None:
         read_gateway(write(path, good, 0o640))
     for text, says in (
         ("[", "line 1: not readable YAML: expected the node"),
-        ("x", "lists no peers"),
-        ("peers: []", "peers: Tuple"),
         (
             "peers: [{name: a, titles: [A]}]\nsta: x",
             "sta: is not known; there is state, project",
         ),
-        ("peers: [{name: a, titles: [A]}]\nserve: {}", "serve needs a project"),
         ("peers: [{name: a, titles: [A]}]\nhl7: {host: 0.0.0.0}", "give the addresses of who may"),
-        ("peers: [{name: a, titles: [A]}]\nhl7: {charset: X}", "hl7: charset is one of ASCII"),
         ("peers: [{name: a, titles: [A]}]\ndicom: {tls: {}}", "dicom: tls of a port of ours needs"),
     ):
         with pytest.raises(ConfigError, match=says):

@@ -5,7 +5,6 @@ import fcntl
 import os
 import shutil
 import signal
-import sqlite3
 import stat
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from unittest.mock import Mock
 import pytest
 
 from cxrtext.errors import CheckpointError, DiskError, InputError, WorkError
-from cxrtext.files import sqlite, table_sums
+from cxrtext.files import table_sums
 from cxrtext.files.sqlite import open_database
 from cxrtext.pacs.inbox import database
 from cxrtext.pacs.inbox import queue as module
@@ -288,28 +287,6 @@ def test_an_inbox_of_an_earlier_version_is_brought_up_to_date(earlier: Path) -> 
     with Inbox(earlier, reserve=0) as inbox, inbox.database.transaction() as base:
         base.execute("PRAGMA user_version = 99")
     with pytest.raises(CheckpointError, match="of another version of cxrtext"):
-        Inbox(earlier, reserve=0)
-
-
-def test_two_processes_may_bring_an_inbox_up_to_date_at_once(
-    earlier: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def other_first(base: Any, *, keep: bool = True) -> None:
-        monkeypatch.undo()
-        Inbox(earlier, reserve=0).close()
-
-    monkeypatch.setattr(sqlite, "guard", other_first)
-    with Inbox(earlier, reserve=0) as inbox:
-        assert inbox.held()[0].number == 2
-
-
-def test_a_damaged_inbox_of_an_earlier_version_is_not_brought_up_to_date(earlier: Path) -> None:
-    base = sqlite3.connect(earlier / database.FILE)
-    base.execute("DROP TRIGGER row_sums_entries_update")
-    base.execute("UPDATE entries SET file = 'tow' WHERE entry = 2")
-    base.commit()
-    base.close()
-    with pytest.raises(CheckpointError, match=r"inbox\.sqlite: is damaged"):
         Inbox(earlier, reserve=0)
 
 

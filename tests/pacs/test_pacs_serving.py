@@ -145,13 +145,6 @@ def test_studies_come_best_first_and_none_is_left_out(model: ImageTextModel, ind
     assert scores == sorted(scores, reverse=True)
 
 
-def test_since_may_be_long_ago_and_in_the_future(model: ImageTextModel, index: Path) -> None:
-    with served(model, index, Settings(worklist=True)) as (client, _):
-        for since, count in (("0900-01-01", 8), ("2999-01-01T00:00:00-05:00", 0)):
-            body = client.get("/v1/worklist", params={"prompt": "Pneumothorax", "since": since})
-            assert (body.json()["total"], body.json()["ordered"]) == (count, True)
-
-
 def test_a_value_that_is_damaged_takes_nobody_s_answer(
     model: ImageTextModel, index: Path, tmp_path: Path
 ) -> None:
@@ -198,10 +191,8 @@ def test_the_worklist_is_off_unless_configured_and_says_what_is_wrong(
     with served(model, index, Settings(worklist=True)) as (client, _):
         for params, status, said in (
             ({"prompt": "Pneumothorax", "since": "yesterday"}, 422, "since: give a time such as"),
-            ({"prompt": "P", "since": "0001-01-01T00:00:00+05:00"}, 422, "since: give a time"),
             ({"prompt": "P", "since": "9999-12-31T23:00:00-05:00"}, 422, "since: give a time"),
             ({"prompt": "..."}, 422, "the sentence is empty"),
-            ({}, 422, ""),
         ):
             refused = client.get("/v1/worklist", params=params)
             assert (refused.status_code, said in refused.json()["detail"]) == (status, True)

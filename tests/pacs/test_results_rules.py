@@ -33,11 +33,11 @@ from tests.pacs.result_sources import write_source
 Answering = Callable[..., Answered]
 
 
-def built(number: int = 1, text: str = "one") -> Dataset:
+def built(text: str) -> Dataset:
     one = Dataset()
     one.file_meta = FileMetaDataset()
     one.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
-    one.SOPClassUID, one.SOPInstanceUID = "1.2.840.10008.5.1.4.1.1.88.33", f"2.25.{number}"
+    one.SOPClassUID, one.SOPInstanceUID = "1.2.840.10008.5.1.4.1.1.88.33", "2.25.1"
     one.StudyInstanceUID, one.SeriesInstanceUID = "1.2", "1.2.3"
     one.SeriesDescription = text
     return one
@@ -45,7 +45,7 @@ def built(number: int = 1, text: str = "one") -> Dataset:
 
 def put(folder: ResultsFolder, text: str = "one") -> Kept:
     return folder.put(
-        built(text=text), kind="sr", source="1.2.3.4", study_id="s", patient_id="p",
+        built(text), kind="sr", source="1.2.3.4", study_id="s", patient_id="p",
         sentence="Left effusion.", probability=0.5, calibrated=False, model="m",
     )  # fmt: skip
 
