@@ -266,16 +266,6 @@ def test_clean_folder_is_clean(tmp_path: Path) -> None:
     )
 
 
-def test_phantoms_are_clean(tmp_path: Path) -> None:
-    from cxrtext.phantom import write_phantoms
-
-    write_phantoms(tmp_path / "set", studies=40, size=64, seed=1, image_format="dicom", workers=1)
-    report = check_data(tmp_path / "set")
-    assert not report.has_failed()
-    assert report.to_dict()["tables"]["Formats"] == [{"format": "DICOM", "images": "40"}]
-    assert "of 16 bits" in report.to_dict()["tables"]["Depth and color"][0]["encoding"]
-
-
 def test_every_one_of_several_equal_images_is_named(tmp_path: Path) -> None:
     manifest, *_ = clean_tables(tmp_path)
     copies = [{**manifest[0], "image": f"images/copy{n}.png"} for n in range(4)]

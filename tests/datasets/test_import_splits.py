@@ -16,7 +16,6 @@ from pydicom.dataset import Dataset
 from pydicom.sequence import Sequence
 
 from cxrtext.datasets.importing import ImportOptions, ImportSummary, import_folder
-from cxrtext.datasets.importing.joining import Studies
 from cxrtext.datasets.importing.reading import TRAIN_OR_VAL, FoundImage
 from cxrtext.datasets.importing.resolving import (
     AGAIN,
@@ -120,13 +119,6 @@ def test_a_corrected_header_replaces_the_one_before(tree: Path) -> None:
     again, rows, _ = load(tree)
     assert rows["c"]["patient_id"] == "RIGHTER"
     assert (again.images, again.patients) == (3, 3)
-
-
-def test_a_report_with_a_number_of_another_issuer_is_of_another_patient() -> None:
-    studies = Studies()
-    studies.add(FoundImage(Path("a"), "a", "s", "NORD:7", issuer="NORD"))
-    for patient, may_be in (("NORD:7", True), ("7", True), ("SUED:7", False), ("8", False)):
-        assert studies.is_of("s", patient) == may_be
 
 
 def test_where_a_correction_cannot_be_read_the_earlier_version_is_kept() -> None:

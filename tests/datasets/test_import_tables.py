@@ -46,11 +46,9 @@ def reports(folder: Path) -> dict[str, str]:
         ("Untersuchungs-Nr.;Dateiname;BEFUND", "image study_id report"),
         ("nombre_archivo;Informe;Paciente;Edad;Sexo", "image report patient_id age sex"),
         ("Étude;Compte-rendu;Âge", "study_id report age"),
-        ("Esame;Referto;Sesso;Età", "study_id report sex age"),
         ("exame;Laudo;Idade;Conclusão", "study_id findings age impression"),
         ("Onderzoek;Verslag;Leeftijd;Geslacht", "study_id report age sex"),
         ("Auftragsnummer;Befund;Beurteilung", "study_id findings impression"),
-        ("accession;report", "study_id report"),
         ("File Name;Report;Report 2;Text", "image report"),
         # A table that has its own names is not guessed at.
         ("study_id;report;Text;Path;filename", "study_id report"),

@@ -45,15 +45,12 @@ def test_plain_sentences_say_one_finding(finding: str) -> None:
     [
         "Small left pleural effusion.",  # a side
         "Stable cardiomegaly.",  # since when
-        "Severe pulmonary edema.",  # how much
         "Cardiomegaly and pleural effusion.",  # two findings
         "Possible pulmonary edema.",  # a doubt
         "XXXX nodule.",  # a word that was taken out
         "Nodule at the apex.",  # where
         "Pericardial effusion.",  # another finding
-        "No large pleural effusion.",
         "No pleural effusion or fracture.",  # of which there is no label
-        "Pulmonary edema, no pleural effusion.",
         "Chest: cardiomegaly.",
     ],
 )
