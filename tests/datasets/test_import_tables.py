@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from cxrtext.datasets.importing import ImportOptions, import_folder, table_columns
-from cxrtext.datasets.importing.columns import shown
 from cxrtext.datasets.importing.folder import LEADS_OUT
 from cxrtext.errors import ConfigError, DataError
 from tests.datasets.imported import Imported, import_beside
@@ -61,13 +60,6 @@ def test_columns_are_known_in_seven_languages(tmp_path: Path, header: str, colum
             table_columns(path, {})
         path = written(path, header.replace("Report;", "report;"))
     assert set(table_columns(path, {})) == set(columns.split())
-
-
-def test_the_mapping_is_told_unless_every_column_has_its_own_name(tmp_path: Path) -> None:
-    path = written(tmp_path / "t.csv", "image;Befund_Txt;Alter")
-    found = table_columns(path, {"report": "Befund_Txt"}, own=["Alter"])
-    assert shown(found) == "columns: report = Befund_Txt, image = image"
-    assert shown({"image": "image"}) == ""
 
 
 def test_what_is_missing_is_one_line_with_the_nearest_header(tmp_path: Path) -> None:
