@@ -201,15 +201,6 @@ def test_seeds_go_on_from_several_starts_in_turn_on_features(
         assert f"{start}/train/checkpoint" in tree
 
 
-@pytest.mark.slow
-def test_a_run_that_fails_on_the_way_is_told_with_its_own_line(half: Path) -> None:
-    (half / "text/sentences.csv").write_text("study_id,sentence\n")
-    outcome = again(half)
-    (line,) = outcome.failed
-    assert line.startswith("dcl-eta-lm, seed 0: ")
-    assert "sentences.csv" in line
-
-
 def test_a_run_trained_with_another_recipe_is_not_mixed_in(copy: Path) -> None:
     path = copy / "runs/lse-nl/seed-0/metrics.json"
     metrics = read_sealed(path)

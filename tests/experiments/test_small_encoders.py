@@ -1,7 +1,3 @@
-import os
-import subprocess
-import sys
-
 import pytest
 import torch
 from torch import nn
@@ -104,41 +100,3 @@ def test_picking_first_gives_what_a_stride_gives(size: tuple[int, int]) -> None:
     torch.testing.assert_close(
         found, torch.autograd.grad(other.square().sum(), (x, strided.weight))
     )
-
-
-LIMITED = """
-import sys
-
-import torch
-from cxrtext.experiments.simclr.encoders import build_small_encoder
-
-torch.set_num_threads(int(sys.argv[1]))
-torch.manual_seed(0)
-encoder = build_small_encoder("resnet18", channels=3, width=2).to(memory_format=torch.channels_last)
-for block, size in zip(encoder.blocks[2:7:2], (8, 16, 32), strict=True):
-    conv = block.shortcut[0]
-    x = torch.randn(32, conv.in_channels, size, size).contiguous(memory_format=torch.channels_last)
-    wanted = torch.randn(32, conv.out_channels, size // 2, size // 2)
-    exact = torch.einsum("bohw,bihw->oi", wanted.double(), x[:, :, ::2, ::2].double())
-    for _ in range(20):
-        conv.weight.grad = None
-        (conv(x) * wanted).sum().backward()
-        error = float((conv.weight.grad[:, :, 0, 0] - exact).abs().max() / exact.abs().max())
-        if error > 1e-4:
-            sys.exit(f"{conv}: the gradient is {error:.0%} off")
-images = torch.rand(8, 3, 16, 16).contiguous(memory_format=torch.channels_last)
-encoder(images).sum().backward()
-"""
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_gradients_on_a_processor_without_avx512(threads: int) -> None:
-    # With a stride of its own: killed by a signal with one thread, wrong by 100 % or without an
-    # end with two.
-    limits = {"ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_WAIT_POLICY": "passive"}
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(threads)],
-        env={**os.environ, **limits, "OMP_NUM_THREADS": str(threads)},
-        capture_output=True, text=True, check=False, timeout=600,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-500:]

@@ -110,36 +110,6 @@ def test_rows_and_seeds_may_be_added_and_a_run_made_again(
     assert again.data["groups"][0]["rows"][0]["measures"] == one["measures"]
 
 
-def test_what_was_trained_otherwise_is_not_mixed_in(
-    files: Files, inside: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    go("hardneg-cclk", tmp_path, files, "info-nce")
-    experiment = SMALL_EXPERIMENTS["hardneg-cclk"]
-    smoke = experiment.scales["smoke"]
-    longer = replace(smoke, settings={**smoke.settings, "steps": 4})
-    changed = replace(experiment, scales={**experiment.scales, "smoke": longer})
-    monkeypatch.setattr("cxrtext.experiments.runner.SMALL_EXPERIMENTS", {"hardneg-cclk": changed})
-    outcome = go("hardneg-cclk", tmp_path, files, "info-nce", "hardneg-info-nce")
-    (line,) = outcome.failed
-    assert "was trained with steps 3, not 4; remove the folder to train it again" in line
-    assert "| InfoNCE | failed |" in outcome.page
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("drawn_before")
-def test_real_processes_side_by_side(tmp_path: Path) -> None:
-    rows = ("info-nce", "supcon")
-    options = ExperimentOptions("smoke", tmp_path, rows=rows, parallel=2)
-    outcome = run_experiment("weaksup-cclk", options)
-    assert outcome.failed == ()
-    for row in rows:
-        run = tmp_path / "runs" / row / "seed-0"
-        assert "step 3/3" in (run / "log.txt").read_text()
-        metrics = json.loads((run / "metrics.json").read_text())
-        assert metrics["budget"]["steps"] == 3
-    assert not list((tmp_path / "runs").glob("**/*.tmp*"))
-
-
 def test_wrong_requests(tmp_path: Path, files: Files) -> None:
     def refused(name: str, **changes: Any) -> str:
         options = replace(ExperimentOptions("smoke", tmp_path / "new"), **changes)
