@@ -11,7 +11,6 @@ from cxrtext.phantom.claims import (
     Claim,
     basal_opacity,
     clear_lung,
-    nodule,
     none,
     pneumonia,
     rho,
@@ -19,23 +18,17 @@ from cxrtext.phantom.claims import (
     where,
 )
 from cxrtext.phantom.population import (
-    CHANGING,
     FRAME,
     GROUPS,
     draw_findings,
     draw_frame,
     probability,
-    unchanged_probability,
 )
 from cxrtext.phantom.reports import OMITTED
 from cxrtext.phantom.sentences.combined import change
 from cxrtext.phantom.sentences.grammar import (
     expand,
-    fill,
-    listed,
-    misspell,
     phrases_of,
-    uncapitalized,
 )
 from cxrtext.phantom.sentences.present import Statement
 from cxrtext.phantom.state import VALUES, State
@@ -43,13 +36,7 @@ from cxrtext.phantom.studies import PhantomStudy
 from cxrtext.phantom.tables import labels_from_state, labels_from_statements, said, write_tables
 from cxrtext.records import CHEX5, read_labels, read_table
 from cxrtext.records.labels import CHEXPERT
-from tests.phantom.conftest import COUNT, statements
-
-
-def test_every_axis_is_drawn_once() -> None:
-    assert {*CHANGING, *FRAME, "volume"} == set(VALUES)
-    assert not set(CHANGING) & set(FRAME)
-    assert set(draw_frame(np.random.default_rng(0), 1)) == set(FRAME)
+from tests.phantom.conftest import statements
 
 
 def test_probability_of_what_goes_together() -> None:
@@ -74,11 +61,6 @@ def test_probability_of_what_goes_together() -> None:
         assert abs(both - seen) < 4.5 * (both * (1 - both) / count) ** 0.5 + 1e-4, (first, second)
 
 
-def test_unchanged_is_as_frequent_as_computed(studies: list[PhantomStudy]) -> None:
-    observed = sum(study.unchanged for study in studies) / COUNT
-    assert observed == pytest.approx(unchanged_probability(), abs=0.03)
-
-
 def test_chest_tubes_lie_where_there_is_air_or_fluid_and_emphysema_has_no_low_volumes(
     studies: list[PhantomStudy],
 ) -> None:
@@ -99,12 +81,6 @@ def test_what_stays_with_a_patient(studies: list[PhantomStudy]) -> None:
         if one.patient_id == next_one.patient_id:
             for axis in FRAME:
                 assert getattr(one.patient.state, axis) == getattr(next_one.patient.state, axis)
-
-
-def test_further_prevalences() -> None:
-    for axis in OMITTED:
-        assert 0.008 < rho(some(axis)) < 0.16, axis
-    assert 0.12 < probability({axis: np.eye(len(VALUES[axis]))[0] for axis in VALUES}) < 0.20
 
 
 def test_a_claim_on_either_of_two_is_the_union() -> None:
@@ -139,10 +115,7 @@ def test_joined_claims_are_named_once() -> None:
     [
         (State(), True, True),
         (State(nodule=(1, "right upper lobe")), False, True),
-        (State(granuloma="lingula"), True, False),
         (State(atelectasis=(1, "both bases")), False, False),
-        (State(fibrosis=1), False, False),
-        (State(edema=(1, "")), False, False),
         (State(pneumonia=(2, ("lingula",))), True, False),
         (State(hernia=2, emphysema=1), True, True),
     ],
@@ -176,9 +149,6 @@ def test_comparisons_are_true_of_the_patients_history(studies: list[PhantomStudy
 @pytest.mark.parametrize(
     ("axis", "now", "then", "kind"),
     [
-        ("effusion", (2, 0), (0, 0), "new"),
-        ("effusion", (2, 0), (2, 0), "same"),
-        ("effusion", (2, 1), (1, 1), "more"),
         ("effusion", (2, 1), (1, 2), ""),
         ("effusion", (2, 0), (0, 1), ""),
         ("effusion", (1, 1), (3, 2), "less"),
@@ -186,7 +156,6 @@ def test_comparisons_are_true_of_the_patients_history(studies: list[PhantomStudy
         ("pneumonia", (1, ("lingula",)), (2, ("right lower lobe",)), ""),
         ("edema", (3, "right"), (1, ""), "more"),
         ("tube", "low", "good", ""),
-        ("tube", "", "good", "gone"),
         ("tube", "", "", ""),
     ],
 )
@@ -236,65 +205,17 @@ def test_every_phrasing_can_be_filled(language: str) -> None:
                     assert not set(filled) & set("[]{}|"), template
 
 
-def test_grammar() -> None:
-    generator, english = np.random.default_rng(3), phrases_of("en")
-    template = "[a|b [c|d]|] {adj} tube."
-    made = Counter(fill(generator, template, english, adj="old") for _ in range(600))
-    assert set(made) == {"An old tube.", "B c old tube.", "B d old tube.", "Old tube."}
-    assert made["An old tube."] > made["Old tube."]
-    with pytest.raises(KeyError):
-        fill(generator, "{nothing}", english)
-    assert listed(generator, ["a"], "or") == "a"
-    assert listed(generator, ["a", "b"], "or") == "a or b"
-    assert {listed(generator, list("abc"), "or") for _ in range(30)} == {"a, b or c", "a, b, or c"}
-    told = [uncapitalized(t, english) for t in ("Small.", "PICC.", "No.")]
-    assert told == ["small.", "PICC.", "no."]
-    told = [uncapitalized(t, phrases_of("de")) for t in ("Herz.", "Kein Erguss.")]
-    assert told == ["Herz.", "kein Erguss."]
-
-
-def test_the_pen_slips_rarely() -> None:
-    generator = np.random.default_rng(1)
-    texts = [misspell(generator, "Small pleural effusion.", phrases_of("en")) for _ in range(20000)]
-    slips = Counter(text for text in texts if text != "Small pleural effusion.")
-    assert 60 < sum(slips.values()) < 190
-    assert "Small pleural effussion." in slips
-    for word, wrong in phrases_of("en")["misspellings"].items():
-        assert word not in wrong
-
-
-def test_variety_is_that_of_real_reports(studies: list[PhantomStudy]) -> None:
-    counts = Counter(s.text for study in studies[:3000] for s in statements(study))
-    total = counts.total()
-    assert 14_000 < total < 21_000
-    assert 0.33 < len(counts) / total < 0.48
-    assert 0.28 < sum(count for _, count in counts.most_common(100)) / total < 0.42
-    assert 0.25 < sum(count == 1 for count in counts.values()) / total < 0.40
-
-
 @pytest.mark.parametrize(
     ("text", "claim", "labels"),
     [
-        ("Right lower lobe pneumonia.", pneumonia(("right lower lobe",), None), {"Pneumonia": 1}),
         (
             "Opacity in the lingula may represent pneumonia or atelectasis.",
             pneumonia(("lingula",), None),
             {"Lung Opacity": 1, "Pneumonia": -1, "Atelectasis": -1},
         ),
         ("Pneumonia cannot be excluded.", pneumonia((), None), {"Pneumonia": -1}),
-        (
-            "Left basal opacity could be atelectasis or pneumonia.",
-            basal_opacity("left"),
-            {"Lung Opacity": 1, "Atelectasis": -1, "Pneumonia": -1},
-        ),
         ("No focal consolidation.", none("pneumonia"), {"Consolidation": 0}),
         ("The lungs are clear.", none("pneumonia"), {}),
-        ("Mass in the lingula.", nodule("lingula", 3), {"Lung Lesion": 1}),
-        (
-            "Opacity which may represent pneumonia in the appropriate clinical setting.",
-            pneumonia((), None),
-            {"Lung Opacity": 1, "Pneumonia": -1},
-        ),
     ],
 )
 def test_what_a_sentence_says(text: str, claim: Claim, labels: dict[str, int]) -> None:
