@@ -1,9 +1,7 @@
 """Several frames, color, palettes and the compressed transfer syntaxes."""
 
 import zlib
-from typing import Any
 
-import imagecodecs
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -11,12 +9,6 @@ from pydicom.dataset import Dataset
 from pydicom.encaps import encapsulate, generate_frames
 from pydicom.sequence import Sequence
 from pydicom.uid import (
-    HTJ2K,
-    HTJ2KLossless,
-    HTJ2KLosslessRPCL,
-    JPEGBaseline8Bit,
-    JPEGLossless,
-    JPEGLosslessSV1,
     JPEGLSLossless,
 )
 
@@ -32,16 +24,6 @@ def picture(kind: str = "u2", top: int = 4095) -> npt.NDArray[np.uint16]:
     noise = np.random.default_rng(1).random((40, 48)) * 0.1
     gradient = np.add.outer(np.arange(40), np.arange(48)) / 86
     return np.rint((0.9 * gradient + noise) * top).astype(kind)
-
-
-@pytest.mark.parametrize("syntax", [HTJ2KLossless, HTJ2KLosslessRPCL, HTJ2K])
-@pytest.mark.parametrize(("kind", "stored"), [("u1", 8), ("u2", 12), ("u2", 16)])
-def test_high_throughput_jpeg_2000(syntax: str, kind: str, stored: int) -> None:
-    values = picture(kind, 2**stored - 1)
-    range_ = {"WindowCenter": 2 ** (stored - 1), "WindowWidth": 2**stored}
-    plain = make_dicom(values, stored=stored, **range_)
-    frame = bytes(imagecodecs.htj2k_encode(values, reversible=True))
-    assert_same(wrapped(plain, [frame], syntax), plain)
 
 
 @pytest.mark.parametrize("syntax", ["1.2.840.10008.1.2.4.53", "1.2.840.10008.1.2.4.55"])
@@ -87,14 +69,6 @@ def test_frame_must_be_named_where_there_are_several() -> None:
     single = make_dicom(frames[1], **WINDOW)
     np.testing.assert_array_equal(gray(single, frame=0), gray(single))
     assert "holds 1 frame; leave frame out" in refused(single, frame=1)
-
-
-@pytest.mark.parametrize("syntax", [JPEGLossless, JPEGLosslessSV1, JPEGBaseline8Bit])
-def test_compressed_frames(syntax: str) -> None:
-    frames = np.stack([np.full((64, 64), 50 * i, np.uint8) for i in range(3)])
-    data = make_dicom(frames, syntax=syntax, **WINDOW)
-    for index in range(3):
-        np.testing.assert_allclose(gray(data, frame=index), 50 * index / 255, atol=0.01)
 
 
 def test_fragmented_frames_are_put_together_by_their_offsets() -> None:
@@ -143,33 +117,6 @@ def test_a_frames_own_window_and_slope_count_before_those_of_all_frames() -> Non
     np.testing.assert_allclose(second, (200 - 400) / 800 + 0.5, atol=1e-6)
     shared = make_dicom(frames, SharedFunctionalGroupsSequence=Sequence([group(400.5, 2)]))
     np.testing.assert_array_equal(gray(shared, frame=0), second)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"syntax": JPEGLosslessSV1}, {"PixelData": bytes([255, 0, 0] * 3) + b"\0"}],
-    ids=["compressed", "padded"],
-)
-def test_rgb_becomes_luma(options: dict[str, Any]) -> None:
-    data = make_dicom(np.full((1, 3, 3), [255, 0, 0], np.uint8), photometric="RGB", **options)
-    np.testing.assert_allclose(gray(data), 0.299, atol=1e-6)
-    assert refused(data, window=0) == "is a color image, so it has no window; leave window out"
-
-
-def palette(top: int, bits: int) -> bytes:
-    options: dict[str, object] = {}
-    for color, entries in {"Red": [0, top, 0], "Green": [0, 0, top], "Blue": [0, 0, 0]}.items():
-        name = f"{color}PaletteColorLookupTable"
-        options[f"{name}Descriptor"] = [3, 1, bits]
-        options[f"{name}Data"] = np.array(entries, "<u2").tobytes()
-    values = np.array([[0, 1, 2, 3, 200]], np.uint8)
-    return make_dicom(values, photometric="PALETTE COLOR", **options)
-
-
-@pytest.mark.parametrize(("top", "bits"), [(65535, 16), (255, 16), (255, 8)])
-def test_palette(top: int, bits: int) -> None:
-    result = gray(palette(top, bits))
-    np.testing.assert_allclose(result, [[0, 0, 0.299, 0.587, 0.587]], atol=1e-5)
 
 
 def test_missing_palette_is_refused() -> None:

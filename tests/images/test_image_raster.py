@@ -11,7 +11,7 @@ from PIL import Image
 
 from cxrtext.errors import ImageError
 from cxrtext.images import raster
-from cxrtext.images.gray import Gray, count, eight_bit, look_up
+from cxrtext.images.gray import Gray
 from tests.images.conftest import encoded, gray, jpeg_of_size, png_chunk, png_head, refused
 
 
@@ -113,14 +113,6 @@ def test_orientation_noted_by_a_camera_is_applied() -> None:
     np.testing.assert_allclose(upright, np.rot90(GRAY, -1) / 255, atol=1e-7)
 
 
-@pytest.mark.parametrize("kind", ["PNG", "JPEG"])
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
-def test_truncated(kind: str, share: float) -> None:
-    noise = np.random.default_rng(0).integers(0, 256, (64, 64)).astype(np.uint8)
-    data = encoded(noise, kind)
-    assert "cut off; copy or export" in refused(data[: int(share * len(data))])
-
-
 def test_a_large_png_of_a_few_bytes_is_refused_by_its_header() -> None:
     assert "9999 x 9999 pixels in 33 bytes, which can be no" in refused(png_head(9999, 9999))
     assert "cut off" in refused(png_head(4096, 4096))  # decoded whatever it holds
@@ -155,24 +147,6 @@ def test_neighbors_that_change_without_their_checksum_are_noticed() -> None:
     assert gray(whole).shape == (8, 32)
     damaged = png_chunk(b"IDAT", zlib.compress(changed, 0))[:-4] + data[-4:]
     assert "is damaged or cut off" in refused(whole.replace(data, damaged))
-
-
-@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.int32, np.int64])
-def test_look_up_and_count_in_pieces(kind: type[Any]) -> None:
-    rng = np.random.default_rng(0)
-    places = rng.integers(0, 200, (321, 507)).astype(kind)[:, ::3]
-    table = rng.random(200).astype(np.float32)
-    np.testing.assert_array_equal(look_up(table, places), table[places])
-    np.testing.assert_array_equal(count(places, 200), np.bincount(places.ravel(), minlength=200))
-
-
-def test_both_forms_are_cut_to_black_and_white_and_agree() -> None:
-    rng = np.random.default_rng(1)
-    table = rng.uniform(-0.2, 1.2, 300).astype(np.float32)
-    places = rng.integers(0, 300, (40, 50)).astype(np.uint16)
-    for one in (Gray(places, table), Gray(table[places])):
-        np.testing.assert_array_equal(one.floats(), table[places].clip(0, 1)[np.newaxis])
-        np.testing.assert_array_equal(one.bytes(), eight_bit(one.floats()))
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])

@@ -213,16 +213,6 @@ def test_an_idle_reader_that_was_killed_is_replaced(folder: Path) -> None:
         assert not pool.lost
 
 
-def test_readers_are_renewed_now_and_then(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox, "TASKS_A_PROCESS", 2)
-    with ReaderPool(1) as pool:
-        pool.read(folder / "gray.png")
-        (first,) = pool._running
-        pool.read(folder / "gray.png")
-        assert not first.alive
-        pool.read(folder / "gray.png")
-
-
 def test_a_reader_that_cannot_start_is_no_fault_of_the_image(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
