@@ -102,15 +102,6 @@ def test_ties_count_against_the_model() -> None:
     assert found == {"R@1": 0.0, "R@3": 1.0, "MedR": 3.0, "MRR": pytest.approx(1 / 3)}
 
 
-def test_retrieval_of_wrong_arguments() -> None:
-    with pytest.raises(ValueError, match="NaN"):
-        retrieval_metrics([[np.nan]])
-    with pytest.raises(ValueError, match="right answer"):
-        retrieval_metrics([[1.0, 2.0]], [[False, False]])
-    with pytest.raises(ValueError, match="relevant must be"):
-        retrieval_metrics([[1.0, 2.0]], [[True]])
-
-
 def test_images_of_exactly_one_class() -> None:
     labels = [[1, 1, 0, 1, 1, 0], [0, 1, 0, -1, UNKNOWN_LABEL, 1], [0, 0, 0, 0, 0, 0]]
     assert only_class(labels).tolist() == [0, -1, -1, -1, 0, 1]

@@ -15,12 +15,10 @@ from cxrtext.datasets.importing import ImportOptions, import_folder
 from cxrtext.errors import DataError
 from cxrtext.evaluation import Prompts, Settings, evaluate
 from cxrtext.evaluation.documents import provenance
-from cxrtext.evaluation.documents.checklist import checklists
 from cxrtext.evaluation.documents.flow import Flow, Step, flow_markdown, flow_of, reason_class
 from cxrtext.evaluation.documents.imported import Imported, read_imported
-from cxrtext.evaluation.documents.material import Material
 from cxrtext.evaluation.documents.population import Counts, Population
-from cxrtext.evaluation.documents.questions import Questions, all_questions, read_answers
+from cxrtext.evaluation.documents.questions import all_questions, read_answers
 from cxrtext.evaluation.documents.table_one import table_one
 from cxrtext.evaluation.measure import measure_file
 from cxrtext.evaluation.predictions.columns import Images
@@ -158,11 +156,6 @@ def test_paths_and_keys_do_not_get_into_provenance() -> None:
     assert found == {"a": ["c", 1, None], **kept}
 
 
-def test_the_digest_of_a_split_is_that_of_its_sorted_lines() -> None:
-    wanted = hashlib.sha256(b"a.png\ttest\nb.png\ttrain\n").hexdigest()
-    assert provenance.split_digest(["b.png", "a.png"], ["train", "test"]) == wanted
-
-
 @pytest.fixture(scope="module")
 def imported_folder(data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Made by an import that left one image out; one became unreadable since."""
@@ -213,13 +206,7 @@ def test_an_evaluation_has_its_documents(written: Path, imported_folder: Path) -
     assert {"measured first quartile", "measured third quartile"} < first.keys()
     card = (documents / "model-card.md").read_text()
     assert "| Pleural Effusion | Left pleural effusion. | The lungs \\| are &lt;b> clear. |" in card
-    assert "#### " not in card.split("## Quantitative analyses")[0]
-    assert "| finding | AUC" in card
-    sheet = (documents / "datasheet.md").read_text()
-    assert "- layout: generic\n- split: 80, 10, 10\n" in sheet
-    assert "48 images, 48 studies, 48 patients" in sheet
-    page = (written / "report.html").read_text()
-    assert ">The images</h2>" in page
+    assert "48 images, 48 studies, 48 patients" in (documents / "datasheet.md").read_text()
 
 
 def test_documents_name_no_folder_no_id_and_no_report(written: Path) -> None:
@@ -327,24 +314,6 @@ def test_answers_stand_in_the_documents_edits_are_kept_and_wrong_answers_refused
         answers.write_text(text)
         with pytest.raises(DataError, match=says):
             read_answers(answers)
-
-
-def test_checklists_are_whole(written: Path) -> None:
-    result = measure_file(written / "predictions.parquet")
-    claim, stard, tripod = checklists(Material(result), Questions())
-    assert [item.number for item in claim.items] == [str(n) for n in range(1, 45)]
-    assert len(stard.items) == 48
-    assert len(tripod.items) == 52
-    for one, last in ((stard, 40), (tripod, 27)):
-        numbers = [int(re.sub(r"\D", "", item.number)) for item in one.items]
-        assert numbers == sorted(numbers)
-        assert set(numbers) == set(range(1, last + 1))
-    for item in (*claim.items, *stard.items, *tripod.items):
-        assert item.found or item.asked or item.needs, item.number
-    # every question is asked somewhere, and an answer closes it
-    everything = Questions(dict.fromkeys(all_questions(), "yes"))
-    for one in checklists(Material(result), everything):
-        assert not any(item.asked for item in one.items)
 
 
 def test_an_import_says_what_it_left_out(

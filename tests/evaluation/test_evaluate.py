@@ -1,4 +1,3 @@
-import json
 from pathlib import Path
 
 import pytest
@@ -6,8 +5,7 @@ import pytest
 from cxrtext.errors import DataError
 from cxrtext.evaluation import Evaluation, Prompts, evaluate, read_prompts
 from cxrtext.evaluation.data import read_data_folder
-from cxrtext.evaluation.report import ReportOptions, write_report
-from cxrtext.evaluation.rows import RETRIEVAL, ZERO_SHOT
+from cxrtext.evaluation.rows import RETRIEVAL
 from cxrtext.images.cache import DecodedCache
 from cxrtext.records import Rejects
 
@@ -17,20 +15,6 @@ def test_a_learned_model_beats_chance_on_held_out_patients(usual: Evaluation) ->
     assert (usual.mean_auc or 0) > 0.9
     assert usual.rows.value(RETRIEVAL, "sentence to image", "R@1") == 1.0
     assert usual.rows.value(RETRIEVAL, "image to sentence", "queries") == 12
-
-
-def test_everything_fits_into_json_and_a_page(
-    checkpoint: Path, data_folder: Path, tmp_path: Path
-) -> None:
-    result = evaluate(checkpoint, data_folder, split="all")
-    assert json.loads(json.dumps(result.to_dict(), allow_nan=False))["images"] == 48
-    assert result.rows.of(ZERO_SHOT, "Edema")["AUC"] is None  # no such label in this data
-    assert result.mean_auc is None
-    write_report(tmp_path, result, ReportOptions(pictures=False))
-    report = (tmp_path / "report.html").read_text()
-    cells = ("Edema", *["–"] * 5, "0", "0", "48")
-    assert "".join(f"<td>{cell}</td>" for cell in cells) in report
-    assert "Research use only" in report
 
 
 def test_what_is_missing_is_left_out_and_said(checkpoint: Path, data_copy: Path) -> None:
@@ -92,10 +76,8 @@ def test_prompts_from_a_file(tmp_path: Path) -> None:
     [
         ("", "expected 'Finding"),
         ("[", "line 1: not readable YAML: expected the node content"),
-        ("Edema: [a]", "Edema: expected the keys"),
         ("Edema: {positive: a}", "Edema: expected the keys"),
         ("Edema: {positive: [], negative: b}", "'positive' wants a sentence"),
-        ("Edema: {positive: 3, negative: b}", "'positive' wants a sentence"),
     ],
 )
 def test_wrong_prompts(tmp_path: Path, text: str, says: str) -> None:

@@ -5,8 +5,6 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from pydicom.dataset import Dataset, FileMetaDataset
-from pydicom.uid import ExplicitVRLittleEndian
 
 from cxrtext.errors import DataError
 from cxrtext.evaluation import Settings, evaluate
@@ -37,6 +35,7 @@ from cxrtext.evaluation.rows import (
 )
 from cxrtext.images import Preprocessing
 from cxrtext.records import Box, ImageRecord
+from tests.datasets.written import save_radiograph
 from tests.evaluation.conftest import QUICK
 
 
@@ -132,13 +131,8 @@ def test_boxes_go_along_with_a_turned_image(
     declared: tuple[int, int],
     wanted: tuple[float, float, float, float],
 ) -> None:
-    file = Dataset()
-    file.file_meta = FileMetaDataset()
-    file.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
-    file.SOPClassUID, file.SOPInstanceUID = "1.2.840.10008.5.1.4.1.1.1.1", "1.2.3"
-    file.PatientOrientation = letters
-    file.Rows, file.Columns = 90, 120
-    file.save_as(tmp_path / "a.dcm", enforce_file_format=True)
+    pixels = np.zeros((90, 120), np.uint8)
+    save_radiograph(tmp_path / "a.dcm", "1.2.3", pixels, PatientOrientation=letters)
     size = (120, 90) if letters[0] == "F" else (90, 120)
     cohort = cohort_of([str(tmp_path / "a.dcm")], size)
     box = Box(str(tmp_path / "a.dcm"), *declared, "Edema", "Edema.", (10.0, 20.0, 30.0, 15.0))

@@ -111,7 +111,6 @@ def test_pointing_game() -> None:
         ([0, 0, 1], r"\[n, 4\]"),
         ([[0, 0, 1, 1], [0, 0, 0, 1]], "box 1 is"),
         ([0, 0, np.nan, 1], "box 0 is"),
-        ([4, 0, 1, 1], "covers no pixel"),
         ([0.6, 0, 0.3, 1], "covers no pixel"),
     ],
 )
@@ -119,12 +118,6 @@ def test_wrong_boxes(boxes: list[float], words: str) -> None:
     for measure in (contrast_to_noise, overlap_by_threshold, pointing_game):
         with pytest.raises(ValueError, match=words):
             measure(HEAT, boxes)
-
-
-@pytest.mark.parametrize("heat", [np.zeros(3), np.zeros((2, 2), dtype=int)])
-def test_wrong_maps(heat: Any) -> None:
-    with pytest.raises(ValueError, match="map is"):
-        contrast_to_noise(heat, [0, 0, 1, 1])
 
 
 def test_smoothing_by_hand_and_wrong_grids_are_refused() -> None:
@@ -246,10 +239,7 @@ FEATURES, BOXES = torch.zeros(2, 1, 3, 3), torch.ones(2, 4)
     ("wrong", "words"),
     [
         ((FEATURES[0], BOXES, 1), "features must"),
-        ((FEATURES, BOXES[:, :3], 1), "boxes must"),
-        ((FEATURES, BOXES, 0), "size must"),
         ((FEATURES, BOXES, 1), "which of 2 images"),
-        ((FEATURES, BOXES, 1, torch.tensor([0])), r"images must be \[2\]"),
         ((FEATURES, BOXES, 1, torch.tensor([0, 2])), "rows 0 to 1"),
         ((FEATURES, BOXES * torch.nan, 1), "box 0"),
     ],

@@ -9,7 +9,6 @@ from sklearn.metrics import f1_score as sklearn_f1
 from sklearn.metrics import matthews_corrcoef
 
 from cxrtext.evaluation.calibrate import enough
-from cxrtext.evaluation.classification import calibration
 from cxrtext.evaluation.classification.calibration import (
     Calibration,
     brier_score,
@@ -263,17 +262,6 @@ def test_a_temperature_by_hand_and_at_its_limits() -> None:
     assert fit_temperature([1.0, -1.0], [1, 0]).temperature == pytest.approx(1e-2)  # separated
     assert fit_temperature([1.0, -1.0], [0, 1]).temperature == pytest.approx(1e2)  # wrong way
     assert fit_temperature([0.0, 0.0], [0, 1]).temperature == pytest.approx(1e2)  # nothing told
-
-
-@pytest.mark.parametrize("size", [1e-6, 1e-2, 1e2, 1e6])
-def test_temperature_follows_the_size_of_the_logits(
-    size: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    logits, labels = drawn(1, 0.8, n=500)
-    plain = fit_temperature(logits, labels)
-    monkeypatch.setattr(calibration, "TEMPERATURES", (1e-8, 1e8))
-    scaled = fit_temperature(logits * size, labels)
-    assert scaled.temperature == pytest.approx(plain.temperature * size, rel=1e-8)
 
 
 def test_platt_is_recovered_and_least() -> None:

@@ -162,15 +162,12 @@ def _spoiled(table: pa.Table, part: str, column: str, value: Any) -> pa.Table:
 @pytest.mark.parametrize(
     ("part", "column", "value", "said"),
     [
-        ("classification", "label", 7, "a label is not 1, 0, -1 or empty"),
         ("classification", "score_positive", float("nan"), "a score is missing"),
         ("classification", "image", None, "a row lacks an image or a finding"),
         ("classification", "finding", "Pneumothorax", "has one twice"),
         ("retrieval", "rank", 0, "numbers below 1"),
-        ("retrieval", "direction", "sideways", "directions are"),
         ("box retrieval", "sentence_to_box", None, "empty rows"),
         ("grounding", "iou", [0.5, 0.5], "lists of several lengths"),
-        ("grounding", "iou", None, "lists of several lengths"),
     ],
 )
 def test_a_changed_file_is_refused(
@@ -312,7 +309,6 @@ PLAIN: dict[str, Any] = {
     ("wrong", "says"),
     [
         ({"measured": ["true", "false"]}, "column 'measured' wants true or false in every row"),
-        ({"measured": [True, None]}, "column 'measured' wants true or false in every row"),
         ({"label": [1, 2]}, "a label is not 1, 0, -1 or empty"),
         ({"score": [0.5, None]}, "a score is missing or not finite"),
         ({"finding": ["Edema", "Mass"]}, "an image lacks a finding, or has one twice"),

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from cxrtext.errors import DataError
 from cxrtext.evaluation.metrics import area_under_curve
 from cxrtext.evaluation.probes import linear_probe as probes
-from cxrtext.evaluation.probes.feature_probe import mean_regions, neighbor_scores, probe_features
+from cxrtext.evaluation.probes.feature_probe import neighbor_scores, probe_features
 from cxrtext.evaluation.probes.linear_probe import (
     few_label_logits,
     few_label_rows,
@@ -171,12 +171,6 @@ def test_features_are_exported_with_whose_they_are(
         assert np.allclose(vectors[i], region, atol=1e-5)
     with pytest.raises(DataError, match=r"in \.parquet"):
         probe_features(opened, data_folder, FAST, export=tmp_path / "v.csv")
-
-
-def test_means_are_in_the_order_that_was_asked(features: Path) -> None:
-    opened = open_features(features)
-    order = np.random.default_rng(1).permutation(47)
-    assert np.array_equal(mean_regions(opened, order), mean_regions(opened, np.arange(47))[order])
 
 
 def test_images_of_another_set_are_refused(data_folder: Path, tmp_path: Path) -> None:

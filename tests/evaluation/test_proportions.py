@@ -72,8 +72,6 @@ def test_ends_and_single_patients() -> None:
         *((lambda level=level: quantile(level), "level") for level in (0.0, 1.0, -1.0)),
         (lambda: quantile(0.95, 0.0), "degrees"),
         (lambda: proportion([]), "at least one row"),
-        (lambda: proportion([[True]]), "at least one row"),
-        (lambda: proportion([0.5, 1.5]), r"lie in \[0, 1\]"),
         (lambda: proportion([0.5, np.nan]), r"lie in \[0, 1\]"),
         (lambda: proportion([True], ["a", "b"]), "equally many"),
     ],

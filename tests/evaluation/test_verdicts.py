@@ -215,9 +215,7 @@ def _spoiled(key: str, value: object) -> Callable[[dict[str, Any]], dict[str, An
     "spoil",
     [
         lambda _: {},
-        _spoiled("version", 2),
         _spoiled("findings", {"edema": {}}),
-        _spoiled("images", -1),
         _spoiled("fingerprint", "0" * 64),
         _spoiled("other", 1),
     ],

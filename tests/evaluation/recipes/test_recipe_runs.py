@@ -89,9 +89,7 @@ def test_a_benchmark(checkpoint: Path, tmp_path: Path) -> None:
     effusion = rows.of(ZERO_SHOT, "Pleural Effusion")
     assert (effusion["with"], effusion["without"]) == (5, 5)
     assert rows.value(GROUNDING, MEAN_OF_SENTENCES, "CNR") is not None
-    page = (out / "report.html").read_text()
-    assert "a made-up list, equal by digest" in page
-    assert "This is not the benchmark" not in page
+    assert "This is not the benchmark" not in (out / "report.html").read_text()
     (first, second) = json.loads((out / "documents/flow.json").read_text())["steps"][:2]
     assert (first["title"], first["counts"]["images"]) == ("Images that recipe nih asks for", 10)
     assert second["counts"]["images"] == 10
