@@ -62,10 +62,3 @@ def test_second_run_reads_nothing_again(data: Path, monkeypatch: pytest.MonkeyPa
     cxrtext("check-data", data)
     with pytest.raises(AssertionError):
         cxrtext("check-data", data, "--cache", data / "other.sqlite")
-
-
-def test_pictures_can_be_left_out(data: Path, tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
-    cxrtext("check-data", data, "--out", page, "--no-pictures")
-    assert "left out on request" in page.read_text()
-    assert "image/png" not in page.read_text()

@@ -44,12 +44,3 @@ def test_a_failed_row_is_the_exit_code(asked: list[tuple[str, ExperimentOptions]
     done = cxrtext("experiment", "bad", code=1)
     assert done.stdout == "# The page\n"
     assert "failed: biovil, seed 0: no memory" in done.stderr
-
-
-def test_help_names_every_experiment() -> None:
-    from cxrtext.experiments import EXPERIMENTS
-
-    told = " ".join(cxrtext("experiment", "--help").stdout.split())
-    assert len(EXPERIMENTS) == 8
-    for name in EXPERIMENTS:
-        assert f"{name}:" in told

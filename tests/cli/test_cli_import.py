@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Refused, cxrtext
+from tests.cli.conftest import cxrtext
 
 
 @pytest.fixture
@@ -35,14 +35,6 @@ def test_a_tree_of_dicom_files(hospital: Path) -> None:
     assert header == "image,study_id,patient_id,split,view,age,sex,instance"
 
 
-def test_hashed_ids(hospital: Path) -> None:
-    (hospital / "key").write_text("0123456789abcdefghij")
-    done = cxrtext("import", hospital / "tree", "--out", hospital / "data", "--hash-ids",
-                   hospital / "key")  # fmt: skip
-    assert "NOT de-identified: DICOM headers, report text" in done.stderr
-    assert "PHANTOM" not in (hospital / "data/manifest.csv").read_text()
-
-
 def test_tables_of_another_set_are_refused(hospital: Path) -> None:
     command = ("import", hospital / "tree", "--out", hospital / "data")
     (hospital / "r.csv").write_text("study_id,report\nX-77,Zebulon.\nX-78,Zebulon.\n")
@@ -63,8 +55,3 @@ def test_reports_alone(hospital: Path) -> None:
     done = cxrtext("import", hospital / "set/reports.csv", "--out", hospital / "texts")
     assert done.stdout.split()[-3:] == ["left", "out", "0"]
     assert "images" not in done.stdout
-
-
-def test_metadata_that_the_layout_lacks_is_one_line(refused: Refused, hospital: Path) -> None:
-    says = refused("import", hospital / "tree", "--out", hospital / "data", "--keep", "name")
-    assert "--keep name: the dicom layout has no such metadata; it has: age, " in says

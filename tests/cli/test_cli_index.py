@@ -85,11 +85,6 @@ def test_a_filter_that_no_value_can_pass_says_what_there_is(
     assert says in refused("search", index_folder, "Pneumothorax.", *among)
 
 
-def test_wrong_searches(refused: Refused, index_folder: Path) -> None:
-    says = refused("search", index_folder, "--image-id", "nobody.png")
-    assert "the index holds no image of that id" in says
-
-
 def test_studies_to_delete_from_a_file(refused: Refused, index_copy: Path, tmp_path: Path) -> None:
     listed = tmp_path / "studies.txt"
     listed.write_text("s01\n\n  s02 \n")

@@ -1,8 +1,6 @@
 """``cxrtext score-text`` as it is meant to be used."""
 
-import csv
 import json
-from io import StringIO
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -71,20 +69,6 @@ def test_every_option_reaches_the_run(reports: Path, language_model: Path, tmp_p
     assert tokens.exists()
     assert cache.exists()
     assert not (tmp_path / "scores.sqlite").exists()
-
-
-def test_standard_input_and_output(
-    language_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    done = cxrtext(
-        "score-text", "-", "--model", language_model, "--device", "cpu",
-        text=b"The lungs are clear.\nLeft pleural effusion.\n",
-    )  # fmt: skip
-    rows = list(csv.DictReader(StringIO(done.stdout, newline="")))
-    assert [row["sentence"] for row in rows] == ["The lungs are clear.", "Left pleural effusion."]
-    assert "standard output: 2 sentences" in done.stderr
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_fit_is_told_and_drawn(language_model: Path, tmp_path: Path) -> None:

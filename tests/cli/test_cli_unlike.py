@@ -55,14 +55,6 @@ def test_ground_and_verify_say_it_of_image_and_sentence(
     assert [one["unlike"]["flagged"] for one in found["sentences"]] == [False, True]
 
 
-def test_search_says_it(index_folder: Path, blank: Path) -> None:
-    done = cxrtext("search", index_folder, "asdf qwerty", "--image", blank)
-    assert f"{blank}: is unlike those" in done.stderr
-    assert "a sentence: resembles nothing" in done.stderr
-    done = cxrtext("search", index_folder, "left effusion")
-    assert "resembles" not in done.stderr
-
-
 def test_search_and_ground_say_how_they_read_a_sentence(
     judged_checkpoint: Path, index_copy: Path, data_folder: Path, tmp_path: Path
 ) -> None:

@@ -78,11 +78,6 @@ def test_reports_alone_are_enough(checkpoint: Path, data_folder: Path, tmp_path:
     assert "left out: " in made.stdout
 
 
-def test_an_index_knows_its_model(report: Path, index_folder: Path, image: Path) -> None:
-    done = cxrtext("verify", index_folder, image, report)
-    assert "not judged (2): this checkpoint has no calibrated verdicts" in done.stdout
-
-
 def test_without_a_reference_it_says_so(
     report: Path, checkpoint: Path, data_folder: Path, tmp_path: Path, image: Path
 ) -> None:

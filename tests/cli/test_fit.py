@@ -33,7 +33,6 @@ from cxrtext.project.training_data import noted, training_data, write_training_d
 from cxrtext.records import write_table
 from cxrtext_cli.commands.fit import (
     Fit,
-    _columns,
     _seconds,
     claim,
     extra_words,
@@ -53,7 +52,6 @@ from cxrtext_cli.fitting.stages import (
     model_stages,
     training_stage,
 )
-from cxrtext_cli.options import duration
 from tests.cli.conftest import cxrtext
 from tests.conftest import read_csv
 from tests.models.pairs.folders import WRITERS
@@ -200,11 +198,6 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
         claim(tmp_path, archive)
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("20m", 1200), ("1.5h", 5400), ("2d", 172800)])
-def test_budgets(text: str, seconds: float) -> None:
-    assert _seconds(text) == seconds
-
-
 @pytest.mark.parametrize("text", ["20", "m", "20x", "-3m", "1h30m"])
 def test_what_is_no_budget(text: str) -> None:
     with pytest.raises(ConfigError, match="is no time; give 20m, 8h or 2d"):
@@ -243,15 +236,6 @@ def test_what_is_not_said_again_stays(
     ]
 
 
-def test_columns_are_named_in_pairs() -> None:
-    assert _columns("image=Bild-Datei, report = Befund") == {
-        "image": "Bild-Datei",
-        "report": "Befund",
-    }
-    with pytest.raises(ConfigError, match="'image' is not NAME=HEADER"):
-        _columns("image")
-
-
 # --- the recipe ---
 
 
@@ -280,20 +264,6 @@ def test_a_recipe_that_people_broke_says_where(tmp_path: Path) -> None:
     path.write_text("threads: 0\n")
     with pytest.raises(ConfigError, match=r"recipe.yaml: source: "):
         read_recipe(tmp_path)
-
-
-SPEEDS = Speeds(reading=0.01, learning=0.02, embedding=0.01, language=4e-5)
-
-
-@pytest.mark.parametrize("minutes", [20, 30, 45])
-def test_a_budget_is_filled_by_the_image_encoder(minutes: float) -> None:
-    usual = choose_recipe(SOURCE, FILMS, None, 1)
-    recipe = fitted(usual, FILMS, SPEEDS, 60 * minutes, imports=False)
-    taken = estimate(recipe, FILMS, SPEEDS, imports=False).total
-    longer = recipe.image_encoder.model_copy(update={"epochs": recipe.image_encoder.epochs + 1})  # type: ignore[operator]
-    more = recipe.model_copy(update={"image_encoder": longer})
-    assert taken <= 60 * minutes
-    assert estimate(more, FILMS, SPEEDS, imports=False).total > 60 * minutes
 
 
 PLAIN = Recipe(
@@ -348,14 +318,6 @@ def test_what_a_budget_buys_by_hand(seconds: float, epochs: int, curve: bool) ->
 def test_a_budget_that_is_too_short_says_what_is_needed() -> None:
     with pytest.raises(ConfigError, match="at least 4 minutes are needed here for 1000 studies"):
         fitted(PLAIN, THOUSAND, HERE, 192, imports=True)  # of 192.99 s
-
-
-@pytest.mark.parametrize(
-    ("seconds", "said"),
-    [(59.6, "60 s"), (60, "1 min 00 s"), (3599, "59 min 59 s"), (6060, "1 h 41 min")],
-)
-def test_durations(seconds: float, said: str) -> None:
-    assert duration(seconds) == said
 
 
 # --- what the models are made of ---
