@@ -21,7 +21,6 @@ from typer.testing import CliRunner
 from cxrtext.errors import ConfigError
 from cxrtext.service import Service
 from cxrtext_api.gate.keys import (
-    ANYONE,
     SCOPES,
     Caller,
     Key,
@@ -29,7 +28,6 @@ from cxrtext_api.gate.keys import (
     add_key,
     find_caller,
     hash_key,
-    keys_file_of,
     read_key_file,
     revoke_key,
 )
@@ -64,11 +62,6 @@ def guarded(tmp_path: Path) -> Settings:
 
 def bearer(key: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {key}"}
-
-
-def test_the_environment_names_a_file() -> None:
-    assert keys_file_of({}) is None
-    assert keys_file_of({"CXRTEXT_API_KEYS_FILE": "/keys"}) == Path("/keys")
 
 
 def test_a_file_of_keys(path: Path) -> None:
@@ -260,11 +253,6 @@ def test_a_ring_follows_its_file(path: Path, caplog: pytest.LogCaptureFixture) -
     path.write_text("# nobody\n")
     ring.refresh(force=True)
     assert ring.find(second) is None, "the last key was revoked"
-
-
-def test_a_ring_without_keys_lets_everybody_in() -> None:
-    assert KeyRing(None).find(None) == ANYONE
-    assert ANYONE.scopes >= {"read", "write", "admin"}
 
 
 WRONG_HEADERS: tuple[str | bytes | None, ...] = (

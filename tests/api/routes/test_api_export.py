@@ -41,12 +41,8 @@ def rows_of(response: Any) -> list[dict[str, str]]:
     "asked",
     [
         {"query": "Effusion."},
-        {"query": ["Effusion.", "Left."], "not": "Clear."},
-        {"image_id": "images/s05.png"},
         {"image_id": "images/s05.png", "query": "Effusion.", "other_patients": "true"},
         {"query": "Effusion.", "where": "age > 60 and age < 75"},
-        {"query": "Effusion.", "where": "age > 1000"},
-        {"query": "Effusion.", "unique": "patient"},
         {"query": "Effusion.", "unique": "study", "exclude_patient": ["p01", "p02"]},
         {"query": "Effusion.", "unique": "picture"},
     ],

@@ -43,14 +43,6 @@ def test_a_mark_has_the_name_of_its_key(keyed: Any, tmp_path: Path) -> None:
     assert '"ward"' in (tmp_path / "audit.log").read_text()
 
 
-def test_who_may_not_mark_marks_nothing(keyed: Any) -> None:
-    client, of = keyed
-    check_problem(client.post("/v1/marks", data=FORM, headers=of["guest"]), 403, "mark")
-    check_problem(client.post("/v1/marks", data=FORM, headers=of["scanner"]), 403, "mark")
-    check_problem(client.get("/v1/marks", headers=of["scanner"]), 403, "read")
-    assert client.get("/v1/marks", headers=of["ward"]).json() == NONE
-
-
 @pytest.mark.parametrize(
     ("wrong", "status"),
     [({"image_id": "none"}, 404), ({"verdict": "maybe"}, 422), ({"kind": "film"}, 422),

@@ -127,20 +127,6 @@ def test_keys_are_described_where_wanted(description: dict[str, Any], tmp_path: 
         assert route.get("security") == ([{name: []}] if wants_key(path) else None), path
 
 
-def test_images_are_sent_as_files(description: dict[str, Any]) -> None:
-    for path in ("/v1/classify", "/v1/ground", "/v1/verify", "/v1/search", "/v1/render"):
-        content = description["paths"][path]["post"]["requestBody"]["content"]
-        assert list(content) == ["multipart/form-data"]
-        form = description["components"]["schemas"][
-            content["multipart/form-data"]["schema"]["$ref"].rpartition("/")[2]
-        ]
-        assert {"image", "image_id"} <= set(form["properties"])
-    found = description["paths"]["/v1/search"]["post"]["responses"]["200"]["content"]
-    assert set(found) == {"application/json", "text/csv"}
-    grounded = description["paths"]["/v1/ground"]["post"]["responses"]["200"]["content"]
-    assert set(grounded) == {"application/json", "image/png"}
-
-
 @pytest.mark.parametrize(
     "model",
     [

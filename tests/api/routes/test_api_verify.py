@@ -76,13 +76,6 @@ def test_places_and_scores_as_in_grounding(client: TestClient, threshold: dict[s
         assert [box["bbox"] for box in one["boxes"]] == [box["bbox"] for box in ground["boxes"]]
 
 
-def test_an_uploaded_image_is_verified(client: TestClient, png: bytes) -> None:
-    response = client.post("/v1/verify", files={"image": png}, data={"report": "Effusion."})
-    assert response.status_code == 200
-    (one,) = response.json()["sentences"]
-    assert (one["section"], one["start"], one["end"]) == ("report", 0, 9)
-
-
 @pytest.mark.parametrize(
     ("report", "detail"),
     [

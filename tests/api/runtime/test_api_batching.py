@@ -65,13 +65,6 @@ def test_what_gathers_while_the_model_is_busy_is_done_together() -> None:
     assert noted.mock_calls == [call("call", 1), call("double", 4), call("double", 2)]
 
 
-def test_a_question_alone_does_not_wait_for_others() -> None:
-    work = Doubler()
-    with engine_of() as engine:
-        assert asyncio.run(asked(engine.do, Batch("double", work, 4), 1)) == 2
-    assert work.done == [[1]]
-
-
 def test_other_kinds_of_work_keep_their_order() -> None:
     work, order = Doubler(), list[str]()
     batch = Batch("double", work, 4)
@@ -186,15 +179,13 @@ def test_one_upload_asked_twice_at_once_is_decoded_once(
     assert all(answer == answers[0] for answer in answers)
 
 
-@pytest.mark.parametrize("what", ["added", "drawn over", "classified", "rendered"])
+@pytest.mark.parametrize("what", ["added", "classified"])
 def test_an_upload_is_decoded_once(
     own_service: Service, png: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     path, data, headers, status = {
         "added": ("/v1/images", {"image_id": "once.png"}, {}, 201),
-        "drawn over": ("/v1/ground", {"sentence": "Effusion."}, {"Accept": "image/png"}, 200),
         "classified": ("/v1/classify", {}, {}, 200),
-        "rendered": ("/v1/render", {}, {}, 200),
     }[what]
     with serving(own_service, Settings(uploads=tmp_path / "uploads")) as client:
         decoders = client.app.state.resources.uploads._decoders

@@ -84,20 +84,6 @@ def test_metrics_can_be_left_out(service: Service) -> None:
         check_problem(client.get("/metrics"), 404)
 
 
-def test_applications_have_numbers_of_their_own() -> None:
-    first, second = Metrics(), Metrics()
-    first.rejected.labels("host").inc()
-    second.stages.labels("text").observe(0.2)
-    second.observe_batch("text", 3)
-    second.queue.labels("model").set(2)
-    assert b'rejected_requests_total{reason="host"} 1.0' in first.page()
-    assert b"rejected_requests_total{" not in second.page()
-    assert b'stage_seconds_count{stage="text"} 1.0' in second.page()
-    assert b"stage_seconds_count{" not in first.page()
-    assert b'queue_length{queue="model"} 2.0' in second.page()
-    assert b'batch_size_bucket{le="4.0",stage="text"} 1.0' in second.page()
-
-
 def record(name: str, message: str, *values: Any, **extra: Any) -> logging.LogRecord:
     made = logging.LogRecord(name, logging.INFO, "file.py", 7, message, values, None)
     for key, value in extra.items():
