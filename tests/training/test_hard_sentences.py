@@ -12,12 +12,10 @@ import torch
 from cxrtext import objectives
 from cxrtext.config import OBJECTIVES, ONE_POSITIVE, load_config, read_objective
 from cxrtext.errors import ConfigError, DataError
-from cxrtext.records import Rejects, Sentence
+from cxrtext.records import Sentence
 from cxrtext.training.data.batches import Batch, Pairs
 from cxrtext.training.data.loader import Examples
 from cxrtext.training.data.sentences import with_turned_forms
-from cxrtext.training.image_text import gather_examples, look_of, read_tables, tokenizer
-from cxrtext.training.initialization import build_model
 from cxrtext.training.losses.objective import build_objective
 from cxrtext.training.step import with_turned
 from tests.training.conftest import examples_of
@@ -167,18 +165,6 @@ def test_the_image_direction_is_as_before() -> None:
     plain = objective(scores[:6], replace(pairs, turned=None), torch.tensor(14.0), said[:6]).losses
     assert torch.equal(both[6:], plain[6:])
     assert not torch.equal(both[:6], plain[:6])
-
-
-def test_forms_of_real_sentences_pass_through_the_whole_step(options: list[str]) -> None:
-    config = load_config(None, [*options, "training.hard_sentences=[mirrored,denied]"])
-    model = build_model(config)
-    given = config, read_tables(config), model, Rejects()
-    train_set, _ = gather_examples(*given, look_of(config, model))
-    hard = with_turned_forms(train_set, config.training.hard_sentences, tokenizer(model))
-    assert hard.turned is not None
-    assert len(hard.tokens) > len(train_set.tokens) == len(hard.turned)
-    shares = [bool(len(own)) for own in hard.turned]
-    assert 0 < np.mean(shares) < 1
 
 
 @pytest.mark.parametrize("lock", [[], ["training.lock=[image,text]", "training.unlock=3"]])

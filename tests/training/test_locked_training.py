@@ -3,7 +3,6 @@
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -111,17 +110,6 @@ def test_damaged_and_half_written_features_are_computed_again(
     assert computed == [len(examples), 2]
     assert "1 of the images were damaged" in said[0]
     assert np.array_equal(again.of(np.arange(len(examples))), wanted)
-
-
-def test_the_digests_are_read_twice_however_many_batches_there_are(
-    examples: Examples, model: ImageTextModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("cxrtext.training.data.locked_features.BATCH", 2)
-    lock_images(model, examples.pixels, examples.rows[:1], Keeping(folder=tmp_path))
-    reads = Mock(wraps=np.fromfile)
-    monkeypatch.setattr(np, "fromfile", reads)
-    lock_images(model, examples.pixels, examples.rows[:12], Keeping(folder=tmp_path))
-    assert reads.call_count == 2
 
 
 def test_features_for_which_there_is_no_room_are_refused(

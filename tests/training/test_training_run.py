@@ -150,13 +150,6 @@ def test_a_state_that_is_damaged_or_would_run_code_is_refused(
     assert not planted.exists()
 
 
-def test_images_are_decoded_once(options: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    config = load_config(None, [*options, "training.steps=2", "data.cache=null"])
-    train(config)
-    monkeypatch.setattr("cxrtext.images.cache.ReaderPool.map", None)
-    assert train(config, resume=True).images == 28
-
-
 def test_runs_may_share_decoded_images_in_another_place(
     options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
