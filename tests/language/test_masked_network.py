@@ -1,6 +1,5 @@
 """Masked copies, products of matrices, and the network that reads them, packed and plain."""
 
-import dataclasses
 from typing import Any
 from unittest.mock import Mock
 
@@ -65,59 +64,6 @@ def test_it_equals_the_plain_network(shape: dict[str, Any], length: int) -> None
         np.testing.assert_allclose(values, expected, rtol=0, atol=1e-5)
 
 
-class Counted:
-    """A product, or a layer's half, that notes how many rows it was given."""
-
-    def __init__(self, inner: Any, name: str, seen: list[tuple[str, int]]) -> None:
-        self.inner, self.name, self.seen = inner, name, seen
-
-    def __call__(self, x: torch.Tensor, *rest: Any) -> Any:
-        self.seen.append((self.name, len(x)))
-        return self.inner(x, *rest)
-
-    def add_to(self, residual: torch.Tensor, x: torch.Tensor) -> Any:
-        self.seen.append((self.name, len(x)))
-        return self.inner.add_to(residual, x)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
-
-
-@pytest.mark.parametrize("layers", [1, 2, 3])
-def test_no_more_rows_are_computed_than_the_answer_needs(
-    layers: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    network = make_network(random_model(num_hidden_layers=layers), torch.float32)
-    expected = network_scores(network, some_ids(2, 5))
-    S, T, R = 2, 7, 10
-    seen: list[tuple[str, int]] = []
-    counted = []
-    for number, layer in enumerate(network.layers):
-        parts: dict[str, Any] = {
-            part: Counted(getattr(layer, part), f"{number} {part}", seen)
-            for part in ("qkv", "query", "key_value", "mix", "feed")
-        }
-        counted.append(dataclasses.replace(layer, **parts))
-    monkeypatch.setattr(network, "layers", counted)
-    for part in ("transform", "decode"):
-        monkeypatch.setattr(network, part, Counted(getattr(network, part), part, seen))
-    np.testing.assert_array_equal(network_scores(network, some_ids(2, 5)), expected)
-    middle = [("1 qkv", R * T), ("1 mix", R * T), ("1 feed", R * T)] if layers == 3 else []
-    last = layers - 1
-    first = R if last == 0 else R * T
-    ends = [(f"{last} key_value", R * T), (f"{last} query", R)]
-    ends += [(f"{last} mix", R), (f"{last} feed", R)]
-    assert seen == [
-        ("0 qkv", S * T + T),
-        ("0 mix", first),
-        ("0 feed", first),
-        *middle,
-        *(ends if last else []),
-        ("transform", R),
-        ("decode", R),
-    ]
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_without_packed_weights_the_scores_are_the_same(
     dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
@@ -170,13 +116,6 @@ def test_it_equals_plain_loops(case: dict[str, Any]) -> None:
     found = masked_copies(torch.tensor(ids), rows, window, SPECIAL)
     expected = [copy for sentence in ids for copy in copies_by_loops(sentence, window)]
     assert written_out(found) == expected[rows.start : rows.stop]
-
-
-def test_only_the_sentences_of_the_rows_are_taken() -> None:
-    ids = torch.arange(5, 5 + 40).reshape(10, 4)
-    copies = masked_copies(ids, range(9, 15), 8, SPECIAL)
-    assert copies.base[:, 1:-1].tolist() == ids[2:4].tolist()
-    assert copies.owner.tolist() == [0, 0, 0, 1, 1, 1]
 
 
 DTYPES = [torch.float32, torch.bfloat16]

@@ -65,14 +65,6 @@ def test_what_happens_to_a_word_is_decided_once() -> None:
     assert bool((replaced[:, 0] != replaced[:, 1]).any())  # each piece by one of its own
 
 
-def test_words_of_one_piece_have_the_shares_of_bert() -> None:
-    ids, hidden, chosen = mask([(10,) * 100] * 200, SPECIAL)
-    assert chosen.sum(dim=1).tolist() == [15] * 200
-    assert float((hidden[chosen] == 4).float().mean()) == pytest.approx(0.8, abs=0.03)
-    same = hidden[chosen] == ids[chosen]
-    assert float(same.float().mean()) == pytest.approx(0.1, abs=0.03)
-
-
 def test_every_sentence_has_something_to_guess() -> None:
     ids, _, chosen = mask([(7,), (8, 9)], SPECIAL, share=1e-9)
     assert ids.tolist() == [[2, 7, 3, 0], [2, 8, 9, 3]]

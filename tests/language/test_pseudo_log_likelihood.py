@@ -1,5 +1,4 @@
 import copy
-import ctypes
 import itertools
 import sys
 
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 
 from cxrtext.errors import CheckpointError, DataError
 from cxrtext.language import score_sentences, score_sentences_detailed
-from cxrtext.language.scoring import score as scorer
 from cxrtext.language.scoring.network import MaskedCopies, MaskedNetwork
 from cxrtext.language.scoring.score import MAX_GROUP, groups_of
 from cxrtext.models.masked_lm import MaskedLanguageModel
@@ -94,13 +92,6 @@ def test_an_empty_sentence_is_named_by_its_place(tiny: MaskedLanguageModel, empt
     assert score_sentences([], tiny).shape == (0,)
 
 
-def test_progress_ends_with_all(tiny: MaskedLanguageModel) -> None:
-    seen: list[tuple[int, int]] = []
-    score_sentences([*TEXTS, *TEXTS], tiny, progress=lambda done, total: seen.append((done, total)))
-    assert seen == sorted(seen)
-    assert seen[-1] == (len(TEXTS), len(TEXTS))
-
-
 def test_damaged_weights_do_not_pass_as_scores(tiny: MaskedLanguageModel) -> None:
     damaged = copy.deepcopy(tiny)
     with torch.no_grad():
@@ -160,18 +151,3 @@ def test_memory_is_kept_where_the_system_allows_it(warm: Warm) -> None:
     out, err = warm.start(["-c", code]).communicate(timeout=600)
     assert err == ""
     assert out.strip() in ({"True", "False"} if sys.platform == "linux" else {"False"})
-
-
-@pytest.mark.parametrize(
-    ("platform", "library"),
-    # Asking for a library would fail; another C library than glibc has no such call.
-    [("darwin", None), ("win32", None), ("linux", lambda _: object())],
-    ids=["darwin", "win32", "another C library"],
-)
-def test_other_systems_are_left_alone(
-    platform: str, library: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(sys, "platform", platform)
-        patch.setattr(ctypes, "CDLL", library)
-        assert scorer.keep_memory() is False

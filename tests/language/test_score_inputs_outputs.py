@@ -65,20 +65,6 @@ def test_reports_of_every_kind_give_the_same_table(
     assert (summary.reports, summary.with_text, summary.without_text) == (3, 2, 1)
 
 
-def test_sentences_are_taken_as_they_are(score: Score, reports: Path, tmp_path: Path) -> None:
-    reports.write_text(
-        "sentence,study_id,other\nNo pneumothorax. The lungs are clear.,a,1\n,a,2\n"
-        "no pneumothorax.,a,3\nHeart size,b,4\n"
-    )
-    summary = score()
-    assert places(read_sentences(tmp_path / "out.csv")) == [
-        ("a", "sentence", 0, "No pneumothorax. The lungs are clear."),
-        ("a", "sentence", 1, "no pneumothorax."),
-        ("b", "sentence", 0, "Heart size"),
-    ]
-    assert (summary.reports, summary.sentences) == (3, 3)
-
-
 def test_a_stream_gets_what_a_file_gets_and_paths_may_be_given_as_text(
     tiny: MaskedLanguageModel, reports: Path, tmp_path: Path
 ) -> None:
@@ -181,12 +167,6 @@ def test_outputs_that_cannot_be_are_refused_before_the_work(score: Score, tmp_pa
     ):
         with pytest.raises(DataError, match=message):
             score(target, tokens=tokens, model=tmp_path / "no")
-
-
-def test_a_missing_input_is_told_whatever_lies_at_the_output(score: Score, tmp_path: Path) -> None:
-    (tmp_path / "out.csv").touch()
-    with pytest.raises(DataError, match=r"none\.csv: no such file or folder"):
-        score("out.csv", tmp_path / "none.csv", model=tmp_path / "no")
 
 
 LITTLE = 300_000

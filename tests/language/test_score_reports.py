@@ -1,9 +1,6 @@
-import importlib
 import json
 import math
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -67,17 +64,6 @@ def test_a_pasted_table_is_set_aside_and_listed(
         score(max_rejected=0)
 
 
-def test_sections_can_be_chosen_and_eta_stays_above_zero_for_the_least_likely(
-    score: Score, reports: Path, tmp_path: Path
-) -> None:
-    score(sections=["indication"])
-    assert [r.sentence for r in read_sentences(tmp_path / "out.csv")] == ["Cough.", "Fever."]
-    reports.write_text("study_id,report\ns1," + "zygomatic arch " * 30 + "\n")
-    score(k=50.0)
-    row = read_sentences(tmp_path / "out.csv")[0]
-    assert 0 < np.float32(row.eta) < 1e-30
-
-
 @pytest.mark.parametrize(
     "options",
     [{"a": 1.0}, {"a": 0.0}, {"k": -1.0}, {"k": math.inf}, {"k": math.nan}, {"sections": ["find"]}],
@@ -87,21 +73,3 @@ def test_wrong_options_are_refused_before_the_work(
 ) -> None:
     with pytest.raises(ConfigError):
         score(model=tmp_path / "no", **options)
-
-
-def test_scoring_needs_no_sentence_splitter() -> None:
-    def ours() -> dict[str, ModuleType]:
-        return {n: module for n, module in sys.modules.items() if n.partition(".")[0] == "cxrtext"}
-
-    before = ours()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, "pysbd", None)
-        try:
-            for name in before:
-                del sys.modules[name]
-            fresh = importlib.import_module("cxrtext.language")
-            assert fresh.score_sentences is not score_sentences
-        finally:
-            for name in ours():
-                del sys.modules[name]
-            sys.modules.update(before)
