@@ -80,18 +80,6 @@ def test_candidates_come_from_what_a_filter_leaves(large: Archive, model: ImageT
     assert len({h.image.image for h in exact} & {h.image.image for h in fast}) >= 9
 
 
-def test_sentences_of_studies_that_a_filter_leaves(large: Archive, model: ImageTextModel) -> None:
-    text = sentences(model)[0]
-    image = large.find("i0.png")
-    said = {sentence for _, sentence in large.report(image.study_id)}
-    found = large.search_sentences(10, text=text, where=f"study_id = '{image.study_id}'")
-    assert {hit.sentence for hit in found} == said
-    regions = large.regions(0)
-    assert large.search_sentences(10, image=regions, where="study_id = 'nobody'") == []
-    with pytest.raises(ValueError, match="k must be 1"):
-        large.search_sentences(0, text=text)
-
-
 def test_candidates_that_name_nothing_at_first_are_looked_for_deeper(
     large: Archive, model: ImageTextModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,6 @@ from cxrtext.index.features.language import (
     INDUCING_POINTS,
     Language,
     choose_inducing_points,
-    typical_sentences,
 )
 from cxrtext.index.features.scoring import image_rows
 from cxrtext.models import ImageTextModel, load_model
@@ -95,9 +94,3 @@ def test_profiles_are_the_models_scores(checkpoint: Path, aggregator: str, stora
     rows, _ = image_rows(model, packed, language)
     truth = model.scores(unpack(packed), language.inducing).T
     assert torch.allclose(torch.from_numpy(rows["profiles"]).float(), truth, atol=1e-3)
-
-
-def test_typical_sentences_are_many_and_distinct() -> None:
-    typical = typical_sentences()
-    assert len(typical) > 100
-    assert len(set(typical)) == len(typical)

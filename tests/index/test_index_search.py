@@ -119,18 +119,6 @@ def test_filters_are_applied_inside_the_search(
             same(found, scores, 10)
 
 
-@pytest.mark.parametrize("share", [0.01, 0.001])
-def test_a_filter_that_leaves_little_gives_all_of_it(
-    opened: Archive, model: ImageTextModel, share: float
-) -> None:
-    count = round(1000 * share)
-    where = "image in (" + ", ".join(f"'i{i * 97}.png'" for i in range(count)) + ")"
-    query = query_like(model, 0, 0.0)
-    for mode in ("exact", "fast"):
-        hits = opened.search(query, 50, where=where, mode=mode).hits
-        assert {hit.image.image for hit in hits} == {f"i{i * 97}.png" for i in range(count)}
-
-
 @patch.multiple("cxrtext.index.features.candidates", EXACT_BYTES=0, SAMPLE=5, PROBES=8)
 def test_the_fast_search_finds_as_many_as_there_are(
     make_archive: MakeArchive, model: ImageTextModel, tmp_path: Path
@@ -326,13 +314,6 @@ def test_an_index_in_8_bits_ranks_by_what_it_keeps(
     query = query_like(model, 2, 0.2)
     with open_index(folder, model) as index:
         same(index.search(query, 20, mode="exact"), scan(index, query), 20)
-
-
-def test_a_query_of_nothing_is_refused() -> None:
-    with pytest.raises(ValueError, match="texts or an image"):
-        Query()
-    with pytest.raises(ValueError, match="image_weight"):
-        Query(image=torch.ones(3), image_weight=2.0)
 
 
 def test_a_page_of_hits_takes_few_statements(opened: Archive, model: ImageTextModel) -> None:

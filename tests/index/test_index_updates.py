@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import sqlite3
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +29,6 @@ from cxrtext.index import (
 from cxrtext.index.changes import NewReports, add_reports
 from cxrtext.index.features.candidates import Rotation
 from cxrtext.index.maintain import traces
-from cxrtext.index.search import selection
 from cxrtext.index.store.catalogue import Catalogue
 from cxrtext.index.store.vectors import vector_files
 from cxrtext.index.store.writer import writing
@@ -93,15 +91,6 @@ def test_a_replaced_report_leaves_neither_its_sentence_nor_its_vector(
     rewrite(small, model, rebuild=False)
     with Catalogue(small / "catalogue.sqlite") as catalogue:
         assert traces(small, catalogue) == 0
-
-
-def test_a_filter_that_is_asked_in_ranges_leaves_no_image_out(
-    small: Path, model: ImageTextModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(selection, "CELLS_AT_ONCE", 14)  # seven images at once, and one at the end
-    with open_index(small, model) as index:
-        query = first_said(index)
-        assert len(index.search(query, 1000, where="age >= 20").hits) == 120
 
 
 @pytest.mark.parametrize("rebuild", [False, True])
@@ -263,13 +252,6 @@ def test_changed_metadata_and_reports_are_taken_over(
         assert index.catalogue.report("s01") == [("report", "A new sentence.")]
 
 
-def test_paths_follow_a_moved_folder(index_copy: Path, data_copy: Path, checkpoint: Path) -> None:
-    built = build_index(data_copy / "manifest.csv", checkpoint, index_copy)
-    assert (built.added, built.replaced) == (0, 0)
-    with open_index(index_copy) as index:
-        assert Path(index.find("images/s01.png").path) == data_copy / "images/s01.png"
-
-
 def test_an_archive_is_labeled_without_its_images(index_copy: Path) -> None:
     with open_index(index_copy) as index:
         labeled = list(label_archive(index, EFFUSION))
@@ -358,10 +340,3 @@ def test_a_read_only_index_is_searched(small: Path, model: ImageTextModel) -> No
         assert os.waitpid(in_fork(as_nobody), 0)[1] == 0
         folder.chmod(0o755)
         Path(base).chmod(0o755)
-
-
-def test_a_folder_that_is_read_only_says_so(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    refuse = Mock(side_effect=sqlite3.OperationalError("attempt to write a readonly database"))
-    monkeypatch.setattr("cxrtext.index.maintain.delete_studies", refuse)
-    with pytest.raises(WorkError, match="readonly database; check the free space"):
-        delete(small, ["s0"])
