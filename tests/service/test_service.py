@@ -7,7 +7,6 @@ import sys
 import timeit
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,8 +21,7 @@ from cxrtext.errors import DataError, ImageError, InputError, NotFoundError
 from cxrtext.evaluation import CHEX5_PROMPTS, Prompts, prompt_embeddings
 from cxrtext.images import Geometry, Preprocessing, read_image, to_uint8
 from cxrtext.index import ImageHit, build_index
-from cxrtext.pausing import finish
-from cxrtext.service import Column, Service, load_service
+from cxrtext.service import Service, load_service
 from cxrtext.service.answers import ground_grid
 from cxrtext.service.cache import TextMemory, prompt_vectors
 from cxrtext.service.service import threads_for
@@ -39,17 +37,6 @@ def service(checkpoint: Path, index_folder: Path) -> Iterator[Service]:
     loaded = load_service(checkpoint, index_folder)
     yield loaded
     loaded.close()
-
-
-def test_a_file_and_its_indexed_image_give_the_same(service: Service, data_folder: Path) -> None:
-    fresh = service.embed_file(data_folder / "images/s01.png")
-    indexed = service.embedded("images/s01.png")
-    assert (indexed.height, indexed.width) == (fresh.height, fresh.width) == (80, 80)
-    for one, other in zip(
-        service.classify(fresh, KINDS), service.classify(indexed, KINDS), strict=True
-    ):
-        assert one.probability == pytest.approx(other.probability, abs=0.02)
-        assert one.probability == pytest.approx(1 / (1 + np.exp(-one.score)))
 
 
 @torch.no_grad()
@@ -158,54 +145,6 @@ def test_grounding_has_a_map_a_peak_and_boxes(service: Service, data_folder: Pat
     assert found.boxes[0].score == pytest.approx(float(found.grid.max()))
 
 
-def test_search_in_every_direction(service: Service) -> None:
-    image = service.embedded("images/s01.png")
-    (like,) = service.search(service.make_query(image=image), 1).hits
-    assert like.image.image == "images/s01.png"
-    assert like.score == pytest.approx(1.0, abs=1e-3)
-    assert len(service.search_sentences(image, 2)) == 2
-    (said,) = service.search_sentences("Left pleural effusion.", 1)
-    assert said.sentence == "Left pleural effusion."
-    assert len(hits_of(service, "Effusion.", 1000)) == 48
-    query = service.make_query(
-        "Left pleural effusion.", without=["Right pneumothorax."], image=image, image_weight=0.4
-    )
-    found = service.search(query, 5, where="age > 50", unique="patient")
-    assert len(found.hits) == 5
-    assert found.exact
-
-
-def test_a_typed_sentence_is_read_in_the_words_of_the_reports(service: Service) -> None:
-    image, meant = service.embedded("images/s01.png"), "Right pneumothorax."
-    found = service.ground(image, "R PTX.")
-    assert found.read_as == meant
-    assert found.score == service.ground(image, meant).score
-    assert service.ground(image, meant).read_as is None
-    as_written = service.ground(image, "R PTX.", as_written=True)
-    assert (as_written.read_as, as_written.score == found.score) == (None, False)
-    assert hits_of(service, "R PTX.") == hits_of(service, meant)
-    asked = [service.search_sentences(one, 2) for one in ("R PTX.", meant)]
-    as_typed = finish(service.search_sentences_pausing("R PTX.", 2, as_written=True))
-    assert asked[0] == asked[1] != as_typed
-    query = service.make_query(meant, without=["pnuemothorax"])
-    spelled = service.make_query(meant, without=["Pneumothorax"])
-    assert service.search(query).hits == service.search(spelled).hits
-    assert "verify would not judge" in (service.caution([meant, "Possible effusion."]) or "")
-    assert service.caution([meant]) is None
-
-
-@pytest.mark.parametrize(
-    ("query", "says"), [("", "sentence is empty"), (" .?", "is empty"), ("x" * 2001, "2001 char")]
-)
-def test_wrong_sentences(service: Service, query: str, says: str) -> None:
-    with pytest.raises(InputError, match=says):
-        hits_of(service, query)
-    with pytest.raises(InputError, match=says):
-        service.make_query("Edema.", without=[query])
-    with pytest.raises(InputError, match=says):
-        service.ground(service.embedded("images/s00.png"), query)
-
-
 def test_wrong_queries(service: Service) -> None:
     with pytest.raises(InputError, match="give a sentence or an image"):
         service.make_query()
@@ -231,12 +170,6 @@ def test_what_is_not_there(service: Service, checkpoint: Path) -> None:
         hits_of(load_service(checkpoint), "Effusion.")
     with pytest.raises(DataError, match="a checkpoint, an index, or both"):
         load_service()
-
-
-def test_an_index_alone_brings_its_model(index_folder: Path, checkpoint: Path) -> None:
-    service = load_service(index=index_folder)
-    assert service.describe()["images"] == 48
-    assert service.describe()["fingerprint"] == load_service(checkpoint).describe()["fingerprint"]
 
 
 def test_several_threads_get_the_answers_of_one(service: Service) -> None:
@@ -267,42 +200,6 @@ def test_phrases_that_are_known_give_the_prompts_of_evaluation(service: Service)
     vectors = prompt_vectors(TextMemory(service.model), CHEX5_PROMPTS)
     expected = prompt_embeddings(service.model, CHEX5_PROMPTS)
     assert torch.allclose(vectors, expected, atol=1e-5)
-
-
-def test_knowing_checks_the_sentences(service: Service) -> None:
-    assert not service.texts.has(["Never asked before."])
-    service.embed_sentences(["Never asked before."])
-    assert service.texts.has(["Never asked before."])
-    with pytest.raises(InputError, match="is empty"):
-        service.texts.has(["Effusion.", " "])
-
-
-def test_the_first_question_can_be_asked_ahead(service: Service, checkpoint: Path) -> None:
-    service.warm_up()
-    with closing(load_service(checkpoint)) as without:
-        without.warm_up()
-
-
-def test_columns_say_what_filters_can_ask(service: Service) -> None:
-    columns = {column.name: column for column in service.archive.columns()}
-    assert columns["height"] == Column("height", "number", 80, 80)
-    assert columns["image"] == Column("image", "text")  # names say nothing of the archive
-    assert set(columns["split"].values) <= {"train", "val", "test"}
-    assert columns["split"].values
-    assert (
-        service.archive.columns() is service.archive.columns()
-    )  # remembered until the index changes
-
-
-def test_a_page_of_the_archive(service: Service) -> None:
-    everything, total = finish(service.archive.page(0, 100))
-    assert total == len(everything) == 48
-    found, total = finish(service.archive.page(46, 10))
-    assert (found, total) == (everything[46:], 48)
-    found, total = finish(service.archive.page(0, 5, "split = 'test'"))
-    assert total == sum(image.split == "test" for image in everything)
-    assert all(image.split == "test" for image in found)
-    assert finish(service.archive.page(50, 5)) == ([], 48)
 
 
 def test_regions_that_touch_by_an_edge_are_one_box() -> None:

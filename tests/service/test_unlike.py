@@ -10,7 +10,6 @@ import torch
 from cxrtext.index import open_index
 from cxrtext.index.store.catalogue import UNLIKE
 from cxrtext.models import ImageTextModel
-from cxrtext.models.familiar import Familiar
 from cxrtext.service import Service
 from cxrtext.service.heat import COLD, HOT, LEAST_SPAN
 from cxrtext.service.tables import csv_table
@@ -58,19 +57,6 @@ def test_the_index_knows_it_of_its_images(service: Service, data_folder: Path) -
     found = service.search(service.make_query("Left pleural effusion."), where=f"{UNLIKE} > 1")
     assert found.searched < 48
     assert csv_table([hit]).splitlines()[0].endswith(UNLIKE)
-
-
-def test_without_a_file_nothing_is_known(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "familiar", Familiar())
-    assert service.embed(BLANK).unlike is None
-    assert service.embedded("images/s00.png").unlike is None
-    assert service.familiar.of_sentence("asdf qwerty") is None
-
-
-def test_nonsense_is_flagged_and_queries_are_not(service: Service) -> None:
-    asked = ["asdf qwerty", "left effusion", "PNEUMOTHORAX", "42"]
-    flags = [one is not None and one.flagged for one in map(service.familiar.of_sentence, asked)]
-    assert flags == [True, False, False, True]
 
 
 def test_the_scale_of_a_heatmap_is_that_of_the_reference(service: Service) -> None:

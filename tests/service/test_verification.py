@@ -49,19 +49,6 @@ def test_a_percentile_by_hand() -> None:
     assert percentile(0.5, others) == 100
 
 
-def test_a_report_against_an_image(service: Service, effusion: EmbeddedImage) -> None:
-    found = service.verify(effusion, REPORT)
-    assert found.reference == ReferenceUsed("validation", 8)
-    assert [(s.section, s.wording) for s in found.sentences] == [
-        ("findings", "affirmed"), ("findings", "negated"), ("impression", "affirmed")
-    ]  # fmt: skip
-    first = found.sentences[0]
-    assert REPORT[first.start : first.end] == first.sentence == "Left pleural effusion."
-    assert first.support is not None
-    assert first.support >= 50
-    assert first.grounding.grid.shape == (4, 4)
-
-
 def test_support_is_the_percentile_of_the_models_scores(
     service: Service, effusion: EmbeddedImage, checkpoint: Path
 ) -> None:
@@ -82,13 +69,6 @@ def test_what_an_image_shows_is_better_supported(service: Service, data_folder: 
         for name in ("s01", "s00")
     )
     assert (shown.sentences[0].support or 0.0) > (not_shown.sentences[0].support or 0.0)
-
-
-def test_a_threshold_of_the_users(service: Service, effusion: EmbeddedImage) -> None:
-    found = service.verify(effusion, REPORT, threshold=2.0)
-    assert all(
-        one.grounding.threshold == 2.0 and not one.grounding.boxes for one in found.sentences
-    )
 
 
 def test_reference_scores_are_remembered(service: Service) -> None:
