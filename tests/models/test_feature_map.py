@@ -81,14 +81,6 @@ def test_without_components_regions_are_centered_and_scaled() -> None:
     assert made.variance_kept == 1
 
 
-def test_a_map_is_made_of_its_note_again() -> None:
-    made = fit_feature_map(example(), 6, 3, 2)
-    again = FeatureMap.from_note(made.note(), made.state_dict())
-    regions = torch.cat(example())
-    assert torch.equal(again(regions), made(regions))
-    assert again.note() == made.note()
-
-
 def test_what_is_out_of_range_is_refused() -> None:
     with pytest.raises(ConfigError, match="--reduce 6: the backbone has 6 channels"):
         FeatureMap(6, None, 6)

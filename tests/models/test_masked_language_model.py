@@ -123,12 +123,6 @@ def test_a_few_rows_without_a_word_piece_are_usual(folder: Path) -> None:
     assert load_masked_language_model(folder).model.config.vocab_size == rows
 
 
-def test_a_head_with_a_part_missing_is_not_called_no_head(folder: Path) -> None:
-    tensors(lambda s: s.pop("cls.predictions.transform.dense.bias"))(folder)
-    with pytest.raises(CheckpointError, match=r"missing: 'cls\.predictions\.transform\.dense"):
-        load_masked_language_model(folder)
-
-
 def test_what_a_hostile_configuration_names_is_not_touched(folder: Path) -> None:
     configured(
         auto_map={"AutoConfig": "evil.Config", "AutoModelForMaskedLM": "evil.Model"},

@@ -1,6 +1,5 @@
 """Folders of backbones: what is taken, what is left out, and what is refused."""
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -39,21 +38,6 @@ def test_it_is_frozen_and_stays_in_evaluation(folder: Path) -> None:
         backbone(torch.rand(1, 3, 28, 28))
 
 
-def test_the_note_is_json_and_says_what_it_is(folder: Path) -> None:
-    (folder / "README.md").write_text("---\nlicense: mit\ntags: [x]\n---\n# small\n")
-    note = load_backbone(folder).note()
-    assert json.loads(json.dumps(note)) == note
-    digest = note.pop("digest")
-    assert len(digest) == 64
-    own = {"resize": 32, "crop": 28, "resample": "bicubic", "fit": "center"}
-    assert note == {
-        **{"model_type": "dinov2", "name": "small", "folder": str(folder), "licence": "mit"},
-        **{"channels": 24, "grid": [4, 4], "size": 28},
-        "preprocessing": {**own, "mean": 0.0, "std": 1.0},
-        **{"channel_mean": [0.53, 0.48, 0.41], "channel_std": [0.26, 0.27, 0.22]},
-    }
-
-
 MERGED = "\n".join(
     [
         "a0: &a0 {k: v}",
@@ -67,7 +51,6 @@ MERGED = "\n".join(
     ("files", "line"),
     [
         ({}, ""),
-        ({"README.md": "# no front matter\n"}, ""),
         ({"README.md": "---\n: [\n---\n", "LICENSE": "\n  MIT   License\n\nText"}, "MIT License"),
         (
             {
@@ -77,7 +60,6 @@ MERGED = "\n".join(
             "other (terms, https://a.example)",
         ),
         ({"README.md": "---\nlicense:\n- mit\n- cc0-1.0\n---\n"}, "mit, cc0-1.0"),
-        ({"LICENSE.txt": "Apache License"}, "Apache License"),
         ({"README.md": f"---\nlicense: &a [{'z' * 9}]\n{MERGED}\n---\n"}, "z" * 9),
     ],
 )
@@ -107,11 +89,8 @@ def test_the_digest_is_of_contents(folder: Path, tmp_path: Path) -> None:
     ("model_type", "head", "ignored"),
     [
         ("dinov2", "ForImageClassification", "classifier (2), dinov2.embeddings.mask_token (1)"),
-        ("vit", "ForImageClassification", "classifier (2)"),
         ("vit", "ForMaskedImageModeling", "decoder (2), vit.embeddings.mask_token (1)"),
-        ("swin", "ForImageClassification", "classifier (2)"),
         ("convnext", "ForImageClassification", "classifier (2)"),
-        ("resnet", "ForImageClassification", "classifier (2)"),
         ("clip_vision_model", "ModelWithProjection", "visual_projection (1)"),
         ("siglip_vision_model", "", "head (11)"),
         ("siglip", "", "logit_bias (1), logit_scale (1), text_model (22), vision_model.head (11)"),
@@ -154,7 +133,6 @@ def test_one_channel_is_fine(tmp_path: Path) -> None:
     ("model_type", "size", "said"),
     [
         ("dinov2", 30, "30 px is no multiple of 7, the patch of its Dinov2Model.*--size 28 or 35"),
-        ("dinov2", 5, "--size 7$"),
         ("dinov2", 0, "size 0 is not between"),
         ("resnet", 36, "no multiple of 8, the stride of its ResNetModel.*--size 32 or 40"),
         ("swin", 28, "no multiple of 8.*--size 24 or 32"),
@@ -176,9 +154,7 @@ def put(name: str, tensor: torch.Tensor) -> Change:
     ("change", "file", "said"),
     [
         (configured(model_type="timm_wrapper"), CONFIG, "model_type 'timm_wrapper' is no backbone"),
-        (configured(model_type=None), CONFIG, "model_type None is no backbone that is known"),
         (configured(hidden_act="code.run"), CONFIG, "hidden_act: Input should be 'gelu'"),
-        (configured(image_size=[28, 56]), CONFIG, "image_size: "),
         (configured(num_hidden_layers=10**6), CONFIG, "hidden_layers: Input should be less than"),
         (configured(hidden_size=25), CONFIG, "hidden_size 25 is no multiple of num_attention_hea"),
         (
@@ -186,13 +162,10 @@ def put(name: str, tensor: torch.Tensor) -> Change:
             WEIGHTS,
             "fit the configuration; missing: 'encoder.layer",
         ),
-        (configured(num_hidden_layers=1), WEIGHTS, "unexpected: 'encoder.layer"),
-        (configured(hidden_size=26), WEIGHTS, "has shape"),
         (configured(image_size=35), WEIGHTS, "position_embeddings has shape [1, 17, 24], not "),
         (tensors(lambda s: s.pop(BIAS)), WEIGHTS, f"missing: '{BIAS}'"),
         (tensors(lambda s: s.pop(STEM)), WEIGHTS, "holds no Dinov2Model"),
         (put("adapter.weight", torch.ones(2)), WEIGHTS, "unexpected: 'adapter.weight'"),
-        (put(BIAS, torch.ones(2)), WEIGHTS, f"{BIAS} has shape [2]"),
         (put(BIAS, torch.full((24,), torch.nan)), WEIGHTS, "no finite numbers"),
         (put(f"teacher.{STEM}", torch.ones(2)), WEIGHTS, "holds 2 models, under '', 'teacher.'"),
     ],
@@ -205,13 +178,6 @@ def test_what_does_not_fit_is_refused(folder: Path, change: Change, file: str, s
     assert line.startswith(f"{folder / file}: ")
     assert said in line
     assert "\n" not in line
-
-
-def test_stages_have_to_agree(tmp_path: Path) -> None:
-    folder = small_backbones.write(tmp_path, "convnext")
-    configured(depths=[1, 2, 1])(folder)
-    with pytest.raises(CheckpointError, match="stages differ: .*depths 3"):
-        load_backbone(folder)
 
 
 def test_nothing_but_the_schema_reaches_the_network(folder: Path) -> None:
