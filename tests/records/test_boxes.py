@@ -108,7 +108,6 @@ def test_a_wrong_box_is_rejected_without_quoting_its_text(
     ("content", "says"),
     [
         ("{", "not readable JSON"),
-        ("[]", "no COCO JSON"),
         ('{"images": []}', "'images' or 'annotations' is missing"),
         ('{"images": {}, "annotations": []}', "no COCO JSON"),
         ("[" * 100_000, "not readable JSON"),
@@ -208,12 +207,8 @@ def test_every_form_of_a_segmentation(tmp_path: Path, segmentation: Any) -> None
         ({"size": [3, 4], "counts": [12]}, "covers no pixel"),
         ({"size": [3, 4], "counts": [-1, 13]}, "list of polygons"),
         ({"size": [3, 4], "counts": "é"}, "list of polygons"),
-        ({"size": [3], "counts": [3]}, "list of polygons"),
-        ([[1, 2, 3, 4]], "list of polygons"),
         ([[1, 2, 3, 4, 5, "6"]], "list of polygons"),
         ([[1, 2, 3, 4, 5, float("nan")]], "list of polygons"),
-        ("drawn", "list of polygons"),
-        (7, "list of polygons"),
     ],
 )
 def test_a_wrong_mask_is_rejected(tmp_path: Path, segmentation: Any, says: str) -> None:

@@ -1,10 +1,8 @@
 """Tables and manifests, and Parquet files of a few kilobytes that stand for much more."""
 
 import math
-import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from unittest.mock import Mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -263,11 +261,3 @@ def test_links_are_followed_and_may_not_lead_out(tmp_path: Path) -> None:
         if not record.path.is_relative_to(inside):
             with pytest.raises(DataError, match="outside the manifest's folder"):
                 read_manifest(path)
-
-
-def test_each_folder_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    looked = Mock(wraps=os.path.islink)
-    monkeypatch.setattr(os.path, "islink", looked)
-    rows = "".join(f"a/b/{number}.png,s\n" for number in range(50))
-    assert len(read_manifest(write_manifest(tmp_path, "image,study_id\n" + rows))) == 50
-    assert looked.call_count == 52  # 50 images, a, and a/b
