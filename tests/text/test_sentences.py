@@ -18,7 +18,6 @@ from cxrtext.text.boundaries import CHUNK_LIMIT
         ("No effusion\n\nNormal heart", ["No effusion", "Normal heart"]),
         ("1. Edema.\n2. Cardiomegaly.", ["Edema.", "Cardiomegaly."]),
         ("1. Edema. 2. Cardiomegaly.", ["Edema.", "Cardiomegaly."]),
-        ("1) Edema. 2) Cardiomegaly.", ["Edema.", "Cardiomegaly."]),
         ("1.Edema\n 2.Small effusion", ["Edema", "Small effusion"]),
         ("Chest 1. Normal heart. 2. Clear lungs.", ["Chest", "Normal heart.", "Clear lungs."]),
         ("XXXX. ___. 12. ...", []),
@@ -92,7 +91,6 @@ def test_items_are_sentences_without_a_stop(text: str) -> None:
     ("text", "sentences"),
     [
         ("Edema. 2.No effusion.", ["Edema.", "No effusion."]),
-        ("1. edema. 2. effusion.", ["edema.", "effusion."]),
         ("Edema noted.2. Effusion.", ["Edema noted.", "Effusion."]),
         ("At the level of\n4. It is high.", ["At the level of 4.", "It is high."]),
         ("Known hepatitis\nC. No effusion.", ["Known hepatitis C.", "No effusion."]),
@@ -127,11 +125,6 @@ def test_a_long_paragraph_is_cut_at_the_ends_of_sentences() -> None:
     sentence = "The cardiomediastinal silhouette is within normal limits."
     count = 3 * CHUNK_LIMIT // len(sentence)
     assert split_sentences(" ".join([sentence] * count)) == [sentence] * count
-
-
-def test_no_word_is_lost_where_there_is_no_place_to_cut() -> None:
-    words = [f"word{number}" for number in range(1000)]
-    assert " ".join(split_sentences(" ".join(words))).split() == words
 
 
 def test_columns_of_sections_are_used_and_administrative_ones_left_out() -> None:

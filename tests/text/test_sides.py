@@ -20,7 +20,6 @@ DATA = os.environ.get("CXRTEXT_TEST_DATA")
 @pytest.mark.parametrize(
     ("sentence", "side", "other"),
     [
-        ("Left pleural effusion.", "left", "Right pleural effusion."),
         ("Opacity in the RUL, on the right.", "right", "Opacity in the LUL, on the left."),
         ("rll opacity.", "right", "lll opacity."),
         ("The left lung is clear.", "left", "The right lung is clear."),
@@ -29,7 +28,6 @@ DATA = os.environ.get("CXRTEXT_TEST_DATA")
         ("Bibasal opacity, more so on the left.", "", ""),
         ("Cardiomegaly.", "", ""),
         # The other side has no such thing.
-        ("There is a lingular opacity.", "left", ""),
         ("Lingular opacity.", "left", ""),
         ("Scar in the LINGULA of the left lung.", "left", ""),
         ("RML atelectasis.", "right", ""),
@@ -116,14 +114,12 @@ def test_readers_agree_on_sentences_of_radiologists(one_in: int) -> None:
     ("sentence", "expected"),
     [
         ("Large left pleural effusion.", ("Large right pleural effusion.",)),
-        ("Right-sided chest tube.", ("Left-sided chest tube.",)),
         ("PNEUMOTHORAX ON THE LEFT.", ("PNEUMOTHORAX ON THE RIGHT.",)),
         (
             "Left upper lobe consolidation.",
             ("Right upper lobe consolidation.", "Left lower lobe consolidation."),
         ),
         ("Opacity in the RLL.", ("Opacity in the LLL.", "Opacity in the RUL.")),
-        ("Opacity in the rul.", ("Opacity in the lul.", "Opacity in the rll.")),
         ("RML atelectasis.", ()),  # there is no left middle lobe
         ("Upper lobe fibrosis.", ("Lower lobe fibrosis.",)),
         ("Lower lung opacity, lower than before.", ("Upper lung opacity, lower than before.",)),
@@ -132,7 +128,6 @@ def test_readers_agree_on_sentences_of_radiologists(one_in: int) -> None:
         ("Left effusion without pneumothorax.", ()),
         ("Possible left effusion.", ()),
         ("The left lung is clear.", ()),
-        ("Bilateral pleural effusions.", ()),
         ("Effusions, right greater than left.", ()),
         ("Small effusion in both lower lobes.", ()),
         ("Pleural effusion.", ()),
@@ -147,16 +142,13 @@ def test_mirrored(sentence: str, expected: tuple[str, ...]) -> None:
     ("sentence", "expected"),
     [
         ("No pneumothorax.", "Pneumothorax."),
-        ("There is no pneumothorax.", "There is pneumothorax."),
         ("No evidence of a fracture.", "Fracture."),
         ("No pleural effusion is seen.", "Pleural effusion is seen."),
         ("No effusion or pneumothorax.", "Effusion or pneumothorax."),
         ("The heart is not enlarged.", "The heart is enlarged."),
-        ("Pneumothorax.", "No pneumothorax."),
         ("There is a left effusion.", "There is no left effusion."),
         ("A small effusion is present.", "No small effusion is present."),
         ("The heart is enlarged.", "The heart is not enlarged."),
-        ("PICC in the SVC.", "No PICC in the SVC."),
     ],
 )
 def test_denied(sentence: str, expected: str) -> None:
@@ -167,12 +159,10 @@ def test_denied(sentence: str, expected: str) -> None:
     "sentence",
     [
         "The lungs are clear.",  # names no finding
-        "Heart size is normal.",
         "Possible pneumothorax.",
         "No effusion, but there is a pneumothorax.",
         "Effusion and consolidation in the left lower lobe.",  # to deny both is to deny each?
         "No pneumothorax; no effusion.",
-        "No significant change.",
         "",
     ],
 )

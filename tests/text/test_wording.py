@@ -14,14 +14,11 @@ from cxrtext.text.wording import Wording, mentions, parts_of, wording
 AFFIRMED = """
 Small left pleural effusion.
 There is mild cardiomegaly.
-Left lower lobe consolidation, unchanged.
 The heart is normal in size.
 The lungs are clear.
 Interval increase in the right pleural effusion.
 No change in the right pleural effusion.
 No significant interval change.
-No interval change in bibasilar atelectasis.
-Bilateral effusions have not changed.
 The opacity has not increased.
 No significant improvement in the pulmonary edema.
 Without significant change in the left pneumothorax.
@@ -29,19 +26,13 @@ Not only is there an effusion, but also edema.
 Cardiomegaly without pulmonary edema.
 Small effusion, no pneumothorax.
 No pneumothorax, but there is a small right effusion.
-No pneumothorax; moderate cardiomegaly.
 There is no edema. The heart is enlarged.
 No focal consolidation, however the heart is enlarged.
 No acute disease except for a small left effusion.
-No effusion apart from blunting of the left angle.
 Tip of the right internal jugular line in the SVC without pneumothorax.
 Moderate effusion, which was not seen on the prior study.
-Right pneumothorax, not present on the previous radiograph.
 No doubt there is a large effusion.
 No effusion, and the heart is enlarged.
-No pneumothorax and there is persistent edema.
-Widened mediastinum.
-Endotracheal tube 4 cm above the carina.
 Pneumothorax has not resolved.
 The effusion has nearly completely cleared.
 Gram-negative pneumonia.
@@ -55,32 +46,22 @@ No focal consolidation, pleural effusion, or pneumothorax is seen.
 Without pleural effusion.
 There is neither effusion nor pneumothorax.
 Negative for pneumonia.
-Negative chest.
 The lungs are free of focal infiltrate.
-The lungs are clear of consolidation.
 Pneumothorax is not seen.
 No pneumothorax is identified.
-A pleural effusion is not appreciated.
 Focal consolidation is absent.
-Absence of pleural effusion.
 The previously seen effusion has resolved.
 Pneumothorax excluded.
-Pneumothorax ruled out.
 Pneumothorax: negative.
 Pneumothorax is no longer seen.
 No longer any pneumothorax.
-The lungs are clear without effusion or edema.
 The heart is normal and there is no effusion.
-No acute osseous abnormalities.
-No definite pneumothorax.
 No evidence to suggest pneumonia.
-There is no suspicious nodule.
 The pneumothorax has been ruled out.
 Lungs are clear, no effusions.
 There are no acute or suspicious findings.
 Pleural effusions: none.
 The patient denies chest pain.
-Pneumonia is not demonstrated.
 No new opacity since the prior study.
 NO PNEUMOTHORAX
 The heart isn't enlarged.
@@ -94,26 +75,19 @@ Possible small left pleural effusion.
 Pneumonia cannot be excluded.
 A small effusion cannot be entirely excluded.
 Cannot exclude pneumonia.
-Cannot rule out early edema.
-Small pneumothorax is not excluded.
 Opacity may represent atelectasis or pneumonia.
-Could reflect aspiration.
 Findings suggestive of pneumonia.
 Likely atelectasis.
-Probable left effusion.
 Questionable nodule in the right apex.
 Suspected pneumothorax.
 Atelectasis versus pneumonia.
 Concerning for pneumonia.
-Left base opacity, probably atelectasis.
 Pneumonia is unlikely.
-Infection is suspected.
 No effusion, but possible consolidation at the left base.
 Rule out pneumonia.
 Borderline cardiomegaly.
 ? small left effusion
 It is difficult to exclude a small pneumothorax.
-There might be a trace effusion.
 No pneumothorax; pneumonia is possible.
 """
 
