@@ -2,7 +2,6 @@
 
 import csv
 import io
-import re
 from typing import Any
 
 from tests.browser.conftest import answered, downloaded, file_of
@@ -186,12 +185,6 @@ def test_sentences_are_found(visit: Any) -> None:
     assert "16 studies" in page.text_content("#results .line >> nth=0")
     page.click("#results .line >> nth=0")
     page.wait_for_selector("#results .pick")
-
-
-def test_the_lift_of_a_sentence_is_called_so(visit: Any) -> None:
-    page = visit("#/search?target=sentences&image=images/s25.png", wait="#results .line")
-    for number in page.locator("#results .line > .number").all_text_contents():
-        assert re.fullmatch(r"lift −?\d+\.\d", number)
 
 
 def test_by_keyboard_alone(visit: Any) -> None:
