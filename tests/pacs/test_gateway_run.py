@@ -9,12 +9,15 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
 
 from cxrtext.pacs.inbox.queue import Inbox
+from cxrtext_cli.gateway.status import Part
+from cxrtext_cli.gateway.supervisor import Supervisor
 from tests.pacs.orthanc import free_port, write_gateway
 from tests.pacs.test_hl7_listen import frame, oru
 from tests.waiting import until
@@ -160,3 +163,66 @@ def test_one_gateway_runs_on_a_state_and_stops_with_what_it_took(
     assert gateway.pids() == {}
     with Inbox(tmp_path / "gateway/inbox", reserve=0) as inbox:
         assert len(inbox.waiting(9)) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "ended"),
+    [
+        ({"hl7": {"charset": "8859/1"}}, {"hl7": "told", "dicom": "told"}),
+        ({"reserve_gib": 2}, {"hl7": "told", "dicom": "told"}),
+        ({"dicom": {"port": 11113}}, {"hl7": "told", "dicom": "ended"}),
+        ({"state": "other"}, {"hl7": "ended", "dicom": "ended"}),
+        ({"readers": 2, "silent": "hl7"}, {"hl7": "ended", "dicom": "told"}),
+        ({"hl7": {"prot": 1}}, {"hl7": "as before", "dicom": "as before"}),
+    ],
+)
+def test_what_a_hangup_tells_and_what_it_ends(
+    change: dict[str, Any], ended: dict[str, str], tmp_path: Path
+) -> None:
+    peer = {"name": "ris", "addresses": ["127.0.0.1"], "titles": ["SENDER"]}
+    silent = change.get("silent", "")
+    change = {name: value for name, value in change.items() if name != "silent"}
+    before: dict[str, Any] = {"dicom": {"port": 11112}, "hl7": {"port": 2575}}
+    file = write_gateway(tmp_path / "gateway.yaml", peer, **before)
+    supervisor = Supervisor(file, lambda _: None)
+    parts, processes = (
+        supervisor._parts,
+        {name: Mock(**{"poll.return_value": None}) for name in before},
+    )
+    for name, part in parts.items():
+        part.process, part.said = processes[name], "" if name == silent else "listens"
+    write_gateway(file, peer, **before | change)
+    supervisor._read_again()
+    found = {
+        name: "told" if one.send_signal.called else "ended" if one.terminate.called else "as before"
+        for name, one in processes.items()
+    }
+    assert found == ended
+    assert {name: parts[name].process is None for name in before} == {
+        name: what == "ended" for name, what in ended.items()
+    }
+
+
+def test_a_part_that_ends_again_and_again_waits_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peer = {"name": "ris", "addresses": ["127.0.0.1"], "titles": ["SENDER"]}
+    file = write_gateway(tmp_path / "gateway.yaml", peer, hl7={"port": 2575})
+    said: list[str] = []
+    supervisor = Supervisor(file, said.append)
+    clock = Mock(return_value=1000.0)
+    monkeypatch.setattr("cxrtext_cli.gateway.supervisor.time", Mock(monotonic=clock))
+
+    def start(part: Part) -> None:
+        part.process, part.started = (
+            Mock(**{"poll.return_value": 1, "wait.return_value": 1}),
+            clock(),
+        )
+
+    monkeypatch.setattr(supervisor, "_start", start)
+    for _ in range(18):
+        supervisor._look()
+        clock.return_value += 100  # more than any wait, and less than a part lives to begin anew
+    waits = [int(line.split()[-2]) for line in said]
+    assert waits == [1, 2, 4, 8, 16, 32, 60, 60, 60][: len(waits)]
+    assert len(waits) == 9

@@ -183,14 +183,15 @@ def test_one_upload_asked_twice_at_once_is_decoded_once(
 def test_an_upload_is_decoded_once(
     own_service: Service, png: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    path, data, headers, status = {
-        "added": ("/v1/images", {"image_id": "once.png"}, {}, 201),
-        "classified": ("/v1/classify", {}, {}, 200),
-    }[what]
+    asked: dict[str, tuple[str, dict[str, str], int]] = {
+        "added": ("/v1/images", {"image_id": "once.png"}, 201),
+        "classified": ("/v1/classify", {}, 200),
+    }
+    path, data, status = asked[what]
     with serving(own_service, Settings(uploads=tmp_path / "uploads")) as client:
         decoders = client.app.state.resources.uploads._decoders
         read = Mock(wraps=decoders._read)
         monkeypatch.setattr(decoders, "_read", read)
-        answer = client.post(path, files={"image": png}, data=data, headers=headers)
+        answer = client.post(path, files={"image": png}, data=data)
     assert answer.status_code == status, answer.text
     read.assert_called_once()
