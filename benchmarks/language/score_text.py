@@ -31,7 +31,7 @@ WORDS = (  # noqa: SIM905
 ).split()
 PIECES = 17
 LAYERS, WIDTH, VOCABULARY = 12, 768, 30_522
-COUNTS = {"plain": 4, "minicons": 16, "float32": 48, "bfloat16": 144, "int8": 192}
+COUNTS = {"plain": 4, "minicons": 16, "float32": 48, "bfloat16": 144}
 
 PEER = """
 import json, sys, time, warnings
@@ -127,50 +127,27 @@ def measure_floor(precision: str) -> dict[str, object]:
     """Seconds a sentence that its unavoidable products take at the machine's own rate."""
     import torch
 
-    from cxrtext.language.scoring.linear import can_pack, make_linear
-    from cxrtext.language.scoring.quantized import ZERO, IntegerLinear
+    from cxrtext.language.scoring.linear import make_linear
     from cxrtext.language.scoring.score import keep_memory
 
     keep_memory()
     tokens, spent = 4096, 0.0
-    out = torch.bfloat16 if can_pack(torch.bfloat16) else torch.float32  # of int8's products
     shapes = [(3 * WIDTH, WIDTH), (WIDTH, WIDTH), (4 * WIDTH, WIDTH), (WIDTH, 4 * WIDTH)]
     for n, k in shapes:
         x, weight, bias = torch.randn(tokens, k), torch.randn(n, k), torch.randn(n)
-        if precision == "int8":
-            integers = IntegerLinear(weight, bias, 0.05, ZERO)
-            x = (x * 20 + ZERO).clamp_(0, 255).to(torch.uint8)
-
-            def product(x=x, integers=integers):
-                return integers(x, out)
-
-        else:
-            dtype = getattr(torch, precision)
-            linear, x = make_linear(weight, bias, dtype), x.to(dtype)
-
-            def product(linear=linear, x=x):
-                return linear(x)
+        dtype = getattr(torch, precision)
+        linear, x = make_linear(weight, bias, dtype), x.to(dtype)
 
         best = np.inf
         for _ in range(12):
             begun = time.perf_counter()
-            product()
+            linear(x)
             best = min(best, time.perf_counter() - begun)
         spent += best
     rate = 24 * WIDTH**2 * tokens / spent
     inside = (LAYERS - 2) * 24 + 18 + 4  # first layer without queries, keys, values; last: keys
     work = PIECES * (PIECES + 2) * inside * WIDTH**2 + PIECES * 20 * WIDTH**2
     return {"seconds": work / rate, "rate": rate}
-
-
-def precisions() -> list[str]:
-    """What this machine can score in; int8 wants exact products of integers."""
-    from cxrtext.language.scoring.quantized import can_quantize
-
-    if can_quantize():
-        return ["float32", "bfloat16", "int8"]
-    print("no exact integer products on this processor: int8 is left out")
-    return ["float32", "bfloat16"]
 
 
 def child(arguments: list[str], threads: int, python: str = sys.executable) -> dict[str, object]:
@@ -219,7 +196,7 @@ def compare(peer: str | None, threads: int) -> None:
             ]
             rows["minicons"] = min(runs, key=lambda run: run["seconds"])
         floors = {}
-        for way in precisions():
+        for way in ("float32", "bfloat16"):
             rows[way] = child([this, "--child", way, name, file(way)], threads)
             floors[way] = child([this, "--child", f"floor-{way}", name, ""], threads)
     speeds = {way: COUNTS[way] / row["seconds"] for way, row in rows.items()}
@@ -243,7 +220,7 @@ def end_to_end(peer: str | None, reports: Path, model: Path, threads: int) -> No
 
     print(f"\n{threads} thread(s), {reports.name}, {model.name}")
     with tempfile.TemporaryDirectory() as name:
-        for precision in precisions():
+        for precision in ("float32", "bfloat16"):
             out = Path(name) / f"{precision}.csv"
             command = [str(Path(sys.executable).with_name("cxrtext")), "score-text"]
             command += [str(reports), "--model", str(model), "--out", str(out), "--no-cache"]

@@ -54,9 +54,7 @@ TextSource = Annotated[
 Sections = Annotated[
     list[str] | None, typer.Option(help="Keep these sections only; repeatable."), SECTION
 ]
-Precision = Annotated[
-    str, typer.Option(help="float32 (exact), bfloat16, float16 (GPU), int8 (CPU).")
-]
+Precision = Annotated[str, typer.Option(help="float32 (exact), bfloat16 or float16 (GPU).")]
 Uncertain = Annotated[str, typer.Option(help="Labels of -1: ignore, positive or negative.")]
 PromptsFile = Annotated[
     Path | None, typer.Option(help="YAML file of prompts; the checkpoint's by default."), PROMPTS

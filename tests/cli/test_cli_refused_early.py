@@ -251,9 +251,7 @@ SAYS = {
     "serve CHECKPOINT --gateway FILE": "--gateway wants an index",
     "job status GONE": "gone: holds no job",
     "job status EMPTY": "empty: holds no job",
-    "job embed MANIFEST --model CHECKPOINT --out new --index newer --part 3/2": (
-        "--part '3/2' is not I/N"
-    ),
+    "job embed MANIFEST --model CHECKPOINT --out new --index newer --part x": "'x' is not I/N",
     "experiment table9": "there is no experiment 'table9'; there is table1: every correction",
     "experiment cifar10-r": "cifar10-r: give cifar10 with --data: cifar-10-binary.tar.gz",
     "experiment cifar10-r --features .": "--features: cifar10-r takes none; table1 and sweep do",

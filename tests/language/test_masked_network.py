@@ -22,8 +22,7 @@ from cxrtext.language.scoring.linear import (
 from cxrtext.language.scoring.network import (
     ACTIVATIONS,
     MaskedCopies,
-    PlainFeedForward,
-    make_network,
+    MaskedNetwork,
     masked_copies,
 )
 from tests.grids import grid
@@ -58,7 +57,7 @@ def some_ids(count: int, length: int, vocabulary: int = 60) -> torch.Tensor:
 def test_it_equals_the_plain_network(shape: dict[str, Any], length: int) -> None:
     model = random_model(**shape)
     ids = some_ids(3, length)
-    found = network_scores(make_network(model, torch.float32), ids)
+    found = network_scores(MaskedNetwork(model, torch.float32), ids)
     for values, sentence in zip(found, ids.tolist(), strict=True):
         expected = plain_scores(model, sentence, WINDOW)
         np.testing.assert_allclose(values, expected, rtol=0, atol=1e-5)
@@ -69,12 +68,10 @@ def test_without_packed_weights_the_scores_are_the_same(
     dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, ids = random_model(), some_ids(4, 6)
-    packed = network_scores(make_network(model, dtype), ids)
+    packed = network_scores(MaskedNetwork(model, dtype), ids)
     monkeypatch.setattr(linear, "can_pack", lambda _: False)
-    network = make_network(model, dtype)
-    feed = network.layers[0].feed
-    assert isinstance(feed, PlainFeedForward)
-    assert {type(feed.widen), type(network.decode)} == {PlainLinear}
+    network = MaskedNetwork(model, dtype)
+    assert {type(network.layers[0].widen), type(network.decode)} == {PlainLinear}
     tolerance = 1e-5 if dtype == torch.float32 else 0.1
     np.testing.assert_allclose(network_scores(network, ids), packed, rtol=0, atol=tolerance)
 
@@ -82,7 +79,7 @@ def test_without_packed_weights_the_scores_are_the_same(
 def test_scoring_leaves_the_model_as_it_was() -> None:
     model = random_model()
     before = {name: values.clone() for name, values in model.state_dict().items()}
-    network_scores(make_network(model, torch.float32), some_ids(2, 5))
+    network_scores(MaskedNetwork(model, torch.float32), some_ids(2, 5))
     for name, values in model.state_dict().items():
         assert torch.equal(values, before[name]), name
     assert all(values.requires_grad for values in model.parameters())

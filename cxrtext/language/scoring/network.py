@@ -5,9 +5,8 @@ copies of a sentence share the first layer's queries, keys and values, except fo
 last layer answers for the masked position alone; so does the projection onto the vocabulary.
 """
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -74,26 +73,6 @@ ACTIVATIONS: dict[str, Activation] = {
 """transformers' names."""
 
 
-class Product(Protocol):
-    """A matrix product with a bias."""
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Map [M, K] to [M, N]."""
-
-    def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
-        """Map [M, K] to [M, N] and add [M, N]."""
-
-
-class FeedForward(Protocol):
-    """The two products of a layer that work on each token alone."""
-
-    def widened(self, x: Tensor) -> Tensor:
-        """What stands between the two, [M, 4 D]."""
-
-    def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
-        """Map [M, D] to [M, D] and add [M, D]."""
-
-
 class Norm:
     def __init__(self, module: nn.LayerNorm, dtype: torch.dtype) -> None:
         # torch takes float32 weights with bfloat16 input on the CPU, and not on a GPU.
@@ -107,43 +86,24 @@ class Norm:
 
 
 @dataclass(frozen=True, slots=True)
-class PlainFeedForward:
-    widen: Linear
-    narrow: Linear
-    activation: Activation
-
-    def widened(self, x: Tensor) -> Tensor:
-        return self.widen(x, self.activation)
-
-    def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
-        return self.narrow.add_to(residual, self.widened(x))
-
-
-@dataclass(frozen=True, slots=True)
 class Layer:
-    qkv: Product  # to queries, keys and values side by side, D to 3 D
-    query: Product  # the first third of ``qkv``, D to D
-    key_value: Product  # the rest, D to 2 D
-    mix: Product  # after attention, D to D
-    feed: FeedForward  # between the two norms
+    qkv: Linear  # to queries, keys and values side by side, D to 3 D
+    query: Linear  # the first third of ``qkv``, D to D
+    key_value: Linear  # the rest, D to 2 D
+    mix: Linear  # after attention, D to D
+    widen: Linear  # D to 4 D
+    narrow: Linear  # back
+    activation: Activation  # between the two
     attention_norm: Norm  # after ``mix`` and its residual
-    output_norm: Norm  # after ``feed`` and its residual
-
-
-def layers_of(model: BertForMaskedLM) -> list[BertLayer]:
-    return [cast(BertLayer, layer) for layer in model.bert.encoder.layer]
-
-
-def attention_weights(layer: BertLayer) -> tuple[Tensor, Tensor]:
-    """Weight [3 D, D] and bias [3 D] of queries, keys and values side by side."""
-    attention = layer.attention.self
-    parts = [attention.query, attention.key, attention.value]
-    return torch.cat([part.weight for part in parts]), torch.cat([part.bias for part in parts])
+    output_norm: Norm  # after ``narrow`` and its residual
 
 
 def make_layer(layer: BertLayer, dtype: torch.dtype, hidden_act: str) -> Layer:
     """Arrange one of transformers' BERT layers for inference."""
-    weight, bias = attention_weights(layer)
+    attention = layer.attention.self
+    parts = [attention.query, attention.key, attention.value]
+    weight = torch.cat([part.weight for part in parts])  # [3 D, D]
+    bias = torch.cat([part.bias for part in parts])
     width = weight.shape[1]
     mix, widen, narrow = layer.attention.output, layer.intermediate.dense, layer.output.dense
     return Layer(
@@ -151,18 +111,12 @@ def make_layer(layer: BertLayer, dtype: torch.dtype, hidden_act: str) -> Layer:
         query=make_linear(weight[:width], bias[:width], dtype),
         key_value=make_linear(weight[width:], bias[width:], dtype),
         mix=make_linear(mix.dense.weight, mix.dense.bias, dtype),
-        feed=PlainFeedForward(
-            make_linear(widen.weight, widen.bias, dtype),
-            make_linear(narrow.weight, narrow.bias, dtype),
-            ACTIVATIONS[hidden_act],
-        ),
+        widen=make_linear(widen.weight, widen.bias, dtype),
+        narrow=make_linear(narrow.weight, narrow.bias, dtype),
+        activation=ACTIVATIONS[hidden_act],
         attention_norm=Norm(mix.LayerNorm, dtype),
         output_norm=Norm(layer.output.LayerNorm, dtype),
     )
-
-
-Observer = Callable[[int, str, Tensor], None]
-"""Called with a layer's number, the name of a product and the product's input."""
 
 
 class MaskedNetwork:
@@ -170,18 +124,14 @@ class MaskedNetwork:
 
     Of a network in evaluation mode, whose weights are copied as far as packing needs it.  ``dtype``
     is the arithmetic of everything but the embeddings and the vocabulary projection, which stay
-    float32 on the CPU: what one word piece gets decides the score.  ``observe`` looks at the input
-    of each product; for calibration.
+    float32 on the CPU: what one word piece gets decides the score.
     """
 
-    def __init__(
-        self,
-        model: BertForMaskedLM,
-        layers: Sequence[Layer],
-        dtype: torch.dtype,
-        observe: Observer | None = None,
-    ) -> None:
-        self.layers, self.dtype, self.observe = layers, dtype, observe
+    def __init__(self, model: BertForMaskedLM, dtype: torch.dtype) -> None:
+        """Arrange a model for inference in float32, bfloat16 or float16."""
+        self.dtype, activation = dtype, model.config.hidden_act
+        layers = [cast(BertLayer, layer) for layer in model.bert.encoder.layer]
+        self.layers = [make_layer(layer, dtype, activation) for layer in layers]
         self.heads = int(model.config.num_attention_heads)
         embeddings = model.bert.embeddings
         self.words = embeddings.word_embeddings.weight.detach()
@@ -227,14 +177,13 @@ class MaskedNetwork:
         x = table.index_select(0, index)  # [R · T, D]
         asked = torch.arange(rows, device=x.device) * length + copies.position
         for number, layer in enumerate(self.layers):
-            self._show(number, "input", x)
             if number == 0:
                 # Attention mixes the copies' tokens; until then they are those of the sentence.
                 qkv = layer.qkv(table).index_select(0, index)
             elif number == len(self.layers) - 1:
                 key_value = layer.key_value(x)
                 x = x.index_select(0, asked)
-                x = self._finish(number, layer, x, self._attend(layer.query(x), key_value, rows))
+                x = self._finish(layer, x, self._attend(layer.query(x), key_value, rows))
                 continue
             else:
                 qkv = layer.qkv(x)
@@ -242,12 +191,8 @@ class MaskedNetwork:
             query, key_value = qkv[:, :width], qkv[:, width:]
             if number == len(self.layers) - 1:
                 query, x = query.index_select(0, asked), x.index_select(0, asked)
-            x = self._finish(number, layer, x, self._attend(query, key_value, rows))
+            x = self._finish(layer, x, self._attend(query, key_value, rows))
         return x
-
-    def _show(self, number: int, name: str, x: Tensor) -> None:
-        if self.observe is not None:
-            self.observe(number, name, x)
 
     def _attend(self, query: Tensor, key_value: Tensor, rows: int) -> Tensor:
         """Attention of [R · Q, D] over [R · T, 2 D]; R copies, Q queries each."""
@@ -259,19 +204,7 @@ class MaskedNetwork:
         mixed = F.scaled_dot_product_attention(q, k, v)  # [R, heads, Q, size]
         return mixed.transpose(1, 2).reshape(-1, width)
 
-    def _finish(self, number: int, layer: Layer, x: Tensor, mixed: Tensor) -> Tensor:
+    def _finish(self, layer: Layer, x: Tensor, mixed: Tensor) -> Tensor:
         """A layer's second half, from the attention's result on."""
-        self._show(number, "mixed", mixed)
         x = layer.attention_norm(layer.mix.add_to(x, mixed))
-        self._show(number, "middle", x)
-        if self.observe is not None:
-            self._show(number, "activated", layer.feed.widened(x))
-        return layer.output_norm(layer.feed.add_to(x, x))
-
-
-def make_network(
-    model: BertForMaskedLM, dtype: torch.dtype, observe: Observer | None = None
-) -> MaskedNetwork:
-    """Arrange a model for inference in float32, bfloat16 or float16."""
-    layers = [make_layer(layer, dtype, model.config.hidden_act) for layer in layers_of(model)]
-    return MaskedNetwork(model, layers, dtype, observe)
+        return layer.output_norm(layer.narrow.add_to(x, layer.widen(x, layer.activation)))

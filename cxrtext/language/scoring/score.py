@@ -16,8 +16,7 @@ from transformers import BertForMaskedLM, BertTokenizer
 from cxrtext.defaults import DEFAULT_A, DEFAULT_K
 from cxrtext.errors import CheckpointError, ConfigError, DataError
 from cxrtext.language.class_probability import WordCounter, Words, eta_of
-from cxrtext.language.scoring.network import MaskedNetwork, SpecialIds, make_network, masked_copies
-from cxrtext.language.scoring.quantized import make_quantized_network
+from cxrtext.language.scoring.network import MaskedNetwork, SpecialIds, masked_copies
 from cxrtext.language.scoring.settings import Precision, check_precision
 from cxrtext.models.folders import DEFAULT_MODEL
 from cxrtext.models.masked_lm import MaskedLanguageModel, load_masked_language_model
@@ -58,16 +57,12 @@ def groups_of(
         yield group
 
 
-def build_network(
-    model: BertForMaskedLM, special: SpecialIds, precision: Precision
-) -> MaskedNetwork:
+def build_network(model: BertForMaskedLM, precision: Precision) -> MaskedNetwork:
     """Arrange a model for scoring (ConfigError for a precision that is not to be had)."""
     check_precision(precision)
     if precision == "float16" and model.device.type == "cpu":
-        raise ConfigError("float16 is for GPUs; on a CPU take bfloat16 or int8")
-    if precision == "int8":
-        return make_quantized_network(model, special)
-    return make_network(model, getattr(torch, precision))
+        raise ConfigError("float16 is for GPUs; on a CPU take bfloat16")
+    return MaskedNetwork(model, getattr(torch, precision))
 
 
 ENGINE = 2  # version of the arithmetic: scores of another one are not taken from a cache
@@ -131,7 +126,7 @@ class Scorer:
         self._special = SpecialIds(
             tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id
         )
-        self._network = build_network(language.model, self._special, precision)
+        self._network = build_network(language.model, precision)
 
     @property
     def identity(self) -> str:
@@ -218,8 +213,7 @@ def score_sentences_detailed(
         sentences: The sentences, S of them.  Equal ones are scored once.  One that is longer than
             the network's window is scored piece by piece, in the window around each.
         batch_tokens: Tokens in one forward pass, which bounds the memory; default by device.
-        precision: Arithmetic of the network: "float32", "bfloat16", "float16" (GPU) or "int8"
-            (CPU).
+        precision: Arithmetic of the network: "float32", "bfloat16" or "float16" (GPU).
 
     Source: Salazar et al. 2020, eq. 2.
     """

@@ -12,9 +12,9 @@ from cxrtext.defaults import DEFAULT_A, DEFAULT_K
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.text import check_sections
 
-Precision = Literal["float32", "bfloat16", "float16", "int8"]
+Precision = Literal["float32", "bfloat16", "float16"]
 """Arithmetic of the network.  float32 is exact; bfloat16 and float16 (GPU only) are several times
-faster; int8 (CPU only) faster still where the processor has no bfloat16 units."""
+faster."""
 
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
