@@ -23,7 +23,7 @@ from cxrtext_cli.options import (
 )
 
 if TYPE_CHECKING:
-    from cxrtext.jobs import EveryNth, JobStatus
+    from cxrtext.jobs import EveryNth, JobStatus, Running
 
 
 job = group("Embed an archive in shards, on one machine or many.")
@@ -85,7 +85,7 @@ def embed(
     With --part, the call that finds all shards there makes the index.
     """
     chosen = chosen_part(part)
-    from cxrtext.jobs import EmbedOptions, Running, embed_job
+    from cxrtext.jobs import EmbedOptions, embed_job
 
     options = EmbedOptions(
         reports=reports,
@@ -99,11 +99,7 @@ def embed(
         address=address,
     )
     with Stages() as stages:
-        running = Running(
-            chosen,
-            say,
-            lambda status: stages.show("embedding", status.rows_done, status.rows, "images"),
-        )
+        running = shown(chosen, stages, "embedding")
         made = embed_job(
             manifest, model, out, index, options, running,
             indexing=lambda done, total: stages.show("indexing", done, total, "images"),
@@ -139,6 +135,16 @@ def chosen_part(text: str) -> "EveryNth":
         return EveryNth(int(number), int(of))
     except ValueError:
         raise ConfigError(f"--part '{text}' is not I/N, with I from 1 to N, such as 2/8") from None
+
+
+def shown(part: "EveryNth", stages: Stages, title: str) -> "Running":
+    """How a part of a job is run whose progress the terminal shows."""
+    from cxrtext.jobs import Running
+
+    def show(status: "JobStatus") -> None:
+        stages.show(title, status.rows_done, status.rows, "images")
+
+    return Running(part, say, show)
 
 
 def show_status(folder: str, status: "JobStatus", as_json: bool) -> None:

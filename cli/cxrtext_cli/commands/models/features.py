@@ -12,6 +12,7 @@ from cxrtext_cli.commands.archive.job import (
     Workers,
     chosen_part,
     show_status,
+    shown,
 )
 from cxrtext_cli.given import BACKBONE, DATA_FOLDER, EXPORT, FEATURES, FILE, NEW_FOLDER
 from cxrtext_cli.options import (
@@ -26,7 +27,6 @@ from cxrtext_cli.options import (
     print_json,
     print_table,
     progress,
-    say,
 )
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def encode(
     'cxrtext job status' says how far it is.
     """
     chosen = chosen_part(part)
-    from cxrtext.jobs import EncodeOptions, Running, encode_images
+    from cxrtext.jobs import EncodeOptions, encode_images
 
     options = EncodeOptions(
         size=size,
@@ -96,11 +96,7 @@ def encode(
         address=address,
     )
     with Stages() as stages:
-        running = Running(
-            chosen,
-            say,
-            lambda status: stages.show("encoding", status.rows_done, status.rows, "images"),
-        )
+        running = shown(chosen, stages, "encoding")
         encoded = encode_images(
             manifest, backbone, out, options, running, only_estimate=only_estimate,
             stage=lambda what, done, total: stages.show(what, done, total, "images"),
