@@ -13,12 +13,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from cxrtext.phantom.claims import Claim, rho
-from cxrtext.phantom.population import CHANGING, change_of
 from cxrtext.phantom.render import PlacedBox
 from cxrtext.phantom.sentences.grammar import phrases_of
 from cxrtext.phantom.sentences.present import Statement
@@ -116,12 +114,6 @@ TABLES = (
     *("boxes.json", "truth.csv"),
 )
 """What is written beside the images."""
-CHANGES = "changes.csv"
-"""Beside a set of follow-ups, how each finding compares with the patient's study before."""
-CHANGE = {"new": "new", "more": "worse", "same": "unchanged", "less": "improved"}
-CHANGE |= {"gone": "resolved", "": ""}
-"""What it says of how a value compares; nothing of what is on neither, or elsewhere than before."""
-CHANGE_COLUMNS = ("study_id", "prior_study_id", "patient_id", *(AXES[a].finding for a in CHANGING))
 
 TRUTH_COLUMNS = ("study_id", "section", "position", "sentence", "class", "rho")
 
@@ -156,18 +148,6 @@ def truth_rows(
                     "class": statement.claim.name,
                     "rho": "" if follow_ups else repr(rho(statement.claim)),
                 }
-
-
-def change_rows(studies: Sequence[PhantomStudy]) -> Iterator[dict[str, Any]]:
-    """One row a study that has one before it: how each finding that may change compares."""
-    for before, study in pairwise(studies):
-        if before.patient_id == study.patient_id:
-            now, then = study.patient.state, before.patient.state
-            ids = (study.study_id, before.study_id, study.patient_id)
-            yield dict(zip(CHANGE_COLUMNS, ids, strict=False)) | {
-                AXES[axis].finding: CHANGE[change_of(axis, getattr(now, axis), getattr(then, axis))]
-                for axis in CHANGING
-            }
 
 
 def _manifest_row(study: PhantomStudy, name: str) -> dict[str, Any]:
@@ -240,7 +220,6 @@ def write_tables(
     if follow_ups:
         for row, study in zip(manifest, studies, strict=True):
             row["follow_up"] = study.follow_up
-        write_table(out / CHANGES, CHANGE_COLUMNS, list(change_rows(studies)))
     write_table(out / "manifest.csv", list(manifest[0]), manifest)
     reports = [_report_row(study) for study in studies]
     write_table(out / "reports.csv", list(reports[0]), reports)

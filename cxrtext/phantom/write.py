@@ -25,7 +25,7 @@ from cxrtext.phantom.scanners import SCANNERS, site
 from cxrtext.phantom.sentences.grammar import Language
 from cxrtext.phantom.shapes import Map
 from cxrtext.phantom.studies import PhantomStudy, draw_studies
-from cxrtext.phantom.tables import CHANGES, TABLES, PhantomSummary, write_tables
+from cxrtext.phantom.tables import TABLES, PhantomSummary, write_tables
 
 if TYPE_CHECKING:
     from pydicom.dataset import FileDataset
@@ -323,7 +323,7 @@ def write_phantoms(
         image_format: "png", 8 bit, or "dicom", 12 to 16 bit.
         language: Of the reports.
         follow_ups: Whether every patient comes back, with findings that have grown, shrunk or
-            resolved; ``changes.csv`` then says which.
+            resolved.
         workers: Processes; by default as many as there are cores.
     """
     job = Job(out, size, seed, image_format)
@@ -338,6 +338,5 @@ def write_phantoms(
     boxes = _draw_missing(job, planned, workers or cores(), progress)
     names = [image_name(study, image_format) for study in planned]
     summary = write_tables(out, planned, names, boxes, size, follow_ups=follow_ups)
-    tables = (*TABLES, CHANGES) if follow_ups else TABLES
-    write_sums(out, (PARAMETERS, *tables, *names))
+    write_sums(out, (PARAMETERS, *TABLES, *names))
     return summary

@@ -3,8 +3,10 @@ from collections import Counter
 import pytest
 
 from cxrtext.phantom.studies import draw_studies
-from cxrtext.phantom.tables import CHANGE
 from cxrtext.text.comparing import comparison
+
+CHANGE = {"new": "new", "more": "worse", "same": "unchanged", "less": "improved"}
+CHANGE |= {"gone": "resolved", "": ""}
 
 COMPARING = {
     "improved": [
