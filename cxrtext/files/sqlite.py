@@ -19,7 +19,6 @@ def open_database(
     wait_s: float = WAIT_S,
     threads: bool = False,
     journal: str | None = None,
-    sync: str = "FULL",
 ) -> sqlite3.Connection:
     """Open a file; to be written, it is made when missing, for its owner alone.
 
@@ -31,7 +30,6 @@ def open_database(
         path: The file; None for a temporary one, which is gone when it is closed.
         threads: Whether other threads than this one may use the connection.
         journal: SQLite's ``journal_mode``; None leaves the file's own.
-        sync: SQLite's ``synchronous``: with "FULL" what is committed survives a power cut.
     """
     where, mode = "", ""
     if path is not None:
@@ -53,7 +51,7 @@ def open_database(
             database.execute("PRAGMA secure_delete = ON")
             if journal is not None:
                 database.execute(f"PRAGMA journal_mode = {journal}")
-            database.execute(f"PRAGMA synchronous = {sync}")
+            database.execute("PRAGMA synchronous = FULL")  # a commit survives a power cut
         else:
             database.execute("PRAGMA query_only = ON")
     except BaseException:

@@ -64,16 +64,15 @@ class PretrainedText:
     revision: str | None = None  # the hub's commit that it came from; None for a folder
 
 
-def load_text_encoder(name_or_path: str | Path, *, offline: bool = False) -> PretrainedText:
+def load_text_encoder(name_or_path: str | Path) -> PretrainedText:
     """Load a BERT, RoBERTa or MPNet, saved with or without a head, which is left aside.
 
     Args:
         name_or_path: A folder as transformers or sentence-transformers write it, or of CXR-BERT's
             layout; or a hub id, with or without ``@revision``, for which the local cache is looked
             at first.
-        offline: Never touch the network; HF_HUB_OFFLINE and TRANSFORMERS_OFFLINE say the same.
     """
-    folder, name = found_folder(name_or_path, offline=offline)
+    folder, name = found_folder(name_or_path, offline=False)
     found = read_text_folder(folder)
     pooling = _pooling_of(folder, found.config.hidden_size)
     state = _encoder_state(found)

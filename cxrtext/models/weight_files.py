@@ -84,7 +84,7 @@ def load_sealed(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 
 def load_bound(
-    path: Path, kind: tuple[str, int], what: str, fingerprint: str, again: str | None = None
+    path: Path, kind: tuple[str, int], what: str, fingerprint: str
 ) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
     """Read what an evaluation kept with a checkpoint; None where there is no file.
 
@@ -93,21 +93,19 @@ def load_bound(
         kind: The format and version that are read.
         what: What the file holds, for messages: "the reference images".
         fingerprint: Of the model that it must be of.
-        again: How it is made again; by default by 'cxrtext calibrate'.
     """
     if not path.exists():
         return None
-    again = again or KEEP_AGAIN
     try:
         notes, tensors = load_sealed(path)
     except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path}: cannot be read ({error}); {again}") from None
+        raise CheckpointError(f"{path}: cannot be read ({error}); {KEEP_AGAIN}") from None
     if (notes.get("format"), notes.get("version")) != kind:
-        raise CheckpointError(f"{path}: not {what} of a checkpoint; {again}")
+        raise CheckpointError(f"{path}: not {what} of a checkpoint; {KEEP_AGAIN}")
     if notes.get("fingerprint") != fingerprint:
         raise CheckpointError(
             f"{path}: made by another model ({str(notes.get('fingerprint'))[:12]}…, this one is "
-            f"{fingerprint[:12]}…); {again}"
+            f"{fingerprint[:12]}…); {KEEP_AGAIN}"
         )
     return notes, tensors
 

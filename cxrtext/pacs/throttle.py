@@ -68,10 +68,10 @@ class Throttle:
             self.stopped.wait(seconds)
 
 
-def is_there(peer: Peer, seconds: float = 3.0) -> bool:
+def is_there(peer: Peer) -> bool:
     """Whether something listens where a peer is said to be."""
     try:
-        with socket.create_connection(peer.address, timeout=seconds):
+        with socket.create_connection(peer.address, timeout=3.0):
             return True
     except (OSError, UnicodeError):  # the latter of a name that is none
         return False

@@ -1,7 +1,6 @@
 """What marks say of findings."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from cxrtext.records.marks import Kind, Mark, Verdict, check_mark, now
@@ -9,36 +8,12 @@ from cxrtext.service.service import Service
 from cxrtext.text.labelling import sentence_labels
 
 
-@dataclass(frozen=True, slots=True)
-class Truth:
-    """What marks make of a finding in an image."""
-
-    image: str
-    study_id: str
-    patient_id: str
-    finding: str
-    value: int  # 1 there, 0 absent, -1 unclear, or readers differ
-
-
-def truths_of(marks: Sequence[Mark], findings: Collection[str]) -> list[Truth]:
-    """What marks of findings, sentences and hits make of some findings.
+def _values(mark: Mark, findings: Collection[str]) -> dict[str, int]:
+    """What a mark of a finding, a sentence or a hit makes of some findings.
 
     A sentence says what rules read in it.  One that is wrong denies its finding where it names one
     alone and no side: "small left effusion" may be wrong in the side.
     """
-    said: dict[tuple[str, str], list[tuple[Mark, int]]] = {}
-    for mark in marks:
-        for finding, value in _values(mark, findings).items():
-            said.setdefault((mark.image, finding), []).append((mark, value))
-    found = []
-    for (image, finding), some in said.items():
-        one, values = some[0][0], {value for _, value in some}
-        value = values.pop() if len(values) == 1 else -1
-        found.append(Truth(image, one.study_id, one.patient_id, finding, value))
-    return found
-
-
-def _values(mark: Mark, findings: Collection[str]) -> dict[str, int]:
     if mark.kind == "finding":
         return {mark.text: mark.value} if mark.text in findings else {}
     if mark.kind == "box" or mark.verdict == "unclear":
@@ -72,11 +47,12 @@ def label_rows(marks: Sequence[Mark], findings: Sequence[str]) -> list[dict[str,
     1, 0, -1 where readers or images of a study differ or were unclear, and blank where none marked.
     """
     rows: dict[str, dict[str, str]] = {}
-    for one in truths_of(marks, findings):
-        row = rows.setdefault(
-            one.study_id, {"study_id": one.study_id, **dict.fromkeys(findings, "")}
-        )
-        row[one.finding] = str(one.value) if row[one.finding] in ("", str(one.value)) else "-1"
+    for mark in marks:
+        for finding, value in _values(mark, findings).items():
+            row = rows.setdefault(
+                mark.study_id, {"study_id": mark.study_id, **dict.fromkeys(findings, "")}
+            )
+            row[finding] = str(value) if row[finding] in ("", str(value)) else "-1"
     return [rows[study] for study in sorted(rows)]
 
 

@@ -202,7 +202,6 @@ class Kind:
     offset: Callable[[Any], float] = lambda _: 0.0
     # keywords of the call, from a configuration and the side of the input
     call: Callable[[Any, int], dict[str, Any]] = lambda _config, _size: {}
-    tower: str = ""  # prefix of the vision tower where the folder holds a text tower too
     attention: str = "sdpa"
     build: Mapping[str, Any] = field(default_factory=dict)  # keywords of the network's class
     fixed: Mapping[str, Any] = field(default_factory=dict)  # of the configuration's, set by us
