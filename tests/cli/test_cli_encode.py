@@ -3,8 +3,12 @@
 import json
 from pathlib import Path
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
+from cxrtext.models import load_model
+from cxrtext.models.regions import embed_files
 from tests import small_backbones
 from tests.cli.conftest import Refused, cxrtext
 
@@ -48,3 +52,22 @@ def test_images_are_encoded_probed_and_exported(
     assert "images: 28 train, 8 val, 12 test" in probed.stdout
     assert (tmp_path / "probe/probe.json").is_file()
     assert (tmp_path / "v.parquet").is_file()
+
+
+def test_embeddings_of_a_checkpoint_are_exported(
+    checkpoint: Path, data_folder: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "v.parquet"
+    done = cxrtext(
+        "evaluate", checkpoint, "--data", data_folder, "--split", "val", "--resamples", "0",
+        "--device", "cpu", "--export", out,
+    )  # fmt: skip
+    assert str(out) in done.stdout
+    model = load_model(checkpoint)
+    held = pq.read_table(out)
+    assert held["split"].to_pylist() == ["val"] * 8
+    assert json.loads(held.schema.metadata[b"cxrtext"])["model"] == model.fingerprint
+    row = held.to_pylist()[3]
+    (batch,) = embed_files(model, [data_folder / row["image"]], processes=0)
+    expected = batch.regions[0].mean(dim=0).numpy()
+    assert np.allclose(row["vector"], expected, atol=1e-3)
