@@ -32,6 +32,5 @@ def test_scores_checkpoints_and_evaluations_say_so(
     result = evaluate(checkpoint, data_copy, settings=Settings(resamples=0))
     write_report(tmp_path / "out", result, ReportOptions(pictures=False))
     assert MADE in (tmp_path / "out/report.html").read_text()
-    assert MADE[1:] in (tmp_path / "out/documents/datasheet.md").read_text()
     assert f"| reports | {MADE} |" in (tmp_path / "out/documents/model-card.md").read_text()
     assert MADE in measure_file(tmp_path / "out/predictions.parquet").warnings

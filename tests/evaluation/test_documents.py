@@ -1,4 +1,4 @@
-"""Table 1, the flow of images, provenance, model card, datasheet and checklists."""
+"""Table 1, the flow of images, provenance and model card."""
 
 import hashlib
 import json
@@ -102,7 +102,7 @@ def test_many_sites_are_counted_together() -> None:
 
 
 def test_the_flow_adds_up_from_the_import_to_the_images_measured() -> None:
-    imported = Imported({}, hashed=False, left_out={f"why {i}": i for i in range(1, 10)})
+    imported = Imported({f"why {i}": i for i in range(1, 10)})
     rejects = {"7.png": "/home/someone/7.png: is 12 x 9 pixels; send another"}
     flow = flow_of(people(), "test", imported=imported, rejects=rejects, validation=True)
     first, manifest, chosen, measured = flow.steps
@@ -191,9 +191,8 @@ def test_an_evaluation_has_its_documents(written: Path, imported_folder: Path) -
     documents = written / "documents"
     names = {path.name for path in documents.iterdir()}
     assert names == {
-        "SHA256SUMS", "checklist.md", "datasheet.md", "flow.json", "flow.md",
-        "model-card.md", "provenance.json", "questions.yaml", "table-1.csv", "table-1.md",
-        "table-1.tex",
+        "SHA256SUMS", "flow.json", "flow.md", "model-card.md", "provenance.json",
+        "questions.yaml", "table-1.csv", "table-1.md", "table-1.tex",
     }  # fmt: skip
     assert file_problems(documents) == []
     flow = told(written, "flow")
@@ -206,7 +205,6 @@ def test_an_evaluation_has_its_documents(written: Path, imported_folder: Path) -
     assert {"measured first quartile", "measured third quartile"} < first.keys()
     card = (documents / "model-card.md").read_text()
     assert "| Pleural Effusion | Left pleural effusion. | The lungs \\| are &lt;b> clear. |" in card
-    assert "48 images, 48 studies, 48 patients" in (documents / "datasheet.md").read_text()
 
 
 def test_documents_name_no_folder_no_id_and_no_report(written: Path) -> None:
@@ -214,7 +212,7 @@ def test_documents_name_no_folder_no_id_and_no_report(written: Path) -> None:
     for name, text in texts.items():
         for private in (str(written.parent), "images/s0", "s07", "p07"):
             assert private not in text, name
-        if name not in ("provenance.json", "model-card.md", "checklist.md", "datasheet.md"):
+        if name not in ("provenance.json", "model-card.md"):
             assert "Jane-Doe" not in text, name
     claims = re.findall(r"[^.]*\b(?:conform|complian)\w*[^.]*", " ".join(texts.values()))
     assert claims
@@ -294,13 +292,13 @@ def test_answers_stand_in_the_documents_edits_are_kept_and_wrong_answers_refused
     form = written / "documents/questions.yaml"
     assert yaml.safe_load(form.read_text()).keys() == all_questions().keys()
     answers = tmp_path / "answers.yaml"
-    answers.write_text(form.read_text().replace('funding: ""', 'funding: "No one: none."'))
+    answers.write_text(form.read_text().replace('harms: ""', 'harms: "No one: none."'))
     result = measure_file(written / "predictions.parquet")
     options = ReportOptions(answers=read_answers(answers))
     write_report(tmp_path / "out", result, options)
     documents = tmp_path / "out/documents"
-    assert documents.joinpath("checklist.md").read_text().count("author: No one: none.") == 3
-    assert yaml.safe_load((documents / "questions.yaml").read_text())["funding"] == "No one: none."
+    assert "Harms: No one: none.\n" in documents.joinpath("model-card.md").read_text()
+    assert yaml.safe_load((documents / "questions.yaml").read_text())["harms"] == "No one: none."
     with (documents / "model-card.md").open("a") as handle:
         handle.write("my own words\n")
     write_report(tmp_path / "out", result, options)
@@ -308,7 +306,7 @@ def test_answers_stand_in_the_documents_edits_are_kept_and_wrong_answers_refused
     assert "my own words" not in (documents / "model-card.md").read_text()
     assert file_problems(documents) == []
     for text, says in (
-        *(("a: b", "no question 'a'"), ("funding: [1]", "funding: an answer"), ("- x", "expected")),
+        *(("a: b", "no question 'a'"), ("harms: [1]", "harms: an answer"), ("- x", "expected")),
         ("{", "line 1: not readable YAML: expected the node content"),
     ):
         answers.write_text(text)
@@ -321,10 +319,8 @@ def test_an_import_says_what_it_left_out(
 ) -> None:
     found = read_imported(imported_folder)
     assert found is not None
-    assert found.options["layout"] == "generic"
     assert found.left_out == {"listed, but the image file is not there": 1}
     assert found.unchanged
-    assert not found.hashed
     assert read_imported(data_folder) is None
     # A list that was changed or is gone does not make images seem never to have been there.
     copy = Path(shutil.copytree(imported_folder, tmp_path / "copy"))

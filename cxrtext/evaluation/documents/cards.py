@@ -1,4 +1,4 @@
-"""The model card and the datasheet: templates over what is known of an evaluation."""
+"""The model card: a template over what is known of an evaluation."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -8,7 +8,7 @@ from jinja2 import Environment, FileSystemLoader
 
 from cxrtext.evaluation.documents import provenance
 from cxrtext.evaluation.documents.material import Material
-from cxrtext.evaluation.documents.population import UNCERTAIN_NAMES, Population, counted
+from cxrtext.evaluation.documents.population import UNCERTAIN_NAMES, counted
 from cxrtext.evaluation.documents.questions import TEXTS, Questions
 from cxrtext.evaluation.rows import GROUPS
 from cxrtext.page import RESEARCH, Section, Table, markdown_block, markdown_cell
@@ -80,46 +80,3 @@ def _analyses(sections: Sequence[Section]) -> list[tuple[str, str]]:
         if tables and section.title != IMAGES:
             found.append((section.title, "\n\n".join(tables).replace("### ", "#### ")))
     return found
-
-
-def datasheet(material: Material, questions: Questions) -> str:
-    population, imported, folder = material.population, material.imported, material.folder
-    facts: dict[str, Any] = {}
-    if population is not None:
-        columns = population.images.metadata
-        facts = {
-            "counts": population.counts(population.all_rows).text(),
-            "columns": list(columns),
-            "missing": _missing(population),
-            "splits": split_counts(population),
-            "groups": [name for name in ("sex", "age", "view", "site") if name in columns],
-        }
-    return environment().get_template("datasheet.md.j2").render(
-        research=RESEARCH,
-        ask=questions.ask,
-        material=material,
-        population=population,
-        folder=folder,
-        imported=imported,
-        said=_said,
-        **facts,
-    )  # fmt: skip
-
-
-def split_counts(population: Population) -> str:
-    names = population.split_names
-    return ", ".join(f"{name} {int(population.of_split(name).sum()):,}" for name in names)
-
-
-def _said(value: Any) -> str:
-    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return {"True": "yes", "False": "no", "": "none"}.get(text, text)
-
-
-def _missing(population: Population) -> list[str]:
-    """Columns with blank cells, and labels that are missing, with how many."""
-    columns = population.images.metadata.items()
-    blank = {name: sum(not value for value in values) for name, values in columns}
-    told = [f"{name} of {counted(n, 'image')}" for name, n in blank.items() if n]
-    labels = sum(int((codes == -2).sum()) for codes in population.labels.values())
-    return [*told, counted(labels, "label")] if labels else told

@@ -93,14 +93,6 @@ class Material:
         return read_imported(self.data) if self.data else None
 
     @cached_property
-    def drawn(self) -> dict[str, Any]:
-        with suppress(OSError, ValueError):
-            if self.data is not None:
-                found = json.loads((self.data / "phantom.json").read_text(encoding="utf-8"))
-                return found if isinstance(found, dict) else {}
-        return {}
-
-    @cached_property
     def images_listed(self) -> bool:
         with suppress(OSError, ValueError):
             listed = read_sums(self.data) if self.data else None

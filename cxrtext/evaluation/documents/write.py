@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain, count
 from pathlib import Path
 
-from cxrtext.evaluation.documents.cards import datasheet, model_card
-from cxrtext.evaluation.documents.checklist import checklist_markdown, checklists
+from cxrtext.evaluation.documents.cards import model_card
 from cxrtext.evaluation.documents.flow import flow_markdown
 from cxrtext.evaluation.documents.material import Material
 from cxrtext.evaluation.documents.questions import Questions
@@ -34,8 +33,6 @@ def write_documents(
         "provenance.json": json.dumps(material.provenance(folder), indent=2, ensure_ascii=False)
         + "\n",
         "model-card.md": model_card(material, questions, sections),
-        "datasheet.md": datasheet(material, questions),
-        "checklist.md": checklist_markdown(checklists(material, questions)),
         QUESTIONS: questions.form(),
     }
     if material.table_one is not None:

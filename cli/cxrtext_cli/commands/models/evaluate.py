@@ -58,8 +58,8 @@ def evaluate(
         Path | None,
         typer.Option(
             help="Folder for report.html, results.csv, evaluation.json, predictions.parquet, "
-            "tables/ and documents/ (table 1, flow of images, provenance, model card, datasheet, "
-            "checklists). report.html and predictions.parquet hold ids."
+            "tables/ and documents/ (table 1, flow of images, provenance, model card). "
+            "report.html and predictions.parquet hold ids."
         ),
         NEW_FOLDER,
     ] = None,
@@ -122,7 +122,7 @@ def evaluate(
     answers: Annotated[
         Path | None,
         typer.Option(
-            help="The author's answers to the questions of the documents, as questions.yaml of "
+            help="The author's answers to the questions of the model card, as questions.yaml of "
             "--out/documents has them."
         ),
         FILE,
