@@ -53,7 +53,7 @@ def test_search_answers_as_the_command_does(served: Served, index: Path) -> None
 
 
 def test_classify_and_ground_answer_as_the_commands_do(
-    served: Served, checkpoint: Path, film: Path
+    served: Served, checkpoint: Path, film: Path, tmp_path: Path
 ) -> None:
     file = {"image": ("film.png", film.read_bytes(), "image/png")}
     (row,) = answer("classify", checkpoint, film)
@@ -61,7 +61,8 @@ def test_classify_and_ground_answer_as_the_commands_do(
         assert one["probability"] == pytest.approx(row[one["finding"]], abs=1e-5)
     form = {"sentence": QUERY}
     found = served("POST", "/v1/ground", files=file, data=form).json()
-    assert found["grid"] == answer("ground", checkpoint, film, QUERY)["grid"]
+    out = "--out", tmp_path / "map.png"
+    assert found["grid"] == answer("ground", checkpoint, film, QUERY, *out)["grid"]
     picture = served("POST", "/v1/ground", files=file, data=form, headers={"Accept": "image/png"})
     assert picture.content[:4] == b"\x89PNG"
 
