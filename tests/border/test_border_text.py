@@ -81,7 +81,7 @@ def test_a_row_without_a_study_is_named(language_model: Path, tmp_path: Path) ->
     out = "--out", tmp_path / "sentences.csv"
     line = refusal("score-text", tmp_path / "reports.csv", *given, *out)
     assert "reports.csv" in line
-    assert "3" in line  # the row, as an editor counts
+    assert "row 2" in line
     assert not (tmp_path / "sentences.csv").exists()
 
 

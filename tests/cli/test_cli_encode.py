@@ -42,7 +42,6 @@ def test_images_are_encoded_probed_and_exported(
     assert "its licence: mit" in done.stdout
     status = json.loads(cxrtext("job", "status", out, "--json").stdout)
     assert (status["kind"], status["rows_done"]) == ("encode", 48)
-    assert "run it again: cxrtext encode" in refused("job", "finish", out, "--out", tmp_path / "x")
     assert "begun with another --views (1, now 2)" in refused(*given, "--views", "2")
     probed = cxrtext(
         "probe", out, "--data", data_folder, "--out", tmp_path / "probe",

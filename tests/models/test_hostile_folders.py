@@ -279,6 +279,8 @@ def said(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     root, bases = (tmp_path_factory.mktemp(name) for name in ("hostile", "bases"))
     with torch.random.fork_rng():
         for name, write in WRITERS.items():
+            if "swin" in name:  # a whole Swin, which the loader takes to be of full size
+                continue
             (bases / name).mkdir()
             write(bases / name)
     shutil.copytree(checkpoint, bases / "checkpoint")

@@ -38,7 +38,7 @@ async def get_model(session: SessionDep, request: Request) -> models.ModelInfo:
 
 def _model_info(service: "Service", settings: Settings, caller: Caller) -> models.ModelInfo:
     key_id = None if caller.key_id == ANYONE.key_id else caller.key_id
-    about = service.describe(look=False)
+    about = service.describe()
     folder = service.model.folder
     noted = {} if folder is None else read_training(folder)
     return models.ModelInfo(

@@ -63,7 +63,6 @@ class Parts:
     scale: float  # what the model multiplies similarities by
     max_tokens: int
     text: Mapping[str, Any]  # sizes of the text tower: layers, width, inner width, vocabulary
-    bias: float = 0.0  # what it adds to them after
 
 
 def _text(kind: str, layers: int, width: int, inner: int, vocabulary: int) -> dict[str, Any]:
@@ -178,7 +177,6 @@ def _siglip(folder: Path) -> Parts:
             own.intermediate_size,
             own.vocab_size,
         ),
-        bias=float(model.logit_bias.detach()),
     )
 
 

@@ -144,9 +144,9 @@ def _overwrite(path: Path, start: int, count: int) -> None:
 # --- what check-data has seen ---
 
 
-def _facts(base: sqlite3.Connection, subject: Subject) -> list[str]:
+def _facts(base: sqlite3.Connection, subject: Subject) -> list[bytes]:
     known = [path for (path,) in base.execute("SELECT path FROM facts")]
-    return sorted(path for path in known if _is_theirs(path, subject))
+    return sorted(path for path in known if _is_theirs(os.fsdecode(path), subject))
 
 
 def count_facts(path: Path, subject: Subject) -> int:
