@@ -97,3 +97,10 @@ def test_commands_answer_for_help_and_a_wrong_name() -> None:
         assert "Usage" in command(name, "--help").stdout
     assert "serach" in command("serach", code=2).stderr
     assert command("--version").stdout.split()[-1] == cxrtext.__version__
+
+
+def test_an_unknown_patient_is_refused_and_leaves_no_file(index: Path, tmp_path: Path) -> None:
+    copied = Path(shutil.copytree(index, tmp_path / "index"))
+    before = tree(copied)
+    refusal("forget", copied, "--patient", "nobody")
+    assert tree(copied) == before

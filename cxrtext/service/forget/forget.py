@@ -137,7 +137,6 @@ def forget(
     known.update({name, ids.of(kind, name)})
     with ExitStack() as stack:
         if not dry_run:
-            secret = key_of(key)
             stack.enter_context(only_one(plan))
         resumed = plan.is_file()
         subject.load(plan)
@@ -152,6 +151,7 @@ def forget(
         result.places += work.elsewhere()
         if dry_run:
             return result
+        secret = key_of(key)
         subject.save(plan)
         work.remove()
         result.places = [*_after(found, work.look()), *work.elsewhere()]
