@@ -30,7 +30,8 @@ GONE = {
     "job score": "was removed; 'cxrtext score-text' scores each sentence once and resumes",
     "job decode": "was removed; 'cxrtext train' and 'cxrtext index build' decode images once "
     "into their cache",
-    "job finish": "was removed; 'cxrtext job embed' makes the index when all shards are done",
+    "job finish": "was removed; 'cxrtext job embed --index' makes the index when all shards are "
+    "there",
 }
 """What became of a command, by its name below ``cxrtext``."""
 
