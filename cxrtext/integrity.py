@@ -22,7 +22,6 @@ from cxrtext.files import (
 from cxrtext.files.digests import read_sums
 from cxrtext.files.signed_log import faults, key_of
 from cxrtext.files.sqlite import check_pages, open_database
-from cxrtext.files.table_sums import guard
 from cxrtext.models.folders import has_model
 
 Check = Callable[[Path], object]
@@ -149,7 +148,6 @@ def _kind_of(path: Path) -> tuple[str, Check | None]:
 def _database(path: Path) -> None:
     with closing(open_database(path, write=False)) as database:
         check_pages(database)
-        guard(database, keep=False)
 
 
 def _scored_sentences(path: Path) -> None:

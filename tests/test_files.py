@@ -35,7 +35,7 @@ from cxrtext.files import (
     writing,
 )
 from cxrtext.files.digests import read_sums
-from cxrtext.files.table_sums import damaged_tables, keep_sums, prepare, unguard
+from cxrtext.files.sqlite import open_database
 from cxrtext.pacs.retrieval.follow_state import FollowState
 from cxrtext.records.tables import read_table
 
@@ -423,51 +423,9 @@ def test_a_lock_that_somebody_else_keeps_something_in_stays(tmp_path: Path) -> N
     assert len(list(tmp_path.iterdir())) == 4
 
 
-def test_sums_of_tables_follow_every_kind_of_change(tmp_path: Path) -> None:
-    tables = ["a", "k"]
-    with closing(sqlite3.connect(tmp_path / "a.sqlite", isolation_level=None)) as database:
-        prepare(database)
-        database.execute("PRAGMA foreign_keys = ON")
-        database.execute("CREATE TABLE a (id INTEGER PRIMARY KEY, t TEXT UNIQUE, x REAL, b BLOB)")
-        database.execute("CREATE TABLE k (id INTEGER PRIMARY KEY REFERENCES a ON DELETE CASCADE)")
-        database.execute("INSERT INTO a VALUES (0, 'before', 1e300, x'00ff')")
-        keep_sums(database, tables)
-        rows = [(i, f"'{i}\n", i / 3, b"\0" * i) for i in range(1, 60)]
-        database.executemany("INSERT INTO a VALUES (?, ?, ?, ?)", rows)
-        database.executemany("INSERT INTO k VALUES (?)", [(i,) for i in range(60)])
-        database.execute("INSERT OR REPLACE INTO a VALUES (70, ?, NULL, NULL)", ["'5\n"])
-        database.execute("UPDATE a SET x = x + 1 WHERE id < 30")
-        database.execute("DELETE FROM a WHERE id BETWEEN 20 AND 40")
-        for column in range(200):
-            database.execute(f"ALTER TABLE k ADD COLUMN c{column}")
-        keep_sums(database, ["k"])
-        database.execute("UPDATE k SET c199 = 0.1, c0 = 'x' WHERE id = 3")
-        assert damaged_tables(database, tables) == []
-        for trigger in ("a_update", "k_update"):
-            database.execute(f"DROP TRIGGER row_sums_{trigger}")
-        database.execute("UPDATE k SET c199 = 0.10000000000000002 WHERE id = 3")
-        assert damaged_tables(database, tables) == ["k"]
-        database.execute("UPDATE a SET t = 'befort' WHERE id = 0")
-        assert damaged_tables(database, tables) == ["a", "k"]
-
-
-def test_a_state_is_opened_as_it_was_closed_or_not_at_all(tmp_path: Path) -> None:
-    path = tmp_path / "state.sqlite"
-    for name in ("other", "one"):
-        with FollowState(path) as state:
-            state.note(name, "7")
-    whole = path.read_bytes()
-    for before, after in ((b"other", b"othes"), (b"one", b"o\xe5e"), (b"DEFAULT 0", b"DEFAULT 5")):
-        assert before in whole
-        path.write_bytes(whole.replace(before, after))
-        with pytest.raises(DataError, match="is damaged .*; restore it from a backup"):
-            FollowState(path)
-
-
 def test_a_state_of_an_earlier_version_is_brought_up_to_date(tmp_path: Path) -> None:
     path = tmp_path / "state.sqlite"
     with FollowState(path) as state, state.together():
-        unguard(state._db)
         state._db.execute("ALTER TABLE studies DROP COLUMN looked")
         state._db.execute("DROP TABLE swept")
         state._db.execute("INSERT INTO studies VALUES ('1.2', '20240301', '2')")
@@ -480,18 +438,28 @@ def test_a_state_of_an_earlier_version_is_brought_up_to_date(tmp_path: Path) -> 
 
 def test_a_text_that_is_no_longer_utf_8_is_told_as_damage(tmp_path: Path) -> None:
     path = tmp_path / "a.sqlite"
-    with closing(sqlite3.connect(path, isolation_level=None)) as database:
-        prepare(database)
+    with closing(open_database(path)) as database:
         database.execute("CREATE TABLE a (t TEXT)")
-        keep_sums(database, ["a"])
         database.execute("INSERT INTO a VALUES ('effusion')")
     path.write_bytes(path.read_bytes().replace(b"effusion", b"\xe5ffusion"))
+    with (
+        closing(open_database(path)) as database,
+        pytest.raises(sqlite3.DatabaseError, match="^a text is not UTF-8$"),
+    ):
+        database.execute("SELECT t FROM a").fetchall()
+
+
+def test_sums_of_rows_that_earlier_releases_kept_are_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "a.sqlite"
     with closing(sqlite3.connect(path)) as database:
-        prepare(database)
-        with pytest.raises(sqlite3.DatabaseError, match="not UTF-8"):
-            damaged_tables(database, ["a"])
-        with pytest.raises(sqlite3.DatabaseError, match="^a text is not UTF-8$"):
-            database.execute("SELECT t FROM a").fetchall()
+        database.executescript(
+            "CREATE TABLE a (t TEXT); CREATE TABLE row_sums (name TEXT, sum INTEGER);"
+            "CREATE TRIGGER row_sums_a_insert AFTER INSERT ON a "
+            "BEGIN UPDATE row_sums SET sum = sum + row_digest(NEW.t); END;"
+        )
+    with closing(open_database(path)) as database:
+        database.execute("INSERT INTO a VALUES ('effusion')")
+        assert database.execute("SELECT name FROM sqlite_master").fetchall() == [("a",)]
 
 
 @pytest.mark.parametrize(

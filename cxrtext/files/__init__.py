@@ -1,8 +1,7 @@
 """Files that are written whole or not at all, and noticed when they are no longer what was written.
 
 ``writing``: one file or folder in place of another, in one step.  ``digests``: SHA-256 sums of
-folders, and JSON that carries its own.  ``sqlite``: SQLite files.  ``table_sums``: sums of the rows
-of their tables.
+folders, and JSON that carries its own.  ``sqlite``: SQLite files.
 """
 
 from cxrtext.files.digests import (

@@ -7,7 +7,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cxrtext.errors import CxrTextError, DiskError, HeldError, kind_of, line_of
-from cxrtext.files.table_sums import guard, prepare, unguard
 
 WAIT_S = 30.0  # how long to wait while another process commits
 
@@ -22,9 +21,8 @@ def open_database(
 ) -> sqlite3.Connection:
     """Open a file; to be written, it is made when missing, for its owner alone.
 
-    What is deleted is overwritten, texts are UTF-8, and triggers of :mod:`table_sums` run.  Each
-    statement is a transaction unless :func:`transaction` begins one.  What goes wrong is met by
-    :func:`sqlite_errors`.
+    What is deleted is overwritten, and texts are UTF-8.  Each statement is a transaction unless
+    :func:`transaction` begins one.  What goes wrong is met by :func:`sqlite_errors`.
 
     Args:
         path: The file; None for a temporary one, which is gone when it is closed.
@@ -45,19 +43,39 @@ def open_database(
         isolation_level=None,
     )  # fmt: skip
     try:
-        prepare(database)
+        database.text_factory = strict_text
         database.execute("PRAGMA foreign_keys = ON")
         if write:
             database.execute("PRAGMA secure_delete = ON")
             if journal is not None:
                 database.execute(f"PRAGMA journal_mode = {journal}")
             database.execute("PRAGMA synchronous = FULL")  # a commit survives a power cut
+            _drop_row_sums(database)
         else:
             database.execute("PRAGMA query_only = ON")
     except BaseException:
         database.close()
         raise
     return database
+
+
+def strict_text(data: bytes) -> str:
+    """A text of SQLite, for ``text_factory``: its own error would quote a text that is damaged."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise sqlite3.DatabaseError("a text is not UTF-8") from None
+
+
+def _drop_row_sums(database: sqlite3.Connection) -> None:
+    """Drop the sums of rows that earlier releases kept by triggers."""
+    if database.execute("SELECT 1 FROM sqlite_master WHERE name = 'row_sums'").fetchone() is None:
+        return
+    triggers = "SELECT name FROM sqlite_master WHERE type = 'trigger' AND name LIKE 'row_sums_%'"
+    with transaction(database):
+        for (name,) in database.execute(triggers).fetchall():
+            database.execute(f"DROP TRIGGER {name}")
+        database.execute("DROP TABLE IF EXISTS row_sums")
 
 
 @contextmanager
@@ -88,7 +106,7 @@ def make_tables(
 ) -> None:
     """Make the tables of an empty file; refuse one that has others or another version.
 
-    A file of an earlier version is compared with its sums and brought to this one, step by step.
+    A file of an earlier version is brought to this one, step by step.
 
     Args:
         schema: SQL of the tables; a statement ends with its line.
@@ -108,11 +126,9 @@ def make_tables(
         for step, statements in sorted((upgrades or {}).items()):
             if database.execute(version_of).fetchone() != (step,):
                 continue
-            guard(database, keep=False)
             with transaction(database):
                 if database.execute(version_of).fetchone() != (step,):
                     continue  # another process has done it meanwhile
-                unguard(database)
                 for statement in statements.split(";\n"):
                     database.execute(statement)
                 database.execute(f"{version_of} = {step + 1}")

@@ -17,8 +17,7 @@ import numpy as np
 
 from cxrtext.errors import DataError, WorkError, line_of
 from cxrtext.files import only_one
-from cxrtext.files.sqlite import make_tables, transaction
-from cxrtext.files.table_sums import strict_text
+from cxrtext.files.sqlite import make_tables, strict_text, transaction
 from cxrtext.images.reader_pool import ReadImage
 from cxrtext.images.source import MAX_FILE_BYTES
 

@@ -10,7 +10,6 @@ from typing import Any
 from numpy.typing import NDArray
 
 from cxrtext.errors import DataError
-from cxrtext.files.table_sums import keep_sums
 from cxrtext.index.search.filter import Cell, as_cell
 from cxrtext.index.store.catalogue import Catalogue, set_meta
 from cxrtext.index.store.writer import Segments, append_rows, leave_files, note_segments
@@ -79,16 +78,12 @@ def _slots(database: Connection, names: Iterable[str]) -> dict[str, int]:
     known = dict(database.execute("SELECT name, slot FROM columns"))
     made = {row[1] for row in database.execute("PRAGMA table_info(attributes)")}
     free = (slot for slot in range(MAX_COLUMNS) if slot not in set(known.values()))
-    is_wider = False
     for name in names:
         if name not in known:
             known[name] = next(free)
             database.execute("INSERT INTO columns VALUES (?, ?)", (name, known[name]))
             if f"c{known[name]}" not in made:
                 database.execute(f"ALTER TABLE attributes ADD COLUMN c{known[name]}")
-                is_wider = True
-    if is_wider:
-        keep_sums(database, ["attributes"])
     return known
 
 

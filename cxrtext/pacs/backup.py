@@ -12,8 +12,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from cxrtext.errors import DataError
-from cxrtext.files.sqlite import open_database, sqlite_errors, transaction
-from cxrtext.files.table_sums import guard
+from cxrtext.files.sqlite import check_pages, open_database, sqlite_errors, transaction
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.pacs.hl7.mllp import BAD
 from cxrtext.pacs.inbox.database import FILE
@@ -91,7 +90,7 @@ def _copy(source: Path, target: Path, files: str = "SELECT '', '' WHERE false") 
             named = set(copy.execute(files).fetchall())
             for name, _ in named - copied:
                 take(name)
-        guard(copy, keep=False)
+        check_pages(copy)
     for name in {name for name, _ in copied} - {name for name, _ in named}:
         (target.parent / name).unlink()
 

@@ -21,7 +21,6 @@ from cxrtext.files.sqlite import (
     sqlite_errors,
     transaction,
 )
-from cxrtext.files.table_sums import unguard
 from cxrtext.records.boxes import SMALLEST, Corners
 from cxrtext.records.numbers import read_number
 
@@ -178,7 +177,6 @@ def _opened(path: Path, *, write: bool) -> Iterator[Connection]:
     ):
         make_tables(database, path, _TABLES, VERSION, write=write, **told)  # type: ignore[arg-type]
         check_once(database, path)
-        if write:  # files of earlier releases have sums of rows, and lack an index
-            unguard(database)
+        if write:  # files of earlier releases lack an index
             database.execute(_INDEX)
         yield database

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from cxrtext.files.table_sums import prepare
 from cxrtext.index import build_index, open_index
 from cxrtext.models import ImageTextModel
 from cxrtext.pacs.results.folder import FILE, Kept, ResultsFolder
@@ -40,7 +39,6 @@ def keep(folder: ResultsFolder, kind: str, **more: Any) -> str:
     facts |= {"instance": f"2.25.{len(folder.all()) + 1}", "revoked": None, "calibrated": 0}
     facts |= {"probability": 0.776, **more}
     with sqlite3.connect(folder.path / FILE) as database:
-        prepare(database)
         marks = ",".join("?" * len(facts))
         database.execute(f"INSERT INTO results VALUES ({marks})", [*facts.values()])  # noqa: S608
     return str(facts["instance"])

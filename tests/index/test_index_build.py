@@ -10,7 +10,6 @@ from cxrtext.datasets.importing.importer import import_folder
 from cxrtext.datasets.importing.reading import ImportOptions
 from cxrtext.errors import CheckpointError, ConfigError, DataError
 from cxrtext.files import write_sums
-from cxrtext.files.table_sums import prepare
 from cxrtext.images.cache import DecodedCache
 from cxrtext.index import Archive, ImageHit, Query, build_index, open_index
 from cxrtext.index.features.scoring import mean_region
@@ -113,7 +112,6 @@ def test_another_model_is_refused(
 
 def change_meta(folder: Path, key: str, value: str) -> None:
     with sqlite3.connect(folder / "catalogue.sqlite") as database:
-        prepare(database)
         set_meta(database, {key: value})
     database.close()
 

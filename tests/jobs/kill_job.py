@@ -49,7 +49,7 @@ def rows_of(index: Path, *but: str) -> dict[str, list[Any]]:
         return {
             name: sorted(base.execute(f"SELECT * FROM {name}").fetchall(), key=repr)  # noqa: S608
             for (name,) in names
-            if name not in ("segments", "row_sums", *but)
+            if name not in ("segments", *but)
         }
 
 

@@ -9,7 +9,6 @@ import stat
 import subprocess
 import sys
 import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -17,7 +16,6 @@ from unittest.mock import Mock
 import pytest
 
 from cxrtext.errors import CheckpointError, DiskError, InputError, WorkError
-from cxrtext.files import table_sums
 from cxrtext.files.sqlite import open_database
 from cxrtext.pacs.inbox import database
 from cxrtext.pacs.inbox import queue as module
@@ -218,23 +216,6 @@ def test_what_was_acknowledged_before_a_kill_is_there(tmp_path: Path) -> None:
     assert acknowledged <= kept
 
 
-def test_what_comes_while_another_process_compares_the_rows_does_not_wait(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    damaged_tables = table_sums.damaged_tables
-
-    def compare(*arguments: Any) -> list[str]:
-        inbox.put("PACS", b"x")
-        return damaged_tables(*arguments)
-
-    not_waiting = partial(open_database, wait_s=0.0)
-    monkeypatch.setattr(database, "open_database", not_waiting)
-    with Inbox(tmp_path / "in", reserve=0) as inbox:
-        monkeypatch.setattr(table_sums, "damaged_tables", compare)
-        Inbox(tmp_path / "in", reserve=0).close()
-        assert len(inbox.waiting(9)) == 1
-
-
 # The tables that changed since, as version 2 made them, and what of the others is looked at.
 VERSION_2 = """
 CREATE TABLE entries (
@@ -269,7 +250,6 @@ def earlier(tmp_path: Path) -> Path:
         (folder / "objects" / name).write_text(name)
     base = open_database(folder / database.FILE)
     base.executescript(VERSION_2)
-    table_sums.guard(base)
     base.close()
     return folder
 

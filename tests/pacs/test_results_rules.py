@@ -14,9 +14,8 @@ from pydicom.dataset import Dataset, FileMetaDataset
 from pydicom.uid import ExplicitVRLittleEndian
 
 from cxrtext.errors import CheckpointError, DataError, WorkError
-from cxrtext.files import sha256, table_sums
+from cxrtext.files import sha256
 from cxrtext.index import IndexedImage, build_index
-from cxrtext.integrity import check_files
 from cxrtext.pacs.faults import AnswerError, GoneError, PeerError
 from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.results import folder as module
@@ -25,7 +24,6 @@ from cxrtext.pacs.results.folder import Kept, ResultsFolder
 from cxrtext.pacs.results.rules import Answered, answer, answer_until
 from cxrtext.pacs.results.sending import Delivery
 from cxrtext.service import Service, load_service
-from cxrtext_api.routes.pacs import _results
 from tests.conftest import as_received, draw
 from tests.pacs.orthanc import Known, Orthanc, dimse_entry, free_port
 from tests.pacs.result_sources import write_source
@@ -70,22 +68,6 @@ def test_a_folder_of_another_version_is_refused(results: ResultsFolder) -> None:
     for create in (True, False):
         with pytest.raises(DataError, match="of another version of cxrtext .*; name a new folder"):
             ResultsFolder(results.path, create=create)
-
-
-def test_a_question_compares_no_rows_and_check_files_finds_the_damaged_one(
-    results: ResultsFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put(results)
-    with monkeypatch.context() as patch:
-        patch.setattr(table_sums, "damaged_tables", None)
-        assert len(_results(results.path, "s")) == 1
-    assert check_files(results.path).problems == []
-    path = results.path / module.FILE
-    path.write_bytes(path.read_bytes().replace(b"Left effusion.", b"Lift effusion."))
-    (problem,) = check_files(results.path).problems
-    assert "table results: a row is damaged" in problem
-    with pytest.raises(DataError, match="a row is damaged"):
-        ResultsFolder(results.path)
 
 
 def test_of_two_that_make_one_result_the_row_is_that_of_the_file(

@@ -49,7 +49,6 @@ from cxrtext.models.masked_lm import fingerprint_of, load_masked_language_model
 from cxrtext.models.reference import load_reference
 from cxrtext.models.weight_files import save_sealed
 from cxrtext.pacs.inbox.queue import Inbox
-from cxrtext.pacs.retrieval.follow_state import FollowState, Seen
 from cxrtext.phantom import write_phantoms
 from cxrtext.records import open_source, read_labels, read_manifest, read_sentences
 from cxrtext.records.boxes import iter_boxes
@@ -289,15 +288,10 @@ def test_index(index_folder: Path, checkpoint: Path, tmp_path: Path, try_flips: 
     def read() -> str:
         with open_index(copy, model) as index:
             hits = index.search(Query(texts=text[None]), 20).hits
-            catalogue = index.catalogue
-            rows = [
-                catalogue.database.execute(f"SELECT * FROM {name}").fetchall()
-                for name in ("images", "attributes", "said", "sentences", "columns", "roots")
-            ]
             regions = index.regions(hits[0].image.number)
-            return digest([(h.image.number, h.score) for h in hits], rows, regions)
+            return digest([(h.image.number, h.score) for h in hits], regions)
 
-    for pattern in ("catalogue.sqlite", "*.vectors", "*.faiss", "index.json"):
+    for pattern in ("*.vectors", "*.faiss", "index.json"):
         files = list(copy.glob(pattern))
         if files:
             try_flips(f"index, {pattern}", files, read)
@@ -386,52 +380,20 @@ def test_image_weights(tmp_path: Path, try_flips: Flip) -> None:
     try_flips("encoder.safetensors", [path], read)
 
 
-def rows_of(database: Any) -> list[Any]:
-    """All rows of the tables of a database, but those of the sums."""
-    query = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
-    names = [name for (name,) in database.execute(query) if name != "row_sums"]
-    return [database.execute(f"SELECT * FROM {name}").fetchall() for name in names]
-
-
-def test_state_of_following(tmp_path: Path, try_flips: Flip) -> None:
-    path = tmp_path / "follow.sqlite"
-    with FollowState(path) as following:
-        following.note("since", "2024-03-01")
-        for uid in [f"1.2.840.{number}" for number in range(200)]:
-            following.know_study(uid, "20240301", "2")
-            following.know(Seen(f"{uid}.1", uid, "entered", "", "cd" * 32))
-
-    def read() -> object:
-        with FollowState(path) as state:
-            return rows_of(state._db)
-
-    try_flips(path.name, [path], kept_as(path, read))
-
-
-def test_inbox(tmp_path: Path, try_flips: Flip) -> None:
-    """Its queue, and what waits in it."""
+def test_objects_of_an_inbox(tmp_path: Path, try_flips: Flip) -> None:
     folder = tmp_path / "inbox"
     with Inbox(folder, reserve=0) as inbox:
         for number in range(50):
             inbox.put("PACS", b"object %d" % number * 200)
-        with inbox.finishing() as finishing:
-            for entry in inbox.waiting(40)[20:]:
-                finishing.hold(entry, f"1.2.{entry.number}", "another patient's")
-
-    def read() -> object:
-        with Inbox(folder, reserve=0) as inbox, inbox.database.reading() as database:
-            return rows_of(database)
 
     def taken() -> object:
         with Inbox(folder, reserve=0) as inbox:
-            entries = [*inbox.waiting(50), *inbox.held()]
+            entries = inbox.waiting(50)
             if not all(entry.is_whole for entry in entries):
                 raise DataError("damaged, as the worker notes it")
             return [(entry.number, entry.path.read_bytes()) for entry in entries]
 
-    try_flips("inbox.sqlite", [folder / "inbox.sqlite"], kept_as(folder, read))
-    files = [*(folder / "objects").iterdir()]
-    try_flips("waiting objects", files, taken)
+    try_flips("waiting objects", [*(folder / "objects").iterdir()], taken)
 
 
 def test_notes_of_an_import(tmp_path: Path, try_flips: Flip) -> None:

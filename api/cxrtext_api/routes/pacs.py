@@ -141,7 +141,7 @@ def _results(folder: "Path", study_id: str) -> list[SentResult]:
     if not (folder / FILE).is_file():  # nothing was made yet
         return []
     try:
-        found = ResultsFolder(folder, create=False, compare=False).of_study(study_id)
+        found = ResultsFolder(folder, create=False).of_study(study_id)
     except CxrTextError as error:
         _log.error("results cannot be listed: %s", error)
         raise Refusal(503, "The folder of results cannot be read; tell the operator.") from None

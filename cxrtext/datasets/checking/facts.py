@@ -21,7 +21,7 @@ from cxrtext.datasets.admission.decide import BURNED_IN
 from cxrtext.datasets.admission.public import with_set
 from cxrtext.errors import DataError, ImageError
 from cxrtext.files import SEAL, seal_of
-from cxrtext.files.table_sums import strict_text
+from cxrtext.files.sqlite import strict_text
 from cxrtext.images import encode_png
 from cxrtext.images.dicom.described import described
 from cxrtext.images.dicom.file import is_dicom, read_wanted

@@ -30,9 +30,6 @@ CHECKED = 512 * 2**20
 """Bytes of vectors that are compared with their checksums when an index is opened; a larger index
 is checked by 'cxrtext check-files'."""
 
-CHECKED_CATALOGUE = 256 * 2**20
-"""Bytes of a catalogue whose rows are compared with their sums when it is opened."""
-
 
 class SearchOptions(TypedDict, total=False):
     where: str | None  # a filter (see :mod:`.filter`)
@@ -196,8 +193,7 @@ def open_index(
     folder = Path(folder)
     catalogue = Catalogue(folder / CATALOGUE, wait_s=wait_s)
     try:
-        cells = catalogue.path.stat().st_size <= CHECKED_CATALOGUE
-        wrong = check_index(folder, catalogue, most=CHECKED, cells=cells)
+        wrong = check_index(folder, catalogue, most=CHECKED)
         if wrong and wrong != [EMPTY]:
             raise CheckpointError(
                 f"{folder}: {wrong[0]}; run 'cxrtext index check {folder}' for all that is wrong, "

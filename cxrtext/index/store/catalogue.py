@@ -16,7 +16,6 @@ from typing import Any
 from cxrtext.errors import CheckpointError, ImageError
 from cxrtext.files import sha256
 from cxrtext.files.sqlite import WAIT_S, open_database, sqlite_errors, transaction
-from cxrtext.files.table_sums import keep_sums
 from cxrtext.models.folders import has_model
 from cxrtext.records.manifest import LABEL, OF_MODEL
 
@@ -87,7 +86,6 @@ CREATE TABLE structures (                -- FAISS files, derived from the rest
 READABLE = (4, 5, SCHEMA_VERSION)
 """Versions that are read as they are; the next writer turns the older ones to the newest."""
 
-TABLES = re.findall(r"CREATE TABLE (\w+)", _TABLES)  # their names; each has a sum of its rows
 CATALOGUE = "catalogue.sqlite"  # the file, in an index's folder
 
 EMPTY = "the index is empty"
@@ -331,7 +329,6 @@ def _make_tables(database: sqlite3.Connection) -> None:
     for statement in _TABLES.split(";"):
         database.execute(statement)
     set_meta(database, {"schema_version": SCHEMA_VERSION})
-    keep_sums(database, TABLES)
 
 
 def _drop_columns(database: sqlite3.Connection) -> None:

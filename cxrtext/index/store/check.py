@@ -3,28 +3,24 @@
 from pathlib import Path
 
 from cxrtext.files import sha256
-from cxrtext.files.table_sums import damaged_tables
-from cxrtext.index.store.catalogue import EMPTY, TABLES, Catalogue, catalogue_errors
+from cxrtext.index.store.catalogue import EMPTY, Catalogue, catalogue_errors
 from cxrtext.index.store.vectors import counted_rows, vector_files
 
 ATTEMPTS = 5
 
 
-def check_index(
-    folder: Path, catalogue: Catalogue, *, most: int | None = None, cells: bool = True
-) -> list[str]:
+def check_index(folder: Path, catalogue: Catalogue, *, most: int | None = None) -> list[str]:
     """What is wrong with an index, a line each; nothing where all is well.
 
     Args:
         catalogue: Open; another process may write meanwhile.
         most: Bytes of vectors up to which they are read, too, which takes as long as the disk
             does; None has no limit.
-        cells: Whether to compare every row of the catalogue with its table's sum, too.
     """
     wrong: list[str] = []
     for _ in range(ATTEMPTS):
         with catalogue_errors(catalogue.path), catalogue.transaction() as database:
-            wrong = _check_catalogue(catalogue, cells)
+            wrong = _check_catalogue(catalogue)
             if wrong:
                 return wrong  # nothing in it can be relied on
             before = catalogue.meta()
@@ -44,13 +40,11 @@ def check_index(
     return wrong
 
 
-def _check_catalogue(catalogue: Catalogue, cells: bool) -> list[str]:
-    database, name = catalogue.database, catalogue.path.name
-    state = [str(row[0]) for row in database.execute("PRAGMA integrity_check(3)")]
-    if state != ["ok"]:
-        return [f"{name}: {line}" for lines in state for line in lines.splitlines()]
-    damaged = damaged_tables(database, TABLES) if cells else []
-    return [f"{name}: table {table}: a row is damaged" for table in damaged]
+def _check_catalogue(catalogue: Catalogue) -> list[str]:
+    state = [str(row[0]) for row in catalogue.database.execute("PRAGMA integrity_check(3)")]
+    if state == ["ok"]:
+        return []
+    return [f"{catalogue.path.name}: {line}" for lines in state for line in lines.splitlines()]
 
 
 def _check_files(

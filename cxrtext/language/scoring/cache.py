@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cxrtext.errors import CxrTextError, DataError, line_of
-from cxrtext.files.table_sums import strict_text
+from cxrtext.files.sqlite import strict_text
 
 FORMAT = 2  # version of the file
 BUSY_SECONDS = 120.0  # how long to wait for another process that is writing

@@ -64,7 +64,7 @@ class GatewayMetrics:
                 self._describe(read_status(inbox))
         if results is not None and (results / FILE).is_file():
             with self._reading("results"):
-                sent = ResultsFolder(results, create=False, compare=False).tally()
+                sent = ResultsFolder(results, create=False).tally()
                 for (peer, kind), count in sent.items():
                     self.sent.labels(peer, kind).set(count)
 

@@ -13,8 +13,13 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from cxrtext.errors import CheckpointError
-from cxrtext.files.sqlite import make_tables, open_database, sqlite_errors, transaction
-from cxrtext.files.table_sums import guard
+from cxrtext.files.sqlite import (
+    check_pages,
+    make_tables,
+    open_database,
+    sqlite_errors,
+    transaction,
+)
 
 FILE = "inbox.sqlite"
 VERSION = 3
@@ -116,7 +121,7 @@ class Database:
                 write=not read_only, upgrades=_UPGRADES,
             )  # fmt: skip
             if not read_only:
-                guard(self.connection)
+                check_pages(self.connection)
             opening.pop_all()
 
     def close(self) -> None:

@@ -23,7 +23,6 @@ from cxrtext.files.sqlite import (
     sqlite_errors,
     transaction,
 )
-from cxrtext.files.table_sums import guard
 from cxrtext.pacs.identity import uid
 
 if TYPE_CHECKING:
@@ -113,11 +112,9 @@ class ResultsFolder:
 
     Args:
         create: False to look only: a folder that holds no results is a DataError.
-        compare: Whether to compare all rows with their sums, which reads them; else the file's
-            pages are checked once in a process.
     """
 
-    def __init__(self, path: Path, *, create: bool = True, compare: bool = True) -> None:
+    def __init__(self, path: Path, *, create: bool = True) -> None:
         self.path = path
         if not create and not (path / FILE).is_file():
             raise DataError(
@@ -130,10 +127,7 @@ class ResultsFolder:
         with self._opened(write=create) as database:
             told: Any = {"wrong": DataError, "mend": "name a new folder", "write": create}
             make_tables(database, path / FILE, _TABLES, VERSION, **told)
-            if compare:
-                guard(database, keep=create)
-            else:
-                check_once(database, path / FILE)
+            check_once(database, path / FILE)
 
     @contextmanager
     def _opened(self, *, write: bool) -> Iterator[sqlite3.Connection]:

@@ -12,8 +12,13 @@ from pathlib import Path
 from typing import Literal, Self
 
 from cxrtext.errors import DataError
-from cxrtext.files.sqlite import make_tables, open_database, sqlite_errors, transaction
-from cxrtext.files.table_sums import guard
+from cxrtext.files.sqlite import (
+    check_pages,
+    make_tables,
+    open_database,
+    sqlite_errors,
+    transaction,
+)
 
 VERSION = 2
 MEND = "restore it from a backup, or move it away: all is then asked for again"
@@ -64,7 +69,7 @@ class FollowState:
             make_tables(
                 self._db, path, _SCHEMA, VERSION, wrong=DataError, mend=MEND, upgrades=_UPGRADES
             )
-            guard(self._db)
+            check_pages(self._db)
 
     def __enter__(self) -> Self:
         return self
