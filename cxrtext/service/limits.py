@@ -89,9 +89,9 @@ def check_search(asked: Mapping[str, Any], written: Callable[[str], str] = str) 
             "it is"
         )
     if "image_weight" in names and not ("query" in names and sources):
-        raise InputError(f"{written('image_weight')} needs a sentence and an image")
+        raise InputError(f"{written('image_weight')} needs a query and an image")
     if "as_written" in names and not names & {"query", "not"}:
-        raise InputError(f"{written('as_written')} needs a sentence")
+        raise InputError(f"{written('as_written')} needs a query")
 
 
 def check_query(
