@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from cxrtext.errors import DataError, WorkError, line_of
-from cxrtext.files import only_one
+from cxrtext.files import only_one, remove_file
 from cxrtext.files.sqlite import make_tables, strict_text, transaction
 from cxrtext.images.reader_pool import ReadImage
 from cxrtext.images.source import MAX_FILE_BYTES
@@ -337,10 +337,15 @@ def _open_catalogue(folder: Path, say: Callable[[str], None]) -> Catalogue:
         with suppress(UnusableError):
             return Catalogue(folder)  # the process before may have made it afresh
         say(f"{folder}: the cache is damaged or of another version; images are decoded again")
-        for path in [*folder.glob(f"{NAME}*"), *folder.glob("decoded-*.u8")]:
-            if path.suffix != ".lock":
-                path.unlink()
+        clear(folder)
         return Catalogue(folder)
+
+
+def clear(folder: Path) -> None:
+    """Remove all of a cache, the catalogue last; held by :func:`only_filler`."""
+    for path in [*folder.glob("decoded-*.u8"), *folder.glob(f"{NAME}*")]:
+        if path.suffix != ".lock":
+            remove_file(path)
 
 
 class SquareStore:

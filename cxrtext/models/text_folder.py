@@ -138,18 +138,6 @@ def read_encoder_config(path: Path, families: Iterable[str]) -> tuple[str, Encod
     return family, config
 
 
-def family_of(folder: Path) -> str:
-    """The family of the text encoder of a model's folder or a checkpoint; BERT where none is said.
-
-    Nothing is checked: a tokenizer is to be found even where the model is damaged.
-    """
-    try:
-        config = read_json(folder / CONFIG)
-        return MODEL_TYPES.get(config.get("text", config).get("model_type", "bert"), "bert")
-    except (CheckpointError, AttributeError, TypeError):
-        return "bert"
-
-
 def check_pieces(folder: Path, tokenizer: Any, rows: int) -> None:
     """Refuse a vocabulary that cannot be the one that the weights were trained with."""
     pieces = 1 + max(tokenizer.get_vocab().values())

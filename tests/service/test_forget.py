@@ -10,7 +10,6 @@ import shutil
 import signal
 import sqlite3
 import sys
-import zlib
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
@@ -46,7 +45,7 @@ from cxrtext.service.forget import caches, tables
 from cxrtext.service.forget.caches import CACHE, NO_CACHE
 from cxrtext.service.forget.forget import _names_one, forget
 from cxrtext.service.forget.subject import Subject
-from cxrtext.training.data.locked_features import ENTRY, Keeping, lock_images, lock_sentences
+from cxrtext.training.data.locked_features import Keeping, lock_images, lock_sentences
 from tests.api.conftest import as_dicom
 from tests.index.conftest import add_upload, in_fork, png, regions_of, wrong
 
@@ -54,9 +53,6 @@ PATIENT, STUDY, SCANNED = "PLANTEDPATIENT77", "PLANTEDSTUDY88", "PLANTEDUPLOAD55
 IMAGE = "images/PLANTEDIMAGE99.png"
 PHRASE = "Planted unmistakable pneumatocele."
 OTHER_PHRASE = "Planted upload with an azygos lobe."
-
-
-NO_PIECES = caches.Pieces(frozenset({b"one"}), frozenset())
 
 
 @dataclass
@@ -195,8 +191,8 @@ def archive(planted: Archive, tmp_path: Path) -> Archive:
 
 
 EVERYWHERE = {
-    "index": 2, "decoded images": 1, "sentence scores": 1, "facts of check-data": 1,
-    "features of a locked encoder": 2, "image": 2, "report": 1, "manifest": 1,
+    "index": 2, "decoded images": 1, "sentence scores": 2, "facts of check-data": 1,
+    "features of a locked encoder": 4, "image": 2, "report": 1, "manifest": 1,
     "table": 7,  # reports, labels, boxes, rejected, more.jsonl, predictions, sentences
 }  # fmt: skip
 
@@ -227,7 +223,7 @@ def test_nothing_planted_is_found_after_it_was_forgotten(archive: Archive) -> No
     assert file_problems(root / "data") == []
     assert len(read_manifest(root / "data" / "manifest.csv")) == 48
     assert len(read_sentences(root / "data" / "sentences.csv")) == 48
-    assert DecodedCache(root / "cache").damaged() == []
+    assert [path.name for path in (root / "cache").iterdir()] == []
     with open_index(root / "index", archive.checkpoint) as index:
         assert index.images == 48
 
@@ -280,27 +276,6 @@ def test_a_job_that_was_only_begun_is_named_too(archive: Archive) -> None:
     assert ("job", "archive job") in {(Path(place.path).name, place.what) for place in found}
 
 
-def test_damaged_features_do_not_keep_others_from_being_forgotten(tmp_path: Path) -> None:
-    path = tmp_path / "regions-0.f16"
-    rows = np.arange(3 * 400, dtype=np.float16).reshape(3, 400)
-    keys = np.array([(bytes([n] * 16), zlib.crc32(rows[n].tobytes())) for n in range(3)], ENTRY)
-    wanted = frozenset({bytes([2] * 16)})
-
-    def forgotten(data: bytes) -> None:
-        path.write_bytes(data)
-        path.with_suffix(".keys").write_bytes(keys.tobytes())
-        assert caches.count_features(path, wanted) == 1
-        caches.forget_features(path, wanted)
-
-    whole = bytearray(rows.tobytes())
-    whole[7] ^= 1  # in the first
-    forgotten(bytes(whole))
-    assert path.read_bytes() == bytes(whole[:1600]) + bytes(800)
-    assert caches.count_features(path, wanted) == 0
-    forgotten(bytes(whole) + b"of a stopped run")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_pipe_in_a_folder_is_passed_over(tmp_path: Path) -> None:
     for name in ("reports.csv", "notes", "job.json", "a.sqlite", "SHA256SUMS", "x.dcm"):
         os.mkfifo(tmp_path / name)
@@ -316,7 +291,7 @@ def test_a_file_in_use_is_not_removed(tmp_path: Path, monkeypatch: pytest.Monkey
     subject = Subject(patients={PATIENT})
     for name, table, forgets, said in (
         ("results.sqlite", "results", caches.forget_results, NO_CACHE),
-        ("scores.sqlite", "score", lambda path, _: caches.forget_scores(path, NO_PIECES), CACHE),
+        ("scores.sqlite", "score", lambda path, _: caches.remove_cache(path), CACHE),
     ):
         path = tmp_path / name
         with closing(sqlite3.connect(path, isolation_level=None)) as other:

@@ -10,20 +10,20 @@ import hashlib
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from cxrtext.datasets.admission.ids import IDS, Ids, object_ids, read_key
-from cxrtext.errors import CxrTextError, DataError, ImageError
+from cxrtext.errors import DataError, ImageError
 from cxrtext.files import only_one, open_regular, remove_file, sha256
 from cxrtext.files.signed_log import append_signed, key_of, mark_of
 from cxrtext.images.dicom.described import described
 from cxrtext.images.dicom.file import read_wanted
 from cxrtext.index.maintain import forget_images, traces
-from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, checkpoint_of
+from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.index.store.writer import NEXT
 from cxrtext.pausing import StageProgress
 from cxrtext.records import Study
@@ -51,12 +51,10 @@ JOB = "shards are not changed: remove the folder when its index or table is made
 NAMED = "names them, and is of a kind that is not changed: remove it, or make it again"
 OUTSIDE = "lies outside of the folders that were given: name its folder, too"
 AUDIT = "an audit log says who saw what, on purpose: it goes by your rules for such logs"
-FEATURES = "its entries cannot be told without the decoded images: remove it; it is made again"
 OTHERS = (
     "the index has studies of these ids under another patient: if they are the same person's, "
     "forget them by --study"
 )
-STATES = "its entries cannot be told without the model's tokenizer: name the model's folder, too"
 UNREADABLE = "whether it names them cannot be told: mend it and run the command again, or remove it"
 ELSEWHERE = (
     "copies elsewhere: the hospital's own files, other machines, exports, printed pages, and what "
@@ -101,9 +99,10 @@ def forget(
 ) -> Forgotten:
     """Take a patient, or a study, out of every place below some folders where they are kept.
 
-    Images, rows of tables, entries of caches, and images of indexes with their vectors, sentences
-    and uploads are removed, so that no byte of them stays in a file.  What is of a kind that cannot
-    be changed is named.  It may be stopped at any time and run again, and servers may run.
+    Images, rows of tables, caches that hold one, and images of indexes with their vectors,
+    sentences and uploads are removed, so that no byte of them stays in a file.  What is of a kind
+    that cannot be changed is named.  It may be stopped at any time and run again, and servers may
+    run.
 
     Args:
         folders: All that may hold something: data folders, runs, caches, indexes, folders of
@@ -199,7 +198,6 @@ class _Work:
         self.subject = Subject()
         self._places, self._ids, self._own = places, ids, own
         self._tell, self._wait_s = tell, wait_s
-        self._pieces = caches.Pieces(frozenset(), frozenset())
         self._dicom: dict[Path, tuple[str, str]] = {}  # patient and study of headers
         self._unread: list[Path] = []  # pictures that no table lists, without a header to read
         self._damaged: list[Path] = []  # files of other kinds that cannot be read to their end
@@ -243,10 +241,6 @@ class _Work:
         for file in sorted(subject.files):
             if Path(file).is_file():
                 subject.digests.add(sha256(Path(file)))
-        for folder in places.decoded:
-            caches.learn_squares(folder, subject)
-        models = [*places.models, *self._noted_models()]
-        self._pieces = caches.pieces_of(models, sorted(subject.sentences))
 
     def _listed(self) -> set[Path]:
         return {
@@ -298,13 +292,6 @@ class _Work:
             ).fetchall()
         )
 
-    def _noted_models(self) -> list[Path]:
-        found = []
-        for folder in self._places.indexes:
-            with suppress(CxrTextError):
-                found.append(checkpoint_of(folder))
-        return found
-
     # --- where they are ---
 
     def look(self) -> list[Place]:
@@ -324,8 +311,6 @@ class _Work:
                     add("vectors of deleted images", folder, traces(folder, catalogue))
         for what, path, count, _ in self._entries():
             add(what, path, count())
-        for what, path, entries, why in self._untold():
-            add(what, path, entries, why)
         for path in self._files():
             add("image", path, 1, "" if places.inside(path) else OUTSIDE)
         for path in self._texts():
@@ -338,40 +323,24 @@ class _Work:
         return found
 
     def _entries(self) -> Iterator[tuple[str, Path, Callable[[], int], Callable[[], None]]]:
-        """Files of entries: what each is, what counts theirs, and what takes these out."""
+        """Files of entries, and caches: what each is, what counts theirs, what takes them out."""
         places, subject = self._places, self.subject
-        about, known, told = (subject,), (subject, self._ids), (self._pieces,)
+        about, known = (subject,), (subject, self._ids)
+        scores, features = places.scores, places.features
         kinds: tuple[tuple[str, list[Path], Callable[..., int], Callable[..., None], Any], ...] = (
-            ("decoded images", places.decoded, caches.learn_squares, caches.forget_squares, about),
-            ("sentence scores", places.scores, caches.count_scores, caches.forget_scores, told),
-            ("facts of check-data", places.facts, caches.count_facts, caches.forget_facts, about),
             ("results", places.results, caches.count_results, caches.forget_results, about),
             ("marks of readers", places.marks, caches.count_marks, caches.forget_marks, about),
             ("inbox", places.inboxes, inboxes.count_inbox, inboxes.forget_inbox, known),
             ("state of a peer", places.peers, inboxes.count_peer, inboxes.forget_peer, known),
+            ("decoded images", places.decoded, caches.count_squares, caches.remove_squares, ()),
+            ("sentence scores", scores, caches.count_scores, caches.remove_cache, ()),
+            ("facts of check-data", places.facts, caches.count_facts, caches.remove_cache, ()),
+            (OF_ENCODER, features, caches.count_features, caches.remove_features, ()),
         )
-        for what, paths, count, forget_them, given in kinds:
+        for what, paths, count, remove, given in kinds:
             for path in paths:
-                yield what, path, partial(count, path, *given), partial(forget_them, path, *given)
-        for path in places.features:
-            own = (path, self._wanted(path))
-            count, forget_them = caches.count_features, caches.forget_features
-            yield OF_ENCODER, path, partial(count, *own), partial(forget_them, *own)
-
-    def _untold(self) -> Iterator[tuple[str, Path, int, str]]:
-        """Caches of which nobody can tell the entries: how many may be theirs, and why."""
-        said = len(self.subject.sentences)
-        for path in self._places.scores if not self._pieces.bare else ():
-            yield "sentence scores", path, said, STATES
-        for path in self._places.features:
-            is_image = path.name.startswith("regions-")
-            if not self._wanted(path) and (self.subject.digests if is_image else said):
-                yield OF_ENCODER, path, 1, FEATURES if is_image else STATES
-
-    def _wanted(self, path: Path) -> frozenset[bytes]:
-        if path.name.startswith("regions-"):
-            return frozenset(bytes.fromhex(square) for square in self.subject.squares)
-        return self._pieces.whole
+                counted = partial(count, path, *(given or about))
+                yield what, path, counted, partial(remove, path, *given)
 
     def _files(self) -> list[Path]:
         return [path for file in sorted(self.subject.files) if (path := Path(file)).is_file()]

@@ -27,7 +27,6 @@ class Subject:
     images: set[str] = field(default_factory=set)  # as manifests and indexes name them
     files: set[str] = field(default_factory=set)  # paths of image files
     digests: set[str] = field(default_factory=set)  # SHA-256 of these files, hexadecimal
-    squares: set[str] = field(default_factory=set)  # BLAKE2b of their decoded squares
     sentences: set[str] = field(default_factory=set)  # of their reports
 
     def has(self, row: dict[str, Any]) -> bool:
