@@ -390,15 +390,6 @@ Objective = Annotated[
     _with_default("name", "dcl-eta-lm"),
 ]
 
-ONE_POSITIVE = frozenset(
-    {
-        *("info-nce", "dcl-eta", "dcl-eta-lm", "dcl-eta-true", "hard-negative", "fair-info-nce"),
-        *("remove-by-labels", "remove-by-text", "remove-by-report", "remove-by-truth"),
-        *("resample-by-text", "reweight-by-text"),
-    }
-)
-"""Objectives of the form −log( p / (p + R) ), R of the negatives."""
-
 Model = Annotated[
     Annotated[
         PlainModel | LseModel | NonLocalModel | LseNonLocalModel, Field(discriminator="similarity")
@@ -439,7 +430,6 @@ class TrainingSection(Section):
     accumulate: Positive = 1
     sentences: Positive = 1
     section_weights: dict[str, Annotated[float, Field(gt=0)]] = {}
-    hard_sentences: tuple[Literal["mirrored", "denied"], ...] = ()
     lr: Annotated[float, Field(gt=0)] = 1e-5
     image_lr: Annotated[float, Field(gt=0)] = 1.0
     text_lr: Annotated[float, Field(gt=0)] = 1.0
@@ -483,11 +473,6 @@ class TrainingSection(Section):
             )
         if self.mlm_weight and "text" in self.lock:
             raise ValueError("mlm_weight trains the text encoder, which lock holds still")
-        if self.mlm_weight and self.hard_sentences:
-            raise ValueError(
-                "hard_sentences and mlm_weight do not work together: a language is not to be "
-                "learned from sentences that nobody wrote; take one of the two"
-            )
         if self.compile and self.checkpointing:
             raise ValueError("compile and checkpointing do not work together; take one of the two")
         return self
@@ -552,12 +537,6 @@ class Config(Section):
                 f"objective.keep: {self.objective.keep} of the {negatives} negatives that a batch "
                 f"of {self.training.batch} has resamples nothing; give fewer, such as "
                 f"{max(1, negatives // 2)}"
-            )
-        hard, known = self.training.hard_sentences, sorted(ONE_POSITIVE)
-        if hard and self.objective.name not in ONE_POSITIVE:
-            raise ValueError(
-                f"training.hard_sentences: {self.objective.name} has no sum of negatives that "
-                f"one more could join; remove the key, or take {', '.join(known)}"
             )
         if isinstance(self.objective, DclEtaTrue) and self.data.words:
             raise ValueError(

@@ -1,24 +1,18 @@
 """A sentence with one thing in it turned over: the other side, the other level, or its denial.
 
-What it then says is false of the study that it was written about, as far as its words tell: a hard
-negative, which differs from the truth in a word or two.  Sentences whose turned form may be just
-as true are left alone: those that hedge, that deny something of one side ("no effusion on the
-left" says nothing of the right), that name both sides, or name no finding ("the left lung is
-clear").
+What it then says is false of the study that it was written about, as far as its words tell.
+Sentences whose turned form may be just as true are left alone: those that hedge, that deny
+something of one side ("no effusion on the left" says nothing of the right), that name both sides,
+or name no finding ("the left lung is clear").
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Literal, get_args
 
 from cxrtext.text.rules import rules_of
 from cxrtext.text.sides import other_side, sides_of
 from cxrtext.text.wording import mentions, wording
-
-Turn = Literal["mirrored", "denied"]
-TURNS: tuple[str, ...] = get_args(Turn)
-"""What :func:`turned` knows: sides and levels exchanged, denials taken away or put in."""
 
 _FLAGS = re.IGNORECASE
 _NO = re.compile(
@@ -35,29 +29,15 @@ _LONGEST = 6
 """Words of an affirmed phrase without a verb that "no" may stand before."""
 
 
-def turned(sentence: str, turns: Iterable[str] = TURNS) -> tuple[str, ...]:
-    """Sentences that differ in one thing from one, and say what is false where it is true.
+def false_mirrors(report: Sequence[str]) -> list[tuple[str, ...]]:
+    """The mirrored forms of each sentence of a report that are false of its study.
 
-    ``turns`` are some of :data:`TURNS`.
+    None where another sentence affirms one of its findings elsewhere ("small effusion on the other
+    side", "bilateral"), or says the form itself.
 
-    >>> turned("Small left pleural effusion.")
-    ('Small right pleural effusion.', 'No small left pleural effusion.')
+    >>> false_mirrors(["Left effusion.", "Right pneumothorax."])
+    [('Right effusion.',), ('Left pneumothorax.',)]
     """
-    rules = {"mirrored": mirrored, "denied": denied}
-    found = [other for turn in turns for other in rules[turn](sentence)]
-    return tuple(dict.fromkeys(other for other in found if other != sentence))
-
-
-def false_of(report: Sequence[str], turns: Iterable[str] = TURNS) -> list[tuple[str, ...]]:
-    """Turned forms of each sentence of a report that are false of its study.
-
-    A mirrored form is left out where another sentence affirms one of its findings elsewhere ("small
-    effusion on the other side", "bilateral"), and any form that the report says itself.
-
-    >>> false_of(["Left effusion.", "The right effusion is large."])
-    [('No left effusion.',), ('The right effusion is not large.',)]
-    """
-    chosen = tuple(turns)
     said = set(report)
     places = {sentence: _places(sentence) for sentence in said}
     found = {sentence: _findings(sentence) for sentence in said}
@@ -67,8 +47,8 @@ def false_of(report: Sequence[str], turns: Iterable[str] = TURNS) -> list[tuple[
             not places[other] <= places[sentence] and not found[other].isdisjoint(found[sentence])
             for other in said
         )
-        kinds = [turn for turn in chosen if not (turn == "mirrored" and elsewhere)]
-        result.append(tuple(form for form in turned(sentence, kinds) if form not in said))
+        forms = () if elsewhere else mirrored(sentence)
+        result.append(tuple(form for form in forms if form not in said))
     return result
 
 

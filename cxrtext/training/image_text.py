@@ -31,7 +31,7 @@ from cxrtext.training.data.loader import (
     stored_images,
 )
 from cxrtext.training.data.locked_features import Keeping, lock_images, lock_sentences
-from cxrtext.training.data.sentences import SECTION, short_sentences, study_words, with_turned_forms
+from cxrtext.training.data.sentences import SECTION, short_sentences, study_words
 from cxrtext.training.initialization import (
     build_head,
     build_model,
@@ -124,8 +124,6 @@ def _train(
     arguments = training_arguments(config, device)
     if config.training.center_projections and not config.model.init:
         center_projections(model, train_set, arguments.seed, arguments.lock)
-    if config.training.hard_sentences:
-        train_set = with_turned_forms(train_set, config.training.hard_sentences, tokenizer(model))
     start = saved["learner"]["progress"]["step"] if saved else 0
     learner = _learner(config, model, arguments, processes, arguments.locked(start))
     if saved:

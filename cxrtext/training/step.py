@@ -228,9 +228,8 @@ def backward(
     def evaluate(regions: Tensor, texts: Tensor) -> tuple[Terms, Tensor, list[Tensor]]:
         model, processes = learner.model, learner.processes
         scores, gamma_sq, said = score_batch(model, regions, texts, batch, processes)
-        scores, pairs, said = with_turned(scores, batch.pairs, said)
-        terms = objective(scores, pairs, gamma_sq, said, draws)
-        measures = [accuracy(scores, pairs.image_of), gamma_sq, *terms.measures()]
+        terms = objective(scores, batch.pairs, gamma_sq, said, draws)
+        measures = [accuracy(scores, batch.pairs.image_of), gamma_sq, *terms.measures()]
         # Gradients are averaged over processes, each of which has a part of this loss's.
         return terms, terms.losses.mean() * world, measures
 
@@ -341,15 +340,6 @@ def score_batch(
         constant + (gamma_sq - constant) / world,
         _rows(gather_same(texts, sizes, rank), batch.text_of),
     )
-
-
-def with_turned(scores: Tensor, pairs: Pairs, said: Tensor) -> tuple[Tensor, Pairs, Tensor]:
-    """Take the turned forms off scores [S + T, B] and vectors [S + T, D], into the pairs."""
-    if pairs.turned is None:
-        return scores, pairs, said
-    count = len(pairs.image_of)
-    hard = scores[count:].gather(1, pairs.image_of[pairs.turned][:, None]).squeeze(1)
-    return scores[:count], replace(pairs, hard=hard), said[:count]
 
 
 def _rows(texts: Tensor, text_of: Tensor) -> Tensor:

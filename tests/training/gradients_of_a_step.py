@@ -21,8 +21,7 @@ from cxrtext.models import ImageTextModel
 from cxrtext.models.regions import standardized
 from cxrtext.records import Rejects
 from cxrtext.training.data.loader import Examples, Loader
-from cxrtext.training.data.sentences import with_turned_forms
-from cxrtext.training.image_text import Tables, gather_examples, look_of, read_tables, tokenizer
+from cxrtext.training.image_text import Tables, gather_examples, look_of, read_tables
 from cxrtext.training.initialization import (
     build_head,
     build_model,
@@ -65,9 +64,6 @@ def gradients(overrides: list[str], processes: Processes, made: Made) -> dict[st
     extras = gather_extras(config, tables.records, tables.sentences, model)
     objective = build_objective(config.objective, extras.kinds)
     examples = replace(extras.attach(examples), relate=objective.relate)
-    if config.training.hard_sentences:
-        given = config.training.hard_sentences, tokenizer(model)
-        examples = with_turned_forms(examples, *given)
     arguments = training_arguments(config, device)
     head = build_head(config, model)
     optimizer = build_optimizer(model, head, config)

@@ -25,7 +25,7 @@ from cxrtext.evaluation.rows import ALL, ELSEWHERE, GAIN, SIDES, Rows
 from cxrtext.evaluation.settings import Settings
 from cxrtext.models import ImageTextModel
 from cxrtext.text.sides import other_side, side_of
-from cxrtext.text.turning import false_of
+from cxrtext.text.turning import false_mirrors
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,7 +58,7 @@ def sided_phrases(
         own = list(dict.fromkeys(text for _, text in entries))
         if not any(map(side_of, own)):
             continue
-        forms = dict(zip(own, false_of([*own, *reports.get(row, ())], ["mirrored"]), strict=False))
+        forms = dict(zip(own, false_mirrors([*own, *reports.get(row, ())]), strict=False))
         for finding, text in dict.fromkeys(entries):
             if other_side(text) in forms[text]:
                 found.append(SidedPhrase(row, finding, text, side_of(text) == "left"))

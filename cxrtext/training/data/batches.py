@@ -75,10 +75,6 @@ class Pairs:
     kernel: Tensor | None = None  # [B, B], Gram matrix of the metadata
     # the first sentence of each image, the second of those that have one, and so on
     rounds: tuple[Tensor, ...] = ()
-    # [T], which sentences have a turned form, a hard negative (hard_sentences)
-    turned: Tensor | None = None
-    # [T], scores of those forms with the images of their sentences, scaled by γ²
-    hard: Tensor | None = None
     undefined: str = ""  # why no step can be taken with this kernel; "" where one can
 
 
@@ -96,7 +92,7 @@ class Batch:
     # the distinct sentences, shortest first, U in all, of this process's share; in groups, by the
     # part of the step that they are embedded in
     parts: tuple[tuple[Tokens, ...], ...]
-    # [S + T], the distinct sentence that each sentence is, and each turned form behind them
+    # [S], the distinct sentence that each sentence is
     text_of: Tensor
     pairs: Pairs
     distinct: int

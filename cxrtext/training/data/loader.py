@@ -41,8 +41,7 @@ class Examples:
     pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
     rows: Rows  # the row of pixels of each example
     sentences: list[Rows]  # for each of rows, the indices of its study's sentences
-    # the word pieces of each sentence, special tokens included; behind them those of turned
-    # sentences
+    # the word pieces of each sentence, special tokens included
     tokens: list[list[int]]
     eta: np.ndarray[tuple[int], np.dtype[np.float32]]  # [sentences], class probabilities
     pad_id: int  # the word piece of padding
@@ -69,9 +68,6 @@ class Examples:
     views: int = 1  # how many views of each image features are drawn from; 1 takes the center crops
     # what the locked text encoder makes of each of tokens; None where it is run
     states: LockedFeatures | None = field(default=None, repr=False)
-    # for each sentence, where its turned forms are in tokens, if any: hard negatives, of which one
-    # sentence of each image of a batch gets one; None for none
-    turned: Sequence[Rows] | None = field(default=None, repr=False)
     # what the objective makes of the pairs of a batch, on the CPU
     relate: Callable[[Pairs], Pairs] = field(default=lambda pairs: pairs, repr=False)
 
@@ -92,9 +88,7 @@ class Examples:
         drawn = [self.draw(int(i), generator, sentences) for i in examples]
         chosen = [int(own[0]) for own in drawn] + [int(i) for own in drawn for i in own[1:]]
         image_of = [*range(len(drawn)), *(b for b, own in enumerate(drawn) for _ in own[1:])]
-        anchors, turned = self._turned(chosen, image_of, generator)
-        said = chosen + turned
-        distinct = sorted({tuple(self.tokens[i]) for i in said}, key=lambda t: (len(t), t))
+        distinct = sorted({tuple(self.tokens[i]) for i in chosen}, key=lambda t: (len(t), t))
         place = {pieces: number for number, pieces in enumerate(distinct)}
         own = span(len(examples), *share)
         views = generator.integers(self.views, size=len(examples)) if self.views > 1 else None
@@ -107,28 +101,14 @@ class Examples:
             if self.entailed is None
             else torch.from_numpy(self.entailed(chosen, examples)),
             metadata=None if self.metadata is None else torch.from_numpy(self.metadata[examples]),
-            turned=torch.tensor(anchors) if anchors else None,
         )
         return Batch(
             images=self._images(examples[own], None if views is None else views[own]),
-            parts=(self._tokens(distinct[span(len(distinct), *share)], said),),
-            text_of=torch.tensor([place[tuple(self.tokens[i])] for i in said]),
+            parts=(self._tokens(distinct[span(len(distinct), *share)], chosen),),
+            text_of=torch.tensor([place[tuple(self.tokens[i])] for i in chosen]),
             pairs=self.relate(pairs),
             distinct=len(distinct),
         )
-
-    def _turned(
-        self, chosen: list[int], image_of: list[int], generator: np.random.Generator
-    ) -> tuple[list[int], list[int]]:
-        """One sentence of each image that has a turned form, by row, and which form is taken."""
-        if self.turned is None:
-            return [], []
-        forms = [self.turned[i] for i in chosen]
-        drawn = {
-            image_of[row]: row for row in generator.permutation(len(chosen)) if len(forms[row])
-        }
-        anchors = sorted(int(row) for row in drawn.values())
-        return anchors, [int(generator.choice(forms[row])) for row in anchors]
 
     def _images(self, examples: Rows, views: Rows | None) -> Tensor:
         if isinstance(self.features, StoredFeatures):

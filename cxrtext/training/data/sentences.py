@@ -1,30 +1,18 @@
-"""Sentences that training makes of those of reports: short ones, and turned ones, which are false.
+"""Short sentences that training makes of those of reports.
 
 People ask in two words, such as "Pleural effusion" or "No edema", and prompts are as short; reports
 say "Small right pleural effusion, new.", or "No effusion or pneumothorax.".  A model that has read
 reports alone tells the long forms apart better than the short ones.  So each training study also
 says, in a section of its own, the words of findings that its report affirms and denies.
-
-A turned sentence has one thing in it turned over (:mod:`cxrtext.text.turning`).  It says what its
-own image does not show, so it is one more candidate of its anchor, and a hard one: it differs in a
-word.  Source: Yuksekgonul et al. 2023 (when and why vision-language models behave like bags of
-words), for negatives made of the caption's own words; the rules, and the form for sentences as
-anchors, are ours.
 """
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-
-import numpy as np
+from collections.abc import Iterable, Mapping, Sequence
 
 from cxrtext.defaults import DEFAULT_A, DEFAULT_K
-from cxrtext.errors import DataError
 from cxrtext.records import Sentence
 from cxrtext.text.finding_words import DENIED, FindingWord, StudyWords, corpus_words
-from cxrtext.text.turning import false_of
-from cxrtext.training.data.loader import Examples
 
 SECTION = "words"  # the section of these sentences; ``training.section_weights`` may name it
 PLACES = ("pleural", "pulmonary", "lung", "rib", "cardiac", "hiatal", "focal")
@@ -97,25 +85,3 @@ def _names(words: Sequence[FindingWord], sentences: Iterable[str]) -> dict[str, 
         place = max(often, key=counts.__getitem__, default="")
         names[name] = f"{place} {name}".strip()
     return names
-
-
-def with_turned_forms(
-    examples: Examples, turns: Sequence[str], tokenize: Callable[[list[str]], list[list[int]]]
-) -> Examples:
-    """Examples with turned forms of their sentences behind: ``mirrored``, ``denied``, or both."""
-    forms: list[tuple[str, ...]] = [()] * len(examples.texts)
-    for study in {tuple(own.tolist()): None for own in examples.sentences}:
-        report = [examples.texts[i].sentence for i in study]
-        for i, own in zip(study, false_of(report, turns), strict=True):
-            forms[i] = own
-    if not (distinct := list(dict.fromkeys(form for own in forms for form in own))):
-        raise DataError(
-            f"training.hard_sentences: none of the {len(forms)} training sentences has a form "
-            f"that is {' or '.join(turns)}: the rules are for English reports; remove the key"
-        )
-    place = {form: len(examples.tokens) + row for row, form in enumerate(distinct)}
-    return replace(
-        examples,
-        tokens=[*examples.tokens, *tokenize(distinct)],
-        turned=[np.asarray([place[form] for form in own], dtype=np.int64) for own in forms],
-    )

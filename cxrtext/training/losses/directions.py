@@ -59,7 +59,6 @@ from cxrtext.objectives.debiasing import (
     positive_debiased_terms,
 )
 from cxrtext.objectives.scores import rows_of
-from cxrtext.training.data.batches import Pairs
 from cxrtext.training.losses.metadata import Kernel
 
 T = TypeVar("T")
@@ -204,20 +203,6 @@ def joined(terms: Sequence[Terms], advice: str = "") -> Terms:
         torch.cat(alone) if alone else None,
         advice,
     )
-
-
-def with_hard(terms: Terms, d: Direction, pairs: Pairs) -> Terms:
-    """The losses with one more candidate for anchors that have a hard negative.
-
-    A loss ``−log( p / (p + R) )``, R being what the objective makes of the negatives, becomes
-    ``−log( p / (p + R + e^{s'}) )``, s' being the score of the anchor's turned form with the
-    anchor's own image.  It is known to be false, so no correction applies to it.
-    """
-    if pairs.turned is None or pairs.hard is None:
-        return terms
-    above = pairs.hard.float() - d.scores.gather(1, d.positive[:, None]).squeeze(1)[pairs.turned]
-    harder = torch.logaddexp(terms.losses[pairs.turned], above)
-    return replace(terms, losses=terms.losses.index_copy(0, pairs.turned, harder))
 
 
 def losses_of(section: ObjectiveSection, d: Direction) -> Terms:

@@ -38,7 +38,6 @@ from cxrtext.training.losses.directions import (
     joined,
     losses_of,
     needed,
-    with_hard,
 )
 from cxrtext.training.losses.metadata import Kernel, Kind, gram, kernels_for
 
@@ -137,7 +136,7 @@ class Objective:
             z = texts[: scores.shape[1]].detach()
             forward = replace(forward, kernel=kernels.gram(kernel.name, z, kernel.sigma))
         else:
-            terms = [with_hard(self._losses(forward, pairs), forward, pairs)]
+            terms = [self._losses(forward, pairs)]
         if isinstance(section, Contrast) and section.symmetric:
             terms.append(self._losses(image_anchors(forward), pairs))
         return joined(
