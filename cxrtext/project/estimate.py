@@ -19,7 +19,7 @@ from cxrtext.language.pretraining.settings import BATCH_TOKENS, SHAPES
 from cxrtext.project.facts import Facts
 from cxrtext.project.recipe import MOST_LONGER, Recipe
 from cxrtext.text.tokenizer import train_tokenizer
-from cxrtext.training.image_pretraining.networks import build_network, grid_of
+from cxrtext.training.image_pretraining.networks import build_network
 from cxrtext.training.loop.device import autocast, choose_device, choose_precision
 
 START_S = 6.0
@@ -62,20 +62,20 @@ def measure_speeds(recipe: Recipe, facts: Facts) -> Speeds:
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(recipe.threads)
-        network = build_network(encoder.image, encoder.crop).to(device)
+        network = build_network(encoder.image).to(device)
         images = torch.rand(BATCH, 1, encoder.crop, encoder.crop, device=device)
         precision = choose_precision("auto", device)
 
         def learn() -> None:
             with autocast(device, precision):
-                loss = grid_of(network, images).float().square().mean()
+                loss = network(images).last_hidden_state.float().square().mean()
             loss.backward()
             if device.type == "cuda":
                 torch.cuda.synchronize()
 
         def embed() -> None:
             with torch.inference_mode():
-                float(grid_of(network, images).sum())
+                float(network(images).last_hidden_state.sum())
 
         learning = _each(learn, BATCH)
         network.eval()

@@ -2,9 +2,12 @@ import pytest
 import torch
 from torch import nn
 
-from cxrtext.experiments.simclr.encoders import PickedConv2d, build_small_encoder
+from cxrtext.experiments.simclr.encoders import (
+    PickedConv2d,
+    ProjectionHead,
+    build_small_encoder,
+)
 from cxrtext.models.image_encoder import ARCHITECTURES, ImageEncoder
-from cxrtext.training.image_pretraining.networks import ProjectionHead
 from tests.grids import grid
 
 

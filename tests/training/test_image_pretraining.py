@@ -1,4 +1,4 @@
-"""Image encoders trained on words of findings, labels or views, before the image–text model."""
+"""Image encoders trained on words of findings or labels, before the image–text model."""
 
 import json
 from dataclasses import replace
@@ -22,8 +22,8 @@ from cxrtext.training.image_pretraining.learning import (
     known_loss,
     pooled_by_half,
 )
-from cxrtext.training.image_pretraining.networks import build_network, channels_of, grid_of
-from cxrtext.training.image_pretraining.pretrain import _fingerprint, describe, write_found_words
+from cxrtext.training.image_pretraining.networks import build_network
+from cxrtext.training.image_pretraining.pretrain import _fingerprint, write_found_words
 from cxrtext.training.image_pretraining.targets import Targets
 from cxrtext.training.loop.steps import Listener
 from tests.training.conftest import metrics
@@ -68,11 +68,10 @@ def test_words_are_learned_and_the_encoder_starts_a_training(
         assert torch.equal(value, kept[f"backbone.{name}"])
 
 
-@pytest.mark.parametrize("views", [False, True])
 def test_a_stopped_run_goes_on_and_ends_in_the_same_weights(
-    views: bool, data_folder: Path, cache: Path, tmp_path: Path
+    data_folder: Path, cache: Path, tmp_path: Path
 ) -> None:
-    given: dict[str, Any] = {"settings": SMALL, "cache": cache, "views": views}
+    given: dict[str, Any] = {"settings": SMALL, "cache": cache}
     manifest = data_folder / "manifest.csv"
     whole = pretrain_image(manifest, tmp_path / "whole", **given)
     cut = tmp_path / "cut"
@@ -118,21 +117,13 @@ def test_labels_are_learned_where_they_are_known(
     assert not (tmp_path / "out/words.txt").exists()
 
 
-def test_without_reports_and_labels_views_are_learned(
-    data_folder: Path, cache: Path, tmp_path: Path
+def test_without_reports_and_labels_there_is_nothing_to_learn(
+    data_folder: Path, tmp_path: Path
 ) -> None:
     manifest = tmp_path / "manifest.csv"
-    text = (data_folder / "manifest.csv").read_text()
-    manifest.write_text(text.replace("images/", f"{data_folder}/images/"))
-    said: list[str] = []
-    given: dict[str, Any] = {"cache": cache, "listener": Listener(say=said.append)}
-    out = tmp_path / "out"
-    summary = pretrain_image(manifest, out, settings=SMALL, allow_outside=True, **given)
-    assert summary.method == "views"
-    assert said[0].startswith("no report and no table of labels")
-    assert describe(Targets("views"), tmp_path, views=True).startswith("learning from views")
-    assert summary.validation.keys() == {"loss", "accuracy"}
-    load_image_weights(ImageEncoder("resnet-narrow"), out / "encoder.safetensors")
+    manifest.write_text((data_folder / "manifest.csv").read_text())
+    with pytest.raises(DataError, match="has a report; check study_id and split, or give a table"):
+        pretrain_image(manifest, tmp_path / "out", settings=SMALL, allow_outside=True)
 
 
 def test_sides_are_told_from_the_halves_of_the_image() -> None:
@@ -141,7 +132,7 @@ def test_sides_are_told_from_the_halves_of_the_image() -> None:
     right_mean, right_max, left_mean, left_max = pooled_by_half(grid)[0]
     assert (float(right_mean), float(right_max)) == (0, 0)
     assert (round(float(left_mean), 4), float(left_max)) == (round(10 / 6, 4), 10)
-    network = build_network("resnet-narrow", 32)
+    network = build_network("resnet-narrow")
     plain = Classifier(network, [FindingWord(("effusion",))], "float32")
     sided = Classifier(network, [FindingWord(("effusion",), "left")], "float32")
     assert 2 * plain.findings.in_features == sided.findings.in_features
@@ -149,14 +140,14 @@ def test_sides_are_told_from_the_halves_of_the_image() -> None:
 
 def test_a_network_begins_from_weights_of_elsewhere(tmp_path: Path) -> None:
     torch.manual_seed(3)
-    trained = build_network("resnet50-half", 64)
-    trained.save_pretrained(tmp_path)  # type: ignore[operator]
-    begun = build_network("resnet50-half", 64, tmp_path)
+    trained = build_network("resnet50-half")
+    trained.save_pretrained(tmp_path)
+    begun = build_network("resnet50-half", tmp_path)
     images = torch.randn(2, 1, 64, 64)
     with torch.inference_mode():
-        found = [grid_of(network.eval(), images) for network in (trained, begun)]
+        found = [network.eval()(images).last_hidden_state for network in (trained, begun)]
     assert torch.equal(*found)
-    assert (found[0].shape, channels_of(begun)) == ((2, 1024, 2, 2), 1024)
+    assert found[0].shape == (2, 1024, 2, 2)
     usual, tuned = ImagePretrainSettings(), ImagePretrainSettings(weights=tmp_path)
     assert tuned.recipe().lr < usual.recipe().lr
 
@@ -172,7 +163,7 @@ def test_unknown_targets_do_not_count() -> None:
 def test_weights_that_do_not_fit_are_refused_before_an_image_is_decoded(
     data_folder: Path, tmp_path: Path
 ) -> None:
-    build_network("resnet18", 64).save_pretrained(tmp_path / "other")  # type: ignore[operator]
+    build_network("resnet18").save_pretrained(tmp_path / "other")
     settings = replace(SMALL, weights=tmp_path / "other")
     with pytest.raises(CheckpointError, match="would load and compute something else"):
         pretrain_image(data_folder / "manifest.csv", tmp_path / "out", settings=settings)
@@ -183,18 +174,12 @@ def test_what_cannot_be_trained_is_refused(data_folder: Path, cache: Path, tmp_p
     manifest, out = data_folder / "manifest.csv", tmp_path / "out"
     words = tmp_path / "words.txt"
     words.write_text("effusion\nopacity\n")
+    named: dict[str, Any] = {"words": words}
     for settings, given, kind, says in (
         (replace(SMALL, crop=30), {}, ConfigError, "crop: 30 is no multiple of 16"),
-        (replace(SMALL, image="vit-narrow", resize=41), {}, ConfigError, "give --resize 42"),
         (replace(SMALL, batch=40), {}, DataError, "training images have a report, fewer than"),
-        (
-            replace(SMALL, image="vit-narrow", weights=words),
-            {},
-            ConfigError,
-            "weights: they are a ResNet's",
-        ),
-        (SMALL, {"words": words}, DataError, "line 2: no training report affirms 'opacity'"),
-        (SMALL, {"words": words, "views": True}, ConfigError, "--words and --self-supervised"),
+        (SMALL, named, DataError, "line 2: no training report affirms 'opacity'"),
+        (SMALL, named | {"labels": words}, ConfigError, "--words and --labels: give one"),
     ):
         with pytest.raises(kind, match=says):
             pretrain_image(manifest, out, settings=settings, cache=cache, **given)
@@ -216,7 +201,7 @@ def test_an_image_that_changes_its_split_is_other_data() -> None:
         targets = np.ones((count, 1), dtype=np.int8)
         return ImageSet(np.zeros((count, 4, 4), dtype=np.uint8), np.arange(count), targets, names)
 
-    targets = Targets("labels", [FindingWord(("effusion",))])
+    targets = Targets("labels", [FindingWord(("effusion",))], {}, 3, None)
     before = _fingerprint(targets, split("a", "b"), split("c"))
     assert before == _fingerprint(targets, split("a", "b"), split("c"))
     assert before != _fingerprint(targets, split("a"), split("b", "c"))

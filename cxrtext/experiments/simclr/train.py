@@ -15,13 +15,17 @@ from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 
 from cxrtext.errors import WorkError
-from cxrtext.experiments.simclr.encoders import ViewEncoder, channel_statistics, save_encoder
+from cxrtext.experiments.simclr.encoders import (
+    ProjectionHead,
+    ViewEncoder,
+    channel_statistics,
+    save_encoder,
+)
 from cxrtext.experiments.simclr.losses import Known, ViewSet, ViewSettings, view_losses
 from cxrtext.files import only_one
 from cxrtext.images.simclr import SimclrDraws, draw_simclr, simclr
 from cxrtext.objectives.contrastive import score_views, view_accuracy
 from cxrtext.training.data.loader import batch_rows
-from cxrtext.training.image_pretraining.networks import ProjectionHead
 from cxrtext.training.loop.device import autocast, choose_device
 from cxrtext.training.loop.job import Learner, StepNumbers
 from cxrtext.training.loop.optimization import Schedule, decay_groups, seed_of

@@ -1,4 +1,4 @@
-"""Image encoders trained before the image–text model: on words of findings, labels, or views."""
+"""Image encoders trained before the image–text model, on words of findings or labels."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Jobs of the loop that train a network to detect findings in pooled regions, or to match views."""
+"""The job of the loop that trains a network to detect findings in pooled regions."""
 
 import math
 from collections.abc import Sequence
@@ -13,27 +13,16 @@ from torch.amp.grad_scaler import GradScaler
 
 from cxrtext.evaluation.metrics import area_under_curve
 from cxrtext.images import Preprocessing
-from cxrtext.images.augment import Views, augment, center_crop, draw_views
-from cxrtext.images.simclr import SimclrDraws, SimclrSpec, draw_simclr, simclr
+from cxrtext.images.augment import Views, augment, draw_views
 from cxrtext.models.regions import normalized, standardized
-from cxrtext.objectives import info_nce
-from cxrtext.objectives.contrastive import positives_of_views, score_views, view_accuracy
 from cxrtext.text.finding_words import FindingWord
 from cxrtext.training.data.loader import Rows, batch_rows
-from cxrtext.training.image_pretraining.networks import (
-    ProjectionHead,
-    build_network,
-    channels_of,
-    grid_of,
-)
-from cxrtext.training.image_pretraining.settings import VITS, ImagePretrainSettings
+from cxrtext.training.image_pretraining.networks import build_network
+from cxrtext.training.image_pretraining.settings import ImagePretrainSettings
 from cxrtext.training.loop.device import autocast
 from cxrtext.training.loop.job import Learner, StepNumbers
 from cxrtext.training.loop.optimization import Schedule, decay_groups, seed_of
 
-VIEWS = SimclrSpec(scale=(0.3, 1.0), flip=0.0, gray=0.0, saturation=0.0, hue=0.0)
-"""Of radiographs: no mirror images, for the heart is on the left, and windows that show a lung."""
-PROJECTED = (128, 64)  # sizes of the head that views are compared behind
 RARE = 0.002  # a finding's first guess is its share of the training studies, at least this
 
 
@@ -44,7 +33,7 @@ class ImageSet:
     # [slots, R, R], 8-bit gray; other images may lie between
     pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
     rows: Rows  # [n], the row of pixels of each image
-    # [n, findings], int8: 1, 0, or -1 unknown; no columns for views
+    # [n, findings], int8: 1, 0, or -1 unknown
     targets: np.ndarray[tuple[int, ...], np.dtype[np.int8]]
     names: Sequence[str] = ()  # [n], as the manifest has them
 
@@ -79,17 +68,18 @@ class Classifier(nn.Module):
     Where some findings are of a side, the halves of the image are pooled apart.
     """
 
-    def __init__(self, network: nn.Module, findings: Sequence[FindingWord], precision: str) -> None:
+    def __init__(self, network: Any, findings: Sequence[FindingWord], precision: str) -> None:
         super().__init__()
         self.backbone, self.precision = network, precision
         self.by_half = any(finding.side for finding in findings)
-        width = channels_of(self.backbone) * (4 if self.by_half else 2)
+        channels = network.config.hidden_sizes[-1]
+        width = channels * (4 if self.by_half else 2)
         self.findings = nn.Linear(width, len(findings))
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits of normalized images, [B, 1, H, W] -> float32 [B, findings]."""
         with autocast(images.device, self.precision):
-            grid = grid_of(self.backbone, images)
+            grid = self.backbone(images).last_hidden_state
             logits = self.findings(pooled_by_half(grid) if self.by_half else pooled(grid))
         return torch.as_tensor(logits).float()
 
@@ -99,21 +89,6 @@ class Classifier(nn.Module):
         known = (targets >= 0).sum(dim=0).clamp(min=1)
         share = ((targets == 1).sum(dim=0) / known).clamp(RARE, 1 - RARE)
         self.findings.bias.copy_(torch.logit(share))
-
-
-class ViewEncoder(nn.Module):
-    """A network and the head that views of an image are compared behind."""
-
-    def __init__(self, network: nn.Module, precision: str) -> None:
-        super().__init__()
-        self.backbone, self.precision = network, precision
-        self.head = ProjectionHead(2 * channels_of(self.backbone), PROJECTED, norm=True)
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Unit vectors of normalized images, [B, 1, H, W] -> float32 [B, D]."""
-        with autocast(images.device, self.precision):
-            projected = self.head(pooled(grid_of(self.backbone, images)))
-        return F.normalize(projected.float(), dim=-1)
 
 
 def known_loss(logits: Tensor, targets: Tensor) -> Tensor:
@@ -129,8 +104,8 @@ def known_loss(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class ImageJob:
-    """A network that learns from the images of a split."""
+class FindingJob:
+    """A :class:`Classifier` that learns which findings its images' studies have."""
 
     learner: Learner
     schedule: Schedule
@@ -138,25 +113,15 @@ class ImageJob:
     settings: ImagePretrainSettings
     preprocessing: Preprocessing
 
-    def drawn(self, step: int) -> tuple[Rows, torch.Generator]:
-        """The images of a step, and the source of how they are to be seen."""
-        settings = self.settings
-        rows = batch_rows(len(self.images), settings.batch, settings.seed, step)
-        return rows, torch.Generator().manual_seed(seed_of(settings.seed, 3, step))
-
-
-class FindingJob(ImageJob):
-    """A :class:`Classifier` that learns which findings its images' studies have."""
-
     def make(self, step: int) -> tuple[Tensor, Tensor, Views]:
         """Squares, targets and how the images of a step are to be seen."""
         settings = self.settings
-        rows, generator = self.drawn(step)
+        rows = batch_rows(len(self.images), settings.batch, settings.seed, step)
         views = draw_views(
             len(rows),
             settings.resize,
             settings.crop,
-            generator,
+            torch.Generator().manual_seed(seed_of(settings.seed, 3, step)),
             brightness=settings.brightness,
             contrast=settings.contrast,
         )
@@ -176,54 +141,18 @@ class FindingJob(ImageJob):
         return StepNumbers(value, accuracy, 0.0)
 
 
-class ViewJob(ImageJob):
-    """A :class:`ViewEncoder` that learns which two views are of one image."""
-
-    def make(self, step: int) -> tuple[Tensor, SimclrDraws]:
-        """Squares of a step, and how their views are to be seen, first views first."""
-        rows, generator = self.drawn(step)
-        return self.images.squares(rows), draw_simclr(2 * len(rows), VIEWS, generator)
-
-    def gradients(self, step: int, made: tuple[Tensor, SimclrDraws]) -> StepNumbers:  # noqa: ARG002
-        learner = self.learner
-        learner.model.train()
-        scores = self.scores(*made)
-        loss = view_loss(scores)
-        learner.scaler.scale(loss).backward()
-        value, accuracy = torch.stack([loss.detach(), view_accuracy(scores, 2)]).tolist()
-        return StepNumbers(value, accuracy, self.settings.gamma_sq)
-
-    def scores(self, squares: Tensor, draws: SimclrDraws) -> Tensor:
-        """Scores of both views of all images against each other, [2B, 2B]."""
-        seen = simclr(squares.to(self.learner.device).repeat(2, 1, 1, 1), draws, VIEWS)
-        if self.settings.image in VITS:  # whose places are those of the crop
-            seen = center_crop(seen, self.settings.crop)
-        embedded = self.learner.model(standardized(seen, self.preprocessing))
-        gamma_sq = torch.tensor(self.settings.gamma_sq, device=embedded.device)
-        return score_views(embedded.unflatten(0, (2, len(squares))), gamma_sq)
-
-
-def view_loss(scores: Tensor) -> Tensor:
-    """SimCLR's loss of two views, [2B, 2B], in nats."""
-    return info_nce(scores, positives_of_views(len(scores), 2, scores.device)[:, 0]).mean()
-
-
 def build_job(
     images: ImageSet,
     findings: Sequence[FindingWord],
     settings: ImagePretrainSettings,
     device: torch.device,
-) -> FindingJob | ViewJob:
-    """A new network, and all that trains it; on views without findings."""
+) -> FindingJob:
+    """A new network, and all that trains it."""
     torch.manual_seed(settings.seed)
     preprocessing = Preprocessing(resize=settings.resize, crop=settings.crop)
-    network = build_network(settings.image, settings.crop, settings.weights)
-    if not findings:
-        model: nn.Module = ViewEncoder(network, settings.precision)
-        kind: type[FindingJob] | type[ViewJob] = ViewJob
-    else:
-        model, kind = Classifier(network, findings, settings.precision), FindingJob
-        model.guess(torch.from_numpy(images.targets))
+    network = build_network(settings.image, settings.weights)
+    model = Classifier(network, findings, settings.precision)
+    model.guess(torch.from_numpy(images.targets))
     recipe = settings.recipe()
     model.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     groups = decay_groups(list(model.parameters()), recipe.weight_decay)
@@ -241,7 +170,7 @@ def build_job(
         seed=settings.seed,
         precision=settings.precision,
     )
-    return kind(learner, schedule, images, settings, preprocessing)
+    return FindingJob(learner, schedule, images, settings, preprocessing)
 
 
 BATCH = 64
@@ -299,20 +228,3 @@ def finding_aucs(
     counted = [one.auc for one in found if one.counts and one.auc is not None]
     mean = {"auc": math.fsum(counted) / len(counted)} if counted else {}
     return {"loss": float(known_loss(logits, torch.from_numpy(images.targets))), **mean}, found
-
-
-@torch.no_grad()
-def view_numbers(job: ViewJob, images: ImageSet) -> dict[str, float]:
-    """Loss and accuracy of two views of each image, the same views every time."""
-    job.learner.model.eval()
-    numbers = []
-    for number, start in enumerate(range(0, len(images) - 1, job.settings.batch)):
-        rows = np.arange(start, min(start + job.settings.batch, len(images)))
-        generator = torch.Generator().manual_seed(seed_of(job.settings.seed, 4, number))
-        scores = job.scores(images.squares(rows), draw_simclr(2 * len(rows), VIEWS, generator))
-        numbers.append((float(view_loss(scores)), float(view_accuracy(scores, 2)), len(rows)))
-    if not numbers:
-        return {}
-    total = sum(count for *_, count in numbers)
-    loss, accuracy = (sum(one[k] * one[2] for one in numbers) / total for k in (0, 1))
-    return {"loss": loss, "accuracy": accuracy}

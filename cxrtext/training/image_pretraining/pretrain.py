@@ -13,6 +13,7 @@ from cxrtext.errors import ConfigError, DataError
 from cxrtext.files import sha256, write_json
 from cxrtext.images import Preprocessing
 from cxrtext.images.cache import DecodedCache
+from cxrtext.models.image_encoder import STRIDES
 from cxrtext.models.weight_files import save_sealed
 from cxrtext.records import ImageRecord, Rejects, read_manifest
 from cxrtext.text.finding_words import write_words
@@ -20,19 +21,11 @@ from cxrtext.training.image_pretraining.learning import (
     FindingAuc,
     FindingJob,
     ImageSet,
-    ViewJob,
     build_job,
     finding_aucs,
-    view_numbers,
 )
-from cxrtext.training.image_pretraining.networks import (
-    build_network,
-    has_layout,
-    stride_of,
-    write_backbone,
-)
+from cxrtext.training.image_pretraining.networks import build_network, has_layout, write_backbone
 from cxrtext.training.image_pretraining.settings import (
-    VITS,
     ImagePretrainSettings,
     Method,
     check_output,
@@ -57,15 +50,13 @@ DIGESTED = 256  # images whose pixels are digested at a time
 class ImagePretrainSummary:
     """What a pre-training came to."""
 
-    encoder: Path | None  # the file that model.image_weights names; None for a Vision Transformer
+    encoder: Path  # the file that model.image_weights names
     # the folder that cxrtext encode --backbone takes; None for a network that transformers has no
     # configuration of
     backbone: Path | None
-    method: Method  # "words", "labels" or "views"
-    # what was learned, with the AUC on the validation split; empty for views
-    findings: list[FindingAuc]
-    # the last validation's numbers: "loss", "auc", for views "accuracy"
-    validation: dict[str, float]
+    method: Method
+    findings: list[FindingAuc]  # what was learned, with the AUC on the validation split
+    validation: dict[str, float]  # the last validation's numbers: "loss", "auc"
     images: int  # trained on; validation_images are measured on
     validation_images: int
     steps: int
@@ -73,33 +64,6 @@ class ImagePretrainSummary:
     words: Path | None  # the file of words; None for another method
     rejected: Path | None  # the table of images that could not be read; None without any
     seconds: float  # of this process, decoding included
-
-
-def choose_targets(
-    manifest: Path,
-    records: Sequence[ImageRecord],
-    *,
-    words: Path | None = None,
-    labels: Path | None = None,
-    reports: Path | None = None,
-    sides: bool = False,
-    views: bool = False,
-) -> Targets:
-    given = [
-        name
-        for name, wanted in (
-            ("--words", words), ("--labels", labels), ("--self-supervised", views)
-        )
-        if wanted
-    ]  # fmt: skip
-    if len(given) > 1:
-        raise ConfigError(f"{' and '.join(given)}: give one of them")
-    if views:
-        return Targets("views")
-    if labels is not None:
-        return targets_of_labels(labels, manifest, records)
-    found = targets_of_words(manifest, records, words=words, reports=reports, sides=sides)
-    return found or Targets("views")
 
 
 def pretrain_image(
@@ -110,7 +74,6 @@ def pretrain_image(
     words: Path | None = None,
     labels: Path | None = None,
     reports: Path | None = None,
-    views: bool = False,
     cache: Path | None = None,
     resume: bool = False,
     allow_outside: bool = False,
@@ -120,32 +83,31 @@ def pretrain_image(
 ) -> ImagePretrainSummary:
     """Train the network of an image encoder on the training split, or resume the run in a folder.
 
-    It learns the words of findings that each study's report affirms, the findings of a table of
-    labels, or, with neither reports nor labels, which two views are of one image
-    (SimCLR).
+    It learns the words of findings that each study's report affirms, or the findings of a table of
+    labels.
 
-    Writes into ``out``: ``encoder.safetensors``, which ``model.image_weights`` reads, of a ResNet;
-    a folder that transformers and ``cxrtext encode --backbone`` read, of a Vision Transformer,
-    ``resnet18`` and ``resnet50``, under that name; ``words.txt``; ``pretraining.json``, also with
-    the AUC of each finding on the validation split; ``metrics.jsonl``, ``curves.png``, ``state/``
-    and, without ``cache``, ``cache/``.  A run that is interrupted
-    (``KeyboardInterrupt``) saves its state first.
+    Writes into ``out``: ``encoder.safetensors``, which ``model.image_weights`` reads; of all but
+    ``resnet-narrow`` a folder that transformers and ``cxrtext encode --backbone`` read, under that
+    name; ``words.txt``; ``pretraining.json``, also with the AUC of each finding on the validation
+    split; ``metrics.jsonl``, ``curves.png``, ``state/`` and, without ``cache``, ``cache/``.  A run
+    that is interrupted (``KeyboardInterrupt``) saves its state first.
 
     Args:
         manifest: The images; the split "train" is learned, "val" measured.
         words: A file of words instead of those found.
         labels: A table of labels to learn instead of words.
         reports: A table of reports instead of the one beside the manifest.
-        views: Whether to learn from views even where there are reports.
         cache: Folder of decoded images, shared with training and others.
     """
+    if words and labels:
+        raise ConfigError("--words and --labels: give one of them")
     started = time.monotonic()
     heard = listener or Listener()
     place = choose_device(device)
     chosen = settings or ImagePretrainSettings()
     chosen = replace(chosen, precision=choose_precision(chosen.precision, place))
     check_settings(chosen)
-    stride = stride_of(chosen.image)
+    stride = STRIDES[chosen.image]
     if chosen.crop % stride:
         raise ConfigError(
             f"crop: {chosen.crop} is no multiple of {stride}, the stride of {chosen.image}; "
@@ -153,19 +115,16 @@ def pretrain_image(
         )
     check_output(out, resume)
     if chosen.weights:  # wrong ones are refused before images are decoded
-        build_network(chosen.image, chosen.crop, chosen.weights)
+        build_network(chosen.image, chosen.weights)
     with own_folder(out, option="--out"):
         records = read_manifest(manifest, allow_outside=allow_outside)
-        targets = choose_targets(
-            manifest,
-            records,
-            words=words,
-            labels=labels,
-            reports=reports,
-            sides=chosen.sides,
-            views=views,
-        )
-        heard.say(describe(targets, out, views=views))
+        if labels:
+            targets = targets_of_labels(labels, manifest, records)
+        else:
+            targets = targets_of_words(
+                manifest, records, words=words, reports=reports, sides=chosen.sides
+            )
+        heard.say(describe(targets, out))
         own = words is not None and words.resolve() == (out / WORDS).resolve()
         if targets.method == "words" and not (resume or own):
             write_words(out / WORDS, targets.findings)
@@ -219,17 +178,13 @@ def write_found_words(
             "folder with --out"
         )
     records = read_manifest(manifest, allow_outside=allow_outside)
-    if (targets := targets_of_words(manifest, records, reports=reports, sides=sides)) is None:
-        raise DataError(f"{manifest}: no study of the split 'train' has a report, so no words")
+    targets = targets_of_words(manifest, records, reports=reports, sides=sides)
     write_words(out / WORDS, targets.findings)
     return describe(targets, out).splitlines()
 
 
-def describe(targets: Targets, out: Path, *, views: bool = False) -> str:
+def describe(targets: Targets, out: Path) -> str:
     """What is going to be learned, for people; words of findings, and nothing else of a report."""
-    if targets.method == "views":
-        why = "" if views else "no report and no table of labels: "
-        return f"{why}learning from views of the images alone (SimCLR), without mirror images"
     shown = ", ".join(f"{one.name} {one.affirmed}/{one.denied}" for one in targets.findings)
     if targets.method == "labels":
         return (
@@ -244,7 +199,7 @@ def describe(targets: Targets, out: Path, *, views: bool = False) -> str:
 
 
 def _check_count(manifest: Path, count: int, settings: ImagePretrainSettings, of: Targets) -> None:
-    what = {"words": "a report", "labels": "labels", "views": "pixels"}[of.method]
+    what = {"words": "a report", "labels": "labels"}[of.method]
     if count < MIN_IMAGES:
         raise DataError(
             f"{manifest}: {count} image(s) of the split 'train' have {what}; check the splits, and "
@@ -258,8 +213,7 @@ def _check_count(manifest: Path, count: int, settings: ImagePretrainSettings, of
 
 
 def _wanted(records: Sequence[ImageRecord], split: str, targets: Targets) -> list[ImageRecord]:
-    known = targets.of_study
-    return [r for r in records if r.split == split and (known is None or r.study_id in known)]
+    return [r for r in records if r.split == split and r.study_id in targets.of_study]
 
 
 def _decode(
@@ -279,9 +233,8 @@ def _decode(
     usable = np.flatnonzero(decoded.slots >= 0)
     read = [records[int(row)] for row in usable]
     rows = np.zeros((len(read), len(targets.findings)), dtype=np.int8)
-    if targets.of_study is not None:
-        for place, record in enumerate(read):
-            rows[place] = targets.of_study[record.study_id]
+    for place, record in enumerate(read):
+        rows[place] = targets.of_study[record.study_id]
     return ImageSet(decoded.pixels, decoded.slots[usable], rows, [record.name for record in read])
 
 
@@ -296,7 +249,7 @@ def _fingerprint(targets: Targets, *splits: ImageSet) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class _Run(StateKeeper):
-    job: FindingJob | ViewJob
+    job: FindingJob
     targets: Targets
     val: ImageSet
     validation: dict[str, float] = field(default_factory=dict)
@@ -334,9 +287,7 @@ class _Run(StateKeeper):
             log.write("val", report.step, self.validation)
 
     def _validate(self) -> None:
-        if isinstance(self.job, ViewJob):
-            self.validation = view_numbers(self.job, self.val)
-        elif len(self.val):
+        if len(self.val):
             self.validation, self.findings = finding_aucs(self.job, self.val, self.targets.findings)
         else:
             self.findings = [FindingAuc(one, 0, 0, None) for one in self.targets.findings]
@@ -345,7 +296,7 @@ class _Run(StateKeeper):
         """What it came to; ``started`` is by the monotonic clock."""
         job = self.job
         return ImagePretrainSummary(
-            encoder=None if job.settings.image in VITS else self.out / ENCODER,
+            encoder=self.out / ENCODER,
             backbone=self.out / job.settings.image if has_layout(job.settings) else None,
             method=self.targets.method,
             findings=self.findings,
@@ -376,7 +327,6 @@ def _told(
     learned = {
         "words": f"{len(targets.findings)} words of findings in {targets.reports} reports",
         "labels": f"{len(targets.findings)} labels of {targets.reports} studies",
-        "views": "views of the images alone (SimCLR)",
     }[targets.method]
     lines = [
         f"Learned: {learned}, from {summary.images} images, {summary.epochs} epochs.",
@@ -397,10 +347,9 @@ def _write(summary: ImagePretrainSummary, run: _Run, manifest: Path) -> None:
     settings, targets = run.job.settings, run.targets
     network = run.learner.model.get_submodule("backbone")
     size = run.job.preprocessing
-    if summary.encoder:
-        tensors = {f"backbone.{name}": value for name, value in network.state_dict().items()}
-        notes = {"kind": KIND, "image": settings.image, "preprocessing": size.to_dict()}
-        save_sealed(summary.encoder, tensors, notes)
+    tensors = {f"backbone.{name}": value for name, value in network.state_dict().items()}
+    notes = {"kind": KIND, "image": settings.image, "preprocessing": size.to_dict()}
+    save_sealed(summary.encoder, tensors, notes)
     digest = data_digest(run.data, run.job.images)
     if summary.backbone:
         write_backbone(summary.backbone, network, size, _told(summary, targets, manifest, digest))

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from cxrtext.errors import ConfigError
 
-Method = Literal["words", "labels", "views"]
+Method = Literal["words", "labels"]
 
 LEAST_STEPS, MOST_EPOCHS = 600, 100
 """On few images the default is as many epochs as make this number of steps, to a limit."""
@@ -18,26 +18,8 @@ RESNETS = ("resnet18", "resnet50", "resnet50-half", "resnet-narrow")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VitShape:
-    """A Vision Transformer: pixels a patch, channels, layers, heads, and channels in a layer."""
-
-    patch: int
-    width: int
-    depth: int
-    heads: int
-    hidden: int
-
-
-VITS = {
-    "vit-narrow": VitShape(patch=8, width=128, depth=4, heads=4, hidden=512),
-    "vit-small": VitShape(patch=16, width=384, depth=12, heads=6, hidden=1536),
-}
-"""``vit-narrow`` is for small images on a processor; ``vit-small`` is as large as ViT-S/16."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """How long and how fast an architecture is trained; see :class:`ImagePretrainSettings`."""
+    """How long and how fast a network is trained; see :class:`ImagePretrainSettings`."""
 
     epochs: int
     lr: float
@@ -47,30 +29,26 @@ class Recipe:
 
 _RESNET = Recipe(epochs=12, lr=2e-3, warmup=30, weight_decay=0.01)
 _TUNED = Recipe(epochs=12, lr=3e-4, warmup=60, weight_decay=0.05)
-_VIT = Recipe(epochs=16, lr=5e-4, warmup=100, weight_decay=0.05)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImagePretrainSettings:
     """Everything that the encoder depends on, beside the data."""
 
-    # A ResNet, as model.image of the training that starts from it, or one of `VITS`
-    image: str = "resnet18"
-    weights: Path | None = None  # what a ResNet begins from, as model.image_weights
+    image: str = "resnet18"  # as model.image of the training that starts from it
+    weights: Path | None = None  # what it begins from, as model.image_weights
     resize: int = 512  # shorter side of a decoded image, in pixels
     crop: int = 480  # side of the window that is cut out, in pixels, a multiple of the stride
-    # passes over the images; None chooses by their number and the architecture
-    epochs: int | None = None
+    epochs: int | None = None  # passes over the images; None chooses by their number
     # images a step; in the same time many small steps learn more than few large ones
     batch: int = 32
     # highest learning rate, after a linear warm-up; a cosine to zero follows.  None, as of the two
-    # that follow, chooses by the architecture
+    # that follow, chooses by whether there are weights
     lr: float | None = None
     warmup: int | None = None  # steps of the warm-up
     weight_decay: float | None = None  # of matrices and kernels
     brightness: float = 0.1  # largest change of gray values in [0, 1]
     contrast: float = 0.1  # largest relative change of the contrast
-    gamma_sq: float = 10.0  # what the cosines of views are multiplied by; for views alone
     seed: int = 0  # of everything drawn
     sides: bool = True  # whether words are also asked for by side, of each half of the image
     # "auto" (bfloat16 where the device multiplies it faster), or one of training's
@@ -79,13 +57,13 @@ class ImagePretrainSettings:
     log_every: int = 10
 
     def recipe(self) -> Recipe:
-        """What is given, and else what the architecture chooses."""
+        """What is given, and else what is usual."""
         given = {key: getattr(self, key) for key in Recipe.__slots__}
-        usual = _VIT if self.image in VITS else _TUNED if self.weights else _RESNET
+        usual = _TUNED if self.weights else _RESNET
         return replace(usual, **{key: value for key, value in given.items() if value is not None})
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it, with what the architecture chose; ``epochs`` as given."""
+        """All of it, with what is usual; ``epochs`` as given."""
         weights = None if self.weights is None else str(self.weights)
         return asdict(self) | asdict(self.recipe()) | {"epochs": self.epochs, "weights": weights}
 
@@ -102,27 +80,17 @@ class ImagePretrainSettings:
 
 def check_settings(settings: ImagePretrainSettings) -> None:
     """Refuse what cannot be trained (ConfigError, naming the option)."""
-    architectures = (*RESNETS, *VITS)
-    if settings.image not in architectures:
-        raise ConfigError(f"image: '{settings.image}' is not one of {', '.join(architectures)}")
-    if settings.weights and settings.image in VITS:
-        raise ConfigError(f"weights: they are a ResNet's, and image is {settings.image}")
+    if settings.image not in RESNETS:
+        raise ConfigError(f"image: '{settings.image}' is not one of {', '.join(RESNETS)}")
     if not 1 <= settings.crop <= settings.resize:
         raise ConfigError(f"crop: {settings.crop} is not between 1 and resize, {settings.resize}")
-    if settings.image in VITS and (settings.resize - settings.crop) % 2:
-        raise ConfigError(
-            f"resize: {settings.resize} is {settings.resize - settings.crop} above crop, "
-            f"{settings.crop}; an even difference is needed, so that the center is the same for "
-            f"every program that reads the folder; give --resize {settings.resize + 1}"
-        )
     values = asdict(settings) | asdict(settings.recipe())
     least = {"batch": 2, "warmup": 0, "seed": 0, "save_every": 1, "log_every": 1, "epochs": 1}
     for name, value in least.items():
         if values[name] < value:
             raise ConfigError(f"{name}: {values[name]} is below {value}; give that or more")
-    for name in ("lr", "gamma_sq"):
-        if not 0 < values[name] < math.inf:
-            raise ConfigError(f"{name}: {values[name]} is not above 0 and finite")
+    if not 0 < values["lr"] < math.inf:
+        raise ConfigError(f"lr: {values['lr']} is not above 0 and finite")
     for name in ("weight_decay", "brightness", "contrast"):
         if not 0 <= values[name] < math.inf:
             raise ConfigError(f"{name}: {values[name]} is not 0 or more and finite")

@@ -27,12 +27,12 @@ Row = np.ndarray[tuple[int], np.dtype[np.int8]]
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    method: Method  # "words" or "labels"; "views" where there are none, and no study has a row
-    findings: Sequence[FindingWord] = ()  # what each column is; of labels the name alone
+    method: Method
+    findings: Sequence[FindingWord]  # what each column is; of labels the name alone
     # [findings] of each study that something is known of: 1, 0, or -1 unknown
-    of_study: dict[str, Row] | None = None
-    reports: int = 0  # training studies that were counted
-    source: Path | None = None  # the table that it was taken from
+    of_study: dict[str, Row]
+    reports: int  # training studies that were counted
+    source: Path | None  # the table that it was taken from
 
 
 def targets_of_words(
@@ -42,8 +42,8 @@ def targets_of_words(
     words: Path | None = None,
     reports: Path | None = None,
     sides: bool = False,
-) -> Targets | None:
-    """The words of findings in the reports of the training studies; None where there is no report.
+) -> Targets:
+    """The words of findings in the reports of the training studies.
 
     ``reports`` is a table in place of the manifest's ``reports.csv`` or columns of reports, and
     ``words`` a file of words in place of those found; ``sides`` takes words also by side.
@@ -58,12 +58,10 @@ def targets_of_words(
     known = [study for study in studies if study in by_study]
     said = dict(zip(known, corpus_words(by_study[study] for study in known), strict=True))
     if not (training := [said[study] for study in known if studies[study] == "train"]):
-        if words or reports:
-            raise DataError(
-                f"{source or manifest}: no study of the split 'train' has a report; check that "
-                f"its study_id are those of {manifest}"
-            )
-        return None
+        raise DataError(
+            f"{source or manifest}: no study of the split 'train' has a report; check study_id and "
+            "split, or give a table with --reports or --labels"
+        )
     found = read_words(words, training) if words else find_words(training, sides=sides)
     if not found:
         raise DataError(

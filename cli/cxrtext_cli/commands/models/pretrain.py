@@ -105,9 +105,6 @@ def pretrain_image(
     reports: Annotated[
         Path | None, typer.Option(help="Table of reports; by default beside the manifest."), FILE
     ] = None,
-    self_supervised: Annotated[
-        bool, typer.Option("--self-supervised", help="Learn from views of the images alone.")
-    ] = False,
     words_only: Annotated[
         bool, typer.Option("--words-only", help="Write the words that were found, and stop.")
     ] = False,
@@ -116,19 +113,15 @@ def pretrain_image(
     ] = True,
     image: Annotated[
         str,
-        typer.Option(
-            help="resnet18, resnet50, resnet50-half or resnet-narrow, as model.image; vit-narrow "
-            "or vit-small."
-        ),
+        typer.Option(help="resnet18, resnet50, resnet50-half or resnet-narrow, as model.image."),
     ] = "resnet18",
     weights: Annotated[
-        Path | None, typer.Option(help="Weights of a ResNet to begin from."), FILE_OR_FOLDER
+        Path | None, typer.Option(help="Weights to begin from."), FILE_OR_FOLDER
     ] = None,
     resize: Annotated[int, typer.Option(help="Shorter side of a decoded image, in pixels.")] = 512,
     crop: Annotated[int, typer.Option(help="Side of the window that is learned from.")] = 480,
     epochs: Annotated[
-        int | None,
-        typer.Option(help="Passes over the images; chosen by their number and the architecture."),
+        int | None, typer.Option(help="Passes over the images; chosen by their number.")
     ] = None,
     batch: Annotated[int, typer.Option(help="Images a step.")] = 32,
     cache: Cache = None,
@@ -159,8 +152,8 @@ def pretrain_image(
     check_settings(settings)
     check_output(out, resume)
     if words_only:
-        others = {"--words": words, "--labels": labels, "--self-supervised": self_supervised}
-        for option, value in (others | {"--resume": resume}).items():
+        others = {"--words": words, "--labels": labels, "--resume": resume}
+        for option, value in others.items():
             if value:
                 raise ConfigError(
                     f"--words-only writes the words of the reports and trains nothing, so {option} "
@@ -184,7 +177,6 @@ def pretrain_image(
             words=words,
             labels=labels,
             reports=reports,
-            views=self_supervised,
             cache=cache,
             resume=resume,
             allow_outside=allow_outside,
@@ -211,10 +203,10 @@ def _print(summary: "ImagePretrainSummary") -> None:
             rows.append([one.finding.name, str(one.finding.affirmed), str(one.present), auc])
         print_table(rows)
     typer.echo(
-        f"{summary.encoder or summary.backbone}: {summary.epochs} epochs on "
+        f"{summary.encoder}: {summary.epochs} epochs on "
         f"{summary.images} images in {duration(summary.seconds)}"
     )
-    shown = {"auc": "mean AUC", "accuracy": "accuracy of views", "loss": "loss"}
+    shown = {"auc": "mean AUC", "loss": "loss"}
     numbers = [
         f"{title} {summary.validation[name]:.3f}"
         for name, title in shown.items()
@@ -224,7 +216,6 @@ def _print(summary: "ImagePretrainSummary") -> None:
         typer.echo(f"{summary.validation_images} validation images: {', '.join(numbers)}")
     if summary.rejected:
         typer.echo(f"images rejected: {summary.rejected}")
-    if summary.encoder:
-        typer.echo(f"start a training from it with --set model.image_weights={summary.encoder}")
+    typer.echo(f"start a training from it with --set model.image_weights={summary.encoder}")
     if summary.backbone:
         typer.echo(f"train on its features after: cxrtext encode --backbone {summary.backbone}")
