@@ -20,10 +20,9 @@ class ExperimentOptions:
 
     ``scale`` says how much data and how long, one of ``SCALES``; of table 1 and its sweep also
     "films".  ``out`` is by default ``experiments/<name>-<scale>``.  ``data`` is a data folder, by
-    default phantoms drawn into ``out``; of the experiments on small images, a file or folder of
-    CIFAR-10 or MNIST.
-    ``features`` are of a backbone (``cxrtext encode``), in place of an image encoder that is
-    pre-trained here.  ``seeds`` is the number of trainings a row, by default the scale's;
+    default phantoms drawn into ``out``; of the experiments on small images, an ``.npz`` of CIFAR-10
+    or MNIST.  ``features`` are of a backbone (``cxrtext encode``), in place of an image encoder
+    that is pre-trained here.  ``seeds`` is the number of trainings a row, by default the scale's;
     ``parallel`` of those at the same time.
     """
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from cxrtext.errors import ConfigError
 from cxrtext.experiments.data.images import read_set
-from cxrtext.experiments.data.sets import fingerprint, prepare_sets, require_data
+from cxrtext.experiments.data.sets import prepare_sets, require_data
 from cxrtext.experiments.experiment import (
     Experiment,
     ExperimentListener,
@@ -23,7 +23,7 @@ from cxrtext.experiments.page import intervals_text, sections
 from cxrtext.experiments.processes import Failures, Finished, Page, Plan, Run
 from cxrtext.experiments.stages import JOB
 from cxrtext.experiments.table import group_of, order_of, trainings_of
-from cxrtext.files import write_sealed
+from cxrtext.files import sha256, write_sealed
 from cxrtext.page import Block, Text
 
 DEFAULTS: Settings = {"log_every": 10, "save_every": 100}
@@ -48,7 +48,7 @@ class Views:
         require_data(self.experiment, self._sets(), given)
         scale = asdict(self.scale)
         kept = {key: scale[key] for key in ("train", "test", "studies", "side", "resamples")}
-        data = fingerprint(given) if self.experiment.given else None
+        data = sha256(given) if given and self.experiment.given else None
         return {"experiment": self.experiment.name, "scale": kept, "data": data}
 
     def _sets(self) -> list[str]:

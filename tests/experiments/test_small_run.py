@@ -117,10 +117,10 @@ def test_wrong_requests(tmp_path: Path, files: Files) -> None:
             run_experiment(name, options)
         return str(error.value)
 
-    assert "give cifar10 with --data: cifar-10-binary.tar.gz" in refused("cifar10-r")
-    assert "give mnist with --data: a folder with the four idx" in refused("fair-cclk")
+    assert "give cifar10 with --data: an .npz of x_train" in refused("cifar10-r")
+    assert "give mnist with --data: an .npz of x_train" in refused("fair-cclk")
     nowhere = tmp_path / "nowhere"
-    assert f"{nowhere}: no such file or folder" in refused("cifar10-r", data=nowhere)
+    assert f"{nowhere}: no such file; --data takes an .npz" in refused("cifar10-r", data=nowhere)
     huge = refused("cifar10-r", scale="huge", data=files["cifar10"])
     assert "--scale huge: is not one of smoke, cpu, gpu, paper" in huge
     assert "there is no row 'x'" in refused("weaksup-cclk", rows=("x",))

@@ -1,18 +1,12 @@
-"""Small images held in memory, checked, read from files of a bounded size; and sets of them.
+"""Small images held in memory, and the sets that trainings share."""
 
-What is wrong is a DataError that names the file, and says what to do.
-"""
-
-import gzip
-import zlib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cxrtext.errors import DataError
 from cxrtext.experiments.stages import opened_arrays
 from cxrtext.files import replacing
 
@@ -32,8 +26,6 @@ CIFAR10 = (
 NAMES: dict[Kind, tuple[str, ...]] = {"cifar10": CIFAR10, "mnist": tuple("0123456789")}
 SIDES: dict[Kind, tuple[int, int]] = {"cifar10": (3, 32), "mnist": (1, 28)}
 """Channels, and pixels along a side."""
-MOST_BYTES = 2**30
-"""The most that a set of small images may take once it is decompressed: 1 GiB."""
 
 
 class Labelled(NamedTuple):
@@ -50,51 +42,6 @@ class SmallImages:
     names: tuple[str, ...]  # the classes'
 
 
-def _channels_first(source: Path | str, images: Any, kind: Kind) -> Pixels:
-    """8-bit images [n, H, W], [n, H, W, C], [n, C, H, W] or [n, C·H·W] as [n, C, H, W]."""
-    channels, side = SIDES[kind]
-    pixels = np.asarray(images)
-    if pixels.dtype != np.uint8:
-        raise DataError(f"{source}: pixels are {pixels.dtype}, not uint8; give 8-bit images")
-    if pixels.ndim == 3 and channels == 1:
-        pixels = pixels[:, None]
-    elif pixels.ndim == 4 and pixels.shape[1:] == (side, side, channels):
-        pixels = pixels.transpose(0, 3, 1, 2)
-    elif pixels.ndim == 2 and pixels.shape[1] == channels * side * side:
-        pixels = pixels.reshape(-1, channels, side, side)
-    if pixels.ndim != 4 or pixels.shape[1:] != (channels, side, side):
-        raise DataError(
-            f"{source}: images are {list(np.shape(images))}; {kind} has {channels} channel(s) of "
-            f"{side} × {side} pixels"
-        )
-    return np.ascontiguousarray(pixels)
-
-
-def _checked_labels(source: Path | str, labels: Any, count: int, classes: int) -> Classes:
-    given = np.asarray(labels).reshape(-1)
-    if given.dtype.kind not in "iu" or len(given) != count:
-        raise DataError(f"{source}: {len(given)} labels for {count} images; give one an image")
-    found = given.astype(np.int64)
-    if count and (found.min() < 0 or found.max() >= classes):
-        wrong = int(found[(found < 0) | (found >= classes)][0])
-        raise DataError(f"{source}: label {wrong} is no class; they are 0 to {classes - 1}")
-    return found
-
-
-def assemble(
-    source: Path, kind: Kind, train: tuple[Any, Any], test: tuple[Any, Any]
-) -> SmallImages:
-    known = NAMES[kind]
-
-    def part(name: str, images: Any, labels: Any) -> Labelled:
-        pixels = _channels_first(source, images, kind)
-        if not len(pixels):
-            raise DataError(f"{source}: holds no {name} images")
-        return Labelled(pixels, _checked_labels(source, labels, len(pixels), len(known)))
-
-    return SmallImages(part("training", *train), part("test", *test), known)
-
-
 def first_of_each_class(images: SmallImages, train: int | None, test: int | None) -> SmallImages:
     """The first images of each class, equally many; ``train`` and ``test`` in all, None for all."""
 
@@ -105,35 +52,6 @@ def first_of_each_class(images: SmallImages, train: int | None, test: int | None
         return Labelled(part.images[rows], part.labels[rows])
 
     return replace(images, train=firsts(images.train, train), test=firsts(images.test, test))
-
-
-def read_stream(
-    source: Path | str, stream: IO[bytes] | gzip.GzipFile, most: int | None = None
-) -> bytes:
-    limit = MOST_BYTES if most is None else most
-    try:
-        data = stream.read(limit + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(
-            f"{source}: not readable ({type(error).__name__}); get the file again"
-        ) from None
-    if len(data) > limit:
-        raise DataError(
-            f"{source}: takes more than {limit} bytes when it is decompressed; this is no set of "
-            "small images"
-        )
-    return data
-
-
-def read_bytes(path: Path) -> bytes:
-    try:
-        with path.open("rb") as handle:
-            if path.suffix == ".gz":
-                with gzip.open(handle) as stream:
-                    return read_stream(path, stream)
-            return read_stream(path, handle)
-    except OSError as error:
-        raise DataError(f"{path}: {error.strerror or type(error).__name__}") from None
 
 
 @dataclass(frozen=True, slots=True)

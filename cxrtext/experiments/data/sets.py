@@ -1,6 +1,5 @@
 """The sets of small images that trainings share: made once, in the experiment's folder."""
 
-import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,6 @@ from cxrtext.experiments.data.phantoms import draw_images, phantom_set
 from cxrtext.experiments.data.read import ACCEPTED, read_small_images
 from cxrtext.experiments.experiment import Experiment, ExperimentListener, Scale
 from cxrtext.experiments.stages import stage
-from cxrtext.files import sha256
 
 SEED = 0
 """Draws CIFAR10-r and the colors: the same in all runs, whose own seeds are of the training."""
@@ -80,22 +78,10 @@ def color_mnist(digits: Pixels, generator: np.random.Generator) -> tuple[Pixels,
 def require_data(experiment: Experiment, names: Iterable[str], data: Path | None) -> None:
     if experiment.given is None or all(name.startswith(PHANTOMS) for name in names):
         return
-    accepted = ACCEPTED[experiment.given]
     if data is None:
-        raise ConfigError(f"{experiment.name}: give {experiment.given} with --data: {accepted}")
-    if not data.exists():
-        raise DataError(f"{data}: no such file or folder; --data takes {accepted}")
-
-
-def fingerprint(data: Path | None) -> str | None:
-    """A digest of a file, or of the names and sizes in a folder."""
-    if data is None:
-        return None
-    if data.is_file():
-        return sha256(data)
-    files = (path for path in data.rglob("*") if path.is_file())
-    listed = sorted((str(path.relative_to(data)), path.stat().st_size) for path in files)
-    return hashlib.sha256(repr(listed).encode()).hexdigest()
+        raise ConfigError(f"{experiment.name}: give {experiment.given} with --data: {ACCEPTED}")
+    if not data.is_file():
+        raise DataError(f"{data}: no such file; --data takes {ACCEPTED}")
 
 
 def _classes(part: Labelled) -> SplitImages:

@@ -162,9 +162,7 @@ def experiment(
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(
-            help="Data folder of table1 and sweep, by default drawn; CIFAR-10 or MNIST of others."
-        ),
+        typer.Option(help="Data folder of table1 and sweep, by default drawn; of others an .npz."),
         ANY_PATH,
     ] = None,
     features: Features = None,
