@@ -30,8 +30,7 @@ from cxrtext.evaluation.rows import ZERO_SHOT
 from cxrtext.evaluation.truth import measure_truth
 from cxrtext.experiments.data.images import Floats, ImageSet, read_set
 from cxrtext.experiments.papers.table1 import CONFIG, MEASURES, MORE_PROMPTS, PROMPTS, TOP10
-from cxrtext.experiments.simclr.encoders import FILE as ENCODER
-from cxrtext.experiments.simclr.encoders import encode, load_encoder
+from cxrtext.experiments.simclr.encoders import encode
 from cxrtext.experiments.simclr.losses import ViewSet, ViewSettings
 from cxrtext.experiments.simclr.probes import PROBES, Features, resamples_of
 from cxrtext.experiments.simclr.train import train_views
@@ -228,22 +227,17 @@ def _clusters(values: Floats, kinds: tuple[Kind, ...], clusters: int | None, see
     return cluster(Columns(kinds, values), fit, min(clusters, len(values)), seed)
 
 
-def _train_views(
-    folder: Path, held: ImageSet, settings: ViewSettings, device: str
-) -> torch.nn.Module:
-    out = folder / "train"
-    if (folder / TRAINED).is_file() and (out / ENCODER).is_file():
-        return load_encoder(out, device=choose_device(device))
-    heard = listener_of(folder)
-    encoder = train_views(view_set(held, settings), settings, out, device=device, listener=heard)
-    _note_trained(folder, settings.steps, settings.steps * settings.batch)
-    return encoder
-
-
 def _views(folder: Path, job: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     settings = view_settings(job["settings"])
     held = read_set(Path(job["data"]))
-    encoder = _train_views(folder, held, settings, str(job["device"]))
+    encoder = train_views(
+        view_set(held, settings),
+        settings,
+        folder / "train",
+        device=str(job["device"]),
+        listener=listener_of(folder),
+    )
+    _note_trained(folder, settings.steps, settings.steps * settings.batch)
     say("measuring")
     train_features, test_features = (
         encode(encoder, torch.from_numpy(part.images)) for part in (held.train, held.test)
@@ -263,7 +257,7 @@ def _views(folder: Path, job: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
         "images": len(held.train.images),
         "measured": len(held.test.images),
         "budget": noted_in(folder / TRAINED),
-    }, str(next(encoder.parameters()).device)
+    }, str(encoder.mean.device)
 
 
 def main(arguments: list[str] | None = None) -> int:

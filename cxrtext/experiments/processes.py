@@ -15,7 +15,6 @@ from typing import Any
 from cxrtext.experiments.experiment import ExperimentListener, Measure
 from cxrtext.experiments.stages import FORMAT, METRICS, RESAMPLED, Measures, read_json
 from cxrtext.images.sandbox_worker import cores
-from cxrtext.page import Block, Section
 
 MODULE = "cxrtext.experiments.child"
 """Trains and measures the run of the folder that is its argument."""
@@ -88,13 +87,6 @@ class Finished:
             **{key: metrics[key] for key in ("machine", "threads", "versions")},
             **recipe,
         }
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    heading: str
-    head: list[Block]
-    sections: list[Section]
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from cxrtext.config import first_difference
 from cxrtext.errors import ConfigError, CxrTextError, DataError, WorkError
 from cxrtext.experiments.experiment import ExperimentListener, ExperimentOptions, Outcome
-from cxrtext.experiments.page import failed_lines
+from cxrtext.experiments.page import failed_lines, sections
 from cxrtext.experiments.papers import EXPERIMENTS, SMALL_EXPERIMENTS
 from cxrtext.experiments.processes import Failures, Finished, Run, run_all
 from cxrtext.experiments.stages import (
@@ -92,11 +92,11 @@ def _go(kind: Kind, options: ExperimentOptions, out: Path, listener: ExperimentL
         **kind.table(finished, failed),
         "stages": plan.stages,
     }
-    page = kind.page(table)
+    heading, head = kind.page(table)
     written = (out / "table.html", out / "table.json")
-    write_text(written[0], html_page(page.heading, page.sections, head=page.head))
+    write_text(written[0], html_page(heading, sections(table), head=head))
     write_json(written[1], table)
-    text = markdown(page.heading, page.sections, page.head)
+    text = markdown(heading, sections(table), head)
     return Outcome(text, table, written, tuple(failed_lines(failed)))
 
 

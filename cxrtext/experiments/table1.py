@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cxrtext.config import first_difference, load_config, write_config
+from cxrtext.config import load_config, write_config
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation.data import find_table
 from cxrtext.evaluation.rows import BOTH, BOX_RETRIEVAL, GROUNDING, MEAN_OF_SENTENCES, ZERO_SHOT
@@ -19,7 +19,7 @@ from cxrtext.experiments.experiment import (
     choose,
     claims_of,
 )
-from cxrtext.experiments.page import intervals_text, sections
+from cxrtext.experiments.page import intervals_text
 from cxrtext.experiments.papers.table1 import (
     BASELINE,
     BEYOND,
@@ -40,7 +40,7 @@ from cxrtext.experiments.preparation import (
     relative,
     sentences_with,
 )
-from cxrtext.experiments.processes import Failures, Finished, Page, Plan, Run
+from cxrtext.experiments.processes import Failures, Finished, Plan, Run
 from cxrtext.experiments.reading import read_claims
 from cxrtext.experiments.stages import JOB, METRICS
 from cxrtext.experiments.table import group_of, order_of, trainings_of
@@ -108,13 +108,6 @@ class Table1:
         by_column: dict[str, list[Finished]] = defaultdict(list)
         for one in finished:
             by_column[column_of[one.run.row]].append(one)
-        for some in by_column.values():
-            key = unequal_budget([one.metrics["configuration"] for one in some])
-            if key is not None:
-                raise ConfigError(
-                    f"the rows were trained with different {key}; remove the folders of the runs "
-                    "that an older version trained"
-                )
         first = finished[0]
         if not first.measures:
             raise DataError(
@@ -137,8 +130,24 @@ class Table1:
             "starts": self.scale.starts,
         }
 
-    def page(self, table: dict[str, Any]) -> Page:
-        return Page(self.about.heading, head(table), sections(table))
+    def page(self, table: Mapping[str, Any]) -> tuple[str, list[Block]]:
+        sample = table["sample"]
+        found: list[Block] = [
+            Text(
+                f"Scale '{table['scale']}', on {table['source']}. Measured on {sample['images']} "
+                f"images of {sample['patients']} patients, split '{sample['split']}'. AUC and "
+                "ACC: means over the CheX5 findings, with the prompts of the paper, one a side. "
+                f"CNR and mIoU: means over {sample['sentences']} sentences with boxes. Recall "
+                f"(mean of R@10, R@50 and R@100) and MedR (better when smaller): {sample['boxes']} "
+                "boxes and their sentences, means of both directions. "
+                f"{table['seeds']} seed(s). {table['machine']}; "
+                f"{table['versions']}."
+            ),
+            intervals_text(table, f"by {sample['resamples']} bootstrap resamples of patients"),
+        ]
+        if sample["left_out"]:
+            found += [Text("Left out:"), Bullets(sample["left_out"])]
+        return self.about.heading, found
 
 
 def _tree(row: Trial, seed: int, folder: Path, prepared: Prepared, scale: Scale) -> dict[str, Any]:
@@ -210,28 +219,6 @@ def recipe_of(configuration: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def unequal_budget(configurations: Sequence[Mapping[str, Any]]) -> str | None:
-    """The first key in which runs differ that must be equal in all of them, or None.
-
-    A row may differ in its objective, its similarity, its language loss and its seed; rows of
-    different columns are not compared.
-    """
-
-    def budget(configuration: Mapping[str, Any]) -> dict[str, Any]:
-        kept = recipe_of(configuration)
-        kept.pop("objective", None)
-        kept["model"].pop("similarity", None)
-        for key in ("seed", "mlm_weight"):
-            kept["training"].pop(key, None)
-        return kept
-
-    for other in configurations[1:]:
-        found = first_difference(budget(configurations[0]), budget(other), shared=True)
-        if found is not None:
-            return found[0]
-    return None
-
-
 def _sample(first: Finished) -> dict[str, Any]:
     found = first.metrics["evaluation"]
     values = {(one["part"], one["group"], one["measure"]): one["value"] for one in found["results"]}
@@ -295,22 +282,3 @@ def _group(
 
 def _recipe(one: Finished) -> dict[str, Any]:
     return {"configuration": recipe_of(one.metrics["configuration"])}
-
-
-def head(table: Mapping[str, Any]) -> list[Block]:
-    sample = table["sample"]
-    found: list[Block] = [
-        Text(
-            f"Scale '{table['scale']}', on {table['source']}. Measured on {sample['images']} "
-            f"images of {sample['patients']} patients, split '{sample['split']}'. AUC and ACC: "
-            "means over the CheX5 findings, with the prompts of the paper, one a side. CNR and "
-            f"mIoU: means over {sample['sentences']} sentences with boxes. Recall (mean of R@10, "
-            f"R@50 and R@100) and MedR (better when smaller): {sample['boxes']} boxes and their "
-            f"sentences, means of both directions. {table['seeds']} seed(s). {table['machine']}; "
-            f"{table['versions']}."
-        ),
-        intervals_text(table, f"by {sample['resamples']} bootstrap resamples of patients"),
-    ]
-    if sample["left_out"]:
-        found += [Text("Left out:"), Bullets(sample["left_out"])]
-    return found

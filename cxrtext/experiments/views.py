@@ -13,14 +13,13 @@ from cxrtext.experiments.experiment import (
     ExperimentListener,
     ExperimentOptions,
     Group,
-    Scale,
     Settings,
     Trial,
     choose,
     merged,
 )
-from cxrtext.experiments.page import intervals_text, sections
-from cxrtext.experiments.processes import Failures, Finished, Page, Plan, Run
+from cxrtext.experiments.page import intervals_text
+from cxrtext.experiments.processes import Failures, Finished, Plan, Run
 from cxrtext.experiments.stages import JOB
 from cxrtext.experiments.table import group_of, order_of, trainings_of
 from cxrtext.files import sha256, write_sealed
@@ -37,28 +36,74 @@ class Views:
             known = ", ".join(experiment.scales)
             raise ConfigError(f"--scale {options.scale}: is not one of {known}")
         self.scale = experiment.scales[options.scale]
-        self.trials = choose_trials(experiment, options.scale, options.rows)
+        chosen = choose([trial for _, trial in experiment.trials()], options.rows)
+        self.trials = [
+            (group, trial)
+            for group, trial in experiment.trials()
+            if trial in chosen and (options.rows or options.scale in trial.scales)
+        ]
 
     @property
     def seeds(self) -> int:
         return self.options.seeds or 1
 
+    @property
+    def sets(self) -> list[str]:
+        return list(dict.fromkeys(group.data for group, _ in self.trials))
+
     def identity(self) -> dict[str, Any]:
         given = self.options.data
-        require_data(self.experiment, self._sets(), given)
+        require_data(self.experiment, self.sets, given)
         scale = asdict(self.scale)
         kept = {key: scale[key] for key in ("train", "test", "studies", "side", "resamples")}
         data = sha256(given) if given and self.experiment.given else None
         return {"experiment": self.experiment.name, "scale": kept, "data": data}
 
-    def _sets(self) -> list[str]:
-        return [group.data for group, _ in self.trials]
+    def settings(self, group: Group, trial: Trial, seed: int) -> dict[str, Any]:
+        return merged(
+            DEFAULTS,
+            self.experiment.settings,
+            group.settings,
+            self.scale.settings,
+            self.scale.groups.get(group.name, {}),
+            trial.settings,
+            {"seed": seed},
+        )
 
     def plan(self, out: Path, listener: ExperimentListener) -> Plan:
+        """Make the sets, and lay out a folder for each row and seed."""
         sets, notes = prepare_sets(
-            self.experiment, self._sets(), self.options.data, self.scale, out, listener
+            self.experiment, self.sets, self.options.data, self.scale, out, listener
         )
-        runs = plan(self.experiment, self.scale, self.trials, self.seeds, sets, out)
+        held = {name: read_set(path) for name, path in sets.items()}
+        runs = []
+        for seed in range(self.seeds):
+            for group, trial in self.trials:
+                settings = self.settings(group, trial, seed)
+                own = held[group.data]
+                images = len(own.train.images)
+                settings["batch"] = min(settings["batch"], images)
+                if "epochs" in settings:
+                    epoch = max(1, images // settings["batch"])
+                    settings["steps"] = settings.pop("epochs") * epoch
+                objective = dict(settings["objective"])
+                if tuple(objective.get("condition", ())) == ("attributes",):
+                    objective["condition"] = own.columns
+                settings["objective"] = objective
+                folder = out / "runs" / trial.name / f"seed-{seed}"
+                job = {
+                    "data": str(sets[group.data].resolve()),
+                    "probe": group.probe,
+                    "settings": settings,
+                    "epochs": self.scale.epochs,
+                    "probe_steps": self.scale.steps,
+                    "resamples": self.scale.resamples,
+                    "device": self.scale.device,
+                }
+                write_sealed(folder / JOB, job)
+                runs.append(
+                    Run(trial.name, seed, folder, int(settings["steps"]), group.name, settings)
+                )
         return Plan(runs, {}, notes)
 
     def recipes(self, run: Run, metrics: Mapping[str, Any] | None) -> tuple[Any, Any]:
@@ -91,68 +136,13 @@ class Views:
             "different": list(self.experiment.different),
         }
 
-    def page(self, table: dict[str, Any]) -> Page:
-        return Page(self.experiment.title, head(table), sections(table))
-
-
-def choose_trials(
-    experiment: Experiment, scale: str, names: Sequence[str] | None
-) -> tuple[tuple[Group, Trial], ...]:
-    every = tuple(experiment.trials())
-    chosen = choose([trial for _, trial in every], names)
-    return tuple(pair for pair in every if pair[1] in chosen and (names or scale in pair[1].scales))
-
-
-def settings_of(
-    experiment: Experiment, scale: Scale, group: Group, trial: Trial, seed: int
-) -> dict[str, Any]:
-    return merged(
-        DEFAULTS,
-        experiment.settings,
-        group.settings,
-        scale.settings,
-        scale.groups.get(group.name, {}),
-        trial.settings,
-        {"seed": seed},
-    )
-
-
-def plan(
-    experiment: Experiment,
-    scale: Scale,
-    trials: Sequence[tuple[Group, Trial]],
-    seeds: int,
-    sets: Mapping[str, Path],
-    out: Path,
-) -> list[Run]:
-    """Lay out a folder for each row and seed; ``sets`` has the file of each set, by its name."""
-    held = {name: read_set(path) for name, path in sets.items()}
-    runs = []
-    for seed in range(seeds):
-        for group, trial in trials:
-            settings = settings_of(experiment, scale, group, trial, seed)
-            own = held[group.data]
-            images = len(own.train.images)
-            settings["batch"] = min(settings["batch"], images)
-            if "epochs" in settings:
-                settings["steps"] = settings.pop("epochs") * max(1, images // settings["batch"])
-            objective = dict(settings["objective"])
-            if tuple(objective.get("condition", ())) == ("attributes",):
-                objective["condition"] = own.columns
-            settings["objective"] = objective
-            folder = out / "runs" / trial.name / f"seed-{seed}"
-            job = {
-                "data": str(sets[group.data].resolve()),
-                "probe": group.probe,
-                "settings": settings,
-                "epochs": scale.epochs,
-                "probe_steps": scale.steps,
-                "resamples": scale.resamples,
-                "device": scale.device,
-            }
-            write_sealed(folder / JOB, job)
-            runs.append(Run(trial.name, seed, folder, int(settings["steps"]), group.name, settings))
-    return runs
+    def page(self, table: Mapping[str, Any]) -> tuple[str, list[Block]]:
+        about = Text(
+            f"{table['source']}. Scale '{table['scale']}', on {table['given']}, {table['seeds']} "
+            f"seed(s). {table['machine']}; {table['versions']}."
+        )
+        how = "by bootstrap of the test images (of drawn radiographs: patients)"
+        return self.experiment.title, [about, intervals_text(table, how)]
 
 
 def _group(
@@ -175,13 +165,3 @@ def _group(
         group, trials, some, failures, lambda one: {"settings": one.metrics["settings"]}
     )
     return {**found, "data": group.data, "about": about, "beside_paper": True}
-
-
-def head(table: Mapping[str, Any]) -> list[Block]:
-    return [
-        Text(
-            f"{table['source']}. Scale '{table['scale']}', on {table['given']}, {table['seeds']} "
-            f"seed(s). {table['machine']}; {table['versions']}."
-        ),
-        intervals_text(table, "by bootstrap of the test images (of drawn radiographs: patients)"),
-    ]

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cxrtext.experiments import ExperimentOptions
 from cxrtext.experiments.child import view_settings
 from cxrtext.experiments.data.images import (
     CIFAR10,
@@ -20,7 +21,7 @@ from cxrtext.experiments.experiment import (
     merged,
 )
 from cxrtext.experiments.papers import SMALL_EXPERIMENTS
-from cxrtext.experiments.views import choose_trials, settings_of
+from cxrtext.experiments.views import Views
 
 EVERY = pytest.mark.parametrize("experiment", SMALL_EXPERIMENTS.values(), ids=lambda one: one.name)
 
@@ -48,9 +49,10 @@ def test_tables_and_claims_name_what_is_there(experiment: Experiment) -> None:
 def test_rows_of_a_table_have_the_same_budget_and_can_be_trained(experiment: Experiment) -> None:
     """All settings but the objective and what a row's title names."""
     named = {"objective", "positives", "aggregate", "without_same_class", "augmentation", "batch"}
-    for scale in experiment.scales.values():
+    for scale in experiment.scales:
+        views = Views(experiment, ExperimentOptions(scale))
         for group in experiment.groups:
-            found = [settings_of(experiment, scale, group, one, 0) for one in group.trials]
+            found = [views.settings(group, one, 0) for one in group.trials]
             kept = [{key: one[key] for key in one.keys() - named} for one in found]
             assert all(one == kept[0] for one in kept)
             for one in found:  # a trainer takes them
@@ -71,7 +73,7 @@ def test_the_papers_settings() -> None:
     for name, settings in wanted.items():
         experiment = SMALL_EXPERIMENTS[name]
         group, trial = next(experiment.trials())
-        found = settings_of(experiment, experiment.scales["paper"], group, trial, 0)
+        found = Views(experiment, ExperimentOptions("paper")).settings(group, trial, 0)
         assert settings == {key: found[key] for key in settings}
     low = next(t for _, t in SMALL_EXPERIMENTS["cifar10-r"].trials() if t.name == "dcl-low-0.1")
     assert low.settings["objective"]["eta"] == pytest.approx(0.02 / 1.1)
@@ -102,11 +104,13 @@ def test_later_settings_win_and_steps_replace_epochs() -> None:
 
 
 def test_rows_are_chosen_by_scale_or_by_name() -> None:
-    experiment = SMALL_EXPERIMENTS["cifar10-r"]
-    assert len(choose_trials(experiment, "cpu", None)) == 8
-    assert len(choose_trials(experiment, "paper", None)) == 24
-    chosen = choose_trials(experiment, "cpu", ("dcl-true-0.9", "cl-0.05"))
-    assert [trial.name for _, trial in chosen] == ["cl-0.05", "dcl-true-0.9"]
+    def chosen(scale: str, *rows: str) -> list[str]:
+        options = ExperimentOptions(scale, rows=rows or None)
+        return [trial.name for _, trial in Views(SMALL_EXPERIMENTS["cifar10-r"], options).trials]
+
+    assert len(chosen("cpu")) == 8
+    assert len(chosen("paper")) == 24
+    assert chosen("cpu", "dcl-true-0.9", "cl-0.05") == ["cl-0.05", "dcl-true-0.9"]
 
 
 LABELS = np.repeat(np.arange(10), 200)

@@ -240,24 +240,3 @@ def test_blur_against_scipy() -> None:
     for image, out, s in zip(images[1:], found[1:], sigma[1:].tolist(), strict=True):
         expected = gaussian_filter(image.numpy(), s, mode="mirror", radius=1, axes=(1, 2))
         assert np.abs(out.numpy() - expected).max() < 1e-5
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"flip": 1.5}, "flip must lie in"),
-        ({"hue": 0.6}, "hue must lie in"),
-        ({"scale": (0.5, 0.2)}, "scale must be two rising"),
-        ({"scale": (0.5, 2.0)}, "scale must not exceed 1"),
-        ({"blur_size": 4}, "blur_size must be odd"),
-    ],
-)
-def test_wrong_settings(change: dict[str, object], says: str) -> None:
-    with pytest.raises(ValueError, match=says):
-        SimclrSpec(**change)  # type: ignore[arg-type]
-
-
-def test_wrong_shapes() -> None:
-    draws = draw_simclr(3, STILL, torch.Generator())
-    with pytest.raises(ValueError, match=r"must be \[3, 1 or 3, H, W\]"):
-        simclr(pictures(4), draws, STILL)

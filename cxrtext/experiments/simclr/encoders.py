@@ -9,8 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from cxrtext.errors import CheckpointError
-from cxrtext.models.weight_files import load_sealed, save_sealed
+from cxrtext.models.weight_files import save_sealed
 
 FILE = "encoder.safetensors"
 _SHAPES = {"resnet18": ((2, 2, 2, 2), (3, 3)), "resnet50": ((3, 4, 6, 3), (1, 3, 1))}
@@ -196,36 +195,13 @@ def channel_statistics(images: Tensor) -> tuple[Tensor, Tensor]:
     return tuple(torch.stack(v).float().view(-1, 1, 1) for v in (means, deviations))  # type: ignore[return-value]
 
 
-def save_encoder(encoder: ViewEncoder, out: Path) -> Path:
+def save_encoder(encoder: ViewEncoder, out: Path) -> None:
     save_sealed(out / FILE, encoder.state_dict(), encoder.shape)
-    return out / FILE
-
-
-def load_encoder(out: Path, *, device: str | torch.device = "cpu") -> ViewEncoder:
-    """Read the encoder of a run's folder, in evaluation mode."""
-    path = out / FILE
-    if not path.is_file():
-        raise CheckpointError(f"{path}: not there; train the encoder to its last step first")
-    try:
-        shape, tensors = load_sealed(path)
-        encoder = ViewEncoder(**shape)
-        encoder.load_state_dict(tensors)
-    except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0][:120]
-        raise CheckpointError(
-            f"{path}: not an encoder as it was written ({reason}); train it again"
-        ) from None
-    return encoder.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload, no-any-return]
 
 
 @torch.no_grad()
-def encode(encoder: nn.Module, images: Tensor, *, batch: int = 512) -> Tensor:
-    """Features in evaluation mode: 8-bit [n, C, H, W] -> float32 [n, F], on its device."""
-    device = next(encoder.parameters()).device
-    training = encoder.training
-    encoder.eval()
-    try:
-        parts = [encoder(part.to(device).float().div_(255)) for part in images.split(batch)]
-    finally:
-        encoder.train(training)
+def encode(encoder: ViewEncoder, images: Tensor, *, batch: int = 512) -> Tensor:
+    """Features of an encoder in evaluation mode: 8-bit [n, C, H, W] -> float32 [n, F]."""
+    device = encoder.mean.device
+    parts = [encoder(part.to(device).float().div_(255)) for part in images.split(batch)]
     return torch.cat(parts).float()

@@ -101,9 +101,9 @@ class ViewSettings:
     is γ², one over the temperature; fixed.  ``positives`` is M, views of an image beside the
     anchor: ``aggregate`` "loss" averages the losses with each as the positive, "group" takes all
     into the loss's estimate.  ``without_same_class`` leaves out negatives of the anchor's class.
-    The optimizer is Adam with L2, AdamW, or LARS with momentum 0.9; biases and norms do not decay.
-    ``warmup`` steps are linear; ``seed`` is of everything that is drawn; a state is saved and a
-    line of ``metrics.jsonl`` written every so many steps.
+    The optimizer is Adam with L2, or LARS with momentum 0.9; biases and norms do not decay.
+    ``seed`` is of everything that is drawn; a state is saved and a line of ``metrics.jsonl``
+    written every so many steps.
     """
 
     objective: ObjectiveSection
@@ -120,7 +120,6 @@ class ViewSettings:
     optimizer: str = "adam"
     weight_decay: float = 0.0
     schedule: Literal["constant", "cosine"] = "constant"
-    warmup: int = 0
     augmentation: SimclrSpec = field(default_factory=SimclrSpec)
     precision: str = "float32"
     seed: int = 0
@@ -138,8 +137,6 @@ class ViewSettings:
 
 BY_ANCHOR = ("info-nce", "dcl-eta", "dcl-eta-true", "hard-negative", "positive-debiased")
 """Objectives of single positives, which know several of them and the removal of negatives."""
-BY_VIEW = ("weaksup-info-nce", "fair-info-nce", "y-aware", "conditional-alignment-uniformity")
-BY_KERNEL = ("weaksup-cclk", "fair-cclk", "hardneg-cclk")
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +165,7 @@ def view_losses(
     if isinstance(section, AlignmentUniformity):
         x, y = embedded
         return Terms(objectives.alignment_uniformity(x, y, weight=section.weight)[None])
-    if section.name in (*BY_VIEW, *BY_KERNEL):
-        return _by_view(section, parts, scores, embedded, known, gamma_sq)
-    raise ValueError(f"{section.name} knows no views of images alone")
+    return _by_view(section, parts, scores, embedded, known, gamma_sq)
 
 
 def _by_anchor(

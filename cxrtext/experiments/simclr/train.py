@@ -94,7 +94,7 @@ def _adapted(layers: list[Tensor], group: dict[str, Any]) -> list[Tensor]:
     return list(torch._foreach_mul(updates, list(rates.unbind())))
 
 
-OPTIMIZERS: dict[str, Any] = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "lars": Lars}
+OPTIMIZERS: dict[str, Any] = {"adam": torch.optim.Adam, "lars": Lars}
 
 
 class ViewModel(nn.Module):
@@ -169,7 +169,7 @@ def build_view_job(data: ViewSet, settings: ViewSettings, device: torch.device) 
         steps=settings.steps,
         batch=settings.batch,
         lr=settings.lr,
-        warmup=settings.warmup,
+        warmup=0,
         decay=settings.schedule,
         clip=float("inf"),
         seed=settings.seed,
