@@ -1,7 +1,7 @@
 """The processes that make shards: Dask's, of this machine or of a cluster.
 
 A process works on one shard at a time.  Where one dies, Dask gives its shard to another, and where
-that dies, too, the shard is lost (:class:`Outcome`) and the others go on.  An exception of the work
+these die, too, the shard is lost (:class:`Outcome`) and the others go on.  An exception of the work
 comes back as an outcome, never as Dask's own: Dask logs exceptions, and these may quote a report.
 
 What is sent is pickled: whoever reaches a port of a cluster can run programs there.  The cluster of
@@ -11,53 +11,39 @@ this machine therefore speaks TLS with a key of its own, and Dask's settings
 
 import logging
 import os
-import pickle
-import queue
 import signal
 import threading
-import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
-from platform import python_version_tuple
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cxrtext.errors import ConfigError, CxrTextError, DataError, WorkError
 from cxrtext.images.sandbox_worker import cores
+from cxrtext.jobs.shards import ShardFile
 
 if TYPE_CHECKING:
     from distributed import Client, Future, LocalCluster
 
-TRIES = 3  # how often a task is done whose disk or network fails
 START_S = 60.0  # for a scheduler to answer
-PATIENCE_S = 600.0  # how long a cluster may be without a worker while there is work
-REFRESH_S = 5.0  # how often the workers are counted
-WAIT_S = 1.0
-
-_SETTINGS = {
-    # A machine that is gone without a word: Dask else takes it for alive for five minutes.
-    "distributed.scheduler.worker-ttl": "60s",
-    "distributed.scheduler.allowed-failures": 1,
-    "distributed.comm.timeouts.connect": "60s",
-    "distributed.admin.large-graph-warning-threshold": "1 GiB",
-}
+PATIENCE_S = 600.0  # for the first worker of a cluster to join
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
     number: int  # of the shard, from 0
     rows: tuple[Any, ...]  # what the work needs of each row
-    limit_s: float = 3600.0  # seconds on the clock after which its process is ended
 
 
-Do = Callable[[Task], None]
+Do = Callable[[Task], ShardFile]
 """Makes a shard and commits it: the same bytes whenever and wherever it runs."""
 
 
 class Work(Protocol):
-    """What a process is given once; pickled."""
+    """What a process is given with every task; pickled, and compared with what it opened."""
 
     def open(self) -> AbstractContextManager[Do]:
         """Load what makes every shard, such as a model."""
@@ -65,9 +51,10 @@ class Work(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a task: done where neither is set."""
+    """What became of a task; one of the three is set."""
 
     number: int
+    made: ShardFile | None = None
     error: CxrTextError | None = None  # what the work raised
     lost: str | None = None  # what else ended it
 
@@ -97,27 +84,22 @@ class Cluster:
 
 def attempt(do: Do, task: Task) -> Outcome:
     """Do a task where it is to be done."""
-    for tries_left in reversed(range(TRIES)):
-        try:
-            do(task)
-        except WorkError as error:
-            if tries_left:
-                continue
-            return Outcome(task.number, error)
-        except CxrTextError as error:
-            return Outcome(task.number, error)
-        except Exception as error:  # noqa: BLE001 - whatever an image or a device brings about
-            return Outcome(task.number, lost=type(error).__name__)
-        break
-    return Outcome(task.number)
+    try:
+        return Outcome(task.number, do(task))
+    except CxrTextError as error:
+        return Outcome(task.number, error=error)
+    except Exception as error:  # noqa: BLE001 - whatever an image or a device brings about
+        return Outcome(task.number, lost=type(error).__name__)
 
 
 _one_at_a_time = threading.Lock()
-_opened: tuple[bytes, Do] | None = None
+_opened: tuple[Work, Do] | None = None
 _ends = ExitStack()
 
 
-def _run(pickled: bytes, task: Task, here: "_Seen", gpus: Sequence[str]) -> Outcome:
+def _run(
+    work: Work, task: Task, release: str, shared: Sequence[str], gpus: Sequence[str]
+) -> Outcome:
     if gpus:  # before a library of CUDA's looks
         from distributed import get_worker
 
@@ -125,72 +107,32 @@ def _run(pickled: bytes, task: Task, here: "_Seen", gpus: Sequence[str]) -> Outc
     # Dask has the memory of each image given back to the kernel: a third of the time.
     os.environ.pop("MALLOC_TRIM_THRESHOLD_", None)
 
-    def do(task: Task) -> None:
+    def do(task: Task) -> ShardFile:
         global _opened
-        if _opened is None or _opened[0] != pickled:
-            _close()
-            _compare(here)
-            work: Work = pickle.loads(pickled)  # noqa: S301 - from the driver
-            _opened = pickled, _ends.enter_context(work.open())
-        _opened[1](task)
+        if _opened is None or _opened[0] != work:
+            _opened = None
+            _ends.close()
+            check_worker(release, shared)
+            _opened = work, _ends.enter_context(work.open())
+        return _opened[1](task)
 
     with _one_at_a_time:
-        # Nothing ends a thread that hangs but the end of its process.
-        watch = threading.Timer(task.limit_s, os._exit, [1])
-        watch.daemon = True
-        watch.start()
-        try:
-            return attempt(do, task)
-        finally:
-            watch.cancel()
+        return attempt(do, task)
 
 
-def _close() -> None:
-    global _opened
-    _opened = None
-    _ends.close()
-
-
-def _release(pickled: bytes) -> None:
-    """Give back the memory of a job that is over, but not while a shard of it is being made."""
-    if _opened and _opened[0] == pickled and _one_at_a_time.acquire(blocking=False):
-        try:
-            _close()
-        finally:
-            _one_at_a_time.release()
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """What every machine must have alike."""
-
-    versions: Mapping[str, str]
-    sizes: Mapping[str, int | None]  # bytes of files, None of one that is not there
-
-    @classmethod
-    def of(cls, paths: Iterable[str]) -> "_Seen":
-        sizes: dict[str, int | None] = dict.fromkeys(paths)
-        for path in sizes:
-            with suppress(OSError):
-                sizes[path] = 0 if Path(path).is_dir() else Path(path).stat().st_size
-        python = ".".join(python_version_tuple()[:2])
-        return cls({"cxrtext": version("cxrtext"), "Python": python}, sizes)
-
-
-def _compare(theirs: _Seen) -> None:
-    ours, name = _Seen.of(theirs.sizes), os.uname().nodename
-    for what, expected in theirs.versions.items():
-        if ours.versions[what] != expected:
-            raise ConfigError(
-                f"Dask: the worker on {name} has {what} {ours.versions[what]}, and this machine "
-                f"{expected}; install the same versions everywhere"
-            )
-    for path, size in theirs.sizes.items():
-        if ours.sizes[path] != size:
-            state = "does not see" if ours.sizes[path] is None else "sees another file as"
+def check_worker(release: str, shared: Sequence[str]) -> None:
+    """Refuse a worker of another release, or one that does not see the files of the job."""
+    name = os.uname().nodename
+    if (ours := version("cxrtext")) != release:
+        raise ConfigError(
+            f"Dask: the worker on {name} has cxrtext {ours}, and this machine {release}; install "
+            "the same version everywhere"
+        )
+    for path in shared:
+        if not Path(path).exists():
             raise DataError(
-                f"Dask: the worker on {name} {state} {path}; put it on storage that all machines "
-                "mount at the same place"
+                f"Dask: the worker on {name} does not see {path}; put it on storage that all "
+                "machines mount at the same place"
             )
 
 
@@ -199,46 +141,44 @@ def _compare(theirs: _Seen) -> None:
 
 def outcomes(
     work: Work, tasks: Iterable[Task], cluster: Cluster, shards: int, shared: Sequence[Path] = ()
-) -> Generator[Outcome | None, None, None]:
-    """The outcome of each task, in any order, and None at least every second.
+) -> Generator[Outcome, None, None]:
+    """The outcome of each task, in any order.
 
     Args:
         tasks: Taken when there is a process for the next.
         shards: Most tasks that there will be.
         shared: Files that all machines must see.
     """
-    pickled, here = pickle.dumps(work), _Seen.of(str(path.resolve()) for path in shared)
+    from distributed import as_completed
+
+    release, seen = version("cxrtext"), [str(path.resolve()) for path in shared]
     gpus = _gpus(cluster.device) if cluster.gpu and not cluster.address else []
-    ended: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
-    under_way: dict[str, tuple[Future[Any], int]] = {}
+    under_way: dict[str, int] = {}
     tasks = iter(tasks)
     with _connected(cluster, shards) as client:
-        workers = _Workers(client, cluster)
-        task = next(tasks, None)
-        try:
-            while task is not None or under_way:
-                # No more than can be worked on: Dask counts a dead worker against all its tasks.
-                while task is not None and len(under_way) < workers.count():
-                    future = client.submit(
-                        _run,
-                        *(pickled, task, here, gpus),
-                        key=f"shard-{task.number}-{os.urandom(8).hex()}",
-                        pure=False,
-                        resources={"GPU": 1} if cluster.gpu and cluster.address else None,
-                    )
-                    under_way[future.key] = future, task.number
-                    future.add_done_callback(ended.put)
-                    task = next(tasks, None)
-                try:
-                    key = ended.get(timeout=WAIT_S).key
-                except queue.Empty:
-                    workers.count()  # raises where they are gone
-                    yield None
-                else:
-                    yield _outcome(*under_way.pop(key), cluster)
-        finally:
-            if cluster.address and client.status == "running":
-                client.run(_release, pickled, on_error="ignore")
+        futures = as_completed(loop=client.loop)
+
+        def give() -> None:
+            # No more than can be worked on: Dask counts a dead worker against all its tasks.
+            free = max(1, _workers(client, cluster)) - len(under_way)
+            for task in islice(tasks, max(0, free)):
+                key = f"shard-{task.number}-{os.urandom(8).hex()}"
+                future = client.submit(_run, work, task, release, seen, gpus, key=key, pure=False)
+                under_way[future.key] = task.number
+                futures.add(future)
+
+        give()
+        for future in futures:
+            yield _outcome(future, under_way.pop(future.key), cluster)
+            give()
+
+
+def _workers(client: "Client", cluster: Cluster) -> int:
+    """How many processes work; those of a cluster come and go."""
+    try:
+        return len(client.nthreads())
+    except (OSError, TimeoutError):
+        raise _gone(cluster) from None
 
 
 def _outcome(future: "Future[Any]", number: int, cluster: Cluster) -> Outcome:
@@ -264,49 +204,13 @@ def _gone(cluster: Cluster) -> WorkError:
     )
 
 
-class _Workers:
-    """How many processes work; those of a cluster come and go."""
-
-    def __init__(self, client: "Client", cluster: Cluster) -> None:
-        self._client, self._cluster = client, cluster
-        self._count, self._looked, self._alive = 0, float("-inf"), time.monotonic()
-
-    def count(self) -> int:
-        now = time.monotonic()
-        if now - self._looked < (REFRESH_S if self._count else WAIT_S):
-            return self._count
-        gpu = self._cluster.gpu and self._cluster.address
-        try:
-            if self._client.status != "running":
-                raise OSError
-            workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
-        except (OSError, TimeoutError):
-            raise _gone(self._cluster) from None
-        self._count = sum(int(one["resources"].get("GPU", 0)) if gpu else 1 for one in workers)
-        self._looked = now
-        if self._count:
-            self._alive = now
-        elif now - self._alive > PATIENCE_S:
-            what = "worker that offers a GPU (--resources GPU=1)" if gpu else "worker"
-            raise WorkError(
-                f"Dask: {self._cluster.address} has had no {what} for {PATIENCE_S:g} s; what is "
-                f"done is kept: start some (dask worker {self._cluster.address} --nworkers 8 "
-                "--nthreads 1), then run the same command again"
-            )
-        return self._count
-
-
 @contextmanager
 def _connected(cluster: Cluster, shards: int) -> "Iterator[Client]":
-    import dask
-    import distributed  # noqa: F401 - else its own settings end with those below
-
     log = logging.getLogger("distributed")
     level = log.level
     log.setLevel(logging.CRITICAL)  # its lines quote tasks
     with ExitStack() as ends:
         ends.callback(log.setLevel, level)
-        ends.enter_context(dask.config.set(_SETTINGS))
         if cluster.address is None:
             local = _local(min(cluster.here(), shards))
             ends.callback(_end, local)
@@ -314,29 +218,33 @@ def _connected(cluster: Cluster, shards: int) -> "Iterator[Client]":
         else:
             client = _client(cluster.address)
         ends.callback(client.close, timeout=2)
+        try:
+            client.wait_for_workers(1, timeout=PATIENCE_S)
+        except TimeoutError:
+            raise WorkError(
+                f"Dask: {cluster.address} has no worker; start some (dask worker "
+                f"{cluster.address} --nworkers 8 --nthreads 1), then run the same command again"
+            ) from None
         yield client
 
 
 def _local(workers: int) -> "LocalCluster":
     from distributed import LocalCluster
 
-    for tries_left in reversed(range(TRIES)):
-        try:
-            return LocalCluster(
-                n_workers=workers,
-                threads_per_worker=1,
-                host="127.0.0.1",
-                security=True,
-                dashboard_address=None,
-                memory_limit=0,
-                silence_logs=logging.CRITICAL,
-            )
-        except RuntimeError:  # one of its processes died before it had begun
-            if not tries_left:
-                raise WorkError(
-                    f"{workers} processes cannot be started here; take fewer --workers"
-                ) from None
-    raise AssertionError
+    try:
+        return LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            host="127.0.0.1",
+            security=True,
+            dashboard_address=None,
+            memory_limit=0,
+            silence_logs=logging.CRITICAL,
+        )
+    except RuntimeError:  # one of its processes died before it had begun
+        raise WorkError(
+            f"{workers} processes cannot be started here; take fewer --workers"
+        ) from None
 
 
 def _end(local: "LocalCluster") -> None:

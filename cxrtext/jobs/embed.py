@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cxrtext.errors import CheckpointError, ConfigError, DataError
+from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation import Prompts
 from cxrtext.evaluation.classification.calibration import prompts_beside
 from cxrtext.evaluation.data import reports_of
@@ -41,24 +41,25 @@ from cxrtext.index.store.catalogue import Catalogue
 from cxrtext.index.store.writer import SUMMARY, IndexSummary, write_summary, writing
 from cxrtext.index.structure import refresh_structure
 from cxrtext.jobs.cluster import Task
-from cxrtext.jobs.driver import Running
 from cxrtext.jobs.job import (
+    THREADS,
     Job,
     JobOptions,
+    JobStatus,
     JobWork,
-    Made,
     Make,
+    Say,
+    Stage,
     digest_of_images,
     require_here,
+    silent,
 )
-from cxrtext.jobs.plan import Contents, Definition, Plan, digest_of_table
+from cxrtext.jobs.plan import Definition, Plan, digest_of_table
 from cxrtext.jobs.shards import Shard, commit_named, read_named
-from cxrtext.jobs.status import JobStatus
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.checkpoint import checkpoint_fingerprint
-from cxrtext.models.regions import EMBED_BATCH, STORAGES, embed_files
-from cxrtext.pausing import Progress
-from cxrtext.records import Rejects, Sentence, checked_manifest
+from cxrtext.models.regions import EMBED_BATCH, embed_files
+from cxrtext.records import Sentence, checked_manifest
 
 CONSTANT = ("model", "basis", "landmark_vectors", "storage", "prompts")
 """What a catalogue notes of an index and never changes while it is filled."""
@@ -75,11 +76,6 @@ class EmbedOptions(JobOptions):
     storage: str = "float16"  # how regions are kept, or "int8"
     prompts: Mapping[str, Prompts] | None = None  # of the labels; CheX5's by default
 
-    def check(self) -> None:
-        JobOptions.check(self)
-        if self.storage not in STORAGES:
-            raise ConfigError(f"--storage {self.storage}: is none of {', '.join(STORAGES)}")
-
 
 @dataclass(frozen=True, slots=True)
 class EmbedWork(JobWork):
@@ -93,7 +89,7 @@ class EmbedWork(JobWork):
 
         folder = Path(self.model)
         require_here(self.model, "model", _model_digest(folder) == plan.definition["model"])
-        torch.set_num_threads(plan.definition["threads"])
+        torch.set_num_threads(THREADS)
         model = load_model(folder, self.device)
         with closing(ReaderPool(self.readers or cores())) as readers:
             yield partial(_shard, model, plan.shared["notes"], readers)
@@ -132,13 +128,13 @@ def _model_digest(folder: Path) -> str:
 
 
 class _Embed(Job):
-    kind = "embed"
+    kind, title = "embed", "embedding"
 
     def __init__(
-        self, address: str, manifest: Path, checkpoint: Path, options: EmbedOptions
+        self, address: str, manifest: Path, checkpoint: Path, options: EmbedOptions, stage: Stage
     ) -> None:
         batches = -(-(options.shard or SHARD) // EMBED_BATCH)
-        super().__init__(address, manifest, options, batches * EMBED_BATCH)
+        super().__init__(address, manifest, options, batches * EMBED_BATCH, stage)
         self.checkpoint, self._options = checkpoint, options
 
     def definition(self) -> Definition:
@@ -153,21 +149,21 @@ class _Embed(Job):
             "set of prompts": hashlib.sha256(json.dumps(noted).encode()).hexdigest(),
             "--storage": options.storage,
             "--shard": self.images_a_shard,
-            "threads": options.threads,
+            "threads": THREADS,
             "version of the image reader": READER_VERSION,
         }
 
     def said(self, studies: Collection[str]) -> list[Sentence]:
         return said_in(self.manifest, self._options.reports, studies)
 
-    def contents(self) -> Contents:
+    def contents(self) -> tuple[int, dict[str, Any]]:
         import torch
         from safetensors.numpy import save
 
         options = self._options
         records = checked_manifest(self.manifest, allow_outside=options.allow_outside)
         studies = Counter(record.study_id for record in records)
-        torch.set_num_threads(options.threads)
+        torch.set_num_threads(THREADS)
         model = load_model(self.checkpoint, options.device)
         texts = distinct(self.said(studies))
         vectors = list(model.embed_sentences(texts).cpu()) if texts else []
@@ -177,7 +173,7 @@ class _Embed(Job):
             "notes": index_notes(model, vectors, prompts, options.storage),
             "sentences": commit_named(self.storage, "sentences", save({"sentences": stacked})),
         }
-        return self.contents_of(studies.total(), shared)
+        return studies.total(), shared
 
     def work(self) -> EmbedWork:
         location, options = self.storage.location, self._options
@@ -188,7 +184,7 @@ class _Embed(Job):
 @dataclass(frozen=True, slots=True)
 class Embedded:
     status: JobStatus
-    index: IndexSummary | None  # None where shards of other parts are missing
+    index: IndexSummary
     rejected: Path | None  # the list of images that could not be read
 
 
@@ -198,68 +194,52 @@ def embed_job(
     address: str,
     index: Path,
     options: EmbedOptions | None = None,
-    running: Running | None = None,
     *,
-    indexing: Progress = lambda _done, _total: None,
+    say: Say = silent,
+    stage: Stage = silent,
 ) -> Embedded:
     """Embed the images of a manifest in shards, and index them; a job that was stopped goes on.
 
-    Of the calls that make parts of one job, the one that finds all shards there makes the index.
-    ``indexing`` is called with (done, total) images.
+    ``stage`` hears of "embedding" and "indexing"; ``say`` which shards could not be made.
     """
-    options, running = options or EmbedOptions(), running or Running()
-    options.check()
-    job = _Embed(address, manifest, checkpoint, options)
+    job = _Embed(address, manifest, checkpoint, options or EmbedOptions(), stage)
     if index.resolve().is_relative_to(Path(job.storage.location).resolve()):
         raise ConfigError(f"--index {index}: lies in the folder of the job; name one beside it")
     check_columns(manifest, [next(job.records())])
-    finish = partial(_make_index, job, index, progress=indexing)
-    status, made = job.complete(job.begin(), running, finish)
-    return Embedded(status, *(made or (None, None)))
+    status = job.make(say)
+    rejects = job.rejects()
+    made = _make_index(job, index)
+    return Embedded(status, made, rejects.write(index))
 
 
-def _make_index(
-    job: _Embed, folder: Path, made: Made, *, progress: Progress
-) -> tuple[IndexSummary, Path | None]:
+def _make_index(job: _Embed, folder: Path) -> IndexSummary:
     """Make an index of the shards; one that was begun goes on."""
     import torch
     from safetensors.numpy import load
 
-    plan, root = made.plan, str(job.manifest.parent.resolve())
+    plan, root = job.plan, str(job.manifest.parent.resolve())
     names, studies = set[str](), set[str]()
     for record in job.records():
         names.add(record.name)
         studies.add(record.study_id)
-    torch.set_num_threads(plan.definition["threads"])
+    torch.set_num_threads(THREADS)
     model = load_model(job.checkpoint, job.options.device)
     said = job.said(studies)
     vectors = load(read_named(job.storage, plan.shared["sentences"]))["sentences"]
     texts = dict(zip(distinct(said), torch.from_numpy(vectors), strict=True))
-    rejects = Rejects(job.options.max_rejected)
     with _begun_index(folder, job.checkpoint, plan.shared["notes"], names) as catalogue:
         known, done = catalogue.known_images(), 0
-        for shard, records in made.every_shard_of_images(rejects):
+        for shard, records in job.every_shard():
             of_shard, part = [records[place] for place in shard.places], _embedded(shard)
             if new := [i for i, record in enumerate(of_shard) if record.name not in known]:
                 images = [part.image(i, of_shard[i], root) for i in new]
                 arrays = {name: rows[new] for name, rows in part.vectors.items()}
                 add_images(folder, catalogue, images, arrays)
             done += len(records)
-            progress(done, plan.rows)
-        rejected = rejects.write(folder)
-        expected = names - {name for name, _ in rejects.rows}
-        if not expected:
-            raise DataError(f"{job.manifest}: no image can be read: {rejects.rows[-1][1]}")
-        found = catalogue.known_images().keys()  # a name can be in a catalogue only once
-        if found != expected:
-            raise CheckpointError(
-                f"{folder}: {len(expected - found)} images are missing and "
-                f"{len(found - expected)} are too many; remove the folder, and run the same "
-                "command again"
-            )
+            job.stage("indexing", done, plan.rows)
         add_sentences(catalogue, model, said, texts)
         refresh_structure(folder, catalogue)
-        return IndexSummary.of(write_summary(folder, catalogue)), rejected
+        return IndexSummary.of(write_summary(folder, catalogue))
 
 
 @contextmanager

@@ -1,24 +1,27 @@
 """A job over the images of a manifest: how it is begun, made, and read when all shards are there.
 
-A kind of job is a file beside this one: a :class:`Job`, which its driver asks; a :class:`JobWork`,
-which its workers have; and a function that finishes, which :func:`every_shard` gives the shards.
+Nothing is kept in memory that is needed later: a command that is killed is started again and finds
+on the storage what is done.  A shard that cannot be made costs no other, and is tried again then.
+
+A kind of job is a file beside this one: a :class:`Job`, a :class:`JobWork`, which its workers have,
+and a function that finishes what :meth:`Job.every_shard` gives.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
-from itertools import count, islice
+from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
-from cxrtext.errors import CheckpointError, ConfigError, DataError
-from cxrtext.files.storage import is_remote, open_storage
+from cxrtext.errors import CheckpointError, ConfigError, DataError, DiskError, InputError, WorkError
+from cxrtext.files.storage import Storage, is_remote, open_storage
 from cxrtext.images.sandbox_worker import cores
-from cxrtext.jobs.cluster import Cluster, Do, Task
-from cxrtext.jobs.driver import Running, drive
+from cxrtext.jobs import cluster as processes
+from cxrtext.jobs.cluster import Cluster, Do, Task, Work
 from cxrtext.jobs.plan import NAME as PLAN
-from cxrtext.jobs.plan import Contents, Definition, Plan, begin, begun, read_plan
+from cxrtext.jobs.plan import Definition, Plan, begin, read_plan
 from cxrtext.jobs.shards import (
     DamagedShardError,
     Shard,
@@ -29,27 +32,27 @@ from cxrtext.jobs.shards import (
     digest_of_names,
     read_shard,
 )
-from cxrtext.jobs.status import JobStatus
 from cxrtext.records import ImageRecord, Rejects, stream_manifest
 
-START_S, ROW_S = 300.0, 5.0
-"""What a worker may take for a shard and for each of its rows before it counts as lost."""
+THREADS = 1  # of a worker's model; sums depend on it
 
 Make = Callable[[Task], Shard]
-T = TypeVar("T")
+Say = Callable[[str], None]
+Stage = Callable[[str, int, int], None]
+"""Hears what is being done, and (done, total) images."""
+
+
+def silent(*_: object) -> None:
+    """Say nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOptions(Cluster):
     shard: int | None = None  # rows; None: as many as the kind of job has
-    threads: int = 1  # of a worker's model; sums depend on it, so it is the job's
     allow_outside: bool = False  # whether images may lie outside the manifest's folder
     max_rejected: int = 100
 
-    def check(self) -> None:
-        """Refuse what is out of range (ConfigError)."""
-        for name in ("shard", "threads", "workers"):
-            require_positive(name, getattr(self, name))
+    def __post_init__(self) -> None:
         if self.address and self.workers is not None:
             raise ConfigError("--workers: a cluster has its own; leave it out with --address")
 
@@ -61,9 +64,71 @@ class JobOptions(Cluster):
         return max(1, cores() // self.here())
 
 
-def require_positive(name: str, value: int | None) -> None:
-    if value is not None and value < 1:
-        raise ConfigError(f"--{name} {value}: must be at least 1")
+@dataclass(frozen=True, slots=True)
+class JobStatus:
+    """How far a job is, from the names of its shards alone."""
+
+    kind: str
+    shards: int
+    shards_done: int
+    rows: int  # images
+    rows_done: int  # rejected ones included
+    rejected: int
+
+    @classmethod
+    def of(cls, plan: Plan, done: Mapping[int, ShardFile]) -> "JobStatus":
+        rejected = sum(file.rejected for file in done.values())
+        rows_done = sum(file.rows for file in done.values()) + rejected
+        return cls(plan.kind, plan.shards, len(done), plan.rows, rows_done, rejected)
+
+
+def job_status(storage: Storage) -> JobStatus:
+    """Say how far a job is (NotFoundError where there is none); anyone can, from any machine."""
+    return JobStatus.of(read_plan(storage), committed(storage))
+
+
+def make_missing(
+    storage: Storage,
+    plan: Plan,
+    tasks: Iterable[Task],
+    work: Work,
+    cluster: Cluster,
+    shared: Sequence[Path] = (),
+    *,
+    say: Say = silent,
+    progress: Callable[[Mapping[int, ShardFile]], None] = silent,
+) -> dict[int, ShardFile]:
+    """Make the shards that are missing; ``tasks`` are those of all shards, in order."""
+    done, failed = committed(storage), dict[int, str]()
+    missing = plan.shards - len(done)
+    progress(done)
+    if not missing:
+        return done
+    wanted = (task for task in tasks if task.number not in done)
+    with closing(processes.outcomes(work, wanted, cluster, missing, shared)) as made:
+        for outcome in made:
+            if outcome.made is not None:
+                done[outcome.number] = outcome.made
+                progress(done)
+                continue
+            if isinstance(outcome.error, InputError | DiskError):
+                raise outcome.error
+            failed[outcome.number] = str(outcome.error or _lost(outcome.lost))
+            say(f"shard {outcome.number}: {failed[outcome.number]}")
+    if failed:
+        number, why = min(failed.items())
+        raise WorkError(
+            f"{storage.address}: {len(failed)} of {plan.shards} shards could not be made, the "
+            f"first {number}: {why}; run the same command again to try them again"
+        )
+    return committed(storage)
+
+
+def _lost(how: str | None) -> str:
+    return (
+        f"its worker was lost ({how}): look at its memory and device, or take fewer workers or a "
+        "smaller --shard"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +162,22 @@ def require_here(path: str, what: str, same: bool) -> None:
 
 
 class Job(ABC):
-    """A kind of job, of which a driver was asked for one."""
+    """A kind of job, of which a command was asked for one."""
 
     kind: ClassVar[str]
-    row_s: float = ROW_S
+    title: ClassVar[str]  # of its progress
+    plan: Plan
+    done: Mapping[int, ShardFile]
 
     def __init__(
-        self, address: str | Path, manifest: Path, options: JobOptions, images_a_shard: int
+        self,
+        address: str | Path,
+        manifest: Path,
+        options: JobOptions,
+        images_a_shard: int,
+        stage: Stage,
     ) -> None:
-        self.storage, self.manifest = open_storage(address), manifest
+        self.storage, self.manifest, self.stage = open_storage(address), manifest, stage
         self.options, self.images_a_shard = options, images_a_shard
 
     @abstractmethod
@@ -113,16 +185,39 @@ class Job(ABC):
         """What must be the same when the job is started again."""
 
     @abstractmethod
-    def contents(self) -> Contents:
-        """Look at all rows, and commit what the shards need of each other; once for a job."""
+    def contents(self) -> tuple[int, dict[str, Any]]:
+        """Look at all rows, count them, and commit what shards have in common; once for a job."""
 
     @abstractmethod
     def work(self) -> JobWork:
         """What workers have."""
 
-    def contents_of(self, rows: int, shared: Mapping[str, Any]) -> Contents:
-        """So many images, and what their shards have in common."""
-        return Contents(rows, -(-rows // self.images_a_shard), shared)
+    def make(self, say: Say) -> JobStatus:
+        """Begin the job, or go on with it, until all of its shards are there."""
+        plan = begin(self.storage, self.kind, self.definition(), self.images_a_shard, self.contents)
+        self.plan = plan
+        shared = [self.manifest, next(self.records()).path]
+        if not is_remote(self.storage.location):
+            shared.append(Path(self.storage.location) / PLAN)
+
+        def progress(done: Mapping[int, ShardFile]) -> None:
+            self.done = done
+            status = JobStatus.of(plan, done)
+            self.stage(self.title, status.rows_done, plan.rows)
+            if status.rejected > self.options.max_rejected:
+                self.rejects()
+
+        self.done = make_missing(
+            self.storage,
+            plan,
+            self.tasks(),
+            self.work(),
+            self.options,
+            shared,
+            say=say,
+            progress=progress,
+        )
+        return JobStatus.of(plan, self.done)
 
     def records(self) -> Iterator[ImageRecord]:
         return stream_manifest(self.manifest, allow_outside=self.options.allow_outside)
@@ -135,93 +230,42 @@ class Job(ABC):
 
     def tasks(self) -> Iterator[Task]:
         """The task of each shard, its rows (path, name)."""
-        for number, records in zip(count(), self.records_by_shard(), strict=False):
-            rows = tuple((str(record.path), record.name) for record in records)
-            yield Task(number, rows, limit_s=START_S + self.row_s * len(rows))
+        for number, records in enumerate(self.records_by_shard()):
+            yield Task(number, tuple((str(record.path), record.name) for record in records))
 
-    def begin(self) -> Plan:
-        job = self.storage, self.kind, self.definition()
-        return begun(*job) or begin(*job, self.contents())
-
-    def complete(
-        self, plan: Plan, running: Running, finish: Callable[["Made"], T]
-    ) -> tuple[JobStatus, T | None]:
-        """Make what is missing, and finish the job where all shards are there then."""
-        shared = [self.manifest, next(self.records()).path]
-        if not is_remote(self.storage.location):
-            shared.append(Path(self.storage.location) / PLAN)
-        for again in (False, True):
-            status = drive(
-                self.storage, plan, self.tasks(), self.work(), self.options, running, shared
-            )
-            if not status.is_done:
-                return status, None
-            try:
-                return status, finish(self._ready(plan))
-            except DamagedShardError:
-                if again:
-                    raise
-                running.say("damaged shards were removed; they are made again")
-        raise AssertionError
-
-    def _ready(self, plan: Plan) -> "Made":
-        """The job with all of its shards; says at once what would end the work after hours."""
-        made = Made(self, plan, committed(self.storage))
-        if (rejected := made.rejected) > (limit := self.options.max_rejected):
-            raise DataError(
-                f"{self.storage.address}: {rejected} rows were rejected, more than --max-rejected "
-                f"{limit}; with a higher limit they are listed beside the output, each with its "
-                "reason"
-            )
-        return made
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """What a job has made."""
-
-    job: Job
-    plan: Plan
-    done: Mapping[int, ShardFile]
-
-    @property
-    def rejected(self) -> int:
-        return sum(file.rejected for file in self.done.values())
-
-    def every_shard(self) -> Iterator[Shard]:
-        """Read the shards of a job that has all, in order, each checked by its digest."""
-        storage, removed = self.job.storage, list[str]()
-        for number in range(self.plan.shards):
-            try:
-                shard = read_shard(storage, self.plan.digest, self.done[number])
-            except DamagedShardError:
-                removed.append(self.done[number].name)
-            if not removed:  # else the others are still looked at: all are made again at once
-                yield shard
-        if removed:
-            raise damaged(storage, removed)
-
-    def every_shard_of_images(
-        self, rejects: Rejects | None = None
-    ) -> Iterator[tuple[Shard, list[ImageRecord]]]:
-        """Every shard with the images that it is of; ``rejects`` takes those not read, and why."""
-        address = self.job.storage.address
-        for shard, records in zip(self.every_shard(), self.job.records_by_shard(), strict=True):
-            if sorted([*shard.places, *shard.rejected]) != list(range(len(records))):
-                raise CheckpointError(
-                    f"{address}: shard {shard.number} does not have each of its rows once; remove "
-                    "it, and start the job again"
-                )
-            names = (records[place].name for place in shard.places)
-            if shard.about["images"] != digest_of_names(names):
-                raise CheckpointError(
-                    f"{address}: {self.done[shard.number].name} is of other images; remove it, and "
-                    "start the job again"
-                )
-            if rejects is not None:
+    def rejects(self) -> Rejects:
+        """The images that could not be read, and why (DataError where they are too many)."""
+        found = Rejects(self.options.max_rejected)
+        for number, records in enumerate(self.records_by_shard()):
+            if number in self.done and self.done[number].rejected:
+                shard = read_shard(self.storage, self.plan.digest, self.done[number])
                 for place, reason in sorted(shard.rejected.items()):
-                    rejects.add(records[place].name, reason)
+                    found.add(records[place].name, reason)
+        if len(found.rows) == self.plan.rows:
+            raise DataError(f"{self.manifest}: no image can be read: {found.rows[-1][1]}")
+        return found
+
+    def every_shard(self) -> Iterator[tuple[Shard, list[ImageRecord]]]:
+        """Every shard with the images that it is of, each checked by its digest."""
+        removed = list[str]()
+        for number, records in enumerate(self.records_by_shard()):
+            file = self.done[number]
+            try:
+                shard = read_shard(self.storage, self.plan.digest, file)
+            except DamagedShardError:
+                removed.append(file.name)
+            if removed:  # the others are still looked at: all are made again at once
+                continue
+            names = (records[place].name for place in shard.places)
+            places = sorted([*shard.places, *shard.rejected])
+            if places != [*range(len(records))] or shard.about["images"] != digest_of_names(names):
+                raise CheckpointError(
+                    f"{self.storage.address}: {file.name} is of other images; remove it, and start "
+                    "the job again"
+                )
             yield shard, records
+        if removed:
+            raise damaged(self.storage, removed)
 
 
 def digest_of_images(task: Task, places: Iterable[int]) -> str:

@@ -7,7 +7,8 @@ works on the job, on whatever machine, reads it from the storage.
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -23,13 +24,6 @@ VERSION = 1
 
 Definition = dict[str, Any]
 """What must be the same when a job is started again, by the words that a refusal uses."""
-
-
-@dataclass(frozen=True, slots=True)
-class Contents:
-    rows: int  # images
-    shards: int
-    shared: Mapping[str, Any]  # what the shards have in common
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +77,35 @@ def read_plan(storage: Storage, kind: str | None = None) -> Plan:
     )
 
 
-def begun(storage: Storage, kind: str, definition: Definition) -> Plan | None:
-    """The plan of a job that was begun, if it is this one; None where there is none yet."""
+def begin(
+    storage: Storage,
+    kind: str,
+    definition: Definition,
+    images_a_shard: int,
+    contents: Callable[[], tuple[int, dict[str, Any]]],
+) -> Plan:
+    """Commit a plan; that of a job that was begun counts, if it is this one (DataError).
+
+    ``contents`` gives the number of images, and what the shards have in common.
+    """
     try:
         plan = read_plan(storage, kind)
     except NotFoundError:
-        return None
+        rows, shared = contents()
+        value = {
+            "format": FORMAT,
+            "version": VERSION,
+            "cxrtext": version("cxrtext"),
+            "kind": kind,
+            "definition": definition,
+            "rows": rows,
+            "shards": -(-rows // images_a_shard),
+            "shared": shared,
+        }
+        data = json.dumps(sealed(value), indent=1, ensure_ascii=False).encode()
+        with suppress(FileExistsError):  # another command was faster
+            storage.commit(NAME, data, new=True)
+        plan = read_plan(storage, kind)
     for name, value in json.loads(json.dumps(definition)).items():
         if (before := plan.definition.get(name)) != value:
             raise DataError(
@@ -102,28 +119,6 @@ def begun(storage: Storage, kind: str, definition: Definition) -> Plan | None:
 def _short(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 24 else f"{text[:16]}…"
-
-
-def begin(storage: Storage, kind: str, definition: Definition, contents: Contents) -> Plan:
-    """Commit a plan; where another process was faster, its plan counts."""
-    value = {
-        "format": FORMAT,
-        "version": VERSION,
-        "cxrtext": version("cxrtext"),
-        "kind": kind,
-        "definition": definition,
-        "rows": contents.rows,
-        "shards": contents.shards,
-        "shared": dict(contents.shared),
-    }
-    data = json.dumps(sealed(value), indent=1, ensure_ascii=False).encode()
-    try:
-        storage.commit(NAME, data, new=True)
-    except FileExistsError:
-        plan = begun(storage, kind, definition)
-        assert plan is not None  # noqa: S101 - it was there just now
-        return plan
-    return read_plan(storage, kind)
 
 
 def digest_of_table(path: Path) -> str:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from cxrtext.errors import CheckpointError
 from cxrtext.files.digests import DIGITS
-from cxrtext.files.storage import Entry, Storage
+from cxrtext.files.storage import Storage
 
 FOLDER = "shards/"
 FORMAT = "cxrtext shard"
@@ -39,15 +39,14 @@ class ShardFile:
     rows: int
     rejected: int
     digits: str  # the beginning of its SHA-256
-    modified: float = 0.0  # when it was committed, seconds since 1970
 
     @classmethod
-    def of(cls, entry: Entry) -> "ShardFile | None":
-        found = _NAME.fullmatch(entry.name)
+    def of(cls, name: str) -> "ShardFile | None":
+        found = _NAME.fullmatch(name)
         if found is None:
             return None
         number, rows, rejected = map(int, found.groups()[:3])
-        return cls(entry.name, number, rows, rejected, found[4], entry.modified)
+        return cls(name, number, rows, rejected, found[4])
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +69,8 @@ def committed(storage: Storage) -> dict[int, ShardFile]:
     process, the one with the fewest rejected rows counts for everyone, and then the first by name.
     """
     found: dict[int, ShardFile] = {}
-    for entry in storage.entries(FOLDER):
-        if (shard := ShardFile.of(entry)) is None:
+    for name in storage.names(FOLDER):
+        if (shard := ShardFile.of(name)) is None:
             continue
         before = found.setdefault(shard.number, shard)
         if shard.rejected < before.rejected:
@@ -79,7 +78,7 @@ def committed(storage: Storage) -> dict[int, ShardFile]:
     return found
 
 
-def commit_shard(storage: Storage, job: str, shard: Shard) -> None:
+def commit_shard(storage: Storage, job: str, shard: Shard) -> ShardFile:
     """Commit a shard of the job of a digest; the same shard has the same bytes."""
     from safetensors.numpy import save
 
@@ -96,8 +95,10 @@ def commit_shard(storage: Storage, job: str, shard: Shard) -> None:
     # One entry only: safetensors writes several in no fixed order.
     data = save(arrays, metadata={_HEADER: json.dumps(header, sort_keys=True, ensure_ascii=False)})
     digits = hashlib.sha256(data).hexdigest()[:DIGITS]
-    counts = f"{len(shard.places)}.{len(shard.rejected)}"
-    storage.commit(f"{FOLDER}{shard.number:06d}.{counts}.{digits}.safetensors", data)
+    rows, rejected = len(shard.places), len(shard.rejected)
+    name = f"{FOLDER}{shard.number:06d}.{rows}.{rejected}.{digits}.safetensors"
+    storage.commit(name, data)
+    return ShardFile(name, shard.number, rows, rejected, digits)
 
 
 def read_shard(storage: Storage, job: str, file: ShardFile) -> Shard:

@@ -26,23 +26,16 @@ def test_images_are_encoded_probed_and_exported(
     manifest, out = data_folder / "manifest.csv", tmp_path / "features"
     how = ("--workers", "1", "--device", "cpu", "--grid", "2", "--reduce", "6")
     given = ("encode", manifest, "--backbone", backbone, "--out", out, *how)
-    estimate = cxrtext(*given, "--estimate")
-    assert "48 images take 0.0396 MB (824 bytes an image; " in estimate.stderr
-    assert not out.exists()
     assert "no such folder" in refused("probe", out, "--data", data_folder)
-    parted = cxrtext(*given, "--part", "2/2")  # of one shard
-    assert "0 of 48 images (0 of 1 shards done" in parted.stdout
-    assert (
-        f"{out}: the features are not finished; go on with 'cxrtext encode {manifest}"
-        in refused("probe", out, "--data", data_folder)
-    )
     done = cxrtext(*given)
-    assert "48 images of 48, 1 view of 2 x 2 regions with 6 numbers each, " in done.stdout
+    assert "48 images of 48, 2 x 2 regions with 6 numbers each, " in done.stdout
     assert "backbone: tiny (dinov2), " in done.stdout
     assert "its licence: mit" in done.stdout
     status = json.loads(cxrtext("job", "status", out, "--json").stdout)
     assert (status["kind"], status["rows_done"]) == ("encode", 48)
-    assert "begun with another --views (1, now 2)" in refused(*given, "--views", "2")
+    assert "begun with another --grid (2, now 3)" in refused(
+        *given[:-4], "--grid", "3", *given[-2:]
+    )
     probed = cxrtext(
         "probe", out, "--data", data_folder, "--out", tmp_path / "probe",
         "--export", tmp_path / "v.parquet",

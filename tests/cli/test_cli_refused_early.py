@@ -133,7 +133,6 @@ pretrain-text REPORTS --out DATA
 encode MANIFEST --backbone LM
 encode MANIFEST --backbone LM --out new --grid 0
 encode MANIFEST --backbone LM --out new --precision int8
-encode MANIFEST --backbone LM --out new --part 3/2
 probe FEATURES
 probe FEATURES --data DATA --uncertain none
 train

@@ -10,7 +10,7 @@ from cxrtext.jobs import cluster
 from cxrtext.jobs.cluster import Cluster, Outcome, Task, Work, attempt
 
 
-def outcomes_here(work: Work, tasks: Iterable[Task]) -> Generator[Outcome | None, None, None]:
+def outcomes_here(work: Work, tasks: Iterable[Task]) -> Generator[Outcome, None, None]:
     """Do the tasks in this process, two at a time, the last first."""
     with work.open() as do:
         waiting: list[Task] = []
@@ -29,7 +29,7 @@ def work_here() -> Iterator[None]:
 
     def outcomes(
         work: Work, tasks: Iterable[Task], by: Cluster, shards: int, shared: Sequence[Path] = ()
-    ) -> Generator[Outcome | None, None, None]:
+    ) -> Generator[Outcome, None, None]:
         if by.workers or by.address:
             return in_processes(work, tasks, by, shards, shared)
         return outcomes_here(work, tasks)

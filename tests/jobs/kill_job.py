@@ -222,7 +222,6 @@ def run(options: argparse.Namespace, parts: Parts | None) -> int:
     subprocess.run(embed("killed"), **quiet)  # type: ignore[call-overload]
     one, other = options.folder / "whole", options.folder / "killed"
     assert digests(other / "shards", "*") == digests(one / "shards", "*")
-    assert not (other / "failed").exists() or not list((other / "failed").iterdir())
     indexes = [options.folder / f"{job}-index" for job in ("whole", "killed")]
     assert digests(indexes[1], "*.vectors") == digests(indexes[0], "*.vectors")
     assert rows_of(indexes[1], "structures") == rows_of(indexes[0], "structures")

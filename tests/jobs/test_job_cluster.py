@@ -1,23 +1,19 @@
 """A cluster whose parts are killed."""
 
-import logging
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from copy import deepcopy
-from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import dask
-import distributed
 import pytest
 
 from cxrtext.errors import ConfigError, DataError, WorkError
 from cxrtext.files.storage import Storage
 from cxrtext.jobs import cluster
-from cxrtext.jobs.cluster import Cluster, outcomes
-from cxrtext.jobs.driver import Running, drive
+from cxrtext.jobs.cluster import Cluster, check_worker
+from cxrtext.jobs.job import Say, make_missing, silent
 from tests.jobs.dask_parts import Parts
 from tests.jobs.test_job_driver import Doubling, a_job, results
 from tests.waiting import until
@@ -41,15 +37,13 @@ def run(
     folder: Path,
     rows: list[str],
     address: str,
-    running: Running | None = None,
+    say: Say = silent,
     *,
     gate: bool = False,
-    gpu: bool = False,
 ) -> Storage:
     storage, plan, tasks = a_job(folder, rows)
     work = Doubling(storage.location, plan.digest, folder.with_name("gate") if gate else None)
-    by = Cluster(address=address, device="cuda" if gpu else "cpu")
-    drive(storage, plan, tasks, work, by, running)
+    make_missing(storage, plan, tasks, work, Cluster(address=address), say=say)
     return storage
 
 
@@ -69,16 +63,20 @@ def when_a_shard_is_there(job: Path, do: Callable[[Any], None], what: Any) -> th
 def test_errors_of_the_work_come_back_as_they_are(tmp_path: Path, parts: Parts) -> None:
     with pytest.raises(DataError, match=r"row.png: is no input"):
         run(tmp_path / "job", ["1", "refused", "3"], parts.address)
-    with pytest.raises(WorkError, match=r"1 of 1 shards could not be made, .*the disk is full"):
+    with pytest.raises(WorkError, match=r"1 of 1 shards could not be made, .*the share is away"):
         run(tmp_path / "other", ["1", "disk", "3"], parts.address)
 
 
-def test_without_workers_that_have_a_gpu_it_says_so(
-    tmp_path: Path, parts: Parts, monkeypatch: pytest.MonkeyPatch
+def test_a_scheduler_without_a_worker_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster, "PATIENCE_S", 0.0)
-    with pytest.raises(WorkError, match=r"tcp://127\.0\.0\.1:\d+ has had no worker that offers a"):
-        run(tmp_path / "job", ["1"], parts.address, gpu=True)
+    monkeypatch.setattr(cluster, "PATIENCE_S", 0.1)
+    parts = Parts(0)
+    try:
+        with pytest.raises(WorkError, match=r"tcp://127\.0\.0\.1:\d+ has no worker; start some"):
+            run(tmp_path / "job", ["1"], parts.address)
+    finally:
+        parts.close()
 
 
 def test_a_machine_that_is_gone_costs_no_row(tmp_path: Path, parts: Parts) -> None:
@@ -86,7 +84,7 @@ def test_a_machine_that_is_gone_costs_no_row(tmp_path: Path, parts: Parts) -> No
     said: list[str] = []
     node = parts.nodes[0]
     killer = when_a_shard_is_there(tmp_path / "job", parts.kill, node)
-    storage = run(tmp_path / "job", rows, parts.address, Running(say=said.append), gate=True)
+    storage = run(tmp_path / "job", rows, parts.address, said.append, gate=True)
     killer.join(600)
     assert not killer.is_alive()  # the job ended before its first shard
     assert node.poll() == -signal.SIGKILL
@@ -114,40 +112,16 @@ def test_a_scheduler_that_does_not_answer_is_one_line(
         run(tmp_path / "job", ["1"], "tcp://127.0.0.1:9")
 
 
-def test_nothing_is_left_where_the_client_cannot_connect(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Neither a setting of Dask's, nor the level of its log."""
-    log = logging.getLogger("distributed")
-
-    def refused(*_: Any, **__: Any) -> None:
-        raise OSError
-
-    monkeypatch.setattr(distributed, "Client", refused)
-    before = log.level, deepcopy(dask.config.config)
-    with pytest.raises(WorkError, match="does not answer"):
-        next(outcomes(Doubling(str(tmp_path), "job"), [], Cluster(address="tcp://127.0.0.1:9"), 1))
-    assert (log.level, dask.config.config) == before
-
-
 @pytest.mark.parametrize("address", ["nonsense://127.0.0.1:9", "tcp://127.0.0.1:port"])
 def test_an_address_that_is_none_is_one_line(tmp_path: Path, address: str) -> None:
     with pytest.raises(ConfigError, match=r"--address \S+: cannot be used"):
         run(tmp_path / "job", ["1"], address)
 
 
-def test_workers_with_other_versions_or_files_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "manifest.csv").write_text("image")
+def test_workers_of_another_version_or_without_the_files_are_refused(tmp_path: Path) -> None:
     path = str(tmp_path / "manifest.csv")
-    here = cluster._Seen.of([str(tmp_path), path])
-    cluster._compare(here)
-    for what, other in {"cxrtext": "0.0.9", "Python": "3.9"}.items():
-        with pytest.raises(
-            ConfigError, match=rf"has {what} \S+, and this machine {other}; install"
-        ):
-            cluster._compare(replace(here, versions={**here.versions, what: other}))
-    with pytest.raises(DataError, match=r"sees another file as \S+manifest.csv; put it"):
-        cluster._compare(replace(here, sizes={path: 3}))
-    Path(path).unlink()
+    check_worker(version("cxrtext"), [str(tmp_path)])
+    with pytest.raises(ConfigError, match=r"has cxrtext \S+, and this machine 0.0.9; install"):
+        check_worker("0.0.9", [])
     with pytest.raises(DataError, match=r"does not see \S+manifest.csv; put it on storage"):
-        cluster._compare(here)
+        check_worker(version("cxrtext"), [path])

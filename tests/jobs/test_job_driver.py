@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -14,14 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cxrtext.errors import DataError, WorkError
+from cxrtext.errors import DataError, DiskError, WorkError
 from cxrtext.files import write_private
 from cxrtext.files.storage import Storage, open_storage
 from cxrtext.jobs.cluster import Cluster, Do, Task
-from cxrtext.jobs.driver import EveryNth, Running, drive
-from cxrtext.jobs.plan import Contents, Plan, begin, read_plan
-from cxrtext.jobs.shards import Shard, commit_shard, committed, read_shard
-from cxrtext.jobs.status import failures, job_status
+from cxrtext.jobs.job import Say, job_status, make_missing, silent
+from cxrtext.jobs.plan import Plan, begin, read_plan
+from cxrtext.jobs.shards import Shard, ShardFile, commit_shard, committed, read_shard
 from tests.jobs.kill_job import children
 from tests.waiting import until
 
@@ -38,7 +36,7 @@ class Doubling:
     def open(self) -> Iterator[Do]:
         yield self.make
 
-    def make(self, task: Task) -> None:
+    def make(self, task: Task) -> ShardFile:
         if task.number and self.gate is not None and not self.gate.exists():
             write_private(self.gate.with_name("gate.waits"), str(os.getpid()).encode())
             until(self.gate.exists)
@@ -47,43 +45,38 @@ class Doubling:
                 os.kill(os.getpid(), signal.SIGSEGV)
             if row == "memory":
                 raise MemoryError("what it says may quote a report")
-            if row == "hang":
-                time.sleep(600)
             if row == "refused":
                 raise DataError("row.png: is no input")
+            if row == "full":
+                raise DiskError("the disk is full")
             if row == "disk":
-                raise WorkError("the disk is full")
+                raise WorkError("the share is away")
         doubled = np.array([2 * int(row) for row in task.rows], np.int64)
         shard = Shard(task.number, list(range(len(doubled))), {}, {}, {"doubled": doubled})
-        commit_shard(open_storage(self.address), self.job, shard)
+        return commit_shard(open_storage(self.address), self.job, shard)
 
 
 def a_job(folder: Path, rows: list[str], size: int = 8) -> tuple[Storage, Plan, list[Task]]:
     storage = open_storage(folder)
-    tasks = [
-        Task(n, tuple(rows[i : i + size]), limit_s=0.3 if "hang" in rows[i : i + size] else 60)
-        for n, i in enumerate(range(0, len(rows), size))
-    ]
-    plan = begin(storage, "embed", {}, Contents(len(rows), len(tasks), {}))
+    tasks = [Task(n, tuple(rows[i : i + size])) for n, i in enumerate(range(0, len(rows), size))]
+    plan = begin(storage, "embed", {}, size, lambda: (len(rows), {}))
     return storage, plan, tasks
 
 
 HERE, TWO = Cluster(), Cluster(workers=2)
 
 
-def run(
-    folder: Path, rows: list[str], running: Running | None = None, cluster: Cluster = HERE
-) -> Storage:
+def run(folder: Path, rows: list[str], cluster: Cluster = HERE, say: Say = silent) -> Storage:
     storage, plan, tasks = a_job(folder, rows)
-    drive(storage, plan, tasks, Doubling(storage.location, plan.digest), cluster, running)
+    make_missing(storage, plan, tasks, Doubling(storage.location, plan.digest), cluster, say=say)
     return storage
 
 
 def results(storage: Storage) -> tuple[list[int], dict[int, str]]:
     values: list[int] = []
     rejected: dict[int, str] = {}
-    assert job_status(storage).is_done
     plan = read_plan(storage)
+    assert job_status(storage).shards_done == plan.shards
     for number, file in sorted(committed(storage).items()):
         shard = read_shard(storage, plan.digest, file)
         values += shard.arrays["doubled"].tolist()
@@ -91,54 +84,35 @@ def results(storage: Storage) -> tuple[list[int], dict[int, str]]:
     return values, rejected
 
 
-def test_shards_that_end_their_worker_cost_no_other(tmp_path: Path) -> None:
+def test_shards_that_fail_cost_no_other_and_are_tried_again(tmp_path: Path) -> None:
     rows, said = [str(i) for i in range(56)], list[str]()
     poisoned = [*rows]
-    poisoned[9], poisoned[25], poisoned[41] = "segfault", "memory", "hang"
+    poisoned[9], poisoned[25], poisoned[41] = "segfault", "memory", "disk"
     with pytest.raises(WorkError, match=r"3 of 7 shards could not be made, the first 1: its worke"):
-        run(tmp_path / "job", poisoned, Running(say=said.append), TWO)
-    failures = job_status(open_storage(tmp_path / "job")).failures
-    for number, how in {1: "it died each time", 3: "MemoryError", 5: "it died each time"}.items():
-        assert f"its worker was lost ({how}): look at its" in failures[number]
+        run(tmp_path / "job", poisoned, TWO, said.append)
+    how = "its worker was lost ({}): look at its memory"
+    for number, why in {
+        1: how.format("it died each time"),
+        3: how.format("MemoryError"),
+        5: "the share is away",
+    }.items():
+        assert any(line.startswith(f"shard {number}: {why}") for line in said)
     assert len(said) == 3
     assert not any("quote a report" in line for line in said)
-    run(tmp_path / "job", rows)
-    assert results(open_storage(tmp_path / "job")) == ([2 * i for i in range(56)], {})
-
-
-def test_a_shard_that_fails_costs_no_other_and_is_tried_again(tmp_path: Path) -> None:
-    rows = [str(i) for i in range(24)]
-    with pytest.raises(WorkError, match=r"1 of 3 shards could not be made, the first 1: the disk"):
-        run(tmp_path / "job", [*rows[:9], "disk", *rows[10:]])
     storage = open_storage(tmp_path / "job")
-    status = job_status(storage)
-    assert (status.shards_done, status.shards_failed) == (2, 1)
-    assert status.failures == {1: "the disk is full"}
+    assert job_status(storage).shards_done == 4
     run(tmp_path / "job", rows)
-    assert results(storage) == ([2 * i for i in range(24)], {})
-    assert job_status(storage).failures == {}
-    assert storage.names("failed/") == []
+    assert results(storage) == ([2 * i for i in range(56)], {})
 
 
-def test_wrong_input_stops_the_job_in_its_own_words(tmp_path: Path) -> None:
+def test_wrong_input_and_a_full_disk_stop_the_job_in_their_own_words(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"row.png: is no input"):
         run(tmp_path / "job", ["1", "refused", "3"])
-
-
-def test_what_another_driver_removes_while_it_is_read_is_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    storage = run(tmp_path / "job", ["1", "2"])
-    storage.commit("failed/000001.json", b'{"reason": "the disk is full"}')
-    read = storage.read
-
-    def too_late(name: str) -> bytes:
-        if name.startswith("failed/"):
-            storage.remove(name)
-        return read(name)
-
-    monkeypatch.setattr(storage, "read", too_late)
-    assert failures(storage) == {}
+    rows = ["1"] * 40
+    rows[20] = "full"
+    with pytest.raises(DiskError, match=r"the disk is full"):
+        run(tmp_path / "full", rows)
+    assert job_status(open_storage(tmp_path / "full")).shards_done < 4  # not those after it
 
 
 def test_of_two_shards_the_one_with_fewer_rejected_rows_counts(tmp_path: Path) -> None:
@@ -150,19 +124,12 @@ def test_of_two_shards_the_one_with_fewer_rejected_rows_counts(tmp_path: Path) -
     assert results(storage) == ([2, 4], {})
 
 
-def test_the_clock_of_the_storage_may_be_ahead(tmp_path: Path) -> None:
-    storage = run(tmp_path / "job", ["1", "2"])
-    (shard,) = (tmp_path / "job/shards").iterdir()
-    os.utime(shard, (time.time() + 3600,) * 2)
-    assert job_status(storage).idle_s == 0.0
-
-
 def test_a_killed_worker_is_replaced_and_its_shard_is_made(tmp_path: Path) -> None:
     said: list[str] = []
     storage, plan, tasks = a_job(tmp_path / "job", [str(i) for i in range(64)])
     work = Doubling(storage.location, plan.digest, tmp_path / "gate")
     with ThreadPoolExecutor(1) as pool:
-        driver = pool.submit(drive, storage, plan, tasks, work, TWO, Running(say=said.append))
+        driver = pool.submit(make_missing, storage, plan, tasks, work, TWO, say=said.append)
         until(lambda: (tmp_path / "gate.waits").exists())
         os.kill(int((tmp_path / "gate.waits").read_text()), signal.SIGKILL)
         (tmp_path / "gate").touch()
@@ -183,27 +150,16 @@ def test_two_drivers_of_one_job_make_the_same(tmp_path: Path) -> None:
     assert results(storage) == results(alone)
 
 
-def test_parts_make_every_shard_once(tmp_path: Path) -> None:
-    rows = [str(i) for i in range(40)]
-    for number in (1, 2, 3):
-        storage = run(tmp_path / "job", rows, Running(part=EveryNth(number, 3)))
-        made = {file.number for file in committed(storage).values()}
-        assert made == {n for n in range(5) if n % 3 < number}
-    assert results(storage) == ([2 * i for i in range(40)], {})
-    with pytest.raises(ValueError, match="I/N"):
-        EveryNth(4, 3)
-
-
 KILLED = """
 import sys
 from pathlib import Path
-from tests.jobs.test_job_driver import TWO, Doubling, a_job, drive
+from tests.jobs.test_job_driver import TWO, Doubling, a_job, make_missing
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     storage, plan, tasks = a_job(folder / "job", [str(i) for i in range(64)])
     work = Doubling(storage.location, plan.digest, folder / "gate")
-    drive(storage, plan, tasks, work, TWO)
+    make_missing(storage, plan, tasks, work, TWO)
 """
 
 

@@ -12,28 +12,23 @@ import numpy as np
 import pytest
 import torch
 
-from cxrtext.errors import ConfigError, DataError, NotFoundError, WorkError
+from cxrtext.errors import CheckpointError, ConfigError, DataError, NotFoundError
 from cxrtext.files.storage import open_storage
 from cxrtext.images import read_image
-from cxrtext.images.cache import DecodedCache
-from cxrtext.jobs.driver import EveryNth, Running
-from cxrtext.jobs.encode import begin as beginning
-from cxrtext.jobs.encode.begin import EncodeOptions
-from cxrtext.jobs.encode.encoder import BATCH, Encoder
-from cxrtext.jobs.encode.job import Encoded, encode_images
-from cxrtext.jobs.status import job_status
+from cxrtext.jobs.encode import EncodeOptions, encode_images
+from cxrtext.jobs.encoder import BATCH, features_of
+from cxrtext.jobs.job import job_status
 from cxrtext.models.backbones import load_backbone
-from cxrtext.models.features import FeatureMap, open_features
-from cxrtext.models.features.folder import BESIDE_BYTES
+from cxrtext.models.features import FeatureFolder, FeatureMap, open_features
 from cxrtext.models.regions import normalized
 from tests.waiting import until
 
-OPTIONS = EncodeOptions(grid=4, reduce=5, views=2, shard=32)
+OPTIONS = EncodeOptions(grid=4, reduce=5, shard=32)
 
 
 def encode(
     archive: Path, backbone: Path, folder: Path, options: EncodeOptions = OPTIONS
-) -> Encoded:
+) -> FeatureFolder:
     return encode_images(archive / "manifest.csv", backbone, folder, options)
 
 
@@ -71,7 +66,7 @@ def test_features_are_those_of_each_image_alone(
 ) -> None:
     found = open_features(features, check=True)
     side = min(4, load_backbone(tiny_backbone).grid[0])
-    assert (len(found), found.views, found.shape) == (109, 2, (side, side, 5))
+    assert (len(found), found.views, found.shape) == (109, 1, (side, side, 5))
     names = [f"images/a{i:03d}.png" for i in (109, 0, 70, 33)]
     places = found.places(names)
     assert places.tolist() == [108, 0, -1, 33]
@@ -87,81 +82,57 @@ def test_features_are_those_of_each_image_alone(
     assert 0.5 < found.about["map"]["variance_kept"] <= 1
     for name in ("model_type", "digest", "licence", "channels", "preprocessing"):
         assert name in found.backbone
-    views = found.of([0, 0], [0, 1])
-    assert not np.array_equal(views[0], views[1])
     status = job_status(open_storage(features))
-    assert (status.kind, status.is_done, status.rejected) == (
-        "encode", True, 1,
-    )  # fmt: skip
+    assert (status.kind, status.rows_done, status.rejected) == ("encode", 110, 1)
 
 
-def test_views_follow_from_the_name_of_an_image_and_not_from_its_company(
+def test_features_do_not_follow_from_the_company_of_an_image(
     archive_folder: Path, tiny_backbone: Path
 ) -> None:
     model = load_backbone(tiny_backbone)
-    names = [f"images/a{i:03d}.png" for i in range(BATCH + 3)]
+    names = [f"images/a{i:03d}.png" for i in range(BATCH)]
     squares = [model.preprocessing.square(read_image(archive_folder / name)) for name in names]
-    made, encoder = FeatureMap(model.channels), Encoder(model, views=3, seed=4)
-    whole = encoder.features(squares[:BATCH], names[:BATCH], made)
-    few = encoder.features(squares[5:8], names[5:8], made)
-    assert np.array_equal(few, whole[5:8])
-    turned = encoder.features(squares[BATCH - 1 :: -1], names[BATCH - 1 :: -1], made)
-    assert np.array_equal(turned[::-1], whole)
-    other = Encoder(model, views=3, seed=5).features(squares[:BATCH], names[:BATCH], made)
-    assert np.array_equal(other[:, 0], whole[:, 0])
-    assert not np.array_equal(other[:, 1], whole[:, 1])
+    made = FeatureMap(model.channels)
+    whole = features_of(model, squares, made)
+    assert np.array_equal(features_of(model, squares[5:8], made), whole[5:8])
+    assert np.array_equal(features_of(model, squares[::-1], made)[::-1], whole)
 
 
-def test_parts_a_stop_and_a_lost_shard_give_the_same_bytes(
+def test_a_stop_and_a_lost_shard_give_the_same_bytes(
     features: Path, archive_folder: Path, tiny_backbone: Path, tmp_path: Path
 ) -> None:
     folder, manifest = tmp_path / "features", archive_folder / "manifest.csv"
-    half = Running(part=EveryNth(2, 2))
-    encoded = encode_images(manifest, tiny_backbone, folder, OPTIONS, half)
-    assert encoded.features is None
-    assert encoded.status is not None
-    assert encoded.status.shards_done == 2
+
+    def stop(what: str, done: int, _total: int) -> None:
+        if what == "encoding" and done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        encode_images(manifest, tiny_backbone, folder, OPTIONS, stage=stop)
+    assert len([*folder.glob("shards/0*")]) == 1
     with pytest.raises(NotFoundError, match=r"not finished; go on with 'cxrtext encode .*manifest"):
         open_features(folder)
-    encoded = encode(archive_folder, tiny_backbone, folder)
-    assert encoded.estimate is None  # it had been begun
+    encode(archive_folder, tiny_backbone, folder)
     assert contents(folder) == contents(features)
     told: list[tuple[str, int, int]] = []
-    again = encode_images(
-        manifest, tiny_backbone, folder, OPTIONS, stage=lambda *one: told.append(one)
-    )
-    assert again.features is not None
-    assert told == [("listing", done, 110) for done in (32, 64, 96, 110)]  # each is checked
+    encode_images(manifest, tiny_backbone, folder, OPTIONS, stage=lambda *one: told.append(one))
+    listed = [("listing", done, 110) for done in (32, 64, 96, 110)]
+    assert told == [("encoding", 110, 110), *listed]  # each is checked
     shard = next((folder / "shards").glob("000001.*"))
     shard.write_bytes(shard.read_bytes()[:-9])
     next((folder / "shards").glob("000002.*")).unlink()
     (folder / "images.csv").unlink()
+    with pytest.raises(CheckpointError, match=r"1 shard\(s\) are damaged"):
+        encode(archive_folder, tiny_backbone, folder)
     encode(archive_folder, tiny_backbone, folder)
     assert contents(folder) == contents(features)
-
-
-def test_a_cache_is_used_and_gives_the_same(
-    features: Path, archive_folder: Path, tiny_backbone: Path, tmp_path: Path
-) -> None:
-    paths = sorted((archive_folder / "images").glob("*.png"))
-    shape = load_backbone(tiny_backbone).preprocessing
-    list(DecodedCache(tmp_path / "cache").read(paths[:60], shape, processes=1))
-    kept = {path: path.stat().st_size for path in (tmp_path / "cache").glob("*.u8")}
-    encode(
-        archive_folder, tiny_backbone, tmp_path / "F", replace(OPTIONS, cache=tmp_path / "cache")
-    )
-    assert contents(tmp_path / "F") == contents(features)
-    assert {path: path.stat().st_size for path in (tmp_path / "cache").glob("*.u8")} == kept
 
 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
         ({"grid": 3}, r"another --grid \(4, now 3\)"),
-        ({"views": 1}, "another --views"),
-        ({"seed": 1}, "another --seed"),
         ({"reduce": None}, r"another --reduce \(5, now null\)"),
-        ({"threads": 2}, "another threads"),
     ],
 )
 def test_another_option_does_not_go_on(
@@ -187,33 +158,10 @@ def test_too_many_images_that_cannot_be_read_end_it_early(
     archive_folder: Path, tiny_backbone: Path, tmp_path: Path
 ) -> None:
     options = replace(OPTIONS, max_rejected=0)
-    with pytest.raises(DataError, match=r"1 images cannot be read, more than --max-rejected 0; .*"):
+    says = r"1 bad items, more than --max-rejected 0; the last: images/a070.png: .* no PNG, JPEG or"
+    with pytest.raises(DataError, match=says):
         encode(archive_folder, tiny_backbone, tmp_path / "F", options)
-    with (tmp_path / "F/rejected.csv").open(newline="") as handle:
-        (row,) = csv.DictReader(handle)
-    assert row["item"] == "images/a070.png"
-    assert "no PNG, JPEG or DICOM" in row["reason"]
-
-
-def test_it_is_estimated_and_refused_where_the_disk_is_too_small(
-    archive_folder: Path, tiny_backbone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    manifest, said = archive_folder / "manifest.csv", list[str]()
-    running = Running(say=said.append)
-    encoded = encode_images(
-        manifest, tiny_backbone, tmp_path / "F", OPTIONS, running, only_estimate=True
-    )
-    assert not (tmp_path / "F").exists()
-    estimate = encoded.estimate
-    assert estimate is not None
-    side = min(4, load_backbone(tiny_backbone).grid[0])
-    assert estimate.bytes == 110 * (2 * side * side * 5 * 2 + BESIDE_BYTES)
-    assert estimate.image_seconds > 0
-    assert said == [estimate.line()]
-    monkeypatch.setattr(beginning, "free_bytes", lambda _: 1000)
-    with pytest.raises(WorkError, match="features of 110 images take .* make room"):
-        encode(archive_folder, tiny_backbone, tmp_path / "F")
-    assert not (tmp_path / "F").exists()
+    assert len([*tmp_path.glob("F/shards/0*")]) < 4
 
 
 def test_the_map_is_fitted_to_training_images_alone(
@@ -240,18 +188,11 @@ def test_the_map_is_fitted_to_training_images_alone(
         encode(tmp_path / "set", tiny_backbone, tmp_path / "three", options)
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"views": 0}, "--views 0: must be at least 1"),
-        ({"reduce": 10_000}, "--reduce 10000: the backbone has"),
-    ],
-)
-def test_options_out_of_range_are_refused(
-    archive_folder: Path, tiny_backbone: Path, tmp_path: Path, change: dict[str, object], says: str
+def test_more_components_than_channels_are_refused(
+    archive_folder: Path, tiny_backbone: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(ConfigError, match=says):
-        encode(archive_folder, tiny_backbone, tmp_path / "F", replace(OPTIONS, **change))  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="--reduce 10000: the backbone has"):
+        encode(archive_folder, tiny_backbone, tmp_path / "F", replace(OPTIONS, reduce=10_000))
 
 
 @pytest.mark.slow
@@ -263,7 +204,7 @@ def test_a_killed_command_ends_with_the_same_bytes(
     words = [
         "encode", archive_folder / "manifest.csv", "--backbone", tiny_backbone, "--out", folder,
     ]  # fmt: skip
-    how = ["--grid", 4, "--reduce", 5, "--views", 2, "--shard", 32, "--workers", 1]
+    how = ["--grid", 4, "--reduce", 5, "--shard", 32, "--workers", 1]
     command = [sys.executable, "-c", "from cxrtext_cli.main import main; main()"]
     command += [*map(str, [*words, *how]), "--device", "cpu", "--json"]
     first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -273,8 +214,5 @@ def test_a_killed_command_ends_with_the_same_bytes(
     assert not (folder / "features.json").exists()
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
-    answer = json.loads(done.stdout)
-    assert answer["finished"]
-    assert answer["estimate"] is None
-    assert answer["job"]["rejected"] == 1
+    assert json.loads(done.stdout)["rejected"] == 1
     assert contents(folder) == contents(features)

@@ -38,7 +38,7 @@ from cxrtext.files.signed_log import append_signed, key_of
 from cxrtext.files.storage import open_storage
 from cxrtext.index import Query, open_index
 from cxrtext.integrity import check_files
-from cxrtext.jobs.plan import Contents, begin, read_plan
+from cxrtext.jobs.plan import begin, read_plan
 from cxrtext.language import ScoreSettings, pretrain_text, score_reports
 from cxrtext.language.scoring.cache import digest_of
 from cxrtext.language.scoring.store import PartialScores
@@ -446,5 +446,5 @@ def test_log_of_forgetting(tmp_path: Path, try_flips: Flip) -> None:
 
 def test_plan_of_a_job(tmp_path: Path, try_flips: Flip) -> None:
     storage = open_storage(tmp_path / "job")
-    begin(storage, "embed", {"table": "ab" * 32}, Contents(20, 1, {"a": 2}))
+    begin(storage, "embed", {"table": "ab" * 32}, 20, lambda: (20, {"a": 2}))
     try_flips("job.json", [tmp_path / "job/job.json"], lambda: read_plan(storage))

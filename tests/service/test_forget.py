@@ -37,7 +37,7 @@ from cxrtext.index.features.language import decoded
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.integrity import check_files
 from cxrtext.jobs.plan import NAME as JOB_PLAN
-from cxrtext.jobs.plan import Contents, begin
+from cxrtext.jobs.plan import begin
 from cxrtext.language import ScoreSettings, score_reports
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.records import read_manifest, read_sentences
@@ -271,7 +271,7 @@ def test_what_cannot_be_changed_is_named(archive: Archive) -> None:
 
 
 def test_a_job_that_was_only_begun_is_named_too(archive: Archive) -> None:
-    begin(open_storage(archive.root / "job"), "embed", {}, Contents(1, 1, {}))
+    begin(open_storage(archive.root / "job"), "embed", {}, 1, lambda: (1, {}))
     found = forget([archive.root], patient=PATIENT).places
     assert ("job", "archive job") in {(Path(place.path).name, place.what) for place in found}
 

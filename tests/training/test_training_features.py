@@ -32,7 +32,7 @@ from tests.training.test_training_run import check_stopped_run, weights
 
 
 def encode(data: Path, backbone: Path, folder: Path, **changes: Any) -> Path:
-    options = EncodeOptions(**{**{"grid": 3, "reduce": 10, "views": 2, "shard": 32}, **changes})
+    options = EncodeOptions(**{**{"grid": 3, "reduce": 10, "shard": 32}, **changes})
     with work_here():
         encode_images(data / "manifest.csv", backbone, folder, options)
     return folder
@@ -50,7 +50,7 @@ def backbone(place: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def features(data_folder: Path, backbone: Path, place: Path) -> Path:
-    """Two views of each image of the data folder; read-only by convention."""
+    """Features of the data folder; read-only by convention."""
     return encode(data_folder, backbone, place / "features")
 
 

@@ -1,11 +1,12 @@
 """``cxrtext job embed|status``."""
 
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cxrtext.errors import ConfigError
 from cxrtext_cli import given
 from cxrtext_cli.commands.archive.index import Reports, Storage
 from cxrtext_cli.options import (
@@ -14,7 +15,6 @@ from cxrtext_cli.options import (
     Device,
     MaxRejected,
     Stages,
-    duration,
     group,
     pick_device,
     print_json,
@@ -23,8 +23,7 @@ from cxrtext_cli.options import (
 )
 
 if TYPE_CHECKING:
-    from cxrtext.jobs import EveryNth, JobStatus, Running
-
+    from cxrtext.jobs import JobStatus
 
 job = group("Embed an archive in shards, on one machine or many.")
 
@@ -50,9 +49,6 @@ Cluster = Annotated[
         "machine's processors do.",
     ),
 ]
-InParts = Annotated[
-    str, typer.Option("--part", help="I/N: make every N-th shard from the I-th; for job arrays.")
-]
 
 
 @job.command("embed", short_help="Embed the images of a manifest.")
@@ -74,17 +70,12 @@ def embed(
     shard: Shard = 500,
     address: Cluster = None,
     workers: Workers = None,
-    part: InParts = "1/1",
     device: Device = "auto",
     allow_outside: AllowOutside = False,
     max_rejected: MaxRejected = 100,
     as_json: AsJson = False,
 ) -> None:
-    """Embed the images of a manifest in shards, and index them; run it again to resume.
-
-    With --part, the call that finds all shards there makes the index.
-    """
-    chosen = chosen_part(part)
+    """Embed the images of a manifest in shards, and index them; run it again to resume."""
     from cxrtext.jobs import EmbedOptions, embed_job
 
     options = EmbedOptions(
@@ -99,21 +90,18 @@ def embed(
         address=address,
     )
     with Stages() as stages:
-        running = shown(chosen, stages, "embedding")
         made = embed_job(
-            manifest, model, out, index, options, running,
-            indexing=lambda done, total: stages.show("indexing", done, total, "images"),
-        )  # fmt: skip
-    if as_json:
-        print_json({**made.status.as_dict(), "index": made.index and made.index.as_dict()})
-        return
-    show_status(out, made.status, as_json=False)
-    if made.index is not None:
-        rejected = f"; rejected images: {made.rejected}" if made.rejected else ""
-        typer.echo(
-            f"{index}: {made.index.images} images, each there exactly once, and "
-            f"{made.index.sentences} sentences{rejected}"
+            manifest, model, out, index, options, say=say, stage=partial(stages.show, unit="images")
         )
+    if as_json:
+        print_json({**asdict(made.status), "index": made.index.as_dict()})
+        return
+    typer.echo(_line(out, made.status))
+    rejected = f"; rejected images: {made.rejected}" if made.rejected else ""
+    typer.echo(
+        f"{index}: {made.index.images} images, each there exactly once, and "
+        f"{made.index.sentences} sentences{rejected}"
+    )
 
 
 @job.command("status", short_help="How far a job is.")
@@ -123,46 +111,15 @@ def status(folder: Folder, as_json: AsJson = False) -> None:
     from cxrtext.files.storage import open_storage
     from cxrtext.jobs import job_status
 
-    show_status(folder, job_status(open_storage(folder)), as_json)
-
-
-def chosen_part(text: str) -> "EveryNth":
-    """The part of a job that I/N names (ConfigError)."""
-    from cxrtext.jobs.driver import EveryNth
-
-    number, _, of = text.partition("/")
-    try:
-        return EveryNth(int(number), int(of))
-    except ValueError:
-        raise ConfigError(f"--part '{text}' is not I/N, with I from 1 to N, such as 2/8") from None
-
-
-def shown(part: "EveryNth", stages: Stages, title: str) -> "Running":
-    """How a part of a job is run whose progress the terminal shows."""
-    from cxrtext.jobs import Running
-
-    def show(status: "JobStatus") -> None:
-        stages.show(title, status.rows_done, status.rows, "images")
-
-    return Running(part, say, show)
-
-
-def show_status(folder: str, status: "JobStatus", as_json: bool) -> None:
+    found = job_status(open_storage(folder))
     if as_json:
-        print_json(status.as_dict())
-        return
-    typer.echo(
-        f"{folder}: {status.rows_done} of {status.rows} images "
-        f"({status.shards_done} of {status.shards} shards done, {status.shards_failed} failed, "
-        f"{status.shards - status.shards_done} left), {status.rejected} rejected"
+        print_json(found)
+    else:
+        typer.echo(_line(folder, found))
+
+
+def _line(folder: str, status: "JobStatus") -> str:
+    return (
+        f"{folder}: {status.rows_done} of {status.rows} images ({status.shards_done} of "
+        f"{status.shards} shards), {status.rejected} rejected"
     )
-    if status.rate is not None:
-        typer.echo(f"rate: {status.rate:.1f} images a second")
-    if status.is_done:
-        typer.echo("every shard is there")
-    elif status.seconds_left is not None:
-        typer.echo(f"time left: {duration(status.seconds_left)}")
-    elif status.idle_s is not None:
-        typer.echo(f"nothing was added for {duration(status.idle_s)}; run the job again to resume")
-    for number, reason in sorted(status.failures.items())[:10]:
-        typer.echo(f"shard {number} failed: {reason}")

@@ -1,5 +1,6 @@
 """``cxrtext encode`` and ``cxrtext probe``: features of a backbone."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -7,18 +8,13 @@ import typer
 
 from cxrtext_cli.commands.archive.job import (
     Cluster,
-    InParts,
     Manifest,
     Workers,
-    chosen_part,
-    show_status,
-    shown,
 )
 from cxrtext_cli.given import BACKBONE, DATA_FOLDER, EXPORT, FEATURES, FILE, NEW_FOLDER
 from cxrtext_cli.options import (
     AllowOutside,
     AsJson,
-    Cache,
     Device,
     MaxRejected,
     Stages,
@@ -27,13 +23,13 @@ from cxrtext_cli.options import (
     print_json,
     print_table,
     progress,
+    say,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from cxrtext.evaluation.probes.feature_probe import FeatureProbe
-    from cxrtext.jobs import Encoded
     from cxrtext.models.features import FeatureFolder
 
 
@@ -52,23 +48,15 @@ def encode(
     reduce: Annotated[
         int | None, typer.Option(min=1, help="Principal components to keep; every channel.")
     ] = None,
-    views: Annotated[
-        int, typer.Option(min=1, help="Views of each image: the center crop, and drawn ones.")
-    ] = 1,
     precision: Annotated[
         Literal["float32", "bfloat16"],
         typer.Option(help="Of the backbone; bfloat16 where the processor has it."),
     ] = "float32",
-    only_estimate: Annotated[
-        bool, typer.Option("--estimate", help="Say what it takes, from ten images, and stop.")
-    ] = False,
     shard: Annotated[
         int | None, typer.Option(min=1, help="Images a shard; as many as make 64 MiB, at most 128.")
     ] = None,
     address: Cluster = None,
     workers: Workers = None,
-    part: InParts = "1/1",
-    cache: Cache = None,
     device: Device = "auto",
     allow_outside: AllowOutside = False,
     max_rejected: MaxRejected = 100,
@@ -78,47 +66,38 @@ def encode(
 
     'cxrtext job status' says how far it is.
     """
-    chosen = chosen_part(part)
     from cxrtext.jobs import EncodeOptions, encode_images
 
     options = EncodeOptions(
         size=size,
         grid=grid,
         reduce=reduce,
-        views=views,
         precision=precision,
         shard=shard,
         max_rejected=max_rejected,
-        cache=cache,
         allow_outside=allow_outside,
         device=pick_device(device),
         workers=workers,
         address=address,
     )
     with Stages() as stages:
-        running = shown(chosen, stages, "encoding")
         encoded = encode_images(
-            manifest, backbone, out, options, running, only_estimate=only_estimate,
-            stage=lambda what, done, total: stages.show(what, done, total, "images"),
-        )  # fmt: skip
+            manifest, backbone, out, options, say=say, stage=partial(stages.show, unit="images")
+        )
     if as_json:
-        print_json(_plain(out, encoded))
-    elif encoded.features is not None:
-        _print_folder(encoded.features)
-    elif encoded.status is not None:
-        show_status(str(out), encoded.status, as_json=False)
+        print_json(_plain(encoded))
+    else:
+        _print_folder(encoded)
 
 
-def _plain(out: Path, encoded: "Encoded") -> dict[str, object]:
-    estimate, status, features = encoded.estimate, encoded.status, encoded.features
+def _plain(features: "FeatureFolder") -> dict[str, object]:
     return {
-        "features": str(out),
-        "estimate": estimate,
-        "job": status.as_dict() if status else None,
-        "finished": features is not None,
-        "shape": list(features.shape) if features else None,
-        "variance_kept": features.about["map"]["variance_kept"] if features else None,
-        "licence": features.backbone["licence"] if features else None,
+        "features": str(features.folder),
+        "images": len(features),
+        "rejected": features.about["rejected"],
+        "shape": list(features.shape),
+        "variance_kept": features.about["map"]["variance_kept"],
+        "licence": features.backbone["licence"],
     }
 
 
@@ -128,9 +107,8 @@ def _print_folder(features: "FeatureFolder") -> None:
     kept = about["map"]["variance_kept"]
     share = f", {kept:.1%} of the variance" if about["map"]["reduce"] else ""
     typer.echo(
-        f"{features.folder}: {len(features)} images of {about['rows']}, {features.views} view"
-        f"{'s' if features.views > 1 else ''} of {height} x {width} regions with {channels} "
-        f"numbers each{share}"
+        f"{features.folder}: {len(features)} images of {about['rows']}, {height} x {width} "
+        f"regions with {channels} numbers each{share}"
     )
     typer.echo(f"backbone: {backbone['name']} ({backbone['model_type']}), {backbone['digest']}")
     typer.echo(f"its licence: {backbone['licence'] or 'its folder names none'}")

@@ -1,0 +1,324 @@
+"""``cxrtext encode``: the images of a manifest as region features of a backbone, in shards.
+
+The folder of features is the job's own: its shards are read as they are, and what finishes it adds
+the list of images and ``features.json``.  Nothing is kept in memory that grows with the manifest.
+
+The map of features is fitted to a sample of the training images, which follows from their names.
+"""
+
+import hashlib
+import heapq
+import json
+import math
+import shlex
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cxrtext.errors import DataError
+from cxrtext.files.storage import open_storage
+from cxrtext.images.cache_store import READER_VERSION
+from cxrtext.images.reader_pool import ReaderPool
+from cxrtext.images.sandbox_worker import cores
+from cxrtext.jobs.cluster import Task
+from cxrtext.jobs.encoder import BATCH, features_of, full_batches, regions_of
+from cxrtext.jobs.job import (
+    THREADS,
+    Job,
+    JobOptions,
+    JobWork,
+    Make,
+    Say,
+    Stage,
+    digest_of_images,
+    require_here,
+    silent,
+)
+from cxrtext.jobs.plan import Definition, Plan, digest_of_table
+from cxrtext.jobs.shards import Shard, commit_named, read_named
+from cxrtext.models.features.folder import (
+    BESIDE_BYTES,
+    COLUMNS,
+    IMAGES,
+    LOOKS,
+    REGIONS,
+    REJECTED,
+    SIZES,
+    FeatureFolder,
+    FeatureShard,
+    open_features,
+    write_features,
+)
+from cxrtext.records import ImageRecord, RowWriter, checked_manifest
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from cxrtext.models.backbones import Backbone
+    from cxrtext.models.backbones.backbone import Precision
+    from cxrtext.models.features import FeatureMap
+
+MAP_IMAGES = 256
+"""Training images that the map of features is fitted to."""
+
+SHARD_BYTES = 2**26
+SHARD_ROWS = 128
+"""A shard is of so many bytes or of so many images, whichever are fewer, but of a batch at least.
+
+An image takes seconds in a large backbone, and a worker that is killed loses its shard.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncodeOptions(JobOptions):
+    size: int | None = None  # side of the model's input in pixels; None for its own
+    grid: int | None = None  # most cells along each axis; None keeps the backbone's own
+    reduce: int | None = None  # principal components that are kept; None keeps every channel
+    precision: "Precision" = "float32"  # or "bfloat16": of the backbone's arithmetic
+
+
+@dataclass(frozen=True, slots=True)
+class EncodeWork(JobWork):
+    backbone: str  # folder
+
+    kind = "encode"
+
+    @contextmanager
+    def making(self, plan: Plan) -> Iterator[Make]:
+        """Load the backbone, which is the job's and gives what it gave where the job was begun."""
+        import torch
+        from safetensors.numpy import load as load_arrays
+        from safetensors.torch import load
+
+        from cxrtext.models.backbones import load_backbone
+        from cxrtext.models.backbones.golden import check_golden
+        from cxrtext.models.features import FeatureMap
+
+        storage = open_storage(self.location)
+        asked, shared = plan.definition, plan.shared
+        torch.set_num_threads(THREADS)
+        backbone = load_backbone(
+            Path(self.backbone),
+            size=asked["--size"],
+            device=self.device,
+            precision=asked["--precision"],
+        )
+        require_here(self.backbone, "backbone", backbone.digest == asked["backbone"])
+        check_golden(backbone, load_arrays(read_named(storage, shared["golden"])))
+        tensors = load(read_named(storage, shared["map"]))
+        feature_map = FeatureMap.from_note(shared["map_note"], tensors).to(self.device)
+        with closing(ReaderPool(self.readers or cores())) as readers:
+            yield partial(_shard, backbone, feature_map, readers)
+
+
+def _shard(
+    backbone: "Backbone", feature_map: "FeatureMap", readers: ReaderPool, task: Task
+) -> Shard:
+    from cxrtext.models.familiar import looks
+
+    seen: list[NDArray[np.float64]] = []
+    places: list[int] = []
+    rejected: dict[int, str] = {}
+    features: list[NDArray[np.float16]] = []
+    sizes: list[tuple[int, int]] = []
+    paths = [Path(path) for path, _ in task.rows]
+    read = readers.map(paths, square=backbone.preprocessing, ahead=BATCH)
+    for rows, images, failed in full_batches(read):
+        rejected |= dict(failed)
+        if images:
+            squares = [image.pixels for image in images]
+            features.append(features_of(backbone, squares, feature_map))
+            seen.append(looks(np.stack(squares), backbone.preprocessing))
+            places += rows
+            sizes += [(image.height, image.width) for image in images]
+    arrays: dict[str, NDArray[Any]] = {}
+    if places:
+        arrays = {
+            REGIONS: np.concatenate(features),
+            SIZES: np.array(sizes, np.int32),
+            LOOKS: np.concatenate(seen).astype(np.float32),
+        }
+    return Shard(task.number, places, rejected, {"images": digest_of_images(task, places)}, arrays)
+
+
+class _Encode(Job):
+    kind, title = "encode", "encoding"
+
+    def __init__(
+        self,
+        manifest: Path,
+        backbone: "Backbone",
+        options: EncodeOptions,
+        folder: Path,
+        stage: Stage,
+    ) -> None:
+        from cxrtext.models.features import FeatureMap
+
+        made = FeatureMap(backbone.channels, options.grid, options.reduce)
+        self.shape = *made.grid_of(backbone.grid), made.width
+        image_bytes = 2 * math.prod(self.shape) + BESIDE_BYTES
+        images = options.shard or min(SHARD_ROWS, SHARD_BYTES // image_bytes // BATCH * BATCH)
+        batches = max(1, -(-images // BATCH))
+        super().__init__(folder, manifest, options, batches * BATCH, stage)
+        self._backbone, self._options = backbone, options
+
+    def definition(self) -> Definition:
+        options = self._options
+        return {
+            "manifest": digest_of_table(self.manifest),
+            "--size": options.size,
+            "preprocessing": self._backbone.preprocessing.to_dict(),
+            "backbone": self._backbone.digest,
+            "--grid": options.grid,
+            "--reduce": options.reduce,
+            "--views": 1,  # the center crop
+            "--seed": 0,
+            "--precision": options.precision,
+            "--shard": self.images_a_shard,
+            "threads": THREADS,
+            "version of the image reader": READER_VERSION,
+        }
+
+    def contents(self) -> tuple[int, dict[str, Any]]:
+        from safetensors.numpy import save as save_arrays
+        from safetensors.torch import save
+
+        from cxrtext.models.backbones.golden import make_golden
+
+        backbone, rows = self._backbone, 0
+
+        def training() -> Iterator[ImageRecord]:
+            nonlocal rows
+            for record in checked_manifest(self.manifest, allow_outside=self.options.allow_outside):
+                rows += 1
+                if record.split != "train":
+                    continue
+                yield record
+
+        sample = heapq.nsmallest(MAP_IMAGES, training(), key=_drawn)
+        if not sample:
+            raise DataError(
+                f"{self.manifest}: no row has the split 'train'; the scale and the components of "
+                "features are fitted to training images"
+            )
+        golden, made = make_golden(backbone), self._fitted_map(sample)
+        tensors = {name: tensor.cpu().contiguous() for name, tensor in made.state_dict().items()}
+        shared = {
+            "folder of the backbone": str(backbone.folder.resolve()),
+            "backbone": json.loads(json.dumps(backbone.note())),
+            "map": commit_named(self.storage, "map", save(tensors)),
+            "map_note": {**made.note(), "images": len(sample)},
+            "golden": commit_named(self.storage, "golden", save_arrays(golden)),
+            "shape": self.shape,
+            "command": _command_of(self.manifest, backbone.folder, self._options),
+        }
+        return rows, shared
+
+    def _fitted_map(self, sample: list[ImageRecord]) -> "FeatureMap":
+        from cxrtext.models.features import fit_feature_map
+
+        backbone, options = self._backbone, self._options
+
+        def regions() -> "Iterator[Tensor]":
+            paths, done = [record.path for record in sample], 0
+            with closing(ReaderPool(options.readers or cores())) as readers:
+                read = readers.map(paths, square=backbone.preprocessing, ahead=BATCH)
+                for rows, images, failed in full_batches(read):
+                    done += len(rows) + len(failed)
+                    self.stage("fitting", done, len(paths))
+                    if images:
+                        squares = [image.pixels for image in images]
+                        yield regions_of(backbone, squares)[: len(images)]
+
+        return fit_feature_map(regions(), backbone.channels, options.grid, options.reduce)
+
+    def work(self) -> EncodeWork:
+        location, options = self.storage.location, self._options
+        backbone = str(self._backbone.folder.resolve())
+        return EncodeWork(location, options.worker_device, options.readers, backbone)
+
+
+def _drawn(record: ImageRecord) -> bytes:
+    return hashlib.blake2b(f"0 {record.name}".encode(), digest_size=8).digest()
+
+
+def _command_of(manifest: Path, backbone: Path, options: EncodeOptions) -> str:
+    """The command that begins, goes on with and mends features, up to --out."""
+    words: list[Any] = ["cxrtext", "encode", manifest.resolve(), "--backbone", backbone.resolve()]
+    usual = EncodeOptions()
+    for name in ("size", "grid", "reduce", "precision", "shard", "max_rejected"):
+        if getattr(options, name) != getattr(usual, name):
+            words += [f"--{name.replace('_', '-')}", getattr(options, name)]
+    words += ["--allow-outside"] if options.allow_outside else []
+    return shlex.join(map(str, words))
+
+
+def encode_images(
+    manifest: Path,
+    backbone: Path,
+    folder: Path,
+    options: EncodeOptions | None = None,
+    *,
+    say: Say = silent,
+    stage: Stage = silent,
+) -> FeatureFolder:
+    """Encode the images of a manifest by a backbone; one that was stopped goes on.
+
+    ``stage`` hears of "fitting" the map, "encoding" and "listing"; ``say`` which shards could not
+    be made.
+    """
+    from cxrtext.models.backbones import load_backbone
+
+    options = options or EncodeOptions()
+    model = load_backbone(
+        backbone, size=options.size, device=options.device, precision=options.precision
+    )
+    job = _Encode(manifest, model, options, folder, stage)
+    job.make(say)
+    rejects = job.rejects().rows
+    with RowWriter(folder / REJECTED, {"item": "text", "reason": "text"}) as writer:
+        for item, reason in rejects:
+            writer.write({"item": item, "reason": reason})
+    _write_images(job, folder)
+    plan, shared = job.plan, job.plan.shared
+    files = [job.done[number] for number in range(plan.shards)]
+    height, width, channels = shared["shape"]
+    write_features(
+        folder,
+        backbone=shared["backbone"],
+        feature_map=shared["map_note"],
+        views=1,
+        shape=(height, width, channels),
+        shards=[FeatureShard(file.name, file.rows, file.digits) for file in files],
+        rejected=len(rejects),
+        files={"map": shared["map"], "golden": shared["golden"]},
+        more={
+            "cxrtext": version("cxrtext"),
+            "command": shared["command"],
+            "manifest": plan.definition["manifest"],
+            "rows": plan.rows,
+            "reader": READER_VERSION,
+            "seed": 0,
+            "precision": plan.definition["--precision"],
+        },
+    )
+    return open_features(folder)
+
+
+def _write_images(job: _Encode, folder: Path) -> None:
+    done = 0
+    with RowWriter(folder / IMAGES, COLUMNS) as writer:
+        for shard, records in job.every_shard():
+            for row, place in enumerate(shard.places):
+                height, width = map(int, shard.arrays[SIZES][row])
+                found = {"image": records[place].name, "shard": shard.number, "row": row}
+                writer.write({**found, "height": height, "width": width})
+            done += len(records)
+            job.stage("listing", done, job.plan.rows)
