@@ -69,20 +69,17 @@ class DecodedCache:
         *,
         processes: int | None = None,
         ahead: int | None = None,
-        keep: bool = True,
     ) -> Iterator[ReadImage | ImageError]:
         """Give the squares of image files; decode, and keep, what is not there.
 
         Args:
             processes: Processes that decode; None for one a core, 0 to decode in this one.
-            keep: Whether what is decoded is kept; without it any number of processes may read at
-                once, whoever adds.
 
         Yields:
             For each path, in order, its square [1, R, R] uint8, or why there is none.
         """
         folder = self.of_kind(preprocessing)
-        with _Visit(folder, preprocessing, self._say, processes, ahead, keep) as visit:
+        with _Visit(folder, preprocessing, self._say, processes, ahead) as visit:
             for image in visit.images(paths):
                 yield image if isinstance(image, ImageError) else image[0]
 
@@ -185,9 +182,8 @@ class _Visit(AbstractContextManager["_Visit"]):
         say: Callable[[str], None],
         processes: int | None = None,
         ahead: int | None = None,
-        keep: bool = True,
     ) -> None:
-        self._folder, self._keep = folder, keep
+        self._folder = folder
         self._preprocessing = preprocessing
         self._pool = ReaderPool(processes)
         with disk_errors(folder):
@@ -211,8 +207,7 @@ class _Visit(AbstractContextManager["_Visit"]):
         with disk_errors(self._folder):
             hashed = map(self._hashed, _later(map(self._begin, paths), self._ahead))
             yield from map(self._finish, _later(map(self._plan, hashed), self._ahead))
-            if self._keep:
-                self.store.catalogue.flush()
+            self.store.catalogue.flush()
 
     def _begin(self, path: Path) -> _File:
         stamp = stamp_of(path)
@@ -227,7 +222,7 @@ class _Visit(AbstractContextManager["_Visit"]):
         if file.digest is None:
             return file
         if file.stamp == stamp_of(file.path):
-            if file.stamp.settled and self._keep:
+            if file.stamp.settled:
                 self.store.catalogue.note(file.path, file.stamp, file.digest)
         elif file.changed():
             file.digest = None
@@ -238,7 +233,7 @@ class _Visit(AbstractContextManager["_Visit"]):
         if file.digest in self._under_way:
             return file
         file.found = self._find(file)
-        if file.found is None and self._keep:
+        if file.found is None:
             self.store.begin_filling()
             file.found = self._find(file)  # the process before may have added it
         if file.found is None:
@@ -265,11 +260,11 @@ class _Visit(AbstractContextManager["_Visit"]):
         if file.digest is not None:
             self._under_way.discard(file.digest)
         if isinstance(image, ImageError):
-            if file.digest is not None and not passing and self._keep:
+            if file.digest is not None and not passing:
                 self.store.add(file.digest, str(image).removeprefix(f"{shown(file.path)}: "))
             return image
         if file.digest is None or file.changed():
             return ImageError(
                 f"{shown(file.path)}: changed while it was read; run again when it is complete"
             )
-        return image, self.store.add(file.digest, image) if self._keep else -1
+        return image, self.store.add(file.digest, image)

@@ -62,21 +62,12 @@ class Outcome:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     device: str = "cpu"
-    workers: int | None = None  # processes of this machine; None: one a core, or one a GPU
+    workers: int | None = None  # processes of this machine; None: one a core, or one with a GPU
     address: str | None = None  # of a Dask scheduler; None: this machine
-
-    @property
-    def gpu(self) -> bool:
-        return self.device.startswith("cuda")
-
-    @property
-    def worker_device(self) -> str:
-        """Of a worker, which sees its own GPU alone."""
-        return "cuda" if self.gpu else self.device
 
     def here(self) -> int:
         """How many processes work on this machine."""
-        return self.workers or (len(_gpus(self.device)) if self.gpu else cores())
+        return self.workers or (1 if self.device.startswith("cuda") else cores())
 
 
 # --- at a worker
@@ -97,13 +88,7 @@ _opened: tuple[Work, Do] | None = None
 _ends = ExitStack()
 
 
-def _run(
-    work: Work, task: Task, release: str, shared: Sequence[str], gpus: Sequence[str]
-) -> Outcome:
-    if gpus:  # before a library of CUDA's looks
-        from distributed import get_worker
-
-        os.environ["CUDA_VISIBLE_DEVICES"] = gpus[int(get_worker().name) % len(gpus)]
+def _run(work: Work, task: Task, release: str, shared: Sequence[str]) -> Outcome:
     # Dask has the memory of each image given back to the kernel: a third of the time.
     os.environ.pop("MALLOC_TRIM_THRESHOLD_", None)
 
@@ -152,7 +137,6 @@ def outcomes(
     from distributed import as_completed
 
     release, seen = version("cxrtext"), [str(path.resolve()) for path in shared]
-    gpus = _gpus(cluster.device) if cluster.gpu and not cluster.address else []
     under_way: dict[str, int] = {}
     tasks = iter(tasks)
     with _connected(cluster, shards) as client:
@@ -163,7 +147,7 @@ def outcomes(
             free = max(1, _workers(client, cluster)) - len(under_way)
             for task in islice(tasks, max(0, free)):
                 key = f"shard-{task.number}-{os.urandom(8).hex()}"
-                future = client.submit(_run, work, task, release, seen, gpus, key=key, pure=False)
+                future = client.submit(_run, work, task, release, seen, key=key, pure=False)
                 under_way[future.key] = task.number
                 futures.add(future)
 
@@ -275,15 +259,3 @@ def _client(address: str) -> "Client":
             f"--address {address}: cannot be used ({error}); write tcp://HOST:8786, or "
             "tls://HOST:8786 with Dask's settings for certificates"
         ) from None
-
-
-def _gpus(device: str) -> list[str]:
-    """The GPUs that work on this machine, as CUDA_VISIBLE_DEVICES names them."""
-    import torch
-
-    seen = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(
-        map(str, range(torch.cuda.device_count()))
-    )
-    names = seen.split(",")
-    _, _, number = device.partition(":")
-    return [names[int(number)]] if number else names

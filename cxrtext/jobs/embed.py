@@ -23,6 +23,7 @@ from cxrtext.evaluation import Prompts
 from cxrtext.evaluation.classification.calibration import prompts_beside
 from cxrtext.evaluation.data import reports_of
 from cxrtext.files import sha256
+from cxrtext.files.storage import open_storage
 from cxrtext.images.cache_store import READER_VERSION
 from cxrtext.images.reader_pool import ReaderPool
 from cxrtext.images.sandbox_worker import cores
@@ -40,22 +41,20 @@ from cxrtext.index.changes import add_images
 from cxrtext.index.store.catalogue import Catalogue
 from cxrtext.index.store.writer import SUMMARY, IndexSummary, write_summary, writing
 from cxrtext.index.structure import refresh_structure
-from cxrtext.jobs.cluster import Task
+from cxrtext.jobs.cluster import Do, Task
 from cxrtext.jobs.job import (
     THREADS,
     Job,
     JobOptions,
     JobStatus,
-    JobWork,
-    Make,
     Say,
     Stage,
     digest_of_images,
     require_here,
     silent,
 )
-from cxrtext.jobs.plan import Definition, Plan, digest_of_table
-from cxrtext.jobs.shards import Shard, commit_named, read_named
+from cxrtext.jobs.plan import Definition, read_plan
+from cxrtext.jobs.shards import Shard, commit_named, commit_shard, read_named
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.checkpoint import checkpoint_fingerprint
 from cxrtext.models.regions import EMBED_BATCH, embed_files
@@ -78,21 +77,26 @@ class EmbedOptions(JobOptions):
 
 
 @dataclass(frozen=True, slots=True)
-class EmbedWork(JobWork):
+class EmbedWork:
+    """Makes the shards, in any process; its paths are those that every machine sees."""
+
+    location: str  # of the job
+    device: str
+    readers: int
     model: str  # folder of the checkpoint
 
-    kind = "embed"
-
     @contextmanager
-    def making(self, plan: Plan) -> Iterator[Make]:
+    def open(self) -> Iterator[Do]:
         import torch
 
-        folder = Path(self.model)
+        storage, folder = open_storage(self.location), Path(self.model)
+        plan = read_plan(storage, _Embed.kind)
         require_here(self.model, "model", _model_digest(folder) == plan.definition["model"])
         torch.set_num_threads(THREADS)
         model = load_model(folder, self.device)
         with closing(ReaderPool(self.readers or cores())) as readers:
-            yield partial(_shard, model, plan.shared["notes"], readers)
+            make = partial(_shard, model, plan.shared["notes"], readers)
+            yield lambda task: commit_shard(storage, plan.digest, make(task))
 
 
 def _shard(
@@ -143,8 +147,8 @@ class _Embed(Job):
         asked = options.prompts or {}
         noted = {name: [*each.positive, "|", *each.negative] for name, each in asked.items()}
         return {
-            "manifest": digest_of_table(self.manifest),
-            "table of reports": reports and digest_of_table(reports),
+            "manifest": sha256(self.manifest),
+            "table of reports": reports and sha256(reports),
             "model": _model_digest(self.checkpoint),
             "set of prompts": hashlib.sha256(json.dumps(noted).encode()).hexdigest(),
             "--storage": options.storage,
@@ -178,7 +182,7 @@ class _Embed(Job):
     def work(self) -> EmbedWork:
         location, options = self.storage.location, self._options
         model = str(self.checkpoint.resolve())
-        return EmbedWork(location, options.worker_device, options.readers, model)
+        return EmbedWork(location, options.device, options.readers, model)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import heapq
 import json
 import math
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -20,29 +20,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from cxrtext.errors import DataError
+from cxrtext.errors import CheckpointError, DataError, ImageError
+from cxrtext.files import sha256
 from cxrtext.files.storage import open_storage
 from cxrtext.images.cache_store import READER_VERSION
-from cxrtext.images.reader_pool import ReaderPool
+from cxrtext.images.reader_pool import ReaderPool, ReadImage
 from cxrtext.images.sandbox_worker import cores
-from cxrtext.jobs.cluster import Task
-from cxrtext.jobs.encoder import BATCH, features_of, full_batches, regions_of
+from cxrtext.jobs.cluster import Do, Task
 from cxrtext.jobs.job import (
     THREADS,
     Job,
     JobOptions,
-    JobWork,
-    Make,
     Say,
     Stage,
     digest_of_images,
     require_here,
     silent,
 )
-from cxrtext.jobs.plan import Definition, Plan, digest_of_table
-from cxrtext.jobs.shards import Shard, commit_named, read_named
+from cxrtext.jobs.plan import Definition, read_plan
+from cxrtext.jobs.shards import Shard, commit_named, commit_shard, read_named
 from cxrtext.models.features.folder import (
     BESIDE_BYTES,
     COLUMNS,
@@ -56,14 +56,17 @@ from cxrtext.models.features.folder import (
     open_features,
     write_features,
 )
+from cxrtext.models.regions import normalized
 from cxrtext.records import ImageRecord, RowWriter, checked_manifest
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from cxrtext.models.backbones import Backbone
     from cxrtext.models.backbones.backbone import Precision
     from cxrtext.models.features import FeatureMap
+
+BATCH = 16
+"""Images that pass through the backbone at once: always as many, so that the last bits of an
+image's features do not follow from how many others there are."""
 
 MAP_IMAGES = 256
 """Training images that the map of features is fitted to."""
@@ -85,15 +88,17 @@ class EncodeOptions(JobOptions):
 
 
 @dataclass(frozen=True, slots=True)
-class EncodeWork(JobWork):
+class EncodeWork:
+    """Makes the shards, in any process; its paths are those that every machine sees."""
+
+    location: str  # of the job
+    device: str
+    readers: int
     backbone: str  # folder
 
-    kind = "encode"
-
     @contextmanager
-    def making(self, plan: Plan) -> Iterator[Make]:
+    def open(self) -> Iterator[Do]:
         """Load the backbone, which is the job's and gives what it gave where the job was begun."""
-        import torch
         from safetensors.numpy import load as load_arrays
         from safetensors.torch import load
 
@@ -102,6 +107,7 @@ class EncodeWork(JobWork):
         from cxrtext.models.features import FeatureMap
 
         storage = open_storage(self.location)
+        plan = read_plan(storage, _Encode.kind)
         asked, shared = plan.definition, plan.shared
         torch.set_num_threads(THREADS)
         backbone = load_backbone(
@@ -115,7 +121,8 @@ class EncodeWork(JobWork):
         tensors = load(read_named(storage, shared["map"]))
         feature_map = FeatureMap.from_note(shared["map_note"], tensors).to(self.device)
         with closing(ReaderPool(self.readers or cores())) as readers:
-            yield partial(_shard, backbone, feature_map, readers)
+            make = partial(_shard, backbone, feature_map, readers)
+            yield lambda task: commit_shard(storage, plan.digest, make(task))
 
 
 def _shard(
@@ -148,6 +155,57 @@ def _shard(
     return Shard(task.number, places, rejected, {"images": digest_of_images(task, places)}, arrays)
 
 
+def regions_of(backbone: "Backbone", squares: Sequence[NDArray[np.uint8]]) -> Tensor:
+    """What a backbone makes of up to a batch of squares [1, R, R]: [BATCH, h, w, C] in float32.
+
+    The batch is filled with the first image.
+    """
+    device = next(iter(backbone.parameters())).device
+    filled = [*squares, *[squares[0]] * (BATCH - len(squares))]
+    stack = torch.from_numpy(np.stack(filled)).to(device)
+    with torch.inference_mode():
+        found: Tensor = backbone(normalized(stack, backbone.preprocessing))
+    if not bool(torch.isfinite(found).all()):
+        raise CheckpointError(
+            f"{backbone.folder}: the backbone gives values that are no numbers; try --precision "
+            "float32, or look at its weights"
+        )
+    return found
+
+
+def features_of(
+    backbone: "Backbone", squares: Sequence[NDArray[np.uint8]], feature_map: "FeatureMap"
+) -> NDArray[np.float16]:
+    """What is kept of up to a batch of squares, one view of each, [n, 1, g, g, R]."""
+    most = torch.finfo(torch.float16).max
+    with torch.inference_mode():
+        kept = feature_map(regions_of(backbone, squares)).clamp(-most, most).half()
+    found: NDArray[np.float16] = kept[: len(squares), None].cpu().numpy()
+    return found
+
+
+Batch = tuple[list[int], list[ReadImage], list[tuple[int, str]]]
+"""Rows of images and the images; rows and reasons of those that failed before them."""
+
+
+def full_batches(read: Iterable[ReadImage | ImageError]) -> Iterator[Batch]:
+    """Put images together by the batch, in order; the last may be smaller."""
+    rows: list[int] = []
+    images: list[ReadImage] = []
+    failed: list[tuple[int, str]] = []
+    for row, image in enumerate(read):
+        if isinstance(image, ImageError):
+            failed.append((row, str(image)))
+        else:
+            rows.append(row)
+            images.append(image)
+        if len(images) == BATCH:
+            yield rows, images, failed
+            rows, images, failed = [], [], []
+    if images or failed:
+        yield rows, images, failed
+
+
 class _Encode(Job):
     kind, title = "encode", "encoding"
 
@@ -172,7 +230,7 @@ class _Encode(Job):
     def definition(self) -> Definition:
         options = self._options
         return {
-            "manifest": digest_of_table(self.manifest),
+            "manifest": sha256(self.manifest),
             "--size": options.size,
             "preprocessing": self._backbone.preprocessing.to_dict(),
             "backbone": self._backbone.digest,
@@ -226,7 +284,7 @@ class _Encode(Job):
 
         backbone, options = self._backbone, self._options
 
-        def regions() -> "Iterator[Tensor]":
+        def regions() -> Iterator[Tensor]:
             paths, done = [record.path for record in sample], 0
             with closing(ReaderPool(options.readers or cores())) as readers:
                 read = readers.map(paths, square=backbone.preprocessing, ahead=BATCH)
@@ -242,7 +300,7 @@ class _Encode(Job):
     def work(self) -> EncodeWork:
         location, options = self.storage.location, self._options
         backbone = str(self._backbone.folder.resolve())
-        return EncodeWork(location, options.worker_device, options.readers, backbone)
+        return EncodeWork(location, options.device, options.readers, backbone)
 
 
 def _drawn(record: ImageRecord) -> bytes:
@@ -294,7 +352,6 @@ def encode_images(
         folder,
         backbone=shared["backbone"],
         feature_map=shared["map_note"],
-        views=1,
         shape=(height, width, channels),
         shards=[FeatureShard(file.name, file.rows, file.digits) for file in files],
         rejected=len(rejects),

@@ -3,13 +3,13 @@
 Nothing is kept in memory that is needed later: a command that is killed is started again and finds
 on the storage what is done.  A shard that cannot be made costs no other, and is tried again then.
 
-A kind of job is a file beside this one: a :class:`Job`, a :class:`JobWork`, which its workers have,
-and a function that finishes what :meth:`Job.every_shard` gives.
+A kind of job is a file beside this one: a :class:`Job`, what its workers have, and a function
+that finishes what :meth:`Job.every_shard` gives.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -19,14 +19,13 @@ from cxrtext.errors import CheckpointError, ConfigError, DataError, DiskError, I
 from cxrtext.files.storage import Storage, is_remote, open_storage
 from cxrtext.images.sandbox_worker import cores
 from cxrtext.jobs import cluster as processes
-from cxrtext.jobs.cluster import Cluster, Do, Task, Work
+from cxrtext.jobs.cluster import Cluster, Task, Work
 from cxrtext.jobs.plan import NAME as PLAN
 from cxrtext.jobs.plan import Definition, Plan, begin, read_plan
 from cxrtext.jobs.shards import (
     DamagedShardError,
     Shard,
     ShardFile,
-    commit_shard,
     committed,
     damaged,
     digest_of_names,
@@ -36,7 +35,6 @@ from cxrtext.records import ImageRecord, Rejects, stream_manifest
 
 THREADS = 1  # of a worker's model; sums depend on it
 
-Make = Callable[[Task], Shard]
 Say = Callable[[str], None]
 Stage = Callable[[str, int, int], None]
 """Hears what is being done, and (done, total) images."""
@@ -60,7 +58,7 @@ class JobOptions(Cluster):
     def readers(self) -> int:
         """Processes that decode for a worker; 0 for as many as it has cores."""
         if self.address:
-            return 0 if self.gpu else 1
+            return 0 if self.device.startswith("cuda") else 1
         return max(1, cores() // self.here())
 
 
@@ -131,28 +129,6 @@ def _lost(how: str | None) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class JobWork(ABC):
-    """Makes the shards of a job, in any process; its paths are those that every machine sees."""
-
-    location: str  # of the job
-    device: str
-    readers: int  # processes that decode, see :attr:`JobOptions.readers`
-
-    kind: ClassVar[str]
-
-    @abstractmethod
-    def making(self, plan: Plan) -> AbstractContextManager[Make]:
-        """Open what makes the rows of a shard: a model, processes that read."""
-
-    @contextmanager
-    def open(self) -> Iterator[Do]:
-        storage = open_storage(self.location)
-        plan = read_plan(storage, self.kind)
-        with self.making(plan) as make:
-            yield lambda task: commit_shard(storage, plan.digest, make(task))
-
-
 def require_here(path: str, what: str, same: bool) -> None:
     if not same:
         raise CheckpointError(
@@ -189,14 +165,15 @@ class Job(ABC):
         """Look at all rows, count them, and commit what shards have in common; once for a job."""
 
     @abstractmethod
-    def work(self) -> JobWork:
-        """What workers have."""
+    def work(self) -> Work:
+        """What workers have: how to make shards."""
 
     def make(self, say: Say) -> JobStatus:
         """Begin the job, or go on with it, until all of its shards are there."""
-        plan = begin(self.storage, self.kind, self.definition(), self.images_a_shard, self.contents)
-        self.plan = plan
         shared = [self.manifest, next(self.records()).path]
+        plan = self.plan = begin(
+            self.storage, self.kind, self.definition(), self.images_a_shard, self.contents
+        )
         if not is_remote(self.storage.location):
             shared.append(Path(self.storage.location) / PLAN)
 

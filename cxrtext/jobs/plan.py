@@ -11,11 +11,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from cxrtext.errors import CheckpointError, DataError, NotFoundError
-from cxrtext.files import sealed, sha256, unsealed
+from cxrtext.files import sealed, unsealed
 from cxrtext.files.storage import Storage
 
 NAME = "job.json"
@@ -119,12 +118,3 @@ def begin(
 def _short(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 24 else f"{text[:16]}…"
-
-
-def digest_of_table(path: Path) -> str:
-    """The SHA-256 of a table (DataError where it cannot be read)."""
-    try:
-        return sha256(path)
-    except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
-        raise DataError(f"{path}: cannot be read ({reason}); check the path") from None

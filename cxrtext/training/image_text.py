@@ -116,8 +116,6 @@ def _train(
             lambda: gather_examples(config, tables, model, rejects, look)
         )
     )
-    if features:
-        train_set = replace(train_set, views=features.views)
     zero_shot = zero_shot_of(config, val_set, listener.say)
     check_best(config, val_set, zero_shot)
 

@@ -249,7 +249,6 @@ SAYS = {
     "serve CHECKPOINT --gateway FILE": "--gateway wants an index",
     "job status GONE": "gone: holds no job",
     "job status EMPTY": "empty: holds no job",
-    "job embed MANIFEST --model CHECKPOINT --out new --index newer --part x": "'x' is not I/N",
     "experiment table9": "there is no experiment 'table9'; there is table1: every correction",
     "experiment cifar10-r": "cifar10-r: give cifar10 with --data: an .npz of x_train",
     "experiment cifar10-r --features .": "--features: cifar10-r takes none; table1 and sweep do",

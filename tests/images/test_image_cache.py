@@ -352,19 +352,6 @@ def test_one_process_adds_and_others_read(paths: list[Path], folder: Path) -> No
         assert np.array_equal(mapped.pixels[slot], expected(path)[0])
 
 
-def test_what_is_read_without_keeping_leaves_the_cache_to_others(
-    paths: list[Path], folder: Path, decoded: list[str]
-) -> None:
-    check(squares(folder, paths[:2]), paths[:2])
-    decoded.clear()
-    with only_filler(folder):
-        check(squares(folder, [*paths, paths[3]], keep=False), [*paths, paths[3]])
-    assert set(decoded) == {path.name for path in paths[2:]}
-    decoded.clear()
-    check(squares(folder, paths), paths)
-    assert len(decoded) == 4  # nothing was kept
-
-
 def test_a_full_disk_is_one_line_and_costs_nothing_kept(
     paths: list[Path], folder: Path, decoded: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,9 +1,6 @@
 """Kills an embed job at random moments: a worker, the driver, a whole node, during a rename.
 
     python tests/jobs/kill_job.py CHECKPOINT MANIFEST FOLDER --kills 20 [--shard 32] [--workers 2]
-        [--dask]
-
-With --dask a cluster of as many nodes runs beside, and its scheduler is killed, too.
 
 The shards, and the index made of them, must be those of a job that nobody killed, byte for byte.
 Ends with 0 and a line that counts the kills.
@@ -24,12 +21,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
-from tests.jobs.dask_parts import Parts
-
 KINDS = ("worker", "driver", "node", "rename")
-DASK_KINDS = (*KINDS, "scheduler")
 COMMAND = [sys.executable, "-c", "from cxrtext_cli.main import main; main()", "job"]
 LATEST_S = 4.0  # after the first worker has started
 
@@ -122,43 +114,6 @@ def kill_once(command: list[str], shards: Path, kind: str, chance: random.Random
         return True
 
 
-def kill_of_cluster(
-    command: list[str], shards: Path, kind: str, chance: random.Random, parts: Parts
-) -> bool:
-    """Start a driver of a cluster and kill something of both; False where it ended before."""
-    with started(command) as driver:
-        had = len(digests(shards, "*"))
-        while driver.poll() is None and len(digests(shards, "*")) == had:
-            time.sleep(0.01)
-        if kind == "rename":
-            until_writing(driver, shards)
-        else:
-            time.sleep(chance.uniform(0, 1))
-        if driver.poll() is not None:
-            ends_well(driver)
-            return False
-        if kind == "driver":
-            return True  # in the end
-        if kind == "scheduler":
-            parts.kill(parts.scheduler)
-            for node in [*parts.nodes]:
-                parts.kill(node)
-            _, errors = driver.communicate(timeout=300)
-            assert driver.returncode == 1, errors
-            assert "the scheduler at" in errors.splitlines()[-1], errors
-            parts.begin(2)
-            return True
-        if kind == "worker":
-            workers = children(chance.choice(parts.nodes).pid)
-            for process in workers[:1]:
-                os.kill(process, signal.SIGKILL)
-        else:
-            parts.kill(chance.choice(parts.nodes))
-            parts.join()
-        ends_well(driver)
-        return True
-
-
 def drop_some(shards: Path, chance: random.Random) -> None:
     """Leave work for the next kill: remove half of the shards, and cut one short."""
     files = sorted(path for path in shards.iterdir() if not path.name.startswith("."))
@@ -178,17 +133,11 @@ def main() -> int:
     parser.add_argument("--shard", type=int, default=32)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--dask", action="store_true")
     options = parser.parse_args()
-    parts = Parts(options.workers) if options.dask else None
-    try:
-        return run(options, parts)
-    finally:
-        if parts is not None:
-            parts.close()
+    return run(options)
 
 
-def run(options: argparse.Namespace, parts: Parts | None) -> int:
+def run(options: argparse.Namespace) -> int:
     """Kill, and compare with what nobody killed."""
     chance = random.Random(options.seed)  # noqa: S311
 
@@ -196,21 +145,14 @@ def run(options: argparse.Namespace, parts: Parts | None) -> int:
         what = ["embed", options.manifest, "--out", options.folder / job]
         what += ["--index", options.folder / f"{job}-index"]
         how = ["--model", options.checkpoint, "--shard", options.shard, "--device", "cpu"]
-        if parts is None or job == "whole":
-            return [*COMMAND, *map(str, [*what, *how, "--workers", options.workers])]
-        return [*COMMAND, *map(str, [*what, *how, "--address", parts.address])]
+        return [*COMMAND, *map(str, [*what, *how, "--workers", options.workers])]
 
     quiet = {"check": True, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     subprocess.run(embed("whole"), **quiet)  # type: ignore[call-overload]
     shards, killed = options.folder / "killed" / "shards", Counter[str]()
     while killed.total() < options.kills:
-        kinds = KINDS if parts is None else DASK_KINDS
-        kind = kinds[killed.total() % len(kinds)]
-        if (
-            kill_once(embed("killed"), shards, kind, chance)
-            if parts is None
-            else kill_of_cluster(embed("killed"), shards, kind, chance, parts)
-        ):
+        kind = KINDS[killed.total() % len(KINDS)]
+        if kill_once(embed("killed"), shards, kind, chance):
             killed[kind] += 1
             print(f"kill {killed.total()}: {kind}, {len(digests(shards, '*'))} shards", flush=True)  # noqa: T201
         if len(digests(shards, "*")) == len(digests(options.folder / "whole" / "shards", "*")):

@@ -15,8 +15,7 @@ import torch
 from cxrtext.errors import CheckpointError, ConfigError, DataError, NotFoundError
 from cxrtext.files.storage import open_storage
 from cxrtext.images import read_image
-from cxrtext.jobs.encode import EncodeOptions, encode_images
-from cxrtext.jobs.encoder import BATCH, features_of
+from cxrtext.jobs.encode import BATCH, EncodeOptions, encode_images, features_of
 from cxrtext.jobs.job import job_status
 from cxrtext.models.backbones import load_backbone
 from cxrtext.models.features import FeatureFolder, FeatureMap, open_features
@@ -66,7 +65,7 @@ def test_features_are_those_of_each_image_alone(
 ) -> None:
     found = open_features(features, check=True)
     side = min(4, load_backbone(tiny_backbone).grid[0])
-    assert (len(found), found.views, found.shape) == (109, 1, (side, side, 5))
+    assert (len(found), found.shape) == (109, (side, side, 5))
     names = [f"images/a{i:03d}.png" for i in (109, 0, 70, 33)]
     places = found.places(names)
     assert places.tolist() == [108, 0, -1, 33]

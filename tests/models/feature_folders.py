@@ -28,7 +28,7 @@ def write_feature_folder(
     rows: int = 5,
 ) -> Path:
     """Write regions [n, V, g, g, R] of images as a folder of features, so many rows a shard."""
-    _, views, *shape = regions.shape
+    shape = regions.shape[2:]
     made = FeatureMap(shape[-1])
     (folder / "shards").mkdir(parents=True)
     save_tensors(made.state_dict(), folder / "map.safetensors")
@@ -49,7 +49,6 @@ def write_feature_folder(
         folder,
         backbone={**PLANTED, "channels": made.channels},
         feature_map=made.note(),
-        views=views,
         shape=(shape[0], shape[1], shape[2]),
         shards=shards,
         rejected=len(rejected or {}),

@@ -28,14 +28,12 @@ def test_features_are_found_by_name_and_read_by_place(
 ) -> None:
     monkeypatch.setattr(folders, "OPEN", 2)
     found = open_features(features)
-    assert (len(found), found.views, found.shape) == (23, 2, (3, 3, 8))
+    assert (len(found), found.shape) == (23, (3, 3, 8))
     asked = [NAMES[20], "bad.png", NAMES[0], NAMES[20]]
     assert found.places(asked).tolist() == [20, -1, 0, 20]
     order = np.random.default_rng(0).permutation(23)
-    views = order % 2
     for _ in range(2):
-        assert np.array_equal(found.of(order, views), REGIONS[order, views])
-    assert np.array_equal(found.of(order), REGIONS[order, 0])
+        assert np.array_equal(found.of(order), REGIONS[order, 0])
     assert found.of([]).shape == (0, 3, 3, 8)
     assert found.sizes([0, 22]).tolist() == [[100, 80], [122, 80]]
     assert found.looks([7, 3])[:, 0].tolist() == [5, 0]  # the first place of each shard
@@ -44,8 +42,6 @@ def test_features_are_found_by_name_and_read_by_place(
     assert [row.place for row in found.rows()] == list(range(23))
     with pytest.raises(IndexError):
         found.of([23])
-    with pytest.raises(IndexError):
-        found.of([0], [2])
 
 
 def test_a_damaged_or_missing_shard_is_refused_by_name(features: Path) -> None:
@@ -82,6 +78,6 @@ def test_a_folder_that_is_not_finished_says_how_to_finish_it(tmp_path: Path) -> 
 
 def test_a_changed_features_json_is_refused(features: Path) -> None:
     path = features / "features.json"
-    path.write_text(path.read_text().replace('"views": 2', '"views": 3'))
+    path.write_text(path.read_text().replace('"rejected": 1', '"rejected": 2'))
     with pytest.raises(CheckpointError, match=r"features.json: is damaged \(.*\); "):
         open_features(features)

@@ -21,7 +21,7 @@ from cxrtext.index import Query, build_index, open_index
 from cxrtext.jobs import EncodeOptions, encode_images
 from cxrtext.models import load_model
 from cxrtext.models.features import open_features
-from cxrtext.models.features.folder import FEATURES, FeatureFolder
+from cxrtext.models.features.folder import FEATURES
 from cxrtext.models.regions import embed_files
 from cxrtext.records import read_manifest
 from cxrtext.training import train
@@ -126,22 +126,6 @@ def test_a_stopped_run_ends_in_the_same_weights(
     check_stopped_run(chosen, tmp_path, [4])
 
 
-def test_of_several_views_one_is_drawn_in_training_and_the_first_measured(
-    given: list[str], features: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[set[int]] = []
-    whole = FeatureFolder.of
-
-    def of(self: FeatureFolder, places: Any, views: Any = None) -> Any:
-        asked.append({-1} if views is None else set(np.asarray(views).tolist()))
-        return whole(self, places, views)
-
-    monkeypatch.setattr(FeatureFolder, "of", of)
-    train(load_config(None, [*given, "training.steps=6", f"out={tmp_path / 'run'}"]))
-    assert {0, 1} in asked
-    assert {-1} in asked
-
-
 def test_a_wrong_backbone_is_refused_by_name(
     run: Path, backbone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,7 +220,6 @@ def test_other_features_are_another_run_and_a_folder_must_have_some(
         train(load_config(None, chosen))
     moved = shutil.copytree(features, features.with_name("changed"))
     path = moved / FEATURES
-    assert json.loads(path.read_text())["views"] == 2
     path.write_text(path.read_text() + "\n")
     chosen = [*given, f"data.features={moved}", f"out={run}", "training.steps=41"]
     with pytest.raises((ConfigError, CheckpointError)):

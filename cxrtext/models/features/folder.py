@@ -36,7 +36,7 @@ COLUMNS: dict[str, Kind] = {  # of images.csv
     "width": "whole",
 }
 REGIONS, SIZES, LOOKS = "regions", "sizes", "looks"
-"""Arrays of a shard: [n, V, g, g, R] float16, [n, 2] int32, and [n, 192] float32, what the images
+"""Arrays of a shard: [n, 1, g, g, R] float16, [n, 2] int32, and [n, 192] float32, what the images
 look like to :mod:`cxrtext.models.familiar`, by their center crops."""
 LOOK = 192  # numbers of what an image looks like
 BESIDE_BYTES = 4 * LOOK + 4 * 2  # of an image in a shard, beside its regions
@@ -70,7 +70,6 @@ def write_features(
     *,
     backbone: Mapping[str, Any],
     feature_map: Mapping[str, Any],
-    views: int,
     shape: tuple[int, int, int],
     shards: Sequence[FeatureShard],
     rejected: int,
@@ -97,7 +96,7 @@ def write_features(
             **more,
             "backbone": dict(backbone),
             "map": dict(feature_map),
-            "views": views,
+            "views": 1,  # the center crop
             "shape": list(shape),
             "images": sum(shard.rows for shard in shards),
             "rejected": rejected,
@@ -155,7 +154,7 @@ def _whole(command: str, folder: Path) -> str:
 
 
 class FeatureFolder:
-    """Features of n images, V views of each; made by :func:`open_features`.
+    """Features of n images; made by :func:`open_features`.
 
     A place is the number of an image through all shards, from 0.
     """
@@ -164,7 +163,6 @@ class FeatureFolder:
         self.folder = folder
         self.about = about
         self.backbone: Mapping[str, Any] = about["backbone"]
-        self.views = int(about["views"])
         grid_h, grid_w, width = map(int, about["shape"])
         self.shape = grid_h, grid_w, width
         self.shards = [FeatureShard(str(f), int(n), str(d)) for f, n, d in about["shards"]]
@@ -218,20 +216,12 @@ class FeatureFolder:
                 found[row.image] = row.place
         return np.fromiter((found[name] for name in names), np.int64, len(names))
 
-    def of(self, places: ArrayLike, views: ArrayLike | None = None) -> Half:
-        """Features [b, g, g, R] of images, read into memory.
-
-        Args:
-            places: [b].
-            views: [b], which view of each; by default 0, that of the center crop.
-        """
+    def of(self, places: ArrayLike) -> Half:
+        """Features [b, g, g, R] of images at places [b], read into memory."""
         wanted = np.asarray(places, dtype=np.int64)
-        view = np.zeros_like(wanted) if views is None else np.asarray(views, dtype=np.int64)
-        if wanted.size and not (view.min() >= 0 and view.max() < self.views):
-            raise IndexError(f"there are {self.views} views")
         found = np.empty((len(wanted), *self.shape), dtype=np.float16)
         for number, chosen, rows in self._by_shard(wanted):
-            found[chosen] = self._mapped(number)[0][rows, view[chosen]]
+            found[chosen] = self._mapped(number)[0][rows, 0]  # the center crop
         return found
 
     def sizes(self, places: ArrayLike) -> NDArray[np.int32]:

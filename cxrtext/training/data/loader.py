@@ -65,7 +65,6 @@ class Examples:
     # what the locked image encoder makes of them, or a backbone made of them; None where the
     # encoder is run
     features: LockedFeatures | StoredFeatures | None = field(default=None, repr=False)
-    views: int = 1  # how many views of each image features are drawn from; 1 takes the center crops
     # what the locked text encoder makes of each of tokens; None where it is run
     states: LockedFeatures | None = field(default=None, repr=False)
     # what the objective makes of the pairs of a batch, on the CPU
@@ -91,7 +90,6 @@ class Examples:
         distinct = sorted({tuple(self.tokens[i]) for i in chosen}, key=lambda t: (len(t), t))
         place = {pieces: number for number, pieces in enumerate(distinct)}
         own = span(len(examples), *share)
-        views = generator.integers(self.views, size=len(examples)) if self.views > 1 else None
         pairs = Pairs(
             image_of=torch.tensor(image_of),
             eta=torch.from_numpy(self.eta[chosen]),
@@ -103,16 +101,14 @@ class Examples:
             metadata=None if self.metadata is None else torch.from_numpy(self.metadata[examples]),
         )
         return Batch(
-            images=self._images(examples[own], None if views is None else views[own]),
+            images=self._images(examples[own]),
             parts=(self._tokens(distinct[span(len(distinct), *share)], chosen),),
             text_of=torch.tensor([place[tuple(self.tokens[i])] for i in chosen]),
             pairs=self.relate(pairs),
             distinct=len(distinct),
         )
 
-    def _images(self, examples: Rows, views: Rows | None) -> Tensor:
-        if isinstance(self.features, StoredFeatures):
-            return torch.from_numpy(self.features.of(examples, views))
+    def _images(self, examples: Rows) -> Tensor:
         if self.features is not None:
             return torch.from_numpy(self.features.of(examples))
         return torch.from_numpy(np.asarray(self.pixels[self.rows[examples]])[:, None])

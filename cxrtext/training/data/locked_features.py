@@ -64,9 +64,9 @@ class StoredFeatures:
     folder: FeatureFolder
     places: Rows  # [n], where each one's are
 
-    def of(self, chosen: Rows | Sequence[int], views: Rows | None = None) -> Half:
-        """Features of some of them, [b, g, g, R]; of their center crops, or of these views [b]."""
-        return self.folder.of(self.places[chosen], views)
+    def of(self, chosen: Rows | Sequence[int]) -> Half:
+        """Features of some of them, [b, g, g, R]."""
+        return self.folder.of(self.places[chosen])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,7 +39,7 @@ Folder = Annotated[
 ]
 Shard = Annotated[int, typer.Option(min=1, help="Rows a shard.")]
 Workers = Annotated[
-    int | None, typer.Option(min=1, help="Processes that work; one a core, or one a GPU.")
+    int | None, typer.Option(min=1, help="Processes that work; one a core, or one with a GPU.")
 ]
 Cluster = Annotated[
     str | None,
