@@ -28,6 +28,7 @@ from cxrtext.jobs.shards import ShardFile
 if TYPE_CHECKING:
     from distributed import Client, Future, LocalCluster
 
+TRIES = 3  # to start the processes of this machine, which may be busy
 START_S = 60.0  # for a scheduler to answer
 PATIENCE_S = 600.0  # for the first worker of a cluster to join
 
@@ -215,20 +216,23 @@ def _connected(cluster: Cluster, shards: int) -> "Iterator[Client]":
 def _local(workers: int) -> "LocalCluster":
     from distributed import LocalCluster
 
-    try:
-        return LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            host="127.0.0.1",
-            security=True,
-            dashboard_address=None,
-            memory_limit=0,
-            silence_logs=logging.CRITICAL,
-        )
-    except RuntimeError:  # one of its processes died before it had begun
-        raise WorkError(
-            f"{workers} processes cannot be started here; take fewer --workers"
-        ) from None
+    for tries_left in reversed(range(TRIES)):
+        try:
+            return LocalCluster(
+                n_workers=workers,
+                threads_per_worker=1,
+                host="127.0.0.1",
+                security=True,
+                dashboard_address=None,
+                memory_limit=0,
+                silence_logs=logging.CRITICAL,
+            )
+        except RuntimeError:  # one of its processes died before it had begun
+            if not tries_left:
+                raise WorkError(
+                    f"{workers} processes cannot be started here; take fewer --workers"
+                ) from None
+    raise AssertionError
 
 
 def _end(local: "LocalCluster") -> None:
