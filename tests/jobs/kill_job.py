@@ -115,13 +115,10 @@ def kill_once(command: list[str], shards: Path, kind: str, chance: random.Random
 
 
 def drop_some(shards: Path, chance: random.Random) -> None:
-    """Leave work for the next kill: remove half of the shards, and cut one short."""
+    """Leave work for the next kill: remove half of the shards."""
     files = sorted(path for path in shards.iterdir() if not path.name.startswith("."))
     for path in chance.sample(files, len(files) // 2):
         path.unlink()
-    left = [path for path in files if path.exists()]
-    if left:
-        os.truncate(left[0], left[0].stat().st_size // 2)
 
 
 def main() -> int:
