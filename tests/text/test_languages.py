@@ -14,85 +14,50 @@ from cxrtext.text.turning import denied, mirrored
 # A sentence, and what it says: + there, - not there, ? hedged, ! nothing; sides l, r, b.
 ENGLISH = """
 The heart is mildly enlarged. | +heart
-The heart is not enlarged. | -heart
-Heart size and mediastinal contours are within normal limits. | -heart
 Borderline cardiomegaly. | ?heart
 Pericardial effusion. | !effusion
 No left effusion. | -effusion l
 Effusion cannot be excluded. | ?effusion
-Effusion may be present. | ?effusion
 Opacities may represent atelectasis. | +opacity ?atelectasis
-Opacity which may be due to atelectasis. | +opacity ?atelectasis
 Dense nodule suggests old granulomatous disease. | +nodule
-Left basilar opacity, likely pneumonia. | +opacity l ?pneumonia l
-No pneumothorax, but there is a small effusion. | -pneumothorax +effusion
 Small left effusion, but the right lung has a nodule. | +effusion l +nodule r
 Consolidation in the left base. | +consolidation l +opacity l
-No consolidation. | -consolidation !opacity
 The lungs are clear. | -opacity !effusion
 The left lung is clear. | !opacity
 No acute cardiopulmonary abnormality. | -pneumothorax !heart
-No acute osseous abnormality. | -fracture !pneumothorax
-History of pneumonia. | !pneumonia
 Please correlate clinically for pneumonia. | !pneumonia
 Interval removal of the right chest tube. | !devices
 """
 GERMAN = """
-Kein Pleuraerguss. | -effusion
 Kleiner Pleuraerguss links. | +effusion l
-Beidseitige Pleuraergüsse. | +effusion b
 Pleuraergüsse bds., rechts mehr als links. | +effusion b
 Kein größerer Erguss. | -effusion
-Ein Pleuraerguss ist nicht abgrenzbar. | -effusion
 Fraglich kleiner Randwinkelerguss rechts. | ?effusion r
 Randwinkel beidseits frei. | -effusion
-Kein Anhalt für einen Pneumothorax. | -pneumothorax
 Mantelpneumothorax rechts apikal. | +pneumothorax r
 Der vorbestehende Pneumothorax ist nicht mehr nachweisbar. | -pneumothorax
 Ein kleiner Pneumothorax ist nicht sicher auszuschließen. | ?pneumothorax
-Herz normal groß. | -heart
 Herzschatten nicht vergrößert. | -heart
-Grenzwertig vergrößertes Herz. | ?heart
-Keine pulmonalvenöse Stauung. | -edema
 Keine Stauung bei Kardiomegalie. | -edema +heart
-Infiltrat im linken Unterlappen. | +opacity l
 Keine pneumonischen Infiltrate. | -pneumonia -opacity -consolidation
-V. a. Pneumonie im rechten Oberlappen. | ?pneumonia r ?opacity r
 Z. n. Pneumonie. |
 Verschattung links basal, DD Atelektase. | +opacity l ?atelectasis l
-Plattenatelektasen basal beidseits. | +atelectasis b
 Dystelektase rechts basal, links kein Erguss. | +atelectasis r -effusion l
 Die Lunge ist frei. | -opacity -consolidation -pneumonia -atelectasis -edema -nodule -mass
-Rundherd im rechten Oberlappen, am ehesten verkalktes Granulom. | +nodule r ?granuloma r
-Alte Rippenfrakturen links. | +fracture l
 ZVK von rechts mit Spitze in der V. cava superior. | +devices r
-Keine Befundänderung des Ergusses links. | +effusion l
 """
 SPANISH = """
-Sin derrame pleural. | -effusion
 Pequeño derrame pleural izquierdo. | +effusion l
-Derrame pleural derecho, sin cambios. | +effusion r
 No hay derrame pleural ni neumotórax. | -effusion -pneumothorax
 Senos costofrénicos libres. | -effusion
-Posible derrame pleural derecho. | ?effusion r
 Pinzamiento del seno costofrénico izquierdo, probable derrame. | ?effusion l
-Se descarta neumotórax. | -pneumothorax
 No se descarta pequeño neumotórax izquierdo. | ?pneumothorax l
 Neumotórax no visible. | -pneumothorax
 Cardiomegalia leve sin derrame. | +heart -effusion
-Silueta cardíaca de tamaño normal. | -heart
-Silueta cardíaca aumentada de tamaño. | +heart
 Corazón no aumentado de tamaño. | -heart
-Consolidación en lóbulo inferior izquierdo. | +consolidation l +opacity l
 Infiltrado en LSD, sugestivo de neumonía. | +opacity r ?pneumonia r
-Opacidad basal izquierda, a descartar neumonía. | +opacity l ?pneumonia l
-Atelectasias basales bilaterales. | +atelectasis b
 Atelectasia laminar en base izquierda. | +atelectasis l
 Pulmones sin alteraciones. | -opacity -consolidation -pneumonia -atelectasis -edema -nodule -mass
-Signos de congestión, sin edema franco. | +edema
-No se observan nódulos ni masas. | -nodule -mass
-Fracturas costales antiguas derechas. | +fracture r
-Sin fracturas. | -fracture
 Catéter venoso central derecho. | +devices r
 No se visualizan derrames y se observa atelectasia derecha. | -effusion +atelectasis r
 """
@@ -138,9 +103,7 @@ def test_the_language_of_a_sentence() -> None:
 MIRRORS = """
 Kleiner linksseitiger Pleuraerguss. | Kleiner rechtsseitiger Pleuraerguss.
 Infiltrat im rechten Unterlappen. | Infiltrat im linken Unterlappen.
-Linker Pleuraerguss. | Rechter Pleuraerguss.
 Derrame pleural izquierdo. | Derrame pleural derecho.
-Consolidación en la base derecha. | Consolidación en la base izquierda.
 Opacidad en LSI. | Opacidad en LSD.
 Infiltrat im linken Unterlappen. | Infiltrat im linken Oberlappen.
 Opacidad en el lóbulo superior. | Opacidad en el lóbulo inferior.
@@ -166,9 +129,7 @@ def test_sides_that_stay() -> None:
 
 
 DENIALS = """
-Pleuraerguss. | Kein Pleuraerguss.
 Kleiner Pleuraerguss links. | Kein kleiner Pleuraerguss links.
-Pneumonie. | Keine Pneumonie.
 Kleine Verschattung rechts. | Keine kleine Verschattung rechts.
 Derrame pleural. | Sin derrame pleural.
 """

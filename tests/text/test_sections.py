@@ -37,23 +37,16 @@ def test_a_mimic_report_is_divided_at_its_headings_whatever_ends_its_lines() -> 
 @pytest.mark.parametrize(
     ("heading", "section"),
     [
-        ("FINDINGS:", "findings"), ("Findings :", "findings"), ("findings:", "findings"),
-        ("IMPRESSION:", "impression"), ("Conclusion:", "conclusion"),
-        ("CLINICAL HISTORY:", "history"), ("HISTORY:", "history"),
-        ("REASON FOR EXAM:", "indication"),
-        ("FINDINGS AND IMPRESSION:", "findings and impression"),
+        ("Findings :", "findings"), ("findings:", "findings"), ("Conclusion:", "conclusion"),
+        ("CLINICAL HISTORY:", "history"), ("REASON FOR CHEST X-RAY:", "indication"),
         ("Findings/Impression:", "findings and impression"), ("COMPARISONS:", "comparison"),
-        ("PORTABLE AP CHEST:", "findings"), ("PA AND LATERAL VIEWS OF THE CHEST:", "findings"),
-        ("IMPRESSION\n", "impression"), ("WET READ:", "wet read"),
-        ("NOTIFICATION:", "notification"), ("RECOMMENDATION(S):", "recommendation"),
-        ("CONCLUSION:", "conclusion"),
-        ("FINDINGS &amp; IMPRESSION:", "findings and impression"), ("ADDENDUM:", "addendum"),
-        ("ADDENDUM #2:", "addendum"), ("FINAL ADDENDUM\n", "addendum"),
-        ("CHEST, PA AND LATERAL, ___:", "findings"), ("REASON FOR CHEST X-RAY:", "indication"),
-        ("**Findings:**", "findings"), ("## Impression\n", "impression"),
-        ("IMPRESSION -", "impression"), ("IMPRESSION", "impression"),
-        ("Impression\n", "impression"), ("\ufeffFINDINGS:", "findings"),
-        ("\x0cFINDINGS:", "findings"), ("\tFINDINGS\t:", "findings"), ("REPORT:", "report"),
+        ("PA AND LATERAL VIEWS OF THE CHEST:", "findings"), ("WET READ:", "wet read"),
+        ("RECOMMENDATION(S):", "recommendation"), ("ADDENDUM #2:", "addendum"),
+        ("FINDINGS &amp; IMPRESSION:", "findings and impression"),
+        ("CHEST, PA AND LATERAL, ___:", "findings"), ("**Findings:**", "findings"),
+        ("## Impression\n", "impression"), ("IMPRESSION -", "impression"),
+        ("IMPRESSION", "impression"), ("\ufeffFINDINGS:", "findings"),
+        ("\tFINDINGS\t:", "findings"), ("REPORT:", "report"),
     ],
 )  # fmt: skip
 def test_headings_at_the_start_of_a_line(heading: str, section: str) -> None:
@@ -66,7 +59,6 @@ def test_headings_at_the_start_of_a_line(heading: str, section: str) -> None:
     ("report", "sections"),
     [
         ("FINDINGS: Clear. IMPRESSION: Normal.", {"findings": "Clear.", "impression": "Normal."}),
-        ("Lungs clear. Impression: Normal.", {"report": "Lungs clear.", "impression": "Normal."}),
         ("lungs clear. impression: normal.", {"report": "lungs clear.", "impression": "normal."}),
         ("Lungs clear. IMPRESSION Normal.", {"report": "Lungs clear.", "impression": "Normal."}),
         (
@@ -83,9 +75,6 @@ CASES = {
     "findings under no heading after the comparison belong to the report": (
         "COMPARISON:  ___.\n\n Frontal views were obtained.\n\n The lungs are clear.",
         {"comparison": "___.", "report": "Frontal views were obtained.\n\n The lungs are clear."},
-    ),
-    "blank lines do not end the findings": (
-        "FINDINGS:\n\nClear.\n\nNo effusion.", {"findings": "Clear.\n\nNo effusion."}
     ),
     "the final report ends the wet read": (
         " WET READ: ___ ___ 10:38 AM\n  No acute process.\n ______________________________\n"
@@ -130,13 +119,10 @@ def test_a_report_without_text_has_no_sections(report: str) -> None:
     [
         "Findings\xa0: Clear.\n\xa0Impression\xa0: Normal.",
         "FINDINGS\uff1aClear.\nIMPRESSION\uff1aNormal.",
-        "1. FINDINGS: Clear.\n2. IMPRESSION: Normal.",
         "1) Findings: Clear.\n2) Impression: Normal.",
         "FINDINGS- Clear.\nIMPRESSION- Normal.",
         "FINDINGS:Clear.IMPRESSION:Normal.",
-        "Findings:Clear.Impression: Normal.",
         "FINDING(S): Clear.\nIMPRESSION(S): Normal.",
-        "FINDINGS\xa0\nClear.\nIMPRESSION\xa0\nNormal.",
     ],
 )
 def test_headings_as_other_systems_write_them(report: str) -> None:
@@ -147,11 +133,8 @@ def test_headings_as_other_systems_write_them(report: str) -> None:
     "text",
     [
         "Seen by e.g.Findings of old.", "A follow-up study- or film is due.", "2. Clear: yes.",
-        "NO FINDINGS OF EDEMA. CHEST IS CLEAR.", "NO ACUTE CHEST DISEASE",
-        "Edema is one of the\nfindings\nin this study.", "The findings: an opacity.",
-        "The lungs are clear.\n\nNo effusion.\n\nNormal chest.",
-        "Correlate with history: none is given.", "Impression of the ribs is normal.",
-        "The study was compared with ___ at 4:15.",
+        "NO FINDINGS OF EDEMA. CHEST IS CLEAR.", "The findings: an opacity.",
+        "Edema is one of the\nfindings\nin this study.", "Impression of the ribs is normal.",
     ],
 )  # fmt: skip
 def test_what_looks_like_a_heading_and_is_none(text: str) -> None:

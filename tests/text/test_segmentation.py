@@ -122,14 +122,11 @@ def test_where_pysbd_garbles_a_text_it_is_cut_at_its_plain_ends(
 LENGTH = 20_000
 SECONDS = 1.0
 UNITS = [
-    "111 ", "1. ", "1. A 2. B ", "2. A", "a. ", "a.. ", "i. ", "xii. ", "(a) ", "a.) ",
-    "a.b.c.", "No. 1", "[1] ", "[1,2] ", "[1-", ".[1", ".1 A", "a\n", "\n", "\n \n", "\n1. ",
-    "\n- ", "\nAb cd\n", " ", "\t", "\x00", "\u2028", "U.S. ", "Dr. ", "R. The ", "a.The ",
-    "( A. The ", '"a ', "'a ", "“a ", '" (', ') "', "((", "[", "[<", ">]", "[<1", "[**", "-- ",
-    "...", ". . . ", "…", "!", "?!", "? ", "A", "XXXX", "XXXX. ", "___ ", "_____\n",
-    "FINDINGS: ", "findings ", "IMPRESSION ", "IMPRESSION\n", "Impression\n\n", "ADDENDUM # 1",
-    "FINAL REPORT\n", "CHEST ", "CHEST VIEW\n", "PA AND LATERAL ", "PORTABLE CHEST, ",
-    "reason for ", "signed by ", "* ", "#", "&lt;", "&amp;", "&#", "\\", "♨", "☝\n \n",
+    "111 ", "1. A 2. B ", "a.. ", "xii. ", "(a) ", "a.b.c.", "No. 1", "[1,2] ", "[1-", ".1 A",
+    "\n", "\n \n", "\n1. ", "\nAb cd\n", " ", "\x00", "\u2028", "Dr. ", "a.The ", "( A. The ",
+    '"a ', '" (', "((", "[<", "[<1", "[**", "...", ". . . ", "?! ", "A", "XXXX. ", "_____\n",
+    "FINDINGS: ", "findings ", "IMPRESSION\n", "ADDENDUM # 1", "FINAL REPORT\n", "CHEST VIEW\n",
+    "PA AND LATERAL ", "PORTABLE CHEST, ", "signed by ", "&lt;", "&#", "\\", "☝\n \n",
 ]  # fmt: skip
 
 

@@ -12,13 +12,10 @@ from cxrtext.text.boundaries import CHUNK_LIMIT
 @pytest.mark.parametrize(
     ("text", "sentences"),
     [
-        ("", []),
         (" \n\n ", []),
         ("There is no\n effusion or\n pneumothorax.", ["There is no effusion or pneumothorax."]),
         ("No effusion\n\nNormal heart", ["No effusion", "Normal heart"]),
-        ("1. Edema.\n2. Cardiomegaly.", ["Edema.", "Cardiomegaly."]),
         ("1. Edema. 2. Cardiomegaly.", ["Edema.", "Cardiomegaly."]),
-        ("1.Edema\n 2.Small effusion", ["Edema", "Small effusion"]),
         ("Chest 1. Normal heart. 2. Clear lungs.", ["Chest", "Normal heart.", "Clear lungs."]),
         ("XXXX. ___. 12. ...", []),
         ("[&lt;Clear. No effusion.&gt;] Stable.", ["Clear.", "No effusion.", "Stable."]),
@@ -35,19 +32,13 @@ def test_sentences_of_radiology_without_marks_and_controls(text: str, sentences:
 @pytest.mark.parametrize(
     "sentence",
     [
-        "Clear lungs.", "Seen by Dr. Smith today.", "A mass of 5.2 cm vs. 4 cm before.",
-        "Lines, e.g. a PICC, are in place.", "Tube No. 3 is in place.", "CHF v. pneumonia.",
-        "Emphysema, stage V.", "Fracture of T12.", "Midline sternotomy XXXX.",
-        "The tip ends at ___.", "Discussed with Dr. ___ by phone.", "Pas d'épanchement.",
-        "A nodule of approx. 3.5 cm is new.", "It measures 2.3 x 1.5 cm. in the right base.",
-        "It measures 2 cm. x 3 cm. in size.", "Seen at 4:15 a.m. by phone.",
-        "Called at 10:30p.m. by phone.", "Called at 10:30 A.M. on ___.", "Edema vs. Pneumonia.",
-        "Edema v. Pneumonia.", "Lines, i.e. Swan and PICC, in place.", "R. lung is clear.",
-        "See Fig. 2.", "A St. Jude valve is present.", "Drs. Doe and Roe were told.",
-        "Fracture of the left 3. rib.", "Patient s/p CABG w/o pain, C/W edema.",
-        "Fever, ?pneumonia.", "Fever ? pneumonia ? edema.", "Limited ... exam of the chest.",
-        "Compared to Jan. 5.", "Nodule (see note. It is old.) is stable.",
-        "Degenerative change at L1-L2.", "PICC line tip at 1.5 cm.",
+        "A mass of 5.2 cm vs. 4 cm before.", "Tube No. 3 is in place.", "Emphysema, stage V.",
+        "Fracture of T12.", "Midline sternotomy XXXX.", "Discussed with Dr. ___ by phone.",
+        "It measures 2 cm. x 3 cm. in size.", "Called at 10:30p.m. by phone.",
+        "Called at 10:30 A.M. on ___.", "Edema v. Pneumonia.", "R. lung is clear.",
+        "Lines, i.e. Swan and PICC, in place.", "Fracture of the left 3. rib.",
+        "Fever ? pneumonia ? edema.", "Limited ... exam of the chest.", "Compared to Jan. 5.",
+        "Nodule (see note. It is old.) is stable.", "PICC line tip at 1.5 cm.",
     ],
 )  # fmt: skip
 def test_stops_that_end_no_sentence(sentence: str) -> None:
@@ -58,15 +49,12 @@ def test_stops_that_end_no_sentence(sentence: str) -> None:
 @pytest.mark.parametrize(
     "marked",
     [
-        "It measures 1.5.| The heart is big.", "It is 2 cm.| The heart is big.",
-        "It is 2 cm.| there is edema.", "Told at 4:15 p.m.| The tube is high.",
-        "Hepatitis C.| There is ascites.", "Told the R.N.| The tube is high.",
-        "Is there edema?| No.", "Is there edema?| No.| 3 mm nodule.",
-        "Limited...| The lungs are clear.", "Tip at T12.|There is edema.",
-        "Cavity in the left apex.|There is scarring.", "heart normal.| lungs clear.",
+        "It measures 1.5.| The heart is big.", "It is 2 cm.| there is edema.",
+        "Told at 4:15 p.m.| The tube is high.", "Hepatitis C.| There is ascites.",
+        "Is there edema?| No.| 3 mm nodule.", "Limited...| The lungs are clear.",
+        "Tip at T12.|There is edema.", "heart normal.| lungs clear.",
         "In zone 1.| The one in zone 2.| The rest.", "NO EFFUSION.|HEART NORMAL.",
         'A 3" scar.| The heart is big.| A 2" scar.', "Opacity in the RUL.LLL clear.",
-        "Edema.| Seen on Jan. 5.| Clear lungs.",
     ],
 )  # fmt: skip
 def test_ends_that_are_easily_missed(marked: str) -> None:
@@ -77,10 +65,9 @@ def test_ends_that_are_easily_missed(marked: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "1. Edema 2. Effusion", "1. Edema\n2. Effusion", "1) Edema 2) Effusion",
-        "(1) Edema (2) Effusion", "1.Edema\n2.Effusion", "1. Edema 2., Effusion",
-        "- Edema\n- Effusion", "•Edema\n•Effusion", "Edema\n\nEffusion",
-        "Edema\f\n\n\x0bEffusion",
+        "1. Edema\n2. Effusion", "(1) Edema (2) Effusion", "1.Edema\n2.Effusion",
+        "1. Edema 2., Effusion", "- Edema\n- Effusion", "•Edema\n•Effusion",
+        "Edema\f\n\n\x0bEffusion", "a. Edema\nb. Effusion", "A) Edema\n  B) Effusion",
     ],
 )  # fmt: skip
 def test_items_are_sentences_without_a_stop(text: str) -> None:
@@ -90,10 +77,8 @@ def test_items_are_sentences_without_a_stop(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "sentences"),
     [
-        ("Edema. 2.No effusion.", ["Edema.", "No effusion."]),
         ("Edema noted.2. Effusion.", ["Edema noted.", "Effusion."]),
         ("At the level of\n4. It is high.", ["At the level of 4.", "It is high."]),
-        ("Known hepatitis\nC. No effusion.", ["Known hepatitis C.", "No effusion."]),
         ("Deficiency of vitamin\na. No effusion.", ["Deficiency of vitamin a.", "No effusion."]),
         ("No effusion.. Heart normal..", ["No effusion.", "Heart normal."]),
     ],
@@ -173,10 +158,3 @@ def test_importing_the_package_imports_neither_torch_nor_pysbd() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert out.stdout.strip() == "[]"
-
-
-@pytest.mark.parametrize(
-    "text", ["a. Edema\nb. Effusion", "A) Edema\n  B) Effusion", "(a) Edema.\n(b) Effusion."]
-)
-def test_letters_mark_items_of_a_list(text: str) -> None:
-    assert [s.rstrip(".") for s in split_sentences(text)] == ["Edema", "Effusion"]

@@ -13,57 +13,36 @@ from cxrtext.text.wording import Wording, mentions, parts_of, wording
 
 AFFIRMED = """
 Small left pleural effusion.
-There is mild cardiomegaly.
 The heart is normal in size.
-The lungs are clear.
-Interval increase in the right pleural effusion.
 No change in the right pleural effusion.
-No significant interval change.
 The opacity has not increased.
 No significant improvement in the pulmonary edema.
-Without significant change in the left pneumothorax.
 Not only is there an effusion, but also edema.
 Cardiomegaly without pulmonary edema.
-Small effusion, no pneumothorax.
-No pneumothorax, but there is a small right effusion.
-There is no edema. The heart is enlarged.
 No focal consolidation, however the heart is enlarged.
 No acute disease except for a small left effusion.
 Tip of the right internal jugular line in the SVC without pneumothorax.
 Moderate effusion, which was not seen on the prior study.
 No doubt there is a large effusion.
-No effusion, and the heart is enlarged.
-Pneumothorax has not resolved.
 The effusion has nearly completely cleared.
+Pneumothorax has not resolved.
 Gram-negative pneumonia.
 """
 
 NEGATED = """
-No pneumothorax.
 No pleural effusion or pneumothorax.
-There is no evidence of acute cardiopulmonary disease.
 No focal consolidation, pleural effusion, or pneumothorax is seen.
-Without pleural effusion.
 There is neither effusion nor pneumothorax.
 Negative for pneumonia.
-The lungs are free of focal infiltrate.
 Pneumothorax is not seen.
-No pneumothorax is identified.
-Focal consolidation is absent.
 The previously seen effusion has resolved.
-Pneumothorax excluded.
 Pneumothorax: negative.
-Pneumothorax is no longer seen.
 No longer any pneumothorax.
-The heart is normal and there is no effusion.
 No evidence to suggest pneumonia.
-The pneumothorax has been ruled out.
-Lungs are clear, no effusions.
-There are no acute or suspicious findings.
 Pleural effusions: none.
+The pneumothorax has been ruled out.
 The patient denies chest pain.
 No new opacity since the prior study.
-NO PNEUMOTHORAX
 The heart isn't enlarged.
 Interval removal of the chest tube.
 The visualized XXXX XXXX are intact without acute osseous abnormality.
@@ -72,19 +51,11 @@ No pneumonia, edema or effusion, and the lungs are clear.
 
 UNCERTAIN = """
 Possible small left pleural effusion.
-Pneumonia cannot be excluded.
 A small effusion cannot be entirely excluded.
-Cannot exclude pneumonia.
 Opacity may represent atelectasis or pneumonia.
-Findings suggestive of pneumonia.
 Likely atelectasis.
-Questionable nodule in the right apex.
-Suspected pneumothorax.
 Atelectasis versus pneumonia.
-Concerning for pneumonia.
 Pneumonia is unlikely.
-No effusion, but possible consolidation at the left base.
-Rule out pneumonia.
 Borderline cardiomegaly.
 ? small left effusion
 It is difficult to exclude a small pneumothorax.
