@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 import cxrtext
 import cxrtext_api
@@ -17,15 +16,10 @@ from cxrtext.evaluation.report.export import to_csv
 from cxrtext.evaluation.rows import Rows
 from cxrtext.page import Table
 from cxrtext.records import read_table, write_table
-from cxrtext.records.boxes import Box, iter_boxes
-from cxrtext.records.marks import Mark
 from cxrtext.records.rows import as_written
 from cxrtext.records.tables import Rejects, RowWriter, plain
 from cxrtext.service.forget.tables import rows_of
-from cxrtext.service.marking import box_rows, label_rows
 from cxrtext.service.tables import csv_lines
-from cxrtext_cli.main import app
-from tests.conftest import read_csv
 
 HOSTILE = [
     '=HYPERLINK("http://x","y")', "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "  =1",
@@ -92,42 +86,6 @@ def test_every_writer(tmp_path: Path) -> None:
     rejects.write(tmp_path / "out.csv")
     for name in ("results.csv", "report.csv", "out.csv.rejected.csv"):
         check(tmp_path / name)
-
-
-def test_marks(tmp_path: Path) -> None:
-    about = ("ward", "2026-11-28T06:00:00+00:00", "f" * 64)
-    marks = [
-        mark
-        for n, one in enumerate(HOSTILE)
-        for mark in (
-            Mark(*about, f"{n}.png", one, "p", "finding", "Edema", True, "right"),
-            Mark(*about, f"{n}.png", one, "p", "box", one, True, "right", box=(1, 2, 3, 4)),
-        )
-    ]  # fmt: skip
-    write_table(tmp_path / "boxes.csv", ["image", "label_text", *"xywh"], box_rows(marks))
-    write_table(tmp_path / "labels.csv", ["study_id", "Edema"], label_rows(marks, ["Edema"]))
-    check(tmp_path / "boxes.csv")
-    check(tmp_path / "labels.csv")
-    assert [
-        one.label_text for one in iter_boxes(tmp_path / "boxes.csv") if isinstance(one, Box)
-    ] == HOSTILE
-    assert {row["study_id"] for row in read_table(tmp_path / "labels.csv").rows} == set(HOSTILE)
-
-
-def test_label_reports(tmp_path: Path) -> None:
-    reports, out = tmp_path / "reports.csv", tmp_path / "labels.csv"
-    ids = [one for one in HOSTILE if one == one.strip() and as_written(one) == one]
-    with reports.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerows(
-            [["study_id", "findings"], *([one, "= Edema. No effusion."] for one in ids)]
-        )
-    done = CliRunner().invoke(app, ["label-reports", str(reports), "--out", str(out)])
-    assert done.exit_code == 0, done.output
-    for name in ("labels.csv", "labels.evidence.csv"):
-        check(tmp_path / name)
-    assert [row["study_id"] for row in read_table(out).rows] == ids
-    assert {row["Edema"] for row in read_csv(out)} == {"1"}
 
 
 @pytest.mark.parametrize("package", [cxrtext, cxrtext_cli, cxrtext_api])

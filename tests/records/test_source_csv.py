@@ -220,11 +220,9 @@ def test_windows_1252_is_told_by_its_accents(tmp_path: Path) -> None:
     ("content", "says"),
     [
         (b"", "the file is empty"),
-        (b"\n1,2\n", "first line is empty"),
         (b"study_id,report\n", "the table has no rows"),
         (b"study_id,text\n1,x\n", r"no text to read; columns are .*found: study_id, text"),
         (b"report\nx\n", "column 'study_id' is missing; every report needs one"),
-        (b"study_id,report,report\n1,x,y\n", "'report' occurs more than once"),
         (
             f"1,{CANARY} is here.\n2,x\n".encode(),
             "2 columns found, not all of them names; is the header",
@@ -232,7 +230,6 @@ def test_windows_1252_is_told_by_its_accents(tmp_path: Path) -> None:
         (b'study_id,"report\n1,x\n', "header is not readable"),
         (b"study_id,report\xff\n1,x\n", "header is not UTF-8 text; save the table as CSV UTF-8"),
         ("study_id,report\n1,x\n".encode("utf-16-le"), "UTF-16 text without a byte order mark"),
-        ("study_id,report\n1,x\n".encode("utf-32"), "UTF-32"),
         (b"\x1f\x8b\x08\x00\x00", "compressed with gzip"),
         (b"PK\x03\x04....", "an Excel workbook or a zip archive"),
     ],

@@ -9,7 +9,7 @@ import pytest
 
 from cxrtext.errors import DataError, WorkError
 from cxrtext.records import LeftOut, Sentence, Study, open_source
-from cxrtext.records.report_folder import FILE_LIMIT, study_id_of
+from cxrtext.records.report_folder import FILE_LIMIT
 
 CANARY = "zebrafish"
 
@@ -18,14 +18,6 @@ def put(path: Path, content: str | bytes) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return path
-
-
-@pytest.mark.parametrize(
-    ("stem", "study_id"),
-    [("s50414267", "50414267"), ("50414267", "50414267"), ("s1a", "s1a"), ("s", "s"), ("s٣", "s٣")],
-)
-def test_study_ids_of_names(stem: str, study_id: str) -> None:
-    assert study_id_of(stem) == study_id
 
 
 def test_a_folder_as_mimic_has_it(tmp_path: Path) -> None:
