@@ -30,8 +30,7 @@ from cxrtext.images.dicom.file import Header
 CR = "1.2.840.10008.5.1.4.1.1.1"
 
 FOREIGN = [
-    *("ABDOMEN", "KNEE", "CSPINE", "TSPINE", "CLAVICLE", "RIB", "STERNUM", "KNIE_LINKS", "HWS"),
-    *("HÜFTE", "ÉPAULE", "MUÑECA", "GINOCCHIO", "HEUP", "TORNOZELO"),
+    *("ABDOMEN", "CSPINE", "RIB", "KNIE_LINKS", "HWS", "HÜFTE", "ÉPAULE", "MUÑECA", "HEUP"),
 ]
 """Body parts, as devices of seven languages name them."""
 
@@ -51,15 +50,10 @@ def test_another_body_part_does_not_enter(part: str) -> None:
     assert "StudyDescription says" in by_words.because
 
 
-CHESTS = [
-    *("CHEST", "THORAX", "TÓRAX", "PORT CHEST", "XRCHEST", "1VCHEST", "HEMITHORAX", "HERZ", "胸部"),
-]
-
-
 @pytest.mark.parametrize(
     "texts",
     [
-        *({"BodyPartExamined": part} for part in CHESTS),
+        *({"BodyPartExamined": part} for part in ("TÓRAX", "PORT CHEST", "1VCHEST", "胸部")),
         {"BodyPartExamined": "UNKNOWN", "SeriesDescription": "Lungenaufnahme"},
         {"AnatomicRegionSequence": ["51185008", "Thorax"]}, {"ProtocolName": "RX tórax PA"},
         {"StudyDescription": "X-thorax"}, {"SeriesDescription": "Thorax/Abdomen"},
@@ -96,8 +90,7 @@ def test_why_a_body_part_does_not_enter(texts: Any, because: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "Chest lateral", "W Chest Lat.", "Thorax seitlich", "Thorax seitl.", "Thorax de profil",
-        "Tórax de perfil", "Torace L-L", "X-thorax lateraal", "thorax dwars",
+        "W Chest Lat.", "Thorax seitl.", "Thorax de profil", "Torace L-L", "thorax dwars",
     ],
 )  # fmt: skip
 def test_laterals_in_the_languages_of_hospitals(text: str) -> None:
@@ -111,14 +104,11 @@ def test_laterals_in_the_languages_of_hospitals(text: str) -> None:
     ("text", "view"),
     [
         ("Thorax p.a.", "PA"), ("thorax de face", "frontal"), ("voor-achterwaarts", "AP"),
-        ("Thorax dorsoventral", "PA"), ("Thorax in 2 Ebenen", ""), ("PA + LL", ""), ("F+P", ""),
-        ("Thorax schräg", OTHER), ("Linksseitenlage", OTHER), ("décubitus latéral", OTHER),
-        ("décubitus dorsal", "AP"), ("Anterior to posterior", "AP"), ("BED SIDE", ""),
-        ("后前位", "PA"), ("左側面", LATERAL), ("侧卧位", OTHER), ("AP DECUBITO", "AP"),
-        ("DECUBITO", OTHER), ("AP decubito sn dx", OTHER), ("AP DECUBITUS", OTHER),
-        ("AP_PORTABLE", "AP"), ("P.A.", "PA"), ("postero-anterior", "PA"), ("AP RLD", OTHER),
-        ("LL", LATERAL), ("XTABLE LATERAL", LATERAL), ("AP AXIAL", OTHER), ("SWIMMERS", OTHER),
-        ("", ""), ("Chest PA and lateral", ""), ("Paul", ""), ("AP/PA", "frontal"),
+        ("Thorax in 2 Ebenen", ""), ("PA + LL", ""), ("Linksseitenlage", OTHER),
+        ("décubitus latéral", OTHER), ("décubitus dorsal", "AP"), ("BED SIDE", ""),
+        ("后前位", "PA"), ("侧卧位", OTHER), ("AP DECUBITO", "AP"), ("DECUBITO", OTHER),
+        ("AP decubito sn dx", OTHER), ("AP_PORTABLE", "AP"), ("AP AXIAL", OTHER),
+        ("LL", LATERAL), ("XTABLE LATERAL", LATERAL), ("", ""), ("Paul", ""), ("AP/PA", "frontal"),
     ],
 )  # fmt: skip
 def test_words_of_views(text: str, view: str) -> None:
@@ -128,10 +118,9 @@ def test_words_of_views(text: str, view: str) -> None:
 @pytest.mark.parametrize(
     ("orientation", "view"),
     [
-        ("L\\F", "frontal"), ("R\\F", "frontal"), ("F\\R", "frontal"), ("L\\H", "frontal"),
-        ("A\\F", LATERAL), ("P\\F", LATERAL), ("F\\A", LATERAL), ("AF\\FP", LATERAL),
-        ("L\\FP", "frontal"), ("LA\\F", OTHER), ("L\\P", OTHER), ("L", ""), ("X\\Y", ""),
-        ("L\\R", ""), ("\\", ""),
+        ("R\\F", "frontal"), ("F\\R", "frontal"), ("L\\H", "frontal"), ("F\\A", LATERAL),
+        ("AF\\FP", LATERAL), ("L\\FP", "frontal"), ("LA\\F", OTHER), ("L\\P", OTHER), ("L", ""),
+        ("X\\Y", ""), ("L\\R", ""),
     ],
 )  # fmt: skip
 def test_views_by_orientation(orientation: str, view: str) -> None:
@@ -154,7 +143,6 @@ def test_a_lateral_without_view_position_is_known_by_its_orientation() -> None:
     ("texts", "refused"),
     [
         ({"SOPClassUID": "1.2.840.10008.5.1.4.1.1.2", "Modality": "CT"}, OTHER_MODALITY),
-        ({"SOPClassUID": "1.2.840.10008.5.1.4.1.1.7"}, SECONDARY),
         ({"SOPClassUID": "1.2.840.10008.5.1.4.1.1.7.2", "Modality": "DX"}, SECONDARY),
         ({"SOPClassUID": "1.2.840.10008.5.1.4.1.1.88.11", "Modality": "SR"}, NO_IMAGE),
         ({"SOPClassUID": "1.2.840.10008.5.1.4.1.1.1.2", "Modality": "DX"}, OTHER_CLASS),
@@ -230,8 +218,11 @@ def test_ids_carry_their_issuer_and_their_zeros() -> None:
 @pytest.mark.parametrize(
     "series",
     [
-        *("PA DE PIE", "AP EN PIE", "PA ARMS UP", "AP sitting, arm down", "AP HEAD UP", "BED-SIDE"),
-        *("AP decúbito", "s/p sternotomy", "Main campus portable", "胸部正面", "手術室 臥位"),
+        "PA DE PIE",
+        "AP sitting, arm down",
+        "s/p sternotomy",
+        "Main campus portable",
+        "手術室 臥位",
     ],
 )
 def test_how_and_where_the_patient_was_is_no_other_part_or_view(series: str) -> None:
@@ -240,18 +231,7 @@ def test_how_and_where_the_patient_was_is_no_other_part_or_view(series: str) -> 
 
 
 @pytest.mark.parametrize(
-    "series",
-    [
-        *(
-            "Lendenwirbelsäule ap",
-            "Vorfuß dp",
-            "arto inferiore lungo",
-            "Bäcken",
-            "腹部正面",
-            "胸椎",
-        ),
-        *("arto inferiore lungo", "RX PIE DERECHO", "AP DE PIE"),
-    ],
+    "series", ["Vorfuß dp", "arto inferiore lungo", "胸椎", "RX PIE DERECHO", "AP DE PIE"]
 )
 def test_another_part_that_a_description_names_does_not_enter(series: str) -> None:
     assert decide(said(SeriesDescription=series, ViewPosition="AP")).refused == OTHER_PART

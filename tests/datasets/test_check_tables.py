@@ -11,7 +11,6 @@ from PIL import Image
 
 from cxrtext.datasets.checking import CheckOptions, CheckReport, check_data
 from cxrtext.datasets.checking.manifest import Rows
-from cxrtext.datasets.checking.report import histogram
 from cxrtext.datasets.importing.reading import read_rows
 from cxrtext.errors import DataError
 from cxrtext.records import LeftOut, write_table
@@ -128,17 +127,6 @@ def test_boxes_are_found_where_evaluation_finds_them(tmp_path: Path) -> None:
     assert check(folder)[0].summary["boxes"] == 1
 
 
-def test_histogram_counts_every_value() -> None:
-    for values in ([1, 2, 3], [5, 5, 5], [0.5], list(range(1000)), [0.1, 0.9, 0.9]):
-        drawn = histogram("values", values)
-        assert sum(drawn.counts) == len(values)
-        assert len(drawn.edges) == len(drawn.counts) + 1 <= 22
-        assert drawn.median == float(np.median(values))
-    report = CheckReport("data")
-    report.add_histograms({"nothing": []})
-    assert report.histograms == []
-
-
 def test_masks_and_phrases_without_a_box(tmp_path: Path) -> None:
     rows = (
         "image,label_text,x,y,w,h,width,height,segmentation",
@@ -154,12 +142,9 @@ def test_masks_and_phrases_without_a_box(tmp_path: Path) -> None:
     assert report.summary["phrases without a box"] == 1
 
 
-@pytest.mark.parametrize("header", ["image,view,view", "image,view, view "])
-def test_a_column_of_an_imported_set_that_occurs_twice_is_refused(
-    tmp_path: Path, header: str
-) -> None:
+def test_a_column_of_an_imported_set_that_occurs_twice_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "train.csv"
-    path.write_text(f"{header}\na.png,LATERAL,PA\n")
+    path.write_text("image,view, view \na.png,LATERAL,PA\n")
     with pytest.raises(DataError, match=r"train\.csv: column 'view' occurs more than once"):
         list(read_rows(path))
     path.write_text("image,view,,\na.png,PA,,\n")  # columns without a name may be several

@@ -47,11 +47,9 @@ def in_set(charset: str, data: bytes) -> bytes:
     [
         ("ASCII~ISO IR14~ISO IR87", "ｱｲｳ ".encode("shift_jis") + "心臓".encode("iso2022_jp"),
          "ｱｲｳ 心臓"),
-        ("ISO IR14", "ｼﾝｿﾞｳ".encode("shift_jis"), "ｼﾝｿﾞｳ"),
         ("~ISO IR87", "ｼﾝ 亜 丂 A".encode("iso2022_jp_ext"), "ｼﾝ 亜 丂 A"),
         ("ISO IR6~ISO IR149", "심장 정상".encode("iso2022_kr"), "심장 정상"),
         ("~KS X 1001", "심장 정상".encode("euc_kr"), "심장 정상"),
-        ("ISO IR6~GB 18030-2000", "心脏正常".encode("gb18030"), "心脏正常"),
         ("8859/5~ISO IR87", "Да ".encode("iso8859-5") + "心臓".encode("iso2022_jp")
          + " Да".encode("iso8859-5"), "Да 心臓 Да"),
         ("8859/1~8859/5", "Größe ".encode("latin-1") + b"\x1b-L" + "Да".encode("iso8859-5"),
@@ -68,8 +66,7 @@ def test_a_text_comes_out_as_it_was_written(charset: str, data: bytes, text: str
 @pytest.mark.parametrize(
     ("charset", "data"),
     [
-        ("8859/1", "Größe 心".encode()), ("8859/1~ISO IR87", "心臓".encode()),
-        ("ISO IR6~ISO IR87", "心臓".encode("shift_jis")), ("~ISO IR87", "心臓".encode("euc_jp")),
+        ("8859/1", "Größe 心".encode()), ("ISO IR6~ISO IR87", "心臓".encode("shift_jis")),
         ("ISO IR6~ISO IR87", b"\x1b$(Q!!"), ("UNICODE UTF-8", b"\x0e=I@e\x0f"),
         ("ASCII", b"a \x1bZ b"), ("UNICODE UTF-8", rb"Gr\XF6\sse"),
     ],

@@ -12,8 +12,6 @@ import pytest
 
 from cxrtext.datasets.checking import check_data
 from cxrtext.datasets.importing import ImportOptions, import_folder
-from cxrtext.datasets.importing.folder import changed_since
-from cxrtext.datasets.importing.reading import FoundImage
 from cxrtext.errors import ConfigError, DataError, WorkError
 from cxrtext.evaluation.data import read_data_folder
 from cxrtext.files import only_one
@@ -243,17 +241,6 @@ def test_labels_that_contradict_those_before_are_listed(tmp_path: Path) -> None:
     (left,) = read_table(tmp_path / "out/import.rejected.csv").rows
     assert (left["item"], left["of"]) == ("labels of s1", "labels")
     assert left["reason"] == "its study has other labels before, which count"
-
-
-def test_a_file_of_1970_is_compared_as_any_other(tmp_path: Path) -> None:
-    path = tmp_path / "a.dcm"
-    path.write_bytes(b"x")
-    os.utime(path, ns=(0, 0))
-    read = FoundImage(path, "a.dcm", "s1", "p1", modified_ns=path.stat().st_mtime_ns)
-    assert changed_since(read) == ""
-    os.utime(path)
-    assert "was changed after its header was read" in changed_since(read)
-    assert changed_since(FoundImage(path, "a.dcm", "s1", "p1")) == ""  # a picture without a header
 
 
 def test_nothing_of_an_archive_is_lost_silently(tmp_path: Path) -> None:

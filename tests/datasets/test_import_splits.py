@@ -236,7 +236,7 @@ def test_quotas_add_up_and_leave_nobody_without(shares: Shares) -> None:
     assert quotas(1, shares) == {}
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(3))
 def test_every_part_gets_some_of_every_finding(seed: int) -> None:
     patients = archive(3468, {**FINDINGS, "Hernia": 7}, seed)
     parts = drawn(patients, seed=seed)
@@ -282,7 +282,7 @@ def test_an_import_gives_each_part_some_of_a_finding_of_seven_patients(
     lines = [f"s{n},{there if n in ill else absent}" for n in range(60)]
     (root / f"{table}.csv").write_text(f"study_id,{name}\n" + "\n".join(lines) + "\n")
     rows = [f"{n}.png,s{n},p{n}" for n in range(60)]
-    for seed in range(4):
+    for seed in range(2):
         parts = import_manifest(root, rows, f"out{seed}", seed=seed)
         assert Counter(parts[f"p{n}"] for n in ill) == {"train": 5, "val": 1, "test": 1}
 
