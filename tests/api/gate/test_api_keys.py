@@ -81,8 +81,6 @@ def test_a_file_of_keys(path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("secret", "form of a key"),
-        ("secret-secret-secret", "form of a key"),
         ("secret-secret-secret secret", "form of a key"),
         (f"a read {'0' * 63}", "form of a key"),
         (f"a owner {'0' * 64}", "unknown scope"),

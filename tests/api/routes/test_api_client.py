@@ -96,8 +96,7 @@ def test_questions_to_an_image(reader: Client, data_folder: Path) -> None:
     assert found.findings[0].finding == "Cardiomegaly"
     assert not found.calibrated
     prompts = {"Fracture": Prompts(positive=["Rib fracture."], negative=["No fracture."])}
-    (one,) = reader.classify(file, prompts).findings
-    assert one.finding == "Fracture"
+    assert [one.finding for one in reader.classify(file, prompts).findings] == ["Fracture"]
     ground = reader.ground(KNOWN, "Left pleural effusion.", threshold=-1)
     assert (ground.width, ground.height, len(ground.boxes)) == (80, 80, 1)
     overlay = Image.open(BytesIO(reader.ground_png(KNOWN, "Left pleural effusion.")))
@@ -126,11 +125,6 @@ def test_every_image_is_exported(reader: Client) -> None:
     rows = list(csv.DictReader(StringIO("".join(parts), newline="")))
     found = reader.search("Effusion.", where="age > 60", k=48)
     assert [row["image"] for row in rows] == [hit.image_id for hit in found.images]
-    alike = list(csv.DictReader(StringIO("".join(reader.export(image=KNOWN)), newline="")))
-    assert len(alike) == 48
-    with pytest.raises(ApiError, match="filter") as caught:
-        list(reader.export("Effusion.", where="age >"))
-    assert caught.value.status == 422
 
 
 ALONE = """
@@ -172,10 +166,6 @@ def test_the_images_of_the_archive(reader: Client, data_folder: Path) -> None:
 
 
 def test_images_are_added_and_deleted(reader: Client, writer: Client) -> None:
-    for refused in (lambda: reader.add_image(drawn(1)), lambda: reader.delete_images(["a"])):
-        with pytest.raises(ApiError) as caught:
-            refused()
-        assert caught.value.status == 403
     added = writer.add_image(
         drawn(1), image_id="n/a.png", study_id="n1", metadata={"age": 99}, report="Effusion."
     )

@@ -12,14 +12,11 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from cxrtext.index import open_index
 from cxrtext.index.search import hits as cohort_module
-from cxrtext.models import ImageTextModel
 from cxrtext.service import Service
 from cxrtext_api.runtime.resources import EXPORTS_AT_ONCE
 from cxrtext_api.settings import Settings
 from tests.api.conftest import check_problem, serving
-from tests.index.conftest import write_archive
 
 
 @pytest.fixture(autouse=True)
@@ -159,25 +156,3 @@ def test_the_audit_log_says_how_many_were_given(service: Service, tmp_path: Path
     (line,) = [json.loads(line) for line in path.read_text().splitlines()]
     told = {"route": "/v1/search/export", "status": 200, "image_id": ["images/s02.png"]}
     assert {**told, "exported": 48}.items() <= line.items()
-
-
-MANY = 12_000
-"""More than a search can page through."""
-
-
-def test_more_than_can_be_paged_through(
-    model: ImageTextModel, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.undo()  # steps of the real size
-    folder = write_archive(model, checkpoint, tmp_path / "index", MANY, batch=1500)
-    with serving(Service(model, open_index(folder, model))) as client:
-        asked = {"query": "Effusion."}
-        rows = rows_of(client.post("/v1/search/export", data=asked))
-        assert {row["image"] for row in rows} == {f"i{i}.png" for i in range(MANY)}
-        scores = [float(row["score"]) for row in rows]
-        assert scores == sorted(scores, reverse=True)
-        data = {**asked, "k": 1000, "mode": "exact"}
-        first = client.post("/v1/search", data=data).json()["images"]
-        assert [row["image"] for row in rows[:1000]] == [hit["image_id"] for hit in first]
-        patients = rows_of(client.post("/v1/search/export", data={**asked, "unique": "patient"}))
-        assert len({row["patient_id"] for row in patients}) == len(patients) == MANY // 6

@@ -1,9 +1,6 @@
 """The API's description: whole, consistent, and true of what the routes answer."""
 
 import shutil
-import subprocess
-import sys
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -27,7 +24,6 @@ from cxrtext.pacs.results.folder import ResultsFolder
 from cxrtext.service import Service
 from cxrtext_api import problems
 from cxrtext_api.app import create_app
-from cxrtext_api.gate.keys import add_key
 from cxrtext_api.settings import Settings
 from tests.server import served
 
@@ -215,34 +211,3 @@ def test_no_answer_but_those_described(
 
     with suppress(Unsatisfiable):  # nothing can be wrong where nothing is taken
         ask()
-
-
-NOT_CHECKED = {
-    "positive_data_acceptance": "a description cannot say all that is wanted of a request: either "
-    "an image or an image_id, a file that is an image, a sentence that has a letter",
-}
-"""Checks of schemathesis that are left out, and why."""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("guarded", [False, True], ids=["without keys", "with a key"])
-def test_every_check_of_schemathesis(
-    model: ImageTextModel, index_folder: Path, tmp_path: Path, guarded: bool
-) -> None:
-    options: dict[str, Any] = {}
-    header: list[str] = []
-    command = [sys.executable, "-c", "from schemathesis.cli import schemathesis; schemathesis()"]
-    if guarded:
-        key = add_key(tmp_path / "keys", "fuzz", ("read", "mark", "write", "metrics"))
-        options["keys_file"] = tmp_path / "keys"
-        header = ["-H", f"Authorization: Bearer {key}"]
-    with listening(tmp_path, model, index_folder, **options) as url:
-        command += ["run", *header, f"{url}/openapi.json", "--checks", "all"]
-        command += ["--exclude-checks", ",".join(NOT_CHECKED), "--max-examples", "10"]
-        command += ["--seed", "1", "--phases", "examples,coverage,fuzzing", "--no-color"]
-        command += ["--continue-on-failure", "--request-timeout", "60"]
-        command += ["--suppress-health-check", "all"]  # those of the generator, not of the server
-        with urllib.request.urlopen(f"{url}/openapi.json", timeout=600):
-            pass  # made when it is first asked for, and the program waits for ten seconds
-        done = subprocess.run(command, capture_output=True, text=True, timeout=1500, cwd=tmp_path)
-    assert done.returncode == 0, done.stdout[-20_000:]

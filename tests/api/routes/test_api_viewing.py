@@ -77,7 +77,6 @@ def test_a_deep_film_comes_with_its_own_values_and_windows(client: TestClient) -
 @pytest.mark.parametrize(
     "elements",
     [
-        {},
         {"RescaleSlope": "-2", "RescaleIntercept": "9", "PhotometricInterpretation": "MONOCHROME1"},
         {"PixelRepresentation": 1, "BitsStored": 16, "HighBit": 15, "RescaleIntercept": "-30"},
         {"WindowCenter": None, "WindowWidth": None},

@@ -177,15 +177,6 @@ def test_work_ends_where_nobody_waits_for_it(
     assert steps.done < steps.count
 
 
-def test_a_failure_of_work_is_told() -> None:
-    def fail() -> Pausing[None]:
-        yield
-        raise InputError("no")
-
-    with engine_of() as engine, pytest.raises(InputError):
-        asyncio.run(asked(engine.work, fail()))
-
-
 def test_searches_wait_for_no_pictures(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = Held(Mock(side_effect=InputError("no picture")))
     monkeypatch.setattr(service, "viewed", shown)
@@ -273,25 +264,6 @@ def test_work_that_waits_and_that_nobody_waits_for_is_dropped(
     asyncio.run(ask())
     pool.close()
     assert begun == ["in time"]
-
-
-def test_a_cancelled_question_is_taken_out_of_the_queue() -> None:
-    held = Held()
-
-    async def ask(engine: Engine) -> None:
-        first = await busy(engine.call, held)
-        second = asyncio.create_task(asked(engine.call, int))
-        await asyncio.sleep(0.01)
-        assert len(engine._jobs) == 1
-        second.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await second
-        assert len(engine._jobs) == 0
-        held.go_on.set()
-        await first
-
-    with engine_of() as engine:
-        asyncio.run(ask(engine))
 
 
 def test_a_connection_that_cannot_be_watched_gives_nothing_up() -> None:

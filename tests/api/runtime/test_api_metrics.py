@@ -11,11 +11,10 @@ from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 import cxrtext
-from cxrtext.pacs.gateway.numbers import GatewayMetrics
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.service import Service
 from cxrtext_api.observe.logs import FIELDS, JsonFormatter, TextFormatter
-from cxrtext_api.observe.metrics import CONTENT_TYPE, Metrics
+from cxrtext_api.observe.metrics import CONTENT_TYPE
 from cxrtext_api.settings import Settings
 from tests.api.conftest import check_problem, serving
 
@@ -143,18 +142,3 @@ def test_the_numbers_of_an_inbox(service: Service, tmp_path: Path) -> None:
     assert one(found, "cxrtext_inbox_entries", what="object", outcome="added") == 1
     assert one(found, "cxrtext_listener_associations", kind="dicom") == 2
     assert one(found, "cxrtext_listener_requests", kind="dicom", outcome="refused") == 1
-
-
-def test_the_numbers_of_a_gateways_parts_and_of_a_folder_that_cannot_be_read(
-    tmp_path: Path,
-) -> None:
-    measured = GatewayMetrics()
-    parts = {"intake": {"up": True, "restarts": 0}, "follow-PACS": {"up": False, "restarts": 3}}
-    measured.look(tmp_path / "none", None, parts)
-    page = measured.page().decode()
-    for line in (
-        'part_up{part="intake"} 1.0', 'part_up{part="follow-PACS"} 0.0',
-        'part_restarts{part="follow-PACS"} 3.0', 'readable{folder="inbox"} 0.0',
-    ):  # fmt: skip
-        assert f"cxrtext_{line}\n" in page
-    assert "cxrtext_part_up{" not in Metrics().page().decode()

@@ -13,7 +13,6 @@ from unittest.mock import Mock
 import pytest
 
 from cxrtext.errors import CheckpointError, ConfigError, CxrTextError, WorkError
-from cxrtext.pacs.peers import is_loopback
 from cxrtext.service import Service
 from cxrtext_api.gate.keys import add_key, revoke_key
 from cxrtext_api.server.serve import listen, run_server
@@ -68,13 +67,6 @@ def test_beyond_this_machine_only_with_keys(host: str) -> None:
         run_server(Settings(host=host), load=never)
     assert host in str(raised.value)
     assert "\n" not in str(raised.value)
-
-
-def test_loopback_addresses() -> None:
-    hosts = ("localhost", "LOCALHOST", "127.0.0.1", "127.8.8.8", "::1", "[::1]")
-    assert all(is_loopback(host) for host in hosts)
-    others = ("0.0.0.0", "::", "10.0.0.1", "localhost.example", "", "127.0.0.1.example")  # noqa: S104
-    assert not any(is_loopback(host) for host in others)
 
 
 @pytest.mark.parametrize("error", [CheckpointError, RuntimeError])
@@ -170,20 +162,16 @@ def status_of(url: str, key: str = "") -> int:
 def test_it_says_its_address_once_and_ends_well(
     program: Serve, number: signal.Signals, host: str
 ) -> None:
-    with program(host=host) as (process, url):
+    with program(host=host, readers=3) as (process, url):
         assert url.startswith(f"http://{host}:")
+        threads = Path(f"/proc/{process.pid}/task").glob("*/children")  # each thread's own
+        started = [pid for path in threads for pid in path.read_text().split()]
+        assert len(started) >= 3, "those that decode are there when it is ready"
         with urllib.request.urlopen(f"{url}/readyz", timeout=600) as response:
             assert response.read() == b'{"status":"ready"}'
         process.send_signal(number)
         out, err = process.communicate(timeout=600)
     assert (process.returncode, out, err) == (0, "closed\nended\n", "")
-
-
-def test_no_upload_waits_for_a_process_to_start(program: Serve) -> None:
-    with program(readers=3) as (process, _):
-        threads = Path(f"/proc/{process.pid}/task").glob("*/children")  # each thread's own
-        started = [pid for path in threads for pid in path.read_text().split()]
-        assert len(started) >= 3, "those that decode are there when it is ready"
 
 
 def test_a_hangup_reads_the_keys_anew(program: Serve, tmp_path: Path) -> None:
