@@ -112,9 +112,6 @@ def test_a_wrong_password(check: Check, monkeypatch: pytest.MonkeyPatch) -> None
     layer, said = failed(check(dimse=None))
     assert layer == "login"
     assert said == "does not take the login (401); check user and the variable of password_env"
-    monkeypatch.delenv(PASSWORD_ENV)
-    layer, said = failed(check(dimse=None))
-    assert (layer, f"no password in {PASSWORD_ENV}" in said) == ("login", True)
 
 
 def test_a_peer_that_hangs(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pydicom import dcmread
 
-from cxrtext.errors import DataError, DiskError, WorkError
+from cxrtext.errors import DiskError, WorkError
 from cxrtext.pacs import throttle
 from cxrtext.pacs.dicomweb.client import DicomWeb
 from cxrtext.pacs.faults import DeniedError, GoneError, PeerError
@@ -276,13 +276,6 @@ def test_a_full_disk_stops_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         patch.setattr("cxrtext.pacs.retrieval.objects.RESERVE_BYTES", 2**60)
         from_odd(OddPeer(study(1)), tmp_path)
     assert from_odd(OddPeer(study(1)), tmp_path).startswith("1 new")
-
-
-def test_a_damaged_state_is_named(tmp_path: Path) -> None:
-    (tmp_path / "inbox").mkdir()
-    (tmp_path / "inbox/follow-odd.sqlite").write_bytes(b"not a database, far from it" * 100)
-    with pytest.raises(DataError, match=r"follow-odd\.sqlite: is damaged"):
-        from_odd(OddPeer(study(1)), tmp_path)
 
 
 def test_patience_ends() -> None:

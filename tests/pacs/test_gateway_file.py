@@ -118,25 +118,16 @@ OPEN = "/etc/passwd"
     [
         ({**web(), "name": "../x"}, "../x: name: String should match"),
         ({"name": "a"}, "a: give dicomweb, dimse, addresses or titles"),
-        ({"name": "a", "addresses": ["x"]}, "a: addresses: 0: value is not a valid IPv4 or IPv6"),
         (web(url="http://pacs.example.org/x"), "a: dicomweb: url: http"),
         (web(url=f"https://u:{SECRET}@a.example.org/"), "a: dicomweb: url: the address holds a us"),
         (web(user="u"), "user and password_env stand together"),
-        (
-            web(password=SECRET),
-            "dicomweb: password: is not known; there is ca, certificate,",
-        ),
-        (oauth(), "secret_env"),
+        (web(password=SECRET), "dicomweb: password: is not known; there is ca, certificate,"),
         (oauth(token_url="http://a.example.org/t", secret_env="S"), "give https beyond loopback"),
         (dimse(aet="LONGER-THAN-16-CHARS"), "a: dimse: aet:"),
         (dimse(retrieve="move"), "retrieve: move needs our_port"),
         (dimse(tls=None), "a: dimse: tls: is to be such as {ca: FILE}, or {} for the system's"),
-        (
-            dimse(tls={"certificate": OPEN, "key": OPEN}),
-            f"{OPEN}: holds no certificate; give it as PEM",
-        ),
+        (dimse(tls={"certificate": OPEN, "key": OPEN}), f"{OPEN}: holds no certificate; give it"),
         ({**web(), "limits": {"window": "7-19"}}, 'such as "19:00-07:00"'),
-        ({**web(), "limits": {"object_mb": 1025}}, "a: limits: object_mb:"),  # cannot be read
         ({**web(), "results": {"sentences": ["Effusion."]}}, "set write: true, and where it is"),
     ],
 )

@@ -5,7 +5,6 @@ import ssl
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
-from io import BytesIO
 from pathlib import Path
 from shutil import which
 
@@ -13,7 +12,6 @@ import pytest
 
 pytest.importorskip("pynetdicom")
 
-from pydicom import dcmread
 
 from cxrtext.pacs import tls
 from cxrtext.pacs.dimse import port
@@ -97,16 +95,6 @@ def whys(said: list[str]) -> list[str]:
 
 
 # --- DICOM ---
-
-
-@needs_dcmtk
-def test_dcmtk_with_a_certificate_is_taken(
-    store: Store, listener: Listener, inbox: Inbox, said: list[str]
-) -> None:
-    assert store(listener.port) == 0
-    (entry,) = inbox.waiting(9)
-    assert dcmread(entry.path) == dcmread(BytesIO(instance(1)))
-    assert said == []
 
 
 @needs_dcmtk

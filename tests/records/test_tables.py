@@ -24,15 +24,6 @@ from cxrtext.records import (
 from cxrtext.records.parquet_tables import ParquetError, ParquetTable
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_what_is_written_is_read(tmp_path: Path, ending: str) -> None:
-    path = tmp_path / f"t.{ending}"
-    rows = [{"a": "1", "b": 'He said "no", twice\nover.'}, {"a": "", "b": "é"}]
-    write_table(path, ["a", "b"], rows)
-    assert read_table(path).rows == rows
-    assert list(tmp_path.iterdir()) == [path]
-
-
 def test_missing_values_are_empty_text_and_rows_of_nothing_but_commas_none(tmp_path: Path) -> None:
     table = pa.table({"x": [1.5, math.nan, None], "n": [1.0, 2.0, None], "i": [1, 2, 3]})
     pq.write_table(table, tmp_path / "t.parquet")

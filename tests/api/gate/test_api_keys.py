@@ -199,14 +199,6 @@ def test_a_line_that_was_changed_is_refused_and_a_revoked_key_moves_no_other(pat
     assert [key.key_id for key in read_key_file(path)] == ["wing"]
 
 
-def test_a_known_key() -> None:
-    keys = (Key(key_id="a", digest=hash_key(OTHER)), Key(key_id="b", digest=hash_key(KEY)))
-    assert find_caller(KEY, keys) == Caller("b", READER)
-    for wrong in (KEY + "x", hash_key(KEY), "", "\udcff"):
-        assert find_caller(wrong, keys) is None
-    assert find_caller(KEY, ()) is None
-
-
 def test_every_key_is_compared_whichever_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
     compare = Mock(wraps=hmac.compare_digest)
     monkeypatch.setattr(hmac, "compare_digest", compare)

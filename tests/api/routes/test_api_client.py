@@ -8,10 +8,8 @@ from collections.abc import Iterator
 from io import BytesIO, StringIO
 from pathlib import Path
 
-import httpx2
 import numpy as np
 import pytest
-from fastapi.testclient import TestClient
 from PIL import Image
 
 from cxrtext.client import ApiError, Client, ImageId
@@ -59,19 +57,6 @@ def reader(address: str) -> Iterator[Client]:
 def writer(address: str) -> Iterator[Client]:
     with Client(address, WRITER) as client:
         yield client
-
-
-def test_a_server_in_this_process(client: TestClient, png: bytes) -> None:
-    assert isinstance(client, httpx2.Client), "the library that the tests use"
-    inside = Client("http://localhost", http=client)
-    assert inside.ready()
-    assert inside.model().has_index
-    assert inside.classify(png).findings == inside.classify(png).findings
-    assert len(list(inside.images(page=10))) == 48
-    with pytest.raises(ApiError, match="no image of that id") as caught:
-        inside.image("images/none.png")
-    assert caught.value.status == 404
-    assert caught.value.request_id
 
 
 def test_what_is_loaded_is_told_with_a_key_alone(
