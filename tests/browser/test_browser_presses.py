@@ -197,7 +197,8 @@ STATES = {
     "pressed": ["hover", "active"],
     "focus": ["focus", "focus-visible"],
 }
-CONTROLS = "button, a, input, textarea, select, .segments span, summary"
+ONE_OF_A_KIND = ":not(.film ~ .film:not(.open), .card ~ .card *)"
+CONTROLS = f":is(button, a, input, textarea, select, .segments span, summary){ONE_OF_A_KIND}"
 
 
 def force(page: Any, session: Any, state: list[str]) -> None:

@@ -1,7 +1,7 @@
 """Results taken back: each peer is told of what it has, and of nothing else, whatever happens."""
 
 from pathlib import Path
-from shutil import copyfile
+from shutil import copyfile, copytree
 from typing import Any
 
 import pytest
@@ -70,17 +70,30 @@ def sending(monkeypatch: pytest.MonkeyPatch) -> Sending:
     return stands
 
 
-@pytest.fixture
-def made(service: Service, results: ResultsFolder, tmp_path: Path) -> list[set[str]]:
+@pytest.fixture(scope="module")
+def template(
+    service: Service, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, list[set[str]]]:
     """Results of three patients: north has the first's, south the second's, nobody the third's."""
-    found = []
+    folder = tmp_path_factory.mktemp("made")
+    results, found = ResultsFolder(folder / "results"), []
     for number in (1, 2, 3):
-        path = write_source(tmp_path / f"{number}.dcm", "cr", number=number)
+        path = write_source(folder / f"{number}.dcm", "cr", number=number)
         some = make_results(service, path, "Left pleural effusion.", results).results
         found.append({one.instance for one in some})
     results.note_sent([*found[0]], "north")
     results.note_sent([*found[1]], "south")
-    return found
+    return results.path, found
+
+
+@pytest.fixture
+def results(template: tuple[Path, list[set[str]]], tmp_path: Path) -> ResultsFolder:
+    return ResultsFolder(copytree(template[0], tmp_path / "results"))
+
+
+@pytest.fixture
+def made(template: tuple[Path, list[set[str]]]) -> list[set[str]]:
+    return template[1]
 
 
 def test_each_peer_is_told_once_of_what_it_has(
