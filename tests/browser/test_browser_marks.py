@@ -1,6 +1,5 @@
 """Marks on the page: by mouse and by keyboard, kept over a reload, and only where one may."""
 
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,12 +34,6 @@ def button(thing: str, verdict: str) -> str:
     return f"button[aria-label='{thing}: {verdict}']"
 
 
-def picture(page: Any, name: str) -> None:
-    """Keep a picture, where a folder is named, for who looks at the page."""
-    if folder := os.environ.get("CXRTEXT_PICTURES"):
-        page.screenshot(path=f"{folder}/{name}.png")
-
-
 def test_a_verdict_is_kept_and_comes_back(visit: Open, index: Path) -> None:
     page = visit(READ, wait=SHOWN)
     page.click(button("Edema", "wrong"))
@@ -49,7 +42,6 @@ def test_a_verdict_is_kept_and_comes_back(visit: Open, index: Path) -> None:
     page.focus(button("Pneumonia", "right"))
     page.keyboard.press("Enter")
     page.wait_for_selector(f"{button('Pneumonia', 'right')}[aria-pressed=true]")
-    picture(page, "findings")
     page.reload()
     page.wait_for_selector(pressed)
     page.click(button("Edema", "unclear"))
@@ -77,7 +69,6 @@ def test_sentences_regions_and_hits_are_marked(visit: Open, change: Any, index: 
     first = f"#results .card:first-child {button('Effusion.', 'wrong')}"
     page.click(first)
     page.wait_for_selector(f"{first}[aria-pressed=true]")
-    picture(page, "hits")
     kinds = {one.text: one.kind for one in read_marks(marks_beside(index))}
     assert kinds["Left effusion."] == "sentence"
     assert (kinds["Right effusion."], kinds["Effusion."]) == ("box", "hit")
@@ -91,7 +82,6 @@ def test_a_box_is_drawn_by_mouse_and_by_keyboard(visit: Open, index: Path) -> No
     page.wait_for_selector(".draw-layer:focus")
     for key in ("ArrowLeft", "ArrowUp", "Shift+ArrowRight"):
         page.keyboard.press(key)
-    picture(page, "box")
     page.keyboard.press("Enter")
     page.wait_for_selector("#drawn-boxes .line:has-text('nodule')")
     page.fill("#draw-word", "mass")

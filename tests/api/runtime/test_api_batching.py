@@ -14,7 +14,7 @@ from cxrtext.service import Service
 from cxrtext_api.observe.metrics import Metrics
 from cxrtext_api.runtime.engine import Batch, Engine
 from cxrtext_api.runtime.scope import Busy, RequestScope
-from cxrtext_api.runtime.work import LONGEST_WAIT
+from cxrtext_api.runtime.work import LONGEST_WAIT, WaitEstimate
 from cxrtext_api.settings import Settings
 from tests.api.conftest import Held, asked, busy, engine_of, serving
 from tests.waiting import until
@@ -100,18 +100,6 @@ def test_too_few_results_are_an_error_and_hang_nobody() -> None:
         asyncio.run(asked(engine.do, batch, 1))
 
 
-def test_a_full_queue_turns_away_at_once_and_is_free_again() -> None:
-    async def ask(engine: Engine) -> None:
-        found = await while_busy(engine, lambda: [asked(engine.call, int) for _ in range(3)])
-        assert found[:2] == [0, 0]
-        assert isinstance(found[2], Busy)
-        assert 1 <= found[2].retry_after <= LONGEST_WAIT
-        assert await asked(engine.call, int) == 0
-
-    with engine_of(limit=3) as engine:
-        asyncio.run(ask(engine))
-
-
 def test_a_request_keeps_its_place_until_it_is_answered() -> None:
     async def request(engine: Engine, entered: asyncio.Event, leave: asyncio.Event) -> None:
         with RequestScope(10) as scope:
@@ -132,6 +120,16 @@ def test_a_request_keeps_its_place_until_it_is_answered() -> None:
 
     with engine_of(limit=1) as engine:
         asyncio.run(ask(engine))
+
+
+def test_the_time_to_come_back_is_measured() -> None:
+    estimate = WaitEstimate(at_once=2)
+    assert estimate.wait(10) == 1
+    estimate.note(3.0)
+    assert estimate.wait(3) == 6  # four pieces of 3 s, two at a time
+    for _ in range(100):
+        estimate.note(1000.0)
+    assert estimate.wait(3) == LONGEST_WAIT
 
 
 def test_sentences_of_several_requests_are_embedded_together_and_once(

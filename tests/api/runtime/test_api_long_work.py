@@ -274,25 +274,6 @@ def test_a_connection_that_cannot_be_watched_gives_nothing_up() -> None:
         assert asyncio.run(asked(engine.call, lambda: 1, receive=broken)) == 1
 
 
-def test_what_was_accepted_is_finished_when_the_server_stops(pool: Engine | Workers) -> None:
-    run, held, done = call_of(pool), Held(), list[str]()
-
-    async def ask() -> None:
-        first = await busy(run, held)
-        second = asyncio.create_task(asked(run, done.append, "second"))
-        await asyncio.sleep(0.01)
-        closing = asyncio.create_task(asyncio.to_thread(pool.close))
-        await asyncio.sleep(0.01)
-        assert not closing.done()
-        held.go_on.set()
-        await closing
-        assert await first == "done"
-        await second
-
-    asyncio.run(ask())
-    assert done == ["second"]
-
-
 def test_a_service_that_loads_while_the_server_stops_is_closed(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
