@@ -58,22 +58,6 @@ def test_who_opens_by_keyboard_stays_in_the_strip(visit: Any) -> None:
     is_open(page, "images/s23.png")
 
 
-def test_keys_that_are_typed_are_text(visit: Any) -> None:
-    page = visit(READ, wait="#overlay:not(.idle)")
-    page.click("#tab-locate")
-    page.fill("#sentence", "")
-    page.focus("#sentence")
-    page.keyboard.type("in")
-    assert page.input_value("#sentence") == "in"
-    assert page.get_attribute("#toggle-invert", "aria-pressed") == "false"
-    is_open(page, "images/s25.png")
-    page.focus("#window-level")
-    page.keyboard.press("n")
-    page.keyboard.press("ArrowRight")
-    assert page.input_value("#window-level") == "129"
-    is_open(page, "images/s25.png")
-
-
 def test_the_next_and_the_previous_image(visit: Any) -> None:
     page = visit()
     assert page.is_disabled("#image-next")

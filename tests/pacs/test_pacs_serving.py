@@ -59,6 +59,7 @@ def test_no_planted_name_is_in_the_metrics_or_the_log_of_a_server(
         made = make_results(worker.service, Path(image.path), "Left pleural effusion.", results)
     results.note_sent([one.instance for one in made.results], "archive")
     inbox.put("PACS", instance(9))  # waits
+    inbox.note_listener("dicom", 2, 7, 1, 0)
     service = Service(model, open_index(index_copy, model))
     served = Settings(inbox=inbox.folder, results=results.path, worklist=True, metrics=True)
     with serving(service, served) as client:
@@ -69,6 +70,8 @@ def test_no_planted_name_is_in_the_metrics_or_the_log_of_a_server(
     assert 'cxrtext_inbox_waiting{state="held"} 1.0' in page
     assert 'cxrtext_inbox_waiting{state="failed"} 1.0' in page
     assert "cxrtext_inbox_reports_without_study 1.0" in page
+    assert 'cxrtext_listener_associations{kind="dicom"} 2.0' in page
+    assert 'cxrtext_listener_requests{kind="dicom",outcome="refused"} 1.0' in page
     said = capfd.readouterr()
     for text in (page, refused, missing, said.out, said.err, caplog.text):
         assert PLANTED not in text

@@ -53,7 +53,7 @@ def issuers(of: Dataset) -> list[str]:
     ("write", "kind", "sentence"),
     [
         *((write_effusion, kind, "Left pleural effusion.") for kind in result_sources.KINDS),
-        *((poor, kind, sentence) for kind in ("cr", "dx-mono1") for sentence in SENTENCES),
+        *zip([poor] * 3, ("cr", "dx-mono1", "cr"), SENTENCES, strict=True),
     ],
 )
 def test_results_conform_and_keep_the_letters_of_sentences_names_and_issuers(

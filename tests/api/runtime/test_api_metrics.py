@@ -2,7 +2,6 @@
 
 import json
 import logging
-from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
@@ -11,7 +10,6 @@ from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 import cxrtext
-from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.service import Service
 from cxrtext_api.observe.logs import FIELDS, JsonFormatter, TextFormatter
 from cxrtext_api.observe.metrics import CONTENT_TYPE
@@ -121,24 +119,3 @@ def test_what_other_libraries_say_is_withheld(formatter: logging.Formatter) -> N
     line = formatter.format(failed)
     assert "canary" not in line
     assert "ValueError" in line
-
-
-def test_the_numbers_of_an_inbox(service: Service, tmp_path: Path) -> None:
-    with Inbox(tmp_path / "inbox", reserve=0) as inbox:
-        inbox.put("PACS", b"x")
-        inbox.put("PACS", b"y")
-        (first,) = inbox.waiting(1)
-        with inbox.finishing() as finishing:
-            finishing.done(first, "added")
-        inbox.put("PACS", b"z", held="for a reason")
-        inbox.note_listener("dicom", 2, 7, 1, 0)
-        with serving(service, Settings(inbox=inbox.folder)) as client:
-            found = samples(client)
-    assert one(found, "cxrtext_inbox_waiting", state="waiting") == 1
-    assert one(found, "cxrtext_inbox_waiting", state="held") == 1
-    assert one(found, "cxrtext_inbox_received") == 3
-    assert one(found, "cxrtext_readable", folder="inbox") == 1
-    assert one(found, "cxrtext_inbox_oldest_seconds") > 0
-    assert one(found, "cxrtext_inbox_entries", what="object", outcome="added") == 1
-    assert one(found, "cxrtext_listener_associations", kind="dicom") == 2
-    assert one(found, "cxrtext_listener_requests", kind="dicom", outcome="refused") == 1
