@@ -1,13 +1,12 @@
 """Kills a process that adds, replaces and deletes images as the server does, at random moments.
 
-    python tests/api/runtime/kill_image_writer.py CHECKPOINT INDEX UPLOADS --rounds 25
+    python tests/api/runtime/kill_image_writer.py CHECKPOINT INDEX UPLOADS 25
 
 After each kill a server is begun anew.  Of every image the pixels, vectors, labels, entry and
 report must then belong together, as before the change that was under way or as after it, and no
 file may lie around.  Ends with 0 and a line that counts what was under way.
 """
 
-import argparse
 import hashlib
 import json
 import os
@@ -190,29 +189,21 @@ def look_at(model: ImageTextModel, folder: Path, uploads: Path, possible: list[H
     return found
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("checkpoint", type=Path)
-    parser.add_argument("index", type=Path)
-    parser.add_argument("uploads", type=Path)
-    parser.add_argument("--rounds", type=int, default=25)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
+def main(checkpoint: str, index_folder: str, uploads: str, rounds: str) -> None:
     torch.set_num_threads(1)
-    model = load_model(options.checkpoint)
-    settings = Settings(index=options.index, uploads=options.uploads)
+    model = load_model(Path(checkpoint))
+    settings = Settings(index=Path(index_folder), uploads=Path(uploads))
     held: Held = {}
-    with open_index(options.index, model) as index:
+    with open_index(Path(index_folder), model) as index:
         service = Service(model, index)
         for version in range(8):
-            put(service, options.uploads, f"so{version}", version)
+            put(service, Path(uploads), f"so{version}", version)
             held[f"so{version}"] = version
     under_way: Counter[str] = Counter()
-    for seed in range(options.seed, options.seed + options.rounds):
+    for seed in range(1, int(rounds) + 1):
         held = one_round(model, settings, held, seed, under_way)
-    print(f"{options.rounds} kills, {len(held)} images; under way:", dict(under_way))  # noqa: T201
-    return 0
+    print(f"{rounds} kills, {len(held)} images; under way:", dict(under_way))  # noqa: T201
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(*sys.argv[1:])

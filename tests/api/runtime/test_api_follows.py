@@ -178,7 +178,7 @@ def test_a_killed_server_leaves_whole_images_and_no_litter(
     checkpoint: Path, index_copy: Path, tmp_path: Path
 ) -> None:
     given = map(str, (SCRIPT, checkpoint, index_copy, tmp_path / "uploads"))
-    command = [sys.executable, *given, "--rounds", "25"]
+    command = [sys.executable, *given, "25"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("25 kills")
