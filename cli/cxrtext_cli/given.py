@@ -69,11 +69,6 @@ def _new_folder(path: Path) -> None:
     _writable(path)
 
 
-def _new_address(address: str) -> None:
-    if "://" not in address:
-        _new_folder(Path(address))
-
-
 def _empty_folder(path: Path) -> None:
     _new_folder(path)
     if path.is_dir() and not is_empty(path):
@@ -206,8 +201,6 @@ NEW_PREDICTIONS = Kind(_new_predictions)
 NEW_TABLE_OR_STDOUT = Kind(_new_table_or_stdout)
 NEW_FOLDER = Kind(_new_folder)
 """A folder to make, or to write into."""
-NEW_ADDRESS = Kind(_new_address)
-"""The same, or an address of an object store, which is not asked yet."""
 EMPTY_FOLDER = Kind(_empty_folder)
 """A folder to make, or one that holds nothing."""
 DEVICE = Kind(_device)

@@ -23,7 +23,7 @@ from cxrtext.evaluation import Prompts
 from cxrtext.evaluation.classification.calibration import prompts_beside
 from cxrtext.evaluation.data import reports_of
 from cxrtext.files import sha256
-from cxrtext.files.storage import open_storage
+from cxrtext.files.storage import Storage
 from cxrtext.images.cache_store import READER_VERSION
 from cxrtext.images.reader_pool import ReaderPool
 from cxrtext.images.sandbox_worker import cores
@@ -80,7 +80,7 @@ class EmbedOptions(JobOptions):
 class EmbedWork:
     """Makes the shards, in any process; its paths are those that every machine sees."""
 
-    location: str  # of the job
+    folder: Path  # of the job
     device: str
     readers: int
     model: str  # folder of the checkpoint
@@ -89,7 +89,7 @@ class EmbedWork:
     def open(self) -> Iterator[Do]:
         import torch
 
-        storage, folder = open_storage(self.location), Path(self.model)
+        storage, folder = Storage(self.folder), Path(self.model)
         plan = read_plan(storage, _Embed.kind)
         require_here(self.model, "model", _model_digest(folder) == plan.definition["model"])
         torch.set_num_threads(THREADS)
@@ -180,9 +180,9 @@ class _Embed(Job):
         return studies.total(), shared
 
     def work(self) -> EmbedWork:
-        location, options = self.storage.location, self._options
+        folder, options = self.storage.folder.absolute(), self._options
         model = str(self.checkpoint.resolve())
-        return EmbedWork(location, options.device, options.readers, model)
+        return EmbedWork(folder, options.device, options.readers, model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ def embed_job(
     ``stage`` hears of "embedding" and "indexing"; ``say`` which shards could not be made.
     """
     job = _Embed(address, manifest, checkpoint, options or EmbedOptions(), stage)
-    if index.resolve().is_relative_to(Path(job.storage.location).resolve()):
+    if index.resolve().is_relative_to(job.storage.folder.resolve()):
         raise ConfigError(f"--index {index}: lies in the folder of the job; name one beside it")
     check_columns(manifest, [next(job.records())])
     status = job.make(say)

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from cxrtext.errors import CheckpointError, DataError, ImageError
 from cxrtext.files import sha256
-from cxrtext.files.storage import open_storage
+from cxrtext.files.storage import Storage
 from cxrtext.images.cache_store import READER_VERSION
 from cxrtext.images.reader_pool import ReaderPool, ReadImage
 from cxrtext.images.sandbox_worker import cores
@@ -91,7 +91,7 @@ class EncodeOptions(JobOptions):
 class EncodeWork:
     """Makes the shards, in any process; its paths are those that every machine sees."""
 
-    location: str  # of the job
+    folder: Path  # of the job
     device: str
     readers: int
     backbone: str  # folder
@@ -106,7 +106,7 @@ class EncodeWork:
         from cxrtext.models.backbones.golden import check_golden
         from cxrtext.models.features import FeatureMap
 
-        storage = open_storage(self.location)
+        storage = Storage(self.folder)
         plan = read_plan(storage, _Encode.kind)
         asked, shared = plan.definition, plan.shared
         torch.set_num_threads(THREADS)
@@ -298,9 +298,9 @@ class _Encode(Job):
         return fit_feature_map(regions(), backbone.channels, options.grid, options.reduce)
 
     def work(self) -> EncodeWork:
-        location, options = self.storage.location, self._options
+        folder, options = self.storage.folder.absolute(), self._options
         backbone = str(self._backbone.folder.resolve())
-        return EncodeWork(location, options.device, options.readers, backbone)
+        return EncodeWork(folder, options.device, options.readers, backbone)
 
 
 def _drawn(record: ImageRecord) -> bytes:

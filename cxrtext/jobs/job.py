@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from cxrtext.errors import CheckpointError, ConfigError, DataError, DiskError, InputError, WorkError
-from cxrtext.files.storage import Storage, is_remote, open_storage
+from cxrtext.files.storage import Storage
 from cxrtext.images.sandbox_worker import cores
 from cxrtext.jobs import cluster as processes
 from cxrtext.jobs.cluster import Cluster, Task, Work
@@ -116,7 +116,7 @@ def make_missing(
     if failed:
         number, why = min(failed.items())
         raise WorkError(
-            f"{storage.address}: {len(failed)} of {plan.shards} shards could not be made, the "
+            f"{storage.folder}: {len(failed)} of {plan.shards} shards could not be made, the "
             f"first {number}: {why}; run the same command again to try them again"
         )
     return committed(storage)
@@ -147,13 +147,13 @@ class Job(ABC):
 
     def __init__(
         self,
-        address: str | Path,
+        folder: Path,
         manifest: Path,
         options: JobOptions,
         images_a_shard: int,
         stage: Stage,
     ) -> None:
-        self.storage, self.manifest, self.stage = open_storage(address), manifest, stage
+        self.storage, self.manifest, self.stage = Storage(folder), manifest, stage
         self.options, self.images_a_shard = options, images_a_shard
 
     @abstractmethod
@@ -174,8 +174,7 @@ class Job(ABC):
         plan = self.plan = begin(
             self.storage, self.kind, self.definition(), self.images_a_shard, self.contents
         )
-        if not is_remote(self.storage.location):
-            shared.append(Path(self.storage.location) / PLAN)
+        shared.append(self.storage.folder / PLAN)
 
         def progress(done: Mapping[int, ShardFile]) -> None:
             self.done = done
@@ -237,7 +236,7 @@ class Job(ABC):
             places = sorted([*shard.places, *shard.rejected])
             if places != [*range(len(records))] or shard.about["images"] != digest_of_names(names):
                 raise CheckpointError(
-                    f"{self.storage.address}: {file.name} is of other images; remove it, and start "
+                    f"{self.storage.folder}: {file.name} is of other images; remove it, and start "
                     "the job again"
                 )
             yield shard, records

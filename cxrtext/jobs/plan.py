@@ -45,7 +45,7 @@ def read_plan(storage: Storage, kind: str | None = None) -> Plan:
         data = storage.read(NAME)
     except NotFoundError:
         raise NotFoundError(
-            f"{storage.address}: holds no job; start one with 'cxrtext job embed' or "
+            f"{storage.folder}: holds no job; start one with 'cxrtext job embed' or "
             "'cxrtext encode'"
         ) from None
     try:
@@ -54,16 +54,16 @@ def read_plan(storage: Storage, kind: str | None = None) -> Plan:
             raise ValueError
     except (ValueError, KeyError):
         raise CheckpointError(
-            f"{storage.address}: {NAME} is damaged; start the job anew in another folder"
+            f"{storage.folder}: {NAME} is damaged; start the job anew in another folder"
         ) from None
     if value["version"] != VERSION:
         raise CheckpointError(
-            f"{storage.address}: the job is of another version of cxrtext ({value['cxrtext']}); "
+            f"{storage.folder}: the job is of another version of cxrtext ({value['cxrtext']}); "
             "go on with that one, or start the job anew in another folder"
         )
     if kind is not None and value["kind"] != kind:
         raise DataError(
-            f"{storage.address}: holds a job of '{command_of(value['kind'])}', not {kind}; name "
+            f"{storage.folder}: holds a job of '{command_of(value['kind'])}', not {kind}; name "
             "another folder"
         )
     return Plan(
@@ -108,7 +108,7 @@ def begin(
     for name, value in json.loads(json.dumps(definition)).items():
         if (before := plan.definition.get(name)) != value:
             raise DataError(
-                f"{storage.address}: this job was begun with another {name} "
+                f"{storage.folder}: this job was begun with another {name} "
                 f"({_short(before)}, now {_short(value)}); go on with the former, or start anew in "
                 "another folder"
             )

@@ -114,7 +114,7 @@ def read_shard(storage: Storage, job: str, file: ShardFile) -> Shard:
     header = json.loads(outer["__metadata__"][_HEADER])
     if header["job"] != job or header["number"] != file.number:
         raise CheckpointError(
-            f"{storage.address}: {file.name} is of another job; remove it, and start the job again "
+            f"{storage.folder}: {file.name} is of another job; remove it, and start the job again "
             "to make it"
         )
     rejected = {int(place): str(reason) for place, reason in header["rejected"]}
@@ -132,7 +132,7 @@ def read_named(storage: Storage, name: str) -> bytes:
     data = storage.read(name)
     if name.split(".")[-2] != hashlib.sha256(data).hexdigest()[:DIGITS]:
         raise CheckpointError(
-            f"{storage.address}: {name} is damaged; start the job anew in another folder"
+            f"{storage.folder}: {name} is damaged; start the job anew in another folder"
         )
     return data
 
@@ -140,6 +140,6 @@ def read_named(storage: Storage, name: str) -> bytes:
 def damaged(storage: Storage, names: Sequence[str]) -> CheckpointError:
     some = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
     return DamagedShardError(
-        f"{storage.address}: {len(names)} shard(s) are damaged ({some}) and were removed; run the "
+        f"{storage.folder}: {len(names)} shard(s) are damaged ({some}) and were removed; run the "
         "same command again, which makes them again"
     )

@@ -42,7 +42,7 @@ def run(
     gate: bool = False,
 ) -> Storage:
     storage, plan, tasks = a_job(folder, rows)
-    work = Doubling(storage.location, plan.digest, folder.with_name("gate") if gate else None)
+    work = Doubling(storage.folder, plan.digest, folder.with_name("gate") if gate else None)
     make_missing(storage, plan, tasks, work, Cluster(address=address), say=say)
     return storage
 

@@ -15,7 +15,7 @@ import pytest
 
 from cxrtext.errors import DataError, DiskError, WorkError
 from cxrtext.files import write_private
-from cxrtext.files.storage import Storage, open_storage
+from cxrtext.files.storage import Storage
 from cxrtext.jobs.cluster import Cluster, Do, Task
 from cxrtext.jobs.job import Say, job_status, make_missing, silent
 from cxrtext.jobs.plan import Plan, begin, read_plan
@@ -53,11 +53,11 @@ class Doubling:
                 raise WorkError("the share is away")
         doubled = np.array([2 * int(row) for row in task.rows], np.int64)
         shard = Shard(task.number, list(range(len(doubled))), {}, {}, {"doubled": doubled})
-        return commit_shard(open_storage(self.address), self.job, shard)
+        return commit_shard(Storage(self.address), self.job, shard)
 
 
 def a_job(folder: Path, rows: list[str], size: int = 8) -> tuple[Storage, Plan, list[Task]]:
-    storage = open_storage(folder)
+    storage = Storage(folder)
     tasks = [Task(n, tuple(rows[i : i + size])) for n, i in enumerate(range(0, len(rows), size))]
     plan = begin(storage, "embed", {}, size, lambda: (len(rows), {}))
     return storage, plan, tasks
@@ -68,7 +68,7 @@ HERE, TWO = Cluster(), Cluster(workers=2)
 
 def run(folder: Path, rows: list[str], cluster: Cluster = HERE, say: Say = silent) -> Storage:
     storage, plan, tasks = a_job(folder, rows)
-    make_missing(storage, plan, tasks, Doubling(storage.location, plan.digest), cluster, say=say)
+    make_missing(storage, plan, tasks, Doubling(storage.folder, plan.digest), cluster, say=say)
     return storage
 
 
@@ -99,7 +99,7 @@ def test_shards_that_fail_cost_no_other_and_are_tried_again(tmp_path: Path) -> N
         assert any(line.startswith(f"shard {number}: {why}") for line in said)
     assert len(said) == 3
     assert not any("quote a report" in line for line in said)
-    storage = open_storage(tmp_path / "job")
+    storage = Storage(tmp_path / "job")
     assert job_status(storage).shards_done == 4
     run(tmp_path / "job", rows)
     assert results(storage) == ([2 * i for i in range(56)], {})
@@ -112,14 +112,14 @@ def test_wrong_input_and_a_full_disk_stop_the_job_in_their_own_words(tmp_path: P
     rows[20] = "full"
     with pytest.raises(DiskError, match=r"the disk is full"):
         run(tmp_path / "full", rows)
-    assert job_status(open_storage(tmp_path / "full")).shards_done < 4  # not those after it
+    assert job_status(Storage(tmp_path / "full")).shards_done < 4  # not those after it
 
 
 def test_of_two_shards_the_one_with_fewer_rejected_rows_counts(tmp_path: Path) -> None:
     storage, plan, (task,) = a_job(tmp_path / "job", ["1", "2"])
     less = Shard(0, [0], {1: "no image"}, {}, {"doubled": np.array([2], np.int64)})
     commit_shard(storage, plan.digest, less)  # on a machine that could not read a file
-    Doubling(storage.location, plan.digest).make(task)
+    Doubling(storage.folder, plan.digest).make(task)
     assert len(storage.names("shards/")) == 2
     assert results(storage) == ([2, 4], {})
 
@@ -127,7 +127,7 @@ def test_of_two_shards_the_one_with_fewer_rejected_rows_counts(tmp_path: Path) -
 def test_a_killed_worker_is_replaced_and_its_shard_is_made(tmp_path: Path) -> None:
     said: list[str] = []
     storage, plan, tasks = a_job(tmp_path / "job", [str(i) for i in range(64)])
-    work = Doubling(storage.location, plan.digest, tmp_path / "gate")
+    work = Doubling(storage.folder, plan.digest, tmp_path / "gate")
     with ThreadPoolExecutor(1) as pool:
         driver = pool.submit(make_missing, storage, plan, tasks, work, TWO, say=said.append)
         until(lambda: (tmp_path / "gate.waits").exists())
@@ -145,7 +145,7 @@ def test_two_drivers_of_one_job_make_the_same(tmp_path: Path) -> None:
         for driver in drivers:
             driver.result()
     run(tmp_path / "alone", rows)
-    storage, alone = open_storage(tmp_path / "job"), open_storage(tmp_path / "alone")
+    storage, alone = Storage(tmp_path / "job"), Storage(tmp_path / "alone")
     assert storage.names("shards/") == alone.names("shards/")
     assert results(storage) == results(alone)
 
@@ -158,7 +158,7 @@ from tests.jobs.test_job_driver import TWO, Doubling, a_job, make_missing
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     storage, plan, tasks = a_job(folder / "job", [str(i) for i in range(64)])
-    work = Doubling(storage.location, plan.digest, folder / "gate")
+    work = Doubling(storage.folder, plan.digest, folder / "gate")
     make_missing(storage, plan, tasks, work, TWO)
 """
 

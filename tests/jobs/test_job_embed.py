@@ -9,14 +9,12 @@ from pathlib import Path
 import pytest
 
 from cxrtext.errors import CheckpointError, ConfigError, DataError
-from cxrtext.files.storage import open_storage
+from cxrtext.files.storage import Storage
 from cxrtext.index.build import build_index
 from cxrtext.jobs import embed
 from cxrtext.jobs.embed import EmbedOptions, embed_job
-from cxrtext.jobs.job import job_status
 from cxrtext.jobs.shards import committed
 from tests.jobs.kill_job import digests, rows_of
-from tests.s3 import bucket, server
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +78,7 @@ def test_a_shard_made_again_has_the_same_bytes(
 ) -> None:
     manifest = archive_folder / "manifest.csv"
     embed_job(manifest, checkpoint, str(tmp_path / "again"), tmp_path / "index", OPTIONS)
-    one, other = (open_storage(folder) for folder in (job, tmp_path / "again"))
+    one, other = (Storage(folder) for folder in (job, tmp_path / "again"))
     assert other.names() == one.names()
     assert all(one.read(name) == other.read(name) for name in one.names())
     shards = one.names("shards/")
@@ -93,7 +91,7 @@ def test_a_damaged_or_missing_shard_is_said_and_made_again(
     job: Path, built: Path, archive_folder: Path, checkpoint: Path, tmp_path: Path
 ) -> None:
     folder, manifest = Path(shutil.copytree(job, tmp_path / "job")), archive_folder / "manifest.csv"
-    storage, index = open_storage(folder), tmp_path / "index"
+    storage, index = Storage(folder), tmp_path / "index"
     files = committed(storage)
     whole = storage.read(files[1].name)
     (folder / files[0].name).write_bytes(b"half")
@@ -146,22 +144,3 @@ def test_a_killed_job_makes_the_same_shards_and_index(
     )
     assert done.returncode == 0, done.stderr
     assert "4 kills" in done.stdout
-
-
-__all__ = ["bucket", "server"]
-
-
-def test_a_job_on_s3_makes_the_index_of_one_process(
-    bucket: str, built: Path, archive_folder: Path, checkpoint: Path, tmp_path: Path
-) -> None:
-    manifest = archive_folder / "manifest.csv"
-    options, index = EmbedOptions(shard=20, workers=1), tmp_path / "job"
-    embed_job(manifest, checkpoint, bucket, tmp_path / "first", options)
-    storage = open_storage(bucket)
-    for name in storage.names("shards/")[1:]:
-        storage.remove(name)
-    said = job_status(storage)
-    assert (said.shards_done, said.shards) == (1, 4)
-    status = embed_job(manifest, checkpoint, bucket, index, options).status
-    assert (status.shards_done, status.rows_done, status.rejected) == (4, 110, 1)
-    assert index_of(index) == index_of(built)

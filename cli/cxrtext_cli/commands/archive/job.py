@@ -29,13 +29,14 @@ job = group("Embed an archive in shards, on one machine or many.")
 
 Manifest = Annotated[Path, typer.Argument(help="Manifest of images."), given.FILE]
 Address = Annotated[
-    str,
-    typer.Option("--out", help="Folder of the job, shared or not, or s3://BUCKET/FOLDER."),
-    given.NEW_ADDRESS,
+    Path,
+    typer.Option("--out", help="Folder of the job; shared, where other machines work on it."),
+    given.NEW_FOLDER,
 ]
 Folder = Annotated[
-    str,
-    typer.Argument(help="Folder of the job, or its address.", metavar="JOB", show_default=False),
+    Path,
+    typer.Argument(help="Folder of the job.", metavar="JOB", show_default=False),
+    given.ANY_PATH,
 ]
 Shard = Annotated[int, typer.Option(min=1, help="Rows a shard.")]
 Workers = Annotated[
@@ -108,17 +109,17 @@ def embed(
 @given.checked
 def status(folder: Folder, as_json: AsJson = False) -> None:
     """Say how far a job is, from its shards alone; anyone can ask, from any machine."""
-    from cxrtext.files.storage import open_storage
+    from cxrtext.files.storage import Storage
     from cxrtext.jobs import job_status
 
-    found = job_status(open_storage(folder))
+    found = job_status(Storage(folder))
     if as_json:
         print_json(found)
     else:
         typer.echo(_line(folder, found))
 
 
-def _line(folder: str, status: "JobStatus") -> str:
+def _line(folder: Path, status: "JobStatus") -> str:
     return (
         f"{folder}: {status.rows_done} of {status.rows} images ({status.shards_done} of "
         f"{status.shards} shards), {status.rejected} rejected"
