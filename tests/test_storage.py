@@ -50,15 +50,15 @@ def test_what_is_missing_is_said(storage: Storage, tmp_path: Path) -> None:
             storage.commit(name, b"")
 
 
-def _commit(address: str, byte: int) -> None:
-    storage = Storage(address)
+def _commit(folder: Path, byte: int) -> None:
+    storage = Storage(folder)
     for _ in range(30):
         storage.commit("one", bytes([byte]) * 20_000)
 
 
 def test_of_two_writers_either_is_whole(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
-    writers = [context.Process(target=_commit, args=(str(tmp_path), byte)) for byte in (1, 2)]
+    writers = [context.Process(target=_commit, args=(tmp_path, byte)) for byte in (1, 2)]
     for writer in writers:
         writer.start()
     storage = Storage(tmp_path)

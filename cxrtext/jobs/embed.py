@@ -135,10 +135,10 @@ class _Embed(Job):
     kind, title = "embed", "embedding"
 
     def __init__(
-        self, address: str, manifest: Path, checkpoint: Path, options: EmbedOptions, stage: Stage
+        self, folder: Path, manifest: Path, checkpoint: Path, options: EmbedOptions, stage: Stage
     ) -> None:
         batches = -(-(options.shard or SHARD) // EMBED_BATCH)
-        super().__init__(address, manifest, options, batches * EMBED_BATCH, stage)
+        super().__init__(folder, manifest, options, batches * EMBED_BATCH, stage)
         self.checkpoint, self._options = checkpoint, options
 
     def definition(self) -> Definition:
@@ -195,7 +195,7 @@ class Embedded:
 def embed_job(
     manifest: Path,
     checkpoint: Path,
-    address: str,
+    folder: Path,
     index: Path,
     options: EmbedOptions | None = None,
     *,
@@ -206,7 +206,7 @@ def embed_job(
 
     ``stage`` hears of "embedding" and "indexing"; ``say`` which shards could not be made.
     """
-    job = _Embed(address, manifest, checkpoint, options or EmbedOptions(), stage)
+    job = _Embed(folder, manifest, checkpoint, options or EmbedOptions(), stage)
     if index.resolve().is_relative_to(job.storage.folder.resolve()):
         raise ConfigError(f"--index {index}: lies in the folder of the job; name one beside it")
     check_columns(manifest, [next(job.records())])

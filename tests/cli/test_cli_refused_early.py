@@ -85,7 +85,6 @@ REFUSED = {
     },
     given.NEW_TABLE_OR_STDOUT: TABLE,
     given.NEW_FOLDER: NEW,
-    given.NEW_ADDRESS: NEW,
     given.EMPTY_FOLDER: {**NEW, "DATA": "is not empty; name a new folder"},
     given.DEVICE: {"tpu": "--device: 'tpu' is not auto, cpu"},
     given.SPLIT: {"none": "--split: 'none' is not one of"},

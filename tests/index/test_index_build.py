@@ -195,7 +195,7 @@ def test_columns_that_the_index_writes_itself_are_refused(
     with pytest.raises(DataError, match=f"column '{name}': an index keeps its own"):
         build_index(manifest, checkpoint, tmp_path / "out")
     with pytest.raises(DataError, match=f"column '{name}': an index keeps its own"):
-        embed_job(manifest, checkpoint, str(tmp_path / "job"), tmp_path / "index")
+        embed_job(manifest, checkpoint, tmp_path / "job", tmp_path / "index")
     with pytest.raises(ConfigError, match=f"--keep {name}: the"):
         import_folder(data_copy, tmp_path / "imported", ImportOptions(keep=(name,)))
 

@@ -28,7 +28,7 @@ from tests.waiting import until
 class Doubling:
     """Work that doubles numbers; some of them end their process, each in its way."""
 
-    address: str
+    folder: Path
     job: str
     gate: Path | None = None  # a file for which all shards but the first wait
 
@@ -53,7 +53,7 @@ class Doubling:
                 raise WorkError("the share is away")
         doubled = np.array([2 * int(row) for row in task.rows], np.int64)
         shard = Shard(task.number, list(range(len(doubled))), {}, {}, {"doubled": doubled})
-        return commit_shard(Storage(self.address), self.job, shard)
+        return commit_shard(Storage(self.folder), self.job, shard)
 
 
 def a_job(folder: Path, rows: list[str], size: int = 8) -> tuple[Storage, Plan, list[Task]]:

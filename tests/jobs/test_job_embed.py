@@ -32,7 +32,7 @@ def job(archive_folder: Path, checkpoint: Path, tmp_path_factory: pytest.TempPat
     """A job, its index beside it; read-only by convention."""
     folder = tmp_path_factory.mktemp("job") / "job"
     manifest = archive_folder / "manifest.csv"
-    embed_job(manifest, checkpoint, str(folder), folder.with_name("index"), OPTIONS)
+    embed_job(manifest, checkpoint, folder, folder.with_name("index"), OPTIONS)
     return folder
 
 
@@ -50,14 +50,14 @@ def test_the_index_of_a_job_is_that_of_one_process(
     assert listed == built.with_name("index.rejected.csv").read_text()
     assert "a070.png" in listed
     manifest = archive_folder / "manifest.csv"
-    again = embed_job(manifest, checkpoint, str(job), index, OPTIONS)
+    again = embed_job(manifest, checkpoint, job, index, OPTIONS)
     assert (again.index.images, again.status.rejected) == (109, 1)
     assert index_of(index) == index_of(built)
     with pytest.raises(
         DataError, match=r"1 bad items, more than --max-rejected 0; the last: images/a070"
     ):
         strict = replace(OPTIONS, max_rejected=0)
-        embed_job(manifest, checkpoint, str(job), tmp_path / "strict", strict)
+        embed_job(manifest, checkpoint, job, tmp_path / "strict", strict)
     assert not (tmp_path / "strict").exists()
 
 
@@ -66,9 +66,9 @@ def test_an_index_of_something_else_is_refused(
 ) -> None:
     other = Path(shutil.copytree(index_folder, tmp_path / "other"))
     with pytest.raises(DataError, match="holds another index"):
-        embed_job(archive_folder / "manifest.csv", checkpoint, str(job), other, OPTIONS)
+        embed_job(archive_folder / "manifest.csv", checkpoint, job, other, OPTIONS)
     with pytest.raises(ConfigError, match="lies in the folder of the job"):
-        embed_job(archive_folder / "manifest.csv", checkpoint, str(job), job / "index", OPTIONS)
+        embed_job(archive_folder / "manifest.csv", checkpoint, job, job / "index", OPTIONS)
     with pytest.raises(ConfigError, match="--workers: a cluster has its own"):
         replace(OPTIONS, address="tcp://head:8786", workers=2)
 
@@ -77,7 +77,7 @@ def test_a_shard_made_again_has_the_same_bytes(
     job: Path, archive_folder: Path, checkpoint: Path, tmp_path: Path
 ) -> None:
     manifest = archive_folder / "manifest.csv"
-    embed_job(manifest, checkpoint, str(tmp_path / "again"), tmp_path / "index", OPTIONS)
+    embed_job(manifest, checkpoint, tmp_path / "again", tmp_path / "index", OPTIONS)
     one, other = (Storage(folder) for folder in (job, tmp_path / "again"))
     assert other.names() == one.names()
     assert all(one.read(name) == other.read(name) for name in one.names())
@@ -98,8 +98,8 @@ def test_a_damaged_or_missing_shard_is_said_and_made_again(
     (folder / files[1].name).write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     (folder / files[2].name).unlink()
     with pytest.raises(CheckpointError, match=r"2 shard\(s\) are damaged .* and were removed; run"):
-        embed_job(manifest, checkpoint, str(folder), index, OPTIONS)
-    embed_job(manifest, checkpoint, str(folder), index, OPTIONS)
+        embed_job(manifest, checkpoint, folder, index, OPTIONS)
+    embed_job(manifest, checkpoint, folder, index, OPTIONS)
     assert storage.read(files[1].name) == whole
     assert index_of(index) == index_of(built)
 
@@ -110,7 +110,7 @@ def test_a_job_that_is_started_again_checks_no_row_again(
 ) -> None:  # fmt: skip
     monkeypatch.delattr(embed, "checked_manifest")
     index = tmp_path / "index"
-    status = embed_job(archive_folder / "manifest.csv", checkpoint, str(job), index, OPTIONS).status
+    status = embed_job(archive_folder / "manifest.csv", checkpoint, job, index, OPTIONS).status
     assert (status.shards, status.shards_done) == (4, 4)
     assert (status.rows, status.rows_done, status.rejected) == (110, 110, 1)
 
@@ -127,7 +127,7 @@ def test_another_table_or_option_is_refused_by_name(
             handle.write("\n")
     with pytest.raises(DataError, match=f"begun with another {what} ") as caught:
         asked = options.get(what, OPTIONS)
-        embed_job(data / "manifest.csv", checkpoint, str(job), tmp_path / "index", asked)
+        embed_job(data / "manifest.csv", checkpoint, job, tmp_path / "index", asked)
     assert "\n" not in str(caught.value)
 
 
