@@ -37,6 +37,18 @@ def test_a_key_asks_as_often_as_it_may() -> None:
     assert [limit.wait("a") for _ in range(16)] == [0] * 15 + [1], "it does not fill for ever"
 
 
+def test_a_slow_rate_says_how_long_to_wait() -> None:
+    clock = Clock()
+    limit = RateLimit(1, clock)
+    assert limit.wait("a") == 0
+    assert limit.wait("a") == 60
+    clock.now = 59.0
+    assert limit.wait("a") == 1
+    clock.now = 60.0
+    assert limit.wait("a") == 0
+    assert {RateLimit(0).wait("a") for _ in range(100)} == {0}
+
+
 def test_the_limit_remembers_a_bounded_number_of_keys() -> None:
     limit = RateLimit(1)
     for i in range(MAX_BUCKETS + 10):

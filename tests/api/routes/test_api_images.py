@@ -90,6 +90,14 @@ def test_columns_that_filters_can_name(client: TestClient) -> None:
     assert client.get("/v1/model").json()["columns"] == len(columns)
 
 
+@pytest.mark.parametrize(
+    "asked", ["?limit=201", "?offset=-1", "/images/s01.png/rendered?size=4097"]
+)
+def test_what_is_out_of_range(client: TestClient, asked: str) -> None:
+    problem = check_problem(client.get(f"/v1/images{asked}"), 422)
+    assert problem["errors"][0]["field"] in asked
+
+
 def test_an_image_comes_with_its_report(client: TestClient, data_folder: Path) -> None:
     response = client.get("/v1/images/images/s01.png")
     assert response.status_code == 200

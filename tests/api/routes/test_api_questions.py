@@ -153,6 +153,14 @@ def test_ground_with_a_threshold(client: TestClient) -> None:
     assert none["boxes"] == []
 
 
+@pytest.mark.parametrize("threshold", ["1.5", "nan", "inf", "high"])
+def test_a_threshold_out_of_range(client: TestClient, threshold: str) -> None:
+    data = {"image_id": "images/s01.png", "sentence": "Effusion.", "threshold": threshold}
+    for route, more in (("ground", {}), ("verify", {"report": "Effusion."})):
+        body = check_problem(client.post(f"/v1/{route}", data={**data, **more}), 422)
+        assert body["errors"][0]["field"] == "threshold"
+
+
 @pytest.mark.parametrize(
     ("sentence", "detail"),
     [("", "see errors"), ("…!", "empty"), ("e" * 2001, "2001 characters")],

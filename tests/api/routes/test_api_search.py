@@ -44,6 +44,7 @@ def test_a_query_is_read_in_the_words_of_the_reports(client: TestClient) -> None
         ({"query": ""}, "empty"),
         ({"query": "e" * 2001}, "2001 characters"),
         ({"query": "Effusion.", "other_patients": True}, "needs image_id"),
+        ({"query": "Effusion.", "offset": "10001"}, "see errors"),
         ({"query": ["Effusion."] * 17}, "see errors"),
         ({"query": ["A.", "B."], "target": "sentences"}, "not by both"),
         ({"query": "A.", "target": "sentences", "mode": "fast"}, "mode: only for"),

@@ -240,6 +240,7 @@ def test_what_is_said_must_agree_with_the_index(client: TestClient) -> None:
         ({"metadata": '{"Source": "archive"}'}, "a name that is taken"),
         ({"metadata": '{"a": {"b": 1}}'}, "entry 1 is no text or number"),
         ({"metadata": '{"": 1}'}, "the name of entry 1"),
+        ({"report": "e" * 20_001}, "see errors"),
     ],
 )
 def test_a_form_that_does_not_fit(

@@ -177,6 +177,15 @@ def test_work_ends_where_nobody_waits_for_it(
     assert steps.done < steps.count
 
 
+def test_a_failure_of_work_is_told() -> None:
+    def fail() -> Pausing[None]:
+        yield
+        raise InputError("no")
+
+    with engine_of() as engine, pytest.raises(InputError):
+        asyncio.run(asked(engine.work, fail()))
+
+
 def test_searches_wait_for_no_pictures(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = Held(Mock(side_effect=InputError("no picture")))
     monkeypatch.setattr(service, "viewed", shown)

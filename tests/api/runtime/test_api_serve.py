@@ -13,6 +13,7 @@ from unittest.mock import Mock
 import pytest
 
 from cxrtext.errors import CheckpointError, ConfigError, CxrTextError, WorkError
+from cxrtext.pacs.peers import is_loopback
 from cxrtext.service import Service
 from cxrtext_api.gate.keys import add_key, revoke_key
 from cxrtext_api.server.serve import listen, run_server
@@ -67,6 +68,13 @@ def test_beyond_this_machine_only_with_keys(host: str) -> None:
         run_server(Settings(host=host), load=never)
     assert host in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_loopback_addresses() -> None:
+    hosts = ("localhost", "LOCALHOST", "127.0.0.1", "127.8.8.8", "::1", "[::1]")
+    assert all(is_loopback(host) for host in hosts)
+    others = ("0.0.0.0", "::", "10.0.0.1", "localhost.example", "", "127.0.0.1.example")  # noqa: S104
+    assert not any(is_loopback(host) for host in others)
 
 
 @pytest.mark.parametrize("error", [CheckpointError, RuntimeError])
