@@ -36,7 +36,6 @@ from cxrtext.files import (
 )
 from cxrtext.files.digests import read_sums
 from cxrtext.files.sqlite import open_database
-from cxrtext.pacs.retrieval.follow_state import FollowState
 from cxrtext.records.tables import read_table
 
 
@@ -421,19 +420,6 @@ def test_a_lock_that_somebody_else_keeps_something_in_stays(tmp_path: Path) -> N
     (tmp_path / "settings.yaml.lock").touch()
     sweep(tmp_path)
     assert len(list(tmp_path.iterdir())) == 4
-
-
-def test_a_state_of_an_earlier_version_is_brought_up_to_date(tmp_path: Path) -> None:
-    path = tmp_path / "state.sqlite"
-    with FollowState(path) as state, state.together():
-        state._db.execute("ALTER TABLE studies DROP COLUMN looked")
-        state._db.execute("DROP TABLE swept")
-        state._db.execute("INSERT INTO studies VALUES ('1.2', '20240301', '2')")
-        state._db.execute("PRAGMA user_version = 1")
-    with FollowState(path) as state:
-        assert (state.counted("1.2"), state.is_swept("2024")) == ("2", False)
-    with FollowState(path) as state:
-        state.looked_at("1.2", 7.0)
 
 
 def test_a_text_that_is_no_longer_utf_8_is_told_as_damage(tmp_path: Path) -> None:

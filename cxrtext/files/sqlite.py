@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -102,18 +102,14 @@ def make_tables(
     wrong: type[CxrTextError],
     mend: str,
     write: bool = True,
-    upgrades: Mapping[int, str] | None = None,
 ) -> None:
     """Make the tables of an empty file; refuse one that has others or another version.
-
-    A file of an earlier version is brought to this one, step by step.
 
     Args:
         schema: SQL of the tables; a statement ends with its line.
         version: Of the schema, kept as SQLite's ``user_version``.
         wrong: What is raised of a file of another version, with ``mend``, what to do then.
         write: False to look at the version alone.
-        upgrades: SQL that brings tables from a version to the next, by the version.
     """
     version_of = "PRAGMA user_version"
     if write:
@@ -123,15 +119,6 @@ def make_tables(
                 for statement in schema.split(";\n"):
                     database.execute(statement)
                 database.execute(f"{version_of} = {version}")
-        for step, statements in sorted((upgrades or {}).items()):
-            if database.execute(version_of).fetchone() != (step,):
-                continue
-            with transaction(database):
-                if database.execute(version_of).fetchone() != (step,):
-                    continue  # another process has done it meanwhile
-                for statement in statements.split(";\n"):
-                    database.execute(statement)
-                database.execute(f"{version_of} = {step + 1}")
     (found,) = database.execute(version_of).fetchone()
     if found != version:
         raise wrong(

@@ -1,4 +1,4 @@
-"""A sentence with one thing in it turned over: the other side, the other level, or its denial.
+"""A sentence with one thing in it turned over: the other side, or its denial.
 
 What it then says is false of the study that it was written about, as far as its words tell.
 Sentences whose turned form may be just as true are left alone: those that hedge, that deny
@@ -29,14 +29,14 @@ _LONGEST = 6
 """Words of an affirmed phrase without a verb that "no" may stand before."""
 
 
-def false_mirrors(report: Sequence[str]) -> list[tuple[str, ...]]:
-    """The mirrored forms of each sentence of a report that are false of its study.
+def false_mirrors(report: Sequence[str]) -> list[str]:
+    """The mirror of each sentence of a report, "" where it may be true of its study.
 
-    None where another sentence affirms one of its findings elsewhere ("small effusion on the other
-    side", "bilateral"), or says the form itself.
+    It may where another sentence affirms one of its findings elsewhere ("small effusion on the
+    other side", "bilateral"), or says the mirror itself.
 
     >>> false_mirrors(["Left effusion.", "Right pneumothorax."])
-    [('Right effusion.',), ('Left pneumothorax.',)]
+    ['Right effusion.', 'Left pneumothorax.']
     """
     said = set(report)
     places = {sentence: _places(sentence) for sentence in said}
@@ -47,8 +47,8 @@ def false_mirrors(report: Sequence[str]) -> list[tuple[str, ...]]:
             not places[other] <= places[sentence] and not found[other].isdisjoint(found[sentence])
             for other in said
         )
-        forms = () if elsewhere else mirrored(sentence)
-        result.append(tuple(form for form in forms if form not in said))
+        mirror = "" if elsewhere else mirrored(sentence)
+        result.append("" if mirror in said else mirror)
     return result
 
 
@@ -63,22 +63,15 @@ def _findings(sentence: str) -> frozenset[str]:
     return frozenset(word.removesuffix("s") for word in mentions(sentence)[0])
 
 
-def mirrored(sentence: str) -> tuple[str, ...]:
-    """The sentence with left and right exchanged, and with upper and lower exchanged.
+def mirrored(sentence: str) -> str:
+    """The sentence with left and right exchanged.
 
-    Each is there where the sentence names one side, or one level, affirms a finding, and denies
-    nothing.
+    "" where it does not name one side, affirms no finding, hedges, or denies something.
     """
     affirmed, absent = mentions(sentence)
     if absent or not affirmed or wording(sentence) != "affirmed":
-        return ()
-    found = []
-    if other := other_side(sentence):
-        found.append(other)
-    levels = rules_of(sentence).levels
-    if len(levels.named(sentence)) == 1 and len(sides_of(sentence)) < 2:
-        found.append(levels.exchanged(sentence))
-    return tuple(found)
+        return ""
+    return other_side(sentence)
 
 
 def denied(sentence: str) -> tuple[str, ...]:

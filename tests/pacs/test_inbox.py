@@ -16,8 +16,6 @@ from unittest.mock import Mock
 import pytest
 
 from cxrtext.errors import CheckpointError, DiskError, InputError, WorkError
-from cxrtext.files.sqlite import open_database
-from cxrtext.pacs.inbox import database
 from cxrtext.pacs.inbox import queue as module
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.inbox.status import read_status
@@ -216,58 +214,11 @@ def test_what_was_acknowledged_before_a_kill_is_there(tmp_path: Path) -> None:
     assert acknowledged <= kept
 
 
-# The tables that changed since, as version 2 made them, and what of the others is looked at.
-VERSION_2 = """
-CREATE TABLE entries (
-  entry INTEGER PRIMARY KEY AUTOINCREMENT, what TEXT NOT NULL, source TEXT NOT NULL, file TEXT,
-  bytes INTEGER NOT NULL, charset TEXT NOT NULL, received REAL NOT NULL,
-  state TEXT NOT NULL DEFAULT 'waiting', attempts INTEGER NOT NULL DEFAULT 0, outcome TEXT,
-  reason TEXT, study TEXT, finished REAL
-);
-CREATE TABLE reports (report INTEGER PRIMARY KEY, joined TEXT, seen INTEGER);
-CREATE TABLE tallies (
-  what TEXT NOT NULL, outcome TEXT NOT NULL, number INTEGER NOT NULL, PRIMARY KEY (what, outcome)
-);
-CREATE TABLE listeners (
-  kind TEXT PRIMARY KEY, seen REAL NOT NULL, open INTEGER NOT NULL, accepted INTEGER NOT NULL,
-  refused INTEGER NOT NULL, cut INTEGER NOT NULL
-);
-INSERT INTO entries (entry, what, source, file, bytes, charset, received, state, outcome) VALUES
-  (1, 'object', 'PACS', NULL, 3, '', 1.0, 'done', 'added'),
-  (2, 'object', 'PACS', 'two', 3, '', 1.0, 'held', 'held'),
-  (5, 'object', 'PACS', 'five', 4, '', 1.0, 'waiting', NULL);
-INSERT INTO tallies VALUES ('object', 'added', 1), ('object', 'held', 2);
-PRAGMA user_version = 2;
-"""
-
-
-@pytest.fixture
-def earlier(tmp_path: Path) -> Path:
-    """The folder of an inbox of version 2; two of its five entries were taken out by a forget."""
-    folder = tmp_path / "in"
-    (folder / "objects").mkdir(parents=True)
-    for name in ("two", "five"):
-        (folder / "objects" / name).write_text(name)
-    base = open_database(folder / database.FILE)
-    base.executescript(VERSION_2)
-    base.close()
-    return folder
-
-
-def test_an_inbox_of_an_earlier_version_is_brought_up_to_date(earlier: Path) -> None:
-    with pytest.raises(CheckpointError, match="run' brings an earlier one up to date"):
-        read_status(earlier)
-    with Inbox(earlier, reserve=0) as inbox:
-        assert [entry.path.read_text() for entry in inbox.waiting(9)] == ["five"]
-        assert inbox.accept([2]) == 1
-        assert [entry.accepted for entry in inbox.waiting(9)] == [1, 0]
-    found = read_status(earlier)
-    assert (found.received, found.waiting) == (5, {"object": 2})
-    assert found.outcomes == {("object", "added"): 1, ("object", "forgotten"): 2}
-    with Inbox(earlier, reserve=0) as inbox, inbox.database.transaction() as base:
+def test_an_inbox_of_another_version_is_refused(tmp_path: Path) -> None:
+    with Inbox(tmp_path, reserve=0) as inbox, inbox.database.transaction() as base:
         base.execute("PRAGMA user_version = 99")
     with pytest.raises(CheckpointError, match="of another version of cxrtext"):
-        Inbox(earlier, reserve=0)
+        Inbox(tmp_path, reserve=0)
 
 
 WORKS = """

@@ -105,16 +105,14 @@ Kleiner linksseitiger Pleuraerguss. | Kleiner rechtsseitiger Pleuraerguss.
 Infiltrat im rechten Unterlappen. | Infiltrat im linken Unterlappen.
 Derrame pleural izquierdo. | Derrame pleural derecho.
 Opacidad en LSI. | Opacidad en LSD.
-Infiltrat im linken Unterlappen. | Infiltrat im linken Oberlappen.
-Opacidad en el lóbulo superior. | Opacidad en el lóbulo inferior.
 """
 
 
 @pytest.mark.parametrize("pair", MIRRORS.strip().splitlines())
-def test_sides_and_levels_exchanged(pair: str) -> None:
+def test_sides_exchanged(pair: str) -> None:
     sentence, mirror = pair.split(" | ")
-    assert mirror in mirrored(sentence)
-    assert sentence in mirrored(mirror)
+    assert mirrored(sentence) == mirror
+    assert mirrored(mirror) == sentence
 
 
 STAY = """
@@ -125,7 +123,7 @@ Derrame pleural bilateral. | Sin derrame izquierdo. | Atelectasia de la língula
 
 def test_sides_that_stay() -> None:
     for sentence in re.split(r" \| |\n", STAY.strip()):
-        assert mirrored(sentence) == ()
+        assert mirrored(sentence) == ""
 
 
 DENIALS = """

@@ -60,7 +60,7 @@ def sided_phrases(
             continue
         forms = dict(zip(own, false_mirrors([*own, *reports.get(row, ())]), strict=False))
         for finding, text in dict.fromkeys(entries):
-            if other_side(text) in forms[text]:
+            if forms[text]:
                 found.append(SidedPhrase(row, finding, text, side_of(text) == "left"))
     return found
 

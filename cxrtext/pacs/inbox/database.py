@@ -90,15 +90,6 @@ CREATE TABLE listeners (
   accepted INTEGER NOT NULL, refused INTEGER NOT NULL, cut INTEGER NOT NULL
 );
 """
-_UPGRADES = {
-    2: "ALTER TABLE entries ADD COLUMN accepted INTEGER NOT NULL DEFAULT 0;\n"
-    "DELETE FROM tallies WHERE outcome IN ('held', 'failed');\n"
-    # What 'cxrtext forget' took out was not counted.
-    "INSERT INTO tallies SELECT 'object', 'forgotten', missing FROM (SELECT seq "
-    "- (SELECT count(*) FROM entries WHERE state <> 'done') "
-    "- (SELECT total(number) FROM tallies) AS missing "
-    "FROM sqlite_sequence WHERE name = 'entries') WHERE missing > 0"
-}
 
 
 class Database:
@@ -113,13 +104,15 @@ class Database:
             # Readers, such as the server's metrics, do not wait for writers, nor the reverse.
             self.connection = open_database(path, write=not read_only, threads=True, journal="WAL")
             opening.callback(self.connection.close)
-            mend = "name another folder"
-            if read_only:
-                mend = f"'cxrtext gateway run' brings an earlier one up to date, else {mend}"
             make_tables(
-                self.connection, path, _TABLES, VERSION, wrong=CheckpointError, mend=mend,
-                write=not read_only, upgrades=_UPGRADES,
-            )  # fmt: skip
+                self.connection,
+                path,
+                _TABLES,
+                VERSION,
+                wrong=CheckpointError,
+                mend="name another folder",
+                write=not read_only,
+            )
             if not read_only:
                 check_pages(self.connection)
             opening.pop_all()

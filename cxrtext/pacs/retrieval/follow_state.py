@@ -42,10 +42,6 @@ CREATE TABLE instances (
 CREATE INDEX instances_by_study ON instances (study);
 CREATE TABLE swept (days TEXT PRIMARY KEY) WITHOUT ROWID;
 """
-_UPGRADES = {
-    1: "ALTER TABLE studies ADD COLUMN looked REAL NOT NULL DEFAULT 0;\n"
-    "CREATE TABLE swept (days TEXT PRIMARY KEY) WITHOUT ROWID;\n"
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +62,7 @@ class FollowState:
         self._where = path
         with self._told():
             self._db = open_database(path, journal="WAL")
-            make_tables(
-                self._db, path, _SCHEMA, VERSION, wrong=DataError, mend=MEND, upgrades=_UPGRADES
-            )
+            make_tables(self._db, path, _SCHEMA, VERSION, wrong=DataError, mend=MEND)
             check_pages(self._db)
 
     def __enter__(self) -> Self:
