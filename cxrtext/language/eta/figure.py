@@ -21,14 +21,11 @@ from cxrtext.language.eta.statistics import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.colors import Colormap
 
     from cxrtext.language.eta.fit import Floats
 
 # Okabe and Ito's palette, which color-blind readers can distinguish.
 BLUE, VERMILION, GREEN, GRAY, INK = "#0072B2", "#D55E00", "#009E73", "#767676", "#222222"
-
-GRAYS = ["#E2E2E2", "#7A7A7A", "#161616"]  # the first is seen on white: a single sentence
 
 
 def _means(report: EtaReport) -> Floats:
@@ -52,23 +49,6 @@ def _draw_lines(axes: Axes, report: EtaReport, low: float) -> None:
     axes.plot([low, a], fitted, "--", color=GREEN, linewidth=1.8, label=label)
 
 
-def _add_log_likelihood_axis(axes: Axes, report: EtaReport, low: float, high: float) -> None:
-    """Give log p along the top, which is straight in log η."""
-    top = axes.twiny()
-    top.set_xlim(*((math.log(end) - math.log(report.a)) / report.k for end in (low, high)))
-    # There is no log p above 0, but the axis runs on a little for the marks at a.
-    top.set_xticks([tick for tick in top.get_xticks() if tick <= 0.0 and tick >= top.get_xlim()[0]])
-    top.set_xlabel("log p (nats)", fontsize=9.5, color=GRAY)
-    top.tick_params(colors=GRAY, labelsize=9)
-    top.spines["top"].set_visible(True)
-
-
-def _grays() -> Colormap:
-    from matplotlib.colors import LinearSegmentedColormap
-
-    return LinearSegmentedColormap.from_list("grays", GRAYS)
-
-
 def _draw_frequency(axes: Axes, report: EtaReport) -> None:
     eta, total = report.eta, float(report.count.sum())
     frequency = report.count / total
@@ -85,12 +65,12 @@ def _draw_frequency(axes: Axes, report: EtaReport) -> None:
         yscale="log",
         bins="log",
         mincnt=1,
-        cmap=_grays(),
+        cmap="Greys",
         linewidths=0.2,
         extent=(math.log10(low), math.log10(high), math.log10(bottom), math.log10(top)),
     )
-    # From one sentence to at least ten: a scale of a single value has no labels.
-    cells.set_clim(1.0, float(np.max(np.asarray(cells.get_array()), initial=10.0)))
+    # From below one sentence, which is seen on white, to at least ten.
+    cells.set_clim(0.3, float(np.max(np.asarray(cells.get_array()), initial=10.0)))
     _draw_lines(axes, report, low)
     mean_eta, mean_same = _means(report)
     axes.plot(
@@ -113,8 +93,6 @@ def _draw_frequency(axes: Axes, report: EtaReport) -> None:
         ylabel="frequency in the corpus",
     )
     axes.legend(loc="upper left", fontsize=8.5, frameon=True, edgecolor="none", framealpha=0.85)
-    if report.k > 0.0:
-        _add_log_likelihood_axis(axes, report, low, high)
     axes.figure.colorbar(cells, ax=axes, label="distinct sentences", pad=0.02)
 
 
