@@ -35,10 +35,6 @@ class Plan:
     digest: str  # SHA-256 of the file
 
 
-def command_of(kind: str) -> str:
-    return "cxrtext encode" if kind == "encode" else f"cxrtext job {kind}"
-
-
 def read_plan(storage: Storage, kind: str | None = None) -> Plan:
     """Read a job's plan (NotFoundError where there is none)."""
     try:
@@ -63,8 +59,8 @@ def read_plan(storage: Storage, kind: str | None = None) -> Plan:
         )
     if kind is not None and value["kind"] != kind:
         raise DataError(
-            f"{storage.folder}: holds a job of '{command_of(value['kind'])}', not {kind}; name "
-            "another folder"
+            f"{storage.folder}: holds a job of kind '{value['kind']}', not '{kind}'; name another "
+            "folder"
         )
     return Plan(
         value["kind"],

@@ -60,12 +60,11 @@ def label_report(sentences: Iterable[str]) -> dict[str, Label]:
 
 def covered(sentences: Sequence[str]) -> float:
     """The share of sentences that say something of a finding, or that something is normal."""
-    said = [bool(sentence_labels(one)) or _is_normal(one) for one in sentences]
-    return sum(said) / max(len(said), 1)
-
-
-def _is_normal(sentence: str) -> bool:
-    return rules_of(sentence).patterns["normal"].search(sentence) is not None
+    said = sum(
+        bool(sentence_labels(one) or rules_of(one).patterns["normal"].search(one))
+        for one in sentences
+    )
+    return said / max(len(sentences), 1)
 
 
 @lru_cache(maxsize=50_000)

@@ -189,17 +189,14 @@ def operating_point(
             ("PPV at it", positive_value, ratios[0]), ("NPV at it", negative_value, ratios[1])
         ):  # fmt: skip
             value, *ends = (of(one, prevalence) for one in ratio)
-            found[name] = _finite((value, min(ends), max(ends)))
+            kept = (one if isfinite(one) else None for one in (value, min(ends), max(ends)))
+            found[name] = Estimate(*kept)
     return found
 
 
 def _ends(one: Estimate) -> Ends:
     assert one.value is not None and one.low is not None and one.high is not None  # noqa: S101, PT018 - both classes occur
     return one.value, one.low, one.high
-
-
-def _finite(values: Ends) -> Estimate:
-    return Estimate(*(value if isfinite(value) else None for value in values))
 
 
 def _percentiles(value: Floats, resampled: Floats, patients: int) -> Estimate:

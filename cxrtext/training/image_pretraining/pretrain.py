@@ -130,7 +130,8 @@ def pretrain_image(
             write_words(out / WORDS, targets.findings)
         saved = load_newest_state(out / "state", heard.say) if resume else None
         rejects = Rejects(max_rejected)
-        splits = {name: _wanted(records, name, targets) for name in ("train", "val")}
+        told = [record for record in records if record.study_id in targets.of_study]
+        splits = {name: [one for one in told if one.split == name] for name in ("train", "val")}
         _check_count(manifest, len(splits["train"]), chosen, targets)
         decoded = DecodedCache(cache or out / "cache", heard.say)
         train, val = (
@@ -210,10 +211,6 @@ def _check_count(manifest: Path, count: int, settings: ImagePretrainSettings, of
             f"{manifest}: {count} training images have {what}, fewer than a batch of "
             f"{settings.batch}; give --batch {count} or fewer"
         )
-
-
-def _wanted(records: Sequence[ImageRecord], split: str, targets: Targets) -> list[ImageRecord]:
-    return [r for r in records if r.split == split and r.study_id in targets.of_study]
 
 
 def _decode(
