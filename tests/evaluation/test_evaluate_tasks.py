@@ -201,16 +201,6 @@ def test_groups_are_measured_where_they_are_large(
     assert 0 <= (gap.value or 0) <= (gap.high or 0) <= 1
 
 
-def test_a_model_is_no_better_than_itself(usual: Evaluation) -> None:
-    measures = usual.rows.compared
-    assert {"AUC", "ACC", "sentence to image MRR"} <= set(measures)
-    found = compare({"a": measures, "b": measures})
-    said = {(one.estimate, one.verdict, one.p_value) for one in found.differences}
-    assert said == {(0.0, "not distinguishable", 1.0)}
-    with pytest.raises(ValueError, match="at least two"):
-        compare({"a": measures})
-
-
 def test_differences_are_paired_and_signed() -> None:
     noise, rows = np.random.default_rng(0).normal(size=200), ("p1", "p2")
     weak = {"AUC": Resampled(0.7, 0.7 + 0.1 * noise, rows), "MedR": Resampled(9, 9 + noise, rows)}
@@ -254,6 +244,4 @@ def test_resamples_do_not_depend_on_their_blocks(monkeypatch: pytest.MonkeyPatch
     whole = draw(patients, 30, (1, 2))
     monkeypatch.setattr("cxrtext.evaluation.intervals.bootstrap.RESAMPLES_AT_ONCE", 7)
     assert np.array_equal(draw(patients, 30, (1, 2)), whole)
-    assert (whole[:, 0] == whole[:, 1]).all()
-    assert (whole[:, [0, 2, 3]].sum(axis=1) == 3).all()
     assert draw(patients, 0, (1, 2)).shape == (0, 4)

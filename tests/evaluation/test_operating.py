@@ -63,16 +63,6 @@ def test_counts_by_hand_and_one_class_is_refused() -> None:
         operating_point(SCORES, LABELS, 0.5, prevalence=5)
 
 
-def test_the_prevalence_of_the_data_gives_its_own_predictive_values() -> None:
-    scores, labels = random_case()
-    point = operating_point(scores, labels, 0.2, prevalence=float(labels.mean()))
-    for name in ("PPV", "NPV"):
-        at, own = point[f"{name} at it"], point[name]
-        assert at.value == pytest.approx(own.value)
-        assert at.low < at.value < at.high  # type: ignore[operator]
-        assert (at.low, at.high) == pytest.approx((own.low, own.high), abs=0.04)
-
-
 def test_f1_and_matthews_are_those_of_scikit_learn() -> None:
     scores, labels = random_case()
     for threshold in (-1.0, 0.0, 1.5):

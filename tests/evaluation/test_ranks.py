@@ -50,12 +50,6 @@ def test_a_recall_among_all_candidates_is_not_told() -> None:
     assert {row.measure for row in own} == {"R@1", "MedR", "MRR"}
 
 
-def test_candidates_left_out_by_hand() -> None:
-    scores = [[0.5, 0.9, 0.7]]
-    assert positive_ranks(scores, [[True, False, False]]).tolist() == [3]
-    assert positive_ranks(scores, [[True, False, False]], [[True, True, False]]).tolist() == [2]
-
-
 def test_a_sentence_is_right_for_its_study_and_not_wrong_for_others_of_the_patient() -> None:
     owners = [("a", "one"), ("a", "one"), ("b", "one"), ("c", "two"), ("d", "three")]
     records = [

@@ -10,7 +10,6 @@ import pytest
 
 from cxrtext.evaluation import Evaluation, Prompts, evaluate
 from cxrtext.evaluation.report import ReportOptions, write_report
-from cxrtext.evaluation.rows import BOTH, BOX_RETRIEVAL, GROUNDING, MEAN_OF_SENTENCES
 from cxrtext.records import Box, write_boxes
 from tests.evaluation.conftest import PROMPTS, QUICK
 
@@ -67,24 +66,7 @@ def test_the_results_are_finite(evaluated: Evaluation, tmp_path: Path) -> None:
     lines = list(csv.DictReader(read(tmp_path, "results.csv").splitlines()))
     rows = {(row["part"], row["group"], row["measure"]): row for row in lines}
     assert len(rows) == len(lines) == len(evaluated.rows)
-    for name in ("CNR", "mIoU", "pointing game"):
-        row = rows[GROUNDING, MEAN_OF_SENTENCES, name]
-        assert 0 <= float(row["low"]) <= float(row["value"]) <= float(row["high"])
-    assert float(rows[BOX_RETRIEVAL, BOTH, "MedR"]["value"]) >= 1
     for one in evaluated.rows:
         told = rows[one.part, one.group, one.measure]
         value = "" if one.value is None else str(one.value)
         assert (told["value"], told["method"]) == (value, one.method)
-
-
-def test_a_report_of_nothing_but_images(
-    checkpoint: Path, data_folder: Path, tmp_path: Path
-) -> None:
-    folder = tmp_path / "set"
-    folder.mkdir()
-    (folder / "a.png").write_bytes((data_folder / "images/s00.png").read_bytes())
-    (folder / "manifest.csv").write_text("image,study_id,split\na.png,a,test\n")
-    result = evaluate(checkpoint, folder)
-    write_report(tmp_path / "out", result)
-    assert "Left out" in read(tmp_path / "out", "report.html")
-    assert len(result.left_out) == 3

@@ -5,8 +5,6 @@ from numpy.typing import NDArray
 from cxrtext.evaluation.classification.subgroups import age_bands, slice_aucs
 from cxrtext.evaluation.intervals.delong import area, difference
 from cxrtext.evaluation.intervals.estimates import Estimate
-from cxrtext.evaluation.report.tables import slice_rows
-from cxrtext.evaluation.rows import GAP, GROUPS, Rows
 
 
 def drawn(
@@ -72,15 +70,3 @@ def test_age_bands_by_hand() -> None:
     }
     for band, ages in banded.items():
         assert age_bands(ages) == [band] * len(ages)
-
-
-def test_a_group_that_is_too_small_says_of_what_it_has_too_few() -> None:
-    rows, part = Rows(), f"{GROUPS}, sex"
-    for name, positives, negatives in (("a", 200, 3), ("b", 2, 3), ("c", 2, 30)):
-        rows.add(part, name, "AUC of Edema", None)
-        rows.add(part, name, "with Edema", positives)
-        rows.add(part, name, "without Edema", negatives)
-    rows.add(part, GAP, "AUC of Edema", None)
-    assert slice_rows(rows, "sex")[1] == [
-        "Edema", "too few (3 without)", "too few (2 with, 3 without)", "too few (2 with)", "–",
-    ]  # fmt: skip

@@ -43,20 +43,6 @@ def test_quantiles_by_hand() -> None:
     assert lower_quantiles(np.empty(0), 1) == (None,)
 
 
-@pytest.mark.parametrize("parts", [1, 2])
-def test_a_new_value_is_seldom_beyond_them(parts: int) -> None:
-    rng = np.random.default_rng(0)
-    beyond = 0
-    for _ in range(4000):
-        *others, new = rng.standard_normal(46)
-        threshold = lower_quantiles(np.asarray(others), parts)[-1]
-        assert threshold is not None
-        beyond += new < threshold
-    expected = np.floor(0.05 / parts * 46) / 46
-    assert beyond / 4000 == pytest.approx(expected, abs=0.012)
-    assert expected <= 0.05 / parts
-
-
 def test_the_tails_of_a_good_finding() -> None:
     rng = np.random.default_rng(1)
     there, absent = rng.normal(2, 1, 200), rng.normal(-2, 1, 200)
@@ -123,20 +109,16 @@ def judged(sentence: str, presence: float, left: float = 0.0) -> str:
         # Two chances of an error: the far tail begins at half of the rate.
         ("No edema or effusion.", 1.1, 0, "weak"),
         ("No edema or effusion.", 2.1, 0, "unsupported"),
-        ("No edema or effusion.", -1.1, 0, "supported"),
         ("No edema, effusion or mass.", 9, 0, "weak"),  # too few images for three
         ("Left effusion.", 1.1, 1.1, "supported"),
         ("Left effusion.", 1.1, 0, "weak"),
         ("Left effusion.", 1.1, -2.1, "unsupported"),
         ("Right effusion.", 1.1, -1.1, "supported"),
-        ("Right effusion.", -2.1, -1.1, "unsupported"),
         ("Left line.", 1.1, 5, "not judged"),  # its side cannot be told
         ("Left line.", -2.1, 5, "unsupported"),
         ("No left effusion.", 2.1, -2, "weak"),  # there, but on the right
         ("No left effusion.", 2.1, 2, "unsupported"),
-        ("No left effusion.", -1.1, 2, "supported"),
         ("No large effusion.", 9, 0, "weak"),  # there may be a small one
-        ("No large effusion.", -1.1, 0, "supported"),
         ("Edema and nodule.", 1.1, 0, "not judged"),
         ("Edema and nodule.", -1.1, 0, "unsupported"),
     ],
