@@ -179,11 +179,6 @@ def test_an_older_schema_is_refused_also_by_a_writer(index_copy: Path) -> None:
         pass
 
 
-def test_a_folder_that_is_no_index(tmp_path: Path, checkpoint: Path) -> None:
-    with pytest.raises(CheckpointError, match="not an index; make one"):
-        open_index(tmp_path, checkpoint)
-
-
 @pytest.mark.parametrize("name", ["received", "Label.Edema", "model.unlike"])
 def test_columns_that_the_index_writes_itself_are_refused(
     data_copy: Path, checkpoint: Path, tmp_path: Path, name: str
@@ -223,13 +218,6 @@ def test_8_bits_take_less_room(
     build_index(data_folder / "manifest.csv", checkpoint, out)  # what it keeps is noted
     assert (out / VECTORS[0]).stat().st_size == 48 * 16 * (16 + 2)
     assert (index_folder / VECTORS[0]).stat().st_size == 48 * 16 * 16 * 2
-    with open_index(out) as small, open_index(index_folder) as whole:
-        text = whole.snapshot.texts[0]
-        best, found = (
-            {hit.image.image for hit in index.search(Query(texts=text[None]), k).hits}
-            for index, k in ((whole, 10), (small, 20))
-        )
-        assert len(best & found) >= 8
 
 
 def test_reports_of_others_are_refused(checkpoint: Path, data_folder: Path, tmp_path: Path) -> None:
