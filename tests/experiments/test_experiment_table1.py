@@ -275,7 +275,6 @@ def test_wrong_requests(tmp_path: Path) -> None:
         ({"rows": ("lse",)}, "there is no row 'lse'; there are biovil, lse-nl"),
         ({"rows": ()}, "names no row"),
         ({"seeds": 0}, "--seeds 0: must be 1 or more"),
-        ({"parallel": 0}, "--parallel 0: must be 1 or more"),
         ({"scale": "films"}, "wants real data; give a data folder with --data"),
         ({"features": tmp_path}, "--features: at --scale smoke no row takes them"),
     ):

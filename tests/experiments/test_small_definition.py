@@ -18,7 +18,6 @@ from cxrtext.experiments.experiment import (
     SCALES,
     Claim,
     Experiment,
-    merged,
 )
 from cxrtext.experiments.papers import SMALL_EXPERIMENTS
 from cxrtext.experiments.views import Views
@@ -89,18 +88,6 @@ def test_claims_follow_the_papers_figures() -> None:
     assert Claim("hardneg-info-nce", "hardneg-cclk-polynomial", "accuracy") in (
         SMALL_EXPERIMENTS["hardneg-cclk"].all_claims()
     )
-
-
-def test_later_settings_win_and_steps_replace_epochs() -> None:
-    first = {"epochs": 3, "augmentation": {"flip": 0.5, "blur": 0.1}, "objective": {"a": 1}}
-    second = {"steps": 7, "augmentation": {"blur": 0.3}, "objective": {"b": 2}}
-    assert merged(first, second) == {
-        "steps": 7,
-        "augmentation": {"flip": 0.5, "blur": 0.3},
-        "objective": {"b": 2},
-    }
-    assert merged(second, {"epochs": 2})["epochs"] == 2
-    assert "steps" not in merged(second, {"epochs": 2})
 
 
 def test_rows_are_chosen_by_scale_or_by_name() -> None:

@@ -124,12 +124,7 @@ def test_other_settings_or_data_cannot_go_on(tmp_path: Path) -> None:
     train_views(data, settings, tmp_path, device="cpu")
     changes: list[tuple[dict[str, Any], str]] = [
         ({"steps": 3}, "steps was 2 and is now 3"),
-        ({"head": (8, 8)}, r"head was \[16, 8\] and is now \[8, 8\]"),
         ({"augmentation": SimclrSpec(gray=0.0)}, "augmentation.gray was 0.2 and is now 0.0"),
-        (
-            {"objective": read_objective({"name": "dcl-eta"})},
-            "objective.name was info-nce and is now dcl-eta",
-        ),
     ]
     for change, says in changes:
         with pytest.raises(CheckpointError, match=f"another configuration: {says}; resume with"):
