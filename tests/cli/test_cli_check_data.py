@@ -28,16 +28,6 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
-def test_clean_folder(data: Path, tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
-    done = cxrtext("check-data", data, "--out", page, "--strict")
-    assert "No error and no warning" in done.stdout
-    assert "images read 3" in done.stdout
-    assert "reading images: 3/3" in done.stderr
-    assert f"written: {page}" in done.stderr
-    assert page.read_text().count("data:image/png") == 3
-
-
 def test_errors_fail_and_warnings_only_when_strict(data: Path) -> None:
     (data / "reports.csv").unlink()
     cxrtext("check-data", data)

@@ -9,7 +9,6 @@ from typer.testing import CliRunner
 
 from cxrtext.errors import DataError
 from cxrtext.files import write_sealed, write_sums
-from cxrtext.records import read_table
 from cxrtext_cli.main import app
 from tests.conftest import flip
 from tests.models.feature_folders import drawn_regions, write_feature_folder
@@ -26,6 +25,7 @@ def everything(run_folder: Path, index_folder: Path, sentences_table: Path, tmp_
     shutil.copytree(run_folder, root / "run")
     shutil.copytree(index_folder, root / "index")
     shutil.copytree(sentences_table.parent, root / "sentences")
+    write_feature_folder(root / "features", drawn_regions(6, 1, 2, 3), "abcdef")
     return root
 
 
@@ -34,7 +34,7 @@ def test_whole_folders(everything: Path) -> None:
     assert code == 0, said
     for kind in ("listed in SHA256SUMS", "training states", "scored sentences", "score caches"):
         assert kind in said
-    for kind in ("indexes", "decoded caches", "tensors"):
+    for kind in ("indexes", "decoded caches", "tensors", "features"):
         assert kind in said
     found = json.loads(check(everything, "--json")[1])
     assert found["problems"] == []
@@ -48,6 +48,7 @@ def test_whole_folders(everything: Path) -> None:
         *("run/checkpoint/reference.safetensors", "run/state/step-*.pt", "run/cache/decoded-*.u8"),
         *("index/regions.*.vectors", "sentences/sentences.csv"),
         *("sentences/sentences.csv.meta.json", "sentences/scores.sqlite"),
+        "features/shards/000001.safetensors",
     ],
 )
 def test_a_changed_byte_is_told_by_its_file(everything: Path, pattern: str) -> None:
@@ -59,19 +60,6 @@ def test_a_changed_byte_is_told_by_its_file(everything: Path, pattern: str) -> N
     assert "1 damaged" in said
     assert said.count("damaged: ") == 1
     assert path.parent.name in said
-
-
-def test_a_table_that_was_changed_is_refused_until_that_is_accepted(tmp_path: Path) -> None:
-    labels = tmp_path / "labels.csv"
-    labels.write_text("study_id,Edema\ns1,1\n")
-    write_sums(tmp_path, ["labels.csv"])
-    labels.write_text("study_id,Edema\ns1,0\n")
-    with pytest.raises(DataError, match="--accept"):
-        read_table(labels)
-    assert check(tmp_path)[0] == 1
-    code, said = check(tmp_path, "--accept")
-    assert code == 0, said
-    assert read_table(labels).rows == [{"study_id": "s1", "Edema": "0"}]
 
 
 def test_a_model_that_was_changed_is_not_accepted(tmp_path: Path) -> None:
@@ -87,14 +75,3 @@ def test_folders_without_digests_and_notes_on_their_own(tmp_path: Path) -> None:
     assert (code, "holds nothing that carries a digest" in said) == (0, True)
     write_sealed(tmp_path / "note.json", {"images": 3})
     assert "1 notes" in check(tmp_path)[1]
-
-
-def test_a_damaged_shard_of_features_is_found(tmp_path: Path) -> None:
-    write_feature_folder(tmp_path / "F", drawn_regions(6, 1, 2, 3), "abcdef")
-    code, said = check(tmp_path)
-    assert (code, "1 features" in said) == (0, True), said
-    shard = tmp_path / "F/shards/000001.safetensors"
-    shard.write_bytes(shard.read_bytes()[:-1])
-    code, said = check(tmp_path)
-    assert code == 1
-    assert f"{shard}: is damaged; make it again with 'cxrtext encode" in said

@@ -1,6 +1,5 @@
 """``cxrtext backup`` and ``restore``, as a user starts them."""
 
-import json
 from pathlib import Path
 
 from cxrtext.pacs.inbox.queue import Inbox
@@ -21,18 +20,9 @@ def test_back_up_and_restore(refused: Refused, index_folder: Path, tmp_path: Pat
     with Inbox(home / "gateway/inbox", reserve=0) as inbox:
         assert [entry.path.read_bytes() for entry in inbox.waiting(2)] == [b"waits"]
     assert f"cxrtext serve {home / 'index'}" in done.stderr
-    search = ("Left pleural effusion.", "--json")
-    before, after = (
-        cxrtext("search", folder, *search) for folder in (index_folder, home / "index")
-    )
-    assert before.stdout == after.stdout
-    assert len(json.loads(after.stdout)) == 10
     assert "is not empty; name a new folder" in refused("restore", backup, "--out", home)
     keys.write_text("desk read none\n")
     assert "not the form of a key" in refused(
         "backup", index_folder, "--keys", keys, "--out", tmp_path / "other"
     )
-    assert "is no state of a gateway" in refused(
-        "backup", index_folder, "--gateway", index_folder, "--out", tmp_path / "other"
-    )
-    done = cxrtext("check-files", backup)
+    cxrtext("check-files", backup)

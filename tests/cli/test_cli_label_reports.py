@@ -4,7 +4,7 @@ import csv
 from pathlib import Path
 
 from cxrtext.records.labels import read_labels
-from tests.cli.conftest import Refused, cxrtext
+from tests.cli.conftest import cxrtext
 
 REPORTS = """study_id,findings,impression
 s1,"The heart is enlarged. Small left effusion.","No pneumothorax."
@@ -41,11 +41,3 @@ def test_labels_and_sentences_are_written(tmp_path: Path) -> None:
     assert line.split()[2:] == ["2", "0", "1", "1"]
     assert "en 8, de 3; 100.0% say something" in text
     assert "left effusion" not in text
-
-
-def test_labels_that_are_there_are_kept(tmp_path: Path, refused: Refused) -> None:
-    table, out = tmp_path / "reports.csv", tmp_path / "labels.csv"
-    table.write_text(REPORTS, encoding="utf-8")
-    out.write_text("study_id,Edema\ns1,1\n")
-    assert "labels.csv: is there already" in refused("label-reports", table, "--out", out)
-    assert out.read_text() == "study_id,Edema\ns1,1\n"

@@ -6,23 +6,6 @@ from pathlib import Path
 from tests.cli.conftest import Refused, cxrtext
 
 
-def test_a_model_is_trained_told_about_and_scores(data_folder: Path, tmp_path: Path) -> None:
-    out = tmp_path / "lm"
-    options = ["--size", "demo", "--epochs", "1", "--device", "cpu"]
-    done = cxrtext("pretrain-text", data_folder / "reports.csv", "--out", out, *options)
-    first, second, *_ = done.stdout.splitlines()
-    assert first.startswith(f"{out}: ")
-    assert "1 epochs over " in first
-    assert "48 reports" in first
-    assert second.startswith("held-out: cross-entropy ")
-    scored = cxrtext(
-        "score-text", data_folder / "reports.csv", "--model", out, "--device", "cpu",
-        "--out", tmp_path / "s.csv", "--json",
-    )  # fmt: skip
-    fingerprint = json.loads((out / "training.json").read_text())["fingerprint"]
-    assert json.loads(scored.stdout)["fingerprint"] == fingerprint
-
-
 def test_wrong_input_is_one_line_without_report_text(refused: Refused, tmp_path: Path) -> None:
     one, some, out = tmp_path / "one.csv", tmp_path / "some.csv", tmp_path / "lm"
     one.write_text("study_id,report\ns1,Zebulon is well.\n")

@@ -129,21 +129,17 @@ forget DATA
 forget DATA --patient p1 --study s1
 check-files DATA --accept
 pretrain-text REPORTS --out DATA
-encode MANIFEST --backbone LM
 encode MANIFEST --backbone LM --out new --grid 0
 encode MANIFEST --backbone LM --out new --precision int8
-probe FEATURES
 probe FEATURES --data DATA --uncertain none
 train
 train CONFIG --set training.batch=none
 train CONFIG --set data.none=1
 train CONFIG --set training.batch=9 --set training.accumulate=2
 train CONFIG --set data.manifest=GONE
-train CONFIG --set data.sentences=GONE
 train CONFIG --set model.image_weights=GONE
 train CONFIG --set model.text=GONE/GONE/GONE
 train CONFIG --set model.text=DATA
-train CONFIG --set training.prompts=GONE
 train CONFIG --set training.device=tpu
 train CONFIG --set objective.name=supervised --set objective.labels=GONE
 train CONFIG --set out=FILE
@@ -157,13 +153,9 @@ compare DATA
 compare DATA DATA --noninferiority 2
 calibrate CHECKPOINT
 gateway run
-gateway run GONE
 gateway run DATA
 gateway check GONE
-gateway status GONE
-gateway held list GONE
 gateway held accept GONE 1
-gateway results list GONE
 gateway results revoke GONE
 gateway results make GONE IMAGE
 benchmark none CHECKPOINT --data DATA
@@ -181,7 +173,6 @@ experiment hardneg-cclk --rows none
 job embed MANIFEST --model CHECKPOINT --out new
 keys add FILE/keys name
 keys list GONE
-keys revoke GONE name
 """
 """What else each command refuses."""
 
@@ -192,36 +183,27 @@ SAYS = {
     "classify CHECKPOINT --out": "Option '--out' requires an argument.",
     "serve --read-only=yes": "Option '--read-only' does not take a value.",
     "classify CHECKPOINT --as-json=3": "No such option: --as-json (Possible options: --json)",
-    "index build --manifest MANIFEST": "give it without: cxrtext index build MANIFEST",
     "ground CHECKPOINT Effusion. IMAGE": "is a file, where a sentence is to be; an image",
     "classify CHECKPOINT EMPTY": "give a file: images (PNG, JPEG, DICOM), or one manifest",
     "import EMPTY --out new": "give a folder of DICOM, PNG or JPEG files",
     "import DATA --out new --split 80,20": "--split is '80,20'; give three shares such as 80,10,10",
-    "import DATA --out new --split a,b,c": "--split is 'a,b,c'",
     "import DATA --out new --hash-ids GONE": "gone: the key file cannot be read",
     "import DATA --out new --layout x": "--layout 'x' is none that 'cxrtext import -h' lists",
     "import DATA --out new --layout nih": "holds no set of the layout nih",
-    "check-data EMPTY": "holds no manifest.csv",
     "check-data DATA --out page.pdf": "ends in .html or .json",
     "check-data IMAGE": "a table ends in",
     "pretrain-text REPORTS --out new --size huge": "huge",
     "pretrain-image MANIFEST --out new --image vit-narrow": "image: 'vit-narrow' is not one of",
-    "pretrain-image MANIFEST --out new --batch 1": "batch: 1 is below 2",
     "pretrain-image MANIFEST --out new --resume": "holds no run to resume",
     "pretrain-image MANIFEST --out new --words-only --words FILE": "so --words has no meaning",
     "score-text FILE.docx": "a file ending in .docx is not read: give .csv",
-    "score-text FILE.jsonl.gz": "it is compressed; unpack it first",
     "score-text REPORTS --model LM --a 1.5": "a is 1.5; it must lie between 0 and 1",
-    "score-text REPORTS --model LM --a nan": "a is nan",
     "score-text REPORTS --model LM --precision float8": "precision 'float8' is not one of float32",
     "score-text REPORTS --model LM --plot eta.jpg": "eta.jpg",
     "score-text REPORTS --model LM --out REPORTS": "is the input; name another file to write",
     "score-text REPORTS --model LM --out t.csv --tokens t.csv": "t.csv: is the table of sentences",
-    "train GONE": "gone",
     "search INDEX": "give a query, --image or --image-id",
     "search INDEX x --where weight>3": "no column 'weight'; there are image, study_id",
-    "search INDEX x --where age>'x": "this quote is not closed",
-    "search INDEX x --where NOTHING": "the filter is empty",
     "search INDEX x --image-id a.png --target sentences": "not by both",
     "search INDEX x --target sentences --unique study --image-weight 0": "--image-weight, --unique",
     "search INDEX --image-id a.png --target sentences --other-patients": "--other-patients: only",
@@ -237,7 +219,6 @@ SAYS = {
     "search CHECKPOINT x": "has no index; make one with 'cxrtext index build'",
     "search x --index INDEX": "--index is no option; give it without: cxrtext search PLACE",
     "classify CHECKPOINT": "has no index; make one with 'cxrtext index build'",
-    "classify IMAGE --model CHECKPOINT": "give it without: cxrtext classify PLACE",
     "classify CHECKPOINT IMAGE --keep": "--keep goes without images",
     "ground CHECKPOINT IMAGE x --out new.jpg": "ends in .png",
     "verify CHECKPOINT IMAGE": "Missing argument 'report'",
@@ -247,7 +228,6 @@ SAYS = {
     "serve": "Missing argument 'place'",
     "serve CHECKPOINT --gateway FILE": "--gateway wants an index",
     "job status GONE": "gone: holds no job",
-    "job status EMPTY": "empty: holds no job",
     "experiment table9": "there is no experiment 'table9'; there is table1: every correction",
     "experiment cifar10-r": "cifar10-r: give cifar10 with --data: an .npz of x_train",
     "experiment cifar10-r --features .": "--features: cifar10-r takes none; table1 and sweep do",
@@ -267,7 +247,7 @@ def came(
     """What each of the wrong commands came to, all in one folder, which nothing is written to."""
     here = tmp_path_factory.mktemp("wrong")
     (here / "file").write_text("text\n")
-    for ending in ("xlsx", "docx", "jsonl.gz"):
+    for ending in ("xlsx", "docx"):
         (here / f"file.{ending}").write_text("text\n")
     (here / "empty").mkdir()
     (here / "config.yaml").write_text(
@@ -276,7 +256,7 @@ def came(
     )
     named = {
         "GONE": "gone", "FILE": "file", "FILE.xlsx": "file.xlsx", "FILE.docx": "file.docx",
-        "FILE.jsonl.gz": "file.jsonl.gz", "NOTHING": "", "EMPTY": "empty",
+        "NOTHING": "", "EMPTY": "empty",
         "CONFIG": "config.yaml", "DATA": data_folder, "MANIFEST": data_folder / "manifest.csv",
         "REPORTS": data_folder / "reports.csv", "IMAGE": data_folder / "images/s01.png",
         "LM": language_model, "CHECKPOINT": checkpoint, "INDEX": index_folder, "RUN": run_folder,

@@ -37,18 +37,6 @@ def test_a_table_stands_beside_reports(reports: Path, language_model: Path, tmp_
     assert "scoring" not in again.stderr
 
 
-def test_unknown_words_are_said(language_model: Path, tmp_path: Path) -> None:
-    path = tmp_path / "reports.csv"
-    path.write_text("study_id,findings\ns1,The lungs are clear. Легкие чистые.\n", "utf-8")
-    done = cxrtext("score-text", path, "--model", language_model, "--device", "cpu")
-    _, counted, warning = done.stdout.splitlines()
-    assert counted == (
-        "words that the model's vocabulary lacks: 2 of 6 (33.33%); sentences left without eta for "
-        "it: 1"
-    )
-    assert warning.startswith("warning: 33.3% of the words are not in the language model's")
-
-
 def test_every_option_reaches_the_run(reports: Path, language_model: Path, tmp_path: Path) -> None:
     out, tokens, cache = tmp_path / "o.parquet", tmp_path / "t.csv", tmp_path / "cache.db"
     done = cxrtext(

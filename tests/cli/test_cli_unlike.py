@@ -1,7 +1,6 @@
 """The commands say what is unlike the data that the model was trained on."""
 
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -75,9 +74,9 @@ def test_search_and_ground_say_how_they_read_a_sentence(
 
 
 def test_a_checkpoint_that_does_not_know_learns_it_from_its_data(
-    checkpoint: Path, data_folder: Path, blank: Path, tmp_path: Path
+    checkpoint_copy: Path, data_folder: Path, blank: Path
 ) -> None:
-    old = Path(shutil.copytree(checkpoint, tmp_path / "old"))
+    old = checkpoint_copy
     (old / FAMILIAR).unlink()
     done = cxrtext("classify", old, blank)
     assert "not known" in done.stdout

@@ -1,5 +1,4 @@
 import json
-import shutil
 from contextlib import closing
 from pathlib import Path
 
@@ -68,21 +67,18 @@ def test_what_verdicts_rest_on(
     assert basis["true_images"] == 40
 
 
-def test_reports_alone_are_enough(checkpoint: Path, data_folder: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(checkpoint, tmp_path / "checkpoint")
-    data = shutil.copytree(data_folder, tmp_path / "data")
-    (data / "labels.csv").unlink()
-    made = cxrtext("calibrate", folder, "--data", data)
-    assert (folder / "verdicts.json").exists()
-    assert not (folder / "calibration.json").exists()
+def test_reports_alone_are_enough(checkpoint_copy: Path, data_copy: Path) -> None:
+    (data_copy / "labels.csv").unlink()
+    made = cxrtext("calibrate", checkpoint_copy, "--data", data_copy)
+    assert (checkpoint_copy / "verdicts.json").exists()
+    assert not (checkpoint_copy / "calibration.json").exists()
     assert "left out: " in made.stdout
 
 
 def test_without_a_reference_it_says_so(
-    report: Path, checkpoint: Path, data_folder: Path, tmp_path: Path, image: Path
+    report: Path, checkpoint: Path, checkpoint_copy: Path, data_folder: Path, image: Path
 ) -> None:
-    bare = tmp_path / "bare"
-    shutil.copytree(checkpoint, bare)
+    bare = checkpoint_copy
     (bare / REFERENCE).unlink()
     done = cxrtext("verify", bare, image, report)
     assert "no reference images" in done.stdout
@@ -94,16 +90,20 @@ def test_without_a_reference_it_says_so(
 
 
 def test_calibrated_probabilities(
-    checkpoint: Path, data_folder: Path, tmp_path: Path, image: Path
+    checkpoint_copy: Path, data_folder: Path, tmp_path: Path, image: Path
 ) -> None:
-    folder, prompts = tmp_path / "checkpoint", tmp_path / "prompts.yaml"
-    shutil.copytree(checkpoint, folder)
+    folder, prompts = checkpoint_copy, tmp_path / "prompts.yaml"
     prompts.write_text(
         "Pneumothorax: {positive: Right pneumothorax., negative: The lungs are clear.}\n"
     )
     asked = ("classify", folder, image, "--prompts", prompts, "--json")
     before = json.loads(cxrtext(*asked).stdout)[0]["Pneumothorax"]
-    made = cxrtext("calibrate", folder, "--data", data_folder, "--prompts", prompts)
+    calibrate = ("calibrate", folder, "--data", data_folder, "--prompts", prompts)
+    cxrtext(*calibrate, "--labels", data_folder / "labels.csv")
+    assert not (folder / "how-good.json").exists()  # labels that were given do not say it
+    kept = json.loads((folder / "calibration.json").read_text())
+    assert "Youden" in kept["findings"]["Pneumothorax"]["points"]
+    made = cxrtext(*calibrate)
     assert str(folder / "calibration.json") in made.stdout
     assert str(folder / "verdicts.json") in made.stdout
     assert "no finding judged by 8 validation images" in made.stderr  # too few

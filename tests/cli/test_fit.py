@@ -255,17 +255,6 @@ def test_the_recipe_follows_from_what_is_there(tmp_path: Path) -> None:
     assert read_recipe(tmp_path) == begun
 
 
-def test_a_recipe_that_people_broke_says_where(tmp_path: Path) -> None:
-    write_recipe(tmp_path, RECIPE)
-    path = tmp_path / "recipe.yaml"
-    path.write_text(path.read_text().replace("crop: 112", "crop: wide", 1))
-    with pytest.raises(ConfigError, match=r"recipe.yaml: image_encoder.crop: "):
-        read_recipe(tmp_path)
-    path.write_text("threads: 0\n")
-    with pytest.raises(ConfigError, match=r"recipe.yaml: source: "):
-        read_recipe(tmp_path)
-
-
 PLAIN = Recipe(
     source=SOURCE,
     language_model=LanguageModel(size="demo", epochs=2),
