@@ -88,5 +88,8 @@ def test_rates_of_both_schedules() -> None:
     constant = Schedule(steps=10, batch=8, lr=1.0, warmup=4, decay="constant")
     cosine = Schedule(steps=10, batch=8, lr=1.0, warmup=4)
     assert [constant.rate(step) for step in range(10)] == [0.25, 0.5, 0.75, *[1.0] * 7]
-    assert cosine.rate(3) == cosine.rate(4) == 1.0
-    assert 0 < cosine.rate(9) < 0.1
+    falling = [cosine.rate(step) for step in range(4, 10)]
+    assert cosine.rate(3) == falling[0] == 1.0
+    assert falling == sorted(falling, reverse=True)
+    assert 0 < falling[-1] < 0.1
+    assert Schedule(steps=3, batch=8, lr=1.0, warmup=1000).rate(0) == 1.0

@@ -6,13 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-import torch
 from safetensors.torch import load_file
-from torch import nn
 
 from cxrtext.config import OBJECTIVES
 from cxrtext.errors import WorkError
-from cxrtext.training.loop.distributed import SyncedBatchNorm, synchronize
 from cxrtext.training.loop.steps import StopRequest
 from tests.pacs.orthanc import free_port
 from tests.training.conftest import Gradients, check_equal, metrics, objective_options
@@ -216,24 +213,3 @@ def test_a_stop_may_be_asked_for_twice_by_sigterm() -> None:
         assert stop.requested
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
-
-
-def test_synced_norm_of_one_process_is_batch_norm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cxrtext.training.loop.distributed.all_reduce", lambda tensor: tensor)
-    plain = nn.Sequential(nn.BatchNorm2d(3, momentum=0.2))
-    synced = nn.Sequential(nn.BatchNorm2d(3, momentum=0.2))
-    synchronize(synced)
-    assert isinstance(synced[0], SyncedBatchNorm)
-    assert plain.state_dict().keys() == synced.state_dict().keys()
-    x = torch.randn(4, 3, 5, 5, generator=torch.Generator().manual_seed(0), requires_grad=True)
-    y = x.detach().clone().requires_grad_()
-    one, other = (
-        torch.autograd.grad((network(images) ** 3).sum(), images)[0]
-        for network, images in ((plain, x), (synced, y))
-    )
-    assert torch.allclose(one, other, atol=1e-5)
-    for name, value in plain.state_dict().items():
-        assert torch.allclose(value, synced.state_dict()[name], atol=1e-6), name
-    plain.eval()
-    synced.eval()
-    assert torch.allclose(plain(x), synced(x), atol=1e-6)

@@ -15,7 +15,6 @@ from cxrtext.config import (
     Clustered,
     Conditional,
     WithKernel,
-    YAware,
     load_config,
     read_objective,
 )
@@ -272,15 +271,6 @@ def test_metadata_that_are_all_alike_or_that_the_kernel_cannot_compare() -> None
         objective("fair-cclk", kernel="cosine")(scores, alike, GAMMA_SQ, texts)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_model_that_diverged_gives_a_loss_that_is_no_number(name: str) -> None:
-    scores, pairs, texts, _ = batch(name)
-    broken = scores * torch.nan
-    generator = torch.Generator()
-    losses = objective(name)(broken, pairs, GAMMA_SQ, texts * torch.nan, generator).losses
-    assert torch.isnan(losses.mean())
-
-
 @pytest.mark.parametrize("name", ["remove-by-labels", "resample-by-text", "fair-cclk"])
 def test_what_is_missing_of_a_batch_is_named(name: str) -> None:
     scores, pairs, texts, _ = batch(name)
@@ -288,22 +278,14 @@ def test_what_is_missing_of_a_batch_is_named(name: str) -> None:
         objective(name)(scores, Pairs(pairs.image_of, pairs.eta), GAMMA_SQ, texts)
 
 
-def test_kinds_are_needed_where_a_kernel_compares() -> None:
-    section = YAware(name="y-aware", condition=("age",))
-    with pytest.raises(ValueError, match=r"one kind a column of \['age'\]"):
-        build_objective(section)
-
-
 @pytest.mark.parametrize(
     ("kernel", "expected"),
     [
         ("laplacian", lambda z: kernels.laplacian(z[:, 0]) * kernels.delta(z[:, 1])),
-        ("delta", kernels.delta),
         (
             [{"name": "rbf", "sigma": 0.5}, "delta"],
             lambda z: kernels.rbf(z[:, 0], 0.5) * kernels.delta(z[:, 1]),
         ),
-        (["polynomial", "delta"], lambda z: kernels.polynomial(z[:, 0]) * kernels.delta(z[:, 1])),
     ],
 )
 def test_kernels_of_columns(kernel: Any, expected: Any) -> None:

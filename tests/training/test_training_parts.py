@@ -1,4 +1,3 @@
-import itertools
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from cxrtext.training.data.loader import Examples, batch_rows
 from cxrtext.training.initialization import center_projections
 from cxrtext.training.loop.device import choose_precision
 from cxrtext.training.loop.distributed import Processes
-from cxrtext.training.loop.optimization import TrainingArguments, learning_rate
+from cxrtext.training.loop.optimization import TrainingArguments
 from cxrtext.training.losses.objective import build_objective
 from cxrtext.training.validation import validate
 from tests.training.conftest import examples_of
@@ -33,15 +32,6 @@ def test_automatic_precision_is_what_the_processor_has(
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: has, raising=False)
     assert choose_precision("auto", torch.device("cpu")) == chosen
     assert choose_precision("float16", torch.device("cpu")) == "float16"
-
-
-def test_the_rate_rises_then_falls() -> None:
-    rates = [learning_rate(s, total=100, warmup=10, peak=1.0) for s in range(100)]
-    assert rates[0] == pytest.approx(0.1)
-    assert max(rates) == rates[9] == rates[10] == 1.0
-    assert all(a > b for a, b in itertools.pairwise(rates[10:]))
-    assert 0 < rates[-1] < 0.001
-    assert learning_rate(0, total=3, warmup=1000, peak=1.0) == 1.0
 
 
 def test_an_epoch_shows_every_example_once() -> None:
