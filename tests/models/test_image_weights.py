@@ -158,16 +158,9 @@ def test_transformers_layout_and_this_programs_own(prefix: str, tmp_path: Path) 
     assert summary.endswith(", with its projection; ignored: text_encoder.* (10 tensors)")
 
 
-# A file becomes tensors before their names are looked at: each format, and each prefix, once.
+# A file becomes tensors before their names are looked at: each format once.
 @pytest.mark.parametrize(
-    ("prefix", "file"),
-    [
-        ("model.", "w.pth"),
-        ("module.", "w.bin"),
-        ("encoder.", "w.safetensors"),
-        ("backbone.", "w.pth"),
-        ("a.b.", "w.safetensors"),
-    ],
+    ("prefix", "file"), [("model.", "w.pth"), ("module.", "w.bin"), ("a.b.", "w.safetensors")]
 )
 def test_prefixes_and_formats(prefix: str, file: str, tmp_path: Path) -> None:
     state = torchvision_state("resnet18", channels=1)
@@ -222,24 +215,15 @@ def test_other_weights_are_refused_and_change_nothing(
     assert same(encoder.state_dict(), before)
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("downsample_in_bottleneck", True),
-        pytest.param("hidden_act", "gelu", marks=pytest.mark.slow),
-    ],
-)
-def test_a_configuration_that_tensors_do_not_show_is_refused(
-    key: str, value: object, tmp_path: Path
-) -> None:
+def test_a_configuration_that_tensors_do_not_show_is_refused(tmp_path: Path) -> None:
     source = ImageEncoder("resnet50", 16).backbone
     path = write(tmp_path, dict(source.state_dict()), "model.safetensors")
     config = source.config.to_dict()
     assert config["model_type"] == "resnet"
     (tmp_path / "config.json").write_text(json.dumps(config))
     load_image_weights(ImageEncoder("resnet50", 16), path)
-    (tmp_path / "config.json").write_text(json.dumps({**config, key: value}))
-    with pytest.raises(CheckpointError, match=f"{key} is {value!r}"):
+    (tmp_path / "config.json").write_text(json.dumps({**config, "downsample_in_bottleneck": True}))
+    with pytest.raises(CheckpointError, match="downsample_in_bottleneck is True"):
         load_image_weights(ImageEncoder("resnet50", 16), path)
 
 

@@ -185,16 +185,7 @@ def test_damaged_weights_are_refused(folder: Path, name: str, content: bytes) ->
         load_masked_language_model(folder)
 
 
-@pytest.mark.parametrize(
-    ("held", "message"),
-    [
-        ({"epoch": 3, "model": {}}, "not tensors: 'epoch', 'model'"),
-        ([torch.ones(1)], "no tensors by name"),
-    ],
-)
-def test_a_pickle_that_holds_something_else_is_refused(
-    folder: Path, held: object, message: str
-) -> None:
-    torch.save(held, pickled(folder) / "pytorch_model.bin")
-    with pytest.raises(CheckpointError, match=message):
+def test_a_pickle_that_holds_something_else_is_refused(folder: Path) -> None:
+    torch.save({"epoch": 3, "model": {}}, pickled(folder) / "pytorch_model.bin")
+    with pytest.raises(CheckpointError, match="not tensors: 'epoch', 'model'"):
         load_masked_language_model(folder)

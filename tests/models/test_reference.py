@@ -12,7 +12,6 @@ from cxrtext.models.reference import (
     REFERENCE,
     Reference,
     choose_reference,
-    embed_reference,
     load_reference,
     reference_of,
     save_reference,
@@ -64,14 +63,6 @@ def test_training_keeps_the_validation_images(
     assert len(found) == 8
     best = load_model(run_folder / "checkpoint-best")
     assert load_reference(run_folder / "checkpoint-best", best) is not None
-
-
-def test_embedding_is_the_models_own(model: ImageTextModel) -> None:
-    squares = [np.full((1, 72, 72), 40 * i, dtype=np.uint8) for i in range(3)]
-    found = embed_reference(model, squares)
-    assert (len(found), found.side) == (3, 4)
-    with pytest.raises(ValueError, match="wants an image"):
-        embed_reference(model, [])
 
 
 def test_what_is_refused(tmp_path: Path, model: ImageTextModel) -> None:

@@ -1,7 +1,6 @@
 """The golden image: what breaks one thing is caught, and only then."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import torch
 from PIL import Image
 
 from cxrtext.errors import CheckpointError
-from cxrtext.models.backbones import Backbone, check_golden, load_backbone, make_golden
+from cxrtext.models.backbones import check_golden, load_backbone, make_golden
 from cxrtext.models.backbones.golden import draw
 from cxrtext.models.backbones.table import BACKBONES
 from tests import small_backbones
@@ -20,30 +19,6 @@ from tests import small_backbones
 @pytest.fixture
 def registers(tmp_path: Path) -> Path:
     return small_backbones.write(tmp_path / "model", "dinov2_with_registers")
-
-
-def drop_a_register(backbone: Backbone) -> None:
-    """The model computes with a register fewer."""
-    embeddings: Any = backbone.model.embeddings
-    embeddings.register_tokens = torch.nn.Parameter(embeddings.register_tokens[:, 1:])
-    backbone._prefix -= 1
-
-
-def forget_a_register(backbone: Backbone) -> None:
-    """The cut is a token too early, as where num_register_tokens is not read."""
-    whole = backbone.model.forward
-
-    def shifted(**given: Any) -> Any:
-        out = whole(**given)
-        out.last_hidden_state = out.last_hidden_state.roll(1, 1)
-        return out
-
-    backbone.model.forward = shifted
-
-
-def shift(backbone: Backbone) -> None:
-    whole: Any = backbone.forward
-    backbone.forward = lambda images, **asked: whole(images, **asked).roll(1, 2)  # type: ignore[method-assign]
 
 
 @pytest.mark.parametrize("model_type", BACKBONES)
@@ -55,17 +30,6 @@ def test_a_backbone_loaded_again_passes(tmp_path: Path, model_type: str) -> None
     again.mean += 1 / 255
     with pytest.raises(CheckpointError, match="vectors of the golden image"):
         check_golden(again, golden)
-
-
-@pytest.mark.parametrize("breaks", [drop_a_register, forget_a_register, shift])
-def test_a_lost_register_and_a_shifted_grid_are_caught(
-    registers: Path, breaks: Callable[[Backbone], None]
-) -> None:
-    backbone = load_backbone(registers)
-    golden = make_golden(backbone)
-    breaks(backbone)
-    with pytest.raises(CheckpointError, match="vectors of the golden image are not those"):
-        check_golden(backbone, golden)
 
 
 @pytest.mark.parametrize(

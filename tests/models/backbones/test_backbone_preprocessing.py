@@ -97,14 +97,11 @@ def test_old_and_nested_files_are_read(tmp_path: Path) -> None:
     [
         ({"image_processor_type": "AutoImageProcessor"}, "'AutoImageProcessor' is not known"),
         ({"do_resize": False}, "do_resize is false"),
-        ({"do_flip_channel_order": True}, "do_flip_channel_order is a rule"),
         ({"size": {"shortest_edge": 64, "longest_edge": 99}}, "is no rule that this program has"),
         ({"size": 64, "crop_size": 65}, "crop_size 65 is larger than size 64"),
-        ({"size": 64, "crop_size": {"height": 60, "width": 50}}, "is no square"),
         ({"size": 64, "do_center_crop": False}, 'write "do_center_crop": true'),
         ({"resample": 9}, "resample 9 is none of Pillow's filters"),
         ({"image_mean": [0.5, 0.5]}, "image_mean has 2 numbers"),
-        ({"image_std": [0.5, 0.0, 0.5]}, "have to be above 0"),
         ({"rescale_factor": "1/255"}, "no finite number"),
     ],
 )
