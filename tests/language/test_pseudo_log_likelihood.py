@@ -1,6 +1,5 @@
 import copy
 import itertools
-import sys
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from cxrtext.language.scoring.network import MaskedCopies, MaskedNetwork
 from cxrtext.language.scoring.score import MAX_GROUP, groups_of
 from cxrtext.models.masked_lm import MaskedLanguageModel
 from tests.language.conftest import plain_scores
-from tests.warm import Warm
 
 WORDS = ["no", "lungs", "are", "clear"]
 
@@ -143,11 +141,3 @@ def test_groups_are_bounded_and_made_as_they_are_asked_for() -> None:
     groups = groups_of(sentences, lambda length: length, window=10, batch_tokens=6)
     assert next(groups) == [1, 1]
     assert list(sentences) == [2]
-
-
-def test_memory_is_kept_where_the_system_allows_it(warm: Warm) -> None:
-    # In a process of its own, for it cannot be undone.
-    code = "from cxrtext.language.scoring import score; print(score.keep_memory())"
-    out, err = warm.start(["-c", code]).communicate(timeout=600)
-    assert err == ""
-    assert out.strip() in ({"True", "False"} if sys.platform == "linux" else {"False"})

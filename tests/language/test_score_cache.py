@@ -1,6 +1,5 @@
 """Scores that are kept: the cache, a run's sentences, and what a stopped run has scored."""
 
-import os
 import sqlite3
 import stat
 import subprocess
@@ -194,13 +193,6 @@ def test_what_is_no_cache_is_one_clear_line(path: Path, tmp_path: Path) -> None:
     refused(text / "scores.sqlite", "cannot be made there")
     damage(path)
     refused(path, "damaged, or no cache; remove it or name")
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_cannot_be_written_is_one_clear_line(tmp_path: Path) -> None:
-    folder = tmp_path / "closed"
-    folder.mkdir(mode=0o500)
-    refused(folder / "scores.sqlite")
 
 
 @pytest.mark.parametrize("kind", ["damaged", "foreign", "folder"])
