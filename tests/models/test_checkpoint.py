@@ -7,7 +7,8 @@ import torch
 
 from cxrtext.errors import CheckpointError
 from cxrtext.files import write_sums
-from cxrtext.models import load_model, save_checkpoint
+from cxrtext.models import ImageTextModel, load_model, save_checkpoint
+from tests.conftest import SENTENCES
 from tests.models.conftest import Change, configured, tensors
 
 
@@ -27,6 +28,14 @@ def test_a_saved_model_comes_back_the_same(checkpoint: Path, tmp_path: Path) -> 
         assert torch.equal(model.embed_images(images), again.embed_images(images))
     sentences = ["Left pleural effusion.", "The lungs are clear."]
     assert torch.equal(model.embed_sentences(sentences), again.embed_sentences(sentences))
+
+
+def test_sentence_embeddings_do_not_depend_on_the_company(model: ImageTextModel) -> None:
+    sentences = [*SENTENCES.values(), "Effusion, pneumothorax, and so."]
+    together = model.embed_sentences(sentences)
+    alone = torch.cat([model.embed_sentences([s]) for s in sentences])
+    assert torch.allclose(together, alone, atol=1e-5)
+    assert torch.allclose(together.norm(dim=1), torch.ones(4))
 
 
 BIAS = "text_encoder.projection.bias"
