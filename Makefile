@@ -45,7 +45,7 @@ test: $(INSTALLED)
 	$(PYTEST) $(WORKERS) -m "not slow and not peers"
 
 border: $(INSTALLED)
-	$(PYTEST) $(WORKERS) tests/border
+	$(PYTEST) $(WORKERS) --dist loadfile --no-loadscope-reorder tests/border
 
 test-peers: $(INSTALLED)
 	$(PYTEST) $(WORKERS) -m "peers and not slow"

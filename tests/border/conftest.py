@@ -21,6 +21,11 @@ CODE = "from cxrtext_cli import start; start()"
 """What the console script runs."""
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The project comes first, whose fit takes a minute that others would wait for at the end."""
+    items.sort(key=lambda item: item.path.name != "test_border_project.py")
+
+
 def rows_of(path: Path) -> list[dict[str, str]]:
     with path.open(newline="", encoding="utf-8") as handle:
         return list(csv.DictReader(handle))
