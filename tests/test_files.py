@@ -36,6 +36,7 @@ from cxrtext.files import (
 )
 from cxrtext.files.digests import read_sums
 from cxrtext.files.sqlite import open_database
+from cxrtext.pacs.retrieval.follow_state import FollowState
 from cxrtext.records.tables import read_table
 
 
@@ -420,6 +421,16 @@ def test_a_lock_that_somebody_else_keeps_something_in_stays(tmp_path: Path) -> N
     (tmp_path / "settings.yaml.lock").touch()
     sweep(tmp_path)
     assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_a_state_with_a_damaged_page_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "state.sqlite"
+    with FollowState(path) as state:
+        state.note("one", "7")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4096] + bytes(len(whole) - 4096))
+    with pytest.raises(DataError, match=r"is damaged .*; restore it from a backup"):
+        FollowState(path)
 
 
 def test_a_text_that_is_no_longer_utf_8_is_told_as_damage(tmp_path: Path) -> None:
