@@ -82,7 +82,9 @@ def _new_file(path: Path) -> None:
 
 
 def _writable(path: Path) -> None:
-    """Refuse a place where nothing can be made."""
+    """Refuse a place where nothing can be made, and an address such as s3://bucket."""
+    if path.parts and path.parts[0].endswith(":") and not Path(path.parts[0]).exists():
+        raise DataError(f"{path}: is an address; name a folder or file of this machine")
     there = next(one for one in (path, *path.absolute().parents) if one.exists())
     if there != path and not there.is_dir():
         raise DataError(f"{path}: '{there.name}' is a file and not a folder; name another place")

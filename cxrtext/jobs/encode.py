@@ -256,9 +256,8 @@ class _Encode(Job):
             nonlocal rows
             for record in checked_manifest(self.manifest, allow_outside=self.options.allow_outside):
                 rows += 1
-                if record.split != "train":
-                    continue
-                yield record
+                if record.split == "train":
+                    yield record
 
         sample = heapq.nsmallest(MAP_IMAGES, training(), key=_drawn)
         if not sample:

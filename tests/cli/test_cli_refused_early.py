@@ -53,7 +53,7 @@ gateway results make FILE IMAGE --sentence x
 """Commands that would run, each with one thing wrong in turn: see :func:`spoiled`."""
 
 TABLE = {"new.txt": "a table ends in", "FILE/new.csv": "'file' is a file and not a folder"}
-NEW = {"FILE": "file: is a file; name a folder"}
+NEW = {"FILE": "file: is a file; name a folder", "s3://bucket/new": "is an address; name a folder"}
 REFUSED = {
     given.FILE: {"GONE": "gone: no such file"},
     given.FOLDER: {"GONE": "gone: no such folder", "FILE": "file: is a file; give a folder"},

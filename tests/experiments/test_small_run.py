@@ -120,7 +120,7 @@ def test_wrong_requests(tmp_path: Path, files: Files) -> None:
     assert "give cifar10 with --data: an .npz of x_train" in refused("cifar10-r")
     assert "give mnist with --data: an .npz of x_train" in refused("fair-cclk")
     nowhere = tmp_path / "nowhere"
-    assert f"{nowhere}: no such file; --data takes an .npz" in refused("cifar10-r", data=nowhere)
+    assert f"{nowhere}: not a file; --data takes an .npz" in refused("cifar10-r", data=nowhere)
     assert not (tmp_path / "new").exists()
     # A file of the other set is said, before anything is trained.
     assert "cifar10 has 3 channel(s)" in refused("hardneg-cclk", data=files["mnist"])

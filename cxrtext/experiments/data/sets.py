@@ -81,7 +81,7 @@ def require_data(experiment: Experiment, names: Iterable[str], data: Path | None
     if data is None:
         raise ConfigError(f"{experiment.name}: give {experiment.given} with --data: {ACCEPTED}")
     if not data.is_file():
-        raise DataError(f"{data}: no such file; --data takes {ACCEPTED}")
+        raise DataError(f"{data}: not a file; --data takes {ACCEPTED}")
 
 
 def _classes(part: Labelled) -> SplitImages:
