@@ -51,8 +51,8 @@ Curve = Sequence[tuple[int, float, Interval]]
 class HowGood(KeptFile):
     """Five lines: found, found weakly, at chance, what that rests on, what more films would bring.
 
-    ``at_chance``: nothing tells the model from chance.  There are
-    a ``warning``, then and where nothing was ``measured``, and without a measurement no lines.
+    ``at_chance``: the model is no better than chance.  Then, and where nothing was ``measured``,
+    there is a ``warning``; without a measurement there are no lines.
     """
 
     FILE = "how-good.json"

@@ -280,7 +280,7 @@ def curve_stages(folder: Path, recipe: "Recipe", tables: Sequence[str]) -> list[
 
 
 def weights_of(folder: Path, checkpoint: str) -> str:
-    """The file by which a model is told from another: the digests of a finished one's files."""
+    """The file that differs between two models: of a finished one, the digests of its files."""
     finished = (folder / checkpoint / ADOPTED).is_file()
     return f"{checkpoint}/{SUMS if finished else SAFE_WEIGHTS}"
 

@@ -290,8 +290,8 @@ def _open(path: Path) -> sqlite3.Connection:
 def open_cache(path: Path | None, *, wanted: bool = False) -> Iterator[FactsCache]:
     """Open the cache, making it where there is none; what was put is kept also after an error.
 
-    None keeps nothing.  One that is ``wanted`` by name must be possible to write; the one beside
-    the manifest is done without in a folder that cannot be written.
+    None keeps nothing.  One that was ``wanted`` by name must be writable; without the one
+    beside the manifest the check goes on where its folder cannot be written.
     """
     if path is None:
         yield FactsCache(None)

@@ -389,7 +389,7 @@ class Import:
         return self.ids.of("patient", image.patient_id) or self.ids.of("study", image.study_id)
 
     def _drawn_as(self, image: FoundImage) -> str:
-        """The patient by whom a split is drawn: of several in one split the first."""
+        """The patient whose id decides the split; the first, where several share one."""
         top = self.together.get(digest(image.patient_id or image.study_id), image.patient_id)
         return self.ids.of("patient", top) or self.ids.of("study", image.study_id)
 

@@ -5,7 +5,7 @@ affirm a finding and are false when mirrored, as far as words tell (:mod:`cxrtex
 
 What a sentence scores on any image is no evidence of the image: a familiar wording scores above
 its mirror everywhere, and "left" pulls the peak to the left.  So each figure stands beside the same
-of images of other patients of whom a side is told, and the AUC compares within a sentence.
+of other patients' images with a known side, and the AUC compares within a sentence.
 """
 
 from collections.abc import Mapping, Sequence
