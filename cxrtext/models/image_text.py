@@ -97,8 +97,8 @@ class ImageTextModel(nn.Module):
         self.image_encoder: RegionEncoder = image_encoder or ImageEncoder(
             spec.image, spec.dimension, spec.position, spec.alignment
         )
-        prepared = replace(spec.preprocessing, offset=self.image_encoder.offset)
-        self.spec = replace(spec, preprocessing=prepared)
+        self.spec = spec
+        self.feed(spec.preprocessing)
         self.text_encoder: Any = text_encoder or TextEncoder(
             spec.text, spec.dimension, spec.text_head, spec.pooling
         )
@@ -107,6 +107,11 @@ class ImageTextModel(nn.Module):
             self.query = build_query(spec.query, spec.dimension)
         self.log_gamma_sq = nn.Parameter(torch.tensor(math.log(spec.gamma_sq)))
         self.bound()
+
+    def feed(self, preprocessing: Preprocessing) -> None:
+        """Have images prepared otherwise, as the image encoder's weights want them."""
+        prepared = replace(preprocessing, offset=self.image_encoder.offset)
+        self.spec = replace(self.spec, preprocessing=prepared)
 
     @property
     def device(self) -> torch.device:

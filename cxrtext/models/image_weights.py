@@ -1,80 +1,220 @@
-"""Starting an image encoder from a ResNet that was trained elsewhere."""
+"""Starting an image encoder from a ResNet that was trained elsewhere, and fed as it was there."""
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from torch import Tensor
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from cxrtext.errors import CheckpointError
+from cxrtext.images import Preprocessing
+from cxrtext.models.backbones.golden import draw
+from cxrtext.models.backbones.processor import Prepared, read_processor
+from cxrtext.models.folders import SAFE_WEIGHTS
 from cxrtext.models.image_encoder import ImageEncoder
-from cxrtext.models.weight_files import SHOWN, check_finite, listed, misfit, read_tensors
+from cxrtext.models.pairs.names import of_torchvision_resnet
+from cxrtext.models.regions import normalized
+from cxrtext.models.weight_files import (
+    SHOWN,
+    check_finite,
+    listed,
+    misfit,
+    read_notes,
+    read_tensors,
+)
 
 _STEM = "embedder.embedder.convolution.weight"
+_STEM_MEAN = "embedder.embedder.normalization.running_mean"
 STEMS = {
     "conv1.weight": "layer1.0.conv1.weight",
     _STEM: "encoder.stages.0.layers.0.layer.0.convolution.weight",
 }
 """The first convolution of each layout, and another tensor that the layout always has."""
 _TRUNK = re.compile(r"(conv1|bn1|layer\d+|embedder|encoder\.stages)\.")
-_BLOCK = re.compile(r"layer(\d+)\.(\d+)\.(conv|bn)(\d)\.(\w+)")
-_SHORTCUT = re.compile(r"layer(\d+)\.(\d+)\.downsample\.([01])\.(\w+)")
-_PROJECTION = re.compile(r"(?:module\.|model\.)?(?:image_encoder\.)?(projection\..+)")
+_BIOVIL = "projector.model.0.weight"  # its gray values are neither shifted nor scaled
 _COUNTER = "num_batches_tracked"
+LIKENESS = 0.98
+"""Least correlation of features with the source's own, over a drawn image."""
+DRAWN = 224  # side of it, in pixels
+AT_ONCE = 32
+NORM_IMAGES = 256  # training images that set the batch norms
 
 
-def load_image_weights(encoder: ImageEncoder, path: Path) -> str:
-    """Set an encoder's weights from a file in torchvision's, transformers' or BioViL's layout.
+@dataclass(frozen=True, slots=True)
+class ImageStart:
+    """What an encoder was started from."""
+
+    line: str  # what was loaded, and what was not
+    preprocessing: Preprocessing  # the source's, its levels as of one channel
+    is_own: bool  # whether `pretrain-image` wrote it, its batch norms set by radiographs
+
+    def prepared(self, resize: int, crop: int) -> Preprocessing:
+        """The source's preprocessing at another size."""
+        return replace(self.preprocessing, resize=resize, crop=crop)
+
+
+def load_image_weights(encoder: ImageEncoder, path: Path) -> ImageStart:
+    """Set the weights of an encoder's ResNet from a file in torchvision's or transformers' names.
 
     Either all of the ResNet is loaded or nothing is changed.  Names may have any prefix
     (``module.``, ``encoder.encoder.``) and lie under ``state_dict``, ``model_state_dict`` or
-    ``model``.  Classifier heads are left out, and so is BioViL's projector, which has two layers.
-    A linear projection is taken where it has the encoder's D, and left as it was otherwise.
+    ``model``.  Heads, projections and BioViL's projector are left out.
 
-    A first convolution of three channels becomes one by summing its weights over the channels.
-    That computes what the source computed on three equal channels that were all prepared as this
-    encoder's one channel is, so ``mean`` and ``std`` of the model's preprocessing must be the
-    source's: 0 and 1 for BioViL, exactly.  For weights from ImageNet, whose channels had means
-    .485, .456, .406 and deviations .229, .224, .225, mean .449 and std .226 come near; with others
-    the batch normalization's running statistics do not fit until training has renewed them.
+    How the source's pixels were scaled and resized stands in the notes of a file of
+    ``pretrain-image``, or in ``preprocessor_config.json`` beside the weights; BioViL's are known.
+    Three channels become one by summing the first convolution over them, each channel's deviation
+    taken along, and its mean in the batch norm behind it.  Features of a drawn image must then be
+    those that the weights give as they came (CheckpointError); where the channels' means differ
+    they differ at the border, which the source pads with black of three different levels.
 
     ``path`` is a ``.safetensors`` file, a folder that holds ``model.safetensors``, or a pickle of
-    tensors (``.pt``, ``.pth``, ``.bin``), which is read without running what it holds.  What is
-    given is a line about what was loaded, and the names of what was not.
+    tensors (``.pt``, ``.pth``, ``.bin``), which is read without running what it holds.
     """
-    path = path / "model.safetensors" if path.is_dir() else path
+    path = path / SAFE_WEIGHTS if path.is_dir() else path
     state = read_tensors(path)
     prefix = _prefix(path, state)
     _check_configuration(path, encoder)
-    trunk: dict[str, Tensor] = {}
-    projection: dict[str, Tensor] = {}
-    ignored: list[str] = []
-    for name, tensor in state.items():
-        within = name.removeprefix(prefix)
-        if name.startswith(prefix) and _TRUNK.match(within):
-            trunk[name_in_encoder(within)] = tensor
-        elif match := _PROJECTION.fullmatch(name):
-            # A 1×1 convolution's [D, C, 1, 1] is a linear map's [D, C].
-            convolved = tensor.dim() == 4 and tensor.shape[2:] == (1, 1)
-            projection[match[1]] = tensor.flatten(1) if convolved else tensor
-        else:
-            ignored.append(name)
-    channels = _sum_channels(path, trunk)
-    # Files of before 2018 have no counters, and nothing is computed from them.
-    if fault := misfit(trunk, encoder.backbone.state_dict(), lambda name: name.endswith(_COUNTER)):
+    within = {name.removeprefix(prefix): x for name, x in state.items() if name.startswith(prefix)}
+    source = of_torchvision_resnet({n: x for n, x in within.items() if _TRUNK.match(n)})
+    left = [name for name in state if not _TRUNK.match(name.removeprefix(prefix))]
+    stem = source[_STEM]
+    channels = stem.shape[1] if stem.dim() == 4 else 0
+    if channels not in (1, 3):
         raise CheckpointError(
-            f"{path}: not the weights of this model's {_title(encoder)}: {fault}; choose weights "
-            "of the same architecture, or set model.image to theirs"
+            f"{path}: the first convolution has shape {list(stem.shape)}, not one or three channels"
         )
-    own = {f"projection.{n}": x for n, x in encoder.projection.state_dict().items()}
-    unfit = misfit(projection, own)
-    values = {**trunk, **({} if unfit else projection)}
-    check_finite(path, {n: x for n, x in values.items() if not n.endswith(_COUNTER)})
-    encoder.backbone.load_state_dict(trunk, strict=False)
-    if not unfit:
-        encoder.load_state_dict(projection, strict=False)
-    return _summary(encoder, len(trunk), channels, projection, unfit, ignored)
+    prepared = _prepared(path, channels, is_biovil=_BIOVIL in state)
+    own = encoder.backbone.state_dict()
+    spare = {name for name in own if name.endswith(_COUNTER)}
+    shapes = {**source, _STEM: stem[:, :1]}
+    if fault := misfit(shapes, own, spare.__contains__):
+        raise CheckpointError(f"{path}: is no {_title(encoder)}: {fault}")
+    check_finite(path, {n: x for n, x in source.items() if not n.endswith(_COUNTER)})
+    started, preprocessing = _of_one_channel(source, prepared)
+    trial = deepcopy(encoder.backbone)
+    trial.load_state_dict(started, strict=False)
+    if channels > 1:
+        _check_likeness(path, source, prepared, trial, preprocessing)
+    encoder.backbone.load_state_dict(started, strict=False)
+    line = f"{len(source)} tensors of a {_title(encoder)}"
+    line += ", first convolution summed over three channels" if channels == 3 else ""
+    line += f"; ignored: {_grouped(left)}" if left else ""
+    return ImageStart(line, preprocessing, is_own="preprocessing" in read_notes(path))
+
+
+def _prepared(path: Path, channels: int, *, is_biovil: bool) -> Prepared:
+    """How the source's images were prepared."""
+    notes = read_notes(path)
+    if "preprocessing" in notes:
+        own = Preprocessing.from_dict(notes["preprocessing"])
+        return Prepared(own, (own.mean,) * channels, (own.std,) * channels)
+    if is_biovil:
+        return Prepared(Preprocessing(mean=0.0, std=1.0), (0.0,) * channels, (1.0,) * channels)
+    return read_processor(path.parent, "ConvNextImageProcessor", channels)
+
+
+def _of_one_channel(
+    source: Mapping[str, Tensor], prepared: Prepared
+) -> tuple[dict[str, Tensor], Preprocessing]:
+    """Tensors that give of one channel what the source's give of equal ones, and its levels."""
+    mean, std = (sum(some) / len(some) for some in (prepared.mean, prepared.std))
+    levels = zip(prepared.mean, prepared.std, strict=True)
+    scales, shifts = zip(*((std / own, (mean - at) / own) for at, own in levels), strict=True)
+    stem = source[_STEM].double()
+    scaled = torch.einsum("ochw,c->ohw", stem, stem.new_tensor(scales))
+    shifted = torch.einsum("ochw,c->o", stem, stem.new_tensor(shifts))
+    made = {
+        **source,
+        _STEM: scaled[:, None],
+        _STEM_MEAN: source[_STEM_MEAN].double() - shifted,
+    }
+    return made, replace(prepared.preprocessing, mean=mean, std=std)
+
+
+@torch.inference_mode()
+def _check_likeness(
+    path: Path,
+    source: Mapping[str, Tensor],
+    prepared: Prepared,
+    network: Any,
+    preprocessing: Preprocessing,
+) -> None:
+    """Compare features of a drawn image with those of the source's network (CheckpointError)."""
+    config = deepcopy(network.config)
+    config.num_channels = len(prepared.mean)
+    with torch.random.fork_rng(devices=[]):
+        theirs = type(network)(config).eval()
+    theirs.embedder.pooler = network.embedder.pooler
+    theirs.load_state_dict(dict(source), strict=False)
+    small = replace(preprocessing, resize=DRAWN, crop=DRAWN)
+    gray = torch.from_numpy(small.square(draw()))[None].float() / 255
+    mean, std = (torch.tensor(some).view(1, -1, 1, 1) for some in (prepared.mean, prepared.std))
+    wanted = theirs((gray - mean) / std).last_hidden_state.flatten()
+    own = (gray - preprocessing.mean) / preprocessing.std
+    found = network.eval()(own).last_hidden_state.flatten()
+    likeness = float(torch.corrcoef(torch.stack([found, wanted]).double())[0, 1])
+    if not likeness >= LIKENESS:
+        raise CheckpointError(
+            f"{path}: features of a drawn image correlate with the source's own by "
+            f"{likeness:.3f}, less than {LIKENESS}; the weights are damaged"
+        )
+
+
+def sample_images(
+    pixels: Any, rows: NDArray[np.int64], preprocessing: Preprocessing, device: torch.device
+) -> Iterator[Tensor]:
+    """Up to :data:`NORM_IMAGES` images for :func:`set_norms`, [b, 1, crop, crop], evenly drawn.
+
+    ``pixels`` are 8-bit squares [slots, R, R], ``rows`` the slot of each training image.
+    """
+    chosen = rows[np.linspace(0, len(rows), min(NORM_IMAGES, len(rows)), endpoint=False, dtype=int)]
+    for some in np.array_split(chosen, -(-len(chosen) // AT_ONCE)):
+        squares = torch.from_numpy(np.asarray(pixels[some])[:, None])
+        yield normalized(squares.to(device), preprocessing)
+
+
+@torch.no_grad()
+def set_norms(network: nn.Module, batches: Iterable[Tensor]) -> None:
+    """Set a network's batch norms from images [b, 1, H, W], so that its features stay the same.
+
+    Statistics become those of these images, and weight and bias take up the difference: in
+    evaluation mode nothing changes, and in training mode, where a batch's own statistics count,
+    the features are nearly the same.  Weights whose norms were folded into the convolutions, or
+    that saw other pictures, would else be normalized anew at the first step.
+    """
+    norms = [one for one in network.modules() if isinstance(one, nn.BatchNorm2d)]
+    sums = {norm: torch.zeros(3, norm.num_features, dtype=torch.float64) for norm in norms}
+
+    def count(norm: nn.Module, given: tuple[Tensor, ...]) -> None:
+        x = given[0].double()
+        every = (0, 2, 3)
+        numbers = torch.full((x.shape[1],), x.numel() / x.shape[1])
+        sums[norm] += torch.stack([numbers, x.sum(every).cpu(), x.square().sum(every).cpu()])
+
+    hooks = [norm.register_forward_pre_hook(count) for norm in norms]
+    was_training = network.training
+    network.eval()
+    for images in batches:
+        network(images)
+    network.train(was_training)
+    for hook in hooks:
+        hook.remove()
+    for norm, (numbers, total, squares) in sums.items():
+        mean = total / numbers
+        variance = (squares / numbers - mean.square()).clamp_min(0)
+        scale = norm.weight.cpu().double() / (norm.running_var.cpu().double() + norm.eps).sqrt()
+        shift = norm.bias.cpu().double() + scale * (mean - norm.running_mean.cpu().double())
+        norm.weight.copy_(scale * (variance + norm.eps).sqrt())
+        norm.bias.copy_(shift)
+        norm.running_mean.copy_(mean)
+        norm.running_var.copy_(variance)
 
 
 def _prefix(path: Path, state: Mapping[str, Tensor]) -> str:
@@ -120,39 +260,9 @@ def _check_configuration(path: Path, encoder: ImageEncoder) -> None:
             )
 
 
-def _sum_channels(path: Path, trunk: dict[str, Tensor]) -> int:
-    """Bring the first convolution to one channel, in place; return how many it had."""
-    stem = trunk[_STEM]
-    channels = stem.shape[1] if stem.dim() == 4 else 0
-    if channels not in (1, 3):
-        raise CheckpointError(
-            f"{path}: the first convolution has shape {list(stem.shape)}, not one or three channels"
-        )
-    trunk[_STEM] = stem.double().sum(dim=1, keepdim=True)
-    return channels
-
-
 def _title(encoder: ImageEncoder) -> str:
     config = encoder.backbone.config
     return f"ResNet of {'-'.join(str(n) for n in config.depths or ())} {config.layer_type} blocks"
-
-
-def _summary(
-    encoder: ImageEncoder,
-    loaded: int,
-    channels: int,
-    projection: Mapping[str, Tensor],
-    unfit: str,
-    ignored: list[str],
-) -> str:
-    line = f"{loaded} tensors of a {_title(encoder)}"
-    if channels == 3:
-        line += ", first convolution summed over three channels"
-    if projection:
-        line += f"; projection left as it was: {unfit}" if unfit else ", with its projection"
-    if ignored:
-        line += f"; ignored: {_grouped(ignored)}"
-    return line
 
 
 def _grouped(names: list[str]) -> str:
@@ -164,23 +274,3 @@ def _grouped(names: list[str]) -> str:
         ", ".join(group) if len(group) <= SHOWN else f"{module}.* ({len(group)} tensors)"
         for module, group in groups.items()
     )
-
-
-def name_in_encoder(name: str) -> str:
-    """Translate a trunk's name into that of transformers' ResNet; unknown names stay as they are.
-
-    ``layer1.0.conv2.weight`` is ``encoder.stages.0.layers.0.layer.1.convolution.weight``.
-    """
-    if name == "conv1.weight":
-        return _STEM
-    if name.startswith("bn1."):
-        return f"embedder.embedder.normalization.{name.removeprefix('bn1.')}"
-    if match := _BLOCK.fullmatch(name):
-        stage, block, kind, number, field = match.groups()
-        part = f"layer.{int(number) - 1}.{'convolution' if kind == 'conv' else 'normalization'}"
-    elif match := _SHORTCUT.fullmatch(name):
-        stage, block, number, field = match.groups()
-        part = f"shortcut.{'convolution' if number == '0' else 'normalization'}"
-    else:
-        return name
-    return f"encoder.stages.{int(stage) - 1}.layers.{block}.{part}.{field}"

@@ -130,6 +130,16 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     return {str(name): value for name, value in state.items() if isinstance(value, Tensor)}
 
 
+def read_notes(path: Path) -> dict[str, Any]:
+    """The notes of a file of :func:`save_sealed`, not compared with its digest; {} of any other."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            notes = json.loads((file.metadata() or {}).get(_NOTES, "{}"))
+    except (SafetensorError, OSError, ValueError, RecursionError):
+        return {}
+    return notes if isinstance(notes, dict) else {}
+
+
 def read_archive(path: Path, tensors: str, values: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Tensors and plain values of a pickled training state, each under a key of its own."""
     state = _read_pickle(path, "save its weights and its configuration as plain values")

@@ -19,7 +19,7 @@ from cxrtext.models import ImageTextModel
 from cxrtext.models.features.folder import FEATURES, FeatureFolder, open_features
 from cxrtext.models.folders import POOLING
 from cxrtext.models.image_encoder import ImageEncoder
-from cxrtext.models.image_weights import load_image_weights
+from cxrtext.models.image_weights import load_image_weights, sample_images, set_norms
 from cxrtext.records import ImageRecord, Rejects, Sentence, read_manifest, read_sentences
 from cxrtext.text.comparing import comparison
 from cxrtext.text.finding_words import read_words
@@ -103,8 +103,11 @@ def _train(
     tables = read_tables(config)
     saved = _saved_state(config, resume, tables, listener, processes)
     model = build_model(config, features)
+    started = None
     if config.model.image_weights and isinstance(model.image_encoder, ImageEncoder):
-        listener.say(load_image_weights(model.image_encoder, config.model.image_weights))
+        started = load_image_weights(model.image_encoder, config.model.image_weights)
+        model.feed(started.prepared(config.data.resize, config.data.crop))
+        listener.say(started.line)
     model.to(device)
     rejects = Rejects(config.data.max_rejected, name="data.max_rejected")
     look = look_of(config, model, features, listener)
@@ -116,6 +119,11 @@ def _train(
             lambda: gather_examples(config, tables, model, rejects, look)
         )
     )
+    if started and not started.is_own:
+        sample = sample_images(
+            train_set.pixels, train_set.rows, model.spec.preprocessing, model.device
+        )
+        set_norms(model.image_encoder.trunk, sample)
     zero_shot = zero_shot_of(config, val_set, listener.say)
     check_best(config, val_set, zero_shot)
 

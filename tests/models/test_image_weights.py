@@ -1,7 +1,7 @@
 """Weights in others' layouts, against what torchvision computes, written here."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,9 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from cxrtext.errors import CheckpointError
+from cxrtext.images import Preprocessing
 from cxrtext.models.image_encoder import ImageEncoder
-from cxrtext.models.image_weights import load_image_weights
+from cxrtext.models.image_weights import load_image_weights, set_norms
 from cxrtext.models.weight_files import save_sealed
 from tests.conftest import flip
 from tests.grids import some
@@ -95,9 +96,15 @@ def same(one: State, other: State) -> bool:
     return one.keys() == other.keys() and all(torch.equal(x, other[n]) for n, x in one.items())
 
 
-def write(folder: Path, state: Any, name: str = "weights.pt") -> Path:
+GRAY = {"image_mean": [0.0], "image_std": [1.0]}
+
+
+def write(
+    folder: Path, state: Any, name: str = "weights.pt", levels: Mapping[str, Any] = GRAY
+) -> Path:
     save = save_file if name.endswith(".safetensors") else torch.save
     save(state, folder / name)
+    (folder / "preprocessor_config.json").write_text(json.dumps({"size": 384, **levels}))
     return folder / name
 
 
@@ -106,7 +113,7 @@ def test_torchvision_weights_compute_what_torchvision_does(name: str, tmp_path: 
     state = torchvision_state(name)
     encoder = ImageEncoder(name, 16)
     before = others(encoder)
-    summary = load_image_weights(encoder, write(tmp_path, state))
+    summary = load_image_weights(encoder, write(tmp_path, state)).line
     check_features(encoder, state, 97)
     assert same(others(encoder), before)
     assert summary.startswith(f"{len(state) - 2} tensors of a ResNet of ")
@@ -128,20 +135,11 @@ def test_biovil_s_trunk_is_taken_and_its_projector_is_not(tmp_path: Path) -> Non
     projector = nn.Sequential(convolutions[0], nn.BatchNorm2d(128), nn.ReLU(), convolutions[1])
     state = {f"encoder.encoder.{name}": x for name, x in trunk.items()}
     state |= projector.state_dict(prefix="projector.model.")
-    summary = load_image_weights(encoder, write(tmp_path, state))
+    summary = load_image_weights(encoder, write(tmp_path, state)).line
     check_features(encoder, trunk, 65)
     assert same(others(encoder), before)
     assert "projection" not in summary
     assert "ignored: encoder.encoder.fc.bias, encoder.encoder.fc.weight, projector.* (" in summary
-
-
-def test_a_projection_of_another_size_is_left(tmp_path: Path) -> None:
-    encoder = ImageEncoder("resnet18", 8)
-    before = others(encoder)
-    wider = dict(ImageEncoder("resnet18", 16).state_dict())
-    summary = load_image_weights(encoder, write(tmp_path, wider))
-    assert "projection left as it was: " in summary
-    assert same(others(encoder), before)
 
 
 @pytest.mark.parametrize("prefix", some(["resnet.", "", "image_encoder.backbone."], 3))
@@ -149,13 +147,11 @@ def test_transformers_layout_and_this_programs_own(prefix: str, tmp_path: Path) 
     torch.manual_seed(1)
     source, encoder = ImageEncoder("resnet18", 16), ImageEncoder("resnet18", 16)
     state = {prefix + n: x for n, x in source.backbone.state_dict().items()}
-    for name, x in source.projection.state_dict().items():
-        state[f"image_encoder.projection.{name}"] = x
     for name in ("projection.weight", *(f"backbone.layer.{i}.weight" for i in range(9))):
         state[f"text_encoder.{name}"] = torch.zeros(2)
-    summary = load_image_weights(encoder, write(tmp_path, state, "model.safetensors"))
-    assert same(encoder.state_dict(), source.state_dict())
-    assert summary.endswith(", with its projection; ignored: text_encoder.* (10 tensors)")
+    summary = load_image_weights(encoder, write(tmp_path, state, "model.safetensors")).line
+    assert same(encoder.backbone.state_dict(), source.backbone.state_dict())
+    assert summary.endswith("; ignored: text_encoder.* (10 tensors)")
 
 
 # A file becomes tensors before their names are looked at: each format once.
@@ -169,7 +165,7 @@ def test_prefixes_and_formats(prefix: str, file: str, tmp_path: Path) -> None:
     nested = file.endswith(".pth")
     path = write(tmp_path, {"epoch": 3, "state_dict": wrapped} if nested else wrapped, file)
     encoder = ImageEncoder("resnet18", 16)
-    summary = load_image_weights(encoder, path)
+    summary = load_image_weights(encoder, path).line
     assert "channels" not in summary
     torch.testing.assert_close(
         encoder.backbone.state_dict()["encoder.stages.3.layers.1.layer.1.convolution.weight"],
@@ -200,7 +196,7 @@ def change(name: str, value: Tensor | None) -> Callable[[State], State]:
         (lambda s: {**s, **{f"teacher.{n}": x for n, x in s.items()}}, "2 ResNets, .*teacher"),
         (
             lambda _: torchvision_state("resnet50"),
-            "not the weights of this model's ResNet of 2-2-2-2 basic blocks: .*unexpected",
+            "is no ResNet of 2-2-2-2 basic blocks: .*unexpected",
         ),
     ],
 )
@@ -243,8 +239,57 @@ def test_unreadable_files(tmp_path: Path) -> None:
 
 def test_weights_of_the_program_are_compared_with_their_digest(tmp_path: Path) -> None:
     path, encoder = tmp_path / "encoder.safetensors", ImageEncoder("resnet-narrow")
-    save_sealed(path, encoder.state_dict(), {"of": "a test"})
+    notes = {"preprocessing": Preprocessing().to_dict()}
+    save_sealed(path, encoder.state_dict(), notes)
     load_image_weights(encoder, path)
     flip(path, -3)
     with pytest.raises(CheckpointError, match="its digest differs"):
         load_image_weights(encoder, path)
+
+
+def test_the_source_s_levels_filter_and_fit_are_taken_along(tmp_path: Path) -> None:
+    """Weights of photographs see a radiograph as their own code shows it to them."""
+    from transformers import ResNetConfig, ResNetModel
+
+    torch.manual_seed(5)
+    encoder = ImageEncoder("resnet18", 16)
+    source = ResNetModel(ResNetConfig(**{**encoder.backbone.config.to_dict(), "num_channels": 3}))
+    levels = {
+        "image_processor_type": "ViTImageProcessor",
+        "resample": 3,
+        "image_mean": [0.485, 0.456, 0.406],
+        "image_std": [0.229, 0.224, 0.225],
+    }
+    path = write(tmp_path, source.state_dict(), "model.safetensors", levels)
+    start = load_image_weights(encoder, path)
+    own = start.prepared(256, 224)
+    assert (own.resize, own.crop, own.resample, own.fit) == (256, 224, "bicubic", "stretch")
+    assert (own.mean, own.std) == (pytest.approx(0.449), pytest.approx(0.226))
+    gray = torch.rand(1, 1, 224, 224, generator=torch.Generator().manual_seed(1))
+    mean, std = (torch.tensor(levels[f"image_{x}"]).view(1, 3, 1, 1) for x in ("mean", "std"))
+    with torch.inference_mode():
+        wanted = source.eval()((gray - mean) / std).last_hidden_state
+        prepared = (gray - own.mean) / own.std
+        found = encoder.eval().backbone(prepared).last_hidden_state
+    # At the border the channels' black differs.
+    torch.testing.assert_close(found, wanted, rtol=0, atol=0.05 * float(wanted.std()))
+
+
+def test_a_scale_that_is_not_known_is_asked_for(tmp_path: Path) -> None:
+    path = write(tmp_path, torchvision_state("resnet18"))
+    (tmp_path / "preprocessor_config.json").unlink()
+    with pytest.raises(CheckpointError, match="scaled is not known; copy it from the model, or wr"):
+        load_image_weights(ImageEncoder("resnet18", 16), path)
+
+
+def test_folded_norms_are_set_so_that_training_sees_the_source_s_features() -> None:
+    torch.manual_seed(6)
+    network = ImageEncoder("resnet18", 16).backbone.eval()
+    images = torch.rand(16, 1, 96, 96, generator=torch.Generator().manual_seed(2))
+    with torch.inference_mode():
+        source = network(images).last_hidden_state
+        set_norms(network, [images[:7], images[7:]])
+        kept = network(images).last_hidden_state
+        trained = network.train()(images).last_hidden_state
+    torch.testing.assert_close(kept, source, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(trained, source, rtol=1e-3, atol=1e-3)

@@ -36,6 +36,7 @@ from cxrtext.experiments.stages import claim, read_json, read_measures, stage, w
 from cxrtext.files import read_sealed
 from cxrtext.files.signed_log import append_signed, key_of
 from cxrtext.files.storage import Storage
+from cxrtext.images import Preprocessing
 from cxrtext.index import Query, open_index
 from cxrtext.integrity import check_files
 from cxrtext.jobs.plan import begin, read_plan
@@ -371,7 +372,8 @@ def test_notes_of_experiments(tmp_path: Path, try_flips: Flip) -> None:
 def test_image_weights(tmp_path: Path, try_flips: Flip) -> None:
     encoder = ImageEncoder("resnet-narrow")
     path = tmp_path / "encoder.safetensors"
-    save_sealed(path, encoder.state_dict(prefix="encoder."), {"of": "a test"})
+    notes = {"preprocessing": Preprocessing().to_dict()}
+    save_sealed(path, encoder.state_dict(prefix="encoder."), notes)
 
     def read() -> str:
         load_image_weights(encoder, path)

@@ -11,7 +11,8 @@ import torch
 from safetensors.torch import load_file
 
 from cxrtext.errors import CheckpointError, ConfigError, DataError, WorkError
-from cxrtext.files import only_one
+from cxrtext.files import only_one, write_json
+from cxrtext.images import Preprocessing
 from cxrtext.models.image_encoder import ImageEncoder
 from cxrtext.models.image_weights import load_image_weights
 from cxrtext.text.finding_words import FindingWord
@@ -22,7 +23,11 @@ from cxrtext.training.image_pretraining.learning import (
     known_loss,
     pooled_by_half,
 )
-from cxrtext.training.image_pretraining.networks import build_network
+from cxrtext.training.image_pretraining.networks import (
+    build_network,
+    processor_of,
+    start_network,
+)
 from cxrtext.training.image_pretraining.pretrain import _fingerprint, write_found_words
 from cxrtext.training.image_pretraining.targets import Targets
 from cxrtext.training.loop.steps import Listener
@@ -60,7 +65,7 @@ def test_words_are_learned_and_the_encoder_starts_a_training(
     encoder = ImageEncoder("resnet-narrow", dimension=8)
     assert summary.encoder is not None
     assert summary.backbone is None  # no configuration of transformers says that it has no pooling
-    line = load_image_weights(encoder, summary.encoder)
+    line = load_image_weights(encoder, summary.encoder).line
     assert "ResNet of 1-1-1 basic blocks" in line
     assert "ignored" not in line
     kept = load_file(summary.encoder)
@@ -142,7 +147,11 @@ def test_a_network_begins_from_weights_of_elsewhere(tmp_path: Path) -> None:
     torch.manual_seed(3)
     trained = build_network("resnet50-half")
     trained.save_pretrained(tmp_path)
-    begun = build_network("resnet50-half", tmp_path)
+    processor = processor_of(Preprocessing(256, 224, 0.4, 0.1))
+    write_json(tmp_path / "preprocessor_config.json", processor)
+    settings = ImagePretrainSettings(image="resnet50-half", weights=tmp_path, resize=64, crop=64)
+    begun, preprocessing = start_network(settings)
+    assert preprocessing == Preprocessing(64, 64, 0.4, 0.1, "bilinear", "center")
     images = torch.randn(2, 1, 64, 64)
     with torch.inference_mode():
         found = [network.eval()(images).last_hidden_state for network in (trained, begun)]

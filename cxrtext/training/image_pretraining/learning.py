@@ -14,10 +14,11 @@ from torch.amp.grad_scaler import GradScaler
 from cxrtext.evaluation.metrics import area_under_curve
 from cxrtext.images import Preprocessing
 from cxrtext.images.augment import Views, augment, draw_views
+from cxrtext.models.image_weights import sample_images, set_norms
 from cxrtext.models.regions import normalized, standardized
 from cxrtext.text.finding_words import FindingWord
 from cxrtext.training.data.loader import Rows, batch_rows
-from cxrtext.training.image_pretraining.networks import build_network
+from cxrtext.training.image_pretraining.networks import start_network
 from cxrtext.training.image_pretraining.settings import ImagePretrainSettings
 from cxrtext.training.loop.device import autocast
 from cxrtext.training.loop.job import Learner, StepNumbers
@@ -149,12 +150,13 @@ def build_job(
 ) -> FindingJob:
     """A new network, and all that trains it."""
     torch.manual_seed(settings.seed)
-    preprocessing = Preprocessing(resize=settings.resize, crop=settings.crop)
-    network = build_network(settings.image, settings.weights)
+    network, preprocessing = start_network(settings)
     model = Classifier(network, findings, settings.precision)
     model.guess(torch.from_numpy(images.targets))
     recipe = settings.recipe()
     model.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    if settings.weights is not None:
+        set_norms(network, sample_images(images.pixels, images.rows, preprocessing, device))
     groups = decay_groups(list(model.parameters()), recipe.weight_decay)
     learner = Learner(
         model=model,

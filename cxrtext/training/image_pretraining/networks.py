@@ -6,24 +6,34 @@ from typing import Any
 
 from cxrtext.files import replacing_folder, write_json, write_text
 from cxrtext.images import Preprocessing
+from cxrtext.models.backbones.processor import FILTERS
 from cxrtext.models.backbones.weights import quietly
 from cxrtext.models.image_encoder import ImageEncoder
 from cxrtext.models.image_weights import load_image_weights
 from cxrtext.training.image_pretraining.settings import ImagePretrainSettings
 
 
-def build_network(name: str, weights: Path | None = None) -> Any:
-    """A one-channel network, random or with weights of elsewhere."""
-    encoder = ImageEncoder(name)
-    if weights:
-        load_image_weights(encoder, weights)
-    return encoder.backbone
+def build_network(name: str) -> Any:
+    """A one-channel network with random weights."""
+    return ImageEncoder(name).backbone
+
+
+def start_network(settings: ImagePretrainSettings) -> tuple[Any, Preprocessing]:
+    """The network that a training starts from, and what it is fed.
+
+    Weights of elsewhere bring the levels, the filter and the fit of their images; their batch norms
+    are set by :func:`~cxrtext.models.image_weights.set_norms` once there are images.
+    """
+    encoder = ImageEncoder(settings.image)
+    if settings.weights is None:
+        return encoder.backbone, Preprocessing(resize=settings.resize, crop=settings.crop)
+    start = load_image_weights(encoder, settings.weights)
+    return encoder.backbone, start.prepared(settings.resize, settings.crop)
 
 
 LAID_OUT = ("resnet18", "resnet50", "resnet50-half")
 """Networks that a configuration of transformers describes; ``resnet-narrow`` has no max pooling,
 and none says that."""
-BILINEAR = 2  # pillow's number of the filter that `~cxrtext.images.Preprocessing` resizes with
 
 _README = """\
 ---
@@ -43,9 +53,9 @@ reports that it was trained on; who passes it on writes the license here, and in
 
 {lines}
 
-Input: one channel, gray values from 0 (black, air) to 1 (white, bone); the shorter side resized to
-{resize} pixels (bilinear, as Pillow does it, in 8 bits), the center {crop} x {crop} pixels cut out,
-{mean} subtracted, and divided by {std}; `preprocessor_config.json` says the same.
+Input: one channel, gray values from 0 (black, air) to 1 (white, bone); {sides} resized to {resize}
+pixels ({resample}, as Pillow does it, in 8 bits), the center {crop} x {crop} pixels cut out, {mean}
+subtracted, and divided by {std}; `preprocessor_config.json` says the same.
 
 ```
 cxrtext encode MANIFEST --backbone FOLDER --out FEATURES
@@ -74,7 +84,8 @@ def write_backbone(
         text = _README.format(
             name=folder.name,
             lines="\n".join(f"- {line}" for line in lines),
-            **preprocessing.to_dict(),
+            sides="both sides" if preprocessing.fit == "stretch" else "the shorter side",
+            **{"resample": preprocessing.resample, **preprocessing.to_dict()},
         )
         write_text(temporary / "README.md", text)
 
@@ -87,12 +98,13 @@ def processor_of(preprocessing: Preprocessing) -> dict[str, Any]:
     square in 32 bits.
     """
     size, side = preprocessing.resize, preprocessing.crop
+    both = {"height": size, "width": size}
     return {
         "image_processor_type": "BitImageProcessor",
         "do_convert_rgb": False,
         "do_resize": True,
-        "size": {"shortest_edge": size},
-        "resample": BILINEAR,
+        "size": both if preprocessing.fit == "stretch" else {"shortest_edge": size},
+        "resample": FILTERS.index(preprocessing.resample),
         "do_center_crop": True,
         "crop_size": {"height": side, "width": side},
         "do_rescale": True,

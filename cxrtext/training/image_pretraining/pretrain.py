@@ -24,7 +24,7 @@ from cxrtext.training.image_pretraining.learning import (
     build_job,
     finding_aucs,
 )
-from cxrtext.training.image_pretraining.networks import build_network, has_layout, write_backbone
+from cxrtext.training.image_pretraining.networks import has_layout, start_network, write_backbone
 from cxrtext.training.image_pretraining.settings import (
     ImagePretrainSettings,
     Method,
@@ -114,8 +114,8 @@ def pretrain_image(
             f"{max(1, round(chosen.crop / stride)) * stride} is"
         )
     check_output(out, resume)
-    if chosen.weights:  # wrong ones are refused before images are decoded
-        build_network(chosen.image, chosen.weights)
+    # Wrong weights are refused before images are decoded.
+    _, preprocessing = start_network(chosen)
     with own_folder(out, option="--out"):
         records = read_manifest(manifest, allow_outside=allow_outside)
         if labels:
@@ -135,7 +135,7 @@ def pretrain_image(
         _check_count(manifest, len(splits["train"]), chosen, targets)
         decoded = DecodedCache(cache or out / "cache", heard.say)
         train, val = (
-            _decode(split, targets, chosen, decoded, rejects, heard.decoding)
+            _decode(split, targets, preprocessing, decoded, rejects, heard.decoding)
             for split in splits.values()
         )
         _check_count(manifest, len(train), chosen, targets)
@@ -216,14 +216,14 @@ def _check_count(manifest: Path, count: int, settings: ImagePretrainSettings, of
 def _decode(
     records: Sequence[ImageRecord],
     targets: Targets,
-    settings: ImagePretrainSettings,
+    preprocessing: Preprocessing,
     cache: DecodedCache,
     rejects: Rejects,
     decoding: Callable[[int, int], None],
 ) -> ImageSet:
     decoded = cache.fill(
         [record.path for record in records],
-        Preprocessing(resize=settings.resize, crop=settings.crop),
+        preprocessing,
         reject=lambda row, reason: rejects.add(records[row].name, reason),
         progress=decoding,
     )
