@@ -43,6 +43,7 @@ class DataSection(Section):
     sentences: Path
     sections: tuple[str, ...] | None = None
     words: Path | None = None
+    findings: Path | None = None
     comparing: Literal["keep", "drop"] = "keep"
     features: Path | None = None
     resize: Positive = 512
@@ -438,6 +439,7 @@ class TrainingSection(Section):
     clip: Annotated[float, Field(ge=0)] = 1.0
     ema: Share = 0.0
     mlm_weight: Annotated[float, Field(ge=0)] = 0.0
+    findings_weight: Annotated[float, Field(ge=0)] = 0.3
     lock: tuple[Literal["image", "text"], ...] = ()
     unlock: Positive | None = None
     unlocked_lr: Annotated[float, Field(gt=0)] = 1.0

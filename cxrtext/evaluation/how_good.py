@@ -36,6 +36,8 @@ from cxrtext.page import with_interval, without_zero
 FOUND = 0.7
 """AUC from which on a finding counts as found, if its interval lies above chance."""
 CHANCE = 0.5
+FEWEST = 20
+"""Images with a finding, and without it, from which on it can count as found."""
 LABELS_GIVEN, LABELS_READ = "labels given", "labels read from reports by rules"
 EVIDENCE = "labels.evidence.csv"
 """Lies beside labels that 'cxrtext label-reports' read."""
@@ -70,7 +72,8 @@ def how_good_of(evaluation: Evaluation) -> HowGood:
     """Judge a model by the 95 % intervals of an evaluation.
 
     A finding is found if its AUC is :data:`FOUND` or more with an interval above chance, found
-    weakly if it is less, and at chance if the interval holds .5.  The model is at chance if the
+    weakly if it is less, and not told from chance if the interval holds .5 or the finding is in
+    fewer than :data:`FEWEST` images.  The model is at chance if the
     interval of the mean AUC holds .5 and that of no finding is above (Bonferroni); without labels,
     if neither retrieval nor places nor sides are above.
     """
@@ -78,7 +81,8 @@ def how_good_of(evaluation: Evaluation) -> HowGood:
     aucs = [rows.find(ZERO_SHOT, name, "AUC") for name in evaluation.findings]
     known = [row for row in aucs if row and row.ends]
     known.sort(key=lambda row: -(row.value or 0))
-    above = [row for row in known if row.low is not None and row.low > CHANCE]
+    many = [row for row in known if _fewest(rows, row.group)[0] >= FEWEST]
+    above = [row for row in many if row.low is not None and row.low > CHANCE]
     found = [row for row in above if (row.value or 0) >= FOUND]
     tasks = list(_tasks(rows))
     at_chance, why = _at_chance(evaluation, tasks)
@@ -88,8 +92,13 @@ def how_good_of(evaluation: Evaluation) -> HowGood:
     if lacking or not aucs:
         chance.append(f"not measured: {', '.join(lacking) or 'findings, for want of labels'}")
     lines = {
-        "Finds": [*map(_figure, found), *(name for name, is_beyond in tasks if is_beyond)],
-        "Finds weakly": [_figure(row) for row in above if row not in found],
+        "Finds": [
+            *(_figure(row) + _counts(rows, row.group) for row in found),
+            *(name for name, is_beyond in tasks if is_beyond),
+        ],
+        "Finds weakly": [
+            _figure(row) + _counts(rows, row.group) for row in above if row not in found
+        ],
         "At chance, or not told from it": chance,
         "Rests on": _basis(evaluation),
         MORE: ["not measured; 'learning_curve: true' in a project's recipe.yaml has it measured"],
@@ -116,9 +125,13 @@ def _figure(row: Row) -> str:
 
 def _counts(rows: Rows, name: str, few: float = inf) -> str:
     """How many images are with a finding, or without, where those are fewer than so many."""
-    counts = {word: rows.count(ZERO_SHOT, name, word) for word in ("with", "without")}
-    least = min(counts, key=lambda word: counts[word])
-    return f" ({counts[least]:,} {least} it)" if counts[least] < few else ""
+    count, word = _fewest(rows, name)
+    return f" ({count:,} {word} it)" if count < few else ""
+
+
+def _fewest(rows: Rows, name: str) -> tuple[int, str]:
+    """The number of images with a finding or of those without, whichever is lower."""
+    return min((rows.count(ZERO_SHOT, name, word), word) for word in ("with", "without"))
 
 
 def _tasks(rows: Rows) -> Iterator[tuple[str, bool]]:

@@ -189,10 +189,10 @@ def set_norms(network: nn.Module, batches: Iterable[Tensor]) -> None:
     the features are nearly the same.  Weights whose norms were folded into the convolutions, or
     that saw other pictures, would else be normalized anew at the first step.
     """
-    norms = [one for one in network.modules() if isinstance(one, nn.BatchNorm2d)]
+    norms: list[Any] = [one for one in network.modules() if isinstance(one, nn.BatchNorm2d)]
     sums = {norm: torch.zeros(3, norm.num_features, dtype=torch.float64) for norm in norms}
 
-    def count(norm: nn.Module, given: tuple[Tensor, ...]) -> None:
+    def count(norm: Any, given: tuple[Tensor, ...]) -> None:
         x = given[0].double()
         every = (0, 2, 3)
         numbers = torch.full((x.shape[1],), x.numel() / x.shape[1])

@@ -19,6 +19,7 @@ from cxrtext.text.finding_words import (
     singular,
     together,
 )
+from cxrtext.text.labelling import sentence_labels
 from cxrtext.text.rules import WORD, rules_of
 from cxrtext.text.sides import SIDES, Side, side_of, sides_of
 
@@ -90,10 +91,20 @@ class Vocabulary:
         limited = bool(rules_of(sentence).patterns["limited"].search(sentence))
         side = side_of(sentence) if absent and not present else ""
         found += [Assertion(one, False, side, limited) for one in absent]
+        found = found or self._by_rules(sentence)
         if not found:
             implied = self.ruled_out(sentence)[:MOST_RULED_OUT]
             found = [Assertion(one, False, implied=True) for one in implied]
         return tuple(sorted(found))
+
+    def _by_rules(self, sentence: str) -> list[Assertion]:
+        """What the labeler affirms of findings whose word is known: "The heart is enlarged."."""
+        found = []
+        for name, label in sentence_labels(sentence).items():
+            side: Side = label.side if label.side in SIDES else ""
+            known = self._findings(WORD.findall(name.lower())) if label.value == 1 else ()
+            found += [Assertion(one, True, side) for one in known]
+        return found
 
     def ruled_out(self, sentence: str) -> list[str]:
         """The findings that a sentence rules out, whether it names them or not."""

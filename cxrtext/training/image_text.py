@@ -20,7 +20,14 @@ from cxrtext.models.features.folder import FEATURES, FeatureFolder, open_feature
 from cxrtext.models.folders import POOLING
 from cxrtext.models.image_encoder import ImageEncoder
 from cxrtext.models.image_weights import load_image_weights, sample_images, set_norms
-from cxrtext.records import ImageRecord, Rejects, Sentence, read_manifest, read_sentences
+from cxrtext.records import (
+    ImageRecord,
+    Rejects,
+    Sentence,
+    read_labels,
+    read_manifest,
+    read_sentences,
+)
 from cxrtext.text.comparing import comparison
 from cxrtext.text.finding_words import read_words
 from cxrtext.training.data.loader import (
@@ -50,7 +57,7 @@ from cxrtext.training.losses.loss_data import gather_extras, objective_files
 from cxrtext.training.losses.objective import build_objective
 from cxrtext.training.step import PairLearner, build_learner, pair_job
 from cxrtext.training.trainer import Trainer, keep_references
-from cxrtext.training.validation import check_best, not_learned, zero_shot_of
+from cxrtext.training.validation import check_best, not_learned, training_prompts, zero_shot_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +263,7 @@ def read_tables(config: Config) -> Tables:
         config.data.sentences,
         *objective_files(config),
         *(text / name for name in deciding_text if (text / name).is_file()),
-        *(path for path in (config.training.prompts, config.data.words) if path),
+        *(p for p in (config.training.prompts, config.data.words, config.data.findings) if p),
         *([config.data.features / FEATURES] if config.data.features else []),
     ]
     return Tables(records, readable, unknown, fingerprint(files))
@@ -297,6 +304,8 @@ def gather_examples(
     if count >= 2:  # before hours of decoding; else it is said below which tables do not meet
         _require_batch(count, config)
     train = of("train")
+    if config.data.findings is not None:
+        train = with_findings(train, config, tokenize)
     if len(train) < 2:
         raise DataError(
             f"{config.data.manifest}: {len(train)} training image(s) have a sentence in "
@@ -308,6 +317,43 @@ def gather_examples(
         drawn = [weights.get(sentence.section, 1.0) for sentence in train.texts]
         train = replace(train, weights=np.asarray(drawn, dtype=np.float32))
     return train, of("val")
+
+
+def with_findings(
+    examples: Examples, config: Config, tokenize: Callable[[list[str]], list[list[int]]]
+) -> Examples:
+    """Training examples with the findings of ``data.findings`` as a second task.
+
+    A finding counts where it is present in one training study at least and absent from one; each is
+    asked by the first of its positive and of its negative prompts.
+    """
+    path = config.data.findings
+    assert path is not None  # noqa: S101 - the caller has asked
+    prompts = training_prompts(config)
+    labels = read_labels(path, tuple(prompts))
+    of_studies = [labels.get(record.study_id, {}) for record in examples.records]
+    table = np.asarray(
+        [
+            [cell if (cell := own.get(name)) in (0, 1) else -1 for name in prompts]
+            for own in of_studies
+        ],
+        dtype=np.int8,
+    ).reshape(len(of_studies), len(prompts))
+    used = np.flatnonzero((table == 1).any(axis=0) & (table == 0).any(axis=0))
+    if not len(used):
+        raise DataError(
+            f"{path}: no finding of the prompts is present in one training study and absent from "
+            "another; take data.findings out, or give a table with labels of these studies"
+        )
+    chosen = [list(prompts.values())[column] for column in used]
+    said = tokenize([text for one in chosen for text in (one.positive[0], one.negative[0])])
+    first = len(examples.tokens)
+    return replace(
+        examples,
+        tokens=[*examples.tokens, *said],
+        prompts=range(first, first + len(said)),
+        findings=np.ascontiguousarray(table[:, used]),
+    )
 
 
 def tokenizer(model: ImageTextModel) -> Callable[[list[str]], list[list[int]]]:

@@ -33,6 +33,7 @@ from cxrtext.training.loop.optimization import (
     set_training,
 )
 from cxrtext.training.losses.directions import Terms
+from cxrtext.training.losses.findings import known_loss
 
 Loss = Callable[[Tensor, Pairs, Tensor, Tensor, torch.Generator], Terms]
 """Scores [S, B] scaled by γ², pairs, γ², texts [S, D], and a source of draws."""
@@ -228,10 +229,16 @@ def backward(
     def evaluate(regions: Tensor, texts: Tensor) -> tuple[Terms, Tensor, list[Tensor]]:
         model, processes = learner.model, learner.processes
         scores, gamma_sq, said = score_batch(model, regions, texts, batch, processes)
-        terms = objective(scores, batch.pairs, gamma_sq, said, draws)
-        measures = [accuracy(scores, batch.pairs.image_of), gamma_sq, *terms.measures()]
+        own, prompts = scores.tensor_split([len(batch.pairs.image_of)])
+        terms = objective(own, batch.pairs, gamma_sq, said[: len(own)], draws)
+        measures = [accuracy(own, batch.pairs.image_of), gamma_sq, *terms.measures()]
+        loss = terms.losses.mean()
+        if batch.pairs.findings is not None:
+            differences = (prompts[::2] - prompts[1::2]).T  # γ² (s₊ − s₋), [B, F]
+            second = known_loss(differences, batch.pairs.findings)
+            loss = loss + arguments.findings_weight * second
         # Gradients are averaged over processes, each of which has a part of this loss's.
-        return terms, terms.losses.mean() * world, measures
+        return terms, loss * world, measures
 
     if count == 1:
         torch.manual_seed(seeds[0])
@@ -246,7 +253,7 @@ def backward(
         learner.scaler.scale(loss).backward()
         mlm = _second_pass(learner, parts, seeds, (regions, texts), weight)
     mlm = mlm / max(1, masked)
-    whole = terms.losses.mean() + arguments.mlm_weight * mlm
+    whole = loss / world + arguments.mlm_weight * mlm
     return terms, torch.stack([value.detach().float() for value in (whole, *measures, mlm)])
 
 
@@ -322,7 +329,7 @@ def score_batch(
     compute any objective on it exactly.  Sentences travel, not regions: they are N times smaller.
 
     Regions [b, N, D] are of this process's images, texts [u, D] of its distinct sentences.  What
-    comes is scores [S + T, B] scaled by γ², γ², and the sentences' unit vectors [S + T, D].
+    comes is scores [S + 2 F, B] scaled by γ², γ², and the sentences' unit vectors [S + 2 F, D].
     """
     gamma_sq, rank, world = model.gamma_sq, processes.rank, processes.world
     if world == 1:

@@ -111,7 +111,8 @@ def _measure_batch(
             images = standardized(images, model.spec.preprocessing)
             regions = model.embed_images(images).flatten(1, 2)
         distinct = [embed_group(model.text_encoder, g) for g in batch.tokens]
-    regions, texts = regions.float(), torch.cat(distinct).float()[batch.text_of]
+    said = batch.text_of[: len(batch.pairs.image_of)]  # without prompts of findings
+    regions, texts = regions.float(), torch.cat(distinct).float()[said]
     part.sums["images"] += len(rows)
     if model.spec.aggregator in ("nl", "lse+nl"):
         part.sums["entropy"] += float(attention_entropy(regions, model.query).sum())
@@ -220,6 +221,12 @@ def not_learned(
     )
 
 
+def training_prompts(config: Config) -> Mapping[str, Prompts]:
+    """The prompts of findings that a training is measured by, and learns beside the sentences."""
+    given = config.training.prompts
+    return read_prompts(given) if given else CHEX5_PROMPTS
+
+
 def zero_shot_of(config: Config, examples: Examples, say: Callable[[str], None]) -> ZeroShot | None:
     """Labels and prompts of the validation split, where labels lie beside the manifest.
 
@@ -229,7 +236,7 @@ def zero_shot_of(config: Config, examples: Examples, say: Callable[[str], None])
     given = config.training.prompts
     if path is None or not len(examples):
         return None
-    prompts = read_prompts(given) if given else CHEX5_PROMPTS
+    prompts = training_prompts(config)
     try:
         labels = read_labels(path, tuple(prompts))
     except DataError as error:

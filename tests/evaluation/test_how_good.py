@@ -12,6 +12,7 @@ from cxrtext.errors import CheckpointError
 from cxrtext.evaluation import Evaluation, Predictions, Settings, measure
 from cxrtext.evaluation.classification.classified import Classified
 from cxrtext.evaluation.how_good import (
+    FEWEST,
     HowGood,
     gain_of,
     how_good_beside,
@@ -118,8 +119,17 @@ def test_one_finding_that_is_found_is_enough() -> None:
 def test_an_interval_counts_as_one_of_several() -> None:
     """Of three findings A is above chance alone by 95 %, [.502, .61], not by 98.3 %, [.49, .62]."""
     good = how_good_of(evaluation_of(NOISE[0] + 0.09 * HALF, *NOISE[1:], labels=HALF))
-    assert good.lines[1] == "Finds weakly: A .56 [.50, .61]"
+    assert good.lines[1] == "Finds weakly: A .56 [.50, .61] (200 with it)"
     assert good.at_chance
+
+
+@pytest.mark.parametrize("count", [FEWEST - 1, FEWEST])
+def test_a_finding_of_few_images_is_not_found(count: int) -> None:
+    labels = np.zeros(IMAGES)
+    labels[:count] = 1.0
+    good = how_good_of(evaluation_of(labels + NOISE[0] / 9, labels=labels))
+    assert good.lines[0].startswith("Finds: A 1.00") == (count == FEWEST)
+    assert f"({count} with it)" in good.lines[0 if count == FEWEST else 2]
 
 
 def test_too_few_images_with_a_finding_are_counted() -> None:

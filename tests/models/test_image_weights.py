@@ -264,7 +264,8 @@ def test_the_source_s_levels_filter_and_fit_are_taken_along(tmp_path: Path) -> N
     start = load_image_weights(encoder, path)
     own = start.prepared(256, 224)
     assert (own.resize, own.crop, own.resample, own.fit) == (256, 224, "bicubic", "stretch")
-    assert (own.mean, own.std) == (pytest.approx(0.449), pytest.approx(0.226))
+    assert own.mean == pytest.approx(0.449)
+    assert own.std == pytest.approx(0.226)
     gray = torch.rand(1, 1, 224, 224, generator=torch.Generator().manual_seed(1))
     mean, std = (torch.tensor(levels[f"image_{x}"]).view(1, 3, 1, 1) for x in ("mean", "std"))
     with torch.inference_mode():

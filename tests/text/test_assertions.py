@@ -44,6 +44,12 @@ def test_what_a_sentence_says(sentence: str, said: list[str]) -> None:
     assert [str(one) for one in VOCABULARY.assertions(sentence)] == said
 
 
+def test_findings_in_words_that_no_report_taught_are_read_by_the_labeler() -> None:
+    learned = Vocabulary({"cardiomegaly": "cardiomegaly", "effusion": "effusion"})
+    assert learned.assertions("The heart is enlarged.") == (Assertion("cardiomegaly", True),)
+    assert not learned.assertions("The nodule is unchanged.")
+
+
 def test_only_what_is_not_named_is_implied() -> None:
     (implied,) = VOCABULARY.assertions("The heart is normal in size.")
     (named,) = VOCABULARY.assertions("The heart is not enlarged.")

@@ -20,7 +20,6 @@ from cxrtext.training.image_pretraining import ImagePretrainSettings, pretrain_i
 from cxrtext.training.image_pretraining.learning import (
     Classifier,
     ImageSet,
-    known_loss,
     pooled_by_half,
 )
 from cxrtext.training.image_pretraining.networks import (
@@ -31,6 +30,7 @@ from cxrtext.training.image_pretraining.networks import (
 from cxrtext.training.image_pretraining.pretrain import _fingerprint, write_found_words
 from cxrtext.training.image_pretraining.targets import Targets
 from cxrtext.training.loop.steps import Listener
+from cxrtext.training.losses.findings import known_loss
 from tests.training.conftest import metrics
 from tests.training.test_training_run import stop_at
 

@@ -361,3 +361,42 @@ def test_gamma_comes_back_from_its_cap(options: list[str]) -> None:
         assert each.average is not None
         assert float(each.average.weights["log_gamma_sq"].exp()) < GAMMA_SQ_CAP
     assert torch.equal(learner.model.log_gamma_sq, resumed.model.log_gamma_sq)
+
+
+def test_findings_are_learned_as_differences_of_their_prompts(options: list[str]) -> None:
+    """The loss of a step is the objective's, and .3 times a plain cross-entropy beside it."""
+    config = load_config(None, options)
+    learner, arguments = built(config), TrainingArguments(1, 8, findings_weight=0.3)
+    targets = np.random.default_rng(2).integers(-1, 2, (8, 2)).astype(np.int8)
+    plain = examples()
+    said = [[2, 30, 3], [2, 31, 32, 3], [2, 33, 3], [2, 34, 35, 3]]
+    first = len(plain.tokens)
+    asking = replace(
+        plain,
+        tokens=[*plain.tokens, *said],
+        prompts=range(first, first + len(said)),
+        findings=targets,
+    )
+    losses = []
+    for one in (plain, asking):
+        batch = one.batch(np.arange(8), np.random.default_rng(0), 2)
+        set_training(learner.model.eval(), ("image", "text"))
+        learner.optimizer.zero_grad(set_to_none=True)
+        objective = build_objective(config.objective)
+        _, numbers = backward(learner, objective, batch, noise(), arguments, step=3)
+        losses.append(float(numbers[0]))
+    model = learner.model
+    with torch.no_grad():
+        regions = model.embed_images(noise()).flatten(1, 2)
+        texts = torch.cat(
+            [model.embed_tokens(torch.tensor([p]), torch.ones(1, len(p))) for p in said]
+        )
+        scores = (model.gamma_sq * model.scores(regions, texts)).tolist()
+    wanted, known = 0.0, 0
+    for image in range(8):
+        for finding in range(2):
+            if (target := targets[image, finding]) >= 0:
+                z = scores[2 * finding][image] - scores[2 * finding + 1][image]
+                wanted += float(np.log1p(np.exp(-z if target else z)))
+                known += 1
+    assert losses[1] - losses[0] == pytest.approx(0.3 * wanted / known, rel=1e-3)

@@ -75,6 +75,9 @@ class Pairs:
     kernel: Tensor | None = None  # [B, B], Gram matrix of the metadata
     # the first sentence of each image, the second of those that have one, and so on
     rounds: tuple[Tensor, ...] = ()
+    # [B, F], int8, findings of the second task: 1, 0, or -1 unknown; their prompts, positive and
+    # negative in turn, are the batch's last 2 F sentences
+    findings: Tensor | None = None
     undefined: str = ""  # why no step can be taken with this kernel; "" where one can
 
 
@@ -92,7 +95,7 @@ class Batch:
     # the distinct sentences, shortest first, U in all, of this process's share; in groups, by the
     # part of the step that they are embedded in
     parts: tuple[tuple[Tokens, ...], ...]
-    # [S], the distinct sentence that each sentence is
+    # [S], the distinct sentence that each sentence is; [S + 2 F] with prompts of findings
     text_of: Tensor
     pairs: Pairs
     distinct: int

@@ -62,6 +62,9 @@ class Examples:
         default=None, repr=False
     )
     metadata: np.ndarray[tuple[int, ...], np.dtype[np.float32]] | None = None  # [rows, M]
+    # [rows, F], int8, findings of the second task: 1, 0, or -1 unknown
+    findings: np.ndarray[tuple[int, ...], np.dtype[np.int8]] | None = None
+    prompts: Sequence[int] = ()  # [2 F], which of tokens are their prompts, positive and negative
     # what the locked image encoder makes of them, or a backbone made of them; None where the
     # encoder is run
     features: LockedFeatures | StoredFeatures | None = field(default=None, repr=False)
@@ -87,7 +90,8 @@ class Examples:
         drawn = [self.draw(int(i), generator, sentences) for i in examples]
         chosen = [int(own[0]) for own in drawn] + [int(i) for own in drawn for i in own[1:]]
         image_of = [*range(len(drawn)), *(b for b, own in enumerate(drawn) for _ in own[1:])]
-        distinct = sorted({tuple(self.tokens[i]) for i in chosen}, key=lambda t: (len(t), t))
+        asked = [*chosen, *self.prompts]
+        distinct = sorted({tuple(self.tokens[i]) for i in asked}, key=lambda t: (len(t), t))
         place = {pieces: number for number, pieces in enumerate(distinct)}
         own = span(len(examples), *share)
         pairs = Pairs(
@@ -99,11 +103,12 @@ class Examples:
             if self.entailed is None
             else torch.from_numpy(self.entailed(chosen, examples)),
             metadata=None if self.metadata is None else torch.from_numpy(self.metadata[examples]),
+            findings=None if self.findings is None else torch.from_numpy(self.findings[examples]),
         )
         return Batch(
             images=self._images(examples[own]),
-            parts=(self._tokens(distinct[span(len(distinct), *share)], chosen),),
-            text_of=torch.tensor([place[tuple(self.tokens[i])] for i in chosen]),
+            parts=(self._tokens(distinct[span(len(distinct), *share)], asked),),
+            text_of=torch.tensor([place[tuple(self.tokens[i])] for i in asked]),
             pairs=self.relate(pairs),
             distinct=len(distinct),
         )
@@ -113,11 +118,11 @@ class Examples:
             return torch.from_numpy(self.features.of(examples))
         return torch.from_numpy(np.asarray(self.pixels[self.rows[examples]])[:, None])
 
-    def _tokens(self, distinct: list[tuple[int, ...]], chosen: list[int]) -> tuple[Tokens, ...]:
+    def _tokens(self, distinct: list[tuple[int, ...]], asked: list[int]) -> tuple[Tokens, ...]:
         groups = group_by_length(distinct, self.pad_id)
         if self.states is None:
             return groups
-        one_of = {tuple(self.tokens[i]): i for i in chosen}
+        one_of = {tuple(self.tokens[i]): i for i in asked}
         states = torch.from_numpy(self.states.of([one_of[pieces] for pieces in distinct]))
         return tuple(
             replace(group, states=part)

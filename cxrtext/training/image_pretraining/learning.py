@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 
@@ -23,6 +22,7 @@ from cxrtext.training.image_pretraining.settings import ImagePretrainSettings
 from cxrtext.training.loop.device import autocast
 from cxrtext.training.loop.job import Learner, StepNumbers
 from cxrtext.training.loop.optimization import Schedule, decay_groups, seed_of
+from cxrtext.training.losses.findings import known_loss
 
 RARE = 0.002  # a finding's first guess is its share of the training studies, at least this
 
@@ -90,18 +90,6 @@ class Classifier(nn.Module):
         known = (targets >= 0).sum(dim=0).clamp(min=1)
         share = ((targets == 1).sum(dim=0) / known).clamp(RARE, 1 - RARE)
         self.findings.bias.copy_(torch.logit(share))
-
-
-def known_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """Mean binary cross-entropy of the known targets, in nats; 0 where none is known.
-
-    Logits and int8 targets [B, findings].
-    """
-    losses = F.binary_cross_entropy_with_logits(
-        logits, targets.clamp(min=0).float(), reduction="none"
-    )
-    known = (targets >= 0).float()
-    return (losses * known).sum() / known.sum().clamp(min=1)
 
 
 @dataclass(frozen=True, slots=True)

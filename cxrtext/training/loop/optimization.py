@@ -50,6 +50,7 @@ class TrainingArguments(Schedule):
     contrast: float = 0.0
     rotation: float = 0.0
     mlm_weight: float = 0.0
+    findings_weight: float = 0.0
     ema: float = 0.0
     lock: tuple[str, ...] = ()
     unlock: int | None = None
