@@ -464,6 +464,10 @@ class Finding(Answer):
         description='Whose threshold that is: "view=AP", or "pooled" of all groups together.',
         examples=["view=AP"],
     )
+    by_head: bool = Field(
+        default=False,
+        description="Whether a head that was trained on this finding gave the score, not prompts.",
+    )
     evaluated: MeasuredFinding | None = Field(
         default=None,
         description="How well it is detected with these prompts; null: it was not evaluated.",

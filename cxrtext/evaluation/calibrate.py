@@ -16,14 +16,16 @@ from cxrtext.evaluation.classification.calibration import (
     OperatingPoint,
 )
 from cxrtext.evaluation.classification.classified import Classified
-from cxrtext.evaluation.classification.operating import operating_point
+from cxrtext.evaluation.classification.finding import ValidationFit
+from cxrtext.evaluation.classification.operating import measure_operating, operating_point
 from cxrtext.evaluation.classification.subgroups import MOST_GROUPS
+from cxrtext.evaluation.classification.zero_shot import FindingScores, measure_zero_shot
 from cxrtext.evaluation.cohort import Embedder
 from cxrtext.evaluation.intervals.estimates import Estimate, share_of
 from cxrtext.evaluation.intervals.multiple import FEW
 from cxrtext.evaluation.metrics import Floats, Truth
 from cxrtext.evaluation.result import Evaluation
-from cxrtext.evaluation.rows import OPERATING, ZERO_SHOT, Rows
+from cxrtext.evaluation.rows import HEADS, OPERATING, ZERO_SHOT, Rows
 from cxrtext.evaluation.settings import Settings
 from cxrtext.evaluation.verdicts.fit import fit_verdicts
 from cxrtext.evaluation.verdicts.kept import KeptVerdicts
@@ -45,25 +47,26 @@ def calibration_of(evaluation: Evaluation) -> tuple[KeptCalibration, list[str]]:
         raise ConfigError("a calibration wants average 'embeddings', as 'cxrtext serve' has it")
     findings: dict[str, FindingCalibration] = {}
     left_out = []
-    rows, scores, part = evaluation.rows, evaluation.scores, classified(evaluation)
+    source_of = _sources(evaluation)
     for name in details.prompts:
-        fit = scores[name].fit if name in scores else None
+        source = source_of(name)
+        fit, rows = source.fit(name), source.rows
         if fit is None:
             left_out.append(f"calibration: {name}: no validation images with and without it")
         elif not fit.platt.scale > 0:
             left_out.append(f"calibration: {name}: its scores rank validation images wrongly")
         else:
             validation, measured = (
-                _films(evaluation, part, name, measured=which) for which in (False, True)
+                _films(evaluation, source.part, name, measured=which) for which in (False, True)
             )
             findings[name] = FindingCalibration(
                 scale=fit.platt.scale,
                 shift=fit.platt.shift,
                 positives=fit.positives,
                 negatives=fit.negatives,
-                error_before=rows.value(ZERO_SHOT, name, "ECE before"),
-                error_after=rows.value(ZERO_SHOT, name, "ECE Platt"),
-                auc=_measured(rows, ZERO_SHOT, name, "AUC"),
+                error_before=rows.value(source.name, name, "ECE before"),
+                error_after=rows.value(source.name, name, "ECE Platt"),
+                auc=_measured(rows, source.name, name, "AUC"),
                 points=_points(rows, name, measured),
                 groups=_groups(validation, measured, fit.threshold),
             )
@@ -80,6 +83,33 @@ def calibration_of(evaluation: Evaluation) -> tuple[KeptCalibration, list[str]]:
         findings=findings,
     )
     return kept, left_out
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What answers for a finding: prompts or a head, with the figures of it."""
+
+    name: str  # of the part of the rows
+    part: Classified
+    rows: Rows
+    scores: Mapping[str, FindingScores]
+
+    def fit(self, finding: str) -> ValidationFit | None:
+        return self.scores[finding].fit if finding in self.scores else None
+
+
+def _sources(evaluation: Evaluation) -> Callable[[str], _Source]:
+    """Gives what answers for a finding."""
+    settings = Settings.from_dict(evaluation.settings)
+    assert evaluation.predictions is not None  # noqa: S101 - every evaluation that was made has it
+    about, parts = evaluation.predictions.about, evaluation.predictions.parts
+    prompts = _Source(ZERO_SHOT, classified(evaluation), evaluation.rows, evaluation.scores)
+    heads = prompts
+    if about.get("by_head") and isinstance(part := parts.get("heads"), Classified):
+        measured = measure_zero_shot(part, settings, HEADS)
+        measured.rows.update(measure_operating(part, measured.scores, settings))
+        heads = _Source(HEADS, part, measured.rows, measured.scores)
+    return lambda finding: heads if finding in about.get("by_head", ()) else prompts
 
 
 def _measured(rows: Rows, part: str, finding: str, measure: str) -> Measured | None:

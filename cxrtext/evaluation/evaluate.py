@@ -16,6 +16,7 @@ from torch import Tensor
 from cxrtext.errors import DataError
 from cxrtext.evaluation.classification.calibration import prompts_beside
 from cxrtext.evaluation.classification.classified import Classified, label_codes
+from cxrtext.evaluation.classification.heads import BetterHeads, heads_for
 from cxrtext.evaluation.classification.prompt_scores import scorer
 from cxrtext.evaluation.classification.prompts import Prompts
 from cxrtext.evaluation.cohort import Cohort, Embedder
@@ -36,6 +37,7 @@ from cxrtext.evaluation.settings import SLICE_COLUMNS, Settings
 from cxrtext.images.cache import DecodedCache
 from cxrtext.models import load_model
 from cxrtext.models.features.folder import FeatureFolder
+from cxrtext.models.heads import load_heads
 from cxrtext.records import ImageRecord, Rejects
 
 Others = Mapping[str, list[ImageRecord]]
@@ -127,6 +129,7 @@ def evaluate(
             name: {"positive": list(one.positive), "negative": list(one.negative)}
             for name, one in prompts.items()
         },
+        "by_head": BetterHeads(load_heads(model), prompts).findings,
         "settings": settings.to_dict(),
         "left_out": gathered.left_out,
     }
@@ -171,7 +174,11 @@ def _classify(gathered: Gathered, details: Details, embedder: Embedder, others: 
     """Score the prompts in every image, those of validation images too; fit probes if wanted."""
     settings, cohort = details.settings, details.cohort
     score = scorer(details.model, details.prompts, settings)
-    parts = [score(part) for part in cohort.chunks(details.model)]
+    heads = load_heads(details.model)
+    parts, logits = [], []
+    for regions in cohort.chunks(details.model):
+        parts.append(score(regions))
+        logits += [heads.logits(regions).double().cpu().numpy()] if heads else []
     records = list(cohort.records)
     means = []
     validation = others.get("val", [])
@@ -179,6 +186,7 @@ def _classify(gathered: Gathered, details: Details, embedder: Embedder, others: 
     kept: list[tuple[ImageRecord, tuple[int, int], Tensor]] = []
     for rows, sizes, regions in embedder.batches(validation):
         parts.append(score(regions.float()))
+        logits += [heads.logits(regions).double().cpu().numpy()] if heads else []
         means.append(regions.mean(dim=1).double().cpu().numpy())
         records += [validation[row] for row in rows]
         kept += [
@@ -200,6 +208,16 @@ def _classify(gathered: Gathered, details: Details, embedder: Embedder, others: 
         label_codes(labels or {}, images.studies, findings),
         np.arange(len(records)) < len(cohort.records),
     )
+    if heads and (own_heads := heads_for(heads, details.prompts)):
+        found = np.concatenate(logits, axis=1)[heads.rows(own_heads)]
+        gathered.parts["heads"] = Classified(
+            tuple(own_heads),
+            images,
+            found,
+            np.zeros_like(found),
+            label_codes(labels or {}, images.studies, own_heads),
+            np.arange(len(records)) < len(cohort.records),
+        )
     if labels is None:
         gathered.leave_out(
             "classification",

@@ -22,6 +22,7 @@ from cxrtext.evaluation.rows import (
     BY_CHANCE,
     GAIN,
     GROUNDING,
+    HEADS,
     MEAN_OF_SENTENCES,
     RETRIEVAL,
     SIDES,
@@ -78,7 +79,7 @@ def how_good_of(evaluation: Evaluation) -> HowGood:
     if neither retrieval nor places nor sides are above.
     """
     rows = evaluation.rows
-    aucs = [rows.find(ZERO_SHOT, name, "AUC") for name in evaluation.findings]
+    aucs = [rows.find(_answers(evaluation, name), name, "AUC") for name in evaluation.findings]
     known = [row for row in aucs if row and row.ends]
     known.sort(key=lambda row: -(row.value or 0))
     many = [row for row in known if _fewest(rows, row.group)[0] >= FEWEST]
@@ -120,13 +121,20 @@ def _short(value: float | None, ends: Interval | None = None, digits: int = 2) -
 
 
 def _figure(row: Row) -> str:
-    return f"{row.group} {_short(row.value, row.ends)}"
+    by = " by its head" if row.part == HEADS else ""
+    return f"{row.group} {_short(row.value, row.ends)}{by}"
 
 
 def _counts(rows: Rows, name: str, few: float = inf) -> str:
     """How many images are with a finding, or without, where those are fewer than so many."""
     count, word = _fewest(rows, name)
     return f" ({count:,} {word} it)" if count < few else ""
+
+
+def _answers(evaluation: Evaluation, finding: str) -> str:
+    """The part of the rows that answers for a finding: its prompts, or a head that is better."""
+    about = evaluation.predictions.about if evaluation.predictions else {}
+    return HEADS if finding in about.get("by_head", ()) else ZERO_SHOT
 
 
 def _fewest(rows: Rows, name: str) -> tuple[int, str]:
@@ -184,7 +192,12 @@ def with_curve(good: HowGood, trained: Sequence[tuple[int, Evaluation]]) -> HowG
 def _areas(evaluation: Evaluation) -> dict[str, Area]:
     """The AUC of each finding that could be measured."""
     compared = evaluation.rows.compared
-    ranked = {name: compared.get(OF_FINDING + name) for name in evaluation.findings}
+    ranked = {
+        name: compared.get(
+            (f"{HEADS}: " if _answers(evaluation, name) == HEADS else "") + OF_FINDING + name
+        )
+        for name in evaluation.findings
+    }
     return {name: one.area for name, one in ranked.items() if isinstance(one, Ranked)}
 
 

@@ -27,7 +27,7 @@ from cxrtext.evaluation.probes.linear_probe import Probed, measure_probes
 from cxrtext.evaluation.result import Evaluation
 from cxrtext.evaluation.retrieval.boxes import BoxRanks, measure_box_retrieval
 from cxrtext.evaluation.retrieval.sentences import SentenceRanks, measure_retrieval
-from cxrtext.evaluation.rows import CLASSES, PROBES, Rows, estimate
+from cxrtext.evaluation.rows import CLASSES, HEADS, PROBES, Rows, estimate
 from cxrtext.evaluation.settings import Settings
 from cxrtext.evaluation.tabulated import read_probabilities
 
@@ -259,7 +259,15 @@ def _probe(given: Probed, settings: Settings) -> Rows:
     return rows
 
 
+def _heads(given: Classified, settings: Settings) -> Rows:
+    """Heads of findings, measured as their prompts are."""
+    rows = measure_zero_shot(given, settings, HEADS).rows
+    rows.compared = {f"{HEADS}: {name}": one for name, one in rows.compared.items()}
+    return rows
+
+
 PARTS: dict[str, tuple[type[Part], Callable[[Any, Settings], Rows]]] = {
+    "heads": (Classified, _heads),
     "probe": (Probed, _probe),
     "grounding": (PhraseValues, measure_grounding),
     "sides": (SideScores, measure_sides),

@@ -17,6 +17,7 @@ from cxrtext.evaluation.metrics import Floats
 from cxrtext.records import write_table
 
 ZERO_SHOT = "zero-shot classification"
+HEADS = "finding heads"
 OPERATING, YOUDEN, CALIBRATION = "operating points", "Youden", "calibration"
 NET_BENEFIT, ON_ALL = "net benefit", "net benefit of acting on all"
 CLASSES, CONFUSION = "findings as classes", "confusion"

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from cxrtext.evaluation import Prompts, prompt_embeddings
 from cxrtext.evaluation.classification.calibration import Calibration, calibrations_of
+from cxrtext.evaluation.classification.heads import BetterHeads
 from cxrtext.index.changes import set_attributes
 from cxrtext.index.features.scoring import exact_scores, images_a_piece
 from cxrtext.index.search.archive import Archive
@@ -20,6 +21,7 @@ from cxrtext.index.store.vectors import fetch, rows_of
 from cxrtext.index.store.writer import write_summary, writing
 from cxrtext.models import ImageTextModel
 from cxrtext.models.familiar import Familiar
+from cxrtext.models.heads import load_heads
 from cxrtext.models.regions import EmbeddedBatch, unpack
 from cxrtext.records.manifest import LABEL
 
@@ -44,14 +46,15 @@ class Labeler:
         self.findings = list(prompts)
         self._calibrations = [calibrations.get(name, Calibration()) for name in prompts]
         self._vectors = prompt_embeddings(model, prompts).flatten(0, 1)
+        self.heads = BetterHeads(load_heads(model), prompts)
 
     @torch.inference_mode()
     def scores(self, regions: Tensor) -> NDArray[np.float32]:
-        """``γ² (s_pos − s_neg)`` of images with regions [B, N, D], [F, B]."""
+        """``γ² (s_pos − s_neg)`` or a head's logit of images with regions [B, N, D], [F, B]."""
         found = exact_scores(self._model, regions, self._vectors)
         found = found.view(len(self.findings), 2, -1)
         found = float(self._model.gamma_sq) * (found[:, 0] - found[:, 1])
-        scores: NDArray[np.float32] = found.numpy()
+        scores: NDArray[np.float32] = self.heads.put(regions, found).numpy()
         return scores
 
     def probabilities(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -42,10 +42,11 @@ class EmbeddedImage:
 class FindingScore:
     finding: str
     probability: float  # logistic of the score difference, or its calibrated form
-    score: float  # ``γ² (s_pos − s_neg)``; above 0 says present
+    score: float  # ``γ² (s_pos − s_neg)``, or a head's logit; above 0 says present
     calibrated: bool = False  # whether the checkpoint's calibration gave the probability
     flagged: bool | None = None  # whether it is above the threshold of the group
     group: str | None = None  # "column=value" whose threshold that is, or "pooled"
+    by_head: bool = False  # whether a head gave the score, not the prompts
 
 
 def calibrated(

@@ -18,6 +18,7 @@ from cxrtext.datasets.importing.formats.dicom import groups_in
 from cxrtext.errors import DataError, InputError, NotFoundError
 from cxrtext.evaluation import Prompts, score_differences
 from cxrtext.evaluation.classification.calibration import KeptCalibration, prompts_beside
+from cxrtext.evaluation.classification.heads import BetterHeads
 from cxrtext.evaluation.how_good import how_good_beside
 from cxrtext.evaluation.verdicts.judge import Judge
 from cxrtext.evaluation.verdicts.kept import KeptVerdicts
@@ -32,6 +33,7 @@ from cxrtext.index.search.query import IMAGE_WEIGHT
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, noted_checkpoint
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.familiar import Familiar, Unlike, familiar_beside
+from cxrtext.models.heads import load_heads
 from cxrtext.models.regions import embed_squares
 from cxrtext.pausing import Pausing, finish, within
 from cxrtext.service.answers import (
@@ -96,6 +98,8 @@ class Service:
         self._scales = HeatScales(self._references)
         self._judge = Judge(KeptVerdicts.beside(model))
         self._prompt_vectors = prompt_vectors(self.texts, self.prompts)
+        self._kept_heads = load_heads(model)
+        self._heads = BetterHeads(self._kept_heads, self.prompts)
 
     @property
     def archive(self) -> Archive:
@@ -249,7 +253,9 @@ class Service:
     def classify(
         self, image: EmbeddedImage, prompts: Mapping[str, Prompts] | None = None
     ) -> list[FindingScore]:
-        """Zero-shot probabilities, one a finding, in the order of the prompts (InputError).
+        """Probabilities, one a finding, in the order of the prompts (InputError).
+
+        They are zero-shot, or of a head where one ranks validation images better.
 
         They are calibrated where the checkpoint keeps a calibration of just these prompts, and the
         image is not unlike those that it was fitted to.  Other prompts may take the place of the
@@ -262,12 +268,13 @@ class Service:
                 self._prompt_vectors if prompts is None else prompt_vectors(self.texts, prompts)
             )
             regions = image.regions[None].to(self.model.device)
-            differences = score_differences(self.model, regions, vectors)[:, 0]
+            heads = self._heads if prompts is None else BetterHeads(self._kept_heads, prompts)
+            differences = heads.put(regions, score_differences(self.model, regions, vectors))[:, 0]
             probabilities = differences.sigmoid()
         asked = prompts or self.prompts
         findings = zip(asked, probabilities.tolist(), differences.tolist(), strict=True)
         known = None if image.is_unlike else self.calibration
-        scores = [FindingScore(*found) for found in findings]
+        scores = [FindingScore(*found, by_head=found[0] in heads.findings) for found in findings]
         return calibrated(scores, known, asked, image.metadata)
 
     def ground(

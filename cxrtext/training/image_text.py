@@ -27,6 +27,7 @@ from cxrtext.records import (
     read_labels,
     read_manifest,
     read_sentences,
+    read_table,
 )
 from cxrtext.text.comparing import comparison
 from cxrtext.text.finding_words import read_words
@@ -165,7 +166,9 @@ def _train(
     _greet(trainer, tables)
     validation = trainer.run()
     if processes.first:
-        keep_references(config.out, train_set, val_set, str(device))
+        if config.training.unlock:  # features of the locked encoder are no longer its own
+            train_set, val_set = train_set.unlocked(), val_set.unlocked()
+        keep_references(config.out, train_set, val_set, zero_shot, str(device))
     return _summary(trainer, validation, rejects)
 
 
@@ -330,6 +333,8 @@ def with_findings(
     path = config.data.findings
     assert path is not None  # noqa: S101 - the caller has asked
     prompts = training_prompts(config)
+    columns = set(read_table(path).columns)
+    prompts = {name: one for name, one in prompts.items() if name in columns}
     labels = read_labels(path, tuple(prompts))
     of_studies = [labels.get(record.study_id, {}) for record in examples.records]
     table = np.asarray(
@@ -351,6 +356,7 @@ def with_findings(
     return replace(
         examples,
         tokens=[*examples.tokens, *said],
+        asked=[list(prompts)[column] for column in used],
         prompts=range(first, first + len(said)),
         findings=np.ascontiguousarray(table[:, used]),
     )

@@ -10,6 +10,7 @@ from cxrtext.evaluation.data import find_table
 from cxrtext.images import Preprocessing
 from cxrtext.models import ImageTextModel, load_model, save_checkpoint
 from cxrtext.models.familiar import FAMILIAR, Familiar, save_familiar
+from cxrtext.models.heads import HEADS, save_heads
 from cxrtext.models.reference import (
     REFERENCE,
     Reference,
@@ -26,6 +27,7 @@ from cxrtext.models.regions import Square, embed_features
 from cxrtext.records.report_sources import made_of_labels
 from cxrtext.training.data.loader import Examples
 from cxrtext.training.data.locked_features import StoredFeatures
+from cxrtext.training.heads import fit_heads
 from cxrtext.training.loop.folder import OUT, MetricsLog, draw_curves
 from cxrtext.training.loop.job import StepReport, bytes_of
 from cxrtext.training.loop.resume import deciding, require_room, save_state
@@ -34,16 +36,19 @@ from cxrtext.training.step import PairJob
 from cxrtext.training.validation import ZeroShot, validate
 
 
-def keep_references(out: Path, train: Examples, validation: Examples, device: str) -> None:
+def keep_references(
+    out: Path, train: Examples, validation: Examples, zero_shot: ZeroShot | None, device: str
+) -> None:
     """Put what answers are measured by into checkpoints that are without.
 
-    That is what is familiar to the model, by training and validation images and sentences, and
-    reference images, of the validation split if it has any.
+    That is what is familiar to the model, by training and validation images and sentences; heads
+    for findings, where the training learned some; and reference images, of the validation split if
+    it has any.
     """
     familiar: Familiar | None = None  # of all: the models of one run look at the same pixels
     references: dict[str, Reference] = {}  # the best model may be the last one
     for folder in (out / "checkpoint", out / "checkpoint-best"):
-        lacking = [name for name in (FAMILIAR, REFERENCE) if not (folder / name).is_file()]
+        lacking = [name for name in (FAMILIAR, HEADS, REFERENCE) if not (folder / name).is_file()]
         if not lacking or not folder.is_dir():
             continue
         model = load_model(folder, device)
@@ -51,6 +56,8 @@ def keep_references(out: Path, train: Examples, validation: Examples, device: st
             splits = (_split(one, model.spec.preprocessing) for one in (train, validation))
             familiar = familiar or describe_data(*splits)
             save_familiar(folder, familiar, model.fingerprint)
+        if HEADS in lacking and (heads := fit_heads(model, train, validation, zero_shot)):
+            save_heads(folder, heads, model.fingerprint)
         if REFERENCE in lacking and validation.records:
             if model.fingerprint not in references:
                 references[model.fingerprint] = _reference(model, validation)

@@ -251,9 +251,16 @@ def fit_validation(scores: Floats, truth: Truth) -> ValidationFit | None:
 
 
 def measure_finding(
-    rows: Rows, finding: str, case: Case, left_out: int, drawn: Drawn
+    rows: Rows,
+    finding: str,
+    case: Case,
+    left_out: int,
+    drawn: Drawn,
+    part: str = ZERO_SHOT,
 ) -> dict[str, Value]:
-    """Measure one finding, of the [n] images whose label is known; ``left_out`` counts the others.
+    """Measure one finding, of the [n] images whose label is known, into a part of the rows.
+
+    ``left_out`` counts the other images.
 
     Returns by measure what each mean over findings is made of.
     """
@@ -270,7 +277,7 @@ def measure_finding(
     for one in MEASURES:
         value = found.get(one.name, Value(None))
         known = estimate(value.value, value.ends)
-        rows.add(ZERO_SHOT, finding, one.name, known, len(truth), one.method)
+        rows.add(part, finding, one.name, known, len(truth), one.method)
     for name, count in (("with", positives), ("without", negatives), ("left out", left_out)):
-        rows.add(ZERO_SHOT, finding, name, count)
+        rows.add(part, finding, name, count)
     return found

@@ -91,8 +91,11 @@ def classify(
     )
 
 
-def measure_zero_shot(given: Classified, settings: Settings) -> ZeroShot:
-    """Measure every finding, with thresholds and calibration by the validation images."""
+def measure_zero_shot(given: Classified, settings: Settings, part: str = ZERO_SHOT) -> ZeroShot:
+    """Measure every finding, with thresholds and calibration by the validation images.
+
+    ``part`` of the rows is another one for heads, which are measured alike.
+    """
     places = np.flatnonzero(given.measured)
     patients = [given.images.patients[place] for place in places]
     codes = cluster_codes(patients)
@@ -113,7 +116,7 @@ def measure_zero_shot(given: Classified, settings: Settings) -> ZeroShot:
         at = np.searchsorted(places, own)
         scores[finding] = FindingScores(case.scores, truth, at, fit)
         drawn = Drawn(codes[at], total, counts[:, at])
-        found = measure_finding(rows, finding, case, len(places) - len(at), drawn)
+        found = measure_finding(rows, finding, case, len(places) - len(at), drawn, part)
         measured.append(found)
         if (one := found.get("AUC")) and one.area is not None:
             same = rows_digest([(names[row] for row in at), codes[at].tolist(), truth.tolist()])
@@ -126,12 +129,12 @@ def measure_zero_shot(given: Classified, settings: Settings) -> ZeroShot:
         each = [found.get(measure.name) for found in measured]
         some = [value for value in each if value is not None and value.value is not None]
         if not some or len(some) < len(each):
-            rows.add(ZERO_SHOT, MEAN, measure.name, None)
+            rows.add(part, MEAN, measure.name, None)
             continue
         mean = rows.compared[measure.name] = _mean(some, same)
         value = float(np.mean([value.value for value in some]))
         known = estimate(value, mean.interval())
-        rows.add(ZERO_SHOT, MEAN, measure.name, known, len(places), measure.method)
+        rows.add(part, MEAN, measure.name, known, len(places), measure.method)
     rows.compared |= compared
     return ZeroShot(rows, scores)
 

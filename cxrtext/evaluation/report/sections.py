@@ -26,6 +26,7 @@ from cxrtext.evaluation.rows import (
     CLASSES,
     GROUNDING,
     GROUPS,
+    HEADS,
     MASKS,
     OPERATING,
     PROBES,
@@ -148,6 +149,17 @@ def _classification(result: Evaluation) -> list[Block]:
         )
         blocks += [Text(note), Table(fitted)]
     return [*blocks, *classification_figures(result)]
+
+
+def _heads(result: Evaluation) -> list[Block]:
+    about = result.predictions.about if result.predictions else {}
+    better = ", ".join(about.get("by_head", ())) or "none"
+    note = (
+        "Heads were trained on what the training reports say of each finding. Where a head ranks "
+        f"validation images better than its prompts, it answers: {better}. Any other sentence is "
+        "asked as it stands."
+    )
+    return [Text(note), _last_strong(tables.pivot(result.rows, HEADS))]
 
 
 def _grounding(result: Evaluation) -> list[Block]:
@@ -315,6 +327,7 @@ def _source(result: Evaluation) -> str:
 IN_GROUNDING, IN_RETRIEVAL = "Grounding", "Retrieval of sentences and images"
 SECTIONS: Mapping[str, tuple[str, Callable[[Evaluation], list[Block]]]] = {
     "Zero-shot classification": (ZERO_SHOT, _classification),
+    "Finding heads": (HEADS, _heads),
     "Operating points": (OPERATING, _operating),
     "Findings as classes": (CLASSES, _classes),
     IN_GROUNDING: (GROUNDING, _grounding),

@@ -29,6 +29,7 @@ from cxrtext.evaluation.rows import (
     GAP,
     GROUNDING,
     GROUPS,
+    HEADS,
     MASKS,
     MEAN,
     MEAN_OF_SENTENCES,
@@ -97,11 +98,13 @@ def beside(measure: str) -> tuple[str, str, str]:
 
 
 FOUND = (Column("threshold", 2), *columns("found", "false alarms"))
+CLASSIFIED = (
+    *(Column(one.name, one.digits) for one in SCORED),
+    *columns("with", "without", "left out", digits=0),
+)
 SHOWN_OF: Mapping[str, Sequence[Column]] = {
-    ZERO_SHOT: (
-        *(Column(one.name, one.digits) for one in SCORED),
-        *columns("with", "without", "left out", digits=0),
-    ),
+    ZERO_SHOT: CLASSIFIED,
+    HEADS: CLASSIFIED,
     CALIBRATION: columns("slope", "intercept", digits=2),
     GROUNDING: (
         *columns(*beside(SIGNED), *beside(MIOU), *beside(POINTING), CNR, COMMON, digits=2),
@@ -256,6 +259,7 @@ def probe_rows(rows: Rows) -> Cells:
 
 SHOWN: Mapping[str, Callable[[Rows], Cells]] = {
     "zero-shot classification": partial(pivot, part=ZERO_SHOT),
+    "finding heads": partial(pivot, part=HEADS),
     "operating points": point_rows,
     "grounding": partial(pivot, part=GROUNDING),
     "masks": partial(pivot, part=MASKS),

@@ -64,6 +64,7 @@ class Examples:
     metadata: np.ndarray[tuple[int, ...], np.dtype[np.float32]] | None = None  # [rows, M]
     # [rows, F], int8, findings of the second task: 1, 0, or -1 unknown
     findings: np.ndarray[tuple[int, ...], np.dtype[np.int8]] | None = None
+    asked: Sequence[str] = ()  # [F], the names of these findings
     prompts: Sequence[int] = ()  # [2 F], which of tokens are their prompts, positive and negative
     # what the locked image encoder makes of them, or a backbone made of them; None where the
     # encoder is run

@@ -27,7 +27,7 @@ from cxrtext_cli.options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from cxrtext.models.familiar import Unlike
     from cxrtext.service import FindingScore, Service
@@ -36,6 +36,8 @@ MAX_PRINTED = 1000
 """Images of an index whose labels are printed; more go to a file."""
 
 
+RAW = "not calibrated"
+"""Column of the findings whose probabilities are a logistic of the score alone."""
 _Source = tuple[str, Path, Mapping[str, str] | None]
 
 
@@ -121,7 +123,12 @@ def _classify_files(
 def _show(found: "Sequence[_Classified]", out: Path | None, as_json: bool) -> None:
     from cxrtext.service.limits import UNLIKE_IMAGE
 
-    rows = [one.probabilities | {"unlike": _in_a_word(one.unlike)} for one in found]
+    rows = [
+        one.probabilities
+        | {RAW: _listed(f.finding for f in one.findings if not f.calibrated)}
+        | {"unlike": _in_a_word(one.unlike)}
+        for one in found
+    ]
     if out is not None and rows:
         write_rows(out, rows)
     if as_json:
@@ -141,9 +148,17 @@ def _show(found: "Sequence[_Classified]", out: Path | None, as_json: bool) -> No
     else:
         print_rows(rows)
     if found:
-        _say_calibrated([one.finding for one in found[0].findings if one.calibrated])
+        first = found[0].findings
+        _say_calibrated(
+            [one.finding for one in first if one.calibrated],
+            [one.finding for one in first if one.by_head],
+        )
     for one in found:
         say_unlike(one.name, one.unlike, UNLIKE_IMAGE)
+
+
+def _listed(findings: "Iterable[str]") -> str:
+    return "; ".join(findings)
 
 
 def _in_a_word(far: "Unlike | None") -> str:
@@ -154,7 +169,9 @@ def _in_a_word(far: "Unlike | None") -> str:
 
 def _classify_index(service: "Service", out: Path | None, keep: bool, as_json: bool) -> None:
     from cxrtext.evaluation.classification.calibration import calibrations_of
+    from cxrtext.evaluation.classification.heads import BetterHeads
     from cxrtext.index import keep_labels, label_archive
+    from cxrtext.models.heads import load_heads
     from cxrtext.records import write_table
 
     archive, prompts = service.archive, service.prompts
@@ -164,26 +181,31 @@ def _classify_index(service: "Service", out: Path | None, keep: bool, as_json: b
         raise InputError(f"{archive.images} images are many to print; give --out FILE or --keep")
     if keep:
         keep_labels(archive, prompts)
+    known = calibrations_of(archive.model, prompts)
+    raw = _listed(name for name in prompts if name not in known)
     rows = (
         {
             "image": labeled.image.image,
             "study_id": labeled.image.study_id,
             "patient_id": labeled.image.patient_id,
             **labeled.probabilities,
+            RAW: raw,
         }
         for labeled in label_archive(archive, prompts)
     )
     if out is not None:
-        write_table(out, ["image", "study_id", "patient_id", *prompts], rows)
+        write_table(out, ["image", "study_id", "patient_id", *prompts, RAW], rows)
         say(f"{out}: labels of {archive.images} images")
     elif archive.images <= MAX_PRINTED:
         given = list(rows)
         show_rows(given, as_json)
-    _say_calibrated(list(calibrations_of(archive.model, prompts)))
+    _say_calibrated(list(known), BetterHeads(load_heads(archive.model), prompts).findings)
 
 
-def _say_calibrated(findings: list[str]) -> None:
+def _say_calibrated(findings: list[str], by_head: list[str]) -> None:
     say(f"calibrated: {', '.join(findings)}" if findings else "probabilities are not calibrated")
+    if by_head:
+        say(f"by a head that ranks validation images better than prompts: {', '.join(by_head)}")
 
 
 def _sources(images: list[Path], allow_outside: bool) -> "list[_Source]":

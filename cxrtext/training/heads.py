@@ -1,0 +1,97 @@
+"""Fitting heads for named findings at the end of a training: on the images that it has seen."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cxrtext.evaluation.classification.calibration import fit_platt
+from cxrtext.evaluation.classification.prompt_scores import prompt_embeddings, score_differences
+from cxrtext.evaluation.metrics import area_under_curve
+from cxrtext.models import ImageTextModel
+from cxrtext.models.heads import FEWEST, RIDGES, FindingHeads, HeadFigures, fit_ridge, pooled
+from cxrtext.models.regions import embed_squares
+from cxrtext.training.data.loader import Examples
+from cxrtext.training.validation import ZeroShot
+
+AT_ONCE = 256  # images
+MOST = 50_000  # training images that heads are fitted to
+
+
+def fit_heads(
+    model: ImageTextModel, train: Examples, validation: Examples, zero_shot: ZeroShot | None
+) -> FindingHeads | None:
+    """Fit a head to each finding of the second task, beside its prompts; None without such.
+
+    The penalty is that with the highest mean AUC on validation images; a logistic regression on
+    them sets scale and shift of each head.  Findings that they cannot measure have none.
+    """
+    if train.findings is None or zero_shot is None:
+        return None
+    names, asked = list(zero_shot.prompts), dict(zip(train.asked, train.findings.T, strict=True))
+    truths = dict(zip(names, zero_shot.labels, strict=True))
+    measured = [name for name in train.asked if _both(asked[name], FEWEST) and _both(truths[name])]
+    if not measured:
+        return None
+    chosen = np.arange(len(train))[:: -(-len(train) // MOST)]
+    seen = torch.cat([pooled(some).cpu() for some in _regions(model, train, chosen)])
+    labels = np.stack([asked[name][chosen] for name in measured], axis=1)
+    fits = fit_ridge(seen, labels)
+    prompts = prompt_embeddings(model, {name: zero_shot.prompts[name] for name in measured})
+    shown, differences = [], []
+    for some in _regions(model, validation, np.arange(len(validation))):
+        shown.append(pooled(some).cpu().double())
+        differences.append(score_differences(model, some, prompts).cpu())
+    values = torch.cat(shown) @ fits[..., :-1].transpose(1, 2) + fits[:, None, :, -1]  # [R, n, F]
+    scores = torch.cat(differences, dim=1).numpy()  # [F, n]
+    known = [~np.isnan(truths[name]) for name in measured]
+    said = [truths[name][own] for name, own in zip(measured, known, strict=True)]
+
+    def areas(of: NDArray[np.float64]) -> list[float]:
+        """AUCs of scores [n, F]."""
+        return [
+            area_under_curve(of[own, column], truth)
+            for column, (own, truth) in enumerate(zip(known, said, strict=True))
+        ]
+
+    every = [areas(one.numpy()) for one in values]
+    best = max(range(len(RIDGES)), key=lambda row: float(np.mean(every[row])))
+    by_prompts = areas(scores.T)
+    figures, weights, biases = {}, [], []
+    for column, (name, own, truth) in enumerate(zip(measured, known, said, strict=True)):
+        platt = fit_platt(values[best, own, column].numpy(), truth)
+        if platt.scale <= 0:  # it ranks them wrongly
+            continue
+        weight, bias = fits[best, column, :-1], fits[best, column, -1]
+        weights.append(weight * platt.scale)
+        biases.append(bias * platt.scale + platt.shift)
+        counts = int((truth == 1).sum()), int((truth == 0).sum())
+        figures[name] = HeadFigures(every[best][column], by_prompts[column], *counts)
+    if not figures:
+        return None
+    kept = {
+        name: {side: list(said) for side, said in asdict(zero_shot.prompts[name]).items()}
+        for name in figures
+    }
+    return FindingHeads(torch.stack(weights).float(), torch.stack(biases).float(), figures, kept)
+
+
+def _both(labels: NDArray[np.generic], fewest: int = 2) -> bool:
+    return min(int((labels == 1).sum()), int((labels == 0).sum())) >= fewest
+
+
+@torch.inference_mode()
+def _regions(
+    model: ImageTextModel, examples: Examples, chosen: NDArray[np.int64]
+) -> Iterator[Tensor]:
+    """Regions [b, N, D] of some examples, from their features where they have some."""
+    for start in range(0, len(chosen), AT_ONCE):
+        rows = chosen[start : start + AT_ONCE]
+        if examples.features is not None:
+            features = torch.from_numpy(examples.features.of(rows)).to(model.device).float()
+            yield model.image_encoder.project(features).flatten(1, 2).float()
+        else:
+            yield embed_squares(model, list(examples.pixels[examples.rows[rows]][:, None]))
