@@ -26,9 +26,9 @@ HEADS = "heads.safetensors"
 FORMAT, VERSION = "cxrtext finding heads", 1
 CELLS = 3
 """Cells along each side of the grid that a head reads, beside the mean of the whole image."""
-RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0)
+RIDGES = (3.0, 10.0, 30.0, 100.0, 300.0)
 """Penalties that are tried, as shares of the number of images."""
-FEWEST = 10
+FEWEST = 8
 """Training images that a finding must be in, and absent from, to have a head."""
 AGAIN = "remove it; training writes it anew"
 
@@ -84,25 +84,26 @@ class FindingHeads:
 def fit_ridge(features: Tensor, labels: Labels, ridges: Sequence[float] = RIDGES) -> Tensor:
     """Ridge regressions of labels [n, F], 1 or 0, or -1 unknown, on features [n, K].
 
-    Features are brought to mean 0 and deviation 1.  What comes is for features as they are,
-    [R, F, K + 1], a ridge each, the bias last.  Source: Hoerl and Kennard 1970.
+    Features are brought to mean 0 and deviation 1, and an unknown label to the mean of its finding.
+    What comes is for features as they are, [R, F, K + 1], a ridge each, the bias last.  Source:
+    Hoerl and Kennard 1970.
     """
     x = features.double()
     center, spread = x.mean(dim=0), x.std(dim=0).clamp_min(1e-9)
     x = (x - center) / spread
-    found = torch.empty(len(ridges), labels.shape[1], x.shape[1] + 1, dtype=torch.float64)
-    for column, own in enumerate(torch.from_numpy(labels).T):
-        known = own >= 0
-        design, target = x[known], own[known].double()
-        mean = design.mean(dim=0)
-        gram = design.T @ (design - mean)
-        moment = (design - mean).T @ (target - target.mean())
-        for row, ridge in enumerate(ridges):
-            penalized = gram + ridge * len(design) * torch.eye(len(gram), dtype=torch.float64)
-            weight = torch.linalg.solve(penalized, moment)
-            own_bias = target.mean() - mean @ weight
-            found[row, column, :-1] = weight / spread
-            found[row, column, -1] = own_bias - (center / spread) @ weight
+    said = torch.from_numpy(labels)
+    known = (said >= 0).double()
+    mean = (said.double() * known).sum(dim=0) / known.sum(dim=0).clamp_min(1)
+    y = (said.double() - mean) * known  # [n, F]
+    is_wide = x.shape[1] > len(x)
+    values, vectors = torch.linalg.eigh(x @ x.T if is_wide else x.T @ x)
+    turned = vectors.T @ (y if is_wide else x.T @ y)
+    found = torch.empty(len(ridges), y.shape[1], x.shape[1] + 1, dtype=torch.float64)
+    for row, ridge in enumerate(ridges):
+        solved = vectors @ (turned / (values.clamp_min(0) + ridge * len(x))[:, None])
+        weight = (x.T @ solved if is_wide else solved) / spread[:, None]  # [K, F]
+        found[row, :, :-1] = weight.T
+        found[row, :, -1] = mean - center @ weight
     return found
 
 

@@ -21,6 +21,7 @@ AT_ONCE = 256  # images
 MOST = 50_000  # training images that heads are fitted to
 
 
+@torch.inference_mode()
 def fit_heads(
     model: ImageTextModel, train: Examples, validation: Examples, zero_shot: ZeroShot | None
 ) -> FindingHeads | None:
@@ -83,7 +84,6 @@ def _both(labels: NDArray[np.generic], fewest: int = 2) -> bool:
     return min(int((labels == 1).sum()), int((labels == 0).sum())) >= fewest
 
 
-@torch.inference_mode()
 def _regions(
     model: ImageTextModel, examples: Examples, chosen: NDArray[np.int64]
 ) -> Iterator[Tensor]:
