@@ -60,9 +60,9 @@ from cxrtext.models.regions import normalized
 from cxrtext.records import ImageRecord, RowWriter, checked_manifest
 
 if TYPE_CHECKING:
-    from cxrtext.models.backbones import Backbone
-    from cxrtext.models.backbones.backbone import Precision
     from cxrtext.models.features import FeatureMap
+    from cxrtext.models.foreign import Backbone
+    from cxrtext.models.foreign.backbone import Precision
 
 BATCH = 16
 """Images that pass through the backbone at once: always as many, so that the last bits of an
@@ -102,9 +102,9 @@ class EncodeWork:
         from safetensors.numpy import load as load_arrays
         from safetensors.torch import load
 
-        from cxrtext.models.backbones import load_backbone
-        from cxrtext.models.backbones.golden import check_golden
         from cxrtext.models.features import FeatureMap
+        from cxrtext.models.foreign import load_backbone
+        from cxrtext.models.foreign.golden import check_golden
 
         storage = Storage(self.folder)
         plan = read_plan(storage, _Encode.kind)
@@ -248,7 +248,7 @@ class _Encode(Job):
         from safetensors.numpy import save as save_arrays
         from safetensors.torch import save
 
-        from cxrtext.models.backbones.golden import make_golden
+        from cxrtext.models.foreign.golden import make_golden
 
         backbone, rows = self._backbone, 0
 
@@ -331,7 +331,7 @@ def encode_images(
     ``stage`` hears of "fitting" the map, "encoding" and "listing"; ``say`` which shards could not
     be made.
     """
-    from cxrtext.models.backbones import load_backbone
+    from cxrtext.models.foreign import load_backbone
 
     options = options or EncodeOptions()
     model = load_backbone(

@@ -6,9 +6,9 @@ from cxrtext.surface import import_on_use
 
 if TYPE_CHECKING:
     from cxrtext.models.checkpoint import load_model, save_checkpoint
+    from cxrtext.models.foreign import PretrainedText, load_text_encoder
     from cxrtext.models.image_text import ImageTextModel, ModelSpec
     from cxrtext.models.masked_lm import MaskedLanguageModel, load_masked_language_model
-    from cxrtext.models.text_folder import PretrainedText, load_text_encoder
 
 __all__ = [
     "ImageTextModel",

@@ -13,7 +13,6 @@ from cxrtext.errors import CheckpointError
 from cxrtext.files import SUMS, check_folder, copy_files, replacing_folder, sha256, write_json
 from cxrtext.files.digests import read_sums
 from cxrtext.images import Preprocessing
-from cxrtext.models.backbones import check_golden, find_backbone
 from cxrtext.models.features.feature_map import FeatureMap
 from cxrtext.models.folders import (
     CONFIG,
@@ -29,10 +28,10 @@ from cxrtext.models.folders import (
     read_training,
     refused,
 )
-from cxrtext.models.image_encoder import BackboneEncoder
+from cxrtext.models.foreign import BackboneEncoder, check_golden, find_backbone
+from cxrtext.models.foreign.text import check_pieces
 from cxrtext.models.image_text import FINISHED, ImageTextModel, ModelSpec
 from cxrtext.models.text_encoder import family_name, text_config
-from cxrtext.models.text_folder import check_pieces
 from cxrtext.models.weight_files import check_finite, misfit, on_cpu, read_safetensors
 from cxrtext.text.tokenizer import load_tokenizer_of
 
@@ -48,10 +47,10 @@ def save_checkpoint(folder: Path, model: ImageTextModel, training: Mapping[str, 
     """Write a model, whole or not at all.
 
     ``training`` goes into ``training.json``: resolved configuration, data fingerprint, metrics.
-    A finished pair that is trained on is written as such (:mod:`cxrtext.models.pairs`).
+    A finished pair that is trained on is written as such (:mod:`cxrtext.models.foreign`).
     """
     if model.spec.image == FINISHED:
-        from cxrtext.models.pairs import save_pair
+        from cxrtext.models.foreign import save_pair
 
         save_pair(folder, model, training)  # type: ignore[arg-type]
         return
@@ -74,7 +73,7 @@ def save_checkpoint(folder: Path, model: ImageTextModel, training: Mapping[str, 
 def copy_model(folder: Path, model: ImageTextModel) -> None:
     """Write a copy of a loaded model, of the files that are its own and no others."""
     if model.spec.image == FINISHED:
-        from cxrtext.models.pairs import save_pair
+        from cxrtext.models.foreign import save_pair
 
         save_pair(folder, model)  # type: ignore[arg-type]
         return
@@ -140,14 +139,14 @@ def _image_encoder(folder: Path, spec: ModelSpec) -> Callable[[], BackboneEncode
 def load_model(folder: str | Path, device: str = "cpu") -> ImageTextModel:
     """Load a checkpoint, checking the digest of every file and the shape of every tensor.
 
-    So is the folder of a finished pair of elsewhere (:mod:`cxrtext.models.pairs`).  The model is in
-    evaluation mode, and has its tokenizer, fingerprint and folder: what is kept
-    beside it (reference images, calibration) is read from there when it is asked for.
+    So is the folder of a finished pair of elsewhere (:mod:`cxrtext.models.foreign`).  The model is
+    in evaluation mode, and has its tokenizer, fingerprint and folder: what is kept beside it
+    (reference images, calibration) is read from there when it is asked for.
     """
     folder = Path(folder)
     with foreign(folder):
         if layout_of(folder) is not None:
-            from cxrtext.models.pairs import load_pair
+            from cxrtext.models.foreign import load_pair
 
             return load_pair(folder, device)
         return _load(folder).to(device).eval()

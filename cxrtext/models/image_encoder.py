@@ -1,19 +1,14 @@
-"""Encoders that turn a radiograph into a grid of region embeddings: ResNets, and backbones."""
+"""Encoders that turn a radiograph into a grid of region embeddings."""
 
 import math
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from collections.abc import Callable
+from typing import Any, Literal, Self, get_args
 
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cxrtext.images.preprocessing import strided_offset
-
-if TYPE_CHECKING:
-    from cxrtext.models.backbones import Backbone
-    from cxrtext.models.features.feature_map import FeatureMap
 
 MAX_LAYERS = 2
 HEAD_WIDTH = 64  # dimensions of one attention head
@@ -122,7 +117,6 @@ def build_position(name: str, channels: int, dimension: int) -> nn.Module | None
     raise ValueError(f"no position '{name}'; there are {', '.join(POSITIONS)}")
 
 
-Golden = Mapping[str, NDArray[Any]]  # a drawn image, and what a backbone made of it
 Architecture = Literal["resnet18", "resnet50", "resnet50-half", "resnet-narrow"]
 ARCHITECTURES: tuple[str, ...] = get_args(Architecture)
 """``resnet50-half`` has half of ResNet-50's channels; ``resnet-narrow`` has three stages of one
@@ -261,56 +255,3 @@ class ImageEncoder(RegionEncoder):
     def features(self, images: Tensor) -> Tensor:
         found: Tensor = self.backbone(images).last_hidden_state
         return found.permute(0, 2, 3, 1).contiguous()
-
-
-class BackboneEncoder(RegionEncoder):
-    """A backbone that was trained elsewhere and stays as it is, and layers over its regions.
-
-    The backbone's weights are no part of this module's state: a checkpoint names them by digest
-    (:func:`~cxrtext.models.backbones.find_backbone`).  ``reduce`` brings its regions to the
-    grid and the dimensions that are trained on; its few numbers are part of the state.
-    ``golden`` is what the backbone made of a drawn image when features were computed.
-    """
-
-    def __init__(
-        self,
-        backbone: "Backbone",
-        reduce: "FeatureMap",
-        dimension: int = 128,
-        position: str = "none",
-        alignment: int = 0,
-        *,
-        golden: Golden,
-    ) -> None:
-        super().__init__()
-        self.reduce = reduce
-        self.golden = golden
-        self._held = (backbone,)
-        self._train_on(reduce.width, dimension, position, alignment)
-
-    @property
-    def backbone(self) -> "Backbone":
-        return self._held[0]  # type: ignore[return-value]
-
-    @property
-    def trunk(self) -> nn.Module:
-        """The backbone, which is always held still."""
-        return self.backbone
-
-    @property
-    def offset(self) -> float:
-        return self.backbone.preprocessing.offset
-
-    def note(self) -> dict[str, Any]:
-        """What a checkpoint says of the backbone, and of how its regions are reduced.
-
-        The folder where it lies is not among it: the same backbone may lie elsewhere.
-        """
-        note = {key: value for key, value in self.backbone.note().items() if key != "folder"}
-        return {**note, "reduce": self.reduce.note()}
-
-    @torch.no_grad()
-    def features(self, images: Tensor) -> Tensor:
-        """Regions of images [B, 1, H, W] in [0, 1], reduced: [B, g, g, R], without gradients."""
-        found: Tensor = self.reduce(self.backbone(images))
-        return found

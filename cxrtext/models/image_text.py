@@ -30,7 +30,7 @@ BACKBONE = "backbone"
 """The image encoder of a model whose regions a backbone computes that is kept elsewhere."""
 
 FINISHED = "finished"
-"""That of a finished pair of towers (:mod:`cxrtext.models.pairs`)."""
+"""That of a finished pair of towers (:mod:`cxrtext.models.foreign`)."""
 
 AboveZero = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -73,7 +73,7 @@ class ImageTextModel(nn.Module):
     """Embeds images as regions and sentences as vectors, and scores one against the other.
 
     ``image_encoder`` is wanted where the specification names a backbone; a ResNet is made.  So is
-    ``text_encoder`` for a finished pair of elsewhere (:mod:`cxrtext.models.pairs`).
+    ``text_encoder`` for a finished pair of elsewhere (:mod:`cxrtext.models.foreign`).
     """
 
     def __init__(

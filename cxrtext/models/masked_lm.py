@@ -20,8 +20,7 @@ from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 from cxrtext.errors import CheckpointError
 from cxrtext.files import write_json
 from cxrtext.models.folders import SAFE_WEIGHTS, TRAIN, commit_of
-from cxrtext.models.text_encoder import BertKeys
-from cxrtext.models.text_folder import (
+from cxrtext.models.foreign.text import (
     TextFolder,
     completed,
     fitted,
@@ -29,6 +28,7 @@ from cxrtext.models.text_folder import (
     only_tensors,
     read_text_folder,
 )
+from cxrtext.models.text_encoder import BertKeys
 from cxrtext.models.weight_files import on_cpu
 from cxrtext.text.tokenizer import save_tokenizer, unusual_settings, vocabulary_of
 

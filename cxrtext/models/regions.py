@@ -23,7 +23,7 @@ from cxrtext.images.cache import DecodedCache
 from cxrtext.images.reader_pool import ReaderPool, ReadImage
 from cxrtext.models.familiar import looks
 from cxrtext.models.features.folder import FeatureFolder
-from cxrtext.models.image_encoder import BackboneEncoder
+from cxrtext.models.foreign import BackboneEncoder
 from cxrtext.models.image_text import ImageTextModel
 from cxrtext.records import ImageRecord
 

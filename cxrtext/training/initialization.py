@@ -17,14 +17,19 @@ from cxrtext.errors import ConfigError
 from cxrtext.images import Preprocessing
 from cxrtext.images.augment import center_crop
 from cxrtext.models import ImageTextModel, ModelSpec, load_masked_language_model, load_model
-from cxrtext.models.backbones import check_golden, find_backbone
 from cxrtext.models.features.folder import FeatureFolder
 from cxrtext.models.folders import layout_of
-from cxrtext.models.image_encoder import STRIDES, BackboneEncoder, ImageEncoder
-from cxrtext.models.pairs import Continued, load_pair
+from cxrtext.models.foreign import (
+    BackboneEncoder,
+    Continued,
+    check_golden,
+    find_backbone,
+    load_pair,
+    load_text_encoder,
+)
+from cxrtext.models.image_encoder import STRIDES, ImageEncoder
 from cxrtext.models.regions import require_features
 from cxrtext.models.text_encoder import family_name, longest_input
-from cxrtext.models.text_folder import load_text_encoder
 from cxrtext.training.data.batches import Batch
 from cxrtext.training.data.loader import Examples
 from cxrtext.training.loop.device import choose_precision

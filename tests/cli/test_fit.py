@@ -54,7 +54,7 @@ from cxrtext_cli.fitting.stages import (
 )
 from tests.cli.conftest import cxrtext
 from tests.conftest import read_csv
-from tests.models.pairs.folders import WRITERS
+from tests.models.foreign.folders import WRITERS
 from tests.test_manifests import parse
 
 DRAWN = Facts(400, 400, 320, True, True, 90_000, 8_000_000, 144, ())

@@ -17,8 +17,8 @@ from cxrtext.files.storage import Storage
 from cxrtext.images import read_image
 from cxrtext.jobs.encode import BATCH, EncodeOptions, encode_images, features_of
 from cxrtext.jobs.job import job_status
-from cxrtext.models.backbones import load_backbone
 from cxrtext.models.features import FeatureFolder, FeatureMap, open_features
+from cxrtext.models.foreign import load_backbone
 from cxrtext.models.regions import normalized
 from tests.waiting import until
 

@@ -27,7 +27,7 @@ from safetensors.torch import load_file, save_file
 from cxrtext.files import write_sums
 from cxrtext.models import load_model
 from cxrtext.models.checkpoint import copy_model
-from tests.models.pairs.folders import WRITERS
+from tests.models.foreign.folders import WRITERS
 
 MEMORY, SECONDS = 2**30, 120
 Change = Callable[[Path], object]

@@ -12,9 +12,9 @@ from transformers import AutoModel, AutoTokenizer
 
 from cxrtext.errors import CheckpointError
 from cxrtext.models import load_masked_language_model
+from cxrtext.models.foreign.text import PretrainedText, load_text_encoder
 from cxrtext.models.masked_lm import MaskedLanguageModel
 from cxrtext.models.text_encoder import TextEncoder, longest_input, text_config
-from cxrtext.models.text_folder import PretrainedText, load_text_encoder
 from cxrtext.training.data.batches import group_by_length
 from tests.grids import grid
 from tests.models.conftest import (

@@ -289,7 +289,7 @@ class Fit:
 
     def _model_stages(self) -> tuple[list[Stage], list[Stage], list[Stage]]:
         """Those of the text, that of the images, and what rests on both."""
-        from cxrtext.models.pairs import Continued, load_pair
+        from cxrtext.models.foreign import Continued, load_pair
 
         text, encoder = model_stages(self.folder, self.recipe)
         if self.recipe.source.model:

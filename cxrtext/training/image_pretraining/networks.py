@@ -6,8 +6,8 @@ from typing import Any
 
 from cxrtext.files import replacing_folder, write_json, write_text
 from cxrtext.images import Preprocessing
-from cxrtext.models.backbones.processor import FILTERS
-from cxrtext.models.backbones.weights import quietly
+from cxrtext.models.foreign.network import quietly
+from cxrtext.models.foreign.processor import FILTERS
 from cxrtext.models.image_encoder import ImageEncoder
 from cxrtext.models.image_weights import load_image_weights
 from cxrtext.training.image_pretraining.settings import ImagePretrainSettings

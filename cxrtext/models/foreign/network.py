@@ -18,8 +18,8 @@ from torch import Tensor
 
 from cxrtext.errors import CheckpointError, line_of
 from cxrtext.files import check_listed
-from cxrtext.models.backbones.table import BACKBONES, Kind
 from cxrtext.models.folders import CONFIG, PICKLED_WEIGHTS, SAFE_WEIGHTS, read_json, refused
+from cxrtext.models.foreign.kinds import BACKBONES, Kind
 from cxrtext.models.weight_files import check_finite, difference, listed, read_state
 
 _HEADS = (

@@ -13,7 +13,7 @@ import torch
 
 from cxrtext.errors import CheckpointError
 from cxrtext.images.gray import Bytes, Floats
-from cxrtext.models.backbones.backbone import Backbone
+from cxrtext.models.foreign.backbone import Backbone
 
 HEIGHT, WIDTH = 761, 613
 """Of the image; a size that no model resizes to, so that every filter shows."""

@@ -12,14 +12,17 @@ from typing import Any, Literal, Self, get_args
 
 import torch
 import yaml
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cxrtext.errors import CheckpointError, ConfigError
 from cxrtext.files import open_regular
 from cxrtext.images.preprocessing import MAX_RESIZE, Preprocessing
-from cxrtext.models.backbones.processor import Prepared, read_processor
-from cxrtext.models.backbones.weights import Network, describe, load_network
+from cxrtext.models.features.feature_map import FeatureMap
 from cxrtext.models.folders import BACKBONE_FOLDER, BACKBONES_VARIABLE, CARDS, CONFIG
+from cxrtext.models.foreign.network import Network, describe, load_network
+from cxrtext.models.foreign.processor import Prepared, read_processor
+from cxrtext.models.image_encoder import RegionEncoder
 from cxrtext.models.precision import has_bfloat16
 
 Precision = Literal["float32", "bfloat16"]
@@ -28,7 +31,7 @@ _CARD = 2**16  # bytes of a card that are read
 
 
 class Backbone(nn.Module):
-    """A vision model of :data:`~cxrtext.models.backbones.table.BACKBONES`; :func:`load_backbone`.
+    """A vision model of :data:`~cxrtext.models.foreign.kinds.BACKBONES`; :func:`load_backbone`.
 
     Its weights take no gradient, and it stays in evaluation mode.
     """
@@ -207,6 +210,59 @@ def _digest(network: Network, prepared: Prepared) -> str:
         network.tensors,
     ]
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+class BackboneEncoder(RegionEncoder):
+    """A backbone that was trained elsewhere and stays as it is, and layers over its regions.
+
+    The backbone's weights are no part of this module's state: a checkpoint names them by digest
+    (:func:`find_backbone`).  ``reduce`` brings its regions to the
+    grid and the dimensions that are trained on; its few numbers are part of the state.
+    ``golden`` is what the backbone made of a drawn image when features were computed.
+    """
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        reduce: FeatureMap,
+        dimension: int = 128,
+        position: str = "none",
+        alignment: int = 0,
+        *,
+        golden: Mapping[str, NDArray[Any]],
+    ) -> None:
+        super().__init__()
+        self.reduce = reduce
+        self.golden = golden
+        self._held = (backbone,)
+        self._train_on(reduce.width, dimension, position, alignment)
+
+    @property
+    def backbone(self) -> Backbone:
+        return self._held[0]  # type: ignore[return-value]
+
+    @property
+    def trunk(self) -> nn.Module:
+        """The backbone, which is always held still."""
+        return self.backbone
+
+    @property
+    def offset(self) -> float:
+        return self.backbone.preprocessing.offset
+
+    def note(self) -> dict[str, Any]:
+        """What a checkpoint says of the backbone, and of how its regions are reduced.
+
+        The folder where it lies is not among it: the same backbone may lie elsewhere.
+        """
+        note = {key: value for key, value in self.backbone.note().items() if key != "folder"}
+        return {**note, "reduce": self.reduce.note()}
+
+    @torch.no_grad()
+    def features(self, images: Tensor) -> Tensor:
+        """Regions of images [B, 1, H, W] in [0, 1], reduced: [B, g, g, R], without gradients."""
+        found: Tensor = self.reduce(self.backbone(images))
+        return found
 
 
 _DIGITS = 12

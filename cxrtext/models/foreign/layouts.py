@@ -16,14 +16,15 @@ from torch import Tensor, nn
 
 from cxrtext.errors import CheckpointError
 from cxrtext.images.preprocessing import Preprocessing, strided_offset
-from cxrtext.models.backbones.processor import Prepared, read_processor
-from cxrtext.models.backbones.table import BACKBONES
-from cxrtext.models.backbones.weights import BUFFERS, network_of
 from cxrtext.models.folders import BIOVIL, CONFIG, CXR_CLIP, OPEN_CLIP, OPENAI, read_json
-from cxrtext.models.pairs import names
-from cxrtext.models.pairs.configs import ClipText, ClipVision, checked, open_clip, sizes_of_bert
-from cxrtext.models.pairs.tokenizers import clip_tokenizer, siglip_tokenizer
-from cxrtext.models.pairs.towers import (
+from cxrtext.models.foreign import names
+from cxrtext.models.foreign.configs import ClipText, ClipVision, checked, open_clip, sizes_of_bert
+from cxrtext.models.foreign.kinds import BACKBONES
+from cxrtext.models.foreign.network import BUFFERS, network_of
+from cxrtext.models.foreign.processor import Prepared, read_processor
+from cxrtext.models.foreign.text import only_tensors, read_encoder_config
+from cxrtext.models.foreign.tokenizers import clip_tokenizer, siglip_tokenizer
+from cxrtext.models.foreign.towers import (
     BesideMissing,
     CxrBertHead,
     ImageTower,
@@ -32,7 +33,6 @@ from cxrtext.models.pairs.towers import (
     patch_projector,
 )
 from cxrtext.models.text_encoder import BertKeys
-from cxrtext.models.text_folder import only_tensors, read_encoder_config
 from cxrtext.models.weight_files import (
     check_finite,
     misfit,

@@ -10,9 +10,9 @@ import torch
 from PIL import Image
 
 from cxrtext.errors import CheckpointError
-from cxrtext.models.backbones import check_golden, load_backbone, make_golden
-from cxrtext.models.backbones.golden import draw
-from cxrtext.models.backbones.table import BACKBONES
+from cxrtext.models.foreign import check_golden, load_backbone, make_golden
+from cxrtext.models.foreign.golden import draw
+from cxrtext.models.foreign.kinds import BACKBONES
 from tests import small_backbones
 
 

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from cxrtext.errors import CheckpointError
 from cxrtext.images.preprocessing import Preprocessing
-from cxrtext.models.backbones.processor import Prepared
-from cxrtext.models.backbones.table import Activation, Count, Side, Small, Width
 from cxrtext.models.folders import read_json, refused
+from cxrtext.models.foreign.kinds import Activation, Count, Side, Small, Width
+from cxrtext.models.foreign.processor import Prepared
 
 _OPENAI = ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711))
 _HEAD = 64  # width of an attention head

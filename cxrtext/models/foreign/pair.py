@@ -30,8 +30,6 @@ from cxrtext.files import (
     write_sums,
 )
 from cxrtext.images.gray import Bytes
-from cxrtext.models.backbones.backbone import licence_of
-from cxrtext.models.backbones.golden import LEVELS, draw
 from cxrtext.models.folders import (
     ADAPTERS,
     ADOPTED,
@@ -44,6 +42,11 @@ from cxrtext.models.folders import (
     pair_fingerprint,
     read_checkpoint_config,
 )
+from cxrtext.models.foreign.backbone import licence_of
+from cxrtext.models.foreign.golden import LEVELS, draw
+from cxrtext.models.foreign.layouts import LAYOUTS, Parts
+from cxrtext.models.foreign.text import check_pieces
+from cxrtext.models.foreign.towers import Adapter
 from cxrtext.models.image_text import (
     FINISHED,
     MAX_DIMENSION,
@@ -51,10 +54,7 @@ from cxrtext.models.image_text import (
     ImageTextModel,
     ModelSpec,
 )
-from cxrtext.models.pairs.layouts import LAYOUTS, Parts
-from cxrtext.models.pairs.towers import Adapter
 from cxrtext.models.similarity import region_scores
-from cxrtext.models.text_folder import check_pieces
 from cxrtext.models.weight_files import check_finite, misfit, on_cpu, read_safetensors
 
 FORMAT, VERSION = "cxrtext finished pair", 1

@@ -19,12 +19,12 @@ from cxrtext.files import write_sums
 from cxrtext.models import load_model
 from cxrtext.models.checkpoint import checkpoint_fingerprint, copy_model
 from cxrtext.models.folders import layout_of, read_checkpoint_config
-from cxrtext.models.pairs import Continued, load_pair
+from cxrtext.models.foreign import Continued, load_pair
 from cxrtext.models.regions import embed_squares
 from cxrtext.service import Service
 from cxrtext.training import train
 from cxrtext.training.initialization import build_model
-from tests.models.pairs.folders import (
+from tests.models.foreign.folders import (
     LEVELS,
     MEAN,
     SCALES,

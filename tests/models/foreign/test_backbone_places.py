@@ -13,8 +13,8 @@ import torch
 
 from cxrtext.errors import CheckpointError
 from cxrtext.images import Preprocessing
-from cxrtext.models.backbones import Backbone, find_backbone, load_backbone
-from cxrtext.models.backbones.table import BACKBONES
+from cxrtext.models.foreign import Backbone, find_backbone, load_backbone
+from cxrtext.models.foreign.kinds import BACKBONES
 from cxrtext.models.image_encoder import STRIDES, ImageEncoder
 from tests import small_backbones
 from tests.grids import grid

@@ -18,7 +18,7 @@ import transformers
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from cxrtext.models.pairs.towers import CxrBertHead
+from cxrtext.models.foreign.towers import CxrBertHead
 
 SENTENCES = ["left pleural effusion .", "no effusion", "heart"]
 TOWER: dict[str, Any] = {"hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 256}

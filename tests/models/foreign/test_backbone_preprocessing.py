@@ -11,7 +11,7 @@ import transformers
 from PIL import Image
 
 from cxrtext.errors import CheckpointError
-from cxrtext.models.backbones.processor import Prepared, read_processor
+from cxrtext.models.foreign.processor import Prepared, read_processor
 
 SHAPES = [(70, 70), (61, 83), (97, 58), (30, 41), (200, 64), (311, 207)]
 SQUARE = {"height": 56, "width": 56}

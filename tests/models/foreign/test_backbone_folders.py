@@ -9,8 +9,8 @@ import torch
 
 from cxrtext.errors import CheckpointError, ConfigError
 from cxrtext.files import write_sums
-from cxrtext.models.backbones import backbone as backbones
-from cxrtext.models.backbones import load_backbone
+from cxrtext.models.foreign import backbone as backbones
+from cxrtext.models.foreign import load_backbone
 from cxrtext.models.precision import has_bfloat16
 from tests import small_backbones
 from tests.models.conftest import Change, configured, pickled, tensors

@@ -1,0 +1,37 @@
+"""Models of elsewhere, from the folders that their authors' libraries write.
+
+``network``: a network of transformers, its configuration and tensors checked.  ``processor``: how
+it wants its images.  ``backbone``: a frozen vision model.  ``layouts``: what the folder of a
+finished pair of towers can be.  ``pair``: such a pair as a model.  ``text``: text encoders.
+"""
+
+from typing import TYPE_CHECKING
+
+from cxrtext.surface import import_on_use
+
+if TYPE_CHECKING:
+    from cxrtext.models.foreign.backbone import (
+        Backbone,
+        BackboneEncoder,
+        find_backbone,
+        load_backbone,
+    )
+    from cxrtext.models.foreign.golden import check_golden, make_golden
+    from cxrtext.models.foreign.pair import Continued, load_pair, save_pair
+    from cxrtext.models.foreign.text import PretrainedText, load_text_encoder
+
+__all__ = [
+    "Backbone",
+    "BackboneEncoder",
+    "Continued",
+    "PretrainedText",
+    "check_golden",
+    "find_backbone",
+    "load_backbone",
+    "load_pair",
+    "load_text_encoder",
+    "make_golden",
+    "save_pair",
+]
+
+import_on_use(__name__)
