@@ -24,6 +24,7 @@ TEXT = {
     "bos_token_id": 0,
     "eos_token_id": 2,
 }
+CONVNEXT = {"hidden_sizes": [8, 16], "depths": [1, 2], "num_stages": 2, "patch_size": 4}
 SWIN = {"embed_dim": 8, "depths": [2, 2], "num_heads": [2, 4], "window_size": 3}
 MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "resnet": (
@@ -40,11 +41,8 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "clip_vision_model": ("CLIPVision", "Model", TOWER),
     "vit": ("ViT", "Model", TOWER),
     "swin": ("Swin", "Model", {**SWIN, "patch_size": 4, "image_size": 24}),
-    "convnext": (
-        "ConvNext",
-        "Model",
-        {"hidden_sizes": [8, 16], "depths": [1, 2], "num_stages": 2, "patch_size": 4},
-    ),
+    "convnext": ("ConvNext", "Model", CONVNEXT),
+    "convnextv2": ("ConvNextV2", "Model", CONVNEXT),
     "efficientnet": (
         "EfficientNet",
         "Model",
@@ -64,7 +62,7 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
     ),
 }
 """By model_type: the family and head in transformers, and the configuration."""
-SIZES = {"swin": 24, "convnext": 32, "resnet": 32, "efficientnet": 32}
+SIZES = {"swin": 24, "convnext": 32, "convnextv2": 32, "resnet": 32, "efficientnet": 32}
 """The side of the crop; 28 for others."""
 PROCESSOR = {
     "image_processor_type": "BitImageProcessor",

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,20 +14,14 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 from torch import nn
-from transformers import BertConfig, BertForMaskedLM, BertTokenizer
+from transformers import BertForMaskedLM, BertTokenizer
 
 from cxrtext.errors import CheckpointError
 from cxrtext.files import write_json
-from cxrtext.models.folders import SAFE_WEIGHTS, TRAIN, commit_of
-from cxrtext.models.foreign.text import (
-    TextFolder,
-    completed,
-    fitted,
-    found_folder,
-    only_tensors,
-    read_text_folder,
-)
-from cxrtext.models.text_encoder import BertKeys
+from cxrtext.models.configurations import settings_of
+from cxrtext.models.folders import SAFE_WEIGHTS, TRAIN, commit_of, foreign
+from cxrtext.models.foreign.network import network_of
+from cxrtext.models.foreign.text import TextFolder, found_folder, read_text_folder
 from cxrtext.models.weight_files import on_cpu
 from cxrtext.text.tokenizer import save_tokenizer, unusual_settings, vocabulary_of
 
@@ -56,10 +49,8 @@ class MaskedLanguageModel:
 
 def fingerprint_of(model: BertForMaskedLM, tokenizer: BertTokenizer) -> str:
     """Return the SHA-256 digest of a model's configuration, weights and vocabulary."""
-    config = _known(model).model_dump(
-        exclude={"hidden_dropout_prob", "attention_probs_dropout_prob"}
-    )
-    config["projection_size"] = PROJECTION
+    config = _known(model) | {"projection_size": PROJECTION}
+    del config["hidden_dropout_prob"], config["attention_probs_dropout_prob"]
     vocabulary: list[Any] = [bool(tokenizer.do_lower_case), vocabulary_of(tokenizer)]
     if settings := unusual_settings(tokenizer):
         vocabulary.append(settings)
@@ -70,9 +61,10 @@ def fingerprint_of(model: BertForMaskedLM, tokenizer: BertTokenizer) -> str:
     return digest.hexdigest()
 
 
-def _known(model: BertForMaskedLM) -> BertKeys:
-    """The configuration of a model in memory, as the schema knows it."""
-    return BertKeys.model_validate(model.config.to_dict())
+def _known(model: BertForMaskedLM) -> dict[str, Any]:
+    """The configuration of a model in memory, the keys that are read."""
+    both = {"model_type": "bert", "position_embedding_type": "absolute"}
+    return settings_of(model.config) | both
 
 
 def _independent(model: BertForMaskedLM) -> dict[str, torch.Tensor]:
@@ -96,7 +88,8 @@ def load_masked_language_model(
     """
     folder, name = found_folder(name_or_path, offline=offline)
     found = read_text_folder(folder, ("bert",))
-    model, tokenizer = _network(found), found.tokenizer
+    with foreign(folder):
+        model, tokenizer = _network(found), found.tokenizer
     fingerprint = fingerprint_of(model, tokenizer)
     nn.Module.to(model, torch.device(device))
     return MaskedLanguageModel(model, tokenizer, name, fingerprint, commit_of(folder))
@@ -109,54 +102,27 @@ def save_masked_language_model(
 
     Tensors that repeat others are written once; transformers' own classes load it too.
     """
-    config = {"architectures": ["BertForMaskedLM"], **_known(model).model_dump()}
-    write_json(folder / "config.json", config | {"model_type": "bert", "dtype": "float32"})
+    config = {"architectures": ["BertForMaskedLM"], **_known(model), "dtype": "float32"}
+    write_json(folder / "config.json", config)
     save_file(on_cpu(_independent(model)), folder / SAFE_WEIGHTS, metadata={"format": "pt"})
     save_tokenizer(tokenizer, folder)
 
 
-_DECODER = "cls.predictions.decoder."
-_TIED = {
-    f"{_DECODER}weight": "bert.embeddings.word_embeddings.weight",
-    f"{_DECODER}bias": "cls.predictions.bias",
-}
-# What other heads of the same family leave in a file, and this model does not need.
-_HARMLESS = (
-    *("bert.embeddings.position_ids", "bert.embeddings.token_type_ids", "bert.pooler."),
-    *("cls.seq_relationship.", "cls_projection_head."),
-)
-
 _HEAD = "cls.predictions."
-
-
-def _check_has_head(state: Mapping[str, Any], source: Path) -> None:
-    """Refuse an encoder that was saved without its head: new weights there would score noise."""
-    has_encoder = any(name.endswith("embeddings.word_embeddings.weight") for name in state)
-    if has_encoder and not any(name.startswith(_HEAD) for name in state):
-        raise CheckpointError(
-            f"{source}: holds an encoder without the masked-language-model head ({_HEAD}*), so it "
-            "cannot score sentences; take a checkpoint that was saved with its head "
-            f"(BertForMaskedLM), or train one: {TRAIN}"
-        )
 
 
 def _network(found: TextFolder) -> BertForMaskedLM:
     """A folder's network on the CPU, in float32; every key of the file is checked."""
-    config, source = found.config, found.source
-    state = only_tensors(source, found.state)
-    _check_has_head(state, source)
-    values = config.model_dump(exclude={"model_type", "position_embedding_type"})
-    with torch.device("meta"):  # shapes only, no memory
-        model = BertForMaskedLM(BertConfig(**values))
-    tied = config.tie_word_embeddings
-    copies = {copy: of for copy, of in _TIED.items() if tied or not copy.endswith("weight")}
-    kept = fitted(source, completed(source, state, copies), model.state_dict(), _HARMLESS)
-    model.load_state_dict(kept, strict=True, assign=True)
-    # Two buffers that no checkpoint holds are still on the meta device.
-    embeddings = model.bert.embeddings
-    positions = torch.arange(config.max_position_embeddings).unsqueeze(0)
-    embeddings.register_buffer("position_ids", positions, persistent=False)
-    embeddings.register_buffer("token_type_ids", torch.zeros_like(positions), persistent=False)
-    model.tie_weights()
-    model.eval()
+    state = found.state
+    has_encoder = "embeddings.word_embeddings.weight" in state
+    if has_encoder and not any(name.startswith(_HEAD) for name in state):
+        raise CheckpointError(
+            f"{found.source}: holds an encoder without the masked-language-model head ({_HEAD}*), "
+            "so it cannot score sentences; take a checkpoint that was saved with its head "
+            f"(BertForMaskedLM), or train one: {TRAIN}"
+        )
+    named = {name if name.startswith("cls.") else f"bert.{name}": x for name, x in state.items()}
+    if f"{_HEAD}bias" in named:
+        named.setdefault(f"{_HEAD}decoder.bias", named[f"{_HEAD}bias"])
+    model: BertForMaskedLM = network_of(found.source, found.config, named, BertForMaskedLM)
     return model

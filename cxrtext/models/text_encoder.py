@@ -3,100 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import torch
 import torch.nn.functional as F
-from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
+
+from cxrtext.models.configurations import configuration, settings_of
 
 TEXT_HEADS = ("linear", "mlp")
 POOLINGS = ("cls", "mean")
 """The state of the first piece (``[CLS]``, ``<s>``), or the mean over a sentence's pieces."""
-
-Positive = Annotated[int, Field(gt=0, le=1_000_000)]
-Share = Annotated[float, Field(ge=0, lt=1)]
-
-
-class EncoderConfig(BaseModel):
-    """The keys of a ``config.json`` that are read of any family; every other key is dropped.
-
-    A folder's configuration can name code to run (``auto_map``), kernels to fetch
-    (``_attn_implementation``) and more; none of that gets past this list.
-    """
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    vocab_size: Positive
-    hidden_size: Annotated[int, Field(gt=0, le=16_384)]
-    num_hidden_layers: Annotated[int, Field(gt=0, le=200)]
-    num_attention_heads: Annotated[int, Field(gt=0, le=1024)]
-    intermediate_size: Annotated[int, Field(gt=0, le=131_072)]
-    hidden_act: Literal["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu"] = "gelu"
-    hidden_dropout_prob: Share = 0.1
-    attention_probs_dropout_prob: Share = 0.1
-    max_position_embeddings: Annotated[int, Field(gt=2, le=100_000)] = 512
-    initializer_range: Annotated[float, Field(gt=0, le=1)] = 0.02
-    layer_norm_eps: Annotated[float, Field(gt=0, le=1)] = 1e-12
-    tie_word_embeddings: bool = True
-    pad_token_id: Annotated[int, Field(ge=0)] = 0
-
-
-class BertKeys(EncoderConfig):
-    """What is read of a BERT's configuration, or CXR-BERT's."""
-
-    model_type: Literal["bert", "cxr-bert"]
-    position_embedding_type: Literal["absolute"] = "absolute"
-    type_vocab_size: Annotated[int, Field(gt=0, le=1024)] = 2
-
-
-class RobertaKeys(EncoderConfig):
-    """What is read of a RoBERTa's configuration."""
-
-    model_type: Literal["roberta"]
-    position_embedding_type: Literal["absolute"] = "absolute"
-    type_vocab_size: Annotated[int, Field(gt=0, le=1024)] = 2
-    pad_token_id: Annotated[int, Field(ge=0)] = 1
-
-
-class MPNetKeys(EncoderConfig):
-    """What is read of an MPNet's configuration.
-
-    transformers' MPNet counts positions from 2 whatever it pads with, and has 32 buckets of
-    distances whatever the configuration says.
-    """
-
-    model_type: Literal["mpnet"]
-    relative_attention_num_buckets: Annotated[int, Field(ge=32, le=1024)] = 32
-    pad_token_id: Annotated[int, Field(ge=1, le=1)] = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    keys: type[EncoderConfig]  # what is read of its configuration
-    config: str  # the name of transformers' class of configurations
-    network: str  # that of its encoder
-    prefix: str  # what stands before the encoder's names where it was saved with a head
-    decoder: str  # the head's copy of the embeddings, in such a file
-
-    def build(self, values: Mapping[str, Any]) -> Any:
-        """The encoder, without a pooling layer, with random weights."""
-        import transformers
-
-        given = {key: value for key, value in values.items() if key != "model_type"}
-        config = getattr(transformers, self.config)(**given)
-        return getattr(transformers, self.network)(config, add_pooling_layer=False)
-
-
-FAMILIES = {
-    "bert": Family(BertKeys, "BertConfig", "BertModel", "bert.", "cls.predictions.decoder."),
-    "roberta": Family(RobertaKeys, "RobertaConfig", "RobertaModel", "roberta.", "lm_head.decoder."),
-    "mpnet": Family(MPNetKeys, "MPNetConfig", "MPNetModel", "mpnet.", "lm_head.decoder."),
-}
+FAMILIES = ("bert", "roberta", "mpnet")
 """All that a text encoder can be; a folder cannot name anything else."""
 MODEL_TYPES = {"cxr-bert": "bert", **{name: name for name in FAMILIES}}
 """The family of each ``model_type`` that a configuration may have."""
+_BUCKETS = 32  # of distances, whatever an MPNet's configuration says
 
 
 def family_name(text: Mapping[str, Any]) -> str:
@@ -104,18 +26,36 @@ def family_name(text: Mapping[str, Any]) -> str:
     return str(text.get("model_type", "bert"))
 
 
-def text_config(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a configuration that a checkpoint keeps; others are dropped unread.
-
-    A BERT's are without ``model_type``; a ``ValueError`` tells of what is missing or out of range.
-    """
-    if (family := MODEL_TYPES.get(str(values.get("model_type", "bert")))) is None:
+def text_configuration(values: Mapping[str, Any]) -> Any:
+    """Transformers' configuration of a text encoder (ValueError, of one line)."""
+    if (family := MODEL_TYPES.get(family_name(values))) is None:
         raise ValueError(
             f"no text encoder '{values['model_type']}'; there are {', '.join(FAMILIES)}"
         )
-    checked = FAMILIES[family].keys.model_validate({**values, "model_type": family})
-    dropped = {"tie_word_embeddings"} | ({"model_type"} if family == "bert" else set())
-    return checked.model_dump(exclude=dropped)
+    config = configuration(family, values)
+    if values.get("position_embedding_type", "absolute") != "absolute":
+        raise ValueError("position_embedding_type: only 'absolute' is read")
+    # transformers' MPNet counts positions from 2, whatever it pads with.
+    if family == "mpnet" and (
+        config.pad_token_id != 1 or config.relative_attention_num_buckets < _BUCKETS
+    ):
+        raise ValueError(f"an MPNet pads with 1, and has {_BUCKETS} buckets of distances or more")
+    return config
+
+
+def text_config(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a configuration that a checkpoint keeps; others are dropped unread.
+
+    A BERT's are without ``model_type``; a ``ValueError`` tells of what is out of range.
+    """
+    config = text_configuration(values)
+    settings = settings_of(config)
+    del settings["tie_word_embeddings"]
+    more = {} if config.model_type == "bert" else {"model_type": config.model_type}
+    if config.model_type != "mpnet":
+        more["position_embedding_type"] = "absolute"
+    last = settings.popitem()
+    return {**settings, **more, last[0]: last[1]}
 
 
 def longest_input(text: Mapping[str, Any]) -> int:
@@ -142,6 +82,15 @@ def mean_state(states: Tensor, real: Tensor | None) -> Tensor:
     return (states * weights).sum(dim=1) / weights.sum(dim=1)
 
 
+def build_text(config: Mapping[str, Any]) -> Any:
+    """A text encoder without a pooling layer, with random weights."""
+    from transformers import MODEL_MAPPING
+
+    own = text_configuration(config)
+    network: Any = MODEL_MAPPING[type(own)]
+    return network(own, add_pooling_layer=False)
+
+
 class TextEncoder(nn.Module):
     """A text encoder's pooled state and a map of it to D dimensions, linear or of two layers.
 
@@ -157,7 +106,7 @@ class TextEncoder(nn.Module):
     ) -> None:
         super().__init__()
         self.family, self.pooling = family_name(config), pooling
-        self.backbone: Any = FAMILIES[self.family].build(config)
+        self.backbone: Any = build_text(config)
         width = int(config["hidden_size"])
         self.projection: nn.Module = nn.Linear(width, dimension)
         if head == "mlp":

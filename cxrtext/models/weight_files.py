@@ -39,6 +39,18 @@ def read_state(folder: Path) -> tuple[Path, Mapping[str, Any]]:
     raise CheckpointError(f"{folder}: no {SAFE_WEIGHTS} and no {PICKLED_WEIGHTS}")
 
 
+def only_tensors(source: Path, state: Mapping[Any, Any]) -> dict[str, Tensor]:
+    """A file's content, refused where something of it is no tensor by name."""
+    orphans = [
+        str(name)
+        for name, value in state.items()
+        if not (isinstance(name, str) and isinstance(value, Tensor))
+    ]
+    if orphans:
+        raise CheckpointError(f"{source}: not tensors: {listed(orphans)}")
+    return dict(state)
+
+
 def on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors as a file takes them: on the CPU, without gradients, in one piece each."""
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}

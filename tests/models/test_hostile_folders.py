@@ -201,7 +201,7 @@ HOSTILE: dict[str, tuple[str, Change, str]] = {
     "positions": ("siglip", keys("config.json", "text_config.max_position_embeddings", 999), "fit"),
     "depth": ("clip", text("preprocessor_config.json", "[" * 200_000), "not a readable JSON"),
     "length": ("clip", text("preprocessor_config.json", " " * 2**25), "not a readable JSON"),
-    "no object": ("open_clip", text("open_clip_config.json", "[1]"), "valid dictionary"),
+    "no object": ("open_clip", text("open_clip_config.json", "[1]"), "is no object"),
     "infinite": ("open_clip", keys("open_clip_config.json", "preprocess_cfg.std", [1e999] * 3), ""),
     "no heads": ("open_clip", keys("open_clip_config.json", "model_cfg.vision_cfg.width", 8), ""),
     "long": ("biomedclip", keys("open_clip_config.json", "model_cfg.text_cfg.context_length", 41),

@@ -102,10 +102,9 @@ def test_an_untied_decoder_is_its_own(folder: Path) -> None:
     torch.testing.assert_close(state[DECODER], state[WORDS] + 1)
 
 
-def test_a_number_in_quotes_and_a_pickle_beside_safetensors_load_without_a_word(
+def test_a_pickle_beside_safetensors_is_not_read(
     folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    configured(hidden_size="32")(folder)
     (folder / "pytorch_model.bin").write_bytes(b"not read")
     capfd.readouterr()
     assert load_masked_language_model(folder).window == 62

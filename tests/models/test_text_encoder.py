@@ -152,12 +152,12 @@ REFUSED: dict[str, tuple[Change, str]] = {
         configured(model_type="xlm-roberta"),
         "model_type: 'xlm-roberta' is not read here, only cxr-bert, bert",
     ),
-    "too wide": (configured(hidden_size=10**12), "hidden_size: Input should"),
+    "too wide": (configured(hidden_size=10**12), "hidden_size: 1000000000000 is not between"),
     "heads": (configured(num_attention_heads=3), "no multiple of num_attention_heads 3"),
     "few pieces": (configured(vocab_size=99), "the vocabulary has .* the model 99$"),
     "many pieces": (configured(vocab_size=999_999), "of another model"),
     "some pieces": (configured(vocab_size=610), "has shape"),
-    "activation": (configured(hidden_act="torch.os.system"), "hidden_act: Input should"),
+    "activation": (configured(hidden_act="torch.os.system"), "hidden_act: .* is not known"),
 }
 
 

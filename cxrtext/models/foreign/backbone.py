@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -18,10 +19,18 @@ from torch import Tensor, nn
 from cxrtext.errors import CheckpointError, ConfigError
 from cxrtext.files import open_regular
 from cxrtext.images.preprocessing import MAX_RESIZE, Preprocessing
+from cxrtext.models.configurations import settings_of
 from cxrtext.models.features.feature_map import FeatureMap
-from cxrtext.models.folders import BACKBONE_FOLDER, BACKBONES_VARIABLE, CARDS, CONFIG
-from cxrtext.models.foreign.network import Network, describe, load_network
-from cxrtext.models.foreign.processor import Prepared, read_processor
+from cxrtext.models.folders import BACKBONE_FOLDER, BACKBONES_VARIABLE, CARDS, CONFIG, foreign
+from cxrtext.models.foreign.network import (
+    MAPS,
+    load_network,
+    offset_of,
+    prefix_of,
+    read_vision,
+    stride_of,
+)
+from cxrtext.models.foreign.processor import DEFAULTS, Prepared, read_processor
 from cxrtext.models.image_encoder import RegionEncoder
 from cxrtext.models.precision import has_bfloat16
 
@@ -31,7 +40,7 @@ _CARD = 2**16  # bytes of a card that are read
 
 
 class Backbone(nn.Module):
-    """A vision model of :data:`~cxrtext.models.foreign.kinds.BACKBONES`; :func:`load_backbone`.
+    """A vision model of :data:`~cxrtext.models.foreign.network.BACKBONES`; :func:`load_backbone`.
 
     Its weights take no gradient, and it stays in evaluation mode.
     """
@@ -39,22 +48,22 @@ class Backbone(nn.Module):
     mean: Tensor
     std: Tensor
 
-    def __init__(self, network: Network, prepared: Prepared, folder: Path, device: Any) -> None:
+    def __init__(self, folder: Path, prepared: Prepared) -> None:
         super().__init__()
-        self.model_type = network.described.model_type  # key of the table
+        self.model_type, config = read_vision(folder)
+        self.model, tensors, self.ignored = load_network(folder, config)
         self.name = folder.name
         self.folder = folder
         self.licence = licence_of(folder)  # a line, "" where the folder says nothing
-        self.ignored = network.ignored  # tensors of the file that are not used, by name
         self.precision: Precision = "float32"
-        config, kind = network.described.config, network.described.kind
         own, size = prepared.preprocessing, prepared.preprocessing.crop
-        self.preprocessing: Preprocessing = replace(own, offset=kind.offset(config))
-        self.grid = (size // kind.stride(config),) * 2  # h, w
-        self.digest = _digest(network, prepared)
-        self._maps, self._prefix = kind.maps, kind.prefix(config)
-        self._call = kind.call(config, size)
-        self.model = network.model
+        self.preprocessing: Preprocessing = replace(own, offset=offset_of(config))
+        self.grid = (size // stride_of(config),) * 2  # h, w
+        self.digest = _digest(config, prepared, tensors)
+        self._maps, self._prefix = config.model_type in MAPS, prefix_of(config)
+        takes = inspect.signature(self.model.forward).parameters
+        asked = "interpolate_pos_encoding" in takes and size != config.image_size
+        self._call = {"interpolate_pos_encoding": True} if asked else {}
         names = ("hidden_sizes", "hidden_dim", "hidden_size")
         width = next(value for name in names if (value := getattr(config, name, None)))
         self.channels = int(width[-1] if isinstance(width, list | tuple) else width)
@@ -63,7 +72,6 @@ class Backbone(nn.Module):
         self.register_buffer("mean", torch.tensor(prepared.mean).view(shape), persistent=False)
         self.register_buffer("std", torch.tensor(prepared.std).view(shape), persistent=False)
         self.requires_grad_(requires_grad=False)
-        self.to(device)
         self.eval()
 
     def train(self, mode: bool = True) -> Self:  # noqa: ARG002 - as nn.Module has it
@@ -129,35 +137,33 @@ def load_backbone(
         precision: "bfloat16" computes under autocast, for devices with units for it
             (:func:`cxrtext.models.precision.has_bfloat16`).
     """
-    folder, device = Path(folder), torch.device(device)
+    folder = Path(folder)
     if precision not in get_args(Precision):
         raise ConfigError(f"precision: {precision!r} is not float32 or bfloat16")
-    if precision == "bfloat16" and not has_bfloat16(device):
+    if precision == "bfloat16" and not has_bfloat16(torch.device(device)):
         raise ConfigError(
             "precision: this processor has no units for bfloat16 (AVX-512 BF16 or AMX) and would "
             "be slower with it; take float32"
         )
-    prepared = prepared_of(folder, size)
-    backbone = Backbone(load_network(folder), prepared, folder, device)
+    with foreign(folder):
+        backbone = Backbone(folder, prepared_of(folder, size)).to(device)
     backbone.precision = precision
     return backbone
 
 
 def prepared_of(folder: Path, size: int | None = None) -> Prepared:
     """How a folder's model wants its images, at its own size or another; without its weights."""
-    described = describe(folder)
-    config, kind = described.config, described.kind
+    _, config = read_vision(folder)
     if size is not None and not 1 <= size <= MAX_RESIZE:
         raise CheckpointError(f"{folder.name}: size {size} is not between 1 and {MAX_RESIZE} px")
-    prepared = read_processor(folder, kind.processor, config.num_channels).at(size)
-    crop, stride = prepared.preprocessing.crop, kind.stride(config)
+    prepared = read_processor(folder, DEFAULTS[config.model_type], config.num_channels).at(size)
+    crop, stride = prepared.preprocessing.crop, stride_of(config)
     if crop % stride:
         below, above = crop // stride * stride, (crop // stride + 1) * stride
         nearest = f"{below} or {above}" if below else str(above)
         raise CheckpointError(
-            f"{folder.name}: {crop} px is no multiple of {stride}, the "
-            f"{'stride' if kind.maps else 'patch'} of its {kind.model}, which would leave out a "
-            f"margin; take --size {nearest}"
+            f"{folder.name}: {crop} px is no multiple of {stride}, the pixels of a region of its "
+            f"{config.model_type}, which would leave out a margin; take --size {nearest}"
         )
     return prepared
 
@@ -199,15 +205,15 @@ def _first_line(text: str) -> str:
     return next((line for line in lines if line), "")
 
 
-def _digest(network: Network, prepared: Prepared) -> str:
+def _digest(config: Any, prepared: Prepared, tensors: str) -> str:
     """SHA-256 over the weights' contents, the configuration, and how images are prepared."""
     facts = [
-        network.described.kind.config,
-        dict(network.described.settings),
+        type(config).__name__,
+        settings_of(config),
         prepared.preprocessing.to_dict(),
         list(prepared.mean),
         list(prepared.std),
-        network.tensors,
+        tensors,
     ]
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 

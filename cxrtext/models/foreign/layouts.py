@@ -1,6 +1,7 @@
 """What a folder of a finished pair can be: a closed table, each entry read by its own rules.
 
-Neither an Auto class nor code of a folder is used; pickles are read as tensors and plain values.
+Sizes that a file of weights tells are read off its tensors.  No code of a folder is used; pickles
+are read as tensors and plain values.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,24 +20,26 @@ from cxrtext.errors import CheckpointError
 from cxrtext.images.preprocessing import Preprocessing, strided_offset
 from cxrtext.models.folders import BIOVIL, CONFIG, CXR_CLIP, OPEN_CLIP, OPENAI, read_json
 from cxrtext.models.foreign import names
-from cxrtext.models.foreign.configs import ClipText, ClipVision, checked, open_clip, sizes_of_bert
-from cxrtext.models.foreign.kinds import BACKBONES
-from cxrtext.models.foreign.network import BUFFERS, network_of
-from cxrtext.models.foreign.processor import Prepared, read_processor
-from cxrtext.models.foreign.text import only_tensors, read_encoder_config
+from cxrtext.models.foreign.network import (
+    network_of,
+    part_of,
+    read_configuration,
+    without_buffers,
+)
+from cxrtext.models.foreign.processor import FILTERS, Prepared, prepared_by, read_processor
 from cxrtext.models.foreign.tokenizers import clip_tokenizer, siglip_tokenizer
 from cxrtext.models.foreign.towers import (
     BesideMissing,
-    CxrBertHead,
     ImageTower,
     ResidualHead,
     TextTower,
+    cxr_bert_head,
     patch_projector,
 )
-from cxrtext.models.text_encoder import BertKeys
 from cxrtext.models.weight_files import (
     check_finite,
     misfit,
+    only_tensors,
     read_archive,
     read_state,
     read_tensors,
@@ -46,10 +50,10 @@ State = Mapping[str, Tensor]
 M = TypeVar("M", bound=nn.Module)
 _IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 _CHEXZERO = ((101.48761 / 255,) * 3, (83.43944 / 255,) * 3)
+_UNIT, _HALF = ((0.0,) * 3, (1.0,) * 3), ((0.5,) * 3, (0.5,) * 3)
 BIOVIL_RESIZE, BIOVIL_STRIDE = 512, 32
-_UNUSED = {"bos_token_id": 0, "pad_token_id": 0}  # nothing reads them here
-BERT_HEAD = 64
-"""Width of an attention head of every BERT that is known here; no tensor tells it."""
+HEAD = 64
+"""Width of an attention head where no file tells it: no tensor does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,23 +66,14 @@ class Parts:
     preprocessing: Preprocessing  # with mean 0 and std 1: levels are the tower's
     scale: float  # what the model multiplies similarities by
     max_tokens: int
-    text: Mapping[str, Any]  # sizes of the text tower: layers, width, inner width, vocabulary
 
-
-def _text(kind: str, layers: int, width: int, inner: int, vocabulary: int) -> dict[str, Any]:
-    return {
-        "model_type": kind,
-        "num_hidden_layers": layers,
-        "hidden_size": width,
-        "intermediate_size": inner,
-        "vocab_size": vocabulary,
-    }
-
-
-def _linear(source: Path, weight: Tensor, bias: Tensor | None = None) -> nn.Linear:
-    own = {"weight": weight} | ({} if bias is None else {"bias": bias})
-    out, inside = weight.shape
-    return _filled(source, lambda: nn.Linear(inside, out, bias=bias is not None), own)
+    @property
+    def text(self) -> dict[str, Any]:
+        """Sizes of the text tower."""
+        config: Any = self.texts.trunk.config
+        keys = ("num_hidden_layers", "hidden_size", "intermediate_size", "vocab_size")
+        kind = config.model_type.removesuffix("_text_model")
+        return {"model_type": kind, **{key: getattr(config, key) for key in keys}}
 
 
 def _filled(source: Path, make: Callable[[], M], state: State) -> M:
@@ -94,226 +89,243 @@ def _filled(source: Path, make: Callable[[], M], state: State) -> M:
     return module
 
 
+def _linear(source: Path, state: State, prefix: str) -> nn.Linear:
+    """The projection whose names begin with something."""
+    own = names.under(state, prefix)
+    _require(source, own, "weight")
+    out, inside = own["weight"].shape
+    return _filled(source, lambda: nn.Linear(inside, out, bias="bias" in own), own)
+
+
 def _clip_parts(
-    source: Path,
-    state: State,
-    vision: Mapping[str, Any],
-    text: Mapping[str, Any],
-    prepared: Prepared,
-    tokenizer: Any,
+    source: Path, state: State, vision: Any, text: Any, prepared: Prepared, tokenizer: Any
 ) -> Parts:
-    """A CLIP in transformers' names."""
+    """A CLIP in transformers' names, of the values of its two configurations."""
     import transformers
 
-    width = int(state["visual_projection.weight"].shape[0])
-    vision = checked(source, "image tower", ClipVision, vision)
-    text = checked(source, "text tower", ClipText, text)
+    _require(source, state, "visual_projection.weight", "text_projection.weight", "logit_scale")
     config = transformers.CLIPConfig(
-        text_config={**_UNUSED, **text}, vision_config=vision, projection_dim=width
+        vision_config=read_configuration(source, "clip_vision_model", vision, "image tower: "),
+        text_config=read_configuration(source, "clip_text_model", text, "text tower: "),
+        projection_dim=len(state["visual_projection.weight"]),
     )
-    model = network_of(source, transformers.CLIPModel, config, state)
-    images = ImageTower(
-        model.vision_model, "pooler", model.visual_projection, (prepared.mean, prepared.std)
-    )
-    own: Any = config.text_config
+    model = network_of(source, config, state)
+    levels = (prepared.mean, prepared.std)
     return Parts(
-        images,
+        ImageTower(model.vision_model, "pooler", model.visual_projection, levels),
         TextTower(model.text_model, "pooler", model.text_projection),
         tokenizer,
         prepared.preprocessing,
         math.exp(float(model.logit_scale.detach())),
-        own.max_position_embeddings,
-        _text(
-            "clip",
-            own.num_hidden_layers,
-            own.hidden_size,
-            own.intermediate_size,
-            own.vocab_size,
-        ),
+        model.text_model.config.max_position_embeddings,
     )
 
 
 def _transformers_clip(folder: Path) -> Parts:
-    vision, text = _both(folder)
+    values = read_json(folder / CONFIG)
     tokenizer = clip_tokenizer(folder)
     source, state = read_state(folder)
-    kept = _without_buffers(only_tensors(source, state))
-    _require(source, kept, "visual_projection.weight", "text_projection.weight", "logit_scale")
-    prepared = read_processor(folder, "CLIPImageProcessor", 3)
-    return _clip_parts(source, kept, vision, text, prepared, tokenizer)
+    return _clip_parts(
+        source,
+        without_buffers(only_tensors(source, state)),
+        part_of(values, "vision_config"),
+        part_of(values, "text_config"),
+        read_processor(folder, "CLIPImageProcessor", 3),
+        tokenizer,
+    )
 
 
 def _siglip(folder: Path) -> Parts:
     import transformers
 
-    vision, text = _both(folder)
+    path = folder / CONFIG
+    values = read_json(path)
+    vision, text = (part_of(values, f"{tower}_config") for tower in ("vision", "text"))
+    config = transformers.SiglipConfig(
+        vision_config=read_configuration(path, "siglip_vision_model", vision, "vision_config."),
+        text_config=read_configuration(
+            path, "siglip_text_model", {"eos_token_id": 1, **text}, "text_config."
+        ),
+    )
     tokenizer = siglip_tokenizer(folder)
     source, state = read_state(folder)
-    config = transformers.SiglipConfig(
-        text_config={**_UNUSED, "eos_token_id": 1, **text}, vision_config=vision
-    )
-    kept = _without_buffers(only_tensors(source, state))
-    model = network_of(source, transformers.SiglipModel, config, kept)
+    model = network_of(source, config, without_buffers(only_tensors(source, state)))
     prepared = read_processor(folder, "SiglipImageProcessor", 3)
-    own: Any = config.text_config
+    length = model.text_model.config.max_position_embeddings
+    padding = tokenizer.pad_token_id
     levels = (prepared.mean, prepared.std)
     return Parts(
         ImageTower(model.vision_model, "pooler", nn.Identity(), levels),
-        TextTower(
-            model.text_model,
-            "pooler",
-            nn.Identity(),
-            length=own.max_position_embeddings,
-            padding=tokenizer.pad_token_id,
-        ),
+        TextTower(model.text_model, "pooler", nn.Identity(), length=length, padding=padding),
         tokenizer,
         prepared.preprocessing,
         math.exp(float(model.logit_scale.detach())),
-        own.max_position_embeddings,
-        _text(
-            "siglip",
-            own.num_hidden_layers,
-            own.hidden_size,
-            own.intermediate_size,
-            own.vocab_size,
-        ),
+        length,
     )
 
 
-def _both(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The two configurations of a pair of transformers, keys by schema."""
-    path = folder / CONFIG
-    values = read_json(path)
-    parts = []
-    for name, schema in (("vision_config", ClipVision), ("text_config", ClipText)):
-        found = [values.get(f"{name}{ending}") for ending in ("", "_dict")]
-        merged = {key: x for one in found if isinstance(one, dict) for key, x in one.items()}
-        parts.append(checked(path, name, schema, merged))
-    return parts[0], parts[1]
+_HARMLESS = {
+    *("image_size", "patch_size", "layers", "width", "head_width", "mlp_ratio", "output_tokens"),
+    *("patch_dropout", "timm_model_name", "timm_drop", "timm_drop_path", "timm_model_pretrained"),
+    *("timm_proj_bias", "context_length", "heads", "vocab_size", "hf_model_name"),
+    *("hf_pooler_type", "hf_model_pretrained", "hf_tokenizer_name", "tokenizer_kwargs"),
+}
+"""Keys that are read, or whose values stand in the tensors or matter to training alone."""
+_WANTED = {
+    "vision_cfg": {"pool_type": "tok", "pos_embed_type": "learnable", "timm_proj": "linear"},
+    "text_cfg": {"pool_type": "argmax", "text_arch": "clip", "hf_proj_type": "mlp"},
+}
+"""Keys that may have one value alone, if any."""
+_POOLERS = {"cls_last_hidden_state_pooler": "first", "mean_pooler": "mean"}
 
 
 def _open_clip(folder: Path) -> Parts:
     path = folder / OPEN_CLIP
-    config = open_clip(path)
-    source, state = _open_clip_state(folder)
-    prepared = config.prepared(path)
-    if config.hf_text:
-        return _biomedclip(folder, source, state, config, prepared)
-    if config.timm:
+    values = read_json(path)
+    whole = _part(path, values, "model_cfg")
+    vision, text = (_part(path, whole, name) for name in _WANTED)
+    for part, given in (("vision_cfg", vision), ("text_cfg", text)):
+        for key, value in given.items():
+            if key not in _HARMLESS and value and value != _WANTED[part].get(key):
+                raise CheckpointError(f"{path}: {part}.{key} {value!r} is a rule not known here")
+    if bool(vision.get("timm_model_name")) != bool(text.get("hf_model_name")):
         raise CheckpointError(
-            f"{path}: an image tower of timm beside a text tower of open_clip is not read here; "
-            "only beside a BERT"
+            f"{path}: timm's image tower beside a BERT is read, as BiomedCLIP has them, or both "
+            "towers of open_clip's own"
         )
-    named = names.of_openai(state)
-    return _clip_parts(
-        source, named, config.vision(), config.text(named), prepared, clip_tokenizer(folder)
-    )
-
-
-def _open_clip_state(folder: Path) -> tuple[Path, dict[str, Tensor]]:
+    prepared = _open_clip_images(path, values, vision.get("image_size", 224))
     stems = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
     source = next((folder / name for name in stems if (folder / name).is_file()), None)
     if source is None:
         raise CheckpointError(f"{folder}: no {stems[0]} and no {stems[1]}; copy one there")
-    return source, {
-        name.removeprefix("module."): tensor for name, tensor in read_tensors(source).items()
-    }
+    state = {name.removeprefix("module."): x for name, x in read_tensors(source).items()}
+    if text.get("hf_model_name"):
+        return _biomedclip(folder, source, state, vision, text, prepared)
+    heads = (vision.get("head_width", HEAD), text.get("heads", 8))
+    activation = "quick_gelu" if whole.get("quick_gelu") else "gelu"
+    sizes = _sizes_of_openai(state, activation, *heads)
+    for key, own in (("width", "hidden_size"), ("image_size", "image_size")):
+        if key in vision and vision[key] != sizes[0][own]:
+            raise CheckpointError(f"{path}: vision_cfg.{key} is not the weights' {sizes[0][own]}")
+    return _clip_parts(source, names.of_openai(state), *sizes, prepared, clip_tokenizer(folder))
 
 
-def _biomedclip(folder: Path, source: Path, state: State, config: Any, prepared: Prepared) -> Parts:
+def _part(path: Path, values: Any, name: str) -> dict[str, Any]:
+    part = values.get(name, {}) if isinstance(values, dict) else None
+    if not isinstance(part, dict):
+        raise CheckpointError(f"{path}: {name} is no object; copy the file again")
+    return part
+
+
+def _open_clip_images(path: Path, values: Any, side: Any) -> Prepared:
+    given = _part(path, values, "preprocess_cfg")
+    sizes = {"shortest": {"shortest_edge": side}, "squash": {"height": side, "width": side}}
+    mode, resample = given.get("resize_mode", "shortest"), given.get("interpolation", "bicubic")
+    if mode not in sizes or resample not in ("bicubic", "bilinear"):
+        raise CheckpointError(f"{path}: resize_mode {mode}, interpolation {resample}: not known")
+    rules = {"size": sizes[mode], "crop_size": side, "resample": FILTERS.index(resample)}
+    rules |= {"image_mean": given.get("mean"), "image_std": given.get("std")}
+    return prepared_by(path, "CLIPImageProcessor", rules, 3)
+
+
+def _biomedclip(
+    folder: Path, source: Path, state: State, vision: Any, text: Any, prepared: Prepared
+) -> Parts:
     """Timm's vision transformer and a BERT: BiomedCLIP's two towers."""
-    import transformers
-
-    vit = checked(source, "image tower", ClipVision, config.vit(state))
-    trunk = network_of(
-        source,
-        transformers.ViTModel,
-        transformers.ViTConfig(**vit),
-        names.of_timm_vit(names.under(state, "visual.trunk.")),
-        add_pooling_layer=False,
-    )
-    _require(source, state, "visual.head.proj.weight", "text.proj.0.weight", "text.proj.2.weight")
-    image_head = _linear(
-        source, state["visual.head.proj.weight"], state.get("visual.head.proj.bias")
-    )
-    bert, sizes = _bert(source, names.under(state, "text.transformer."), pooler=False)
+    pooling = _POOLERS.get(text.get("hf_pooler_type", "mean_pooler"))
+    is_vit = str(vision["timm_model_name"]).startswith("vit_")
+    if pooling is None or not is_vit or vision.get("timm_pool", "avg") != "":
+        raise CheckpointError(
+            f"{folder / OPEN_CLIP}: of timm's models a vit_… with timm_pool '' is read, beside a "
+            f"BERT with hf_pooler_type {' or '.join(_POOLERS)}, as BiomedCLIP has them"
+        )
+    patch = state["visual.trunk.patch_embed.proj.weight"]
+    block = "visual.trunk.blocks.{}.mlp.fc1.weight"
+    sizes = {
+        "hidden_size": len(patch), "patch_size": patch.shape[-1], "layer_norm_eps": 1e-6,
+        "image_size": prepared.preprocessing.crop, "intermediate_size": len(state[block.format(0)]),
+        "num_hidden_layers": _layers(state, block), "num_attention_heads": _heads(len(patch)),
+    }  # fmt: skip
+    vit = read_configuration(source, "vit", sizes, "image tower: ")
+    trunk = network_of(source, vit, names.of_timm_vit(names.under(state, "visual.trunk.")))
+    head = _linear(source, state, "visual.head.proj.")
     text_head = nn.Sequential(
-        _linear(source, state["text.proj.0.weight"]),
-        nn.GELU(),
-        _linear(source, state["text.proj.2.weight"]),
+        _linear(source, state, "text.proj.0."), nn.GELU(), _linear(source, state, "text.proj.2.")
     )
     known = ("visual.trunk.", "visual.head.proj.", "text.transformer.", "text.proj.", "logit_scale")
     if extra := [name for name in state if not name.startswith(known)]:
         raise CheckpointError(f"{source}: {len(extra)} tensors are not known, such as {extra[0]}")
     return Parts(
-        ImageTower(trunk, "first", image_head, (prepared.mean, prepared.std)),
-        TextTower(bert, config.bert_pooling, text_head),
+        ImageTower(trunk, "first", head, (prepared.mean, prepared.std)),
+        TextTower(_bert(source, state, "text.transformer."), pooling, text_head),  # type: ignore[arg-type]
         load_tokenizer_of(folder, "bert"),
         prepared.preprocessing,
         math.exp(float(state["logit_scale"])),
-        config.context_length,
-        sizes,
+        text.get("context_length", 77),
     )
 
 
-def _bert(source: Path, state: State, *, pooler: bool) -> tuple[nn.Module, dict[str, Any]]:
-    """A BERT whose sizes its tensors tell; a pooling layer is left out unless it is wanted."""
-    import transformers
+def _layers(state: State, pattern: str) -> int:
+    """How many layers tensors are of, whose names have a number in the place of {}."""
+    return next(n for n in count() if pattern.format(n) not in state)
 
-    own = {name: x for name, x in state.items() if pooler or not name.startswith("pooler.")}
-    own = _without_buffers(own)
-    sizes = checked(
-        source,
-        "text tower",
-        BertKeys,
-        {"model_type": "bert", **sizes_of_bert(source, own, BERT_HEAD)},
-    )
-    config = transformers.BertConfig(**sizes)
-    model = network_of(source, transformers.BertModel, config, own, add_pooling_layer=pooler)
-    return model, _text(
-        "bert",
-        config.num_hidden_layers,
-        config.hidden_size,
-        config.intermediate_size,
-        config.vocab_size,
-    )
+
+def _heads(width: int, head: int = HEAD) -> int:
+    return max(1, width // head)
+
+
+def _bert(source: Path, state: State, prefix: str) -> Any:
+    """A BERT whose sizes its tensors tell; a pooling layer is left out."""
+    own = without_buffers(names.under(state, prefix))
+    own = {name: x for name, x in own.items() if not name.startswith("pooler.")}
+    inner = "encoder.layer.{}.intermediate.dense.weight"
+    _require(source, own, "embeddings.word_embeddings.weight", inner.format(0))
+    vocabulary, width = own["embeddings.word_embeddings.weight"].shape
+    sizes = {
+        "vocab_size": vocabulary, "hidden_size": width, "num_hidden_layers": _layers(own, inner),
+        "num_attention_heads": _heads(width), "intermediate_size": len(own[inner.format(0)]),
+        "max_position_embeddings": len(own["embeddings.position_embeddings.weight"]),
+        "type_vocab_size": len(own["embeddings.token_type_embeddings.weight"]),
+    }  # fmt: skip
+    return network_of(source, read_configuration(source, "bert", sizes, "text tower: "), own)
 
 
 def _openai(folder: Path) -> Parts:
-    """CheXzero's file, or another of OpenAI's names: every size stands in its tensors."""
+    """CheXzero's file, or another of OpenAI's names."""
     source = only_file(folder, OPENAI)
     state = read_tensors(source)
     _require(source, state, "visual.proj", "text_projection", "visual.conv1.weight")
-    vision, text = _sizes_of_openai(state)
+    vision, text = _sizes_of_openai(state, "quick_gelu", HEAD, None)
     side = vision["image_size"]
-    own = Preprocessing(side, side, 0.0, 1.0, "lanczos", "pad")
-    prepared = Prepared(own, *_CHEXZERO)
+    prepared = Prepared(Preprocessing(side, side, 0.0, 1.0, "lanczos", "pad"), *_CHEXZERO)
     named = names.of_openai(state)
     return _clip_parts(source, named, vision, text, prepared, clip_tokenizer(folder))
 
 
-def _sizes_of_openai(state: State) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Sizes as OpenAI's ``build_model`` reads them off a state; heads are 64 wide."""
+def _sizes_of_openai(
+    state: State, activation: str, head: int, text_heads: int | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Sizes of both towers as OpenAI's ``build_model`` reads them off a state."""
+    own = {name.removeprefix("text."): x for name, x in state.items()}
+    both = {"hidden_act": activation, "layer_norm_eps": 1e-5}
 
-    def layers(prefix: str) -> int:
-        found = {name.split(".")[-4 if "attn." in name else -3] for name in state
-                 if name.startswith(f"{prefix}transformer.resblocks.")}  # fmt: skip
-        return 1 + max(int(one) for one in found if one.isdigit())
+    def tower(prefix: str, heads: int | None) -> dict[str, Any]:
+        blocks = f"{prefix}transformer.resblocks."
+        found = {name.removeprefix(blocks).split(".")[0] for name in own if name.startswith(blocks)}
+        inner, width = own[f"{blocks}0.mlp.c_fc.weight"].shape
+        return {
+            **both, "hidden_size": width, "intermediate_size": inner,
+            "num_hidden_layers": 1 + max(int(one) for one in found if one.isdigit()),
+            "num_attention_heads": heads or _heads(width, head),
+        }  # fmt: skip
 
-    width, _, patch, _ = state["visual.conv1.weight"].shape
-    grid = round((len(state["visual.positional_embedding"]) - 1) ** 0.5)
-    vocabulary, text_width = state["token_embedding.weight"].shape
-    both = {"hidden_act": "quick_gelu", "layer_norm_eps": 1e-5}
-    vision = {
-        **both, "hidden_size": width, "patch_size": patch, "image_size": patch * grid,
-        "intermediate_size": 4 * width, "num_attention_heads": max(1, width // 64),
-        "num_hidden_layers": layers("visual."),
-    }  # fmt: skip
+    _, _, patch, _ = own["visual.conv1.weight"].shape
+    grid = round((len(own["visual.positional_embedding"]) - 1) ** 0.5)
+    vision = {**tower("visual.", None), "patch_size": patch, "image_size": patch * grid}
     text = {
-        **both, "hidden_size": text_width, "vocab_size": vocabulary, "eos_token_id": 2,
-        "intermediate_size": 4 * text_width, "num_attention_heads": max(1, text_width // 64),
-        "num_hidden_layers": layers(""),
-        "max_position_embeddings": len(state["positional_embedding"]),
+        **tower("", text_heads), "vocab_size": len(own["token_embedding.weight"]),
+        "max_position_embeddings": len(own["positional_embedding"]),
+        "eos_token_id": 2,  # pooled at the highest id, as OpenAI does
     }  # fmt: skip
     return vision, text
 
@@ -328,116 +340,88 @@ def _biovil(folder: Path) -> Parts:
     _require(source, own, "0.weight", "3.weight")
     hidden, width = own["0.weight"].shape[:2]
     dimension = len(own["3.weight"])
-    project = _filled(source, lambda: patch_projector(width, hidden, dimension), own)
-    head: nn.Module = project
+    head: nn.Module = _filled(source, lambda: patch_projector(width, hidden, dimension), own)
     if with_prior:
-        to_vit = state["encoder.backbone_to_vit.weight"]
-        reduce = _filled(
-            source,
-            lambda: nn.Conv2d(to_vit.shape[1], len(to_vit), 1, bias=False),
-            names.under(state, "encoder.backbone_to_vit."),
-        )
-        head = BesideMissing(reduce, state["encoder.missing_previous_emb"], project)
-    crop = 448 if with_prior else 480
-    return _with_cxr_bert(folder, trunk, head, Preprocessing(BIOVIL_RESIZE, crop, 0.0, 1.0))
-
-
-def _with_cxr_bert(
-    folder: Path, trunk: nn.Module, head: nn.Module, preprocessing: Preprocessing
-) -> Parts:
-    source, state = read_state(folder)
-    state = only_tensors(source, state)
-    _, config = read_encoder_config(folder / CONFIG, ("bert",))
-    bert, sizes = _bert(source, names.under(state, "bert."), pooler=False)
+        to_vit = names.under(state, "encoder.backbone_to_vit.")
+        out, inside = to_vit["weight"].shape[:2]
+        reduce = _filled(source, lambda: nn.Conv2d(inside, out, 1, bias=False), to_vit)
+        head = BesideMissing(reduce, state["encoder.missing_previous_emb"], head)
+    images = ImageTower(trunk, "patches", head, _UNIT, strided_offset(BIOVIL_STRIDE))
+    source, weights = read_state(folder)
+    state = only_tensors(source, weights)
     own = names.under(state, "cls_projection_head.")
     _require(source, own, "dense_to_hidden.weight")
-    dimension, width = own["dense_to_hidden.weight"].shape
-    text_head = _filled(source, lambda: CxrBertHead(width, dimension), own)
-    levels = ((0.0,) * 3, (1.0,) * 3)
-    images = ImageTower(trunk, "patches", head, levels, strided_offset(BIOVIL_STRIDE))
+    joint, states = own["dense_to_hidden.weight"].shape
+    text_head = _filled(source, lambda: cxr_bert_head(states, joint), own)
+    bert = _bert(source, state, "bert.")
     return Parts(
         images,
         TextTower(bert, "first", text_head),
         load_tokenizer_of(folder, "bert"),
-        preprocessing,
+        Preprocessing(BIOVIL_RESIZE, 448 if with_prior else 480, 0.0, 1.0),
         1.0,
-        int(config.max_position_embeddings),
-        sizes,
+        bert.config.max_position_embeddings,
     )
 
 
 def _resnet(source: Path, state: State) -> Any:
     """A ResNet of torchvision's names with bottleneck blocks; a classifier is left out."""
-    import transformers
-
     own = names.of_torchvision_resnet({k: x for k, x in state.items() if not k.startswith("fc.")})
-    stages = sorted({int(name.split(".")[2]) for name in own if name.startswith("encoder.stages.")})
-    depths, widths = [], []
-    for stage in stages:
-        prefix = f"encoder.stages.{stage}.layers."
-        blocks = {
-            int(name.removeprefix(prefix).split(".")[0]) for name in own if name.startswith(prefix)
-        }
-        depths.append(1 + max(blocks))
-        widths.append(len(own[f"{prefix}0.shortcut.convolution.weight"]))
+    blocks: dict[int, int] = {}  # of each stage
+    for name in own:
+        if name.startswith("encoder.stages."):
+            _, _, stage, _, block, *_ = name.split(".")
+            blocks[int(stage)] = max(blocks.get(int(stage), 0), 1 + int(block))
+    first = "encoder.stages.{}.layers.0.shortcut.convolution.weight"
     sizes = {
         "embedding_size": len(own["embedder.embedder.convolution.weight"]),
-        "hidden_sizes": widths,
-        "depths": depths,
+        "hidden_sizes": [len(own[first.format(stage)]) for stage in sorted(blocks)],
+        "depths": [blocks[stage] for stage in sorted(blocks)],
         "layer_type": "bottleneck",
     }
-    config = transformers.ResNetConfig(
-        **checked(source, "image tower", BACKBONES["resnet"].schema, sizes)
-    )
-    return network_of(source, transformers.ResNetModel, config, own, attention="eager")
+    return network_of(source, read_configuration(source, "resnet", sizes, "image tower: "), own)
 
 
 def _cxr_clip(folder: Path) -> Parts:
     """CXR-CLIP's archive: its own configuration says how each tower is pooled."""
-    source = only_file(folder, CXR_CLIP)
-    state, said = read_archive(source, "model", "config")
-    model = (said or {}).get("model", {})
-    image, text = model.get("image_encoder", {}), model.get("text_encoder", {})
-    pooled = {"eos": "last", "bos": "first", "mean": "mean"}.get(str(text.get("pooling")))
-    if pooled is None:
-        raise CheckpointError(f"{source}: its text_encoder.pooling is none of eos, bos, mean")
-    side = int((said.get("base") or {}).get("image_size", 224))
-    own = Preprocessing(side, side, 0.0, 1.0, "bilinear", "center")
-    if image.get("name") == "resnet":
-        trunk = _resnet(source, names.under(state, "image_encoder.resnet."))
-        pooling, levels = "mean", _IMAGENET
-    elif image.get("model_type") == "swin":
-        trunk = _swin(source, names.under(state, "image_encoder.image_encoder."))
-        pooling, levels = "first", ((0.5,) * 3, (0.5,) * 3)
-    else:
-        raise CheckpointError(f"{source}: its image encoder is neither a ResNet nor a Swin")
-    bert, sizes = _bert(source, names.under(state, "text_encoder.text_encoder."), pooler=False)
-    return Parts(
-        ImageTower(trunk, pooling, _head(source, state, "image_projection."), levels),  # type: ignore[arg-type]
-        TextTower(bert, pooled, _head(source, state, "text_projection.")),  # type: ignore[arg-type]
-        load_tokenizer_of(folder, "bert"),
-        own,
-        math.exp(float(state["logit_scale"])),
-        int((said.get("base") or {}).get("text_max_length", 256)),
-        sizes,
-    )
-
-
-def _swin(source: Path, state: State) -> Any:
-    """Swin-Tiny, the one that CXR-CLIP was trained with."""
     import transformers
 
-    own = {name: x for name, x in state.items() if not name.endswith("relative_position_index")}
-    return network_of(source, transformers.SwinModel, transformers.SwinConfig(), own)
+    source = only_file(folder, CXR_CLIP)
+    state, said = read_archive(source, "model", "config")
+    base, model = said.get("base") or {}, said.get("model", {})
+    image, text = model.get("image_encoder", {}), model.get("text_encoder", {})
+    pooled: Any = {"eos": "last", "bos": "first", "mean": "mean"}.get(str(text.get("pooling")))
+    if pooled is None:
+        raise CheckpointError(f"{source}: its text_encoder.pooling is none of eos, bos, mean")
+    if image.get("name") == "resnet":
+        trunk = _resnet(source, names.under(state, "image_encoder.resnet."))
+        head = _head(source, state, "image_projection.")
+        images = ImageTower(trunk, "mean", head, _IMAGENET)
+    elif image.get("model_type") == "swin":  # Swin-Tiny, the one that CXR-CLIP was trained with
+        own = without_buffers(names.under(state, "image_encoder.image_encoder."))
+        trunk = network_of(source, transformers.SwinConfig(), own)
+        images = ImageTower(trunk, "first", _head(source, state, "image_projection."), _HALF)
+    else:
+        raise CheckpointError(f"{source}: its image encoder is neither a ResNet nor a Swin")
+    bert = _bert(source, state, "text_encoder.text_encoder.")
+    side = int(base.get("image_size", 224))
+    return Parts(
+        images,
+        TextTower(bert, pooled, _head(source, state, "text_projection.")),
+        load_tokenizer_of(folder, "bert"),
+        Preprocessing(side, side, 0.0, 1.0, "bilinear", "center"),
+        math.exp(float(state["logit_scale"])),
+        int(base.get("text_max_length", 256)),
+    )
 
 
 def _head(source: Path, state: State, prefix: str) -> nn.Module:
     own = names.under(state, prefix)
+    if "fc.weight" not in own:
+        return _linear(source, state, f"{prefix}projection.")
     _require(source, own, "projection.weight")
-    if "fc.weight" in own:
-        dimension, width = own["projection.weight"].shape
-        return _filled(source, lambda: ResidualHead(width, dimension), own)
-    return _linear(source, own["projection.weight"], own.get("projection.bias"))
+    dimension, width = own["projection.weight"].shape
+    return _filled(source, lambda: ResidualHead(width, dimension), own)
 
 
 def only_file(folder: Path, pattern: str) -> Path:
@@ -455,10 +439,6 @@ def _require(source: Path, state: State, *wanted: str) -> None:
             f"{source}: has no {missing[0]}, so it is no whole pair of this layout; copy the "
             "file of the pair, not of one tower"
         )
-
-
-def _without_buffers(state: State) -> dict[str, Tensor]:
-    return {name: x for name, x in state.items() if name.split(".")[-1] not in BUFFERS}
 
 
 LAYOUTS: dict[str, Callable[[Path], Parts]] = {

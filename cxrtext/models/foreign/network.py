@@ -1,27 +1,45 @@
-"""The network of a model folder: its configuration by a schema, its tensors checked key by key."""
+"""Networks of transformers with the tensors of a file, checked key by key.
+
+transformers' own classes by ``model_type`` (:mod:`cxrtext.models.configurations`); no code of a
+folder is used.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import inspect
+import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from logging import CRITICAL
 from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub.errors import StrictDataclassError
-from pydantic import ValidationError
 from torch import Tensor
 
 from cxrtext.errors import CheckpointError, line_of
 from cxrtext.files import check_listed
-from cxrtext.models.folders import CONFIG, PICKLED_WEIGHTS, SAFE_WEIGHTS, read_json, refused
-from cxrtext.models.foreign.kinds import BACKBONES, Kind
+from cxrtext.images.preprocessing import strided_offset
+from cxrtext.models.configurations import configuration
+from cxrtext.models.folders import CONFIG, PICKLED_WEIGHTS, SAFE_WEIGHTS, read_json
 from cxrtext.models.weight_files import check_finite, difference, listed, read_state
 
+BACKBONES = (
+    *("resnet", "convnext", "convnextv2", "efficientnet", "vit", "swin", "dinov2"),
+    *("dinov2_with_registers", "dinov3_vit", "siglip", "siglip_vision_model", "clip"),
+    "clip_vision_model",
+)
+"""Each ``model_type`` that a backbone can have; ``siglip`` and ``clip`` have a text tower too."""
+MAPS = ("resnet", "convnext", "convnextv2", "efficientnet")
+"""Those whose output is a map [B, C, h, w]; others give tokens [B, prefix + h w, C]."""
+STEM = re.compile(
+    r"((?:.+\.)?)(?:embedder\.embedder\.convolution"
+    r"|embeddings\.(?:convolution|patch_embeddings?(?:\.projection)?))\.weight"
+)
+"""The first convolution, and what stands before the names of a model's own tensors."""
 _HEADS = (
     *("classifier", "cls_classifier", "distillation_classifier", "decoder", "head", "logit_bias"),
     *("logit_scale", "mask_token", "pooler", "projector", "text_model", "text_projection"),
@@ -34,28 +52,16 @@ _NEEDLESS = ("mask_token", "num_batches_tracked")
 """Last parts of names that a file may lack, because nothing is computed from them here."""
 
 
-@dataclass(frozen=True, slots=True)
-class Described:
-    """What a folder's ``config.json`` says."""
-
-    kind: Kind
-    model_type: str
-    config: Any  # transformers' configuration of it
-    settings: Mapping[str, Any]  # the configuration's values that were read, or are defaults
+def read_configuration(path: Path, model_type: str, values: Any, part: str = "") -> Any:
+    """Transformers' configuration of the values of a file, or a part of it (CheckpointError)."""
+    try:
+        return configuration(model_type, values)
+    except (ValueError, AttributeError) as error:
+        raise CheckpointError(f"{path}: {part}{error}") from None
 
 
-@dataclass(frozen=True, slots=True)
-class Network:
-    """A vision model, on the CPU, in float32."""
-
-    described: Described
-    model: torch.nn.Module
-    tensors: str  # SHA-256 over names, shapes and float32 values of what was loaded
-    ignored: str  # modules of the file that were not, with their numbers of tensors; "" for none
-
-
-def describe(folder: Path) -> Described:
-    """Read the configuration of a model folder, without its weights."""
+def read_vision(folder: Path) -> tuple[str, Any]:
+    """The ``model_type`` of a folder, and the configuration of its vision model."""
     path = folder / CONFIG
     if not path.exists():
         raise CheckpointError(
@@ -64,43 +70,68 @@ def describe(folder: Path) -> Described:
         )
     values = read_json(path)
     model_type = values.get("model_type") if isinstance(values, dict) else None
-    if not isinstance(model_type, str) or model_type not in BACKBONES:
+    if model_type not in BACKBONES:
         raise CheckpointError(
             f"{path}: model_type {model_type!r} is no backbone that is known; known are "
             f"{', '.join(BACKBONES)}"
         )
-    kind = BACKBONES[model_type]
-    if model_type in ("siglip", "clip"):
-        both = (values.get("vision_config"), values.get("vision_config_dict"))
-        values = {key: x for part in both if isinstance(part, dict) for key, x in part.items()}
-    try:
-        given = kind.schema.model_validate(values).model_dump(exclude_none=True)
-        config_class, _ = kind.classes()
-        config = config_class(**given, **kind.fixed)
-        settings = {name: getattr(config, name) for name in kind.schema.model_fields}
-        kind.schema.model_validate(settings)  # transformers' defaults fit the schema too
-    except ValidationError as error:
-        raise refused(path, "", error) from None
-    except (StrictDataclassError, ValueError, TypeError) as error:  # transformers' own checks
-        raise CheckpointError(f"{path}: {line_of(error)}") from None
-    width, heads = settings.get("hidden_size", 0), settings.get("num_attention_heads", 1)
-    if width % heads:
-        raise CheckpointError(
-            f"{path}: hidden_size {width} is no multiple of num_attention_heads {heads}"
-        )
-    settings = {k: list(v) if isinstance(v, tuple) else v for k, v in settings.items()}
-    stages = {name: len(v) for name, v in settings.items() if isinstance(v, list)}
-    stages.pop("depthwise_padding", None)  # names blocks
-    stages |= {"num_stages": settings["num_stages"]} if "num_stages" in settings else {}
-    if len(set(stages.values())) > 1:
-        said = ", ".join(f"{name} {count}" for name, count in stages.items())
-        raise CheckpointError(f"{path}: the numbers of stages differ: {said}")
-    return Described(kind, model_type, config, settings)
+    own = str(model_type)
+    if own in ("siglip", "clip"):
+        own, values = f"{own}_vision_model", part_of(values, "vision_config")
+    config = read_configuration(path, own, values)
+    if own == "siglip_vision_model":
+        config.vision_use_head = False
+    return str(model_type), config
 
 
-def load_network(folder: Path) -> Network:
-    described = describe(folder)
-    kind, config = described.kind, described.config
+def part_of(values: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The configuration of one tower of a pair."""
+    both = (values.get(name), values.get(f"{name}_dict"))
+    return {key: x for part in both if isinstance(part, dict) for key, x in part.items()}
+
+
+def stride_of(config: Any) -> int:
+    """Pixels a region, along each axis."""
+    match config.model_type:
+        case "resnet":  # a convolution and a pooling of stride 2, then stages
+            return int(4 << (len(config.depths) - 1 + config.downsample_in_first_stage))
+        case "efficientnet":
+            return int(2 * math.prod(config.strides))
+        case "swin" | "convnext" | "convnextv2":  # halved at every stage after the first
+            return int(config.patch_size) << (len(config.depths) - 1)
+    return int(config.patch_size)
+
+
+def prefix_of(config: Any) -> int:
+    """Tokens before the first region's: the class token and registers."""
+    if config.model_type in (*MAPS, "swin", "siglip_vision_model"):
+        return 0
+    return 1 + int(getattr(config, "num_register_tokens", 0))
+
+
+def offset_of(config: Any) -> float:
+    """Pixels from a region's center to its cell's middle, to the right and down."""
+    if config.model_type == "resnet":
+        return strided_offset(stride_of(config))
+    if config.model_type != "efficientnet":
+        return 0.0
+    # Padding is on the right and below, so that a stride of 2 is centered on its second pixel, but
+    # for the blocks of ``depthwise_padding``, that pad all sides alike.
+    shift, step, block = 1, 2, 0
+    for stride, repeats in zip(config.strides, config.num_block_repeats, strict=True):
+        if stride == 2:
+            shift += step * (block not in config.depthwise_padding)
+            step *= 2
+        block += math.ceil(config.depth_coefficient * repeats)
+    return strided_offset(step) - shift
+
+
+def load_network(folder: Path, config: Any) -> tuple[Any, str, str]:
+    """The vision model of a folder, on the CPU, in float32.
+
+    With it go the SHA-256 over names, shapes and values of its tensors, and the modules of the file
+    that were left out, with their numbers of tensors; "" for none.
+    """
     for name in (SAFE_WEIGHTS, PICKLED_WEIGHTS):
         parts = folder / f"{name}.index.json"
         if parts.is_file() and not (folder / name).is_file():
@@ -111,25 +142,23 @@ def load_network(folder: Path) -> Network:
     for name in (CONFIG, SAFE_WEIGHTS, PICKLED_WEIGHTS):  # where SHA256SUMS lists them
         check_listed(folder / name, CheckpointError)
     source, state = read_state(folder)
-    kept, ignored = _own(source, state, kind)
-    _, model_class = kind.classes()
-    model = network_of(source, model_class, config, kept, attention=kind.attention, **kind.build)
-    return Network(described, model, _digest(kept), ignored)
+    kept, ignored = _vision_tensors(source, state)
+    return network_of(source, config, kept), _digest(kept), ignored
 
 
 def network_of(
-    source: Path,
-    model_class: Any,
-    config: Any,
-    state: Mapping[str, Tensor],
-    *,
-    attention: str = "sdpa",
-    **build: Any,
+    source: Path, config: Any, state: Mapping[str, Tensor], model_class: Any = None
 ) -> Any:
     """A network of transformers with the tensors of a file, every one of them used, in float32.
 
     The names may be those of the hub's files, which transformers brings to its own.
+    ``model_class`` is of a network with a head, None for the plain one without a pooling layer.
     """
+    from transformers import MODEL_MAPPING
+
+    model_class = model_class or MODEL_MAPPING[type(config)]
+    pooled = "add_pooling_layer" in inspect.signature(model_class.__init__).parameters
+    build = {"add_pooling_layer": False} if pooled else {}
     constants = (*BUFFERS, *_NEEDLESS)
     check_finite(source, {n: x for n, x in state.items() if n.split(".")[-1] not in constants})
     with quietly(), torch.random.fork_rng(devices=[]):
@@ -144,7 +173,6 @@ def network_of(
                 config=config,
                 state_dict=dict(state),
                 dtype=torch.float32,
-                attn_implementation=attention,
                 ignore_mismatched_sizes=True,
                 output_loading_info=True,
                 **build,
@@ -153,26 +181,25 @@ def network_of(
             raise CheckpointError(
                 f"{source}: does not fit its configuration: {line_of(error)}"
             ) from None
-    _check_loaded(source, info)
+    missing = [x for x in info["missing_keys"] if x.split(".")[-1] not in _NEEDLESS]
+    if fault := difference(missing, info["unexpected_keys"], sorted(info["mismatched_keys"])):
+        raise CheckpointError(f"{source}: the tensors do not fit the configuration; {fault}")
+    for line in info.get("error_msgs") or ():
+        raise CheckpointError(f"{source}: {str(line).splitlines()[0]}")
     return model.eval()
 
 
-def _own(source: Path, state: Mapping[str, Any], kind: Kind) -> tuple[dict[str, Tensor], str]:
+def without_buffers(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: x for name, x in state.items() if name.split(".")[-1] not in BUFFERS}
+
+
+def _vision_tensors(source: Path, state: Mapping[str, Any]) -> tuple[dict[str, Tensor], str]:
     """The tensors of the vision model, by its own names, and in words what is left out."""
-    prefixes = sorted(
-        name.removesuffix(kind.stem)
-        for name in state
-        if name == kind.stem or name.endswith(f".{kind.stem}")
-    )
-    if not prefixes:
+    prefixes = sorted(found[1] for name in state if (found := STEM.fullmatch(name)))
+    if len(prefixes) != 1:
+        which = f", under {listed(prefixes)}; save the one that is wanted alone" if prefixes else ""
         raise CheckpointError(
-            f"{source}: holds no {kind.model} in transformers' names: none of its {len(state)} "
-            f"tensors is {kind.stem}"
-        )
-    if len(prefixes) > 1:
-        raise CheckpointError(
-            f"{source}: holds {len(prefixes)} models, under {listed(prefixes)}; save the one that "
-            "is wanted alone"
+            f"{source}: holds {len(prefixes) or 'no'} vision models in transformers' names{which}"
         )
     prefix = prefixes[0]
     kept: dict[str, Tensor] = {}
@@ -184,27 +211,16 @@ def _own(source: Path, state: Mapping[str, Any], kind: Kind) -> tuple[dict[str, 
         if parts[0] in _HEADS or parts[-1] in BUFFERS:
             inside = prefix if name.startswith(prefix) else ""
             ignored[name if parts[-1] in BUFFERS else f"{inside}{parts[0]}"] += 1
-        elif not name.startswith(prefix):
+        elif not (name.startswith(prefix) and isinstance(tensor, Tensor)):
             unknown.append(name)
-        elif not isinstance(tensor, Tensor):
-            raise CheckpointError(f"{source}: {name} is no tensor")
         else:
             kept[within] = tensor
     if unknown:
         raise CheckpointError(
-            f"{source}: {len(unknown)} tensors are neither the {kind.model}'s nor of a head that "
+            f"{source}: {len(unknown)} tensors are neither the vision model's nor of a head that "
             f"is known: {listed(unknown)}"
         )
     return kept, ", ".join(f"{part} ({n})" for part, n in sorted(ignored.items()))
-
-
-def _check_loaded(source: Path, info: Mapping[str, Any]) -> None:
-    """Refuse a file with a tensor too few, too many or of another shape."""
-    missing = [x for x in info["missing_keys"] if x.split(".")[-1] not in _NEEDLESS]
-    if fault := difference(missing, info["unexpected_keys"], sorted(info["mismatched_keys"])):
-        raise CheckpointError(f"{source}: the tensors do not fit the configuration; {fault}")
-    for line in info.get("error_msgs") or ():
-        raise CheckpointError(f"{source}: {str(line).splitlines()[0]}")
 
 
 def _digest(tensors: Mapping[str, Tensor]) -> str:

@@ -1,9 +1,9 @@
 """A model's own preprocessing, from its ``preprocessor_config.json``, as this program's.
 
-Rules are those of transformers' image processors with Pillow, bit for bit.  Processors of
-torchvision (transformers' default where it is installed) resample with its own filters and may
-differ by a gray level; DINOv3's, which exists with torchvision alone, does not round the resized
-image to 8 bits.
+Rules, and what a file leaves out, are those of transformers' image processors with Pillow, bit for
+bit.  Processors of torchvision (transformers' default where it is installed) resample with its own
+filters and may differ by a gray level; DINOv3's, which exists with torchvision alone, does not
+round the resized image to 8 bits.
 """
 
 from __future__ import annotations
@@ -11,56 +11,44 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
 from cxrtext.errors import CheckpointError
 from cxrtext.files import check_listed
-from cxrtext.images.preprocessing import MAX_RESIZE, Preprocessing, Resample
+from cxrtext.images.preprocessing import MAX_RESIZE, Fit, Preprocessing, Resample
 from cxrtext.models.folders import read_json
 
 FILE, NESTED = "preprocessor_config.json", "processor_config.json"
 FILTERS: tuple[Resample, ...] = ("nearest", "lanczos", "bilinear", "bicubic", "box", "hamming")
 """By Pillow's number."""
 _UNDISTORTED = 384  # px; ConvNeXT's processor crops below, and stretches from here on
-_KNOWN = {
-    *("do_resize", "do_center_crop", "do_rescale", "do_normalize"),
-    *("do_convert_rgb", "do_convert_grayscale"),
+_CONVNEXT, _DINOV3 = "ConvNextImageProcessor", "DINOv3ViTImageProcessor"
+PROCESSORS = (
+    *("BitImageProcessor", "CLIPImageProcessor", _CONVNEXT, "DeiTImageProcessor", _DINOV3),
+    *("EfficientNetImageProcessor", "SiglipImageProcessor", "ViTImageProcessor"),
+)
+DEFAULTS = {
+    **dict.fromkeys(("resnet", "convnext", "convnextv2"), _CONVNEXT),
+    **dict.fromkeys(("vit", "swin"), "ViTImageProcessor"),
+    **dict.fromkeys(("dinov2", "dinov2_with_registers"), "BitImageProcessor"),
+    "dinov3_vit": _DINOV3,
+    "efficientnet": "EfficientNetImageProcessor",
+    "siglip_vision_model": "SiglipImageProcessor",
+    "clip_vision_model": "CLIPImageProcessor",
 }
-_HALF = (0.5, 0.5, 0.5)
-_OPENAI = ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711))
-_IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+"""The class that transformers gives a vision model whose file names none, by its ``model_type``."""
+_RULES = ("do_resize", "do_center_crop", "do_rescale", "do_normalize")
+_KNOWN = {*_RULES, "do_convert_rgb", "do_convert_grayscale"}
+_READ = (
+    *(*_RULES, "size", "crop_size", "crop_pct", "resample", "rescale_factor", "rescale_offset"),
+    *("image_mean", "image_std", "include_top"),
+)
 _EXAMPLE = (
     'for example {"image_processor_type": "BitImageProcessor", "size": {"shortest_edge": 518}, '
     '"crop_size": 518, "resample": 3, "image_mean": [0.5], "image_std": [0.25]}'
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Processor:
-    """What a class of image processors does where the file does not say it."""
-
-    size: Any
-    mean: tuple[float, ...] = _HALF
-    std: tuple[float, ...] = _HALF
-    crop: int | None = None
-    resample: int = 3
-    square: bool = False  # whether one number of ``size`` means both sides
-    top: bool = False  # whether the deviation divides a second time, EfficientNet's include_top
-
-
-_BIT = _Processor({"shortest_edge": 224}, *_OPENAI, crop=224)
-PROCESSORS: dict[str, _Processor] = {
-    "BitImageProcessor": _BIT,
-    "CLIPImageProcessor": _BIT,
-    "ConvNextImageProcessor": _Processor({"shortest_edge": 384}),
-    "DeiTImageProcessor": _Processor(256, crop=224, square=True),
-    "DINOv3ViTImageProcessor": _Processor(224, *_IMAGENET, resample=2, square=True),
-    "EfficientNetImageProcessor": _Processor(346, square=True, top=True),
-    "SiglipImageProcessor": _Processor({"height": 224, "width": 224}),
-    "ViTImageProcessor": _Processor(224, resample=2, square=True),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +84,6 @@ def read_processor(folder: Path, default: str, channels: int) -> Prepared:
             f"{path}: image_processor_type {name!r} is not known; write the one of these that "
             f"does the same: {', '.join(PROCESSORS)}"
         )
-    rules = PROCESSORS[name]
     for key in sorted(values):
         if key.startswith("do_") and key not in _KNOWN and values[key]:
             raise CheckpointError(
@@ -108,11 +95,17 @@ def read_processor(folder: Path, default: str, channels: int) -> Prepared:
             f"{path}: do_resize is false, and images come in every size; write the size that the "
             "model was trained with"
         )
+    return prepared_by(path, name, values, channels)
+
+
+def prepared_by(path: Path, name: str, values: Mapping[str, Any], channels: int) -> Prepared:
+    """What an image processor of transformers makes of images, by its class and a file's values."""
     try:
-        preprocessing = _squares(values, rules, ratio_rule=name == "ConvNextImageProcessor")
-        mean, std = _levels(values, rules, channels)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise CheckpointError(f"{path}: {error}") from None
+        rules = _rules(name, values)
+        preprocessing = _squares(rules, ratio_rule=name == _CONVNEXT)
+        mean, std = _levels(rules, channels)
+    except (ValueError, TypeError, ArithmeticError) as error:
+        raise CheckpointError(f"{path}: {' '.join(str(error).split())}") from None
     return Prepared(preprocessing, mean, std)
 
 
@@ -136,59 +129,49 @@ def _read(folder: Path) -> tuple[Path, Mapping[str, Any]]:
     )
 
 
-def _squares(values: Mapping[str, Any], rules: _Processor, *, ratio_rule: bool) -> Preprocessing:
+def _rules(name: str, values: Mapping[str, Any]) -> Any:
+    """Transformers' image processor of a class and the values of a file."""
+    import transformers
+    from transformers.utils.constants import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
+
+    given = {key: values[key] for key in _READ if values.get(key) is not None}
+    if name == _DINOV3:
+        levels = {"image_mean": IMAGENET_DEFAULT_MEAN, "image_std": IMAGENET_DEFAULT_STD}
+        name, given = "ViTImageProcessor", levels | given
+    return getattr(transformers, f"{name}Pil")(**given)
+
+
+def _squares(rules: Any, *, ratio_rule: bool) -> Preprocessing:
     """The resize and the crop.  ``ratio_rule``: ConvNeXT's, with ``crop_pct``."""
-    resample = values.get("resample", rules.resample)
-    if resample not in range(len(FILTERS)):
-        raise ValueError(f"resample {resample!r} is none of Pillow's filters, 0 to 5")
-    chosen = FILTERS[int(resample)]
-    size, stretch = _size(values.get("size", rules.size), rules)
-    crops = values.get("do_center_crop", rules.crop is not None)
+    if rules.resample not in range(len(FILTERS)):
+        raise ValueError(f"resample {rules.resample!r} is none of Pillow's filters, 0 to 5")
+    sides = {key: side for key, side in asdict(rules.size).items() if side is not None}
+    stretch = sides.keys() == {"height", "width"} and sides["height"] == sides["width"]
+    if not stretch and sides.keys() != {"shortest_edge"}:
+        raise ValueError(
+            f"size {json.dumps(sides)} is no rule that this program has; those are "
+            '{"shortest_edge": N}, and {"height": N, "width": N} with two equal sides'
+        )
+    resize = crop = size = _pixels("size", next(iter(sides.values())))
     if ratio_rule:
         if stretch:
             raise ValueError('size has to be {"shortest_edge": N} for ConvNextImageProcessor')
-        if size >= _UNDISTORTED:
-            resize, crop, stretch = size, size, True
-        else:
-            resize, crop = int(size / float(values.get("crop_pct") or 224 / 256)), size
-        if crops:
-            crop = _crop(values.get("crop_size", crop))
-    elif crops:
-        resize, crop = size, _crop(values.get("crop_size", rules.crop or size))
-    elif stretch:
-        resize, crop = size, size
-    else:
+        stretch = size >= _UNDISTORTED
+        resize = size if stretch else int(size / float(rules.crop_pct))
+    if rules.do_center_crop and rules.crop_size is not None:
+        given = rules.crop_size
+        if given.height != given.width:
+            raise ValueError(f"crop_size {given} is no square; write one number")
+        crop = _pixels("crop_size", given.height)
+    elif not (ratio_rule or stretch):
         raise ValueError(
             "without a crop the longer side keeps its length, and a grid is of squares; write "
             f'"do_center_crop": true and "crop_size": {size}, or "size" with height and width'
         )
     if crop > resize:
         raise ValueError(f"crop_size {crop} is larger than size {resize}, which would be padded")
-    return Preprocessing(resize, crop, 0.0, 1.0, chosen, "stretch" if stretch else "center")
-
-
-def _size(size: Any, rules: _Processor) -> tuple[int, bool]:
-    """The side, and whether both sides become that."""
-    if isinstance(size, dict):
-        size = {key: value for key, value in size.items() if value is not None}
-        if size.keys() == {"shortest_edge"}:
-            return _pixels("size", size["shortest_edge"]), False
-        if size.keys() == {"height", "width"} and size["height"] == size["width"]:
-            return _pixels("size", size["height"]), True
-        raise ValueError(
-            f"size {json.dumps(size)} is no rule that this program has; those are "
-            '{"shortest_edge": N}, and {"height": N, "width": N} with two equal sides'
-        )
-    return _pixels("size", size), rules.square
-
-
-def _crop(crop: Any) -> int:
-    if isinstance(crop, dict):
-        kept = {key: value for key, value in crop.items() if value is not None}
-        if kept.keys() != {"height", "width"} or kept["height"] != kept["width"]:
-            raise ValueError(f"crop_size {json.dumps(kept)} is no square; write one number")
-        crop = kept["height"]
-    return _pixels("crop_size", crop)
+    fit: Fit = "stretch" if stretch else "center"
+    return Preprocessing(resize, crop, 0.0, 1.0, FILTERS[int(rules.resample)], fit)
 
 
 def _pixels(name: str, value: Any) -> int:
@@ -197,22 +180,18 @@ def _pixels(name: str, value: Any) -> int:
     return value
 
 
-def _levels(
-    values: Mapping[str, Any], rules: _Processor, channels: int
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def _levels(rules: Any, channels: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and std of each channel, for gray values in [0, 1]."""
-    if values.get("do_rescale", True):
-        top = 255 * _numbers("rescale_factor", [values.get("rescale_factor", 1 / 255)])[0]
-    else:
-        top = 255.0
+    top = 255.0
+    if rules.do_rescale:
+        top *= _numbers("rescale_factor", [rules.rescale_factor])[0]
     mean, std = (0.0,) * channels, (1.0,) * channels
-    scale = _a_channel("image_std", values.get("image_std") or rules.std, channels)
-    if values.get("do_normalize", True):
-        mean = _a_channel("image_mean", values.get("image_mean") or rules.mean, channels)
-        std = scale
-    if values.get("rescale_offset", False):
+    scale = _a_channel("image_std", rules.image_std, channels)
+    if rules.do_normalize:
+        mean, std = _a_channel("image_mean", rules.image_mean, channels), scale
+    if getattr(rules, "rescale_offset", False):
         mean = tuple(x + 1 for x in mean)
-    if values.get("include_top", rules.top):
+    if getattr(rules, "include_top", False):  # EfficientNet's deviation divides a second time
         std = tuple(x * y for x, y in zip(std, scale, strict=True))
     if min(*std, top) <= 0:
         raise ValueError("image_std and rescale_factor have to be above 0")

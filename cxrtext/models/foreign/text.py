@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import ValidationError
 from torch import Tensor
 
 from cxrtext.errors import CheckpointError
@@ -22,33 +21,39 @@ from cxrtext.models.folders import (
     SAFE_WEIGHTS,
     commit_of,
     find_model_folder,
+    foreign,
     read_json,
-    refused,
 )
-from cxrtext.models.text_encoder import FAMILIES, MODEL_TYPES, POOLINGS, EncoderConfig, text_config
-from cxrtext.models.weight_files import check_finite, listed, misfit, read_state
+from cxrtext.models.foreign.network import network_of
+from cxrtext.models.text_encoder import (
+    FAMILIES,
+    MODEL_TYPES,
+    POOLINGS,
+    text_config,
+    text_configuration,
+)
+from cxrtext.models.weight_files import only_tensors, read_state
 from cxrtext.text.tokenizer import load_tokenizer_of
 
 SPARE_ROWS, SPARE_SHARE = 256, 0.1
 """Rows of the embedding that may be without a word piece, or this share of them where that is
 more: some trainers round the number of rows up."""
-_HEADS = (
-    *("cls.predictions.", "cls.seq_relationship.", "cls_projection_head."),
-    *("lm_head.", "classifier."),
+_LEFT_OUT = (
+    *("cls.seq_relationship.", "cls_projection_head.", "classifier.", "pooler."),
+    *("embeddings.position_ids", "embeddings.token_type_ids"),
 )
-"""What an encoder may have been saved with, and does not need."""
-_BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids", "pooler.")
+"""What a file may hold beside an encoder and a language model's head."""
+_HEADS = ("cls.predictions.", "lm_head.")
 
 
 @dataclass(frozen=True, slots=True)
 class TextFolder:
     """What a folder holds, the parts compared with each other."""
 
-    family: str  # one of FAMILIES
-    config: EncoderConfig  # what is read of its configuration
+    config: Any  # transformers' configuration
     tokenizer: Any  # as transformers' own class of the family has it
     source: Path  # the file of the weights
-    state: Mapping[str, Any]  # what that holds, not yet checked
+    state: dict[str, Tensor]  # of the encoder, without a prefix, and of a language model's head
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +80,10 @@ def load_text_encoder(name_or_path: str | Path) -> PretrainedText:
     folder, name = found_folder(name_or_path, offline=False)
     found = read_text_folder(folder)
     pooling = _pooling_of(folder, found.config.hidden_size)
-    state = _encoder_state(found)
-    config = text_config(found.config.model_dump())
+    own = {name: x for name, x in found.state.items() if not name.startswith(_HEADS)}
+    with foreign(folder):
+        state = network_of(found.source, found.config, own).state_dict()
+    config = text_config(found.config.to_dict())
     return PretrainedText(config, state, found.tokenizer, pooling, name, commit_of(folder))
 
 
@@ -90,52 +97,69 @@ def read_text_folder(folder: Path, families: Iterable[str] = FAMILIES) -> TextFo
     """Read configuration, tokenizer and weights; refuse what cannot belong together."""
     if (folder / SUMS).exists():  # this program's own; a model of the hub lists no digests
         check_folder(folder, (CONFIG, SAFE_WEIGHTS), CheckpointError, "copy it again")
-    family, config = read_encoder_config(folder / CONFIG, tuple(families))
-    tokenizer = load_tokenizer_of(folder, family)
+    config = _text_configuration(folder / CONFIG, tuple(families))
+    tokenizer = load_tokenizer_of(folder, config.model_type)
     check_pieces(folder, tokenizer, config.vocab_size)
     pad = config.pad_token_id
-    if family != "bert" and tokenizer.pad_token_id != pad:  # positions are counted by it
+    if config.model_type != "bert" and tokenizer.pad_token_id != pad:  # positions are counted by it
         raise CheckpointError(
             f"{folder}: the tokenizer pads with {tokenizer.pad_token_id}, {CONFIG} says {pad}; "
             "copy all files from the same model"
         )
-    return TextFolder(family, config, tokenizer, *read_state(folder))
+    source, weights = read_state(folder)
+    prefix = f"{config.model_type}."
+    state = {name.removeprefix(prefix): x for name, x in only_tensors(source, weights).items()}
+    state = {name: x for name, x in state.items() if not name.startswith(_LEFT_OUT)}
+    return TextFolder(config, tokenizer, source, _completed(source, state, config))
 
 
-def read_encoder_config(path: Path, families: Iterable[str]) -> tuple[str, EncoderConfig]:
-    """The family of a ``config.json``, and its keys by this program's own schema."""
+def _text_configuration(path: Path, families: tuple[str, ...]) -> Any:
+    """Transformers' configuration of a ``config.json`` of one of some families."""
     if not path.is_file():
         raise CheckpointError(f"{path}: no such file; a model folder holds a config.json")
     values = read_json(path)
-    given = values.get("model_type") if isinstance(values, dict) else None
+    if not isinstance(values, dict):
+        raise CheckpointError(f"{path}: not a JSON object")
     known = [name for name, family in MODEL_TYPES.items() if family in families]
-    if given is not None and given not in known:
-        anything = set(families) == set(FAMILIES)
-        scored = "" if anything else "; sentences are scored by a BERT with its head"
+    if values.get("model_type", "bert") not in known:
+        scored = "" if families == FAMILIES else "; sentences are scored by a BERT with its head"
         raise CheckpointError(
-            f"{path}: model_type: {str(given)[:40]!r} is not read here, only "
+            f"{path}: model_type: {str(values['model_type'])[:40]!r} is not read here, only "
             f"{', '.join(known)}{scored}"
         )
-    family = MODEL_TYPES[given or known[0]]
     try:
-        config = FAMILIES[family].keys.model_validate(values)
-    except ValidationError as error:
-        raise refused(path, "", error) from None
-    if config.hidden_size % config.num_attention_heads:
-        raise CheckpointError(
-            f"{path}: hidden_size {config.hidden_size} is no multiple of "
-            f"num_attention_heads {config.num_attention_heads}"
-        )
+        config = text_configuration(values)
+    except ValueError as error:
+        raise CheckpointError(f"{path}: {error}") from None
     pad, positions = config.pad_token_id, config.max_position_embeddings
     if pad >= config.vocab_size:
         raise CheckpointError(
             f"{path}: pad_token_id {pad} is outside the vocabulary of {config.vocab_size}"
         )
-    if family != "bert" and pad + 1 >= positions:
+    if config.model_type != "bert" and pad + 1 >= positions:
         raise CheckpointError(
             f"{path}: pad_token_id {pad} leaves no position of max_position_embeddings {positions}"
         )
-    return family, config
+    return config
+
+
+def _completed(source: Path, state: Mapping[str, Tensor], config: Any) -> dict[str, Tensor]:
+    """Fill in tensors that a file may leave out because they repeat others; refuse unequal ones."""
+    filled = dict(state)
+    copies = {"cls.predictions.decoder.bias": "cls.predictions.bias"}
+    if config.tie_word_embeddings:
+        words = "embeddings.word_embeddings.weight"
+        copies |= {f"{head}decoder.weight": words for head in _HEADS}
+    for copy, original in copies.items():
+        if copy not in filled:
+            continue
+        own = filled.setdefault(original, filled[copy])
+        if own.shape != filled[copy].shape or not torch.equal(own, filled[copy]):
+            raise CheckpointError(
+                f"{source}: {copy} differs from {original}, although the configuration says "
+                "that they are one"
+            )
+    return filled
 
 
 def check_pieces(folder: Path, tokenizer: Any, rows: int) -> None:
@@ -180,70 +204,3 @@ def _pooling_of(folder: Path, width: int) -> str | None:
         f"{path}: pools by {' and '.join(sorted(modes)) or 'nothing'}, and here there is cls or "
         "mean; remove the folder 1_Pooling from a copy of the model, and choose model.pooling"
     )
-
-
-def _encoder_state(found: TextFolder) -> dict[str, Tensor]:
-    """The encoder's tensors, every one checked, with the names that it has by itself."""
-    family = FAMILIES[found.family]
-    values = found.config.model_dump(exclude={"position_embedding_type"})
-    with torch.device("meta"):  # shapes only, no memory
-        network = family.build(values)
-    state = only_tensors(found.source, found.state)
-    prefix = family.prefix if any(name.startswith(family.prefix) for name in state) else ""
-    if found.config.tie_word_embeddings:
-        copies = {f"{family.decoder}weight": f"{prefix}embeddings.word_embeddings.weight"}
-        state = completed(found.source, state, copies)
-    wanted = {f"{prefix}{name}": value for name, value in network.state_dict().items()}
-    kept = fitted(found.source, state, wanted, (*_HEADS, *(f"{prefix}{name}" for name in _BUFFERS)))
-    return {name.removeprefix(prefix): tensor for name, tensor in kept.items()}
-
-
-def only_tensors(source: Path, state: Mapping[Any, Any]) -> dict[str, Tensor]:
-    """A file's content, refused where something of it is no tensor by name."""
-    orphans = [
-        str(name)
-        for name, value in state.items()
-        if not (isinstance(name, str) and isinstance(value, Tensor))
-    ]
-    if orphans:
-        raise CheckpointError(f"{source}: not tensors: {listed(orphans)}")
-    return dict(state)
-
-
-def completed(
-    source: Path, state: Mapping[str, Tensor], copies: Mapping[str, str]
-) -> dict[str, Tensor]:
-    """Fill in tensors that a file may leave out because they repeat others; refuse unequal ones.
-
-    ``copies`` says of each such name which one it repeats.
-    """
-    filled = dict(state)
-    for copy, original in copies.items():
-        if original not in filled and copy in filled:
-            filled[original] = filled[copy]
-        elif original in filled:
-            other = filled.setdefault(copy, filled[original])
-            if other.shape != filled[original].shape or not torch.equal(other, filled[original]):
-                raise CheckpointError(
-                    f"{source}: {copy} differs from {original}, although the configuration says "
-                    "that they are one"
-                )
-    return filled
-
-
-def fitted(
-    source: Path,
-    state: Mapping[str, Tensor],
-    wanted: Mapping[str, Tensor],
-    harmless: tuple[str, ...],
-) -> dict[str, Tensor]:
-    """The tensors that are wanted, in float32; names with a harmless beginning may be extra."""
-    kept = {
-        name: tensor
-        for name, tensor in state.items()
-        if name in wanted or not name.startswith(harmless)
-    }
-    if fault := misfit(kept, wanted):
-        raise CheckpointError(f"{source}: the tensors do not fit the configuration; {fault}")
-    check_finite(source, kept)
-    return {name: kept[name].to(torch.float32).contiguous() for name in wanted}

@@ -50,6 +50,8 @@ def clip_tokenizer(folder: Path) -> Any:
 
 def _of_openai(path: Path) -> tuple[dict[str, int], list[str]]:
     """The vocabulary that OpenAI's ``SimpleTokenizer`` makes of its list of merges."""
+    from transformers.convert_slow_tokenizer import bytes_to_unicode
+
     try:
         with open_regular(path) as packed, gzip.open(packed) as unpacked:
             data = unpacked.read(MAX_SMALL + 1)
@@ -59,17 +61,10 @@ def _of_openai(path: Path) -> tuple[dict[str, int], list[str]]:
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise CheckpointError(f"{path}: not readable ({error}); copy it again") from None
     merges = lines[1 : _MERGES + 1]
-    letters = list(_byte_letters())
+    letters = bytes_to_unicode().values()
     pieces = [*letters, *(f"{letter}</w>" for letter in letters)]
     pieces += ["".join(merge.split()) for merge in merges]
     return {piece: number for number, piece in enumerate([*pieces, _START, _END])}, merges
-
-
-def _byte_letters() -> Iterator[str]:
-    """A letter for each byte, in the order of OpenAI's ``bytes_to_unicode``."""
-    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    yield from map(chr, shown)
-    yield from map(chr, range(256, 256 + 256 - len(shown)))
 
 
 def siglip_tokenizer(folder: Path) -> Any:

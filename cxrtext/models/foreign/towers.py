@@ -1,5 +1,6 @@
 """The two networks of a finished pair: a trunk of transformers, how it is pooled, a projection."""
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -220,20 +221,15 @@ class ResidualHead(nn.Module):
         return found
 
 
-class CxrBertHead(nn.Module):
+def cxr_bert_head(width: int, dimension: int) -> nn.Sequential:
     """CXR-BERT's ``cls_projection_head``."""
-
-    def __init__(self, width: int, dimension: int) -> None:
-        super().__init__()
-        self.dense_to_hidden = nn.Linear(width, dimension)
-        self.LayerNorm = nn.LayerNorm(dimension, eps=1e-12)
-        self.dense_to_output = nn.Linear(dimension, dimension)
-
-    def forward(self, states: Tensor) -> Tensor:
-        """Map states [..., W] to [..., D]."""
-        hidden = F.gelu(self.dense_to_hidden(states))
-        found: Tensor = self.dense_to_output(self.LayerNorm(hidden))
-        return found
+    layers = {
+        "dense_to_hidden": nn.Linear(width, dimension),
+        "activation": nn.GELU(),
+        "LayerNorm": nn.LayerNorm(dimension, eps=1e-12),
+        "dense_to_output": nn.Linear(dimension, dimension),
+    }
+    return nn.Sequential(OrderedDict(layers))
 
 
 def patch_projector(width: int, hidden: int, dimension: int) -> nn.Sequential:

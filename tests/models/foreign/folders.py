@@ -18,7 +18,7 @@ import transformers
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from cxrtext.models.foreign.towers import CxrBertHead
+from cxrtext.models.foreign.towers import cxr_bert_head
 
 SENTENCES = ["left pleural effusion .", "no effusion", "heart"]
 TOWER: dict[str, Any] = {"hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 256}
@@ -256,7 +256,8 @@ def write_biovil(folder: Path, *, prior: bool = False) -> Forward:
         state["encoder.missing_previous_emb"] = missing
         state["encoder.vit_pooler.blocks.0.norm1.weight"] = torch.ones(10)  # of pairs of films
     torch.save(state, folder / f"biovil{'_t' * prior}_image_proj_size_{D}.pt")
-    text, head = bert(folder), CxrBertHead(64, D)
+    text = bert(folder)
+    head: Any = cxr_bert_head(64, D)
     config = {**text.config.to_dict(), "model_type": "cxr-bert", "projection_size": D}
     (folder / "config.json").write_text(json.dumps(config))
     kept = {f"bert.{k}": x for k, x in text.state_dict().items()}

@@ -12,7 +12,7 @@ from PIL import Image
 from cxrtext.errors import CheckpointError
 from cxrtext.models.foreign import check_golden, load_backbone, make_golden
 from cxrtext.models.foreign.golden import draw
-from cxrtext.models.foreign.kinds import BACKBONES
+from cxrtext.models.foreign.network import BACKBONES
 from tests import small_backbones
 
 

@@ -10,17 +10,19 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
+from transformers import AutoModel
 
 from cxrtext.errors import CheckpointError
 from cxrtext.images import Preprocessing
 from cxrtext.models.foreign import Backbone, find_backbone, load_backbone
-from cxrtext.models.foreign.kinds import BACKBONES
+from cxrtext.models.foreign.network import BACKBONES, STEM
 from cxrtext.models.image_encoder import STRIDES, ImageEncoder
 from tests import small_backbones
 from tests.grids import grid
 
 LEVEL = 100.0  # far above any brightness, so that a layer norm is nearly linear in it
-STRIDED = ("swin", "convnext", "resnet", "efficientnet")  # by 8 pixels; others have patches of 7
+STRIDED = ("swin", "convnext", "convnextv2", "resnet", "efficientnet")
+"""By 8 pixels; others have patches of 7."""
 FITS: dict[str, tuple[str, float]] = {  # a processor, and the crop's share of the resized side
     "center": ("BitImageProcessor", 0.875),
     "stretch": ("ViTImageProcessor", 1.0),
@@ -28,7 +30,7 @@ FITS: dict[str, tuple[str, float]] = {  # a processor, and the crop's share of t
 
 
 @torch.no_grad()
-def pass_brightness(model_type: str, model: Any) -> None:
+def pass_brightness(model: Any) -> None:
     """Make channel 0 of every region the brightness of its patch; blocks add nothing to it."""
     for name, tensor in model.state_dict().items():
         tensor.zero_()
@@ -36,9 +38,9 @@ def pass_brightness(model_type: str, model: Any) -> None:
             tensor.fill_(1)
     vision = getattr(model, "vision_model", model)
     parts = dict(vision.named_parameters())
-    stem = parts[BACKBONES[model_type].stem]
-    stem[0] = 1 / stem[0].numel()
-    bias = parts.get(BACKBONES[model_type].stem.removesuffix("weight") + "bias")
+    first = next(name for name in parts if STEM.fullmatch(name))
+    parts[first][0] = 1 / parts[first][0].numel()
+    bias = parts.get(first.removesuffix("weight") + "bias")
     if bias is None and "embeddings.position_embedding.weight" in parts:  # CLIP
         bias = parts["embeddings.position_embedding.weight"].T
     if bias is not None:
@@ -72,7 +74,7 @@ def test_a_lit_square_lands_on_its_point(tmp_path: Path, model_type: str, fit: s
     side = 12 * (8 if model_type in STRIDED else 7)
     changes: dict[str, Any] = {"hidden_act": "relu"} if model_type == "efficientnet" else {}
     model = small_backbones.build(model_type, **changes)
-    pass_brightness(model_type, model)
+    pass_brightness(model)
     model.save_pretrained(tmp_path)
     processor, share = FITS[fit]
     resize = round(side / share)
@@ -184,8 +186,8 @@ def test_another_of_the_same_name_is_refused_by_name(
 
 def by_transformers(folder: Path, backbone: Backbone, images: torch.Tensor) -> torch.Tensor:
     """transformers' last_hidden_state, loaded by itself, cut by hand: [B, h, w, C]."""
-    _, model_class = BACKBONES[backbone.model_type].classes()
-    model: Any = model_class.from_pretrained(folder)
+    model: Any = AutoModel.from_pretrained(folder)
+    model = getattr(model, "vision_model", model)  # of a pair
     pixels = (images - backbone.mean) / backbone.std
     towers = ("vit", "clip", "clip_vision_model", "siglip", "siglip_vision_model")
     asked = {"interpolate_pos_encoding": True} if backbone.model_type in towers else {}

@@ -155,7 +155,7 @@ def test_rules_that_are_not_known_are_refused(tmp_path: Path) -> None:
     for part, key, value, said in [
         ("vision_cfg", "pool_type", "avg", "vision_cfg.pool_type"),
         ("text_cfg", "no_causal_mask", True, "text_cfg.no_causal_mask True is a rule not known"),
-        ("text_cfg", "hf_model_name", "a/b", "beside an image tower of timm alone"),
+        ("text_cfg", "hf_model_name", "a/b", "timm's image tower beside a BERT is read"),
     ]:
         changed = json.loads(json.dumps(whole))
         changed["model_cfg"][part][key] = value

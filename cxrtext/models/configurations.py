@@ -1,0 +1,104 @@
+"""Configurations of networks of transformers, from values that somebody else wrote.
+
+A ``config.json`` can name code to run (``auto_map``), kernels to fetch (``_attn_implementation``)
+and more.  Only the keys of :data:`KEYS` are read; transformers' own classes check their types and
+fill in what is absent, and every number is bounded before a network is built.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from cxrtext.errors import line_of
+
+_TRANSFORMER = "hidden_size num_hidden_layers num_attention_heads hidden_act layer_norm_eps "
+_PATCHES = _TRANSFORMER + "num_channels image_size patch_size "
+_DINOV2 = _PATCHES + "mlp_ratio qkv_bias use_swiglu_ffn"
+_TOWER = _PATCHES + "intermediate_size"
+_CONVNEXT = "num_channels hidden_act layer_norm_eps patch_size num_stages hidden_sizes depths"
+_TEXT_TOWER = _TRANSFORMER + "intermediate_size vocab_size max_position_embeddings eos_token_id"
+_TEXT = (
+    "vocab_size hidden_size num_hidden_layers num_attention_heads intermediate_size hidden_act "
+    "hidden_dropout_prob attention_probs_dropout_prob max_position_embeddings initializer_range "
+    "layer_norm_eps tie_word_embeddings pad_token_id "
+)
+KEYS = {
+    "resnet": "num_channels hidden_act embedding_size hidden_sizes depths layer_type "
+    "downsample_in_first_stage downsample_in_bottleneck",
+    "convnext": f"{_CONVNEXT} layer_scale_init_value",
+    "convnextv2": _CONVNEXT,
+    "efficientnet": "num_channels hidden_act batch_norm_eps width_coefficient depth_coefficient "
+    "depth_divisor hidden_dim squeeze_expansion_ratio kernel_sizes in_channels out_channels "
+    "strides num_block_repeats expand_ratios depthwise_padding",
+    "vit": f"{_TOWER} qkv_bias",
+    "swin": "num_channels hidden_act layer_norm_eps image_size patch_size embed_dim depths "
+    "num_heads window_size mlp_ratio qkv_bias use_absolute_embeddings",
+    "dinov2": _DINOV2,
+    "dinov2_with_registers": f"{_DINOV2} num_register_tokens",
+    "dinov3_vit": f"{_TOWER} num_register_tokens rope_theta query_bias key_bias value_bias "
+    "proj_bias mlp_bias use_gated_mlp",
+    "siglip_vision_model": _TOWER,
+    "siglip_text_model": f"{_TEXT_TOWER} projection_size",
+    "clip_vision_model": _TOWER,
+    "clip_text_model": _TEXT_TOWER,
+    "bert": f"{_TEXT} type_vocab_size",
+    "roberta": f"{_TEXT} type_vocab_size",
+    "mpnet": f"{_TEXT} relative_attention_num_buckets",
+}
+"""The keys that are read, by ``model_type``; a folder cannot name a type that is not here."""
+_UNUSED = {"bos_token_id": 0, "pad_token_id": 0}
+_FIXED = {"clip_text_model": _UNUSED, "siglip_text_model": _UNUSED}  # which nothing reads here
+_MOST = {
+    **dict.fromkeys(("num_hidden_layers", "num_stages", "depths", "num_block_repeats"), 200),
+    **dict.fromkeys(("image_size", "patch_size"), 8192),
+    **dict.fromkeys(("vocab_size", "eos_token_id", "pad_token_id", "rope_theta"), 2_000_000),
+}
+_WIDEST = 131_072  # largest number under any other key
+_GRID = 128  # patches a side; attention takes time by the fourth power of it
+
+
+def configuration(model_type: str, values: Mapping[str, Any]) -> Any:
+    """Transformers' configuration of a ``model_type`` (ValueError, of one line)."""
+    from huggingface_hub.errors import StrictDataclassError
+    from transformers import CONFIG_MAPPING, AutoConfig
+    from transformers.activations import ACT2FN
+
+    given = {key: values[key] for key in KEYS[model_type].split() if values.get(key) is not None}
+    for key, value in given.items():
+        default = getattr(CONFIG_MAPPING[model_type], key, None)
+        if isinstance(default, float) and type(value) is int:
+            given[key] = float(min(value, 2 * _WIDEST))
+        elif key in ("image_size", "patch_size") and isinstance(value, list) and value:
+            given[key] = value[0] if value == value[:1] * 2 else -1
+    try:
+        config = AutoConfig.for_model(model_type, **given, **_FIXED.get(model_type, {}))
+    except (StrictDataclassError, ValueError, TypeError) as error:
+        raise ValueError(line_of(error)) from None
+    settings = settings_of(config)
+    for key, value in settings.items():
+        numbers, most = value if isinstance(value, list) else [value], _MOST.get(key, _WIDEST)
+        plain = (number for number in numbers if isinstance(number, int | float))
+        if len(numbers) > 99 or not all(0 <= number <= most for number in plain):
+            raise ValueError(f"{key}: {str(given.get(key))[:40]} is not between 0 and {most}")
+    if config.hidden_act not in ACT2FN:
+        raise ValueError(f"hidden_act: {config.hidden_act[:40]!r} is not known to transformers")
+    if settings.get("num_channels", 3) not in (1, 3):
+        raise ValueError(f"num_channels: {config.num_channels} is neither 1 nor 3")
+    if settings.get("image_size", 0) > _GRID * settings.get("patch_size", 0):
+        raise ValueError(f"image_size: more than {_GRID} patches a side")
+    heads = settings.get("num_attention_heads", 1)
+    if settings.get("hidden_size", 0) % heads:
+        raise ValueError(
+            f"hidden_size {config.hidden_size} is no multiple of num_attention_heads {heads}"
+        )
+    stages = {k: len(x) for k, x in settings.items() if isinstance(x, list)}
+    stages.pop("depthwise_padding", None)  # names blocks
+    stages |= {"num_stages": settings["num_stages"]} if "num_stages" in settings else {}
+    if len(set(stages.values())) > 1:
+        raise ValueError(f"the numbers of stages differ: {stages}")
+    return config
+
+
+def settings_of(config: Any) -> dict[str, Any]:
+    """The values of :data:`KEYS` that a configuration of transformers has."""
+    values = {key: getattr(config, key) for key in KEYS[config.model_type].split()}
+    return {key: list(x) if isinstance(x, tuple) else x for key, x in values.items()}
