@@ -22,14 +22,7 @@ from cxrtext.images.preprocessing import MAX_RESIZE, Preprocessing
 from cxrtext.models.configurations import settings_of
 from cxrtext.models.features.feature_map import FeatureMap
 from cxrtext.models.folders import BACKBONE_FOLDER, BACKBONES_VARIABLE, CARDS, CONFIG, foreign
-from cxrtext.models.foreign.network import (
-    MAPS,
-    load_network,
-    offset_of,
-    prefix_of,
-    read_vision,
-    stride_of,
-)
+from cxrtext.models.foreign.network import load_network, offset_of, read_vision, stride_of
 from cxrtext.models.foreign.processor import DEFAULTS, Prepared, read_processor
 from cxrtext.models.image_encoder import RegionEncoder
 from cxrtext.models.precision import has_bfloat16
@@ -51,7 +44,7 @@ class Backbone(nn.Module):
     def __init__(self, folder: Path, prepared: Prepared) -> None:
         super().__init__()
         self.model_type, config = read_vision(folder)
-        self.model, tensors, self.ignored = load_network(folder, config)
+        self.model, tensors = load_network(folder, config)
         self.name = folder.name
         self.folder = folder
         self.licence = licence_of(folder)  # a line, "" where the folder says nothing
@@ -60,7 +53,6 @@ class Backbone(nn.Module):
         self.preprocessing: Preprocessing = replace(own, offset=offset_of(config))
         self.grid = (size // stride_of(config),) * 2  # h, w
         self.digest = _digest(config, prepared, tensors)
-        self._maps, self._prefix = config.model_type in MAPS, prefix_of(config)
         takes = inspect.signature(self.model.forward).parameters
         asked = "interpolate_pos_encoding" in takes and size != config.image_size
         self._call = {"interpolate_pos_encoding": True} if asked else {}
@@ -92,10 +84,11 @@ class Backbone(nn.Module):
         half = (precision or self.precision) == "bfloat16"
         with torch.autocast(images.device.type, torch.bfloat16, enabled=half):
             state: Tensor = self.model(pixel_values=pixels, **self._call).last_hidden_state
-        if self._maps:
+        if state.ndim == 4:
             regions = state.permute(0, 2, 3, 1)
-        else:
-            regions = state[:, self._prefix :].reshape(len(state), *self.grid, self.channels)
+        else:  # class and register tokens stand before those of regions
+            h, w = self.grid
+            regions = state[:, -h * w :].reshape(len(state), h, w, self.channels)
         return regions.float().contiguous()
 
     def note(self) -> dict[str, Any]:
@@ -125,8 +118,8 @@ def load_backbone(
     """Load the vision model of a folder as transformers saves it; nothing is fetched.
 
     The folder holds ``config.json``, ``model.safetensors`` (or ``pytorch_model.bin``, read without
-    running what it holds) and ``preprocessor_config.json``.  Heads and text towers are left out,
-    and named in ``ignored``; whatever else does not fit is refused.
+    running what it holds) and ``preprocessor_config.json``.  Heads and text towers are left out;
+    whatever else does not fit is refused.
 
     Attention is computed by torch's ``scaled_dot_product_attention``, as transformers does by
     default: equal to the plain formula but for rounding, in memory that grows with the number of
@@ -189,15 +182,11 @@ def _front_matter(text: str) -> str:
     try:
         # Not safe_load: merge keys and aliases can stand for any amount of memory there.
         values = yaml.load(text[3:].split("\n---", 1)[0], yaml.BaseLoader)  # noqa: S506
-    except (yaml.YAMLError, RecursionError):
+        given = [values.get(key) for key in ("license", "license_name", "license_link")]
+    except (yaml.YAMLError, RecursionError, AttributeError):
         return ""
-    if not isinstance(values, dict):
-        return ""
-    given = values.get("license")
-    main = ", ".join(x for x in (given if isinstance(given, list) else [given]) if type(x) is str)
-    names = [values.get(key) for key in ("license_name", "license_link")]
-    more = [name for name in names if isinstance(name, str) and name]
-    return " ".join(f"{main} ({', '.join(more)})".split() if main and more else main.split())
+    plain = [x for part in given for x in (part if isinstance(part, list) else [part])]
+    return " ".join(", ".join(x for x in plain if isinstance(x, str) and x).split())
 
 
 def _first_line(text: str) -> str:
@@ -222,8 +211,8 @@ class BackboneEncoder(RegionEncoder):
     """A backbone that was trained elsewhere and stays as it is, and layers over its regions.
 
     The backbone's weights are no part of this module's state: a checkpoint names them by digest
-    (:func:`find_backbone`).  ``reduce`` brings its regions to the
-    grid and the dimensions that are trained on; its few numbers are part of the state.
+    (:func:`find_backbone`).  ``reduce`` brings its regions to the grid and the dimensions that are
+    trained on; its few numbers are part of the state.
     ``golden`` is what the backbone made of a drawn image when features were computed.
     """
 
@@ -294,11 +283,15 @@ def find_backbone(note: Mapping[str, Any], checkpoint: Path | None) -> Backbone:
         looked[place] = str(folder)
         if not (folder / CONFIG).is_file():
             continue
-        if not (fault := _unlike(folder, note, size)):
-            backbone = load_backbone(folder, size=size)
-            if backbone.digest == digest:
-                return backbone
-            fault = f"its digest is {backbone.digest[:_DIGITS]}…: other weights or configuration"
+        try:
+            fault = "its images are prepared otherwise"
+            if _prepared_alike(folder, note, size):
+                backbone = load_backbone(folder, size=size)
+                if backbone.digest == digest:
+                    return backbone
+                fault = f"its digest is {backbone.digest[:_DIGITS]}…: other weights or settings"
+        except CheckpointError as error:
+            fault = str(error)
         if folder.name in (name, BACKBONE_FOLDER):
             refused.append(f"{folder} is another: {fault}")
     home = f"copy its folder to {checkpoint / BACKBONE_FOLDER}, or " if checkpoint else ""
@@ -325,19 +318,7 @@ def _candidates(note: Mapping[str, Any], checkpoint: Path | None) -> Iterator[Pa
         yield from sorted(inside, key=lambda path: path.name != note["name"])
 
 
-def _unlike(folder: Path, note: Mapping[str, Any], size: int) -> str:
-    """In what a folder differs from the note, as far as small files show it; "" for nothing."""
-    try:
-        prepared = prepared_of(folder, size)
-    except CheckpointError as error:
-        return str(error)
-    noted = {
-        **(note.get("preprocessing") or {}),
-        "image_mean": note.get("channel_mean"),
-        "image_std": note.get("channel_std"),
-    }
-    levels = {"image_mean": list(prepared.mean), "image_std": list(prepared.std)}
-    for key, value in {**prepared.preprocessing.to_dict(), **levels}.items():
-        if value != noted.get(key):
-            return f"its images are prepared with {key} {value}, and were with {noted.get(key)}"
-    return ""
+def _prepared_alike(folder: Path, note: Mapping[str, Any], size: int) -> bool:
+    prepared = prepared_of(folder, size)
+    here = [prepared.preprocessing.to_dict(), list(prepared.mean), list(prepared.std)]
+    return here == [note.get(key) for key in ("preprocessing", "channel_mean", "channel_std")]

@@ -75,6 +75,13 @@ class Parts:
         kind = config.model_type.removesuffix("_text_model")
         return {"model_type": kind, **{key: getattr(config, key) for key in keys}}
 
+    @property
+    def dimension(self) -> int:
+        """D, by what the text tower makes of nothing but its first piece."""
+        with torch.inference_mode():
+            ids = torch.zeros(1, 2, dtype=torch.long)
+            return int(self.texts(ids, torch.ones_like(ids)).shape[-1])
+
 
 def _filled(source: Path, make: Callable[[], M], state: State) -> M:
     """A module with the tensors of a file, every one of them used (CheckpointError)."""

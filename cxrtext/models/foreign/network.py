@@ -10,7 +10,6 @@ import hashlib
 import inspect
 import math
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from logging import CRITICAL
@@ -25,7 +24,7 @@ from cxrtext.files import check_listed
 from cxrtext.images.preprocessing import strided_offset
 from cxrtext.models.configurations import configuration
 from cxrtext.models.folders import CONFIG, PICKLED_WEIGHTS, SAFE_WEIGHTS, read_json
-from cxrtext.models.weight_files import check_finite, difference, listed, read_state
+from cxrtext.models.weight_files import check_finite, difference, listed, only_tensors, read_state
 
 BACKBONES = (
     *("resnet", "convnext", "convnextv2", "efficientnet", "vit", "swin", "dinov2"),
@@ -33,8 +32,6 @@ BACKBONES = (
     "clip_vision_model",
 )
 """Each ``model_type`` that a backbone can have; ``siglip`` and ``clip`` have a text tower too."""
-MAPS = ("resnet", "convnext", "convnextv2", "efficientnet")
-"""Those whose output is a map [B, C, h, w]; others give tokens [B, prefix + h w, C]."""
 STEM = re.compile(
     r"((?:.+\.)?)(?:embedder\.embedder\.convolution"
     r"|embeddings\.(?:convolution|patch_embeddings?(?:\.projection)?))\.weight"
@@ -102,13 +99,6 @@ def stride_of(config: Any) -> int:
     return int(config.patch_size)
 
 
-def prefix_of(config: Any) -> int:
-    """Tokens before the first region's: the class token and registers."""
-    if config.model_type in (*MAPS, "swin", "siglip_vision_model"):
-        return 0
-    return 1 + int(getattr(config, "num_register_tokens", 0))
-
-
 def offset_of(config: Any) -> float:
     """Pixels from a region's center to its cell's middle, to the right and down."""
     if config.model_type == "resnet":
@@ -126,12 +116,8 @@ def offset_of(config: Any) -> float:
     return strided_offset(step) - shift
 
 
-def load_network(folder: Path, config: Any) -> tuple[Any, str, str]:
-    """The vision model of a folder, on the CPU, in float32.
-
-    With it go the SHA-256 over names, shapes and values of its tensors, and the modules of the file
-    that were left out, with their numbers of tensors; "" for none.
-    """
+def load_network(folder: Path, config: Any) -> tuple[Any, str]:
+    """The vision model of a folder, in float32, and the SHA-256 of its tensors with their names."""
     for name in (SAFE_WEIGHTS, PICKLED_WEIGHTS):
         parts = folder / f"{name}.index.json"
         if parts.is_file() and not (folder / name).is_file():
@@ -142,8 +128,8 @@ def load_network(folder: Path, config: Any) -> tuple[Any, str, str]:
     for name in (CONFIG, SAFE_WEIGHTS, PICKLED_WEIGHTS):  # where SHA256SUMS lists them
         check_listed(folder / name, CheckpointError)
     source, state = read_state(folder)
-    kept, ignored = _vision_tensors(source, state)
-    return network_of(source, config, kept), _digest(kept), ignored
+    kept = _vision_tensors(source, state)
+    return network_of(source, config, kept), _digest(kept)
 
 
 def network_of(
@@ -193,34 +179,25 @@ def without_buffers(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: x for name, x in state.items() if name.split(".")[-1] not in BUFFERS}
 
 
-def _vision_tensors(source: Path, state: Mapping[str, Any]) -> tuple[dict[str, Tensor], str]:
-    """The tensors of the vision model, by its own names, and in words what is left out."""
+def _vision_tensors(source: Path, state: Mapping[str, Any]) -> dict[str, Tensor]:
+    """The tensors of the vision model, by its own names."""
     prefixes = sorted(found[1] for name in state if (found := STEM.fullmatch(name)))
     if len(prefixes) != 1:
         which = f", under {listed(prefixes)}; save the one that is wanted alone" if prefixes else ""
         raise CheckpointError(
             f"{source}: holds {len(prefixes) or 'no'} vision models in transformers' names{which}"
         )
-    prefix = prefixes[0]
-    kept: dict[str, Tensor] = {}
-    ignored: Counter[str] = Counter()
-    unknown: list[str] = []
-    for name, tensor in state.items():
-        within = name.removeprefix(prefix)
-        parts = within.split(".")
-        if parts[0] in _HEADS or parts[-1] in BUFFERS:
-            inside = prefix if name.startswith(prefix) else ""
-            ignored[name if parts[-1] in BUFFERS else f"{inside}{parts[0]}"] += 1
-        elif not (name.startswith(prefix) and isinstance(tensor, Tensor)):
-            unknown.append(name)
-        else:
-            kept[within] = tensor
-    if unknown:
+    own = {
+        name: tensor
+        for name, tensor in without_buffers(state).items()
+        if name.removeprefix(prefixes[0]).split(".")[0] not in _HEADS
+    }
+    if unknown := [name for name in own if not name.startswith(prefixes[0])]:
         raise CheckpointError(
             f"{source}: {len(unknown)} tensors are neither the vision model's nor of a head that "
             f"is known: {listed(unknown)}"
         )
-    return kept, ", ".join(f"{part} ({n})" for part, n in sorted(ignored.items()))
+    return {name.removeprefix(prefixes[0]): x for name, x in only_tensors(source, own).items()}
 
 
 def _digest(tensors: Mapping[str, Tensor]) -> str:

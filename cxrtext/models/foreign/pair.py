@@ -103,7 +103,7 @@ class FinishedPair(ImageTextModel):
         spec = FinishedSpec(
             image=FINISHED,
             text=parts.text,
-            dimension=dimension_of(parts),
+            dimension=parts.dimension,
             aggregator=own.aggregator,
             lam=own.lam,
             query=own.query,
@@ -131,13 +131,6 @@ class FinishedPair(ImageTextModel):
         return region_scores(F.normalize(regions.float(), dim=-1), texts)
 
 
-def dimension_of(parts: Parts) -> int:
-    """D, by what the text tower makes of nothing but its first piece."""
-    with torch.inference_mode():
-        ids = torch.zeros(1, 2, dtype=torch.long)
-        return int(parts.texts(ids, torch.ones_like(ids)).shape[-1])
-
-
 def load_pair(
     folder: Path, device: str = "cpu", *, continued: Continued | None = None
 ) -> FinishedPair:
@@ -160,16 +153,16 @@ def _load(folder: Path, continued: Continued | None) -> FinishedPair:
         again += f", or take {ADOPTED}, {GOLDEN} and {SUMS} away"
     elif not adopted:
         raise CheckpointError(f"{folder}: has {ADAPTERS} and no {ADOPTED}; {again}")
+    noted = {}
     if adopted:
         check_folder(folder, (ADOPTED, GOLDEN, *pair_files(folder)), CheckpointError, again)
+        noted = read_checkpoint_config(folder)
+        if (noted.get("format"), noted.get("version")) != (FORMAT, VERSION):
+            raise CheckpointError(f"{folder / ADOPTED}: of another version of cxrtext; {again}")
     parts = _parts(folder, layout)
-    noted = read_checkpoint_config(folder) if adopted else {}
-    if adopted and (noted.get("format"), noted.get("version")) != (FORMAT, VERSION):
-        raise CheckpointError(f"{folder / ADOPTED}: of another version of cxrtext; {again}")
-    name = noted.get("name", folder.resolve().name)
+    title = f"{noted.get('name', folder.resolve().name)} ({layout})"
     kept = noted.get("continued")
-    own = kept and TypeAdapter(Continued).validate_python(kept)
-    model = FinishedPair(parts, f"{name} ({layout})", own).eval()
+    model = FinishedPair(parts, title, kept and TypeAdapter(Continued).validate_python(kept)).eval()
     if kept:
         _load_adapters(folder / ADAPTERS, model)
     found = _answers(model)
@@ -186,15 +179,14 @@ def _load(folder: Path, continued: Continued | None) -> FinishedPair:
                 f"{folder}: is a finished pair that was trained on; go on from the one that it "
                 "came from"
             )
-        try:  # they are copied when all is trained
-            for name in pair_files(folder):
+        for name in pair_files(folder):  # they are copied when all is trained
+            try:
                 file_in(folder, name)
-        except ValueError as error:
-            raise CheckpointError(str(error)) from None
-        model = FinishedPair(_parts(folder, layout), model.spec.image_title, continued)
-    model.noted = noted
+            except ValueError as error:
+                raise CheckpointError(str(error)) from None
+        model = FinishedPair(parts, title, continued)
+    model.noted, model.folder = noted, folder
     model.fingerprint = pair_fingerprint(folder)
-    model.folder = folder
     return model
 
 
@@ -206,7 +198,7 @@ def _parts(folder: Path, layout: str) -> Parts:
     for what, value, most in (
         ("side of an image", parts.preprocessing.resize, MAX_SIDE),
         ("longest sentence", parts.max_tokens, trunk.config.max_position_embeddings),
-        ("joint space", dimension_of(parts), MAX_DIMENSION),
+        ("joint space", parts.dimension, MAX_DIMENSION),
     ):
         if not 2 < value <= most:
             raise CheckpointError(f"{folder}: its {what} is {value}, not 3 to {most}")
@@ -228,6 +220,7 @@ def save_pair(folder: Path, model: FinishedPair, training: Mapping[str, Any] | N
 
     ``training`` goes into ``training.json``, as of a checkpoint.
     """
+    from safetensors.numpy import save_file as save_arrays
     from safetensors.torch import save_file
 
     assert model.folder is not None  # noqa: S101 - it was loaded
@@ -240,19 +233,14 @@ def save_pair(folder: Path, model: FinishedPair, training: Mapping[str, Any] | N
             said["continued"] = asdict(model.continued)
             save_file(on_cpu(model.state_dict()), made / ADAPTERS, metadata={"format": "pt"})
         was_training = model.training
-        _note(made, said, _answers(model.eval()))
+        found = {key: np.ascontiguousarray(x) for key, x in _answers(model.eval()).items()}
         model.train(was_training)
+        save_arrays(found, made / GOLDEN)
+        write_json(made / ADOPTED, said)
         write_sums(made)
         if training is not None:
             write_json(made / TRAINING, dict(training))
     model.fingerprint = pair_fingerprint(folder)
-
-
-def _note(folder: Path, said: Mapping[str, Any], found: Mapping[str, Any]) -> None:
-    from safetensors.numpy import save_file
-
-    save_file({key: np.ascontiguousarray(x) for key, x in found.items()}, folder / GOLDEN)
-    write_json(folder / ADOPTED, dict(said))
 
 
 def _answers(model: FinishedPair) -> dict[str, Any]:

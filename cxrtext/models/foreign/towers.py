@@ -11,10 +11,25 @@ from torch import Tensor, nn
 from cxrtext.models.image_encoder import Holder, RegionEncoder
 from cxrtext.models.text_encoder import mean_state
 
-ImagePooling = Literal["pooler", "first", "mean", "patches"]
-"""transformers' pooled state; the first token's; the mean of a map; or every cell by itself."""
-TextPooling = Literal["pooler", "first", "last", "mean"]
-"""transformers' pooled state; the first piece's; that of the last real piece; or their mean."""
+Pooling = Literal["pooler", "first", "last", "mean", "patches"]
+"""transformers' pooled state; the first token's; that of the last real piece; the mean of a map or
+of real pieces; or every cell of a map by itself."""
+
+
+def pooled(found: Any, pooling: Pooling, real: Tensor | None = None) -> Tensor:
+    """One state of what transformers' networks give; ``real`` [S, T] is 0 on padding."""
+    states: Tensor = found.last_hidden_state
+    match pooling:
+        case "pooler":
+            states = found.pooler_output
+        case "first":
+            states = states[:, 0]
+        case "last":
+            length = states.shape[1] if real is None else real.sum(dim=-1)
+            states = states[torch.arange(len(states), device=states.device), length - 1]
+        case "mean":
+            states = states.mean(dim=(2, 3)) if states.ndim == 4 else mean_state(states, real)
+    return states
 
 
 class Adapter(nn.Linear):
@@ -50,7 +65,7 @@ class ImageTower(RegionEncoder):
     def __init__(
         self,
         network: nn.Module,
-        pooling: ImagePooling,
+        pooling: Pooling,
         projection: nn.Module,
         levels: tuple[Sequence[float], Sequence[float]],
         offset: float = 0.0,
@@ -88,7 +103,7 @@ class ImageTower(RegionEncoder):
         if self.pooling == "patches":
             cells: Tensor = head(found.last_hidden_state).permute(0, 2, 3, 1)
             return _over_longest(cells)
-        return F.normalize(head(self._pooled(found)), dim=-1)[:, None, None, :]
+        return F.normalize(head(pooled(found, self.pooling)), dim=-1)[:, None, None, :]
 
     def project(self, features: Tensor) -> Tensor:
         """Regions [B, h, w, D] of what the pair makes of images.
@@ -100,17 +115,6 @@ class ImageTower(RegionEncoder):
         if self.are_units or not self.has_patches:
             return F.normalize(regions, dim=-1)
         return _over_longest(regions)
-
-    def _pooled(self, found: Any) -> Tensor:
-        states: Tensor = found.last_hidden_state
-        match self.pooling:
-            case "pooler":
-                states = found.pooler_output
-            case "first":
-                states = states[:, 0]
-            case "mean":
-                states = states.mean(dim=(2, 3))
-        return states
 
 
 def _over_longest(cells: Tensor) -> Tensor:
@@ -131,7 +135,7 @@ class TextTower(Holder):
     def __init__(
         self,
         trunk: nn.Module,
-        pooling: TextPooling,
+        pooling: Pooling,
         projection: nn.Module,
         *,
         length: int = 0,
@@ -164,26 +168,12 @@ class TextTower(Holder):
     def states(self, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
         """Embed sentences [S, T] as the pair does, [S, D]; a mask of None masks nothing."""
         if self._length:
-            ids = input_ids
             if attention_mask is not None:
-                ids = ids.masked_fill(attention_mask == 0, self._padding)
-            found = self.trunk(
-                input_ids=F.pad(ids, (0, self._length - ids.shape[1]), value=self._padding)
-            )
-        else:
-            found = self.trunk(input_ids=input_ids, attention_mask=attention_mask)
-        states: Tensor = found.last_hidden_state
-        match self.pooling:
-            case "pooler":
-                states = found.pooler_output
-            case "first":
-                states = states[:, 0]
-            case "last":
-                real = torch.ones_like(input_ids) if attention_mask is None else attention_mask
-                rows = torch.arange(len(states), device=states.device)
-                states = states[rows, real.sum(dim=-1) - 1]
-            case "mean":
-                states = mean_state(states, attention_mask)
+                input_ids = input_ids.masked_fill(attention_mask == 0, self._padding)
+            more = self._length - input_ids.shape[1]
+            input_ids, attention_mask = F.pad(input_ids, (0, more), value=self._padding), None
+        found = self.trunk(input_ids=input_ids, attention_mask=attention_mask)
+        states = pooled(found, self.pooling, attention_mask)
         return F.normalize(self.backbone[1](states), dim=-1)
 
 
