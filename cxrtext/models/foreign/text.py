@@ -182,17 +182,16 @@ def _pooling_of(folder: Path, width: int) -> str | None:
     if not path.is_file():
         return None
     values = read_json(path)
-    try:
-        modes = {
-            key.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token")
-            for key, value in values.items()
-            if key.startswith("pooling_mode_") and value is True
-        }
-        if isinstance(values.get("pooling_mode"), str):
-            modes = {values["pooling_mode"]}
-        given = values.get("word_embedding_dimension", width)
-    except AttributeError:
-        raise CheckpointError(f"{path}: not a readable JSON object; copy it again") from None
+    if not isinstance(values, dict):
+        raise CheckpointError(f"{path}: not a readable JSON object; copy it again")
+    modes = {
+        key.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token")
+        for key, value in values.items()
+        if key.startswith("pooling_mode_") and value is True
+    }
+    if isinstance(values.get("pooling_mode"), str):
+        modes = {values["pooling_mode"]}
+    given = values.get("word_embedding_dimension", width)
     if given != width:
         raise CheckpointError(
             f"{path}: pools states of {given} numbers, the encoder's have {width}; copy all files "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import string
+import struct
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -103,10 +104,10 @@ def _unigrams(folder: Path) -> tuple[list[tuple[str, float]], bytes]:
     """Pieces with their scores, and sentencepiece's map of characters."""
     model, fast = folder / "spiece.model", folder / "tokenizer.json"
     if model.is_file():
-        pieces, charsmap = _of_sentencepiece(model)
-        if pieces:
-            return pieces, charsmap
-        raise CheckpointError(f"{model}: not a sentencepiece model")
+        try:
+            return _of_sentencepiece(read_regular(model))
+        except (OSError, IndexError, KeyError, ValueError, TypeError, struct.error):
+            raise CheckpointError(f"{model}: not a sentencepiece model") from None
     if not fast.is_file():
         raise CheckpointError(f"{folder}: no spiece.model and no tokenizer.json; copy one there")
     part = (read_json(fast) or {}).get("model") or {}
@@ -115,22 +116,17 @@ def _unigrams(folder: Path) -> tuple[list[tuple[str, float]], bytes]:
     return [(str(piece), float(score)) for piece, score in part["vocab"]], b""
 
 
-def _of_sentencepiece(path: Path) -> tuple[list[tuple[str, float]], bytes]:
+def _of_sentencepiece(data: bytes) -> tuple[list[tuple[str, float]], bytes]:
     """Fields of a serialized ``ModelProto``: pieces (1), and the normalizer's map (3, 2)."""
-    import struct
-
     pieces: list[tuple[str, float]] = []
     charsmap = b""
-    try:
-        for field, value in _fields(read_regular(path)):
-            if field == 1:
-                piece = dict(_fields(value))
-                score = struct.unpack("<f", piece[2])[0] if 2 in piece else 0.0
-                pieces.append((piece[1].decode("utf-8"), score))
-            elif field == 3:
-                charsmap = dict(_fields(value)).get(2, b"")
-    except (OSError, IndexError, KeyError, ValueError, TypeError, struct.error):
-        return [], b""
+    for field, value in _fields(data):
+        if field == 1:
+            piece = dict(_fields(value))
+            score = struct.unpack("<f", piece.get(2, bytes(4)))[0]
+            pieces.append((piece[1].decode("utf-8"), score))
+        elif field == 3:
+            charsmap = dict(_fields(value)).get(2, b"")
     return pieces, charsmap
 
 
@@ -139,18 +135,13 @@ def _fields(data: bytes) -> Iterator[tuple[int, bytes]]:
     at = 0
     while at < len(data):
         key, at = _varint(data, at)
-        match key & 7:
-            case 0:
-                end = _varint(data, at)[1]
-            case 1:
-                end = at + 8
-            case 2:
-                length, at = _varint(data, at)
-                end = at + length
-            case 5:
-                end = at + 4
-            case _:
-                raise ValueError("no such wire type")
+        if key & 7 == 0:
+            end = _varint(data, at)[1]
+        elif key & 7 == 2:
+            length, at = _varint(data, at)
+            end = at + length
+        else:
+            end = at + {1: 8, 5: 4}[key & 7]
         if end > len(data):
             raise ValueError("ends early")
         yield key >> 3, data[at:end]
