@@ -87,8 +87,8 @@ def load_masked_language_model(
         offline: Never touch the network; HF_HUB_OFFLINE and TRANSFORMERS_OFFLINE say the same.
     """
     folder, name = found_folder(name_or_path, offline=offline)
-    found = read_text_folder(folder, ("bert",))
     with foreign(folder):
+        found = read_text_folder(folder, ("bert",))
         model, tokenizer = _network(found), found.tokenizer
     fingerprint = fingerprint_of(model, tokenizer)
     nn.Module.to(model, torch.device(device))

@@ -78,10 +78,10 @@ def load_text_encoder(name_or_path: str | Path) -> PretrainedText:
             at first.
     """
     folder, name = found_folder(name_or_path, offline=False)
-    found = read_text_folder(folder)
-    pooling = _pooling_of(folder, found.config.hidden_size)
-    own = {name: x for name, x in found.state.items() if not name.startswith(_HEADS)}
     with foreign(folder):
+        found = read_text_folder(folder)
+        pooling = _pooling_of(folder, found.config.hidden_size)
+        own = {name: x for name, x in found.state.items() if not name.startswith(_HEADS)}
         state = network_of(found.source, found.config, own).state_dict()
     config = text_config(found.config.to_dict())
     return PretrainedText(config, state, found.tokenizer, pooling, name, commit_of(folder))

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,28 @@ def test_rules_that_are_not_known_are_refused(tmp_path: Path) -> None:
         path.write_text(json.dumps(changed))
         with pytest.raises(CheckpointError, match=said):
             load_model(tmp_path)
+
+
+def varint(value: int) -> bytes:
+    return bytes([value]) if value < 128 else bytes([value & 127 | 128]) + varint(value >> 7)
+
+
+def field(number: int, content: bytes) -> bytes:
+    """A field of a protobuf message, of so many bytes."""
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+def test_sentencepieces_model_gives_the_pieces_that_tokenizer_json_does(tmp_path: Path) -> None:
+    with torch.random.fork_rng():
+        WRITERS["siglip"](tmp_path)
+    wanted = load_model(tmp_path).embed_sentences(SENTENCES)
+    path = tmp_path / "tokenizer.json"
+    pieces = json.loads(path.read_text())["model"]["vocab"]
+    path.unlink()
+    parts = [field(1, piece.encode()) + struct.pack("<Bf", 21, score) for piece, score in pieces]
+    rules = field(3, field(1, b"nmt_nfkc")) + varint(9 << 3) + varint(300)
+    (tmp_path / "spiece.model").write_bytes(b"".join(field(1, part) for part in parts) + rules)
+    assert torch.equal(load_model(tmp_path).embed_sentences(SENTENCES), wanted)
 
 
 def test_a_pair_without_patches_says_that_it_cannot_say_where(clip: Path) -> None:
