@@ -68,8 +68,8 @@ Cache = Annotated[
 Features = Annotated[
     Path | None,
     typer.Option(
-        help="Folder of the images' features (cxrtext encode), of the model's backbone; no image "
-        "is decoded."
+        help="Folder of the images' features (cxrtext encode), of the model's backbone; images "
+        "that it lacks are read."
     ),
     FOLDER,
 ]

@@ -30,6 +30,7 @@ from cxrtext.evaluation.settings import Settings
 from cxrtext.evaluation.verdicts.fit import fit_verdicts
 from cxrtext.evaluation.verdicts.kept import KeptVerdicts
 from cxrtext.images.cache import DecodedCache
+from cxrtext.models.features.folder import FeatureFolder
 from cxrtext.records import Rejects
 
 GROUPED = ("site", "device", "model", "manufacturer", "view")
@@ -221,6 +222,7 @@ def verdicts_of(
     evaluation: Evaluation,
     *,
     cache: DecodedCache | None = None,
+    features: FeatureFolder | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> KeptVerdicts:
     """Calibrate the verdicts of an evaluation's model on the validation images of its data.
@@ -238,7 +240,8 @@ def verdicts_of(
         reports[sentence.study_id].append(sentence.sentence)
     records = [r for r in folder.records if r.split == "val" and r.study_id in reports]
     rejects = Rejects()
-    cohort = Embedder(details.model, cache, rejects, len(records), progress).cohort(records)
+    embedder = Embedder(details.model, cache, rejects, len(records), progress, features)
+    cohort = embedder.cohort(records)
     if not cohort.records:
         why = f": {rejects.rows[-1][1]}" if rejects.rows else ""
         raise DataError(f"{folder.path}: no image of split 'val' with a report can be read{why}")

@@ -29,6 +29,7 @@ from cxrtext.index.store.vectors import OF_IMAGES, SENTENCES, vector_files
 from cxrtext.index.store.writer import NEXT, IndexSummary, sweep, write_summary, writing
 from cxrtext.index.structure import refresh_structure
 from cxrtext.models import ImageTextModel, load_model
+from cxrtext.models.features.folder import FeatureFolder
 from cxrtext.models.regions import embed_records
 from cxrtext.pausing import Progress
 from cxrtext.records import ImageRecord
@@ -62,6 +63,7 @@ def reembed(
     *,
     device: str = "cpu",
     cache: DecodedCache | None = None,
+    features: FeatureFolder | None = None,
     max_rejected: int = 0,
     wait_s: float = 0.0,
     say: Say = lambda _: None,
@@ -74,6 +76,7 @@ def reembed(
     A run that was stopped goes on.
 
     Args:
+        features: Of the model's backbone, in place of images; see ``cxrtext encode``.
         max_rejected: Images that may be unreadable by now, and are then no longer in the index.
         wait_s: How long to queue while another process writes.
     """
@@ -90,7 +93,7 @@ def reembed(
                 (folder / NEXT).chmod(0o700)
                 _start(new, old, model, Path(checkpoint))
                 _require_room(new, old, say)
-                lost = _embed(new, old, model, cache, progress)
+                lost = _embed(new, old, model, cache, features, progress)
                 if lost:
                     rows = [{"item": item, "reason": reason} for item, reason in lost.values()]
                     write_table(listed, ["item", "reason"], rows)
@@ -181,17 +184,19 @@ def _embed(
     old: Catalogue,
     model: ImageTextModel,
     cache: DecodedCache | None,
+    features: FeatureFolder | None,
     progress: Progress | None,
 ) -> Losses:
     """Embed the images that are not yet, each called by its number, in order; gives the lost."""
     known = new.known_images()
     rows = old.database.execute(
-        "SELECT number, path, coalesce(file, image), file IS NOT NULL, study_id, patient_id, "
-        "split FROM images JOIN roots USING (root) ORDER BY number"
+        "SELECT number, path, coalesce(file, image), file IS NOT NULL, image, study_id, "
+        "patient_id, split FROM images JOIN roots USING (root) ORDER BY number"
     ).fetchall()
     todo: list[ImageRecord] = []
+    given: list[ImageRecord] = []  # the same by the names that features have
     lost: Losses = {}
-    for number, root, file, is_kept, *names in rows:
+    for number, root, file, is_kept, image, *names in rows:
         path, is_damaged = Path(root) / file, False
         if str(number) in known:
             continue
@@ -201,6 +206,7 @@ def _embed(
             lost[str(number)] = str(path), "is damaged; put it back from a backup"
         else:
             todo.append(ImageRecord(path, str(number), *names))
+            given.append(ImageRecord(path, image, *names))
     paths = {record.name: str(record.path) for record in todo}
 
     def lose(name: str, reason: str) -> None:
@@ -210,7 +216,8 @@ def _embed(
         if progress:
             progress(len(known) + done, len(rows))
 
-    add_embedded(new, model, todo, None, embed_records(model, todo, cache=cache), lose, report)
+    parts = embed_records(model, given, features=features, cache=cache)
+    add_embedded(new, model, todo, None, parts, lose, report)
     return lost
 
 

@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,8 +68,24 @@ SMALL_FILES = (
     "added_tokens.json",
     POOLING,
 )
+VISION_FILES = (CONFIG, "preprocessor_config.json", "processor_config.json", *CARDS)
 HUB_TIMEOUT = 10.0  # seconds that the hub may take to answer
 TRAIN = "cxrtext pretrain-text REPORTS --out DIR"  # what makes a language model where there is none
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What is fetched of a repository of the hub, beside its weights."""
+
+    files: tuple[str, ...]  # patterns
+    one_of: tuple[str, ...]  # files of which a snapshot that can be used has one
+    instead: str  # what else to do where the hub does not give it
+
+
+_TEXT = _Wanted(SMALL_FILES, VOCABULARY_FILES, f"train a model on your reports: {TRAIN}")
+_VISION = _Wanted(
+    VISION_FILES, VISION_FILES[1:3], "'cxrtext encoders' says where to get one without a network"
+)
 _ID = r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*"
 # No part of a revision starts with a dot: the local cache makes paths of them.
 _HUB_NAME = re.compile(rf"(?P<id>{_ID})(?:@(?P<revision>\w[\w.-]*(?:/\w[\w.-]*)*))?")
@@ -93,16 +110,43 @@ def find_model_folder(name_or_path: str | Path, *, offline: bool = False) -> Pat
     if folder.is_dir():
         return folder
     check_model_name(name_or_path)
-    found = _HUB_NAME.fullmatch(str(name_or_path))
+    return _snapshot(str(name_or_path), _TEXT, offline=offline)
+
+
+def find_vision_folder(name_or_path: str, *, offline: bool = False) -> Path:
+    """Return the local folder of a vision model; as :func:`find_model_folder`."""
+    folder = Path(name_or_path)
+    if folder.is_dir():
+        return folder
+    if not is_hub_name(name_or_path):
+        raise CheckpointError(
+            f"{name_or_path}: no such folder, and no name of the hub such as owner/model; "
+            "'cxrtext encoders' lists some"
+        )
+    return _snapshot(name_or_path, _VISION, offline=offline)
+
+
+def is_hub_name(text: str) -> bool:
+    """Whether a text has the form ``owner/model`` or ``owner/model@revision``."""
+    return _HUB_NAME.fullmatch(text) is not None
+
+
+def is_cached(name: str) -> bool:
+    """Whether the local cache has a vision model of the hub; the hub is not asked."""
+    return _cached_snapshot(name, PINNED.get(name, "main"), _VISION) is not None
+
+
+def _snapshot(name: str, wanted: _Wanted, *, offline: bool) -> Path:
+    found = _HUB_NAME.fullmatch(name)
     assert found is not None  # noqa: S101 - as was checked
-    repository, revision = found["id"], found["revision"]
-    wanted = revision or PINNED.get(repository, "main")
-    if snapshot := _cached_snapshot(repository, wanted):
+    repository = found["id"]
+    revision = found["revision"] or PINNED.get(repository, "main")
+    if snapshot := _cached_snapshot(repository, revision, wanted):
         return snapshot
-    missing = f"model '{repository}' at revision {wanted} is not here"
+    missing = f"model '{repository}' at revision {revision} is not here"
     if offline or _offline_everywhere():
-        raise _hub_error(f"{missing}, and the hub may not be asked (offline)")
-    return _downloaded_snapshot(repository, wanted, missing)
+        raise _hub_error(f"{missing}, and the hub may not be asked (offline)", wanted)
+    return _downloaded_snapshot(repository, revision, missing, wanted)
 
 
 def check_model_name(name_or_path: str | Path) -> None:
@@ -133,21 +177,19 @@ def _offline_everywhere() -> bool:
     return wanted or bool(constants.HF_HUB_OFFLINE)
 
 
-def _hub_error(message: str) -> HubError:
+def _hub_error(message: str, wanted: _Wanted) -> HubError:
     return HubError(
         f"{message}.\n"
-        "Download its folder where there is access and pass the path, or train a model on "
-        f"your reports: {TRAIN}"
+        f"Download its folder where there is access and pass the path, or {wanted.instead}"
     )
 
 
-def _complete(folder: Path) -> bool:
-    has_vocabulary = any((folder / name).is_file() for name in VOCABULARY_FILES)
-    has_weights = any((folder / name).is_file() for name in (SAFE_WEIGHTS, PICKLED_WEIGHTS))
-    return (folder / "config.json").is_file() and has_vocabulary and has_weights
+def _complete(folder: Path, wanted: _Wanted) -> bool:
+    needed = (CONFIG,), wanted.one_of, (SAFE_WEIGHTS, PICKLED_WEIGHTS)
+    return all(any((folder / name).is_file() for name in names) for names in needed)
 
 
-def _cached_snapshot(repository: str, revision: str) -> Path | None:
+def _cached_snapshot(repository: str, revision: str, wanted: _Wanted) -> Path | None:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 
@@ -155,10 +197,10 @@ def _cached_snapshot(repository: str, revision: str) -> Path | None:
         folder = Path(snapshot_download(repository, revision=revision, local_files_only=True))
     except (LocalEntryNotFoundError, OSError, ValueError):
         return None
-    return folder if _complete(folder) else None
+    return folder if _complete(folder, wanted) else None
 
 
-def _downloaded_snapshot(repository: str, revision: str, missing: str) -> Path:
+def _downloaded_snapshot(repository: str, revision: str, missing: str, wanted: _Wanted) -> Path:
     from huggingface_hub import HfApi, snapshot_download
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
@@ -168,18 +210,25 @@ def _downloaded_snapshot(repository: str, revision: str, missing: str) -> Path:
         info = HfApi().model_info(repository, revision=revision, timeout=HUB_TIMEOUT)
         files = {entry.rfilename for entry in info.siblings or []}
         weights = SAFE_WEIGHTS if SAFE_WEIGHTS in files else PICKLED_WEIGHTS
+        if weights not in files:
+            raise CheckpointError(
+                f"{repository}: has no {SAFE_WEIGHTS} and no {PICKLED_WEIGHTS}; a finished pair is "
+                "given to 'cxrtext fit' as a folder, with --model"
+            )
         return Path(
             snapshot_download(
                 repository,
                 revision=revision,
-                allow_patterns=[*SMALL_FILES, weights],
+                allow_patterns=[*wanted.files, weights],
                 etag_timeout=HUB_TIMEOUT,
             )
         )
+    except CheckpointError:
+        raise
     # Its transport has had three different families of errors so far.
     except Exception as error:  # noqa: BLE001
         raise _hub_error(
-            f"{missing}, and the hub did not give it ({type(error).__name__})"
+            f"{missing}, and the hub did not give it ({type(error).__name__})", wanted
         ) from None
 
 

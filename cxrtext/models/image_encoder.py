@@ -159,6 +159,17 @@ STRIDES = {"resnet18": 32, "resnet50": 32, "resnet50-half": 32, "resnet-narrow":
 """Pixels of the input a region, along each axis."""
 
 
+def resnet_config(architecture: str) -> Any:
+    """Transformers' configuration of a one-channel ResNet, by its name."""
+    if architecture not in _SHAPES:
+        raise ValueError(
+            f"no image architecture '{architecture}'; there are {', '.join(ARCHITECTURES)}"
+        )
+    from transformers import ResNetConfig
+
+    return ResNetConfig(num_channels=1, **_SHAPES[architecture])
+
+
 class Holder(nn.Module):
     """A module over others that stay as they are: they move along, and are no part of its state."""
 
@@ -227,21 +238,17 @@ class ImageEncoder(RegionEncoder):
     def __init__(
         self, architecture: str, dimension: int = 128, position: str = "none", alignment: int = 0
     ) -> None:
-        if architecture not in _SHAPES:
-            raise ValueError(
-                f"no image architecture '{architecture}'; there are {', '.join(ARCHITECTURES)}"
-            )
-        from transformers import ResNetConfig, ResNetModel
+        from transformers import ResNetModel
 
-        shape = _SHAPES[architecture]
+        config = resnet_config(architecture)
         super().__init__()
         self.architecture = architecture
-        self.backbone = ResNetModel(ResNetConfig(num_channels=1, **shape))
+        self.backbone = ResNetModel(config)
         if architecture == "resnet-narrow":
             # The first stage halves the size instead, by a learned convolution: at 128 pixels a
             # pleural line is one pixel wide, and does not survive max pooling.
             self.backbone.embedder.add_module("pooler", nn.Identity())
-        self._train_on(shape["hidden_sizes"][-1], dimension, position, alignment)
+        self._train_on(config.hidden_sizes[-1], dimension, position, alignment)
 
     @property
     def trunk(self) -> nn.Module:

@@ -6,7 +6,7 @@ bits and are normalized there.  Regions are kept in float16, or in 8 bits with a
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -114,9 +114,23 @@ def embed_records(
     cache: DecodedCache | None = None,
 ) -> Iterator[EmbeddedBatch]:
     """Embed images of rows of a manifest, from features where there are some, else from files."""
+    names = [record.name for record in records]
+    lacking: Sequence[int] = range(len(records))
     if features is not None:
-        return embed_features(model, features, [record.name for record in records])
-    return embed_files(model, [record.path for record in records], cache=cache)
+        kept = features.places(names) >= 0
+        lacking = [i for i in lacking if not kept[i] and names[i] not in features.rejected]
+        others = sorted({*range(len(records))} - {*lacking})
+        for batch in embed_features(model, features, [names[i] for i in others]):
+            yield _renumbered(batch, others)
+    paths = [records[i].path for i in lacking]
+    for batch in embed_files(model, paths, cache=cache) if paths else ():
+        yield _renumbered(batch, lacking)
+
+
+def _renumbered(batch: EmbeddedBatch, places: Sequence[int]) -> EmbeddedBatch:
+    """A batch of some of the rows, by their places among all."""
+    failed = [(places[row], reason) for row, reason in batch.failed]
+    return replace(batch, rows=[places[row] for row in batch.rows], failed=failed)
 
 
 def embed_features(

@@ -240,6 +240,7 @@ def rebuild(
         int, typer.Option(min=0, help="With a new model: images that may be lost as unreadable.")
     ] = 0,
     cache: Cache = None,
+    features: Features = None,
     as_json: AsJson = False,
 ) -> None:
     """Compact, and derive anew all that derives from the regions; no image is decoded.
@@ -261,6 +262,7 @@ def rebuild(
             model,
             device=pick_device(device),
             cache=cache_in(cache),
+            features=features_in(features),
             max_rejected=max_rejected,
             say=say,
             progress=update,

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from cxrtext.evaluation import Evaluation
     from cxrtext.evaluation.classification.calibration import KeptCalibration
     from cxrtext.images.cache import DecodedCache
+    from cxrtext.models.features import FeatureFolder
 
 
 def calibrate(
@@ -74,7 +75,7 @@ def calibrate(
     from cxrtext.evaluation import Settings, evaluate
     from cxrtext.records import Rejects
 
-    decoded = cache_in(cache or found.decoded)
+    decoded, encoded = cache_in(cache or found.decoded), features_in(features)
     with progress("embedding", "images") as update:
         result = evaluate(
             checkpoint,
@@ -85,12 +86,12 @@ def calibrate(
             allow_outside=allow_outside,
             rejects=Rejects(max_rejected),
             cache=decoded,
-            features=features_in(features),
+            features=encoded,
             progress=update,
             settings=Settings(slices=()),
             labels=labels,
         )
-    written, lacking = _keep_fits(checkpoint, result, decoded)
+    written, lacking = _keep_fits(checkpoint, result, decoded, encoded)
     if lacking and not written and not keep_reference:
         raise lacking[0]
     if keep_reference:
@@ -104,7 +105,10 @@ def calibrate(
 
 
 def _keep_fits(
-    checkpoint: Path, result: "Evaluation", cache: "DecodedCache | None"
+    checkpoint: Path,
+    result: "Evaluation",
+    cache: "DecodedCache | None",
+    features: "FeatureFolder | None",
 ) -> tuple[list[Path], list[Exception]]:
     """Keep calibrated probabilities and verdicts; returns the files, and what the data lack."""
     from cxrtext.errors import DataError
@@ -121,7 +125,7 @@ def _keep_fits(
         lacking.append(error)
     try:
         with progress("embedding validation images", "images") as update:
-            verdicts = verdicts_of(result, cache=cache, progress=update)
+            verdicts = verdicts_of(result, cache=cache, features=features, progress=update)
         written.append(verdicts.save(checkpoint))
         say(f"{written[-1]}: {verdicts.summary()}")
     except DataError as error:
