@@ -36,6 +36,13 @@ GONE = {
 """What became of a command, by its name below ``cxrtext``."""
 
 
+GONE_OPTIONS = {
+    "fit --weights": "is now --encoder, with the folder of a vision model or the name of "
+    "one ('cxrtext encoders')",
+}
+"""What became of an option, by its command."""
+
+
 class Commands(typer.core.TyperGroup):
     """A group of commands that says what became of those it no longer has."""
 

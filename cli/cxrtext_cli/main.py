@@ -28,6 +28,7 @@ from cxrtext_cli.commands.demo import demo
 from cxrtext_cli.commands.fit import fit
 from cxrtext_cli.commands.models.calibrate import calibrate
 from cxrtext_cli.commands.models.compare import compare
+from cxrtext_cli.commands.models.encoders import encoders
 from cxrtext_cli.commands.models.evaluate import evaluate
 from cxrtext_cli.commands.models.features import encode, probe
 from cxrtext_cli.commands.models.marks import marks
@@ -39,7 +40,7 @@ from cxrtext_cli.commands.pacs.gateway import gateway
 from cxrtext_cli.commands.server.backup import backup, restore
 from cxrtext_cli.commands.server.service import keys, serve
 from cxrtext_cli.given import checked
-from cxrtext_cli.gone import Commands
+from cxrtext_cli.gone import GONE_OPTIONS, Commands
 
 # How OpenMP threads wait for each other: asleep, not spinning. On a machine that does other work
 # too, spinning was measured to slow small networks down thirtyfold; on an idle one it gains little.
@@ -59,6 +60,9 @@ class _Sections(Commands):
         except Exception as error:
             if hasattr(error, "possibilities"):  # there is no such option
                 wrong: Any = error
+                given = f"{wrong.ctx.command.name} {wrong.option_name}"
+                if given in GONE_OPTIONS:
+                    raise InputError(f"{wrong.option_name} {GONE_OPTIONS[given]}") from None
                 name = wrong.option_name.lstrip("-").replace("-", "_")
                 name = "place" if name in ("model", "index") else name
                 params = wrong.ctx.command.params
@@ -103,6 +107,7 @@ SECTIONS: dict[str, dict[str, tuple[Callable[..., None] | typer.Typer, str]]] = 
         "pretrain-text": (pretrain_text, "Train a language model on a corpus of reports."),
         "score-text": (score_text, "Split reports into sentences; score their likelihood."),
         "pretrain-image": (pretrain_image, "Train an image encoder to start a training from."),
+        "encoders": (encoders, "List image encoders to begin from."),
         "encode": (encode, "Compute a backbone's features of images once."),
         "probe": (probe, "Measure what a backbone's features hold of findings."),
         "train": (train, "Train an image-text model."),

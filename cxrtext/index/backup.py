@@ -16,7 +16,6 @@ from typing import Any
 
 from cxrtext.errors import CheckpointError, DataError
 from cxrtext.files import (
-    SUMS,
     check_folder,
     copy_files,
     file_problems,
@@ -40,7 +39,7 @@ from cxrtext.index.store.check import check_index
 from cxrtext.index.store.vectors import counted_rows, vector_files
 from cxrtext.index.store.writer import disk_errors, write_summary, writing
 from cxrtext.models.checkpoint import checkpoint_fingerprint
-from cxrtext.models.folders import has_model, pair_files
+from cxrtext.models.folders import has_model, model_files
 from cxrtext.pausing import StageProgress
 from cxrtext.records.marks import copy_marks, marks_beside
 
@@ -229,8 +228,7 @@ def _copy_model(index: Path, meta: Mapping[str, str], target: Path) -> None:
             f"{index}: the checkpoint that made this index is no longer at '{noted}'; put it back, "
             + without
         )
-    listed = read_sums(noted)
-    copy_files(noted, pair_files(noted) if listed is None else [*listed, SUMS], target)
+    copy_files(noted, model_files(noted), target)
     # A training may have put another one in its place, before or meanwhile.
     if checkpoint_fingerprint(target, read_sums(target)) != meta["model"]:
         raise CheckpointError(

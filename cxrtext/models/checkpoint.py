@@ -10,8 +10,7 @@ import torch
 from pydantic import TypeAdapter, ValidationError
 
 from cxrtext.errors import CheckpointError
-from cxrtext.files import SUMS, check_folder, copy_files, replacing_folder, sha256, write_json
-from cxrtext.files.digests import read_sums
+from cxrtext.files import check_folder, copy_files, replacing_folder, sha256, write_json
 from cxrtext.images import Preprocessing
 from cxrtext.models.features.feature_map import FeatureMap
 from cxrtext.models.folders import (
@@ -23,6 +22,7 @@ from cxrtext.models.folders import (
     WEIGHTS,
     foreign,
     layout_of,
+    model_files,
     pair_fingerprint,
     read_checkpoint_config,
     read_training,
@@ -79,7 +79,7 @@ def copy_model(folder: Path, model: ImageTextModel) -> None:
         return
     assert model.folder is not None  # noqa: S101 - it was loaded
     with replacing_folder(folder, sums=False) as made:
-        copy_files(model.folder, [*(read_sums(model.folder) or {}), SUMS], made)
+        copy_files(model.folder, model_files(model.folder), made)
 
 
 def checkpoint_fingerprint(folder: Path, sums: Mapping[str, str] | None = None) -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cxrtext.errors import CheckpointError, CxrTextError, HubError, line_of
-from cxrtext.files import read_regular, sha256
+from cxrtext.files import SUMS, read_regular, sha256
 from cxrtext.files.digests import read_sums
 
 if TYPE_CHECKING:
@@ -319,6 +319,14 @@ def pair_files(folder: Path) -> list[str]:
     """The files of a finished pair's folder that are read, in order."""
     names = sorted(path.name for path in folder.iterdir())
     return [name for name in names if any(fnmatchcase(name, one) for one in PAIR_FILES)]
+
+
+def model_files(folder: Path) -> list[str]:
+    """The files of a model's folder that a copy of it has, its backbone's among them."""
+    if (listed := read_sums(folder)) is None:
+        return pair_files(folder)
+    backbone = sorted(path.name for path in (folder / BACKBONE_FOLDER).glob("*"))
+    return [*listed, SUMS, *(f"{BACKBONE_FOLDER}/{name}" for name in backbone)]
 
 
 def pair_fingerprint(folder: Path) -> str:

@@ -7,13 +7,15 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn import functional
 
 from cxrtext.errors import ConfigError
 from cxrtext.images import Preprocessing, read_image
+from cxrtext.jobs.encode import BATCH as ENCODE_BATCH
+from cxrtext.jobs.encode import MAP_IMAGES
 from cxrtext.language.pretraining.pretrain import new_model
 from cxrtext.language.pretraining.settings import BATCH_TOKENS, SHAPES
 from cxrtext.project.facts import Facts
@@ -22,12 +24,21 @@ from cxrtext.text.tokenizer import train_tokenizer
 from cxrtext.training.image_pretraining.networks import build_network
 from cxrtext.training.loop.device import autocast, choose_device, choose_precision
 
+if TYPE_CHECKING:
+    from cxrtext.models.backbones import Backbone
+
 START_S = 6.0
 """What it takes to start a stage: its libraries, its tables, its figures at the end."""
 PIECES_A_LETTER = 0.3
 BATCH = 32
 TEXT_STEP_S = 0.25
 """Of a step that trains the text encoder on embedded images, on one core."""
+FEATURES_S = 0.002
+"""To read the features of an image and bring them to the joint space."""
+PIXEL_BYTES = 120
+"""Of memory, a pixel of the input, while an encoder is at work; of a ViT-B."""
+SLOW_S = 0.3
+"""An image that takes longer is timed by itself, and not in a batch."""
 GIB = 2**30
 
 
@@ -39,6 +50,7 @@ class Speeds:
     learning: float  # to train the image encoder on an image
     embedding: float  # to embed an image as evaluation and index do
     language: float  # to train the language model on a word piece
+    network: int = 0  # bytes of the image encoder
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +66,22 @@ class Estimate:
         return sum(self.seconds.values())
 
 
-def measure_speeds(recipe: Recipe, facts: Facts) -> Speeds:
-    """Measure the speeds that a recipe's stages have here, in some ten seconds."""
+def measure_speeds(recipe: Recipe, facts: Facts, given: "Backbone | None" = None) -> Speeds:
+    """Measure the speeds that a recipe's stages have here, in some ten seconds.
+
+    ``given`` is the encoder that stays as it is, of which a large one takes longer.
+    """
     encoder, device = recipe.image_encoder, choose_device("auto")
     shape = Preprocessing(resize=encoder.resize, crop=encoder.crop)
     reading = _each(lambda: [shape.square(read_image(path)) for path in facts.sample[:8]], 8)
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(recipe.threads)
-        network = build_network(encoder.image).to(device)
+        language = _language_speed(recipe.language_model.size)
+        network = given if recipe.frozen and given else build_network(encoder.image)
+        network, size = network.to(device), sum(4 * x.numel() for x in network.parameters())
+        if recipe.frozen and given:
+            return Speeds(reading, 0.0, _encoding_speed(given), language, size)
         images = torch.rand(BATCH, 1, encoder.crop, encoder.crop, device=device)
         precision = choose_precision("auto", device)
 
@@ -80,10 +99,9 @@ def measure_speeds(recipe: Recipe, facts: Facts) -> Speeds:
         learning = _each(learn, BATCH)
         network.eval()
         embedding = _each(embed, BATCH)
-        language = _language_speed(recipe.language_model.size)
     finally:
         torch.set_num_threads(threads)
-    return Speeds(reading, learning, embedding, language)
+    return Speeds(reading, learning, embedding, language, size)
 
 
 def _each(work: Callable[[], Any], count: int) -> float:
@@ -95,6 +113,19 @@ def _each(work: Callable[[], Any], count: int) -> float:
         work()
         taken.append(time.perf_counter() - begun)
     return sorted(taken)[1] / count
+
+
+def _encoding_speed(backbone: "Backbone") -> float:
+    """Seconds to pass an image through a backbone."""
+    side = backbone.preprocessing.crop
+    images = torch.rand(ENCODE_BATCH, 1, side, side, device=next(backbone.parameters()).device)
+
+    def encode(count: int) -> float:
+        with torch.inference_mode():
+            return float(backbone(images[:count]).sum())
+
+    alone = _each(lambda: encode(1), 1)
+    return alone if alone > SLOW_S else _each(lambda: encode(ENCODE_BATCH), ENCODE_BATCH)
 
 
 def _language_speed(size: str) -> float:
@@ -112,6 +143,7 @@ def _language_speed(size: str) -> float:
 def estimate(recipe: Recipe, facts: Facts, speeds: Speeds, *, imports: bool) -> Estimate:
     """What a recipe takes; ``imports`` says whether the images are brought over first."""
     encoder, training = recipe.image_encoder, recipe.config()["training"]
+    frozen = recipe.frozen is not None
     steps = encoder.settings().steps(max(facts.training, BATCH))
     held_out = facts.images * facts.held_out
     read = facts.images * speeds.reading / recipe.threads
@@ -124,32 +156,45 @@ def estimate(recipe: Recipe, facts: Facts, speeds: Speeds, *, imports: bool) -> 
     locked = (training.get("unlock") or training["steps"]) if training.get("lock") else 0
     batch = training.get("batch", 64)
     cores = recipe.threads + 1  # of the training; speeds are of the encoder's threads
-    align = facts.training * speeds.embedding + training["steps"] * TEXT_STEP_S / cores
+    embedding, stage, of_images = speeds.embedding, "image encoder", read + learn
+    if frozen:  # every core has a process that reads and encodes; what follows reads features
+        passes = facts.images + min(MAP_IMAGES, facts.training)
+        of_images = passes * (speeds.reading + speeds.embedding * recipe.threads) / cores
+        embedding, stage, learn, locked = FEATURES_S, "features", 0.0, training["steps"]
+    align = facts.training * embedding + training["steps"] * TEXT_STEP_S / cores
     live = training["steps"] - locked
     align += live * batch * 1.3 * speeds.learning * (recipe.threads + 0.25) / cores
-    measure = held_out * speeds.embedding + 5
+    measure = held_out * embedding + 5
     seconds = {
         "import": facts.images * 0.004 + facts.bytes / 150e6 if imports else 0.0,
         "check": read,
         "labels": 0.0 if facts.has_labels else facts.letters / 150_000,
         "language model": language,
         "likelihoods": 0.15 * language,
-        "image encoder": read + learn,
+        stage: of_images,
         "training": align,
         "learning curve": (learn / 3 + align / 2 + measure) * recipe.learning_curve,
         "evaluation": measure,
         "calibration": measure,
-        "index": facts.images * speeds.embedding,
+        "index": facts.images * embedding,
     }
     seconds = {name: START_S + value for name, value in seconds.items() if value}
-    if recipe.threads < (torch.get_num_threads() or 1):  # beside the image encoder
-        seconds["image encoder"] -= min(
-            seconds["image encoder"] - START_S,
-            seconds["language model"] + seconds["likelihoods"],
-        )
+    if recipe.threads < (torch.get_num_threads() or 1):  # the text goes on beside the images
+        beside = seconds["language model"] + seconds["likelihoods"]
+        gained = beside * (1 - 1 / cores) if frozen else beside
+        seconds[stage] -= min(seconds[stage] - START_S, gained)
     decoded = facts.images * encoder.resize**2
-    regions = facts.images * (encoder.crop // 32) ** 2 * 128 * 2
+    side = min(encoder.grid or 64, encoder.crop // 14) if frozen else encoder.crop // 32
+    regions = facts.images * side**2 * 128 * 2
     copied = facts.bytes if imports and not recipe.source.link else 0
+    if frozen:
+        features = regions * (encoder.reduce or 1024) // 128
+        worker = 0.7 * GIB + speeds.network + ENCODE_BATCH * PIXEL_BYTES * encoder.crop**2
+        return Estimate(
+            seconds,
+            round(copied + 2 * speeds.network + features + regions + 0.3 * GIB),
+            round(1.5 * GIB + cores * worker),
+        )
     return Estimate(
         seconds,
         round(copied + decoded + 2 * regions + 0.3 * GIB),
@@ -161,8 +206,11 @@ def fitted(recipe: Recipe, facts: Facts, speeds: Speeds, budget: float, *, impor
     """The recipe for a budget of seconds (ConfigError where it is too short for anything).
 
     Time that is left, or lacks, is the image encoder's: most of it is spent there, and most is
-    gained.  Where it lacks, the learning curve goes first.
+    gained.  Where it lacks, the learning curve goes first; and an encoder of elsewhere that there
+    is no time to train for half as long as usual stays as it is.
     """
+    if recipe.frozen:
+        return _fitted_frozen(recipe, facts, speeds, budget, imports=imports)
     usual = recipe.image_encoder.settings().steps(max(facts.training, BATCH))
     epoch = max(1, facts.training // BATCH)
 
@@ -175,14 +223,33 @@ def fitted(recipe: Recipe, facts: Facts, speeds: Speeds, budget: float, *, impor
 
     normal = max(1, round(usual / epoch))
     for curve in (recipe.learning_curve, False):
-        if takes(max(1, normal // 2), curve) <= budget or not curve:
+        if takes(max(1, normal // 2), curve) <= budget:
             break
+    else:
+        if recipe.image_encoder.tune:
+            encoder = recipe.image_encoder.model_copy(update={"tune": False})
+            frozen = recipe.model_copy(update={"image_encoder": encoder})
+            return _fitted_frozen(frozen, facts, speeds, budget, imports=imports)
     most = MOST_LONGER * normal
     epochs = max((n for n in range(1, most + 1) if takes(n, curve) <= budget), default=0)
     if not epochs:
-        least = math.ceil(takes(1, False) / 60)
-        raise ConfigError(
-            f"--budget: at least {least} minutes are needed here for {facts.studies} studies; "
-            "give more, or fewer studies"
-        )
+        raise _too_short(takes(1, False), facts)
     return with_epochs(epochs, curve)
+
+
+def _fitted_frozen(
+    recipe: Recipe, facts: Facts, speeds: Speeds, budget: float, *, imports: bool
+) -> Recipe:
+    for curve in (recipe.learning_curve, False):
+        found = recipe.model_copy(update={"learning_curve": curve})
+        takes = estimate(found, facts, speeds, imports=imports).total
+        if takes <= budget:
+            return found
+    raise _too_short(takes, facts)
+
+
+def _too_short(needed: float, facts: Facts) -> ConfigError:
+    return ConfigError(
+        f"--budget: at least {math.ceil(needed / 60)} minutes are needed here for "
+        f"{facts.studies} studies; give more, or fewer studies"
+    )

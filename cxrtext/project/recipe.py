@@ -15,8 +15,10 @@ from cxrtext.config import SHOWN, TrainingSection, check_config, template
 from cxrtext.errors import ConfigError
 from cxrtext.files import open_regular, write_text
 from cxrtext.files.yaml_text import parse_yaml
+from cxrtext.models.folders import is_hub_name
+from cxrtext.project.encoders import GivenEncoder, copy_of
 from cxrtext.project.facts import Facts
-from cxrtext.project.layout import DATA, DECODED, RECIPE, RUN, THIRD
+from cxrtext.project.layout import DATA, DECODED, FEATURES, RECIPE, RUN, THIRD
 from cxrtext.training.image_pretraining.settings import ImagePretrainSettings, check_settings
 
 SMALL_SIDE = 200
@@ -41,7 +43,9 @@ _ABOUT = """\
 _NOTES = {
     "source": "where the images and reports come from",
     "language_model": "how common a sentence is: compact or demo; epochs: null chooses",
-    "image_encoder": "as options of cxrtext pretrain-image; epochs: null chooses by the number",
+    "image_encoder": "as options of cxrtext pretrain-image; epochs: null chooses by the number. An "
+    "encoder that is not tuned stays as it is: crop is then its --size, and grid and reduce are "
+    "those of cxrtext encode",
     "train": "settings of cxrtext train, without places: cxrtext train --init writes all of them",
     "learning_curve": "also train on a third of the patients, to tell what more films would bring",
     "retrain_from": "the models are kept until the archive has so many times the training studies",
@@ -60,7 +64,11 @@ _PLACES = {
 }
 """The places of the training, which a recipe does not choose."""
 _OF_ENCODER = ("data.words", "model.image_weights")
-"""Those of the image encoder, which the training of a finished model lacks."""
+"""Those of the image encoder that is trained, which a frozen one and a finished model lack."""
+_OF_IMAGES = {"data": ("resize", "crop"), "training": ("unlock", "unlocked_lr")}
+"""Settings of the training that have no meaning where films are features."""
+GRID, COMPONENTS = 15, 256
+"""Of the features that are kept: a fifth of their size, at nearly the same (backbones.md)."""
 
 
 def _absolute(path: str) -> str:
@@ -69,7 +77,14 @@ def _absolute(path: str) -> str:
     return path
 
 
+def _encoder(name: str) -> str:
+    if not (Path(name).is_absolute() or is_hub_name(name)):
+        raise ValueError("give an absolute path, or a name of the hub such as owner/model")
+    return name
+
+
 Absolute = Annotated[str, AfterValidator(_absolute)]
+EncoderName = Annotated[str, AfterValidator(_encoder)]
 Epochs = Annotated[int, Field(ge=1, le=100_000)]
 
 
@@ -98,13 +113,20 @@ class ImageEncoder(_Part):
     image: str
     resize: Annotated[int, Field(le=8192)]
     crop: int
-    weights: Absolute | None = None
     epochs: Epochs | None = None
+    encoder: EncoderName | None = None  # of elsewhere
+    tune: bool = False  # whether that is trained further
+    grid: Annotated[int, Field(ge=1, le=1024)] | None = None
+    reduce: Annotated[int, Field(ge=1, le=2**16)] | None = None
+
+    def options(self, project: Path) -> dict[str, Any]:
+        """Those of ``pretrain-image``, with the project's copy of the encoder."""
+        weights = copy_of(project, self.encoder) if self.encoder else None
+        own = {name: getattr(self, name) for name in ("image", "resize", "crop", "epochs")}
+        return {**own, "weights": weights}
 
     def settings(self) -> ImagePretrainSettings:
-        """Those of the pre-training; weights, as a path, decide how long it takes."""
-        weights = Path(self.weights) if self.weights else None
-        return ImagePretrainSettings(**self.model_dump() | {"weights": weights})
+        return ImagePretrainSettings(**self.options(Path()))
 
 
 class Recipe(_Part):
@@ -116,13 +138,21 @@ class Recipe(_Part):
     retrain_from: Annotated[float, Field(ge=1)] = 1.1
     threads: Annotated[int, Field(ge=1, le=1024)] = 1
 
+    @property
+    def frozen(self) -> str | None:
+        """The encoder of elsewhere that stays as it is, through which films pass once."""
+        encoder = self.image_encoder
+        return None if encoder.tune or self.source.model else encoder.encoder
+
     def config(self) -> dict[str, Any]:
         """The configuration of the training, as plain values, with its places (ConfigError)."""
         places, model = _PLACES, self.source.model
-        if model:
+        if model or self.frozen:
             places = {key: at for key, at in places.items() if key not in _OF_ENCODER}
-            places["model.init"] = model
+            places |= {"model.init": model} if model else {"data.features": FEATURES}
         tree = {name: {**x} if isinstance(x, dict) else x for name, x in self.train.items()}
+        if self.frozen:
+            tree = _without_images(tree)
         for key, place in places.items():
             name, _, last = key.rpartition(".")
             section = tree.setdefault(name, {}) if name else tree
@@ -142,20 +172,44 @@ class Recipe(_Part):
     def check(self) -> None:
         """Refuse what no stage can be run with (ConfigError)."""
         check_config(self.config(), "train")
+        if self.frozen or self.source.model:
+            return
+        if self.image_encoder.tune and not self.image_encoder.encoder:
+            raise ConfigError("image_encoder.tune: true: there is no encoder to tune; name one")
         try:
             check_settings(self.image_encoder.settings())
         except ConfigError as error:
             raise ConfigError(f"image_encoder.{error}") from None
 
 
+def _without_images(tree: dict[str, Any]) -> dict[str, Any]:
+    """A configuration for features: without what is said of images, and of the words they teach."""
+    sections = {name: value for name, value in tree.items() if isinstance(value, dict)}
+    for name, keys in _OF_IMAGES.items():
+        for key in keys:
+            sections.get(name, {}).pop(key, None)
+    if "model" in sections:
+        sections["model"]["image"] = "backbone"
+    if isinstance(weights := sections.get("training", {}).get("section_weights"), dict):
+        kept = {name: weight for name, weight in weights.items() if name != "words"}
+        sections["training"]["section_weights"] = kept
+    return {**tree, **sections}
+
+
 def choose_recipe(
-    source: Source, facts: Facts, weights: Path | None, threads: int, *, curve: bool = True
+    source: Source,
+    facts: Facts,
+    given: GivenEncoder | None,
+    threads: int,
+    *,
+    curve: bool = True,
 ) -> Recipe:
     """The recipe for an archive: the preset of its size, or the demonstration's for small images.
 
+    A ResNet that is given is trained further, another encoder stays as it is.
     Source: docs/results/films.md.
     """
-    if facts.side and facts.side <= SMALL_SIDE and weights is None:
+    if facts.side and facts.side <= SMALL_SIDE and given is None:
         train = _preset("demo/train.yaml")
         few = max(LEAST_STEPS, round(STEPS_A_STUDY * facts.training))
         train["training"] = with_steps(train["training"], min(train["training"]["steps"], few))
@@ -165,10 +219,9 @@ def choose_recipe(
         train = _preset("studies-3000.yaml")
         steps = next(steps for most, steps in STEPS if most is None or facts.training <= most)
         train["training"] = with_steps(train["training"], steps)
-        image = "resnet50-half" if weights else "resnet18"
-        encoder = ImageEncoder(
-            image=image, resize=256, crop=224, weights=str(weights.absolute()) if weights else None
-        )
+        encoder = ImageEncoder(image="resnet18", resize=256, crop=224)
+        if given is not None:
+            encoder = _with(encoder, given)
         size = "compact" if facts.letters >= LETTERS else "demo"
     train["data"] = {"resize": encoder.resize, "crop": encoder.crop}
     train["model"] |= {"image": encoder.image, "text": "language-model"}
@@ -181,6 +234,20 @@ def choose_recipe(
         train=train,
         learning_curve=curve and not source.model and facts.training >= LEAST_FOR_CURVE,
         threads=threads,
+    )
+
+
+def _with(usual: ImageEncoder, given: GivenEncoder) -> ImageEncoder:
+    backbone, image = given.backbone, given.image
+    tuned, own = image != "backbone", backbone.preprocessing
+    return ImageEncoder(
+        image=image,
+        resize=usual.resize if tuned else own.resize,
+        crop=usual.crop if tuned else own.crop,
+        encoder=given.name,
+        tune=tuned,
+        grid=GRID,
+        reduce=COMPONENTS if backbone.channels > COMPONENTS else None,
     )
 
 
@@ -213,14 +280,19 @@ def with_steps(training: dict[str, Any], steps: int) -> dict[str, Any]:
 
 
 def third_of(train: dict[str, Any], folder: str) -> dict[str, Any]:
-    """A configuration's training on a third of the patients, in a folder of its own."""
-    encoder = f"{folder}/image-encoder"
-    training = train["training"]
+    """A configuration's training on a third of the patients, in a folder of its own.
+
+    It has an encoder of its own, but for one that stays as it is.
+    """
+    training, data, model = train["training"], train["data"], train["model"]
+    if "features" not in data:
+        data = data | {"words": f"{folder}/image-encoder/words.txt"}
+        model = model | {"image_weights": f"{folder}/image-encoder/encoder.safetensors"}
     return {
         **train,
         "training": with_steps(training, max(50, training["steps"] // 2)),
-        "data": train["data"] | {"manifest": f"{DATA}/{THIRD}", "words": f"{encoder}/words.txt"},
-        "model": train["model"] | {"image_weights": f"{encoder}/encoder.safetensors"},
+        "data": data | {"manifest": f"{DATA}/{THIRD}"},
+        "model": model,
         "out": f"{folder}/run",
     }
 

@@ -35,6 +35,7 @@ from cxrtext_cli.options import Link, duration, print_table, say
 
 if TYPE_CHECKING:
     from cxrtext.evaluation.how_good import HowGood
+    from cxrtext.project.encoders import GivenEncoder
     from cxrtext.project.estimate import Estimate
     from cxrtext.project.facts import Facts
     from cxrtext.project.recipe import Recipe, Source
@@ -66,10 +67,13 @@ def fit(
         typer.Option(help="What the table calls them: image=Bild-Datei,report=Befundtext,…"),
     ] = None,
     out: Annotated[Path, typer.Option(help="The project's folder."), NEW_FOLDER] = Path("project"),
-    weights: Annotated[
-        Path | None,
-        typer.Option(help="Weights of a ResNet of half width to begin from."),
-        FILE_OR_FOLDER,
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            help="Image encoder to begin from: a folder, or a name of Hugging Face "
+            "(cxrtext encoders).",
+            metavar="NAME|FOLDER",
+        ),
     ] = None,
     model: Annotated[
         Path | None,
@@ -93,6 +97,7 @@ def fit(
     Imports, checks, trains, measures and indexes, as far as that is not done; stop it at any
     time, and the same command goes on. With new films it takes them in.
     """
+    from cxrtext.project.encoders import find_encoder
     from cxrtext.project.layout import RECIPE
     from cxrtext.project.recipe import Source, read_recipe
 
@@ -106,21 +111,33 @@ def fit(
     given |= {"link": True} if link else {}
     given |= {"model": str(model.absolute())} if model is not None else {}
     given |= {"improve": True} if improve else {}
+    if encoder and model:
+        raise ConfigError("--encoder: a finished model has its own; leave --encoder or --model out")
     claim(out, archive)
+    found = None
     if (out / RECIPE).is_file():
         source = read_recipe(out).source.model_copy(update=given)  # what is not said stays
         if limit is not None:
             say(f"{out / RECIPE} stays as it is; remove it to choose anew for --budget")
-        if weights is not None:
-            say(f"{out / RECIPE} says which weights are begun from; change it there")
+        if encoder is not None:
+            say(f"{out / RECIPE} says which image encoder is begun from; change it there")
     else:
         source = Source(**given)
+        if encoder is not None:
+            found = find_encoder(encoder)
+            licence = found.backbone.licence or "its folder names none"
+            say(f"image encoder: {found.name}; its licence: {licence}")
+        elif model is None:
+            say(
+                "a pretrained image encoder usually finds more: 'cxrtext encoders' lists some; "
+                "give one with --encoder"
+            )
     if source.improve and source.model is None:
         raise ConfigError("--improve: adapts a finished model; give it with --model FOLDER")
     if plan:
-        _plan(source, out, weights, limit)
+        _plan(source, out, found, limit)
         return
-    Fit(out, source, weights, limit).run()
+    Fit(out, source, found, limit).run()
 
 
 def claim(out: Path, archive: Path) -> None:
@@ -156,7 +173,7 @@ class Fit:
 
     folder: Path
     source: "Source"
-    weights: Path | None = None
+    encoder: "GivenEncoder | None" = None  # for a new recipe
     budget: float | None = None
     curve: bool = True  # whether a new recipe has a learning curve
     expected: dict[str, float] = field(default_factory=dict)  # seconds of each stage
@@ -174,6 +191,7 @@ class Fit:
             if imported is not None:
                 self._do(imported)
             self.recipe = self._recipe()
+            self._take_encoder()
             self._data()
             self._write_settings()
             source = self.recipe.source
@@ -212,8 +230,9 @@ class Fit:
             used = time.monotonic() - self.begun
             left = None if self.budget is None or self.source.model else self.budget - used
             recipe, estimate = choose(
-                self.source, facts, self.weights, left, imports=False, curve=self.curve
+                self.source, facts, self.encoder, left, imports=False, curve=self.curve
             )
+            self.encoder = None  # its memory is given back
             write_recipe(self.folder, recipe)
             say(_found(facts))
             say(f"recipe: {self.folder / RECIPE}; about {duration(estimate.total)} from here")
@@ -227,6 +246,18 @@ class Fit:
             recipe = recipe.model_copy(update=changed)
             write_recipe(self.folder, recipe)
         return recipe
+
+    def _take_encoder(self) -> None:
+        """Copy the encoder of elsewhere, and let every stage find it, wherever the project lies."""
+        from cxrtext.models.folders import BACKBONES_VARIABLE
+        from cxrtext.project.encoders import keep_copy
+        from cxrtext.project.layout import ENCODER
+
+        if (name := self.recipe.image_encoder.encoder) and not self.recipe.source.model:
+            keep_copy(self.folder, name)
+            listed = os.environ.get(BACKBONES_VARIABLE, "")
+            home = str((self.folder / ENCODER).absolute())
+            os.environ[BACKBONES_VARIABLE] = os.pathsep.join(filter(None, [home, listed]))
 
     def _data(self) -> None:
         from cxrtext.evaluation.data import find_table, manifest_of, reports_of
@@ -243,7 +274,9 @@ class Fit:
         self._do(check_stage(self.folder, self.tables))
 
     def _models(self) -> None:
-        from cxrtext.project.layout import REPORTS
+        from cxrtext.evaluation.data import manifest_of
+        from cxrtext.files import write_private
+        from cxrtext.project.layout import DATA, ENCODED, REPORTS
         from cxrtext.project.training_data import noted, training_data, write_training_data
 
         now, before = training_data(self.folder), noted(self.folder)
@@ -262,6 +295,10 @@ class Fit:
         if all(map(self.progress.is_done, stages)):
             return
         write_training_data(self.folder, now)
+        if self.recipe.frozen:
+            write_private(
+                self.folder / DATA / ENCODED, manifest_of(self.folder / DATA).read_bytes()
+            )
         beside = []
         if cores() > 1 and not any(map(self.progress.is_done, [*images, text[-1]])):
             for encoder in images:
@@ -298,15 +335,20 @@ class Fit:
             return text, [], [training_stage(self.folder, self.recipe)]
         train = training_stage(self.folder, self.recipe)
         curve = self.recipe.learning_curve
-        trained = curve_stages(self.folder, self.recipe, self.tables)[:2] if curve else []
+        trained = curve_stages(self.folder, self.recipe, self.tables)[:-1] if curve else []
         return text, [encoder], [train, *trained]
 
     def _measure(self) -> None:
+        from cxrtext.project.encoders import copy_of, keep_backbone
+        from cxrtext.project.layout import CHECKPOINT
+
+        if self.recipe.frozen:
+            keep_backbone(self.folder / CHECKPOINT, copy_of(self.folder, self.recipe.frozen))
         if self.recipe.learning_curve:
-            self._do(curve_stages(self.folder, self.recipe, self.tables)[2])
-        for stage in evaluation_stages(self.folder, self.tables):
+            self._do(curve_stages(self.folder, self.recipe, self.tables)[-1])
+        for stage in evaluation_stages(self.folder, self.recipe, self.tables):
             self._do(stage)
-        self._do(index_stage(self.folder, self.tables))
+        self._do(index_stage(self.folder, self.recipe, self.tables))
         self.good = self._how_good()
 
     def _how_good(self) -> "HowGood":
@@ -423,7 +465,7 @@ def extra_words(source: "Source", out: Path) -> list[str]:
 def choose(
     source: "Source",
     facts: "Facts",
-    weights: Path | None,
+    encoder: "GivenEncoder | None",
     budget: float | None,
     *,
     imports: bool,
@@ -435,8 +477,8 @@ def choose(
 
     if not facts.has_reports and not facts.has_labels:
         raise DataError(f"{source.archive}: no reports and no labels; give --reports TABLE")
-    recipe = choose_recipe(source, facts, weights, max(1, cores() - 1), curve=curve)
-    speeds = measure_speeds(recipe, facts)
+    recipe = choose_recipe(source, facts, encoder, max(1, cores() - 1), curve=curve)
+    speeds = measure_speeds(recipe, facts, encoder and encoder.backbone)
     if budget is not None:
         recipe = fitted(recipe, facts, speeds, budget, imports=imports)
     return recipe, estimate(recipe, facts, speeds, imports=imports)
@@ -450,8 +492,11 @@ def _found(facts: "Facts") -> str:
     )
 
 
-def _plan(source: "Source", out: Path, weights: Path | None, budget: float | None) -> None:
+def _plan(
+    source: "Source", out: Path, encoder: "GivenEncoder | None", budget: float | None
+) -> None:
     from cxrtext.project.archive import facts_of_source
+    from cxrtext.project.encoders import find_encoder
     from cxrtext.project.estimate import estimate as estimate_of
     from cxrtext.project.estimate import measure_speeds
     from cxrtext.project.facts import facts_of_data
@@ -466,13 +511,18 @@ def _plan(source: "Source", out: Path, weights: Path | None, budget: float | Non
         facts = facts_of_source(source, out)
     if (out / RECIPE).is_file():
         recipe = read_recipe(out)
-        estimate = estimate_of(recipe, facts, measure_speeds(recipe, facts), imports=imports)
+        network = find_encoder(recipe.frozen).backbone if recipe.frozen else None
+        speeds = measure_speeds(recipe, facts, network)
+        estimate = estimate_of(recipe, facts, speeds, imports=imports)
     else:
-        recipe, estimate = choose(source, facts, weights, budget, imports=imports)
+        recipe, estimate = choose(source, facts, encoder, budget, imports=imports)
     typer.echo(_found(facts))
-    encoder, steps = recipe.image_encoder, recipe.config()["training"]["steps"]
+    images, steps = recipe.image_encoder, recipe.config()["training"]["steps"]
+    trained = f"{images.image}{f' of {images.encoder}' if images.encoder else ''}"
+    epochs = f"{images.epochs or 'usual'} epochs"
     typer.echo(
-        f"image encoder {encoder.image} at {encoder.crop} px, {encoder.epochs or 'usual'} epochs; "
+        f"image encoder {recipe.frozen or trained} at {images.crop} px, "
+        f"{'as it is' if recipe.frozen else epochs}; "
         f"language model {recipe.language_model.size}; {steps} steps of training; "
         f"learning curve: {'yes' if recipe.learning_curve else 'no'}"
     )

@@ -12,7 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 from cxrtext.files import SUMS, remove_file, remove_folder, seal_of, sha256, sums_of, write_json
 from cxrtext.models.folders import ADOPTED, SAFE_WEIGHTS, layout_of, pair_fingerprint
-from cxrtext.project.layout import CHECKPOINT, DATA, DECODED, EVALUATION, INDEX, REPORTS, RUN, THIRD
+from cxrtext.project.encoders import copy_of
+from cxrtext.project.layout import (
+    CHECKPOINT,
+    DATA,
+    DECODED,
+    ENCODED,
+    EVALUATION,
+    FEATURES,
+    INDEX,
+    REPORTS,
+    RUN,
+    THIRD,
+)
 
 if TYPE_CHECKING:
     from cxrtext.project.recipe import Recipe, Source
@@ -200,22 +212,41 @@ def model_stages(folder: Path, recipe: "Recipe") -> tuple[list[Stage], Stage]:
             makes=("sentences.csv", "sentences.csv.meta.json"),
         ),
     ]
+    if recipe.frozen:
+        return text, _features(folder, recipe, recipe.frozen)
     return text, _encoder(folder, recipe, "manifest.csv", "image-encoder", "image encoder")
 
 
+def _features(folder: Path, recipe: "Recipe", name: str) -> Stage:
+    encoder, copy = recipe.image_encoder, copy_of(folder, name)
+    words = ["encode", folder / DATA / ENCODED, "--backbone", copy, "--out", folder / FEATURES]
+    words += ["--size", encoder.crop, "--json"]
+    for option in ("grid", "reduce"):
+        value = getattr(encoder, option)
+        words += [f"--{option}", value] if value else []
+    return Stage(
+        "features",
+        [words],
+        lambda s: f"of {s['images']} films; the encoder's licence: {s['licence'] or 'none named'}",
+        settings=[encoder.crop, encoder.grid, encoder.reduce],
+        reads=(REPORTS, f"{DATA}/{ENCODED}", str(copy.relative_to(folder) / SUMS)),
+        makes=(FEATURES, f"{FEATURES}/features.json"),
+        threads=recipe.threads + 1,
+    )
+
+
 def _encoder(folder: Path, recipe: "Recipe", manifest: str, out: str, name: str) -> Stage:
-    encoder = recipe.image_encoder
+    options, own = recipe.image_encoder.options(folder), recipe.image_encoder.encoder
     words: list[Any] = ["pretrain-image", folder / DATA / manifest, "--out", folder / out]
     words += ["--cache", folder / DECODED, "--json"]
-    for option, value in encoder.model_dump().items():
+    for option, value in options.items():
         words += [f"--{option}", value] if value is not None else []
-    weights = encoder.weights
     return Stage(
         name,
         [words],
         _encoded,
-        settings=[encoder.model_dump(), _content(weights), recipe.threads],
-        reads=(REPORTS,),
+        settings=[{**options, "weights": own}, recipe.threads],
+        reads=(REPORTS, *([str(copy_of(Path(), own) / SUMS)] if own else [])),
         makes=(f"{out}/encoder.safetensors", f"{out}/pretraining.json"),
         state=f"{out}/state",
         resume=("--resume",),
@@ -223,12 +254,9 @@ def _encoder(folder: Path, recipe: "Recipe", manifest: str, out: str, name: str)
     )
 
 
-def _content(weights: str | None) -> Any:
-    """The digest of a file of weights or a finished model, or those of a folder's files."""
-    path = Path(weights) if weights else None
-    if path and path.is_dir() and layout_of(path) is not None:
-        return pair_fingerprint(path)
-    return path and (sums_of(path) if path.is_dir() else sha256(path))
+def _content(model: Path) -> Any:
+    """The digest of a finished model, or those of a checkpoint's files."""
+    return pair_fingerprint(model) if layout_of(model) is not None else sums_of(model)
 
 
 def _encoded(summary: Mapping[str, Any]) -> str:
@@ -246,14 +274,15 @@ def _training(
     folder: Path, recipe: "Recipe", config: str, out: str, name: str, encoder: str
 ) -> Stage:
     best, train, init = f"{out}/checkpoint-best", recipe.config(), recipe.source.model
+    images = f"{FEATURES}/features.json" if recipe.frozen else f"{encoder}/encoder.safetensors"
     # Else prompts only tell how it goes: people change them without a new training.
     chosen_by = ("prompts.yaml",) if train["training"].get("best") == "val/auc" else ()
     return Stage(
         name,
         [["train", folder / config, "--json"]],
         _trained,
-        settings=[train, recipe.threads, *([_content(init)] if init else [])],
-        reads=("sentences.csv", f"{encoder}/encoder.safetensors", *chosen_by),
+        settings=[train, recipe.threads, *([_content(Path(init))] if init else [])],
+        reads=("sentences.csv", images, *chosen_by),
         makes=(f"{best}/familiar.safetensors", f"{best}/reference.safetensors"),
         state=f"{out}/state",
         resume=("--resume", str(folder / out)),
@@ -267,16 +296,21 @@ def _trained(summary: Mapping[str, Any]) -> str:
 
 
 def curve_stages(folder: Path, recipe: "Recipe", tables: Sequence[str]) -> list[Stage]:
-    """The same on a third of the patients, to tell what more would bring."""
+    """The same on a third of the patients, to tell what more would bring; the last measures."""
     encoder = _encoder(folder, recipe, THIRD, f"{CURVE}/image-encoder", "a third: image encoder")
     out = f"{CURVE}/run"
     train = _training(
         folder, recipe, f"{CURVE}.yaml", out, "a third: training", f"{CURVE}/image-encoder"
     )
-    found = _evaluation(
-        folder, f"{out}/checkpoint-best", f"{CURVE}/evaluation", "a third: measured", tables
-    )
-    return [encoder, train, found]
+    best, to = f"{out}/checkpoint-best", f"{CURVE}/evaluation"
+    found = _evaluation(folder, recipe, best, to, "a third: measured", tables)
+    return [*([] if recipe.frozen else [encoder]), train, found]
+
+
+def _images(folder: Path, recipe: "Recipe") -> list[Any]:
+    """Options by which no film is decoded, or passes an encoder that is frozen, a second time."""
+    features = ["--features", folder / FEATURES] if recipe.frozen else []
+    return ["--cache", folder / DECODED, *features]
 
 
 def weights_of(folder: Path, checkpoint: str) -> str:
@@ -285,9 +319,9 @@ def weights_of(folder: Path, checkpoint: str) -> str:
     return f"{checkpoint}/{SUMS if finished else SAFE_WEIGHTS}"
 
 
-def evaluation_stages(folder: Path, tables: Sequence[str]) -> list[Stage]:
+def evaluation_stages(folder: Path, recipe: "Recipe", tables: Sequence[str]) -> list[Stage]:
     words = ["calibrate", folder / CHECKPOINT, "--data", folder / DATA]
-    words += ["--prompts", folder / "prompts.yaml", "--cache", folder / DECODED]
+    words += ["--prompts", folder / "prompts.yaml", *_images(folder, recipe)]
     return [
         Stage(
             "calibration",
@@ -298,13 +332,15 @@ def evaluation_stages(folder: Path, tables: Sequence[str]) -> list[Stage]:
             keeps=True,
             threads=2,
         ),
-        _evaluation(folder, CHECKPOINT, EVALUATION, "evaluation", tables),
+        _evaluation(folder, recipe, CHECKPOINT, EVALUATION, "evaluation", tables),
     ]
 
 
-def _evaluation(folder: Path, checkpoint: str, out: str, name: str, tables: Sequence[str]) -> Stage:
+def _evaluation(
+    folder: Path, recipe: "Recipe", checkpoint: str, out: str, name: str, tables: Sequence[str]
+) -> Stage:
     words = ["evaluate", folder / checkpoint, "--data", folder / DATA, "--out", folder / out]
-    words += ["--prompts", folder / "prompts.yaml", "--cache", folder / DECODED, "--json"]
+    words += ["--prompts", folder / "prompts.yaml", *_images(folder, recipe), "--json"]
     return Stage(
         name,
         [words],
@@ -316,15 +352,15 @@ def _evaluation(folder: Path, checkpoint: str, out: str, name: str, tables: Sequ
     )
 
 
-def index_stage(folder: Path, tables: Sequence[str]) -> Stage:
+def index_stage(folder: Path, recipe: "Recipe", tables: Sequence[str]) -> Stage:
     """An index that is there turns to a new model and takes what is new."""
     index, checkpoint = folder / INDEX, folder / CHECKPOINT
-    cache = ["--cache", folder / DECODED, "--json"]
+    images = [*_images(folder, recipe), "--json"]
     words: list[list[Any]] = []
     if (index / "index.json").is_file():
-        words.append(["index", "rebuild", index, "--model", checkpoint, *cache])
+        words.append(["index", "rebuild", index, "--model", checkpoint, *images])
     build = ["index", "build", folder / DATA / "manifest.csv", "--model", checkpoint]
-    words.append([*build, "--out", index, "--prompts", folder / "prompts.yaml", *cache])
+    words.append([*build, "--out", index, "--prompts", folder / "prompts.yaml", *images])
     return Stage(
         "index",
         words,

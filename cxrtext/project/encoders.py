@@ -1,0 +1,148 @@
+"""Image encoders of elsewhere: those that are listed, the one that is given, the project's copy."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from cxrtext.errors import CheckpointError
+from cxrtext.files import copy_files, replacing_folder, write_json
+from cxrtext.models.folders import (
+    BACKBONE_FOLDER,
+    BACKBONES_VARIABLE,
+    PICKLED_WEIGHTS,
+    SAFE_WEIGHTS,
+    VISION_FILES,
+    commit_of,
+    find_vision_folder,
+    is_cached,
+    is_hub_name,
+    layout_of,
+    read_json,
+)
+from cxrtext.project.layout import ENCODER
+
+if TYPE_CHECKING:
+    from cxrtext.models.backbones import Backbone
+
+PAIRS = ("open_clip", "openai", "biovil", "cxr-clip")
+"""Layouts of finished pairs whose image side is not read by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedEncoder:
+    """An entry of ``encoders.yaml``, and where it lies on this machine."""
+
+    name: str
+    what: str
+    trained_on: str
+    licence: str
+    megabytes: int | None = None
+    offline: str = "a copy of its folder"
+    use: str = "--encoder"
+    tried: bool = False
+    here: str | None = None  # a folder, or "cache" for the hub's
+
+
+def listed_encoders() -> list[ListedEncoder]:
+    """The image encoders that are known by name; the hub is not asked."""
+    entries = yaml.safe_load(Path(__file__).with_name("encoders.yaml").read_text(encoding="utf-8"))
+    return [ListedEncoder(**entry, here=_here(entry["name"])) for entry in entries]
+
+
+def _here(name: str) -> str | None:
+    listed = filter(None, os.environ.get(BACKBONES_VARIABLE, "").split(os.pathsep))
+    last = name.rpartition("/")[2]
+    for place in map(Path, listed):
+        for folder in (place, place / last):
+            if folder.name == last and folder.is_dir():
+                return str(folder)
+    return "cache" if is_hub_name(name) and is_cached(name) else None
+
+
+@dataclass(frozen=True, slots=True)
+class GivenEncoder:
+    name: str  # the whole path of its folder, or owner/model@commit
+    folder: Path
+    backbone: "Backbone"
+
+    @property
+    def image(self) -> str:
+        """Which ResNet of ``pretrain-image`` it is; "backbone" for another network."""
+        from cxrtext.models.image_encoder import resnet_config
+        from cxrtext.training.image_pretraining.networks import LAID_OUT
+
+        own: Any = self.backbone.model.config
+        keys = "layer_type", "hidden_sizes", "depths", "embedding_size", "hidden_act"
+        keys += "downsample_in_first_stage", "downsample_in_bottleneck"
+        for name in LAID_OUT if self.backbone.model_type == "resnet" else ():
+            known = resnet_config(name)
+            if all(getattr(own, key) == getattr(known, key) for key in keys):
+                return name
+        return "backbone"
+
+
+def find_encoder(given: str) -> GivenEncoder:
+    """Load the image encoder of a folder, or of a name of the hub, which is fetched if need be.
+
+    Raises:
+        CheckpointError: It is no vision model that is known, or damaged.
+        HubError: It is not here, and the hub did not give it.
+    """
+    from cxrtext.models.backbones import load_backbone
+
+    if known := next((one for one in listed_encoders() if one.name == given), None):
+        _refuse_pair(given, known.use != "--encoder")
+    folder = find_vision_folder(given)
+    _refuse_pair(given, layout_of(folder) in PAIRS)
+    commit = commit_of(folder) if is_hub_name(given) and not Path(given).is_dir() else None
+    name = f"{given.partition('@')[0]}@{commit}" if commit else str(folder.resolve())
+    return GivenEncoder(name, folder, load_backbone(folder))
+
+
+def _refuse_pair(given: str, is_pair: bool) -> None:
+    if is_pair:
+        raise CheckpointError(
+            f"{given}: is a finished pair, whose image side is not taken by itself; give its "
+            "folder with --model"
+        )
+
+
+def copy_of(project: Path, name: str) -> Path:
+    """Where a project keeps the copy of an encoder."""
+    last = name.partition("@")[0] if is_hub_name(name) else os.path.normpath(name)
+    return project / ENCODER / last.rpartition("/")[2]
+
+
+def keep_copy(project: Path, name: str) -> None:
+    """Copy an encoder into a project that has it not, so that it can be moved and served."""
+    target, note = copy_of(project, name), project / ENCODER / "encoder.json"
+    try:
+        if target.is_dir() and read_json(note) == name:
+            return
+    except CheckpointError:
+        pass
+    found = find_vision_folder(name)
+    with replacing_folder(target) as made:
+        for path in _files(found):
+            shutil.copyfile(path, made / path.name)
+    write_json(note, name)
+
+
+def keep_backbone(checkpoint: Path, copy: Path) -> None:
+    """Copy a project's encoder into its checkpoint, which then can be moved and served alone."""
+    target = checkpoint / BACKBONE_FOLDER
+    if not target.is_dir():
+        with replacing_folder(target, sums=False) as made:
+            copy_files(copy, [path.name for path in copy.iterdir()], made)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """The files of a vision model that are read."""
+    for pattern in (*VISION_FILES, SAFE_WEIGHTS, PICKLED_WEIGHTS):
+        is_second = pattern == PICKLED_WEIGHTS and (folder / SAFE_WEIGHTS).is_file()
+        yield from (path for path in folder.glob(pattern) if path.is_file() and not is_second)
