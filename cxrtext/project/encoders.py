@@ -77,8 +77,10 @@ class GivenEncoder:
         from cxrtext.training.image_pretraining.networks import LAID_OUT
 
         own: Any = self.backbone.model.config
-        keys = "layer_type", "hidden_sizes", "depths", "embedding_size", "hidden_act"
-        keys += "downsample_in_first_stage", "downsample_in_bottleneck"
+        keys = (
+            *("layer_type", "hidden_sizes", "depths", "embedding_size", "hidden_act"),
+            *("downsample_in_first_stage", "downsample_in_bottleneck"),
+        )
         for name in LAID_OUT if self.backbone.model_type == "resnet" else ():
             known = resnet_config(name)
             if all(getattr(own, key) == getattr(known, key) for key in keys):

@@ -43,9 +43,8 @@ _ABOUT = """\
 _NOTES = {
     "source": "where the images and reports come from",
     "language_model": "how common a sentence is: compact or demo; epochs: null chooses",
-    "image_encoder": "as options of cxrtext pretrain-image; epochs: null chooses by the number. An "
-    "encoder that is not tuned stays as it is: crop is then its --size, and grid and reduce are "
-    "those of cxrtext encode",
+    "image_encoder": "as options of cxrtext pretrain-image (epochs: null chooses by the number); "
+    "of cxrtext encode,\n# with crop as its --size, for an encoder of elsewhere that is not tuned",
     "train": "settings of cxrtext train, without places: cxrtext train --init writes all of them",
     "learning_curve": "also train on a third of the patients, to tell what more films would bring",
     "retrain_from": "the models are kept until the archive has so many times the training studies",

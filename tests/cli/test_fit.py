@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -15,6 +17,7 @@ import yaml
 
 from cxrtext.config import load_config
 from cxrtext.errors import ConfigError, DataError
+from cxrtext.images import Preprocessing
 from cxrtext.models import load_model
 from cxrtext.project.archive import prompts_of
 from cxrtext.project.estimate import Speeds, estimate, fitted
@@ -61,6 +64,21 @@ DRAWN = Facts(400, 400, 320, True, True, 90_000, 8_000_000, 144, ())
 FILMS = Facts(3400, 3400, 2700, True, True, 900_000, 2_000_000_000, 2000, ())
 SOURCE = Source(archive="/archive", reports="/reports.csv", columns={"image": "Bild"})
 RECIPE = choose_recipe(SOURCE, DRAWN, None, 1)
+TUNED = choose_recipe(SOURCE, FILMS, None, 1)
+TUNED = TUNED.model_copy(
+    update={
+        "image_encoder": TUNED.image_encoder.model_copy(
+            update={"encoder": "/models/half", "tune": True, "grid": 15, "reduce": 256}
+        )
+    }
+)
+FROZEN = TUNED.model_copy(
+    update={
+        "image_encoder": TUNED.image_encoder.model_copy(
+            update={"encoder": "a/rad-dino@main", "tune": False}
+        )
+    }
+)
 TABLES = ["data/manifest.csv", "data/reports.csv"]
 WRITES = """
 import os, sys
@@ -85,8 +103,8 @@ def stages_of(folder: Path, recipe: Recipe) -> list[Stage]:
         encoder,
         training_stage(folder, recipe),
         *curve_stages(folder, recipe, TABLES),
-        *evaluation_stages(folder, TABLES),
-        index_stage(folder, TABLES),
+        *evaluation_stages(folder, recipe, TABLES),
+        index_stage(folder, recipe, TABLES),
     ]
 
 
@@ -116,11 +134,18 @@ def do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Stage], str
     return run
 
 
-@pytest.mark.parametrize("number", range(len(stages_of(Path("p"), RECIPE))))
-def test_every_stage_is_a_command_line_of_ours(number: int, tmp_path: Path) -> None:
+STAGES = [
+    (recipe, number)
+    for recipe in (RECIPE, FROZEN, TUNED)
+    for number in range(len(stages_of(Path("p"), recipe)))
+]
+
+
+@pytest.mark.parametrize(("recipe", "number"), STAGES)
+def test_every_stage_is_a_command_line_of_ours(recipe: Recipe, number: int, tmp_path: Path) -> None:
     (tmp_path / "index").mkdir()
     (tmp_path / "index/index.json").write_text("{}")  # one that turns to a new model
-    stage = stages_of(tmp_path, RECIPE)[number]
+    stage = stages_of(tmp_path, recipe)[number]
     for words in stage.words:
         parse(list(map(str, words)))
     if stage.state:
@@ -177,16 +202,36 @@ def test_a_stage_goes_on_only_on_what_it_began_with(
     assert not (tmp_path / "made/state").exists()
 
 
-def test_weights_may_be_a_file_or_a_folder(tmp_path: Path) -> None:
-    folder = tmp_path / "half"
-    folder.mkdir()
-    bases = []
-    for text in ("1", "2"):
-        (folder / "model.safetensors").write_text(text)
-        for given in (folder, folder / "model.safetensors"):
-            recipe = choose_recipe(SOURCE, FILMS, given, 1)
-            bases.append(Progress(tmp_path).basis(model_stages(tmp_path, recipe)[1])["settings"])
-    assert len(set(bases)) == 4
+def test_a_frozen_encoder_sees_each_film_once_and_nothing_else_is_trained(tmp_path: Path) -> None:
+    stages = {stage.name: stage for stage in stages_of(tmp_path, FROZEN)}
+    assert "image encoder" not in stages
+    assert "a third: image encoder" not in stages
+    [encode] = stages["features"].words
+    copy = tmp_path / "encoder/rad-dino"
+    assert encode[encode.index("--backbone") + 1] == copy
+    for name in ("calibration", "evaluation", "index", "a third: measured"):
+        assert all(tmp_path / "features" in words for words in stages[name].words)
+    for name in ("training", "a third: training"):
+        assert "features/features.json" in stages[name].reads
+    one = Fit(tmp_path, SOURCE)
+    one.recipe = FROZEN
+    (tmp_path / "prompts.yaml").touch()
+    one._write_settings()
+    for name in ("train", "learning-curve"):
+        config = load_config(tmp_path / f"{name}.yaml")
+        assert config.data.features == tmp_path / "features"
+        assert config.model.image == "backbone"
+        assert not config.training.section_weights
+
+
+def test_what_an_encoder_makes_is_made_again_where_its_copy_changed(tmp_path: Path) -> None:
+    for recipe, place in ((FROZEN, "encoder/rad-dino"), (TUNED, "encoder/half")):
+        bases = []
+        (tmp_path / place).mkdir(parents=True)
+        for text in ("1", "2"):
+            (tmp_path / place / "SHA256SUMS").write_text(text)
+            bases.append(Progress(tmp_path).basis(model_stages(tmp_path, recipe)[1]))
+        assert bases[0] != bases[1]
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
@@ -239,20 +284,37 @@ def test_what_is_not_said_again_stays(
 # --- the recipe ---
 
 
+def given(model_type: str, image: str, crop: int, channels: int) -> Any:
+    own = Preprocessing(resize=crop, crop=crop)
+    backbone = SimpleNamespace(model_type=model_type, preprocessing=own, channels=channels)
+    return SimpleNamespace(name=f"/models/{model_type}", image=image, backbone=backbone)
+
+
 def test_the_recipe_follows_from_what_is_there(tmp_path: Path) -> None:
-    weights = tmp_path / "half.safetensors"
-    drawn, films, begun = (
-        choose_recipe(SOURCE, facts, given, 3)
-        for facts, given in ((DRAWN, None), (FILMS, None), (FILMS, weights))
-    )
-    assert [one.image_encoder.image for one in (drawn, films, begun)] == [
-        "resnet-narrow", "resnet18", "resnet50-half",
+    resnet = given("resnet", "resnet50-half", 384, 1024)
+    vit = given("dinov2", "backbone", 518, 200)
+    drawn, films, tuned, frozen, few = (
+        choose_recipe(SOURCE, facts, encoder, 3)
+        for facts, encoder in (
+            (DRAWN, None), (FILMS, None), (FILMS, resnet), (FILMS, vit), (DRAWN, vit),
+        )
+    )  # fmt: skip
+    recipes = drawn, films, tuned, frozen, few
+    assert [one.image_encoder.image for one in recipes] == [
+        "resnet-narrow", "resnet18", "resnet50-half", "backbone", "backbone",
     ]  # fmt: skip
+    assert [one.frozen for one in recipes] == [None, None, None, vit.name, vit.name]
     assert drawn.train["training"]["steps"] < 600
     assert films.train["training"]["lock"] == ["image"]
-    assert begun.image_encoder.weights == str(weights)
-    write_recipe(tmp_path, begun)
-    assert read_recipe(tmp_path) == begun
+    assert (tuned.image_encoder.encoder, tuned.image_encoder.crop) == (resnet.name, 224)
+    assert (frozen.image_encoder.crop, frozen.image_encoder.reduce) == (518, None)
+    for recipe in recipes:
+        write_recipe(tmp_path, recipe)
+        assert read_recipe(tmp_path) == recipe
+    # One key turns one that is tuned into one that is not.
+    text = (write_recipe(tmp_path, tuned), (tmp_path / "recipe.yaml").read_text())[1]
+    (tmp_path / "recipe.yaml").write_text(text.replace("tune: true", "tune: false"))
+    assert read_recipe(tmp_path).frozen == resnet.name
 
 
 PLAIN = Recipe(
@@ -307,6 +369,39 @@ def test_what_a_budget_buys_by_hand(seconds: float, epochs: int, curve: bool) ->
 def test_a_budget_that_is_too_short_says_what_is_needed() -> None:
     with pytest.raises(ConfigError, match="at least 4 minutes are needed here for 1000 studies"):
         fitted(PLAIN, THOUSAND, HERE, 192, imports=True)  # of 192.99 s
+
+
+def frozen_of(recipe: Recipe, **changes: object) -> Recipe:
+    own = recipe.image_encoder.model_copy(update={"encoder": "/m/x", "grid": 2, **changes})
+    return recipe.model_copy(update={"image_encoder": own})
+
+
+def test_what_a_frozen_encoder_takes_by_hand() -> None:
+    found = estimate(frozen_of(PLAIN, reduce=16), THOUSAND, HERE, imports=False)
+    # 1000 films and 256 for the map, on two cores; all else reads features.
+    align = 960 * 0.002 + 100 * 0.25 / 2
+    measure = 40 * 0.002 + 5
+    assert found.seconds["features"] == pytest.approx(6 + 1256 * (0.01 + 0.005) / 2)
+    assert found.seconds["training"] == pytest.approx(6 + align)
+    assert found.seconds["learning curve"] == pytest.approx(6 + align / 2 + measure)
+    assert found.seconds["evaluation"] == pytest.approx(6 + measure)
+    assert found.seconds["index"] == pytest.approx(6 + 2)
+    assert "image encoder" not in found.seconds
+    assert found.disk == 1000 * 4 * (16 + 128) * 2 + round(0.3 * 2**30)
+
+
+def test_an_encoder_that_there_is_no_time_to_tune_stays_as_it_is() -> None:
+    tuned = frozen_of(PLAIN, tune=True)
+    frozen = frozen_of(PLAIN)
+    needed = estimate(frozen, THOUSAND, HERE, imports=False).total
+    asked = {budget: fitted(tuned, THOUSAND, HERE, budget, imports=False)
+             for budget in (10**6, needed + 1)}  # fmt: skip
+    assert [one.frozen for one in asked.values()] == [None, "/m/x"]
+    assert asked[needed + 1].learning_curve
+    without = fitted(frozen, THOUSAND, HERE, needed - 1, imports=False)
+    assert not without.learning_curve
+    with pytest.raises(ConfigError, match="at least . minutes are needed here for 1000 studies"):
+        fitted(tuned, THOUSAND, HERE, 60, imports=False)
 
 
 # --- what the models are made of ---

@@ -11,8 +11,10 @@ from huggingface_hub import constants
 from huggingface_hub.errors import LocalEntryNotFoundError
 
 from cxrtext.errors import CheckpointError, HubError
-from cxrtext.models.folders import DEFAULT_MODEL, PINNED, find_model_folder
+from cxrtext.models.folders import DEFAULT_MODEL, PINNED, find_model_folder, find_vision_folder
 from cxrtext.models.masked_lm import load_masked_language_model
+from cxrtext.project.encoders import find_encoder
+from tests import small_backbones
 from tests.models.conftest import write_cxr_bert
 
 FIRST, SECOND = "1" * 40, "2" * 40
@@ -28,11 +30,12 @@ class FakeHub:
         self.fetched: dict[str, str] = {}  # commits of branches and tags in the local cache
         self.asked: list[str] = []
         self.patterns: list[str] = []
+        self.weights, self.write = "pytorch_model.bin", write_cxr_bert
 
     def model_info(self, repository: str, *, revision: str, timeout: float) -> Any:
         assert timeout <= 10
         self.asked.append(f"{repository}@{revision}")
-        names = ("config.json", "pytorch_model.bin", "modeling_x.py")
+        names = ("config.json", self.weights, "modeling_x.py")
         return SimpleNamespace(siblings=[SimpleNamespace(rfilename=name) for name in names])
 
     def snapshot_download(
@@ -46,7 +49,7 @@ class FakeHub:
                 raise LocalEntryNotFoundError("not here")
             self.fetched[revision] = folder.name
             self.patterns = how["allow_patterns"]
-            write_cxr_bert(folder, seed=int(folder.name[0]))
+            self.write(folder, seed=int(folder.name[0]))
         return str(folder)
 
 
@@ -170,3 +173,57 @@ def test_a_folder_with_such_a_name_comes_first(
     write_cxr_bert(tmp_path / "someone" / "model@v2")
     monkeypatch.chdir(tmp_path)
     assert load_masked_language_model("someone/model@v2").revision is None
+
+
+VISION = "someone/vision"
+
+
+@pytest.fixture
+def vision_hub(hub: FakeHub) -> FakeHub:
+    hub.weights = "model.safetensors"
+    hub.write = lambda folder, seed: small_backbones.write(folder, "dinov2", seed=seed)
+    return hub
+
+
+def test_a_vision_model_is_fetched_once_and_by_its_revision(vision_hub: FakeHub) -> None:
+    first = find_vision_folder(f"{VISION}@v1.1")
+    assert first.name == SECOND
+    assert vision_hub.patterns == [
+        *("config.json", "preprocessor_config.json", "processor_config.json"),
+        *("README.md*", "LICENSE*", "model.safetensors"),
+    ]
+    assert find_vision_folder(f"{VISION}@{SECOND}") == first
+    assert find_vision_folder(f"{VISION}@v1.1", offline=True) == first
+    assert vision_hub.asked == [f"{VISION}@v1.1"]
+    assert find_encoder(f"{VISION}@v1.1").name == f"{VISION}@{SECOND}"
+
+
+def test_a_text_model_in_the_cache_is_no_vision_model(unreachable: Mock, repository: Path) -> None:
+    with pytest.raises(HubError, match="is not here"):
+        find_vision_folder(DEFAULT_MODEL)
+    assert unreachable.call_count == 1
+
+
+def test_a_repository_without_weights_of_transformers_is_refused(vision_hub: FakeHub) -> None:
+    vision_hub.weights = "open_clip_pytorch_model.bin"
+    with pytest.raises(CheckpointError, match=r"has no model.safetensors and no .* --model"):
+        find_vision_folder(VISION)
+    assert not vision_hub.fetched
+
+
+@pytest.mark.parametrize(("offline", "why"), [(True, "not be asked"), (False, "ConnectionError")])
+def test_a_vision_model_that_the_hub_does_not_give_says_the_ways_out(
+    offline: bool, why: str, unreachable: Mock
+) -> None:
+    with pytest.raises(HubError) as caught:
+        find_vision_folder(f"{VISION}@v2", offline=offline)
+    message = str(caught.value)
+    for said in (f"'{VISION}' at revision v2", why, "pass the path", "'cxrtext encoders'"):
+        assert said in message
+    assert "pretrain-text" not in message
+
+
+def test_what_is_neither_folder_nor_name_of_a_vision_model_is_refused(unreachable: Mock) -> None:
+    with pytest.raises(CheckpointError, match="rad-dino: no such folder, and no name of the hub"):
+        find_vision_folder("rad-dino")
+    unreachable.assert_not_called()

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,9 @@ from cxrtext.errors import CheckpointError, ConfigError, DataError, NotFoundErro
 from cxrtext.evaluation import evaluate
 from cxrtext.evaluation.rows import ZERO_SHOT
 from cxrtext.files import write_sums
-from cxrtext.index import Query, build_index, open_index
+from cxrtext.index import Query, build_index, open_index, reembed
 from cxrtext.jobs import EncodeOptions, encode_images
-from cxrtext.models import load_model
+from cxrtext.models import load_model, regions
 from cxrtext.models.features import open_features
 from cxrtext.models.features.folder import FEATURES
 from cxrtext.models.regions import embed_files
@@ -167,6 +168,45 @@ def test_features_that_a_model_was_not_trained_on_are_refused(
     ):
         with pytest.raises(CheckpointError, match=says):
             evaluate(model, data_folder, features=open_features(folder))
+
+
+def test_an_image_that_features_lack_is_read_and_no_other(
+    run: Path, features: Path, data_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, records = load_model(run / "checkpoint"), read_manifest(data_folder / "manifest.csv")
+    new = replace(records[3], name="images/new.png")
+    read: list[Path] = []
+
+    def watched(model: Any, paths: list[Path], **options: Any) -> Any:
+        read.extend(paths)
+        return embed_files(model, paths, processes=0, **options)
+
+    monkeypatch.setattr(regions, "embed_files", watched)
+    asked = [*records[:3], new, *records[4:8]]
+    found = {}
+    for batch in regions.embed_records(model, asked, features=open_features(features)):
+        found |= dict(zip(batch.rows, batch.regions, strict=True))
+    assert read == [new.path]
+    assert sorted(found) == [*range(8)]
+    [known] = regions.embed_records(model, [records[3]], features=open_features(features))
+    assert torch.allclose(found[3], known.regions[0], atol=2e-3)  # kept in half precision
+
+
+def test_an_index_turns_to_another_model_of_the_same_features_and_decodes_nothing(
+    run: Path,
+    checkpoint: Path,
+    features: Path,
+    data_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    build_index(data_folder / "manifest.csv", checkpoint, tmp_path / "index")
+    monkeypatch.setattr(regions, "embed_files", pytest.fail)
+    folder = open_features(features)
+    summary = reembed(tmp_path / "index", run / "checkpoint", features=folder)
+    assert summary.images == len(folder)
+    with open_index(tmp_path / "index") as index:
+        assert index.model.fingerprint == load_model(run / "checkpoint").fingerprint
 
 
 def test_a_model_goes_on_from_a_model_of_the_same_backbone(

@@ -302,7 +302,8 @@ class Fit:
         beside = []
         if cores() > 1 and not any(map(self.progress.is_done, [*images, text[-1]])):
             for encoder in images:
-                say(f"image encoder, beside the text (its progress: {self._log(encoder)})")
+                beside_text = f"beside the text (its progress: {self._log(encoder)})"
+                say(f"{encoder.name}, {beside_text}{self._again(encoder)}")
                 beside.append((encoder, self._start(encoder, self._log(encoder))))
         for stage in text:
             self._do(stage)
@@ -402,11 +403,14 @@ class Fit:
         """Do a stage that is not done."""
         if self.progress.is_done(stage):
             return
-        again = self.progress.why_again(stage)
         usual = self.expected.get(stage.name)
         about = f" (about {duration(usual)}, until {_clock(usual)})" if usual else ""
-        say(f"{stage.name}{about}" + (f", again: {again}" if again else ""))
+        say(f"{stage.name}{about}{self._again(stage)}")
         self._finish(stage, *self._start(stage, None), None)
+
+    def _again(self, stage: Stage) -> str:
+        again = self.progress.why_again(stage)
+        return f", again: {again}" if again else ""
 
     def _start(self, stage: Stage, log: Path | None) -> "tuple[Any, float]":
         begun = time.monotonic()
@@ -496,7 +500,7 @@ def _plan(
     source: "Source", out: Path, encoder: "GivenEncoder | None", budget: float | None
 ) -> None:
     from cxrtext.project.archive import facts_of_source
-    from cxrtext.project.encoders import find_encoder
+    from cxrtext.project.encoders import copy_of, find_encoder
     from cxrtext.project.estimate import estimate as estimate_of
     from cxrtext.project.estimate import measure_speeds
     from cxrtext.project.facts import facts_of_data
@@ -511,7 +515,10 @@ def _plan(
         facts = facts_of_source(source, out)
     if (out / RECIPE).is_file():
         recipe = read_recipe(out)
-        network = find_encoder(recipe.frozen).backbone if recipe.frozen else None
+        network = None
+        if recipe.frozen:
+            copy = copy_of(out, recipe.frozen)
+            network = find_encoder(str(copy) if copy.is_dir() else recipe.frozen).backbone
         speeds = measure_speeds(recipe, facts, network)
         estimate = estimate_of(recipe, facts, speeds, imports=imports)
     else:
