@@ -15,11 +15,11 @@ from torch import Tensor, nn
 
 from cxrtext.errors import CheckpointError
 from cxrtext.images import Preprocessing
-from cxrtext.models.foreign.golden import draw
-from cxrtext.models.foreign.processor import Prepared, read_processor
 from cxrtext.models.folders import SAFE_WEIGHTS
-from cxrtext.models.image_encoder import ImageEncoder
+from cxrtext.models.foreign.golden import draw
 from cxrtext.models.foreign.names import of_torchvision_resnet
+from cxrtext.models.foreign.processor import Prepared, read_processor
+from cxrtext.models.image_encoder import ImageEncoder
 from cxrtext.models.regions import normalized
 from cxrtext.models.weight_files import (
     SHOWN,

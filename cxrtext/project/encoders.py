@@ -27,7 +27,7 @@ from cxrtext.models.folders import (
 from cxrtext.project.layout import ENCODER
 
 if TYPE_CHECKING:
-    from cxrtext.models.backbones import Backbone
+    from cxrtext.models.foreign import Backbone
 
 PAIRS = ("open_clip", "openai", "biovil", "cxr-clip")
 """Layouts of finished pairs whose image side is not read by itself."""
@@ -95,7 +95,7 @@ def find_encoder(given: str) -> GivenEncoder:
         CheckpointError: It is no vision model that is known, or damaged.
         HubError: It is not here, and the hub did not give it.
     """
-    from cxrtext.models.backbones import load_backbone
+    from cxrtext.models.foreign import load_backbone
 
     if known := next((one for one in listed_encoders() if one.name == given), None):
         _refuse_pair(given, known.use != "--encoder")

@@ -25,7 +25,7 @@ from cxrtext.training.image_pretraining.networks import build_network
 from cxrtext.training.loop.device import autocast, choose_device, choose_precision
 
 if TYPE_CHECKING:
-    from cxrtext.models.backbones import Backbone
+    from cxrtext.models.foreign import Backbone
 
 START_S = 6.0
 """What it takes to start a stage: its libraries, its tables, its figures at the end."""

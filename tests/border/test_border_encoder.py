@@ -1,4 +1,4 @@
-"""``cxrtext fit --encoder``: planned, killed while films are encoded, gone on with, moved, grown."""
+"""``cxrtext fit --encoder``: planned, killed while it encodes, gone on with, moved, grown."""
 
 import json
 import shutil

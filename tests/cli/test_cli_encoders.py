@@ -15,7 +15,7 @@ from cxrtext.models.image_encoder import resnet_config
 from cxrtext.project.encoders import ListedEncoder, copy_of, find_encoder, keep_copy
 from tests import small_backbones
 from tests.cli.conftest import Refused, cxrtext
-from tests.models.pairs.folders import WRITERS
+from tests.models.foreign.folders import WRITERS
 
 
 def test_encoders_are_listed_with_all_that_one_needs_to_know(

@@ -181,7 +181,11 @@ VISION = "someone/vision"
 @pytest.fixture
 def vision_hub(hub: FakeHub) -> FakeHub:
     hub.weights = "model.safetensors"
-    hub.write = lambda folder, seed: small_backbones.write(folder, "dinov2", seed=seed)
+
+    def write(folder: Path, seed: int) -> Path:
+        return small_backbones.write(folder, "dinov2", seed=seed)
+
+    hub.write = write
     return hub
 
 
