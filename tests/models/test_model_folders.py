@@ -182,7 +182,7 @@ VISION = "someone/vision"
 def vision_hub(hub: FakeHub) -> FakeHub:
     hub.weights = "model.safetensors"
 
-    def write(folder: Path, seed: int) -> Path:
+    def write(folder: Path, seed: int = 0) -> Path:
         return small_backbones.write(folder, "dinov2", seed=seed)
 
     hub.write = write

@@ -482,7 +482,7 @@ def choose(
     if not facts.has_reports and not facts.has_labels:
         raise DataError(f"{source.archive}: no reports and no labels; give --reports TABLE")
     recipe = choose_recipe(source, facts, encoder, max(1, cores() - 1), curve=curve)
-    speeds = measure_speeds(recipe, facts, encoder and encoder.backbone)
+    speeds = measure_speeds(recipe, facts, encoder.backbone if encoder else None)
     if budget is not None:
         recipe = fitted(recipe, facts, speeds, budget, imports=imports)
     return recipe, estimate(recipe, facts, speeds, imports=imports)
