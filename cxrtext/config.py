@@ -456,7 +456,7 @@ class TrainingSection(Section):
     validate_every: Positive = 500
     save_every: Positive = 500
     keep: Positive = 2
-    best: Literal["val/loss", "val/auc", "val/R@1", "val/R@5"] = "val/loss"
+    best: Literal["auto", "val/loss", "val/auc", "val/R@1", "val/R@5"] = "val/loss"
     prompts: Path | None = None
     patience: Annotated[int, Field(ge=0)] = 0
 

@@ -169,13 +169,13 @@ def estimate(recipe: Recipe, facts: Facts, speeds: Speeds, *, imports: bool) -> 
         "import": facts.images * 0.004 + facts.bytes / 150e6 if imports else 0.0,
         "check": read,
         "labels": 0.0 if facts.has_labels else facts.letters / 150_000,
+        "findings": facts.letters / 150_000,
         "language model": language,
         "likelihoods": 0.15 * language,
         stage: of_images,
         "training": align,
         "learning curve": (learn / 3 + align / 2 + measure) * recipe.learning_curve,
         "evaluation": measure,
-        "calibration": measure,
         "index": facts.images * embedding,
     }
     seconds = {name: START_S + value for name, value in seconds.items() if value}

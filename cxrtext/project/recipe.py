@@ -18,13 +18,14 @@ from cxrtext.files.yaml_text import parse_yaml
 from cxrtext.models.folders import is_hub_name
 from cxrtext.project.encoders import GivenEncoder, copy_of
 from cxrtext.project.facts import Facts
-from cxrtext.project.layout import DATA, DECODED, FEATURES, RECIPE, RUN, THIRD
+from cxrtext.project.layout import DATA, DECODED, FEATURES, PROMPTS, RECIPE, RUN, THIRD
 from cxrtext.training.image_pretraining.settings import ImagePretrainSettings, check_settings
 
 SMALL_SIDE = 200
 """Up to this shorter side, in pixels, images are taken for drawings and thumbnails."""
-STEPS = ((600, 100), (10_000, 300), (None, 3000))
-"""Steps of a training with a locked encoder, by the number of its studies (films.md)."""
+STEPS = ((600, 200), (10_000, 400), (None, 3000))
+"""Most steps of a training with a locked encoder, by the number of its studies (films.md); the
+model that was best on validation films is kept."""
 LETTERS = 200_000
 """Of all reports: fewer do not fill the larger language model."""
 LEAST_STEPS, STEPS_A_STUDY = 200, 0.3
@@ -56,14 +57,17 @@ _PLACES = {
     "data.manifest": f"{DATA}/manifest.csv",
     "data.sentences": "sentences.csv",
     "data.words": "image-encoder/words.txt",
+    "data.findings": "findings.csv",
     "data.cache": DECODED,
     "model.image_weights": "image-encoder/encoder.safetensors",
-    "training.prompts": "prompts.yaml",
+    "training.prompts": PROMPTS,
     "out": RUN,
 }
 """The places of the training, which a recipe does not choose."""
 _OF_ENCODER = ("data.words", "model.image_weights")
 """Those of the image encoder that is trained, which a frozen one and a finished model lack."""
+_OF_TRAINING = ("data.findings",)
+"""Those that a finished model lacks."""
 _OF_IMAGES = {"data": ("resize", "crop"), "training": ("unlock", "unlocked_lr")}
 """Settings of the training that have no meaning where films are features."""
 GRID, COMPONENTS = 15, 256
@@ -147,7 +151,8 @@ class Recipe(_Part):
         """The configuration of the training, as plain values, with its places (ConfigError)."""
         places, model = _PLACES, self.source.model
         if model or self.frozen:
-            places = {key: at for key, at in places.items() if key not in _OF_ENCODER}
+            lacking = (*_OF_ENCODER, *(_OF_TRAINING if model else ()))
+            places = {key: at for key, at in places.items() if key not in lacking}
             places |= {"model.init": model} if model else {"data.features": FEATURES}
         tree = {name: {**x} if isinstance(x, dict) else x for name, x in self.train.items()}
         if self.frozen:
@@ -217,11 +222,12 @@ def choose_recipe(
     else:
         train = _preset("studies-3000.yaml")
         steps = next(steps for most, steps in STEPS if most is None or facts.training <= most)
-        train["training"] = with_steps(train["training"], steps)
+        train["training"] = with_steps(train["training"] | {"validate_every": 25}, steps)
         encoder = ImageEncoder(image="resnet18", resize=256, crop=224)
         if given is not None:
             encoder = _with(encoder, given)
         size = "compact" if facts.letters >= LETTERS else "demo"
+    train["training"]["best"] = "auto"
     train["data"] = {"resize": encoder.resize, "crop": encoder.crop}
     train["model"] |= {"image": encoder.image, "text": "language-model"}
     if source.model:
@@ -275,7 +281,8 @@ def with_steps(training: dict[str, Any], steps: int) -> dict[str, Any]:
     dropped = ("unlock", "unlocked_lr") if (training.get("unlock") or 0) >= steps else ()
     every = min(training["validate_every"], max(1, steps // 2))
     kept = {name: value for name, value in training.items() if name not in dropped}
-    return {**kept, "steps": steps, "validate_every": every, "save_every": every}
+    saved = max(every, min(LEAST_STEPS, steps // 2))
+    return {**kept, "steps": steps, "validate_every": every, "save_every": saved}
 
 
 def third_of(train: dict[str, Any], folder: str) -> dict[str, Any]:

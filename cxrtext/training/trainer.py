@@ -169,7 +169,10 @@ class Trainer:
     def _compare_with_best(self, step: int) -> None:
         """Keep the model if it is the best so far; stop where it is long no better."""
         training, progress = self.config.training, self.job.learner.progress
-        if (name := training.best.removeprefix("val/")) not in self.validation:
+        best = training.best
+        if best == "auto":
+            best = "val/auc" if "auc" in self.validation else "val/loss"
+        if (name := best.removeprefix("val/")) not in self.validation:
             return
         value = -self.validation[name] if name == "loss" else self.validation[name]
         if progress.best is None or value > progress.best:
@@ -180,7 +183,7 @@ class Trainer:
         if training.patience and progress.waited >= training.patience:
             progress.done = True
             self.listener.say(
-                f"stopped after step {step}: {training.best} was best after step "
+                f"stopped after step {step}: {best} was best after step "
                 f"{progress.best_step}, {progress.waited} validations ago"
             )
 

@@ -22,7 +22,7 @@ from cxrtext_cli.fitting.stages import (
     Stage,
     check_stage,
     curve_stages,
-    evaluation_stages,
+    evaluation_stage,
     file_of,
     import_stage,
     index_stage,
@@ -261,13 +261,16 @@ class Fit:
 
     def _data(self) -> None:
         from cxrtext.evaluation.data import find_table, manifest_of, reports_of
-        from cxrtext.project.layout import DATA
+        from cxrtext.files import write_text
+        from cxrtext.project.archive import prompts_of
+        from cxrtext.project.layout import DATA, PROMPTS
 
         data = self.folder / DATA
         if (reports := reports_of(manifest_of(data))) is not None:
             labels = label_stage(self.folder, reports.name)
             if find_table(data, "labels") is None or self.progress.note(labels):
                 self._do(labels)
+        write_text(self.folder / PROMPTS, prompts_of(data))
         stems = ("manifest", "reports", "labels", "boxes")
         tables = [found for stem in stems if (found := find_table(data, stem))]
         self.tables = [f"{DATA}/{table.name}" for table in tables]
@@ -347,8 +350,7 @@ class Fit:
             keep_backbone(self.folder / CHECKPOINT, copy_of(self.folder, self.recipe.frozen))
         if self.recipe.learning_curve:
             self._do(curve_stages(self.folder, self.recipe, self.tables)[-1])
-        for stage in evaluation_stages(self.folder, self.recipe, self.tables):
-            self._do(stage)
+        self._do(evaluation_stage(self.folder, self.recipe, self.tables))
         self._do(index_stage(self.folder, self.recipe, self.tables))
         self.good = self._how_good()
 

@@ -6,7 +6,7 @@ it reads.  One that was begun on the same basis goes on; of another basis what i
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from cxrtext.project.layout import (
     EVALUATION,
     FEATURES,
     INDEX,
+    PROMPTS,
     REPORTS,
     RUN,
     THIRD,
@@ -194,8 +195,16 @@ def model_stages(folder: Path, recipe: "Recipe") -> tuple[list[Stage], Stage]:
     words += ["--size", language.size]
     words += ["--epochs", language.epochs] if language.epochs else []
     weights = "language-model/model.safetensors"
+    read = ["label-reports", folder / REPORTS, "--out", folder / "findings.csv"]
     score = ["score-text", folder / REPORTS, "--model", folder / "language-model"]
     text = [
+        Stage(
+            "findings",
+            [[*read, "--absent", "--json"]],
+            _labelled,
+            reads=(REPORTS,),
+            makes=("findings.csv", "findings.evidence.csv"),
+        ),
         Stage(
             "language model",
             [words],
@@ -275,14 +284,12 @@ def _training(
 ) -> Stage:
     best, train, init = f"{out}/checkpoint-best", recipe.config(), recipe.source.model
     images = f"{FEATURES}/features.json" if recipe.frozen else f"{encoder}/encoder.safetensors"
-    # Else prompts only tell how it goes: people change them without a new training.
-    chosen_by = ("prompts.yaml",) if train["training"].get("best") == "val/auc" else ()
     return Stage(
         name,
         [["train", folder / config, "--json"]],
         _trained,
         settings=[train, recipe.threads, *([_content(Path(init))] if init else [])],
-        reads=("sentences.csv", images, *chosen_by),
+        reads=("sentences.csv", "findings.csv", PROMPTS, images),
         makes=(f"{best}/familiar.safetensors", f"{best}/reference.safetensors"),
         state=f"{out}/state",
         resume=("--resume", str(folder / out)),
@@ -319,21 +326,11 @@ def weights_of(folder: Path, checkpoint: str) -> str:
     return f"{checkpoint}/{SUMS if finished else SAFE_WEIGHTS}"
 
 
-def evaluation_stages(folder: Path, recipe: "Recipe", tables: Sequence[str]) -> list[Stage]:
-    words = ["calibrate", folder / CHECKPOINT, "--data", folder / DATA]
-    words += ["--prompts", folder / "prompts.yaml", *_images(folder, recipe)]
-    return [
-        Stage(
-            "calibration",
-            [words],
-            lambda _: "probabilities and thresholds, from validation films",
-            reads=(weights_of(folder, CHECKPOINT), "prompts.yaml", *tables),
-            makes=(f"{CHECKPOINT}/calibration.json",),
-            keeps=True,
-            threads=2,
-        ),
-        _evaluation(folder, recipe, CHECKPOINT, EVALUATION, "evaluation", tables),
-    ]
+def evaluation_stage(folder: Path, recipe: "Recipe", tables: Sequence[str]) -> Stage:
+    """Measures, and keeps what validation films tell: the films are embedded once for both."""
+    made = _evaluation(folder, recipe, CHECKPOINT, EVALUATION, "evaluation", tables)
+    words = [[*made.words[0], "--calibrate"]]
+    return replace(made, words=words, makes=(*made.makes, f"{CHECKPOINT}/calibration.json"))
 
 
 def _evaluation(

@@ -91,7 +91,7 @@ def calibrate(
             settings=Settings(slices=()),
             labels=labels,
         )
-    written, lacking = _keep_fits(checkpoint, result, decoded, encoded)
+    written, lacking = keep_fits(checkpoint, result, decoded, encoded)
     if lacking and not written and not keep_reference:
         raise lacking[0]
     if keep_reference:
@@ -104,11 +104,13 @@ def calibrate(
     typer.echo(f"written: {', '.join(map(str, written))}")
 
 
-def _keep_fits(
+def keep_fits(
     checkpoint: Path,
     result: "Evaluation",
     cache: "DecodedCache | None",
     features: "FeatureFolder | None",
+    *,
+    quietly: bool = False,
 ) -> tuple[list[Path], list[Exception]]:
     """Keep calibrated probabilities and verdicts; returns the files, and what the data lack."""
     from cxrtext.errors import DataError
@@ -120,7 +122,8 @@ def _keep_fits(
         kept, left_out = calibration_of(result)
         result.left_out.extend(left_out)
         written.append(kept.save(checkpoint))
-        _show_points(kept)
+        if not quietly:
+            _show_points(kept)
     except DataError as error:
         lacking.append(error)
     try:

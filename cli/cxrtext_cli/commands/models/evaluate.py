@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cxrtext.errors import ConfigError
+from cxrtext_cli.commands.models.calibrate import keep_fits
 from cxrtext_cli.given import DATA_FOLDER, EXPORT, FILE, NEW_FOLDER, PLACE, SPLIT
 from cxrtext_cli.options import (
     AllowOutside,
@@ -92,6 +93,12 @@ def evaluate(
     ] = None,
     probe: Annotated[
         bool, typer.Option("--probe", help="Fit linear probes to the training images.")
+    ] = False,
+    calibrate: Annotated[
+        bool,
+        typer.Option(
+            "--calibrate", help="Also keep with the checkpoint what 'cxrtext calibrate' keeps."
+        ),
     ] = False,
     sensitivity: Annotated[
         float, typer.Option(help="Of a second threshold, beside that of Youden.")
@@ -178,6 +185,7 @@ def evaluate(
     from cxrtext.evaluation.report import ReportOptions, write_report
 
     rejects = Rejects(max_rejected)
+    decoded, encoded = cache_in(cache or found.decoded), features_in(features)
     with progress("embedding", "images") as update:
         result = run(
             found.model,
@@ -187,12 +195,16 @@ def evaluate(
             device=pick_device(device),
             allow_outside=allow_outside,
             rejects=rejects,
-            cache=cache_in(cache or found.decoded),
-            features=features_in(features),
+            cache=decoded,
+            features=encoded,
             progress=update,
             settings=settings,
         )
     written = []
+    if calibrate:
+        kept, lacking = keep_fits(found.model, result, decoded, encoded, quietly=as_json)
+        written += kept
+        result.left_out.extend(map(str, lacking))
     if out is not None:
         options = ReportOptions(pictures=pictures, command=command, answers=told)
         written = write_report(out, result, options)
