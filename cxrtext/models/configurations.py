@@ -45,8 +45,8 @@ KEYS = {
     "mpnet": f"{_TEXT} relative_attention_num_buckets",
 }
 """The keys that are read, by ``model_type``; a folder cannot name a type that is not here."""
-_UNUSED = {"bos_token_id": 0, "pad_token_id": 0}
-_FIXED = {"clip_text_model": _UNUSED, "siglip_text_model": _UNUSED}  # which nothing reads here
+_UNUSED = {"bos_token_id": 0, "pad_token_id": 0}  # of a tower of text; nothing reads them here
+_FIXED = {"clip_text_model": _UNUSED, "siglip_text_model": {**_UNUSED, "eos_token_id": 1}}
 _MOST = {
     **dict.fromkeys(("num_hidden_layers", "num_stages", "depths", "num_block_repeats"), 200),
     **dict.fromkeys(("image_size", "patch_size"), 8192),
@@ -70,7 +70,7 @@ def configuration(model_type: str, values: Mapping[str, Any]) -> Any:
         elif key in ("image_size", "patch_size") and isinstance(value, list) and value:
             given[key] = value[0] if value == value[:1] * 2 else -1
     try:
-        config = AutoConfig.for_model(model_type, **given, **_FIXED.get(model_type, {}))
+        config = AutoConfig.for_model(model_type, **_FIXED.get(model_type, {}) | given)
     except (StrictDataclassError, ValueError, TypeError) as error:
         raise ValueError(line_of(error)) from None
     settings = settings_of(config)

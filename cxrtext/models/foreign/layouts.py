@@ -104,67 +104,51 @@ def _linear(source: Path, state: State, prefix: str) -> nn.Linear:
     return _filled(source, lambda: nn.Linear(inside, out, bias="bias" in own), own)
 
 
-def _clip_parts(
-    source: Path, state: State, vision: Any, text: Any, prepared: Prepared, tokenizer: Any
+def _of_transformers(
+    folder: Path, kind: str, processor: str, tokenizer: Callable[[Path], Any]
 ) -> Parts:
-    """A CLIP in transformers' names, of the values of its two configurations."""
-    import transformers
-
-    _require(source, state, "visual_projection.weight", "text_projection.weight", "logit_scale")
-    config = transformers.CLIPConfig(
-        vision_config=read_configuration(source, "clip_vision_model", vision, "image tower: "),
-        text_config=read_configuration(source, "clip_text_model", text, "text tower: "),
-        projection_dim=len(state["visual_projection.weight"]),
-    )
-    model = network_of(source, config, state)
-    levels = (prepared.mean, prepared.std)
-    return Parts(
-        ImageTower(model.vision_model, "pooler", model.visual_projection, levels),
-        TextTower(model.text_model, "pooler", model.text_projection),
-        tokenizer,
-        prepared.preprocessing,
-        math.exp(float(model.logit_scale.detach())),
-        model.text_model.config.max_position_embeddings,
-    )
-
-
-def _transformers_clip(folder: Path) -> Parts:
-    values = read_json(folder / CONFIG)
-    tokenizer = clip_tokenizer(folder)
-    source, state = read_state(folder)
-    return _clip_parts(
-        source,
-        without_buffers(only_tensors(source, state)),
-        part_of(values, "vision_config"),
-        part_of(values, "text_config"),
-        read_processor(folder, "CLIPImageProcessor", 3),
-        tokenizer,
-    )
-
-
-def _siglip(folder: Path) -> Parts:
-    import transformers
-
+    """A CLIP or SigLIP as transformers saves it."""
     path = folder / CONFIG
     values = read_json(path)
-    vision, text = (part_of(values, f"{tower}_config") for tower in ("vision", "text"))
-    config = transformers.SiglipConfig(
-        vision_config=read_configuration(path, "siglip_vision_model", vision, "vision_config."),
-        text_config=read_configuration(
-            path, "siglip_text_model", {"eos_token_id": 1, **text}, "text_config."
-        ),
-    )
-    tokenizer = siglip_tokenizer(folder)
+    towers = _towers(path, kind, *(part_of(values, f"{one}_config") for one in ("vision", "text")))
+    pieces = tokenizer(folder)
     source, state = read_state(folder)
-    model = network_of(source, config, without_buffers(only_tensors(source, state)))
-    prepared = read_processor(folder, "SiglipImageProcessor", 3)
-    length = model.text_model.config.max_position_embeddings
-    padding = tokenizer.pad_token_id
+    own = without_buffers(only_tensors(source, state))
+    return _pair(source, own, towers, read_processor(folder, processor, 3), pieces)
+
+
+def _towers(path: Path, kind: str, vision: Any, text: Any) -> tuple[Any, Any]:
+    """The configurations of the towers of a CLIP or SigLIP."""
+    return (
+        read_configuration(path, f"{kind}_vision_model", vision, "vision_config."),
+        read_configuration(path, f"{kind}_text_model", text, "text_config."),
+    )
+
+
+def _pair(
+    source: Path, state: State, towers: tuple[Any, Any], prepared: Prepared, pieces: Any
+) -> Parts:
+    """A CLIP or SigLIP in transformers' names."""
+    import transformers
+
+    vision, text = towers
+    length, padded = text.max_position_embeddings, {}
+    if vision.model_type == "clip_vision_model":
+        _require(source, state, "visual_projection.weight", "text_projection.weight", "logit_scale")
+        width = len(state["visual_projection.weight"])
+        config: Any = transformers.CLIPConfig(
+            vision_config=vision, text_config=text, projection_dim=width
+        )
+    else:
+        config = transformers.SiglipConfig(vision_config=vision, text_config=text)
+        padded = {"length": length, "padding": pieces.pad_token_id}
+    model = network_of(source, config, state)
+    heads = [getattr(model, f"{tower}_projection", nn.Identity()) for tower in ("visual", "text")]
     levels = (prepared.mean, prepared.std)
     return Parts(
-        ImageTower(model.vision_model, "pooler", nn.Identity(), levels),
-        TextTower(model.text_model, "pooler", nn.Identity(), length=length, padding=padding),
-        tokenizer,
+        ImageTower(model.vision_model, "pooler", heads[0], levels),
+        TextTower(model.text_model, "pooler", heads[1], **padded),
+        pieces,
         prepared.preprocessing,
         math.exp(float(model.logit_scale.detach())),
         length,
@@ -214,7 +198,9 @@ def _open_clip(folder: Path) -> Parts:
     for key, own in (("width", "hidden_size"), ("image_size", "image_size")):
         if key in vision and vision[key] != sizes[0][own]:
             raise CheckpointError(f"{path}: vision_cfg.{key} is not the weights' {sizes[0][own]}")
-    return _clip_parts(source, names.of_openai(state), *sizes, prepared, clip_tokenizer(folder))
+    named = names.of_openai(state)
+    towers = _towers(source, "clip", *sizes)
+    return _pair(source, named, towers, prepared, clip_tokenizer(folder))
 
 
 def _part(path: Path, values: Any, name: str) -> dict[str, Any]:
@@ -306,7 +292,8 @@ def _openai(folder: Path) -> Parts:
     side = vision["image_size"]
     prepared = Prepared(Preprocessing(side, side, 0.0, 1.0, "lanczos", "pad"), *_CHEXZERO)
     named = names.of_openai(state)
-    return _clip_parts(source, named, vision, text, prepared, clip_tokenizer(folder))
+    towers = _towers(source, "clip", vision, text)
+    return _pair(source, named, towers, prepared, clip_tokenizer(folder))
 
 
 def _sizes_of_openai(
@@ -449,8 +436,8 @@ def _require(source: Path, state: State, *wanted: str) -> None:
 
 
 LAYOUTS: dict[str, Callable[[Path], Parts]] = {
-    "clip": _transformers_clip,
-    "siglip": _siglip,
+    "clip": lambda f: _of_transformers(f, "clip", "CLIPImageProcessor", clip_tokenizer),
+    "siglip": lambda f: _of_transformers(f, "siglip", "SiglipImageProcessor", siglip_tokenizer),
     "open_clip": _open_clip,
     "openai": _openai,
     "biovil": _biovil,
