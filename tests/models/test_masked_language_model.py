@@ -136,6 +136,7 @@ def test_what_a_hostile_configuration_names_is_not_touched(folder: Path) -> None
     (folder / "evil.py").write_text("raise SystemExit('ran')")
     config = load_masked_language_model(folder).model.config
     assert not config.is_decoder
+    assert config._attn_implementation == "sdpa"
     assert not hasattr(config, "auto_map")
     assert "evil" not in json.dumps(config.to_dict())
 

@@ -178,22 +178,6 @@ def test_what_does_not_fit_is_refused(folder: Path, change: Change, file: str, s
     assert "\n" not in line
 
 
-def test_nothing_but_the_schema_reaches_the_network(folder: Path) -> None:
-    configured(
-        auto_map={"AutoModel": "code.Model"},
-        _attn_implementation="kernels-community/flash",
-        attn_implementation="eager",
-        dtype="float16",
-        output_hidden_states=True,
-        hidden_dropout_prob=0.5,
-    )(folder)
-    config: Any = load_backbone(folder).model.config
-    assert config._attn_implementation == "sdpa"
-    assert not config.output_hidden_states
-    assert config.hidden_dropout_prob == 0
-    assert not hasattr(config, "auto_map")
-
-
 def test_half_precision_files_and_a_lost_mask_token_are_fine(folder: Path) -> None:
     wanted = load_backbone(folder)(some_images())
     tensors(lambda s: s.pop("embeddings.mask_token"))(folder)
