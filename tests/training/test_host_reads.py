@@ -135,8 +135,8 @@ def test_centering_keeps_to_the_generators_of_its_own_device(
         seen.append(devices)
         return plain(*devices)
 
-    monkeypatch.setattr(torch.random, "fork_rng", fork)
     model = build_model(load_config(None, options))
+    monkeypatch.setattr(torch.random, "fork_rng", fork)
     center_projections(model, examples(objective_of("info-nce", False)), seed=0)
     assert seen == [([],)]  # without a list, all GPUs of the machine
 
