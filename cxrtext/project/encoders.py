@@ -29,9 +29,6 @@ from cxrtext.project.layout import ENCODER
 if TYPE_CHECKING:
     from cxrtext.models.foreign import Backbone
 
-PAIRS = ("open_clip", "openai", "biovil", "cxr-clip")
-"""Layouts of finished pairs whose image side is not read by itself."""
-
 
 @dataclass(frozen=True, slots=True)
 class ListedEncoder:
@@ -67,7 +64,6 @@ def _here(name: str) -> str | None:
 @dataclass(frozen=True, slots=True)
 class GivenEncoder:
     name: str  # the whole path of its folder, or owner/model@commit
-    folder: Path
     backbone: "Backbone"
 
     @property
@@ -88,22 +84,25 @@ class GivenEncoder:
         return "backbone"
 
 
-def find_encoder(given: str) -> GivenEncoder:
+def find_encoder(given: str, size: int | None = None) -> GivenEncoder:
     """Load the image encoder of a folder, or of a name of the hub, which is fetched if need be.
+
+    Args:
+        size: Side of its input in pixels; None for its own.
 
     Raises:
         CheckpointError: It is no vision model that is known, or damaged.
         HubError: It is not here, and the hub did not give it.
     """
+    pairs = [one.name for one in listed_encoders() if one.use != "--encoder"]
+    _refuse_pair(given, given in pairs)
+    folder = find_vision_folder(given)
+    _refuse_pair(given, layout_of(folder) not in (None, "clip", "siglip"))
     from cxrtext.models.foreign import load_backbone
 
-    if known := next((one for one in listed_encoders() if one.name == given), None):
-        _refuse_pair(given, known.use != "--encoder")
-    folder = find_vision_folder(given)
-    _refuse_pair(given, layout_of(folder) in PAIRS)
     commit = commit_of(folder) if is_hub_name(given) and not Path(given).is_dir() else None
     name = f"{given.partition('@')[0]}@{commit}" if commit else str(folder.resolve())
-    return GivenEncoder(name, folder, load_backbone(folder))
+    return GivenEncoder(name, load_backbone(folder, size=size))
 
 
 def _refuse_pair(given: str, is_pair: bool) -> None:
@@ -121,18 +120,19 @@ def copy_of(project: Path, name: str) -> Path:
 
 
 def keep_copy(project: Path, name: str) -> None:
-    """Copy an encoder into a project that has it not, so that it can be moved and served."""
+    """Copy an encoder into a project that has it not, so that it can be moved and served.
+
+    Processes that are started hereafter find it there.
+    """
     target, note = copy_of(project, name), project / ENCODER / "encoder.json"
-    try:
-        if target.is_dir() and read_json(note) == name:
-            return
-    except CheckpointError:
-        pass
-    found = find_vision_folder(name)
-    with replacing_folder(target) as made:
-        for path in _files(found):
-            shutil.copyfile(path, made / path.name)
-    write_json(note, name)
+    if not (target.is_dir() and note.is_file() and read_json(note) == name):
+        found = find_vision_folder(name)
+        with replacing_folder(target) as made:
+            for path in _files(found):
+                shutil.copyfile(path, made / path.name)
+        write_json(note, name)
+    home, listed = str(note.parent.absolute()), os.environ.get(BACKBONES_VARIABLE, "")
+    os.environ[BACKBONES_VARIABLE] = os.pathsep.join(filter(None, [home, listed]))
 
 
 def keep_backbone(checkpoint: Path, copy: Path) -> None:

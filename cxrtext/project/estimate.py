@@ -66,7 +66,7 @@ class Estimate:
         return sum(self.seconds.values())
 
 
-def measure_speeds(recipe: Recipe, facts: Facts, given: "Backbone | None" = None) -> Speeds:
+def measure_speeds(recipe: Recipe, facts: Facts, given: "Backbone | None") -> Speeds:
     """Measure the speeds that a recipe's stages have here, in some ten seconds.
 
     ``given`` is the encoder that stays as it is, of which a large one takes longer.
@@ -78,10 +78,8 @@ def measure_speeds(recipe: Recipe, facts: Facts, given: "Backbone | None" = None
     try:
         torch.set_num_threads(recipe.threads)
         language = _language_speed(recipe.language_model.size)
-        network = given if recipe.frozen and given else build_network(encoder.image)
-        network, size = network.to(device), sum(4 * x.numel() for x in network.parameters())
-        if recipe.frozen and given:
-            return Speeds(reading, 0.0, _encoding_speed(given), language, size)
+        network = (given or build_network(encoder.image)).to(device)
+        size = sum(4 * tensor.numel() for tensor in network.parameters())
         images = torch.rand(BATCH, 1, encoder.crop, encoder.crop, device=device)
         precision = choose_precision("auto", device)
 
@@ -92,10 +90,15 @@ def measure_speeds(recipe: Recipe, facts: Facts, given: "Backbone | None" = None
             if device.type == "cuda":
                 torch.cuda.synchronize()
 
-        def embed() -> None:
+        def embed(count: int = BATCH) -> None:
             with torch.inference_mode():
-                float(network(images).last_hidden_state.sum())
+                found = network(images[:count])
+                float((found if given else found.last_hidden_state).sum())
 
+        if given:
+            alone = _each(lambda: embed(1), 1)
+            embedding = alone if alone > SLOW_S else _each(embed, BATCH)
+            return Speeds(reading, 0.0, embedding, language, size)
         learning = _each(learn, BATCH)
         network.eval()
         embedding = _each(embed, BATCH)
@@ -113,19 +116,6 @@ def _each(work: Callable[[], Any], count: int) -> float:
         work()
         taken.append(time.perf_counter() - begun)
     return sorted(taken)[1] / count
-
-
-def _encoding_speed(backbone: "Backbone") -> float:
-    """Seconds to pass an image through a backbone."""
-    side = backbone.preprocessing.crop
-    images = torch.rand(ENCODE_BATCH, 1, side, side, device=next(backbone.parameters()).device)
-
-    def encode(count: int) -> float:
-        with torch.inference_mode():
-            return float(backbone(images[:count]).sum())
-
-    alone = _each(lambda: encode(1), 1)
-    return alone if alone > SLOW_S else _each(lambda: encode(ENCODE_BATCH), ENCODE_BATCH)
 
 
 def _language_speed(size: str) -> float:
@@ -209,19 +199,18 @@ def fitted(recipe: Recipe, facts: Facts, speeds: Speeds, budget: float, *, impor
     gained.  Where it lacks, the learning curve goes first; and an encoder of elsewhere that there
     is no time to train for half as long as usual stays as it is.
     """
-    if recipe.frozen:
-        return _fitted_frozen(recipe, facts, speeds, budget, imports=imports)
     usual = recipe.image_encoder.settings().steps(max(facts.training, BATCH))
     epoch = max(1, facts.training // BATCH)
 
     def with_epochs(epochs: int, curve: bool) -> Recipe:
-        encoder = recipe.image_encoder.model_copy(update={"epochs": epochs})
+        kept = None if recipe.frozen else epochs
+        encoder = recipe.image_encoder.model_copy(update={"epochs": kept})
         return recipe.model_copy(update={"image_encoder": encoder, "learning_curve": curve})
 
     def takes(epochs: int, curve: bool) -> float:
         return estimate(with_epochs(epochs, curve), facts, speeds, imports=imports).total
 
-    normal = max(1, round(usual / epoch))
+    normal = 1 if recipe.frozen else max(1, round(usual / epoch))
     for curve in (recipe.learning_curve, False):
         if takes(max(1, normal // 2), curve) <= budget:
             break
@@ -229,27 +218,13 @@ def fitted(recipe: Recipe, facts: Facts, speeds: Speeds, budget: float, *, impor
         if recipe.image_encoder.tune:
             encoder = recipe.image_encoder.model_copy(update={"tune": False})
             frozen = recipe.model_copy(update={"image_encoder": encoder})
-            return _fitted_frozen(frozen, facts, speeds, budget, imports=imports)
-    most = MOST_LONGER * normal
+            return fitted(frozen, facts, speeds, budget, imports=imports)
+    most = 1 if recipe.frozen else MOST_LONGER * normal
     epochs = max((n for n in range(1, most + 1) if takes(n, curve) <= budget), default=0)
     if not epochs:
-        raise _too_short(takes(1, False), facts)
+        least = math.ceil(takes(1, False) / 60)
+        raise ConfigError(
+            f"--budget: at least {least} minutes are needed here for {facts.studies} studies; "
+            "give more, or fewer studies"
+        )
     return with_epochs(epochs, curve)
-
-
-def _fitted_frozen(
-    recipe: Recipe, facts: Facts, speeds: Speeds, budget: float, *, imports: bool
-) -> Recipe:
-    for curve in (recipe.learning_curve, False):
-        found = recipe.model_copy(update={"learning_curve": curve})
-        takes = estimate(found, facts, speeds, imports=imports).total
-        if takes <= budget:
-            return found
-    raise _too_short(takes, facts)
-
-
-def _too_short(needed: float, facts: Facts) -> ConfigError:
-    return ConfigError(
-        f"--budget: at least {math.ceil(needed / 60)} minutes are needed here for "
-        f"{facts.studies} studies; give more, or fewer studies"
-    )

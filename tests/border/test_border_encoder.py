@@ -1,4 +1,4 @@
-"""``cxrtext fit --encoder``: planned, killed while it encodes, gone on with, moved, grown."""
+"""``cxrtext fit --encoder``: planned, killed while films are encoded, gone on with, moved."""
 
 import json
 import shutil
@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests import small_backbones
 from tests.border.conftest import answer, killed_once, refusal
 from tests.border.test_border_project import project
 from tests.commands import cxrtext as command
 from tests.conftest import Once
+from tests.small_backbones import write
 from tests.warm import Warm
 
 __all__ = ["project"]
@@ -20,7 +20,7 @@ __all__ = ["project"]
 @pytest.fixture(scope="session")
 def encoder(once: Once) -> Path:
     def make(folder: Path) -> None:
-        small_backbones.write(folder / "tiny-dino", "dinov2")
+        write(folder / "tiny-dino", "dinov2")
         (folder / "tiny-dino/README.md").write_text("---\nlicense: mit\n---\n")
 
     return once("border-encoder", make) / "tiny-dino"

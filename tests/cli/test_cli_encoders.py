@@ -70,10 +70,13 @@ def test_a_listed_pair_is_not_looked_for(refused: Refused, data_folder: Path) ->
     assert f"{name}: is a finished pair" in refused("fit", data_folder, "--encoder", name, "--plan")
 
 
-def test_the_copy_is_of_what_is_read_and_stays_until_another_is_named(tmp_path: Path) -> None:
+def test_the_copy_is_of_what_is_read_and_stays_until_another_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = small_backbones.write(tmp_path / "dino", "dinov2")
     for name in ("LICENSE", "modeling_x.py", "pytorch_model.bin"):
         (folder / name).write_text("x")
+    monkeypatch.setenv(BACKBONES_VARIABLE, "")
     keep_copy(tmp_path, str(folder))
     copy = copy_of(tmp_path, str(folder))
     assert {path.name for path in copy.iterdir()} == {

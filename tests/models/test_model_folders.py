@@ -1,5 +1,7 @@
 """The hub is always a fake here: a folder, or something that refuses to answer."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -30,7 +32,8 @@ class FakeHub:
         self.fetched: dict[str, str] = {}  # commits of branches and tags in the local cache
         self.asked: list[str] = []
         self.patterns: list[str] = []
-        self.weights, self.write = "pytorch_model.bin", write_cxr_bert
+        self.weights = "pytorch_model.bin"
+        self.write: Callable[..., object] = write_cxr_bert
 
     def model_info(self, repository: str, *, revision: str, timeout: float) -> Any:
         assert timeout <= 10
@@ -181,11 +184,7 @@ VISION = "someone/vision"
 @pytest.fixture
 def vision_hub(hub: FakeHub) -> FakeHub:
     hub.weights = "model.safetensors"
-
-    def write(folder: Path, seed: int = 0) -> Path:
-        return small_backbones.write(folder, "dinov2", seed=seed)
-
-    hub.write = write
+    hub.write = partial(small_backbones.write, model_type="dinov2")
     return hub
 
 

@@ -183,7 +183,7 @@ def test_an_image_that_features_lack_is_read_and_no_other(
 
     monkeypatch.setattr(regions, "embed_files", watched)
     asked = [*records[:3], new, *records[4:8]]
-    found: dict[int, Any] = {}
+    found: dict[int, torch.Tensor] = {}
     for batch in regions.embed_records(model, asked, features=open_features(features)):
         found |= dict(zip(batch.rows, batch.regions, strict=True))
     assert read == [new.path]

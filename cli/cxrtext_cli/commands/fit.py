@@ -181,6 +181,7 @@ class Fit:
     def run(self) -> None:
         """Do what is not done; says at the end how good the model is."""
         from cxrtext.files import only_one
+        from cxrtext.project.encoders import keep_copy
 
         self.begun = time.monotonic()
         # What cannot be imported is refused before a folder is made.
@@ -191,7 +192,8 @@ class Fit:
             if imported is not None:
                 self._do(imported)
             self.recipe = self._recipe()
-            self._take_encoder()
+            if (name := self.recipe.image_encoder.encoder) and not self.recipe.source.model:
+                keep_copy(self.folder, name)
             self._data()
             self._write_settings()
             source = self.recipe.source
@@ -246,18 +248,6 @@ class Fit:
             recipe = recipe.model_copy(update=changed)
             write_recipe(self.folder, recipe)
         return recipe
-
-    def _take_encoder(self) -> None:
-        """Copy the encoder of elsewhere, and let every stage find it, wherever the project lies."""
-        from cxrtext.models.folders import BACKBONES_VARIABLE
-        from cxrtext.project.encoders import keep_copy
-        from cxrtext.project.layout import ENCODER
-
-        if (name := self.recipe.image_encoder.encoder) and not self.recipe.source.model:
-            keep_copy(self.folder, name)
-            listed = os.environ.get(BACKBONES_VARIABLE, "")
-            home = str((self.folder / ENCODER).absolute())
-            os.environ[BACKBONES_VARIABLE] = os.pathsep.join(filter(None, [home, listed]))
 
     def _data(self) -> None:
         from cxrtext.evaluation.data import find_table, manifest_of, reports_of
@@ -484,7 +474,8 @@ def choose(
     if not facts.has_reports and not facts.has_labels:
         raise DataError(f"{source.archive}: no reports and no labels; give --reports TABLE")
     recipe = choose_recipe(source, facts, encoder, max(1, cores() - 1), curve=curve)
-    speeds = measure_speeds(recipe, facts, encoder.backbone if encoder else None)
+    network = encoder.backbone if encoder and recipe.frozen else None
+    speeds = measure_speeds(recipe, facts, network)
     if budget is not None:
         recipe = fitted(recipe, facts, speeds, budget, imports=imports)
     return recipe, estimate(recipe, facts, speeds, imports=imports)
@@ -520,7 +511,8 @@ def _plan(
         network = None
         if recipe.frozen:
             copy = copy_of(out, recipe.frozen)
-            network = find_encoder(str(copy) if copy.is_dir() else recipe.frozen).backbone
+            place, size = str(copy) if copy.is_dir() else recipe.frozen, recipe.image_encoder.crop
+            network = find_encoder(place, size).backbone
         speeds = measure_speeds(recipe, facts, network)
         estimate = estimate_of(recipe, facts, speeds, imports=imports)
     else:
