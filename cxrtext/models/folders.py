@@ -131,11 +131,6 @@ def is_hub_name(text: str) -> bool:
     return _HUB_NAME.fullmatch(text) is not None
 
 
-def is_cached(name: str) -> bool:
-    """Whether the local cache has a vision model of the hub; the hub is not asked."""
-    return _cached_snapshot(name, PINNED.get(name, "main"), _VISION) is not None
-
-
 def _snapshot(name: str, wanted: _Wanted, *, offline: bool) -> Path:
     found = _HUB_NAME.fullmatch(name)
     assert found is not None  # noqa: S101 - as was checked

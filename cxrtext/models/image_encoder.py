@@ -159,15 +159,14 @@ STRIDES = {"resnet18": 32, "resnet50": 32, "resnet50-half": 32, "resnet-narrow":
 """Pixels of the input a region, along each axis."""
 
 
-def resnet_config(architecture: str) -> Any:
-    """Transformers' configuration of a one-channel ResNet, by its name."""
-    if architecture not in _SHAPES:
-        raise ValueError(
-            f"no image architecture '{architecture}'; there are {', '.join(ARCHITECTURES)}"
-        )
-    from transformers import ResNetConfig
-
-    return ResNetConfig(num_channels=1, **_SHAPES[architecture])
+def architecture_of(config: Any) -> str | None:
+    """Which ResNet a configuration of transformers describes, whatever channels it takes."""
+    usual = {"downsample_in_first_stage": False, "hidden_act": "relu"}
+    for name, shape in _SHAPES.items():
+        same = all(getattr(config, key) == value for key, value in (usual | shape).items())
+        if same and name != "resnet-narrow":  # of which transformers has no configuration
+            return name
+    return None
 
 
 class Holder(nn.Module):
@@ -238,17 +237,21 @@ class ImageEncoder(RegionEncoder):
     def __init__(
         self, architecture: str, dimension: int = 128, position: str = "none", alignment: int = 0
     ) -> None:
-        from transformers import ResNetModel
+        if architecture not in _SHAPES:
+            raise ValueError(
+                f"no image architecture '{architecture}'; there are {', '.join(ARCHITECTURES)}"
+            )
+        from transformers import ResNetConfig, ResNetModel
 
-        config = resnet_config(architecture)
+        shape = _SHAPES[architecture]
         super().__init__()
         self.architecture = architecture
-        self.backbone = ResNetModel(config)
+        self.backbone = ResNetModel(ResNetConfig(num_channels=1, **shape))
         if architecture == "resnet-narrow":
             # The first stage halves the size instead, by a learned convolution: at 128 pixels a
             # pleural line is one pixel wide, and does not survive max pooling.
             self.backbone.embedder.add_module("pooler", nn.Identity())
-        self._train_on(config.hidden_sizes[-1], dimension, position, alignment)
+        self._train_on(shape["hidden_sizes"][-1], dimension, position, alignment)
 
     @property
     def trunk(self) -> nn.Module:

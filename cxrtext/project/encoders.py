@@ -3,13 +3,14 @@
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import yaml
 
-from cxrtext.errors import CheckpointError
+from cxrtext.errors import CheckpointError, HubError
 from cxrtext.files import copy_files, replacing_folder, write_json
 from cxrtext.models.folders import (
     BACKBONE_FOLDER,
@@ -19,7 +20,6 @@ from cxrtext.models.folders import (
     VISION_FILES,
     commit_of,
     find_vision_folder,
-    is_cached,
     is_hub_name,
     layout_of,
     read_json,
@@ -42,7 +42,7 @@ class ListedEncoder:
     offline: str = "a copy of its folder"
     use: str = "--encoder"
     tried: bool = False
-    here: str | None = None  # a folder, or "cache" for the hub's
+    here: str | None = None
 
 
 def listed_encoders() -> list[ListedEncoder]:
@@ -58,7 +58,9 @@ def _here(name: str) -> str | None:
         for folder in (place, place / last):
             if folder.name == last and folder.is_dir():
                 return str(folder)
-    return "cache" if is_hub_name(name) and is_cached(name) else None
+    with suppress(CheckpointError, HubError):
+        return str(find_vision_folder(name, offline=True))
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +71,10 @@ class GivenEncoder:
     @property
     def image(self) -> str:
         """Which ResNet of ``pretrain-image`` it is; "backbone" for another network."""
-        from cxrtext.models.image_encoder import resnet_config
-        from cxrtext.training.image_pretraining.networks import LAID_OUT
+        from cxrtext.models.image_encoder import architecture_of
 
-        own: Any = self.backbone.model.config
-        keys = (
-            *("layer_type", "hidden_sizes", "depths", "embedding_size", "hidden_act"),
-            *("downsample_in_first_stage", "downsample_in_bottleneck"),
-        )
-        for name in LAID_OUT if self.backbone.model_type == "resnet" else ():
-            known = resnet_config(name)
-            if all(getattr(own, key) == getattr(known, key) for key in keys):
-                return name
-        return "backbone"
+        is_resnet = self.backbone.model_type == "resnet"
+        return (is_resnet and architecture_of(self.backbone.model.config)) or "backbone"
 
 
 def find_encoder(given: str, size: int | None = None) -> GivenEncoder:

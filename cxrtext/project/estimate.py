@@ -19,6 +19,7 @@ from cxrtext.jobs.encode import MAP_IMAGES
 from cxrtext.language.pretraining.pretrain import new_model
 from cxrtext.language.pretraining.settings import BATCH_TOKENS, SHAPES
 from cxrtext.project.facts import Facts
+from cxrtext.project.layout import GRID
 from cxrtext.project.recipe import MOST_LONGER, Recipe
 from cxrtext.text.tokenizer import train_tokenizer
 from cxrtext.training.image_pretraining.networks import build_network
@@ -37,6 +38,8 @@ FEATURES_S = 0.002
 """To read the features of an image and bring them to the joint space."""
 PIXEL_BYTES = 120
 """Of memory, a pixel of the input, while an encoder is at work; of a ViT-B."""
+CHANNELS = 1024
+"""Of features; most encoders have fewer."""
 SLOW_S = 0.3
 """An image that takes longer is timed by itself, and not in a batch."""
 GIB = 2**30
@@ -174,11 +177,11 @@ def estimate(recipe: Recipe, facts: Facts, speeds: Speeds, *, imports: bool) -> 
         gained = beside * (1 - 1 / cores) if frozen else beside
         seconds[stage] -= min(seconds[stage] - START_S, gained)
     decoded = facts.images * encoder.resize**2
-    side = min(encoder.grid or 64, encoder.crop // 14) if frozen else encoder.crop // 32
+    side = min(GRID, encoder.crop // 14) if frozen else encoder.crop // 32
     regions = facts.images * side**2 * 128 * 2
     copied = facts.bytes if imports and not recipe.source.link else 0
     if frozen:
-        features = regions * (encoder.reduce or 1024) // 128
+        features = regions * CHANNELS // 128
         worker = 0.7 * GIB + speeds.network + ENCODE_BATCH * PIXEL_BYTES * encoder.crop**2
         return Estimate(
             seconds,

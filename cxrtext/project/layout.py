@@ -9,6 +9,8 @@ REPORTS = "training-reports.csv"
 """The reports of all studies but those to measure on, which no model may see."""
 ENCODER, FEATURES = "encoder", "features"
 """A copy of the image encoder's folder that was given, and what it makes of the films."""
+GRID = 15
+"""Most regions of a film along each side that features have (docs/guides/backbones.md)."""
 ENCODED = "manifest.encoded.csv"
 """In the data folder: the images that features were made of."""
 PROMPTS = "training-prompts.yaml"

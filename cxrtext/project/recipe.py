@@ -45,7 +45,7 @@ _NOTES = {
     "source": "where the images and reports come from",
     "language_model": "how common a sentence is: compact or demo; epochs: null chooses",
     "image_encoder": "as options of cxrtext pretrain-image (epochs: null chooses by the number); "
-    "of cxrtext encode,\n# with crop as its --size, for an encoder of elsewhere that is not tuned",
+    "for an encoder of elsewhere\n# that is not tuned crop is the --size of cxrtext encode",
     "train": "settings of cxrtext train, without places: cxrtext train --init writes all of them",
     "learning_curve": "also train on a third of the patients, to tell what more films would bring",
     "retrain_from": "the models are kept until the archive has so many times the training studies",
@@ -70,8 +70,6 @@ _OF_TRAINING = ("data.findings",)
 """Those that a finished model lacks."""
 _OF_IMAGES = {"data": ("resize", "crop"), "training": ("unlock", "unlocked_lr")}
 """Settings of the training that have no meaning where films are features."""
-GRID, COMPONENTS = 15, 256
-"""Of the features that are kept: a fifth of their size, at nearly the same (backbones.md)."""
 
 
 def _absolute(path: str) -> str:
@@ -119,8 +117,6 @@ class ImageEncoder(_Part):
     epochs: Epochs | None = None
     encoder: EncoderName | None = None  # of elsewhere
     tune: bool = False  # whether that is trained further
-    grid: Annotated[int, Field(ge=1, le=1024)] | None = None
-    reduce: Annotated[int, Field(ge=1, le=2**16)] | None = None
 
     def options(self, project: Path) -> dict[str, Any]:
         """Those of ``pretrain-image``, with the project's copy of the encoder."""
@@ -243,16 +239,13 @@ def choose_recipe(
 
 
 def _with(usual: ImageEncoder, given: GivenEncoder) -> ImageEncoder:
-    backbone, image = given.backbone, given.image
-    tuned, own = image != "backbone", backbone.preprocessing
+    tuned, own = given.image != "backbone", given.backbone.preprocessing
     return ImageEncoder(
-        image=image,
+        image=given.image,
         resize=usual.resize if tuned else own.resize,
         crop=usual.crop if tuned else own.crop,
         encoder=given.name,
         tune=tuned,
-        grid=GRID,
-        reduce=COMPONENTS if backbone.channels > COMPONENTS else None,
     )
 
 

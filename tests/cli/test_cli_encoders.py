@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import ResNetModel
+from transformers import ResNetConfig, ResNetModel
 
 from cxrtext.errors import CheckpointError
 from cxrtext.models.folders import BACKBONES_VARIABLE, is_hub_name
-from cxrtext.models.image_encoder import resnet_config
 from cxrtext.project.encoders import ListedEncoder, copy_of, find_encoder, keep_copy
 from tests import small_backbones
 from tests.cli.conftest import Refused, cxrtext
@@ -49,8 +48,7 @@ def test_a_resnet_that_can_be_trained_is_known_by_its_configuration(tmp_path: Pa
     assert find_encoder(str(small_backbones.write(tmp_path / "small", "resnet"))).image == (
         "backbone"
     )
-    config = resnet_config("resnet18")
-    config.num_channels = 3
+    config = ResNetConfig(layer_type="basic", hidden_sizes=[64, 128, 256, 512], depths=[2, 2, 2, 2])
     torch.manual_seed(0)
     ResNetModel(config).save_pretrained(tmp_path / "resnet")
     shutil.copy(tmp_path / "small/preprocessor_config.json", tmp_path / "resnet")

@@ -68,7 +68,7 @@ TUNED = choose_recipe(SOURCE, FILMS, None, 1)
 TUNED = TUNED.model_copy(
     update={
         "image_encoder": TUNED.image_encoder.model_copy(
-            update={"encoder": "/models/half", "tune": True, "grid": 15, "reduce": 256}
+            update={"encoder": "/models/half", "tune": True}
         )
     }
 )
@@ -284,15 +284,15 @@ def test_what_is_not_said_again_stays(
 # --- the recipe ---
 
 
-def given(model_type: str, image: str, crop: int, channels: int) -> Any:
+def given(model_type: str, image: str, crop: int) -> Any:
     own = Preprocessing(resize=crop, crop=crop)
-    backbone = SimpleNamespace(model_type=model_type, preprocessing=own, channels=channels)
+    backbone = SimpleNamespace(model_type=model_type, preprocessing=own)
     return SimpleNamespace(name=f"/models/{model_type}", image=image, backbone=backbone)
 
 
 def test_the_recipe_follows_from_what_is_there(tmp_path: Path) -> None:
-    resnet = given("resnet", "resnet50-half", 384, 1024)
-    vit = given("dinov2", "backbone", 518, 200)
+    resnet = given("resnet", "resnet50-half", 384)
+    vit = given("dinov2", "backbone", 518)
     drawn, films, tuned, frozen, few = (
         choose_recipe(SOURCE, facts, encoder, 3)
         for facts, encoder in (
@@ -307,7 +307,7 @@ def test_the_recipe_follows_from_what_is_there(tmp_path: Path) -> None:
     assert drawn.train["training"]["steps"] < 600
     assert films.train["training"]["lock"] == ["image"]
     assert (tuned.image_encoder.encoder, tuned.image_encoder.crop) == (resnet.name, 224)
-    assert (frozen.image_encoder.crop, frozen.image_encoder.reduce) == (518, None)
+    assert (frozen.image_encoder.encoder, frozen.image_encoder.crop) == (vit.name, 518)
     for recipe in recipes:
         write_recipe(tmp_path, recipe)
         assert read_recipe(tmp_path) == recipe
@@ -373,12 +373,12 @@ def test_a_budget_that_is_too_short_says_what_is_needed() -> None:
 
 
 def frozen_of(recipe: Recipe, **changes: object) -> Recipe:
-    own = recipe.image_encoder.model_copy(update={"encoder": "/m/x", "grid": 2, **changes})
+    own = recipe.image_encoder.model_copy(update={"encoder": "/m/x", **changes})
     return recipe.model_copy(update={"image_encoder": own})
 
 
 def test_what_a_frozen_encoder_takes_by_hand() -> None:
-    found = estimate(frozen_of(PLAIN, reduce=16), THOUSAND, HERE, imports=False)
+    found = estimate(frozen_of(PLAIN), THOUSAND, HERE, imports=False)
     # 1000 films and 256 for the map, on two cores; all else reads features.
     align = 960 * 0.002 + 100 * 0.25 / 2
     measure = 40 * 0.002 + 5
@@ -388,7 +388,7 @@ def test_what_a_frozen_encoder_takes_by_hand() -> None:
     assert found.seconds["evaluation"] == pytest.approx(6 + measure)
     assert found.seconds["index"] == pytest.approx(6 + 2)
     assert "image encoder" not in found.seconds
-    assert found.disk == 1000 * 4 * (16 + 128) * 2 + round(0.3 * 2**30)
+    assert found.disk == 1000 * 4 * (1024 + 128) * 2 + round(0.3 * 2**30)
 
 
 def test_an_encoder_that_there_is_no_time_to_tune_stays_as_it_is() -> None:

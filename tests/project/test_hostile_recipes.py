@@ -52,8 +52,6 @@ HOSTILE = {  # what stands in the recipe, put in its place, and what the line sa
     "old weights": ("epochs: null\n  encoder", "weights: /x\n  encoder", "weights: no such key"),
     "nothing to tune": ("tune: false", "tune: true", "image_encoder.tune: true: there is no"),
     "a word for tune": ("tune: false", "tune: perhaps", "image_encoder.tune: 'perhaps'"),
-    "no grid": ("grid: null", "grid: 0", "image_encoder.grid: 0"),
-    "many components": ("reduce: null", "reduce: 1000000", "image_encoder.reduce: 1000000"),
     "only ResNets are tuned": (
         "image: resnet-narrow\n  resize: 128\n  crop: 112\n  epochs: null",
         "image: backbone\n  resize: 128\n  crop: 112\n  epochs: null",

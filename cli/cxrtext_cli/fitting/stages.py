@@ -20,6 +20,7 @@ from cxrtext.project.layout import (
     ENCODED,
     EVALUATION,
     FEATURES,
+    GRID,
     INDEX,
     PROMPTS,
     REPORTS,
@@ -227,17 +228,14 @@ def model_stages(folder: Path, recipe: "Recipe") -> tuple[list[Stage], Stage]:
 
 
 def _features(folder: Path, recipe: "Recipe", name: str) -> Stage:
-    encoder, copy = recipe.image_encoder, copy_of(folder, name)
+    size, copy = recipe.image_encoder.crop, copy_of(folder, name)
     words = ["encode", folder / DATA / ENCODED, "--backbone", copy, "--out", folder / FEATURES]
-    words += ["--size", encoder.crop, "--json"]
-    for option in ("grid", "reduce"):
-        value = getattr(encoder, option)
-        words += [f"--{option}", value] if value else []
+    words += ["--size", size, "--grid", GRID, "--json"]
     return Stage(
         "features",
         [words],
         lambda s: f"of {s['images']} films; the encoder's licence: {s['licence'] or 'none named'}",
-        settings=[encoder.crop, encoder.grid, encoder.reduce],
+        settings=[size, GRID],
         reads=(REPORTS, f"{DATA}/{ENCODED}", str(copy.relative_to(folder) / SUMS)),
         makes=(FEATURES, f"{FEATURES}/features.json"),
         threads=recipe.threads + 1,
