@@ -730,7 +730,7 @@ def check_config(tree: Mapping[str, Any], source: str) -> Config:
 
 
 PATHS = {
-    "data": ("manifest", "sentences", "words", "features", "cache"),
+    "data": ("manifest", "sentences", "words", "findings", "features", "cache"),
     "objective": ("labels", "true_probability"),
     "model": ("image_weights", "init"),
     "training": ("prompts",),
