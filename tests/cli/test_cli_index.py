@@ -107,6 +107,7 @@ def test_a_whole_index_is_labelled(index_copy: Path, tmp_path: Path) -> None:
     cxrtext("classify", index_copy, "--prompts", prompts, "--out", out, "--keep")
     rows = read_csv(out)
     assert len(rows) == 48
-    assert set(rows[0]) == {"image", "study_id", "patient_id", "Effusion"}
+    assert set(rows[0]) == {"image", "study_id", "patient_id", "Effusion", "not calibrated"}
+    assert {row["not calibrated"] for row in rows} == {"Effusion"}
     hits = found(index_copy, "x", "-k", 99, "--where", "label.Effusion > 0.5")
     assert len(hits) == sum(float(row["Effusion"]) > 0.5 for row in rows)

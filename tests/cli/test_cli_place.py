@@ -58,7 +58,9 @@ def test_what_is_calibrated_is_asked_of_the_checkpoint_from_then_on(
     assert set(row["flagged"]) == {"Pneumothorax"}
     assert "calibrated: Pneumothorax" in done.stderr
     labels = json.loads(cxrtext("classify", mine, "--json").stdout)
-    assert set(labels[0]) == {"image", "study_id", "patient_id", "Pneumothorax"}
+    columns = {"image", "study_id", "patient_id", "Pneumothorax", "not calibrated"}
+    assert set(labels[0]) == columns
+    assert not labels[0]["not calibrated"]
     found = json.loads(cxrtext("evaluate", mine, "--resamples", 0, "--json").stdout)
     measured = {one["group"] for one in found["results"] if one["measure"] == "AUC"}
     assert measured == {"Pneumothorax", "mean"}

@@ -63,7 +63,8 @@ def test_search_and_ground_say_how_they_read_a_sentence(
     assert "read as: Right pneumothorax" in typed.stderr
     assert "verify" not in typed.stderr
     assert "read as" not in as_written.stderr
-    assert "verify would not judge this sentence: it names no finding" in as_written.stderr
+    unknown = cxrtext("search", index_copy, "Gout.")
+    assert "verify would not judge this sentence: it names no finding" in unknown.stderr
     assert typed.stdout != as_written.stdout
     image, out = data_folder / "images/s01.png", tmp_path / "o.png"
     ground = ("ground", judged_checkpoint, image, "R PTX", "--out", out, "--json")
