@@ -37,7 +37,6 @@ from cxrtext.evaluation.settings import SLICE_COLUMNS, Settings
 from cxrtext.images.cache import DecodedCache
 from cxrtext.models import load_model
 from cxrtext.models.features.folder import FeatureFolder
-from cxrtext.models.heads import load_heads
 from cxrtext.records import ImageRecord, Rejects
 
 Others = Mapping[str, list[ImageRecord]]
@@ -129,7 +128,7 @@ def evaluate(
             name: {"positive": list(one.positive), "negative": list(one.negative)}
             for name, one in prompts.items()
         },
-        "by_head": BetterHeads(load_heads(model), prompts).findings,
+        "by_head": BetterHeads(model.heads, prompts).findings,
         "settings": settings.to_dict(),
         "left_out": gathered.left_out,
     }
@@ -174,7 +173,7 @@ def _classify(gathered: Gathered, details: Details, embedder: Embedder, others: 
     """Score the prompts in every image, those of validation images too; fit probes if wanted."""
     settings, cohort = details.settings, details.cohort
     score = scorer(details.model, details.prompts, settings)
-    heads = load_heads(details.model)
+    heads = details.model.heads
     parts, logits = [], []
     for regions in cohort.chunks(details.model):
         parts.append(score(regions))

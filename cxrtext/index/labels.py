@@ -21,7 +21,6 @@ from cxrtext.index.store.vectors import fetch, rows_of
 from cxrtext.index.store.writer import write_summary, writing
 from cxrtext.models import ImageTextModel
 from cxrtext.models.familiar import Familiar
-from cxrtext.models.heads import load_heads
 from cxrtext.models.regions import EmbeddedBatch, unpack
 from cxrtext.records.manifest import LABEL
 
@@ -46,7 +45,7 @@ class Labeler:
         self.findings = list(prompts)
         self._calibrations = [calibrations.get(name, Calibration()) for name in prompts]
         self._vectors = prompt_embeddings(model, prompts).flatten(0, 1)
-        self.heads = BetterHeads(load_heads(model), prompts)
+        self.heads = BetterHeads(model.heads, prompts)
 
     @torch.inference_mode()
     def scores(self, regions: Tensor) -> NDArray[np.float32]:

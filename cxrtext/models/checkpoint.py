@@ -30,6 +30,7 @@ from cxrtext.models.folders import (
 )
 from cxrtext.models.foreign import BackboneEncoder, check_golden, find_backbone
 from cxrtext.models.foreign.text import check_pieces
+from cxrtext.models.heads import load_heads
 from cxrtext.models.image_text import FINISHED, ImageTextModel, ModelSpec
 from cxrtext.models.text_encoder import family_name, text_config
 from cxrtext.models.weight_files import check_finite, misfit, on_cpu, read_safetensors
@@ -149,7 +150,9 @@ def load_model(folder: str | Path, device: str = "cpu") -> ImageTextModel:
             from cxrtext.models.foreign import load_pair
 
             return load_pair(folder, device)
-        return _load(folder).to(device).eval()
+        model = _load(folder).to(device).eval()
+        model.heads = load_heads(folder, model.fingerprint, model.spec.dimension)
+        return model
 
 
 def _load(folder: Path) -> ImageTextModel:

@@ -11,6 +11,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from cxrtext.images import Preprocessing
+from cxrtext.models.heads import FindingHeads
 from cxrtext.models.image_encoder import ImageEncoder, RegionEncoder
 from cxrtext.models.similarity import (
     SIMILARITIES,
@@ -94,6 +95,7 @@ class ImageTextModel(nn.Module):
         self.tokenizer = tokenizer
         self.fingerprint = ""
         self.folder: Path | None = None
+        self.heads: FindingHeads | None = None  # those of its checkpoint
         self.image_encoder: RegionEncoder = image_encoder or ImageEncoder(
             spec.image, spec.dimension, spec.position, spec.alignment
         )

@@ -33,7 +33,6 @@ from cxrtext.index.search.query import IMAGE_WEIGHT
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, noted_checkpoint
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.familiar import Familiar, Unlike, familiar_beside
-from cxrtext.models.heads import load_heads
 from cxrtext.models.regions import embed_squares
 from cxrtext.pausing import Pausing, finish, within
 from cxrtext.service.answers import (
@@ -98,8 +97,7 @@ class Service:
         self._scales = HeatScales(self._references)
         self._judge = Judge(KeptVerdicts.beside(model))
         self._prompt_vectors = prompt_vectors(self.texts, self.prompts)
-        self._kept_heads = load_heads(model)
-        self._heads = BetterHeads(self._kept_heads, self.prompts)
+        self._heads = BetterHeads(model.heads, self.prompts)
 
     @property
     def archive(self) -> Archive:
@@ -268,7 +266,7 @@ class Service:
                 self._prompt_vectors if prompts is None else prompt_vectors(self.texts, prompts)
             )
             regions = image.regions[None].to(self.model.device)
-            heads = self._heads if prompts is None else BetterHeads(self._kept_heads, prompts)
+            heads = self._heads if prompts is None else BetterHeads(self.model.heads, prompts)
             differences = heads.put(regions, score_differences(self.model, regions, vectors))[:, 0]
             probabilities = differences.sigmoid()
         asked = prompts or self.prompts

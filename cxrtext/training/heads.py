@@ -12,8 +12,19 @@ from cxrtext.evaluation.classification.calibration import fit_platt
 from cxrtext.evaluation.classification.prompt_scores import prompt_embeddings, score_differences
 from cxrtext.evaluation.metrics import area_under_curve
 from cxrtext.models import ImageTextModel
-from cxrtext.models.heads import FEWEST, RIDGES, FindingHeads, HeadFigures, fit_ridge, pooled
+from cxrtext.models.heads import (
+    FEWEST,
+    RIDGES,
+    SIDE_RIDGES,
+    FindingHeads,
+    HeadFigures,
+    fit_ridge,
+    fit_side,
+    left_less_right,
+    pooled,
+)
 from cxrtext.models.regions import embed_squares
+from cxrtext.text.labelling import label_report
 from cxrtext.training.data.loader import Examples
 from cxrtext.training.validation import ZeroShot
 
@@ -77,7 +88,40 @@ def fit_heads(
         name: {side: list(said) for side, said in asdict(zero_shot.prompts[name]).items()}
         for name in figures
     }
-    return FindingHeads(torch.stack(weights).float(), torch.stack(biases).float(), figures, kept)
+    side = _fit_side(model, train, validation) or (None, (0.5, 0, 0))
+    return FindingHeads(
+        torch.stack(weights).float(), torch.stack(biases).float(), figures, kept, *side
+    )
+
+
+def _fit_side(
+    model: ImageTextModel, train: Examples, validation: Examples
+) -> tuple[Tensor, tuple[float, int, int]] | None:
+    """A head of the side, and how it ranks validation images; None of too few with one side."""
+    features, sides = [], []
+    for examples in (train, validation):
+        own = _sides_of(examples)
+        if min(int((own > 0).sum()), int((own < 0).sum())) < FEWEST:
+            return None
+        parts = _regions(model, examples, np.flatnonzero(own))
+        features.append(torch.cat([left_less_right(some).cpu() for some in parts]))
+        sides.append(own[own != 0])
+    seen, shown = features
+    said, truth = torch.from_numpy(sides[0]), sides[1] > 0
+    fits = [fit_side(seen, said, ridge) for ridge in SIDE_RIDGES]
+    aucs = [area_under_curve((shown.double() @ one).numpy(), truth) for one in fits]
+    best = int(np.argmax(aucs))
+    return fits[best].float(), (aucs[best], int(truth.sum()), int((~truth).sum()))
+
+
+def _sides_of(examples: Examples) -> NDArray[np.int64]:
+    """Whether the findings that reports affirm are all on the left, 1, on the right, -1, or 0."""
+    found = np.zeros(len(examples), dtype=np.int64)
+    for row, own in enumerate(examples.sentences):
+        labels = label_report(examples.texts[int(i)].sentence for i in own)
+        sides = {label.side for label in labels.values() if label.value == 1 and label.side}
+        found[row] = 1 if sides == {"left"} else -1 if sides == {"right"} else 0
+    return found
 
 
 def _both(labels: NDArray[np.generic], fewest: int = 2) -> bool:

@@ -83,9 +83,9 @@ def test_sides_by_hand() -> None:
     peaks, elsewhere = np.array([1, 0.5, 0, 1]), np.array([0.5, 0.5, 0.25, 0.25])
     usual, drawn = np.array([1.0, 1.0, 1.0, 2.0]), np.array([1.0, 2.0, 0.0, 5.0])
     above = np.array([0.75, 0.5, 0.5, 0.25])
-    given = SideScores(
-        images_of_two(4), phrases, BOXES, own, mirrored, peaks, usual, drawn, above, elsewhere
-    )
+    scores = (own, mirrored, peaks, usual, drawn, above, elsewhere)
+    head = np.array([2.0, 0.0, 1.0, -1.0])  # above the right ones: 2 > 1, 2 > -1, 0 > -1
+    given = SideScores(images_of_two(4), phrases, BOXES, *scores, head=head)
     found = measure_sides(given, Settings())
     one = found.of(SIDES, "Effusion")
     # Left less right, less what is usual: 1, -2 for left and 1, -1 for right; of four pairs
@@ -93,6 +93,7 @@ def test_sides_by_hand() -> None:
     assert one["AUC of the side"] == 1.5 / 4
     # Of the images drawn: 0, 1 for left and 1, -3 for right.
     assert one["AUC of the side, other patients"] == 2.5 / 4
+    assert one["AUC by the head"] == 3 / 4
     assert one["above its mirror"] == (1 + 0 + 0.5 + 1) / 4
     assert one["above its mirror, other patients"] == 2 / 4
     assert one["above its mirror, gain over other patients"] == 0.5 / 4
@@ -106,7 +107,7 @@ def test_sides_by_hand() -> None:
 def test_one_side_alone_has_no_auc() -> None:
     phrases = [SidedPhrase(row, "", "x", True) for row in range(3)]
     ones = np.ones(3)
-    unknown = [math.nan * ones] * 4  # as where all images are of one patient
+    unknown = [math.nan * ones] * 5  # as where all images are of one patient
     found = measure_sides(
         SideScores(images_of_two(3), phrases, REPORTS, ones, 0 * ones, ones, *unknown), Settings()
     )

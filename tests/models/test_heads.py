@@ -1,5 +1,6 @@
 """Heads for named findings: against scikit-learn, by hand, and from a training to an answer."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from cxrtext.models.heads import (
     FindingHeads,
     HeadFigures,
     fit_ridge,
-    load_heads,
+    fit_side,
     pooled,
     save_heads,
 )
@@ -77,19 +78,56 @@ def test_a_better_head_answers_and_another_does_not() -> None:
 
 def test_heads_come_back_and_are_of_their_model(checkpoint_copy: Path) -> None:
     model = load_model(checkpoint_copy)
-    assert load_heads(model) is None
-    own = heads_of(dimension=model.spec.dimension)
+    assert model.heads is None
+    dimension = model.spec.dimension
+    own = replace(heads_of(dimension=dimension), side=torch.ones(3 * dimension))
     save_heads(checkpoint_copy, own, model.fingerprint)
-    found = load_heads(model)
+    found = load_model(checkpoint_copy).heads
     assert found is not None
     assert torch.equal(found.weight, own.weight)
+    assert found.side is not None
+    assert torch.equal(found.side, torch.ones(3 * dimension))
     assert (found.figures, found.asked) == (own.figures, own.asked)
     flip(checkpoint_copy / HEADS, -3)
     with pytest.raises(CheckpointError, match="its digest differs"):
-        load_heads(model)
+        load_model(checkpoint_copy)
     save_heads(checkpoint_copy, own, "another")
     with pytest.raises(CheckpointError, match="made by another model"):
-        load_heads(model)
+        load_model(checkpoint_copy)
+
+
+def test_a_mirrored_image_has_the_opposite_side() -> None:
+    regions = torch.randn(2, 36, 4, generator=torch.Generator().manual_seed(0))
+    mirrored = regions.unflatten(1, (6, 6)).flip(2).flatten(1, 2)
+    side, figures = torch.randn(12, generator=torch.Generator().manual_seed(1)), (0.9, 20, 20)
+    heads = replace(heads_of(dimension=4), side=side, side_figures=figures)
+    own, other = heads.left(regions), heads.left(mirrored)
+    assert own is not None
+    assert other is not None
+    torch.testing.assert_close(own, -other)
+    bright = torch.zeros(1, 36, 4).unflatten(1, (6, 6))
+    bright[:, :, 4:] = 1.0  # at the right of the picture, the patient's left
+    positive = replace(heads, side=torch.ones(12)).left(bright.flatten(1, 2))
+    assert positive is not None
+    assert positive.tolist() == [12.0]
+
+
+@pytest.mark.parametrize(("auc", "images", "tells"), [(0.68, 20, False), (0.69, 20, True)])
+def test_a_side_that_could_be_chance_is_not_told(auc: float, images: int, tells: bool) -> None:
+    # 1.96 · √(41 / 4800) = .181
+    side = torch.ones(48)
+    heads = replace(heads_of(), side=side, side_figures=(auc, images, images))
+    assert heads.side_tells == tells
+    assert (heads.left(torch.ones(1, 9, 16)) is not None) == tells
+
+
+def test_the_side_is_ridge_of_scikit_learn_without_a_bias() -> None:
+    draws = np.random.default_rng(3)
+    x, sides = draws.normal(0, 3, (30, 6)), draws.choice([-1, 1], 30)
+    found = fit_side(torch.from_numpy(x), torch.from_numpy(sides), 0.5).numpy()
+    spread = np.sqrt((x**2).mean(axis=0))
+    plain = Ridge(alpha=0.5 * 30, fit_intercept=False).fit(x / spread, sides)
+    np.testing.assert_allclose(found, plain.coef_ / spread, rtol=1e-9)
 
 
 def test_an_evaluation_measures_heads_beside_prompts(
@@ -131,7 +169,7 @@ def test_a_training_with_findings_leaves_heads(
     )
     more = [f"data.findings={data_folder / 'labels.csv'}", f"training.prompts={prompts}"]
     train(load_config(None, [*options, *more]))
-    heads = load_heads(load_model(tmp_path / "run/checkpoint"))
+    heads = load_model(tmp_path / "run/checkpoint").heads
     assert heads is not None
     assert list(heads.figures) == ["Pneumothorax"]
     one = heads.figures["Pneumothorax"]

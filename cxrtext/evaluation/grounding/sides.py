@@ -34,6 +34,7 @@ BOXES, REPORTS = "phrases of boxes", "sentences of reports"
 OF_OTHERS = ("usual", "drawn", "above", "elsewhere")
 """What is kept of other patients' images."""
 AUC, ABOVE, PEAK = "AUC of the side", "above its mirror", "peak on its side"
+HEAD_AUC = "AUC by the head"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,8 @@ class SideScores:
     ``peaks`` [n] the share of its map's highest regions that lie on its side.  Of the other
     patients' images ``usual`` [n] is the mean of own less mirrored, ``above`` [n] the share where
     the sentence is above its mirror, ``elsewhere`` [n] the mean of the peaks, and ``drawn`` [n] own
-    less mirrored of one of them; all NaN without another patient.  ``source`` says where the
+    less mirrored of one of them; all NaN without another patient.  ``head`` [n] is the logit of the
+    image's side by a head, NaN without one that tells.  ``source`` says where the
     sentences are from.
     """
 
@@ -100,6 +102,7 @@ class SideScores:
     drawn: Floats
     above: Floats
     elsewhere: Floats
+    head: Floats
 
     def to_table(self) -> "pa.Table":
         places = np.array([phrase.row for phrase in self.phrases], dtype=np.intp)
@@ -113,6 +116,7 @@ class SideScores:
                 "score_mirrored": self.mirrored,
                 "peak_on_side": self.peaks,
                 **{name: getattr(self, name) for name in OF_OTHERS},
+                "head": self.head,
                 "source": words([self.source] * len(self.phrases)),
             }
         )
@@ -130,7 +134,9 @@ class SideScores:
         columns = [
             floats(table, name) for name in ("score", "score_mirrored", "peak_on_side", *OF_OTHERS)
         ]
-        return cls(images, phrases, texts(table, "source")[0], *columns)
+        none = np.full(len(phrases), np.nan)
+        head = floats(table, "head") if "head" in table.column_names else none
+        return cls(images, phrases, texts(table, "source")[0], *[*columns, head])
 
 
 @torch.inference_mode()
@@ -168,7 +174,11 @@ def score_sides(
                 above[pair, others].mean(),
                 peaks[pair, others].mean(),
             )
-    return SideScores(images_of(cohort.records), list(phrases), source, *found.T)
+    head = np.full(len(phrases), np.nan)
+    own = cohort.regions[rows].to(model.device).float()
+    if model.heads is not None and (left := model.heads.left(own)) is not None:
+        head = left.double().cpu().numpy()[[place[phrase.row] for phrase in phrases]]
+    return SideScores(images_of(cohort.records), list(phrases), source, *[*found.T, head])
 
 
 def measure_sides(given: SideScores, settings: Settings) -> Rows:
@@ -194,6 +204,9 @@ def _add(rows: Rows, group: str, given: SideScores, at: list[int], settings: Set
         turned = np.where(left, some - usual, usual - some)
         found = Estimate() if np.isnan(turned).any() else area_of(turned, left, patients)
         rows.add(SIDES, group, name, found, len(at), AREA)
+    head = given.head[at]
+    found = Estimate() if np.isnan(head).any() else area_of(head, left, patients)
+    rows.add(SIDES, group, HEAD_AUC, found, len(at), AREA)
     for number, (name, own, others) in enumerate(
         (
             (ABOVE, (np.sign(ahead) + 1) / 2, given.above[at]),

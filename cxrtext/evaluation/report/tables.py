@@ -12,7 +12,7 @@ from cxrtext.evaluation.classification.finding import FITTED, SCORED
 from cxrtext.evaluation.classification.multiclass import SCORES
 from cxrtext.evaluation.classification.subgroups import MINIMUM, UNKNOWN
 from cxrtext.evaluation.grounding.phrases import CNR, COMMON, MIOU, POINTING, SIGNED
-from cxrtext.evaluation.grounding.sides import ABOVE, AUC, PEAK
+from cxrtext.evaluation.grounding.sides import ABOVE, AUC, HEAD_AUC, PEAK
 from cxrtext.evaluation.intervals.bootstrap import SMALLER_IS_BETTER
 from cxrtext.evaluation.intervals.comparison import OF_FINDING
 from cxrtext.evaluation.result import Evaluation
@@ -118,7 +118,7 @@ SHOWN_OF: Mapping[str, Sequence[Column]] = {
     ),
     ABSENCE: (Column("AUC"), *columns("with a box", "without", digits=0)),
     SIDES: (
-        *columns(AUC, AUC + ELSEWHERE, *beside(ABOVE), *beside(PEAK)),
+        *columns(AUC, AUC + ELSEWHERE, HEAD_AUC, *beside(ABOVE), *beside(PEAK)),
         *columns("left", "right", digits=0),
     ),
 }

@@ -104,8 +104,8 @@ def evidence_of(
 ) -> tuple[dict[str, Floats], dict[str, Floats]]:
     """The evidence of images for findings, and for the left side rather than the right.
 
-    Regions [B, N, D] -> [B] that each finding is there; and, of those asked for by side, [B] that
-    it is on the left.
+    Regions [B, N, D] -> [B] that each finding is there; and [B] that it is on the left: by the head
+    of the side where one tells, the same for all, else of those that sentences name by side.
     """
     names = list(contrasts)
     sided = [name for name in names if contrasts[name].left is not None]
@@ -117,4 +117,8 @@ def evidence_of(
     scores = model.scores(regions.to(model.device).float(), vectors) * model.gamma_sq
     high, low = scores.double().cpu().numpy().reshape(2, len(plus), -1)
     rows = high - low
-    return dict(zip(names, rows, strict=False)), dict(zip(sided, rows[len(names) :], strict=True))
+    presence = dict(zip(names, rows, strict=False))
+    left = None if model.heads is None else model.heads.left(regions.to(model.device))
+    if left is not None:
+        return presence, dict.fromkeys(names, left.double().cpu().numpy())
+    return presence, dict(zip(sided, rows[len(names) :], strict=True))

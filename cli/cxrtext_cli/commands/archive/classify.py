@@ -171,7 +171,6 @@ def _classify_index(service: "Service", out: Path | None, keep: bool, as_json: b
     from cxrtext.evaluation.classification.calibration import calibrations_of
     from cxrtext.evaluation.classification.heads import BetterHeads
     from cxrtext.index import keep_labels, label_archive
-    from cxrtext.models.heads import load_heads
     from cxrtext.records import write_table
 
     archive, prompts = service.archive, service.prompts
@@ -199,7 +198,7 @@ def _classify_index(service: "Service", out: Path | None, keep: bool, as_json: b
     elif archive.images <= MAX_PRINTED:
         given = list(rows)
         show_rows(given, as_json)
-    _say_calibrated(list(known), BetterHeads(load_heads(archive.model), prompts).findings)
+    _say_calibrated(list(known), BetterHeads(archive.model.heads, prompts).findings)
 
 
 def _say_calibrated(findings: list[str], by_head: list[str]) -> None:
