@@ -127,6 +127,7 @@ def _kind_of(path: Path) -> tuple[str, Check | None]:
     if name in (
         "reference.safetensors",
         "familiar.safetensors",
+        "heads.safetensors",
         "encoder.safetensors",
     ):
         return "tensors", _tensors

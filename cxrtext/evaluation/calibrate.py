@@ -65,6 +65,7 @@ def calibration_of(evaluation: Evaluation) -> tuple[KeptCalibration, list[str]]:
                 shift=fit.platt.shift,
                 positives=fit.positives,
                 negatives=fit.negatives,
+                by_head=source.name == HEADS,
                 error_before=rows.value(source.name, name, "ECE before"),
                 error_after=rows.value(source.name, name, "ECE Platt"),
                 auc=_measured(rows, source.name, name, "AUC"),

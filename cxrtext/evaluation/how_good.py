@@ -73,8 +73,8 @@ def how_good_of(evaluation: Evaluation) -> HowGood:
     """Judge a model by the 95 % intervals of an evaluation.
 
     A finding is found if its AUC is :data:`FOUND` or more with an interval above chance, found
-    weakly if it is less, and not told from chance if the interval holds .5 or the finding is in
-    fewer than :data:`FEWEST` images.  The model is at chance if the
+    weakly if it is less, and not told from chance if the interval holds .5, or if fewer than
+    :data:`FEWEST` images have it, or lack it.  The model is at chance if the
     interval of the mean AUC holds .5 and that of no finding is above (Bonferroni); without labels,
     if neither retrieval nor places nor sides are above.
     """

@@ -63,7 +63,7 @@ from cxrtext.records import Sentence, checked_manifest
 CONSTANT = ("model", "basis", "landmark_vectors", "storage", "prompts")
 """What a catalogue notes of an index and never changes while it is filled."""
 
-BESIDE = ("calibration.json", "familiar.safetensors")
+BESIDE = ("calibration.json", "familiar.safetensors", "heads.safetensors")
 """Files beside a checkpoint's weights that change what an index keeps."""
 
 SHARD = 500  # images, rounded up to whole batches

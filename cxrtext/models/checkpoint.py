@@ -149,8 +149,9 @@ def load_model(folder: str | Path, device: str = "cpu") -> ImageTextModel:
         if layout_of(folder) is not None:
             from cxrtext.models.foreign import load_pair
 
-            return load_pair(folder, device)
-        model = _load(folder).to(device).eval()
+            model: ImageTextModel = load_pair(folder, device)
+        else:
+            model = _load(folder).to(device).eval()
         model.heads = load_heads(folder, model.fingerprint, model.spec.dimension)
         return model
 

@@ -34,6 +34,11 @@ ADOPTED, GOLDEN, ADAPTERS = "cxrtext.json", "golden.safetensors", "adapters.safe
 and what was trained on top."""
 OPEN_CLIP, BIOVIL, OPENAI, CXR_CLIP = "open_clip_config.json", "biovil*.pt", "*.pt", "*.tar"
 """What tells the layouts of finished pairs apart: a file, and patterns of weight files."""
+KEPT = (
+    *("calibration.json", "verdicts.json", "how-good.json"),
+    *("familiar.safetensors", "heads.safetensors", "reference.safetensors"),
+)
+"""Files that lie beside a checkpoint's own, each bound to the model by its fingerprint."""
 BACKBONE_FOLDER = "backbone"  # where a checkpoint may hold the backbone that its regions come from
 BACKBONES_VARIABLE = "CXRTEXT_BACKBONES"
 """Environment variable: folders in which backbones are looked for, separated as in PATH."""
@@ -317,11 +322,15 @@ def pair_files(folder: Path) -> list[str]:
 
 
 def model_files(folder: Path) -> list[str]:
-    """The files of a model's folder that a copy of it has, its backbone's among them."""
+    """The files of a model's folder that a copy of it has.
+
+    Its backbone's are among them, and what training and ``cxrtext calibrate`` keep beside it.
+    """
+    kept = [name for name in KEPT if (folder / name).exists()]
     if (listed := read_sums(folder)) is None:
-        return pair_files(folder)
+        return [*pair_files(folder), *kept]
     backbone = sorted(path.name for path in (folder / BACKBONE_FOLDER).glob("*"))
-    return [*listed, SUMS, *(f"{BACKBONE_FOLDER}/{name}" for name in backbone)]
+    return [*listed, SUMS, *kept, *(f"{BACKBONE_FOLDER}/{name}" for name in backbone)]
 
 
 def pair_fingerprint(folder: Path) -> str:

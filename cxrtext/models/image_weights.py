@@ -90,7 +90,8 @@ def load_image_weights(encoder: ImageEncoder, path: Path) -> ImageStart:
         raise CheckpointError(
             f"{path}: the first convolution has shape {list(stem.shape)}, not one or three channels"
         )
-    prepared = _prepared(path, channels, is_biovil=_BIOVIL in state)
+    notes = read_notes(path)
+    prepared = _prepared(path, notes, channels, is_biovil=_BIOVIL in state)
     own = encoder.backbone.state_dict()
     spare = {name for name in own if name.endswith(_COUNTER)}
     shapes = {**source, _STEM: stem[:, :1]}
@@ -106,12 +107,11 @@ def load_image_weights(encoder: ImageEncoder, path: Path) -> ImageStart:
     line = f"{len(source)} tensors of a {_title(encoder)}"
     line += ", first convolution summed over three channels" if channels == 3 else ""
     line += f"; ignored: {_grouped(left)}" if left else ""
-    return ImageStart(line, preprocessing, is_own="preprocessing" in read_notes(path))
+    return ImageStart(line, preprocessing, is_own="preprocessing" in notes)
 
 
-def _prepared(path: Path, channels: int, *, is_biovil: bool) -> Prepared:
+def _prepared(path: Path, notes: Mapping[str, Any], channels: int, *, is_biovil: bool) -> Prepared:
     """How the source's images were prepared."""
-    notes = read_notes(path)
     if "preprocessing" in notes:
         own = Preprocessing.from_dict(notes["preprocessing"])
         return Prepared(own, (own.mean,) * channels, (own.std,) * channels)

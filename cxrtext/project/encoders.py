@@ -140,4 +140,12 @@ def _files(folder: Path) -> Iterator[Path]:
     """The files of a vision model that are read."""
     for pattern in (*VISION_FILES, SAFE_WEIGHTS, PICKLED_WEIGHTS):
         is_second = pattern == PICKLED_WEIGHTS and (folder / SAFE_WEIGHTS).is_file()
-        yield from (path for path in folder.glob(pattern) if path.is_file() and not is_second)
+        for path in sorted(folder.glob(pattern)) if not is_second else ():
+            # The hub's cache is of links, into its own repository.
+            home = folder.parents[1] if commit_of(folder) else folder
+            if not path.resolve().is_relative_to(home.resolve()):
+                raise CheckpointError(
+                    f"{path}: is a link out of its folder; copy the folder with its files (cp -rL)"
+                )
+            if path.is_file():
+                yield path

@@ -62,7 +62,11 @@ def calibrated(
     found = []
     for one in findings:
         asked = prompts[one.finding]
-        known = calibration.measured_of(one.finding, asked) if calibration else None
+        known = (
+            calibration.measured_of(one.finding, asked, by_head=one.by_head)
+            if calibration
+            else None
+        )
         if known is not None:
             probability = float(known.calibration.probabilities(one.score))
             group, point = known.point_of(metadata)

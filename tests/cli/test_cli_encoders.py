@@ -89,6 +89,15 @@ def test_the_copy_is_of_what_is_read_and_stays_until_another_is_named(
     assert (copy / "model.safetensors").read_bytes() != before
 
 
+def test_a_link_out_of_an_encoder_s_folder_is_not_followed(tmp_path: Path) -> None:
+    folder, secret = small_backbones.write(tmp_path / "dino", "dinov2"), tmp_path / "secret"
+    secret.write_text("a key")
+    (folder / "README.md").symlink_to(secret)
+    with pytest.raises(CheckpointError, match=r"README.md: is a link out of its folder; copy"):
+        keep_copy(tmp_path / "project", str(folder))
+    assert not copy_of(tmp_path / "project", str(folder)).exists()
+
+
 def test_an_option_that_is_gone_names_the_one_that_takes_its_place(
     refused: Refused, data_folder: Path
 ) -> None:

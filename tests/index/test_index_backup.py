@@ -23,6 +23,8 @@ def test_a_restored_index_answers_the_same(small: Path, upload: Upload, tmp_path
     before = answers(small)
     made = back_up(small, tmp_path / "backup", keys=keys)
     assert (made.images, made.uploads, made.model, made.keys) == (120, 2, True, True)
+    kept = {path.name for path in (tmp_path / "backup/model").iterdir()}
+    assert {"familiar.safetensors", "reference.safetensors"} <= kept
     assert file_problems(tmp_path / "backup") == []
     modes = {path.stat().st_mode & 0o077 for path in (tmp_path / "backup").rglob("*")}
     assert modes == {0}

@@ -53,6 +53,8 @@ def test_probabilities_of_calibrated_prompts_and_of_no_others_by_hand() -> None:
     other = Prompts(EFFUSION.positive, ("No effusion.",))
     assert calibrated(asked[:1], KEPT, {"Effusion": other}) == asked[:1]
     assert calibrated(asked[:1], None, {"Effusion": EFFUSION}) == asked[:1]
+    by_head = [replace(asked[0], by_head=True)]  # scores of another scale
+    assert calibrated(by_head, KEPT, {"Effusion": EFFUSION}) == by_head
 
 
 def test_it_comes_back_as_it_was(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from cxrtext_api.runtime.uploads import Pixels
 if TYPE_CHECKING:
     from cxrtext.evaluation.classification.calibration import FindingCalibration
     from cxrtext.pausing import Pausing
-    from cxrtext.service import EmbeddedImage, Grounding, Service
+    from cxrtext.service import EmbeddedImage, FindingScore, Grounding, Service
     from cxrtext.service.verify.sentences import ReportSentence
 
 router = APIRouter(prefix="/v1", dependencies=GUARDED)
@@ -111,16 +111,18 @@ async def classify(
     return Classification(
         model=service.model.fingerprint,
         calibrated=bool(found) and all(finding.calibrated for finding in found),
-        findings=[finding_of(one, _evaluated(service, one.finding, asked)) for one in found],
+        findings=[finding_of(one, _evaluated(service, one, asked)) for one in found],
         unlike=None if embedded.unlike is None else Unlike.model_validate(embedded.unlike),
     )
 
 
 def _evaluated(
-    service: "Service", finding: str, asked: "dict[str, ServicePrompts] | None"
+    service: "Service", one: "FindingScore", asked: "dict[str, ServicePrompts] | None"
 ) -> "FindingCalibration | None":
-    kept = service.calibration
-    return None if kept is None else kept.measured_of(finding, (asked or service.prompts)[finding])
+    if (kept := service.calibration) is None:
+        return None
+    prompts = (asked or service.prompts)[one.finding]
+    return kept.measured_of(one.finding, prompts, by_head=one.by_head)
 
 
 @router.post(

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
+from cxrtext.evaluation.classification.heads import BetterHeads
 from cxrtext.evaluation.classification.prompts import CHEX5_PROMPTS, Prompts
 from cxrtext.evaluation.kept import Kept, KeptFile, Share
 from cxrtext.evaluation.metrics import Floats, Truth, scores_and_truth
@@ -222,6 +223,7 @@ class FindingCalibration(Kept):
     shift: float
     positives: int
     negatives: int
+    by_head: bool = False  # whether the scores were a head's, not the prompts'
     error_before: float | None = None
     error_after: float | None = None
     auc: Measured | None = None
@@ -255,9 +257,12 @@ class KeptCalibration(KeptFile):
     prompts: dict[str, Prompts]
     findings: dict[str, FindingCalibration]
 
-    def measured_of(self, finding: str, prompts: Prompts) -> FindingCalibration | None:
-        """What was fitted and measured of a finding asked with some prompts."""
-        return self.findings.get(finding) if self.prompts.get(finding) == prompts else None
+    def measured_of(
+        self, finding: str, prompts: Prompts, *, by_head: bool
+    ) -> FindingCalibration | None:
+        """What was fitted and measured of a finding asked with some prompts, or by a head."""
+        found = self.findings.get(finding) if self.prompts.get(finding) == prompts else None
+        return found if found and found.by_head == by_head else None
 
 
 def prompts_beside(model: ImageTextModel) -> dict[str, Prompts]:
@@ -270,6 +275,11 @@ def calibrations_of(
     model: ImageTextModel, prompts: Mapping[str, Prompts]
 ) -> dict[str, Calibration]:
     """The calibration of each finding whose prompts the model's checkpoint calibrated."""
-    kept = KeptCalibration.beside(model)
-    found = {name: kept and kept.measured_of(name, asked) for name, asked in prompts.items()}
+    if (kept := KeptCalibration.beside(model)) is None:
+        return {}
+    by_head = BetterHeads(model.heads, prompts).findings
+    found = {
+        name: kept.measured_of(name, asked, by_head=name in by_head)
+        for name, asked in prompts.items()
+    }
     return {name: known.calibration for name, known in found.items() if known}

@@ -98,13 +98,10 @@ def beside(measure: str) -> tuple[str, str, str]:
 
 
 FOUND = (Column("threshold", 2), *columns("found", "false alarms"))
-CLASSIFIED = (
-    *(Column(one.name, one.digits) for one in SCORED),
-    *columns("with", "without", "left out", digits=0),
-)
+COUNTED = columns("with", "without", "left out", digits=0)
 SHOWN_OF: Mapping[str, Sequence[Column]] = {
-    ZERO_SHOT: CLASSIFIED,
-    HEADS: CLASSIFIED,
+    ZERO_SHOT: (*(Column(one.name, one.digits) for one in SCORED), *COUNTED),
+    HEADS: (*(Column(one.name, one.digits) for one in SCORED if not one.sides), *COUNTED),
     CALIBRATION: columns("slope", "intercept", digits=2),
     GROUNDING: (
         *columns(*beside(SIGNED), *beside(MIOU), *beside(POINTING), CNR, COMMON, digits=2),

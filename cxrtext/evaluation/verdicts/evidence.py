@@ -108,17 +108,17 @@ def evidence_of(
     of the side where one tells, the same for all, else of those that sentences name by side.
     """
     names = list(contrasts)
-    sided = [name for name in names if contrasts[name].left is not None]
     if not names:
         return {}, {}
+    left = None if model.heads is None else model.heads.left(regions.to(model.device))
+    sided = [name for name in names if left is None and contrasts[name].left is not None]
     plus = [contrasts[n].there for n in names] + [contrasts[n].left for n in sided]
     minus = [contrasts[n].absent for n in names] + [contrasts[n].right for n in sided]
     vectors = torch.stack([v for v in plus + minus if v is not None]).to(model.device)
     scores = model.scores(regions.to(model.device).float(), vectors) * model.gamma_sq
     high, low = scores.double().cpu().numpy().reshape(2, len(plus), -1)
     rows = high - low
-    presence = dict(zip(names, rows, strict=False))
-    left = None if model.heads is None else model.heads.left(regions.to(model.device))
+    presence, by_words = dict(zip(names, rows, strict=False)), rows[len(names) :]
     if left is not None:
         return presence, dict.fromkeys(names, left.double().cpu().numpy())
-    return presence, dict(zip(sided, rows[len(names) :], strict=True))
+    return presence, dict(zip(sided, by_words, strict=True))

@@ -27,7 +27,7 @@ from cxrtext_cli.options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from cxrtext.models.familiar import Unlike
     from cxrtext.service import FindingScore, Service
@@ -125,7 +125,7 @@ def _show(found: "Sequence[_Classified]", out: Path | None, as_json: bool) -> No
 
     rows = [
         one.probabilities
-        | {RAW: _listed(f.finding for f in one.findings if not f.calibrated)}
+        | {RAW: "; ".join(f.finding for f in one.findings if not f.calibrated)}
         | {"unlike": _in_a_word(one.unlike)}
         for one in found
     ]
@@ -157,10 +157,6 @@ def _show(found: "Sequence[_Classified]", out: Path | None, as_json: bool) -> No
         say_unlike(one.name, one.unlike, UNLIKE_IMAGE)
 
 
-def _listed(findings: "Iterable[str]") -> str:
-    return "; ".join(findings)
-
-
 def _in_a_word(far: "Unlike | None") -> str:
     if far is None:
         return "not known"
@@ -181,7 +177,7 @@ def _classify_index(service: "Service", out: Path | None, keep: bool, as_json: b
     if keep:
         keep_labels(archive, prompts)
     known = calibrations_of(archive.model, prompts)
-    raw = _listed(name for name in prompts if name not in known)
+    raw = "; ".join(name for name in prompts if name not in known)
     rows = (
         {
             "image": labeled.image.image,
