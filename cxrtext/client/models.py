@@ -543,6 +543,11 @@ class Grounded(Answer):
     read_as: str | None = Field(
         default=None, description="The sentence as it was embedded; null: as it was sent."
     )
+    side: Literal["left", "right"] | None = Field(
+        default=None,
+        description="The patient's side that the image speaks for, by a head that was trained for "
+        "sides; null where the sentence names none, or no head tells sides.",
+    )
 
 
 class Reference(Answer):

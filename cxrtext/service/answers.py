@@ -14,6 +14,7 @@ from cxrtext.evaluation.classification.calibration import KeptCalibration
 from cxrtext.images import Geometry, render_overlay
 from cxrtext.images.placement import Placement
 from cxrtext.models.familiar import Unlike
+from cxrtext.text.sides import Side
 
 Image = NDArray[np.float32]
 Grid = NDArray[np.float32]
@@ -98,6 +99,8 @@ class Grounding:
     # between which scores pictures of this sentence shade, whatever the image; see `heat`.
     scale: tuple[float, float] | None = None
     read_as: str | None = None  # the sentence as it was embedded; None as it was asked
+    # the side that the image speaks for, by the head of the side, where the sentence names one
+    side: Side = ""
 
     @property
     def limits(self) -> tuple[float, float]:

@@ -54,6 +54,7 @@ from cxrtext.service.verify.reference import References, ReferenceScores
 from cxrtext.service.verify.sentences import ReportSentence, report_sentences
 from cxrtext.service.verify.verify import Verification, verify_sentences
 from cxrtext.text.rewording import reworded
+from cxrtext.text.sides import Side, side_of
 
 READERS = 2
 """Processes that read images: a small file need not wait for a large one."""
@@ -300,11 +301,15 @@ class Service:
             regions = image.regions[None].to(self.model.device)
             grid = self.model.maps(regions, text)[0, 0].cpu().numpy()
             score = float(self.model.scores(regions, text)[0, 0])
+            left = self.model.heads.left(regions) if self.model.heads else None
+        shown: Side = ""
+        if left is not None and side_of(read):
+            shown = "left" if float(left[0]) > 0 else "right"
         side = round(len(grid) ** 0.5)
         geometry = Geometry(image.height, image.width, self.model.spec.preprocessing)
         (scale,) = self._scales.of([read], text)
         found = ground_grid(grid.reshape(side, side), score, geometry, threshold)
-        found = on_scale(found, scale, threshold=threshold)
+        found = replace(on_scale(found, scale, threshold=threshold), side=shown)
         return found if read == sentence else replace(found, read_as=read)
 
     def verify(

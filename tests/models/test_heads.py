@@ -24,6 +24,8 @@ from cxrtext.models.heads import (
     pooled,
     save_heads,
 )
+from cxrtext.service import Service
+from cxrtext.service.answers import EmbeddedImage
 from cxrtext.training import train
 from tests.conftest import flip
 
@@ -110,6 +112,27 @@ def test_a_mirrored_image_has_the_opposite_side() -> None:
     positive = replace(heads, side=torch.ones(12)).left(bright.flatten(1, 2))
     assert positive is not None
     assert positive.tolist() == [12.0]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "side"), [("Right effusion.", "left"), ("Left effusion.", "left"), ("Edema.", "")]
+)
+def test_grounding_says_which_side_the_image_speaks_for(
+    checkpoint: Path, sentence: str, side: str
+) -> None:
+    model = load_model(checkpoint)
+    dimension = model.spec.dimension
+    model.heads = replace(
+        heads_of(dimension=dimension),
+        side=torch.ones(3 * dimension),
+        side_figures=(0.9, 20, 20),
+    )
+    cells = torch.zeros(4, 4, dimension)
+    cells[:, 3] = dimension**-0.5  # at the right of the picture
+    image = EmbeddedImage(cells.flatten(0, 1), 80, 80)
+    service = Service(model)
+    assert service.ground(image, sentence).side == side
+    service.close()
 
 
 @pytest.mark.parametrize(("auc", "images", "tells"), [(0.68, 20, False), (0.69, 20, True)])

@@ -37,7 +37,9 @@ function row(found, ofUnlike) {
     element("span", { className: "finding-number" }, probability.toFixed(2)),
     qualityTag(evaluated, ofUnlike),
     element("span", { className: "bar-track" }, fill),
-    element("span", { className: "finding-prompts" }, `${asked.positive[0]} / ${asked.negative[0]}`),
+    element("span", { className: "finding-prompts" }, found.by_head
+      ? "trained on the findings of reports, not asked by prompts"
+      : `${asked.positive[0]} / ${asked.negative[0]}`),
   );
   shown.addEventListener("click", () => session.locate(asked.positive[0]));
   const mark = marks.control("finding", finding, { said: found.flagged ?? probability >= 0.5 });

@@ -83,6 +83,7 @@ function showResult(sentence, found, secret) {
           { className: "result-about muted small-text" },
           about(found),
         ),
+        found.side ? element("p", { className: "muted small-text" }, `The image speaks for the ${found.side} side.`) : null,
         qualityOf(sentence, isUnlike(found.unlike)),
         isUnlike(found.unlike_sentence)
           ? element("p", { className: "sentence-unlike" }, UNLIKE_SENTENCE)

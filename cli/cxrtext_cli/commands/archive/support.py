@@ -52,6 +52,7 @@ def ground(
     from cxrtext.images.dicom.orientation import placement_of
     from cxrtext.project import find_place
     from cxrtext.service.limits import UNLIKE_IMAGE, UNLIKE_SENTENCE
+    from cxrtext.text.sides import side_of
 
     service = open_place(find_place(place), device)
     pixels = service.read_file(image)
@@ -74,6 +75,8 @@ def ground(
         typer.echo(
             "nothing stands out: its best region fits no better than that of most reference images"
         )
+    if found.side and found.side != side_of(found.read_as or sentence):
+        typer.echo(f"the image speaks for the {found.side} side")
     x, y = found.peak
     typer.echo(f"score {found.score:.4f}, peak at x {x:.0f}, y {y:.0f} of the original")
     if moved is not None:
