@@ -224,6 +224,7 @@ def choose_recipe(
             encoder = _with(encoder, given)
         size = "compact" if facts.letters >= LETTERS else "demo"
     train["training"]["best"] = "auto"
+    train["training"]["batch"] = min(train["training"]["batch"], max(2, facts.training // 2))
     train["data"] = {"resize": encoder.resize, "crop": encoder.crop}
     train["model"] |= {"image": encoder.image, "text": "language-model"}
     if source.model:

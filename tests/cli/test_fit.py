@@ -305,6 +305,9 @@ def test_the_recipe_follows_from_what_is_there(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert [one.frozen for one in recipes] == [None, None, None, vit.name, vit.name]
     assert drawn.train["training"]["steps"] < 600
+    assert films.train["training"]["batch"] == 64
+    forty = choose_recipe(SOURCE, replace(DRAWN, training=40), None, 3)
+    assert forty.train["training"]["batch"] == 20
     assert films.train["training"]["lock"] == ["image"]
     assert (tuned.image_encoder.encoder, tuned.image_encoder.crop) == (resnet.name, 224)
     assert (frozen.image_encoder.encoder, frozen.image_encoder.crop) == (vit.name, 518)
