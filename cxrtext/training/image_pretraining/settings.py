@@ -28,7 +28,7 @@ class Recipe:
 
 
 _RESNET = Recipe(epochs=12, lr=2e-3, warmup=30, weight_decay=0.01)
-_TUNED = Recipe(epochs=12, lr=3e-4, warmup=60, weight_decay=0.05)
+_TUNED = Recipe(epochs=8, lr=3e-4, warmup=60, weight_decay=0.05)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
