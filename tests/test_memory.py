@@ -8,9 +8,9 @@ import pytest
 PROGRAM = """
 import resource, sys
 import torch
-from cxrtext.memory import keep_freed_memory
+from cxrtext.memory import keep_memory
 if sys.argv[1] == "kept":
-    keep_freed_memory()
+    keep_memory()
 torch.set_num_threads(1)
 for step in range(6):
     faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

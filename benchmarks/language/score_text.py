@@ -76,9 +76,9 @@ def measure_ours(folder: str, file: str, precision: str) -> dict[str, object]:
         Scorer,
         encode_pieces,
         groups_of,
-        keep_memory,
         open_model,
     )
+    from cxrtext.memory import keep_memory
 
     keep_memory()
     language = open_model(folder, "cpu")
@@ -128,7 +128,7 @@ def measure_floor(precision: str) -> dict[str, object]:
     import torch
 
     from cxrtext.language.scoring.linear import make_linear
-    from cxrtext.language.scoring.score import keep_memory
+    from cxrtext.memory import keep_memory
 
     keep_memory()
     tokens, spent = 4096, 0.0

@@ -55,6 +55,7 @@ from cxrtext.jobs.job import (
 )
 from cxrtext.jobs.plan import Definition, read_plan
 from cxrtext.jobs.shards import Shard, commit_named, commit_shard, read_named
+from cxrtext.memory import keep_memory
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.checkpoint import checkpoint_fingerprint
 from cxrtext.models.regions import EMBED_BATCH, embed_files
@@ -93,6 +94,7 @@ class EmbedWork:
         plan = read_plan(storage, _Embed.kind)
         require_here(self.model, "model", _model_digest(folder) == plan.definition["model"])
         torch.set_num_threads(THREADS)
+        keep_memory()
         model = load_model(folder, self.device)
         with closing(ReaderPool(self.readers or cores())) as readers:
             make = partial(_shard, model, plan.shared["notes"], readers)

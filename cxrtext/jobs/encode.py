@@ -43,7 +43,7 @@ from cxrtext.jobs.job import (
 )
 from cxrtext.jobs.plan import Definition, read_plan
 from cxrtext.jobs.shards import Shard, commit_named, commit_shard, read_named
-from cxrtext.memory import keep_freed_memory
+from cxrtext.memory import keep_memory
 from cxrtext.models.features.folder import (
     BESIDE_BYTES,
     COLUMNS,
@@ -111,7 +111,7 @@ class EncodeWork:
         plan = read_plan(storage, _Encode.kind)
         asked, shared = plan.definition, plan.shared
         torch.set_num_threads(THREADS)
-        keep_freed_memory()
+        keep_memory()
         backbone = load_backbone(
             Path(self.backbone),
             size=asked["--size"],

@@ -21,7 +21,6 @@ from cxrtext.images import Preprocessing
 from cxrtext.images.augment import center_crop
 from cxrtext.images.cache import DecodedCache
 from cxrtext.images.reader_pool import ReaderPool, ReadImage
-from cxrtext.memory import keep_freed_memory
 from cxrtext.models.familiar import looks
 from cxrtext.models.features.folder import FeatureFolder
 from cxrtext.models.foreign import BackboneEncoder
@@ -99,7 +98,6 @@ def embed_files(
         cache: Where decoded images are kept; without it they are decoded each time.
         readers: The processes that decode where there is no cache; they stay open.
     """
-    keep_freed_memory()
     # While one batch is embedded the next is decoded.
     preprocessing = model.spec.preprocessing
     with closing(_squares(preprocessing, paths, batch, processes, cache, readers)) as read:

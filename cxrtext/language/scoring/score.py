@@ -1,7 +1,5 @@
 """Log-likelihoods of sentences: equal ones once, the rest in groups of equal length."""
 
-import ctypes
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,26 +65,6 @@ def build_network(model: BertForMaskedLM, precision: Precision) -> MaskedNetwork
 
 ENGINE = 2  # version of the arithmetic: scores of another one are not taken from a cache
 BATCH_TOKENS_CPU, BATCH_TOKENS_CUDA = 4096, 65_536  # default tokens in one forward pass
-TRIM_THRESHOLD, MMAP_MAX = -1, -4  # glibc's names for what may be set (malloc.h)
-
-
-def keep_memory() -> bool:
-    """Let this process reuse the memory of large tensors instead of giving it back each time.
-
-    By default glibc takes every large block from the system anew and returns it; the pages are
-    then zeroed and mapped again at each product, which was measured to cost a fifth of float32
-    scoring.  The process keeps its peak of memory until it ends, so this is for processes that
-    only score: the command line and the workers of a job call it, the library's functions do not.
-
-    Other systems than Linux with glibc are left as they are: it says whether it was done.
-    """
-    if sys.platform != "linux":
-        return False
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):
-        return False
-    return bool(mallopt(MMAP_MAX, 0)) and bool(mallopt(TRIM_THRESHOLD, 2**31 - 1))
 
 
 def choose_device(device: str | torch.device | None) -> torch.device:

@@ -29,7 +29,6 @@ from torch import Tensor, nn
 from cxrtext.errors import WorkError
 from cxrtext.files import only_one
 from cxrtext.images.cache_store import disk_errors, write_at
-from cxrtext.memory import keep_freed_memory
 from cxrtext.models import ImageTextModel
 from cxrtext.models.features.folder import FeatureFolder
 from cxrtext.models.regions import normalized
@@ -179,7 +178,6 @@ def _kept(
         missing = sorted(place for digest, place in first.items() if digest not in found)
         store.require_room(len(missing) - len(damaged), what)
         if missing:
-            keep_freed_memory()
             keeping.say(
                 f"{len(missing)} {what} pass through the locked encoder once; their features are "
                 f"kept in {store.path} ({len(missing) * store.row_bytes / 1e9:.3g} GB)"

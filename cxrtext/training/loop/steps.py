@@ -10,7 +10,6 @@ from types import FrameType
 from typing import Any, Protocol
 
 from cxrtext.errors import WorkError
-from cxrtext.memory import keep_freed_memory
 from cxrtext.training.loop.folder import MetricsLog
 from cxrtext.training.loop.job import Job, Learner, StepReport, train_steps
 from cxrtext.training.loop.resume import last_good, require_room, save_state
@@ -121,7 +120,6 @@ def take_steps(
     saved every ``save_every`` steps, at the end, and where a signal asks to stop, which raises
     ``KeyboardInterrupt``.
     """
-    keep_freed_memory()
     learner, total = job.learner, job.schedule.steps
     epoch = images // job.schedule.batch
     first = learner.processes.first

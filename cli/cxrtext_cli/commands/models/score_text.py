@@ -147,9 +147,7 @@ def score_text(
 
     from cxrtext.language import score_reports
     from cxrtext.language.eta.statistics import fit_line
-    from cxrtext.language.scoring.score import keep_memory
 
-    keep_memory()
     lines: list[str] = []
 
     def on_scored(report: "EtaReport") -> None:
