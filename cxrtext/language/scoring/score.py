@@ -14,6 +14,7 @@ from torch import nn
 from transformers import BertForMaskedLM, BertTokenizer
 
 from cxrtext.defaults import DEFAULT_A, DEFAULT_K
+from cxrtext.device import choose_device
 from cxrtext.errors import CheckpointError, ConfigError, DataError
 from cxrtext.language.class_probability import WordCounter, Words, eta_of
 from cxrtext.language.scoring.network import MaskedNetwork, SpecialIds, masked_copies
@@ -89,13 +90,6 @@ def keep_memory() -> bool:
     return bool(mallopt(MMAP_MAX, 0)) and bool(mallopt(TRIM_THRESHOLD, 2**31 - 1))
 
 
-def choose_device(device: str | torch.device | None) -> torch.device:
-    """Return the device asked for; by default the GPU where there is one."""
-    if device is None:
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return torch.device(device)
-
-
 def open_model(
     model: str | Path | MaskedLanguageModel,
     device: str | torch.device | None = None,
@@ -103,7 +97,7 @@ def open_model(
     """Return a model that is loaded already as it is, or load it."""
     if isinstance(model, MaskedLanguageModel):
         if device is not None:
-            nn.Module.to(model.model, torch.device(device))
+            nn.Module.to(model.model, choose_device(device))
         return model
     return load_masked_language_model(model, device=choose_device(device))
 
