@@ -80,10 +80,10 @@ def ours(config: Any, steps: int) -> dict[str, float]:
     """Images a second, share of waiting, seconds of decoding, and operations a step."""
     from torch.utils.flop_counter import FlopCounterMode
 
+    from cxrtext.device import choose_device
     from cxrtext.records import Rejects
     from cxrtext.training.image_text import gather_examples, look_of, read_tables
     from cxrtext.training.initialization import build_model, build_optimizer, training_arguments
-    from cxrtext.training.loop.device import choose_device
     from cxrtext.training.loop.distributed import Processes
     from cxrtext.training.loop.job import train_steps
     from cxrtext.training.losses.objective import build_objective
@@ -148,9 +148,9 @@ class Files(torch.utils.data.Dataset[tuple[Tensor, str]]):
 
 def theirs(config: Any, steps: int, workers: int) -> dict[str, float]:
     """Images a second of the plain loop."""
+    from cxrtext.device import choose_device
     from cxrtext.training.image_text import read_tables
     from cxrtext.training.initialization import build_model
-    from cxrtext.training.loop.device import choose_device
 
     device = choose_device("auto")
     model = build_model(config).to(device).train()

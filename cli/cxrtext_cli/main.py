@@ -199,6 +199,14 @@ def main() -> None:
             raise
         typer.echo(f"error: {path[0]}: not UTF-8; rename the folder or file", err=True)
         sys.exit(InputError.exit_code)
+    except (MemoryError, RuntimeError) as error:
+        from cxrtext.device import out_of_memory
+
+        whose = out_of_memory(error)
+        if os.environ.get("CXRTEXT_DEBUG") or whose is None:
+            raise
+        typer.echo(f"error: {whose}; end what else uses it, or take smaller batches", err=True)
+        sys.exit(1)
     except OSError as error:
         if os.environ.get("CXRTEXT_DEBUG"):
             raise

@@ -311,6 +311,6 @@ def _bar(title: str, unit: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def pick_device(name: str) -> str:
-    from cxrtext.training.loop.device import choose_device
+    from cxrtext.device import choose_device
 
     return str(choose_device(name))

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from cxrtext.config import Clustered, load_config, read_objective
+from cxrtext.device import choose_device
 from cxrtext.errors import CxrTextError
 from cxrtext.evaluation import Evaluation, Settings, evaluate
 from cxrtext.evaluation.classification.zero_shot import ZeroShot, classify, measure_zero_shot
@@ -51,7 +52,6 @@ from cxrtext.images.simclr import SimclrSpec
 from cxrtext.models.features import open_features
 from cxrtext.phantom.truth import read_truth
 from cxrtext.training import Listener, train
-from cxrtext.training.loop.device import choose_device
 from cxrtext.training.loop.job import StepReport
 from cxrtext.training.losses.metadata import Columns, Kind, cluster
 

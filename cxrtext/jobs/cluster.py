@@ -46,8 +46,8 @@ Do = Callable[[Task], ShardFile]
 class Work(Protocol):
     """What a process is given with every task; pickled, and compared with what it opened."""
 
-    def open(self) -> AbstractContextManager[Do]:
-        """Load what makes every shard, such as a model."""
+    def open(self, device: str) -> AbstractContextManager[Do]:
+        """Load what makes every shard, such as a model, onto the device of this process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +63,21 @@ class Outcome:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     device: str = "cpu"
-    workers: int | None = None  # processes of this machine; None: one a core, or one with a GPU
+    workers: int | None = None  # processes of this machine; None: one a visible GPU, or a core
     address: str | None = None  # of a Dask scheduler; None: this machine
+
+    def devices(self) -> list[str]:
+        """Those that workers take in turn; of a cluster's machines each has its own."""
+        if self.address or not self.device.startswith("cuda"):
+            return [self.device]
+        from cxrtext.device import gpus
+
+        return gpus(self.device) or [self.device]
 
     def here(self) -> int:
         """How many processes work on this machine."""
-        return self.workers or (1 if self.device.startswith("cuda") else cores())
+        on_gpu = self.device.startswith("cuda")
+        return self.workers or (len(self.devices()) if on_gpu else cores())
 
 
 # --- at a worker
@@ -89,7 +98,9 @@ _opened: tuple[Work, Do] | None = None
 _ends = ExitStack()
 
 
-def _run(work: Work, task: Task, release: str, shared: Sequence[str]) -> Outcome:
+def _run(
+    work: Work, task: Task, devices: Sequence[str], release: str, shared: Sequence[str]
+) -> Outcome:
     # Dask has the memory of each image given back to the kernel: a third of the time.
     os.environ.pop("MALLOC_TRIM_THRESHOLD_", None)
 
@@ -99,11 +110,18 @@ def _run(work: Work, task: Task, release: str, shared: Sequence[str]) -> Outcome
             _opened = None
             _ends.close()
             check_worker(release, shared)
-            _opened = work, _ends.enter_context(work.open())
+            _opened = work, _ends.enter_context(work.open(_own(devices)))
         return _opened[1](task)
 
     with _one_at_a_time:
         return attempt(do, task)
+
+
+def _own(devices: Sequence[str]) -> str:
+    """The device of this process; Dask numbers those of this machine."""
+    from distributed import get_worker
+
+    return devices[int(get_worker().name) % len(devices)] if len(devices) > 1 else devices[0]
 
 
 def check_worker(release: str, shared: Sequence[str]) -> None:
@@ -138,6 +156,7 @@ def outcomes(
     from distributed import as_completed
 
     release, seen = version("cxrtext"), [str(path.resolve()) for path in shared]
+    devices = cluster.devices()
     under_way: dict[str, int] = {}
     tasks = iter(tasks)
     with _connected(cluster, shards) as client:
@@ -148,7 +167,8 @@ def outcomes(
             free = max(1, _workers(client, cluster)) - len(under_way)
             for task in islice(tasks, max(0, free)):
                 key = f"shard-{task.number}-{os.urandom(8).hex()}"
-                future = client.submit(_run, work, task, release, seen, key=key, pure=False)
+                given = work, task, devices, release, seen
+                future = client.submit(_run, *given, key=key, pure=False)
                 under_way[future.key] = task.number
                 futures.add(future)
 

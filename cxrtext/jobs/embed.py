@@ -82,20 +82,21 @@ class EmbedWork:
     """Makes the shards, in any process; its paths are those that every machine sees."""
 
     folder: Path  # of the job
-    device: str
     readers: int
     model: str  # folder of the checkpoint
 
     @contextmanager
-    def open(self) -> Iterator[Do]:
+    def open(self, device: str) -> Iterator[Do]:
         import torch
+
+        from cxrtext.device import choose_device
 
         storage, folder = Storage(self.folder), Path(self.model)
         plan = read_plan(storage, _Embed.kind)
         require_here(self.model, "model", _model_digest(folder) == plan.definition["model"])
         torch.set_num_threads(THREADS)
         keep_memory()
-        model = load_model(folder, self.device)
+        model = load_model(folder, str(choose_device(device)))
         with closing(ReaderPool(self.readers or cores())) as readers:
             make = partial(_shard, model, plan.shared["notes"], readers)
             yield lambda task: commit_shard(storage, plan.digest, make(task))
@@ -184,7 +185,7 @@ class _Embed(Job):
     def work(self) -> EmbedWork:
         folder, options = self.storage.folder.absolute(), self._options
         model = str(self.checkpoint.resolve())
-        return EmbedWork(folder, options.device, options.readers, model)
+        return EmbedWork(folder, options.readers, model)
 
 
 @dataclass(frozen=True, slots=True)

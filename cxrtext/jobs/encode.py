@@ -24,6 +24,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cxrtext.device import choose_device
 from cxrtext.errors import CheckpointError, DataError, ImageError
 from cxrtext.files import sha256
 from cxrtext.files.storage import Storage
@@ -93,12 +94,11 @@ class EncodeWork:
     """Makes the shards, in any process; its paths are those that every machine sees."""
 
     folder: Path  # of the job
-    device: str
     readers: int
     backbone: str  # folder
 
     @contextmanager
-    def open(self) -> Iterator[Do]:
+    def open(self, device: str) -> Iterator[Do]:
         """Load the backbone, which is the job's and gives what it gave where the job was begun."""
         from safetensors.numpy import load as load_arrays
         from safetensors.torch import load
@@ -115,13 +115,13 @@ class EncodeWork:
         backbone = load_backbone(
             Path(self.backbone),
             size=asked["--size"],
-            device=self.device,
+            device=choose_device(device),
             precision=asked["--precision"],
         )
         require_here(self.backbone, "backbone", backbone.digest == asked["backbone"])
         check_golden(backbone, load_arrays(read_named(storage, shared["golden"])))
         tensors = load(read_named(storage, shared["map"]))
-        feature_map = FeatureMap.from_note(shared["map_note"], tensors).to(self.device)
+        feature_map = FeatureMap.from_note(shared["map_note"], tensors).to(device)
         with closing(ReaderPool(self.readers or cores())) as readers:
             make = partial(_shard, backbone, feature_map, readers)
             yield lambda task: commit_shard(storage, plan.digest, make(task))
@@ -301,7 +301,7 @@ class _Encode(Job):
     def work(self) -> EncodeWork:
         folder, options = self.storage.folder.absolute(), self._options
         backbone = str(self._backbone.folder.resolve())
-        return EncodeWork(folder, options.device, options.readers, backbone)
+        return EncodeWork(folder, options.readers, backbone)
 
 
 def _drawn(record: ImageRecord) -> bytes:

@@ -10,20 +10,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import nn
 from torch.nn import functional
 
+from cxrtext.device import autocast, choose_device, choose_precision
 from cxrtext.errors import ConfigError
 from cxrtext.images import Preprocessing, read_image
 from cxrtext.jobs.encode import BATCH as ENCODE_BATCH
 from cxrtext.jobs.encode import MAP_IMAGES
 from cxrtext.language.pretraining.pretrain import new_model
 from cxrtext.language.pretraining.settings import BATCH_TOKENS, SHAPES
+from cxrtext.language.pretraining.train import precision_on
 from cxrtext.project.facts import Facts
 from cxrtext.project.layout import GRID
 from cxrtext.project.recipe import MOST_LONGER, Recipe
 from cxrtext.text.tokenizer import train_tokenizer
 from cxrtext.training.image_pretraining.networks import build_network
-from cxrtext.training.loop.device import autocast, choose_device, choose_precision
 
 if TYPE_CHECKING:
     from cxrtext.models.foreign import Backbone
@@ -80,7 +82,7 @@ def measure_speeds(recipe: Recipe, facts: Facts, given: "Backbone | None") -> Sp
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(recipe.threads)
-        language = _language_speed(recipe.language_model.size)
+        language = _language_speed(recipe.language_model.size, device)
         network = (given or build_network(encoder.image)).to(device)
         size = sum(4 * tensor.numel() for tensor in network.parameters())
         images = torch.rand(BATCH, 1, encoder.crop, encoder.crop, device=device)
@@ -90,8 +92,7 @@ def measure_speeds(recipe: Recipe, facts: Facts, given: "Backbone | None") -> Sp
             with autocast(device, precision):
                 loss = network(images).last_hidden_state.float().square().mean()
             loss.backward()
-            if device.type == "cuda":
-                torch.cuda.synchronize()
+            _wait(device)
 
         def embed(count: int = BATCH) -> None:
             with torch.inference_mode():
@@ -110,6 +111,12 @@ def measure_speeds(recipe: Recipe, facts: Facts, given: "Backbone | None") -> Sp
     return Speeds(reading, learning, embedding, language, size)
 
 
+def _wait(device: torch.device) -> None:
+    """For a GPU to have done what it was given, before a time is taken."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
 def _each(work: Callable[[], Any], count: int) -> float:
     """Seconds for each of so many, the first time apart; the median of three."""
     work()
@@ -121,14 +128,17 @@ def _each(work: Callable[[], Any], count: int) -> float:
     return sorted(taken)[1] / count
 
 
-def _language_speed(size: str) -> float:
+def _language_speed(size: str, device: torch.device) -> float:
     """Seconds to train on a word piece, a batch forward and back."""
     model = new_model(SHAPES[size], train_tokenizer(["no effusion"], 200), seed=0)
-    ids = torch.randint(5, int(model.config.vocab_size), (BATCH_TOKENS // 16, 16))
+    nn.Module.to(model, device)
+    ids = torch.randint(5, int(model.config.vocab_size), (BATCH_TOKENS // 16, 16)).to(device)
 
     def learn() -> None:
-        logits = model(input_ids=ids).logits
-        functional.cross_entropy(logits.flatten(0, 1), ids.flatten()).backward()
+        with autocast(device, precision_on(device)):
+            logits = model(input_ids=ids).logits
+        functional.cross_entropy(logits.float().flatten(0, 1), ids.flatten()).backward()
+        _wait(device)
 
     return _each(learn, ids.numel())
 

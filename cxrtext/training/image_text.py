@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from cxrtext.config import Config, with_whole_paths, write_config
+from cxrtext.device import autocast, choose_device, enough_memory
 from cxrtext.errors import ConfigError, CxrTextError, DataError
 from cxrtext.evaluation.data import find_table
 from cxrtext.images.cache import DecodedCache
@@ -48,9 +49,8 @@ from cxrtext.training.initialization import (
     recompute_activations,
     training_arguments,
 )
-from cxrtext.training.loop.device import autocast, choose_device
 from cxrtext.training.loop.distributed import Processes, connected, local_device
-from cxrtext.training.loop.folder import check_folder, own_folder
+from cxrtext.training.loop.folder import OUT, check_folder, own_folder
 from cxrtext.training.loop.optimization import TrainingArguments, lock_towers
 from cxrtext.training.loop.resume import check_same, deciding, fingerprint, load_newest_state
 from cxrtext.training.loop.steps import Listener
@@ -91,16 +91,27 @@ def train(
     ``state/`` (for resuming), ``checkpoint/`` (the model) and ``checkpoint-best/``.  A run that is
     interrupted (``KeyboardInterrupt``) saves its state first.
     """
-    device = choose_device(local_device(config.training.device))
+    device = choose_device(local_device(config.training.device), training=True)
     if device.type == "cuda" and device.index is not None:
         torch.cuda.set_device(device)  # NCCL goes by the current one
     check_compiler(config, device)
-    with connected(device) as processes:
+    with connected(device) as processes, enough_memory(_less_memory(config)):
         heard = (listener or Listener()) if processes.first else Listener()
         if processes.first:
             check_folder(config.out, resume)
         with own_folder(config.out) if processes.first else nullcontext():
             return _train(config, resume, heard, device, processes)
+
+
+def _less_memory(config: Config) -> str:
+    """What to do where memory ends."""
+    training = config.training
+    more = "" if training.checkpointing else "training.checkpointing=true, "
+    return (
+        f"train into a new folder ({OUT}) with {more}training.accumulate="
+        f"{2 * training.accumulate}, which gives the same gradients in smaller parts, or a lower "
+        f"training.batch (now {training.batch}); and end what else uses it"
+    )
 
 
 def _train(

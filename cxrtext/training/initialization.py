@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
+from copy import deepcopy
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from cxrtext.config import Config
+from cxrtext.device import adamw, choose_precision, forked_rng
 from cxrtext.errors import ConfigError
 from cxrtext.images import Preprocessing
 from cxrtext.images.augment import center_crop
@@ -32,7 +34,6 @@ from cxrtext.models.regions import require_features
 from cxrtext.models.text_encoder import family_name, longest_input
 from cxrtext.training.data.batches import Batch
 from cxrtext.training.data.loader import Examples
-from cxrtext.training.loop.device import choose_precision
 from cxrtext.training.loop.optimization import TrainingArguments, parameter_groups, set_training
 from cxrtext.training.step import frozen_statistics
 
@@ -81,7 +82,7 @@ def _new_model(spec: ModelSpec, tokenizer: Any, features: FeatureFolder | None) 
     check_golden(backbone, features.golden)
     encoder = BackboneEncoder(
         backbone,
-        features.map,
+        deepcopy(features.map),  # the folder's own stays where it is
         spec.dimension,
         spec.position,
         spec.alignment,
@@ -192,7 +193,7 @@ def build_optimizer(
         image_lr=training.image_lr,
         text_lr=training.text_lr,
     )
-    return torch.optim.AdamW(groups, lr=training.lr)
+    return adamw(groups, model.device, lr=training.lr)
 
 
 def training_arguments(config: Config, device: torch.device) -> TrainingArguments:
@@ -222,8 +223,7 @@ def center_projections(
     rows = generator.permutation(len(examples))[:SAMPLE]
     batch = examples.batch(rows, generator).to(model.device)
     set_training(model, lock)  # batch statistics: the running ones say nothing yet
-    own = [model.device] if model.device.type == "cuda" else []  # not the generators of all GPUs
-    with torch.no_grad(), torch.random.fork_rng(own), frozen_statistics(model):
+    with torch.no_grad(), forked_rng(model.device), frozen_statistics(model):
         torch.manual_seed(seed)
         mean = _mean_region(model, batch)
         encode = model.text_encoder.states

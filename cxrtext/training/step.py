@@ -15,6 +15,7 @@ from torch.amp.grad_scaler import GradScaler
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 
+from cxrtext.device import autocast
 from cxrtext.errors import WorkError
 from cxrtext.images.augment import Views, augment
 from cxrtext.models import ImageTextModel
@@ -22,7 +23,6 @@ from cxrtext.models.regions import standardized
 from cxrtext.models.text_encoder import TextEncoder
 from cxrtext.training.data.batches import Batch, Pairs, Tokens, span
 from cxrtext.training.data.loader import Examples, Loader
-from cxrtext.training.loop.device import autocast
 from cxrtext.training.loop.distributed import Processes, gather_same, gather_shared, synchronize
 from cxrtext.training.loop.job import Learner, StepNumbers
 from cxrtext.training.loop.optimization import (

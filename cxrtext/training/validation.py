@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from cxrtext.config import Config
+from cxrtext.device import autocast
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation.classification.prompt_scores import prompt_embeddings, score_differences
 from cxrtext.evaluation.classification.prompts import CHEX5_PROMPTS, Prompts, read_prompts
@@ -24,7 +25,6 @@ from cxrtext.page import without_zero
 from cxrtext.records import read_labels
 from cxrtext.training.data.batches import group_by_length
 from cxrtext.training.data.loader import Examples
-from cxrtext.training.loop.device import autocast
 from cxrtext.training.loop.distributed import Processes
 from cxrtext.training.loop.optimization import TrainingArguments, seed_of
 from cxrtext.training.step import Loss, accuracy, embed_group

@@ -4,13 +4,15 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import pytest
+import torch
 
 from cxrtext.evaluation.how_good import HowGood
 from cxrtext.models import load_model
 from cxrtext_cli.gone import GONE
+from cxrtext_cli.main import main
 from tests.cli.conftest import Refused, cxrtext
 from tests.conftest import read_csv
 
@@ -25,6 +27,18 @@ def test_help_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
     assert "HEAVY []" in done.stdout
+
+
+def test_where_memory_ends_there_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = Mock(side_effect=torch.OutOfMemoryError("CUDA out of memory. Tried 2 GiB."))
+    monkeypatch.setattr("cxrtext_cli.main.app", ended)
+    monkeypatch.setattr("cxrtext_cli.main.signal.signal", Mock())
+    with pytest.raises(SystemExit, match="1"):
+        main()
+    said = "error: the memory of the GPU is used up; end what else uses it, or take smaller batches"
+    assert capsys.readouterr().err.splitlines() == [said]
 
 
 def completing(*arguments: str, **variables: str) -> str:

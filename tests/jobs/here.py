@@ -12,7 +12,7 @@ from cxrtext.jobs.cluster import Cluster, Outcome, Task, Work, attempt
 
 def outcomes_here(work: Work, tasks: Iterable[Task]) -> Generator[Outcome, None, None]:
     """Do the tasks in this process, two at a time, the last first."""
-    with work.open() as do:
+    with work.open("cpu") as do:
         waiting: list[Task] = []
         for task in tasks:
             waiting.append(task)

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from cxrtext.errors import DataError, DiskError, WorkError
 from cxrtext.files import write_private
 from cxrtext.files.storage import Storage
 from cxrtext.jobs.cluster import Cluster, Do, Task
-from cxrtext.jobs.job import Say, job_status, make_missing, silent
+from cxrtext.jobs.job import JobOptions, Say, job_status, make_missing, silent
 from cxrtext.jobs.plan import Plan, begin, read_plan
 from cxrtext.jobs.shards import Shard, ShardFile, commit_shard, committed, read_shard
 from tests.jobs.kill_job import children
@@ -33,7 +34,8 @@ class Doubling:
     gate: Path | None = None  # a file for which all shards but the first wait
 
     @contextmanager
-    def open(self) -> Iterator[Do]:
+    def open(self, device: str) -> Iterator[Do]:
+        self.folder.with_name(f"worker on {device}").touch()
         yield self.make
 
     def make(self, task: Task) -> ShardFile:
@@ -103,6 +105,20 @@ def test_shards_that_fail_cost_no_other_and_are_tried_again(tmp_path: Path) -> N
     assert job_status(storage).shards_done == 4
     run(tmp_path / "job", rows)
     assert results(storage) == ([2 * i for i in range(56)], {})
+
+
+def test_each_visible_gpu_has_a_worker_and_a_share_of_the_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr("cxrtext.jobs.job.cores", lambda: 8)
+    both, second = JobOptions(device="cuda"), JobOptions(device="cuda:1")
+    assert (both.here(), both.readers) == (2, 4)
+    assert (second.here(), second.readers) == (1, 8)
+    assert JobOptions(device="cuda", address="tcp://head:8786").devices() == ["cuda"]
+    run(tmp_path / "job", [str(i) for i in range(64)], both)
+    seen = sorted(path.name for path in tmp_path.glob("worker on *"))
+    assert seen == ["worker on cuda:0", "worker on cuda:1"]
 
 
 def test_wrong_input_and_a_full_disk_stop_the_job_in_their_own_words(tmp_path: Path) -> None:

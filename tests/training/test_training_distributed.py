@@ -64,6 +64,7 @@ def gradients_of(
     for process in start([SCRIPT, folder], world):
         _, error = process.communicate(timeout=600)
         assert process.returncode == 0, error
+        assert "FutureWarning" not in error
     return {name: load_file(folder / f"{name}.safetensors") for name in cases}
 
 

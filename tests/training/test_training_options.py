@@ -50,6 +50,23 @@ def test_options_train(options: list[str], changes: list[str], drawn: None) -> N
     load_model(config.out / "checkpoint")
 
 
+@pytest.mark.parametrize(
+    ("error", "whose"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB."), "the GPU"),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate"), "this machine"),
+        (MemoryError(), "this machine"),
+    ],
+)
+def test_where_memory_ends_one_line_says_what_to_change(
+    options: list[str], error: Exception, whose: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cxrtext.training.step.backward", Mock(side_effect=error))
+    advice = r"training.checkpointing=true, training.accumulate=2, .* training.batch \(now 8\)"
+    with pytest.raises(WorkError, match=f"^the memory of {whose} is used up; .*{advice}"):
+        train(load_config(None, [*options, "training.steps=1"]))
+
+
 def test_comparing_sentences_are_left_out_where_that_is_asked(
     options: list[str], sentences_table: Path, tmp_path: Path
 ) -> None:

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from cxrtext.config import load_config
+from cxrtext.device import choose_precision
 from cxrtext.models import load_model
 from cxrtext.training.data.loader import Examples, batch_rows
 from cxrtext.training.initialization import center_projections
-from cxrtext.training.loop.device import choose_precision
 from cxrtext.training.loop.distributed import Processes
 from cxrtext.training.loop.optimization import TrainingArguments
 from cxrtext.training.losses.objective import build_objective

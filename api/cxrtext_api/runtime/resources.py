@@ -53,7 +53,7 @@ LoadService = Callable[[Settings], "Service"]
 
 
 def load_from_settings(settings: Settings) -> "Service":
-    from cxrtext.training.loop.device import choose_device
+    from cxrtext.device import choose_device
 
     open_uploads(settings)
     return load_service(

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 
+from cxrtext.device import autocast, choose_device
 from cxrtext.errors import WorkError
 from cxrtext.experiments.simclr.encoders import (
     ProjectionHead,
@@ -26,7 +27,6 @@ from cxrtext.files import only_one
 from cxrtext.images.simclr import SimclrDraws, draw_simclr, simclr
 from cxrtext.objectives.contrastive import score_views, view_accuracy
 from cxrtext.training.data.loader import batch_rows
-from cxrtext.training.loop.device import autocast, choose_device
 from cxrtext.training.loop.job import Learner, StepNumbers
 from cxrtext.training.loop.optimization import Schedule, decay_groups, seed_of
 from cxrtext.training.loop.resume import check_same, load_newest_state
@@ -204,7 +204,7 @@ def train_views(
     CheckpointError.
     """
     heard = listener or Listener()
-    place = choose_device(device)
+    place = choose_device(device, training=True)
     with only_one(out / "run"):
         fingerprint = _fingerprint(data)
         saved = load_newest_state(out / "state", heard.say)

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 
+from cxrtext.device import choose_device
 from cxrtext.errors import ConfigError
 from cxrtext.files import only_one, replacing_folder, write_json
 from cxrtext.language.class_probability import Words
@@ -31,7 +32,7 @@ from cxrtext.language.pretraining.train import (
     pseudo_perplexity,
     train_to_end,
 )
-from cxrtext.language.scoring.score import SPECIAL, Pieces, choose_device, encode_pieces
+from cxrtext.language.scoring.score import SPECIAL, Pieces, encode_pieces
 from cxrtext.models.masked_lm import (
     MaskedLanguageModel,
     fingerprint_of,

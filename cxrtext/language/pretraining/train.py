@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from transformers import BertForMaskedLM, BertTokenizer
 
+from cxrtext.device import autocast, choose_precision, forked_rng
 from cxrtext.errors import WorkError
 from cxrtext.language.pretraining.batches import (
     SpecialIds,
@@ -58,6 +59,11 @@ def batches_per_epoch(sentences: Sequence[Pieces], batch_tokens: int) -> int:
     return len(epoch_batches([len(s) for s in sentences], batch_tokens, _generator(0)))
 
 
+def precision_on(device: torch.device) -> str:
+    """Of training: bfloat16 on a GPU that has units for it."""
+    return choose_precision("auto", device) if device.type == "cuda" else "float32"
+
+
 def masked_loss(
     model: BertForMaskedLM,
     sentences: Sequence[Pieces],
@@ -78,7 +84,7 @@ def masked_loss(
         generator=generator,
     )
     attention = (ids != special.pad).to(device)
-    with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+    with autocast(device, precision_on(device)):
         states = model.bert(input_ids=masked_ids.to(device), attention_mask=attention)
         logits = model.cls(states.last_hidden_state[chosen.to(device)])
     return nn.functional.cross_entropy(logits.float(), ids[chosen].to(device))
@@ -106,7 +112,7 @@ def train(
             group["lr"] = learning_rate(number, steps.stop, settings)
         batch = [sentences[index] for index in batches[place]]
         # Dropout draws from the global generator: seeded inside, as it was outside.
-        with torch.random.fork_rng([model.device] if model.device.type == "cuda" else []):
+        with forked_rng(model.device):
             torch.manual_seed(_generator(settings.seed, 4, number).initial_seed())
             noise = _generator(settings.seed, 2, number)
             loss = masked_loss(model, batch, special, settings.mask_share, noise)

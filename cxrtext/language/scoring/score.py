@@ -12,6 +12,7 @@ from torch import nn
 from transformers import BertForMaskedLM, BertTokenizer
 
 from cxrtext.defaults import DEFAULT_A, DEFAULT_K
+from cxrtext.device import choose_device
 from cxrtext.errors import CheckpointError, ConfigError, DataError
 from cxrtext.language.class_probability import WordCounter, Words, eta_of
 from cxrtext.language.scoring.network import MaskedNetwork, SpecialIds, masked_copies
@@ -67,13 +68,6 @@ ENGINE = 2  # version of the arithmetic: scores of another one are not taken fro
 BATCH_TOKENS_CPU, BATCH_TOKENS_CUDA = 4096, 65_536  # default tokens in one forward pass
 
 
-def choose_device(device: str | torch.device | None) -> torch.device:
-    """Return the device asked for; by default the GPU where there is one."""
-    if device is None:
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return torch.device(device)
-
-
 def open_model(
     model: str | Path | MaskedLanguageModel,
     device: str | torch.device | None = None,
@@ -81,7 +75,7 @@ def open_model(
     """Return a model that is loaded already as it is, or load it."""
     if isinstance(model, MaskedLanguageModel):
         if device is not None:
-            nn.Module.to(model.model, torch.device(device))
+            nn.Module.to(model.model, choose_device(device))
         return model
     return load_masked_language_model(model, device=choose_device(device))
 

@@ -16,6 +16,7 @@ import yaml
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from cxrtext.device import has_bfloat16
 from cxrtext.errors import CheckpointError, ConfigError
 from cxrtext.files import open_regular
 from cxrtext.images.preprocessing import MAX_RESIZE, Preprocessing
@@ -25,7 +26,6 @@ from cxrtext.models.folders import BACKBONE_FOLDER, BACKBONES_VARIABLE, CARDS, C
 from cxrtext.models.foreign.network import load_network, offset_of, read_vision, stride_of
 from cxrtext.models.foreign.processor import DEFAULTS, Prepared, read_processor
 from cxrtext.models.image_encoder import RegionEncoder
-from cxrtext.models.precision import has_bfloat16
 
 Precision = Literal["float32", "bfloat16"]
 _LINE = 200  # most characters of a licence
@@ -128,15 +128,15 @@ def load_backbone(
     Args:
         size: Side of the crop, in pixels, instead of the folder's own; the resize keeps its ratio.
         precision: "bfloat16" computes under autocast, for devices with units for it
-            (:func:`cxrtext.models.precision.has_bfloat16`).
+            (:func:`cxrtext.device.has_bfloat16`).
     """
     folder = Path(folder)
     if precision not in get_args(Precision):
         raise ConfigError(f"precision: {precision!r} is not float32 or bfloat16")
     if precision == "bfloat16" and not has_bfloat16(torch.device(device)):
         raise ConfigError(
-            "precision: this processor has no units for bfloat16 (AVX-512 BF16 or AMX) and would "
-            "be slower with it; take float32"
+            f"precision: this {'GPU' if torch.device(device).type == 'cuda' else 'processor'} has "
+            "no units for bfloat16 and would be slower with it; take float32"
         )
     with foreign(folder):
         backbone = Backbone(folder, prepared_of(folder, size)).to(device)

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from cxrtext.device import without_tf32
 from cxrtext.errors import CheckpointError
 from cxrtext.images.gray import Bytes, Floats
 from cxrtext.models.foreign.backbone import Backbone
@@ -83,7 +84,7 @@ def check_golden(backbone: Backbone, golden: Mapping[str, npt.NDArray[Any]]) -> 
 
 def _regions(backbone: Backbone, square: Bytes) -> Floats:
     pixels = torch.from_numpy(backbone.preprocessing.normalize(square)).to(backbone.mean.device)
-    with torch.inference_mode():
+    with torch.inference_mode(), without_tf32():
         regions = backbone(pixels[None], precision="float32")[0]
     return np.asarray(regions.cpu().numpy(), dtype=np.float32)
 

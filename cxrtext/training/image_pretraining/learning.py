@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 
+from cxrtext.device import adamw, autocast
 from cxrtext.evaluation.metrics import area_under_curve
 from cxrtext.images import Preprocessing
 from cxrtext.images.augment import Views, augment, draw_views
@@ -19,7 +20,6 @@ from cxrtext.text.finding_words import FindingWord
 from cxrtext.training.data.loader import Rows, batch_rows
 from cxrtext.training.image_pretraining.networks import start_network
 from cxrtext.training.image_pretraining.settings import ImagePretrainSettings
-from cxrtext.training.loop.device import autocast
 from cxrtext.training.loop.job import Learner, StepNumbers
 from cxrtext.training.loop.optimization import Schedule, decay_groups, seed_of
 from cxrtext.training.losses.findings import known_loss
@@ -148,7 +148,7 @@ def build_job(
     groups = decay_groups(list(model.parameters()), recipe.weight_decay)
     learner = Learner(
         model=model,
-        optimizer=torch.optim.AdamW(groups, lr=recipe.lr),
+        optimizer=adamw(groups, device, lr=recipe.lr),
         scaler=GradScaler(device.type, enabled=settings.precision == "float16"),
     )
     schedule = Schedule(

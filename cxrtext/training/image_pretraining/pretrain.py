@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from cxrtext.device import choose_device, choose_precision
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.files import sha256, write_json
 from cxrtext.images import Preprocessing
@@ -32,7 +33,6 @@ from cxrtext.training.image_pretraining.settings import (
     check_settings,
 )
 from cxrtext.training.image_pretraining.targets import Targets, targets_of_labels, targets_of_words
-from cxrtext.training.loop.device import choose_device, choose_precision
 from cxrtext.training.loop.folder import MetricsLog, draw_curves, own_folder
 from cxrtext.training.loop.job import StepReport
 from cxrtext.training.loop.resume import check_same, load_newest_state
@@ -103,7 +103,7 @@ def pretrain_image(
         raise ConfigError("--words and --labels: give one of them")
     started = time.monotonic()
     heard = listener or Listener()
-    place = choose_device(device)
+    place = choose_device(device, training=True)
     chosen = settings or ImagePretrainSettings()
     chosen = replace(chosen, precision=choose_precision(chosen.precision, place))
     check_settings(chosen)

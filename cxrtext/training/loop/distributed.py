@@ -14,7 +14,6 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.distributed import PrefixStore, Store  # type: ignore[attr-defined]
-from torch.distributed.nn.functional import all_reduce
 from torch.distributed.rendezvous import rendezvous
 from torch.nn.modules.batchnorm import _BatchNorm
 
@@ -197,6 +196,26 @@ def local_device(name: str) -> str:
     return f"cuda:{rank}"
 
 
+class _Sum(torch.autograd.Function):
+    """The sum of all processes' tensors; its gradient is the sum of their gradients."""
+
+    @staticmethod
+    def forward(_context: Any, own: Tensor) -> Tensor:
+        total = own.clone(memory_format=torch.contiguous_format)
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(_context: Any, *gradients: Tensor) -> Tensor:
+        return summed(gradients[0])
+
+
+def summed(own: Tensor) -> Tensor:
+    """The sum of a tensor over all processes, with its gradient."""
+    total: Tensor = _Sum.apply(own)  # type: ignore[no-untyped-call]
+    return total
+
+
 # Gradients of gathered tensors go wrong by exactly the number of processes when it is not said what
 # each process does with its copy.  There are two cases, and a function for each.
 
@@ -208,8 +227,7 @@ def gather_shared(own: Tensor, sizes: Sequence[int], rank: int) -> Tensor:
     [sizes[rank], K]; the result [Σ sizes, K], in the order of ranks.
     """
     start = sum(sizes[:rank])
-    everyone: Tensor = all_reduce(F.pad(own, (0, 0, start, sum(sizes) - start - len(own))))
-    return everyone
+    return summed(F.pad(own, (0, 0, start, sum(sizes) - start - len(own))))
 
 
 def gather_same(own: Tensor, sizes: Sequence[int], rank: int) -> Tensor:
@@ -242,12 +260,12 @@ class SyncedBatchNorm(_BatchNorm):
         axes = [axis for axis in range(x.ndim) if axis != 1]
         shape = [-1 if axis == 1 else 1 for axis in range(x.ndim)]
         local = torch.cat([x.sum(axes), x.new_tensor([x.numel() / x.shape[1]])])
-        totals: Tensor = all_reduce(local)
+        totals = summed(local)
         count = totals[-1].detach()
         mean = totals[:-1] / count
         centered = x - mean.view(shape)
         # The mean first, then the squares about it: E[x²] − E[x]² loses digits.
-        variance: Tensor = all_reduce(centered.square().sum(axes)) / count
+        variance = summed(centered.square().sum(axes)) / count
         self._learn(mean.detach(), variance.detach(), count)
         y = centered * (variance + self.eps).rsqrt().view(shape)
         if self.affine:

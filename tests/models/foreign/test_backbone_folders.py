@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import torch
 
+from cxrtext.device import has_bfloat16
 from cxrtext.errors import CheckpointError, ConfigError
 from cxrtext.files import write_sums
 from cxrtext.models.foreign import backbone as backbones
 from cxrtext.models.foreign import load_backbone
-from cxrtext.models.precision import has_bfloat16
 from tests import small_backbones
 from tests.models.conftest import Change, configured, pickled, tensors
 

@@ -1,0 +1,118 @@
+"""What follows from the device that computes: arithmetic, optimizer, GPUs, the end of memory.
+
+float32 is float32 everywhere.  GPUs since Ampere would round what a convolution reads to TF32, 10
+bits, and what they encode would not be what a CPU encodes; the fast arithmetic is bfloat16.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import torch
+
+from cxrtext.errors import ConfigError, WorkError
+
+DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+def choose_device(name: str | torch.device | None, *, training: bool = False) -> torch.device:
+    """The device of a name, set up; "auto" or None is the first GPU, or the CPU without one.
+
+    On a GPU TF32 is turned off.  ``training`` lets cuDNN try which kernel is the fastest for each
+    shape of its inputs, which pays where all batches have the same.
+    """
+    if name in (None, "auto"):
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(str(name))
+    except RuntimeError:
+        device = None
+    if device is None or device.type not in ("cpu", "cuda"):
+        raise ConfigError(f"training.device: '{name}' is not auto, cpu, cuda or cuda:N")
+    if device.type == "cuda":
+        if (device.index or 0) >= (count := torch.cuda.device_count()):
+            raise ConfigError(
+                f"training.device: '{name}' is not on this machine "
+                f"({count} GPUs seen); use cpu or auto"
+            )
+        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+        torch.backends.cudnn.benchmark |= training
+    return device
+
+
+def gpus(name: str) -> list[str]:
+    """The GPUs that a name stands for: "cuda" for all that are visible, "cpu" for none."""
+    if name == "cuda":
+        return [f"cuda:{i}" for i in range(torch.cuda.device_count())]
+    return [name] if name.startswith("cuda") else []
+
+
+def has_bfloat16(device: torch.device) -> bool:
+    """Whether a device has units for bfloat16; others would emulate it, slower than float32.
+
+    Those are GPUs from Ampere on, and processors with AVX-512 BF16 or AMX, as torch reports them.
+    """
+    if device.type == "cuda":
+        with torch.cuda.device(device):  # torch asks the current one
+            return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    has: dict[str, object] = getattr(torch.cpu, "get_capabilities", dict)()  # not in older ones
+    return bool(has.get("avx512_bf16") or has.get("amx_bf16"))
+
+
+def choose_precision(name: str, device: torch.device) -> str:
+    """The precision of a name; "auto" is bfloat16 where the device multiplies it faster."""
+    return name if name != "auto" else "bfloat16" if has_bfloat16(device) else "float32"
+
+
+def autocast(device: torch.device, precision: str) -> AbstractContextManager[object]:
+    """Half precision where it is asked for."""
+    dtype = DTYPES.get(precision)
+    return torch.autocast(device.type, dtype=dtype) if dtype else nullcontext()
+
+
+@contextmanager
+def without_tf32() -> Iterator[None]:
+    """Whatever a program has chosen, products and convolutions in the block are in float32."""
+    backends: Any = torch.backends
+    kinds = backends.cudnn.conv, backends.cuda.matmul
+    before = [kind.fp32_precision for kind in kinds]
+    for kind in kinds:
+        kind.fp32_precision = "ieee"
+    try:
+        yield
+    finally:
+        for kind, precision in zip(kinds, before, strict=True):
+            kind.fp32_precision = precision
+
+
+def adamw(
+    groups: Iterable[dict[str, Any]], device: torch.device, *, lr: float
+) -> torch.optim.AdamW:
+    """AdamW in one kernel on a GPU; on a CPU as torch has it."""
+    return torch.optim.AdamW(groups, lr=lr, fused=True if device.type == "cuda" else None)
+
+
+def forked_rng(device: torch.device) -> AbstractContextManager[None]:
+    """Draws in the block leave the states of the CPU and of this device as they were."""
+    # Not of all GPUs, which would be begun for it.
+    return torch.random.fork_rng([device] if device.type == "cuda" else [])
+
+
+def out_of_memory(error: BaseException) -> str | None:
+    """Whose memory is used up, for a message; None where an error is about something else."""
+    if isinstance(error, torch.OutOfMemoryError):
+        return "the memory of the GPU is used up"
+    if isinstance(error, MemoryError) or "DefaultCPUAllocator" in str(error):
+        return "the memory of this machine is used up"
+    return None
+
+
+@contextmanager
+def enough_memory(advice: str) -> Iterator[None]:
+    """Where memory ends inside the block, say so and what to do (WorkError)."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if (whose := out_of_memory(error)) is None:
+            raise
+        raise WorkError(f"{whose}; {advice}") from error
