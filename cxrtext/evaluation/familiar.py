@@ -6,7 +6,7 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
-from cxrtext.errors import CheckpointError, DataError
+from cxrtext.errors import CheckpointError, DataError, ImageError
 from cxrtext.evaluation.data import manifest_of, sentences_beside
 from cxrtext.images.cache import DecodedCache
 from cxrtext.models import load_model
@@ -47,11 +47,11 @@ def keep_familiar(
 
     def squares(some: Sequence[ImageRecord]) -> Iterator[Square]:
         read = read_squares(preprocessing, [record.path for record in some], cache=cache)
-        for record, square in zip(some, read, strict=True):
-            if isinstance(square, str):
-                rejects.add(record.name, square)
+        for record, image in zip(some, read, strict=True):
+            if isinstance(image, ImageError):
+                rejects.add(record.name, str(image))
             else:
-                yield square
+                yield image.pixels
             if progress:
                 progress(next(done), total)
 

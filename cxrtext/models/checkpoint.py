@@ -6,8 +6,9 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-import torch
 from pydantic import TypeAdapter, ValidationError
+from safetensors.numpy import save_file as save_arrays
+from safetensors.torch import save_file
 
 from cxrtext.errors import CheckpointError
 from cxrtext.files import check_folder, copy_files, replacing_folder, sha256, write_json
@@ -26,14 +27,19 @@ from cxrtext.models.folders import (
     pair_fingerprint,
     read_checkpoint_config,
     read_training,
-    refused,
 )
-from cxrtext.models.foreign import BackboneEncoder, check_golden, find_backbone
+from cxrtext.models.foreign import (
+    BackboneEncoder,
+    check_golden,
+    find_backbone,
+    load_pair,
+    save_pair,
+)
 from cxrtext.models.foreign.text import check_pieces
 from cxrtext.models.heads import load_heads
 from cxrtext.models.image_text import FINISHED, ImageTextModel, ModelSpec
 from cxrtext.models.text_encoder import family_name, text_config
-from cxrtext.models.weight_files import check_finite, misfit, on_cpu, read_safetensors
+from cxrtext.models.weight_files import filled, on_cpu, read_safetensors
 from cxrtext.text.tokenizer import load_tokenizer_of
 
 _AGAIN = "copy the checkpoint again, or train it anew"
@@ -51,13 +57,8 @@ def save_checkpoint(folder: Path, model: ImageTextModel, training: Mapping[str, 
     A finished pair that is trained on is written as such (:mod:`cxrtext.models.foreign`).
     """
     if model.spec.image == FINISHED:
-        from cxrtext.models.foreign import save_pair
-
         save_pair(folder, model, training)  # type: ignore[arg-type]
         return
-    from safetensors.numpy import save_file as save_arrays
-    from safetensors.torch import save_file
-
     spec = {**asdict(model.spec), "preprocessing": model.spec.preprocessing.to_dict()}
     with replacing_folder(folder) as temporary:
         write_json(temporary / CONFIG, {"format": FORMAT, "version": VERSION, **spec})
@@ -74,8 +75,6 @@ def save_checkpoint(folder: Path, model: ImageTextModel, training: Mapping[str, 
 def copy_model(folder: Path, model: ImageTextModel) -> None:
     """Write a copy of a loaded model, of the files that are its own and no others."""
     if model.spec.image == FINISHED:
-        from cxrtext.models.foreign import save_pair
-
         save_pair(folder, model)  # type: ignore[arg-type]
         return
     assert model.folder is not None  # noqa: S101 - it was loaded
@@ -108,14 +107,13 @@ def _read_spec(folder: Path) -> ModelSpec:
         values = {name: config[name] for name in wanted & config.keys()}
         values["preprocessing"] = Preprocessing.from_dict(values["preprocessing"])
         values["text"] = text_config(values["text"])
-    except ValidationError as error:
-        raise refused(path, "text.", error) from None
-    except (TypeError, ValueError, AttributeError) as error:
-        raise CheckpointError(f"{path}: {error}") from None
-    try:
         return TypeAdapter(ModelSpec).validate_python(values)
     except ValidationError as error:
-        raise refused(path, "", error) from None
+        first = error.errors(include_input=False, include_url=False)[0]
+        name = ".".join(map(str, first["loc"])) or "the file"
+        raise CheckpointError(f"{path}: {name}: {first['msg']}") from None
+    except (TypeError, ValueError, AttributeError) as error:
+        raise CheckpointError(f"{path}: {error}") from None
 
 
 def _image_encoder(folder: Path, spec: ModelSpec) -> Callable[[], BackboneEncoder | None]:
@@ -147,8 +145,6 @@ def load_model(folder: str | Path, device: str = "cpu") -> ImageTextModel:
     folder = Path(folder)
     with foreign(folder):
         if layout_of(folder) is not None:
-            from cxrtext.models.foreign import load_pair
-
             model: ImageTextModel = load_pair(folder, device)
         else:
             model = _load(folder).to(device).eval()
@@ -164,19 +160,14 @@ def _load(folder: Path) -> ImageTextModel:
     encoder = _image_encoder(folder, spec)
     tokenizer = load_tokenizer_of(folder, family_name(spec.text))
     check_pieces(folder, tokenizer, spec.text["vocab_size"])
+    fix = (
+        f"the weights and {CONFIG} do not belong together, or the file is incomplete: copy the "
+        "checkpoint again"
+    )
     try:
-        with torch.device("meta"):  # shapes only, no memory
-            wanted = ImageTextModel(spec, tokenizer, encoder()).state_dict()
+        model = filled(weights, lambda: ImageTextModel(spec, tokenizer, encoder()), tensors, fix)
     except (TypeError, ValueError) as error:
         raise CheckpointError(f"{folder / CONFIG}: {error}") from None
-    if fault := misfit(tensors, wanted):
-        raise CheckpointError(
-            f"{weights}: {fault}; the weights and {CONFIG} do not belong together, or the file is "
-            "incomplete: copy the checkpoint again"
-        )
-    check_finite(weights, {name: x for name, x in tensors.items() if x.is_floating_point()})
-    model = ImageTextModel(spec, tokenizer, encoder())
-    model.load_state_dict(tensors)
     model.fingerprint = checkpoint_fingerprint(folder, sums)
     model.folder = folder
     return model

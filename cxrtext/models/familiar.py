@@ -101,14 +101,15 @@ def looks(squares: Squares | Tensor, preprocessing: Preprocessing) -> Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Gaussian:
-    """A Gaussian whose variance is the same in all but a few directions."""
+class KnownImages:
+    """A Gaussian of looks, of one variance in all but a few directions, and a limit."""
 
     mean: Rows  # [d], of the values
     scale: Rows  # [d], their standard deviations
     axes: Rows  # [k, d], orthonormal directions of greatest variance, of values in these units
     variances: Rows  # [k], along them
     rest: float  # the variance along any other direction
+    threshold: float = LEAST_DISTANCE  # the distance that few held-out images exceed
 
     def distances(self, values: Rows) -> Rows:
         """Mahalanobis distances of values [n, d] over √d, [n]: about 1 for those it was fitted to.
@@ -122,9 +123,13 @@ class Gaussian:
         distances: Rows = np.sqrt(squares / len(self.mean))
         return distances
 
+    def of(self, values: Rows) -> list[Unlike]:
+        """How unlike images of some looks [n, 192] are."""
+        return [Unlike(float(d), self.threshold) for d in self.distances(values)]
 
-def fit_gaussian(values: Rows) -> Gaussian:
-    """Fit a :class:`Gaussian` to values [n, d]."""
+
+def fit_gaussian(values: Rows) -> KnownImages:
+    """Fit a Gaussian to values [n, d]; its limit is not known yet."""
     count, width = values.shape
     if count < FEWEST:
         raise ValueError(f"{count} rows are too few; give {FEWEST} at least")
@@ -136,19 +141,8 @@ def fit_gaussian(values: Rows) -> Gaussian:
     kept = max(1, min(FREE, count // 4, width - 1))
     rest = float(variances[kept:].sum() / (width - kept))
     floor = 1e-6
-    return Gaussian(mean, scale, axes[:kept], np.maximum(variances[:kept], floor), max(rest, floor))
-
-
-@dataclass(frozen=True, slots=True)
-class KnownImages:
-    """A Gaussian of looks, and the distance that few held-out images exceed."""
-
-    gaussian: Gaussian
-    threshold: float
-
-    def of(self, values: Rows) -> list[Unlike]:
-        """How unlike images of some looks [n, 192] are."""
-        return [Unlike(float(d), self.threshold) for d in self.gaussian.distances(values)]
+    variances = np.maximum(variances[:kept], floor)
+    return KnownImages(mean, scale, axes[:kept], variances, max(rest, floor))
 
 
 def know_images(train: Rows, held_out: Rows | None = None) -> KnownImages | None:
@@ -168,7 +162,7 @@ def know_images(train: Rows, held_out: Rows | None = None) -> KnownImages | None
     if len(distances) * EXCEEDED < 1:
         distances = np.concatenate([distances, _crossed(train)])
     # Images that are all the same lie at 0.
-    return KnownImages(gaussian, max(_limit(distances), LEAST_DISTANCE))
+    return replace(gaussian, threshold=max(_limit(distances), LEAST_DISTANCE))
 
 
 def _crossed(values: Rows) -> Rows:
@@ -281,16 +275,15 @@ def save_familiar(folder: Path, familiar: Familiar, fingerprint: str) -> Path:
     path = folder / FAMILIAR
     tensors: dict[str, Tensor] = {}
     notes: dict[str, object] = {"format": FORMAT, "version": VERSION, "fingerprint": fingerprint}
-    if familiar.images is not None:
-        gaussian = familiar.images.gaussian
+    if (images := familiar.images) is not None:
         for name in ("mean", "scale", "axes", "variances"):
-            tensors[name] = torch.from_numpy(getattr(gaussian, name))
-        tensors["rest"] = torch.tensor([gaussian.rest], dtype=torch.float64)
-        notes["image_threshold"] = familiar.images.threshold
-    if familiar.words is not None:
-        tensors["words"] = torch.from_numpy(familiar.words.digests)
-        tensors["word_counts"] = torch.from_numpy(familiar.words.counts)
-        notes["word_threshold"] = familiar.words.threshold
+            tensors[name] = torch.from_numpy(getattr(images, name))
+        tensors["rest"] = torch.tensor([images.rest], dtype=torch.float64)
+        notes["image_threshold"] = images.threshold
+    if (words := familiar.words) is not None:
+        tensors["words"] = torch.from_numpy(words.digests)
+        tensors["word_counts"] = torch.from_numpy(words.counts)
+        notes["word_threshold"] = words.threshold
     save_sealed(path, tensors, notes)
     return path
 
@@ -324,8 +317,8 @@ def _images_of(
         raise ValueError("not finite")
     if not ((scale > 0).all() and (variances > 0).all() and rest[0] > 0):
         raise ValueError("not above 0")
-    gaussian = Gaussian(mean, scale, axes, variances, float(rest[0]))
-    return KnownImages(gaussian, _limit_of(notes["image_threshold"]))
+    limit = _limit_of(notes["image_threshold"])
+    return KnownImages(mean, scale, axes, variances, float(rest[0]), limit)
 
 
 def _words_of(

@@ -12,18 +12,15 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cxrtext.errors import CheckpointError, CxrTextError, HubError, line_of
 from cxrtext.files import SUMS, read_regular, sha256
 from cxrtext.files.digests import read_sums
-
-if TYPE_CHECKING:
-    from pydantic import ValidationError
 
 FORMAT = "cxrtext image-text model"
 VERSION = 1
@@ -66,13 +63,7 @@ PAIR_FILES = (
 """Patterns of all files that are read of the folder of a finished pair."""
 CARDS = ("README.md*", "LICENSE*")  # files that name a licence
 POOLING = "1_Pooling/config.json"  # says in a folder of sentence-transformers how states are pooled
-SMALL_FILES = (
-    "config.json",
-    *TOKENIZER_FILES,
-    "tokenizer_config.json",
-    "added_tokens.json",
-    POOLING,
-)
+TEXT_FILES = (CONFIG, *TOKENIZER_FILES, "tokenizer_config.json", "added_tokens.json", POOLING)
 VISION_FILES = (CONFIG, "preprocessor_config.json", "processor_config.json", *CARDS)
 HUB_TIMEOUT = 10.0  # seconds that the hub may take to answer
 TRAIN = "cxrtext pretrain-text REPORTS --out DIR"  # what makes a language model where there is none
@@ -87,7 +78,7 @@ class _Wanted:
     instead: str  # what else to do where the hub does not give it
 
 
-_TEXT = _Wanted(SMALL_FILES, VOCABULARY_FILES, f"train a model on your reports: {TRAIN}")
+_TEXT = _Wanted(TEXT_FILES, VOCABULARY_FILES, f"train a model on your reports: {TRAIN}")
 _VISION = _Wanted(
     VISION_FILES, VISION_FILES[1:3], "'cxrtext encoders' says where to get one without a network"
 )
@@ -100,10 +91,9 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 def read_training(folder: Path) -> dict[str, Any]:
     """What a checkpoint notes of its training; nothing where it does not, or not readably."""
     try:
-        found = read_json(folder / TRAINING)
+        return read_object(folder / TRAINING)
     except CheckpointError:
         return {}
-    return found if isinstance(found, dict) else {}
 
 
 def find_model_folder(name_or_path: str | Path, *, offline: bool = False) -> Path:
@@ -137,16 +127,53 @@ def is_hub_name(text: str) -> bool:
 
 
 def _snapshot(name: str, wanted: _Wanted, *, offline: bool) -> Path:
-    found = _HUB_NAME.fullmatch(name)
-    assert found is not None  # noqa: S101 - as was checked
-    repository = found["id"]
-    revision = found["revision"] or PINNED.get(repository, "main")
-    if snapshot := _cached_snapshot(repository, revision, wanted):
-        return snapshot
-    missing = f"model '{repository}' at revision {revision} is not here"
-    if offline or _offline_everywhere():
-        raise _hub_error(f"{missing}, and the hub may not be asked (offline)", wanted)
-    return _downloaded_snapshot(repository, revision, missing, wanted)
+    """A snapshot of the local cache that is complete, or one that is fetched (HubError)."""
+    from huggingface_hub import HfApi, constants, snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+    from huggingface_hub.utils.tqdm import disable_progress_bars
+
+    match = _HUB_NAME.fullmatch(name)
+    assert match is not None  # noqa: S101 - as was checked
+    repository = match["id"]
+    revision = match["revision"] or PINNED.get(repository, "main")
+    needed = (CONFIG,), wanted.one_of, (SAFE_WEIGHTS, PICKLED_WEIGHTS)
+    with suppress(LocalEntryNotFoundError, OSError, ValueError):
+        folder = Path(snapshot_download(repository, revision=revision, local_files_only=True))
+        if all(any((folder / name).is_file() for name in names) for names in needed):
+            return folder
+    switches = (os.environ.get(key, "") for key in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"))
+    is_offline = offline or any(value.upper() in ("1", "ON", "YES", "TRUE") for value in switches)
+    why = "the hub may not be asked (offline)"
+    if not (is_offline or constants.HF_HUB_OFFLINE):
+        disable_progress_bars()
+        try:
+            # One question first: the download itself would try again for minutes.
+            info = HfApi().model_info(repository, revision=revision, timeout=HUB_TIMEOUT)
+            files = {entry.rfilename for entry in info.siblings or []}
+            weights = SAFE_WEIGHTS if SAFE_WEIGHTS in files else PICKLED_WEIGHTS
+            if weights not in files:
+                raise CheckpointError(
+                    f"{repository}: has no {SAFE_WEIGHTS} and no {PICKLED_WEIGHTS}; a finished "
+                    "pair is given to 'cxrtext fit' as a folder, with --model"
+                )
+            patterns = [*wanted.files, weights]
+            return Path(
+                snapshot_download(
+                    repository,
+                    revision=revision,
+                    allow_patterns=patterns,
+                    etag_timeout=HUB_TIMEOUT,
+                )
+            )
+        except CheckpointError:
+            raise
+        # Its transport has had three different families of errors so far.
+        except Exception as error:  # noqa: BLE001
+            why = f"the hub did not give it ({type(error).__name__})"
+    raise HubError(
+        f"model '{repository}' at revision {revision} is not here, and {why}.\n"
+        f"Download its folder where there is access and pass the path, or {wanted.instead}"
+    )
 
 
 def check_model_name(name_or_path: str | Path) -> None:
@@ -169,69 +196,6 @@ def commit_of(folder: Path) -> str | None:
     return folder.name if is_snapshot else None
 
 
-def _offline_everywhere() -> bool:
-    from huggingface_hub import constants
-
-    names = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
-    wanted = any(os.environ.get(name, "").upper() in {"1", "ON", "YES", "TRUE"} for name in names)
-    return wanted or bool(constants.HF_HUB_OFFLINE)
-
-
-def _hub_error(message: str, wanted: _Wanted) -> HubError:
-    return HubError(
-        f"{message}.\n"
-        f"Download its folder where there is access and pass the path, or {wanted.instead}"
-    )
-
-
-def _complete(folder: Path, wanted: _Wanted) -> bool:
-    needed = (CONFIG,), wanted.one_of, (SAFE_WEIGHTS, PICKLED_WEIGHTS)
-    return all(any((folder / name).is_file() for name in names) for names in needed)
-
-
-def _cached_snapshot(repository: str, revision: str, wanted: _Wanted) -> Path | None:
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import LocalEntryNotFoundError
-
-    try:
-        folder = Path(snapshot_download(repository, revision=revision, local_files_only=True))
-    except (LocalEntryNotFoundError, OSError, ValueError):
-        return None
-    return folder if _complete(folder, wanted) else None
-
-
-def _downloaded_snapshot(repository: str, revision: str, missing: str, wanted: _Wanted) -> Path:
-    from huggingface_hub import HfApi, snapshot_download
-    from huggingface_hub.utils.tqdm import disable_progress_bars
-
-    disable_progress_bars()
-    try:
-        # One question first: the download itself would try again for minutes.
-        info = HfApi().model_info(repository, revision=revision, timeout=HUB_TIMEOUT)
-        files = {entry.rfilename for entry in info.siblings or []}
-        weights = SAFE_WEIGHTS if SAFE_WEIGHTS in files else PICKLED_WEIGHTS
-        if weights not in files:
-            raise CheckpointError(
-                f"{repository}: has no {SAFE_WEIGHTS} and no {PICKLED_WEIGHTS}; a finished pair is "
-                "given to 'cxrtext fit' as a folder, with --model"
-            )
-        return Path(
-            snapshot_download(
-                repository,
-                revision=revision,
-                allow_patterns=[*wanted.files, weights],
-                etag_timeout=HUB_TIMEOUT,
-            )
-        )
-    except CheckpointError:
-        raise
-    # Its transport has had three different families of errors so far.
-    except Exception as error:  # noqa: BLE001
-        raise _hub_error(
-            f"{missing}, and the hub did not give it ({type(error).__name__})", wanted
-        ) from None
-
-
 def read_json(path: Path) -> Any:
     """What a JSON file of a model's folder holds."""
     try:
@@ -240,11 +204,12 @@ def read_json(path: Path) -> Any:
         raise CheckpointError(f"{path}: not a readable JSON file") from None
 
 
-def refused(path: Path, part: str, error: ValidationError) -> CheckpointError:
-    """What to raise of a configuration, or a part of it, that its schema refuses."""
-    first = error.errors(include_input=False, include_url=False)[0]
-    name = ".".join(map(str, first["loc"])) or "the file"
-    return CheckpointError(f"{path}: {part}{name}: {first['msg']}")
+def read_object(path: Path) -> dict[str, Any]:
+    """As :func:`read_json`, of a file that has to hold an object."""
+    value = read_json(path)
+    if not isinstance(value, dict):
+        raise CheckpointError(f"{path}: not a JSON object; copy it again")
+    return value
 
 
 def read_checkpoint_config(folder: Path) -> dict[str, Any]:
@@ -253,23 +218,16 @@ def read_checkpoint_config(folder: Path) -> dict[str, Any]:
     Of the copy of a finished pair it is what was noted when it was made.
     """
     if (folder / ADOPTED).is_file():
-        noted = read_json(folder / ADOPTED)
-        if not isinstance(noted, dict):
-            raise CheckpointError(f"{folder / ADOPTED}: not a JSON object")
-        return noted
+        return read_object(folder / ADOPTED)
     if not folder.is_dir():
         raise CheckpointError(f"{folder}: no such checkpoint folder; make one with 'cxrtext train'")
     path = folder / CONFIG
-    try:
-        config = json.loads(read_regular(path).decode("utf-8"))
-    except (OSError, UnicodeDecodeError, RecursionError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8 text"
+    if not path.is_file():
         raise CheckpointError(
-            f"{folder}: not a cxrtext checkpoint: {CONFIG}: {reason}{checkpoints_in(folder)}"
-        ) from None
-    except json.JSONDecodeError as error:
-        raise CheckpointError(f"{path}: line {error.lineno}: not JSON ({error.msg})") from None
-    if not isinstance(config, dict) or config.get("format") != FORMAT:
+            f"{folder}: not a cxrtext checkpoint: has no {CONFIG}{checkpoints_in(folder)}"
+        )
+    config = read_object(path)
+    if config.get("format") != FORMAT:
         raise CheckpointError(
             f"{folder}: not a cxrtext checkpoint; give the folder 'checkpoint' that "
             "'cxrtext train' writes"
@@ -294,10 +252,10 @@ def check_checkpoint(folder: Path) -> None:
 def layout_of(folder: Path) -> str | None:
     """The layout of a finished pair's folder; None for a checkpoint, and for anything else."""
     try:
-        config = read_json(folder / CONFIG)
+        config = read_object(folder / CONFIG)
     except CheckpointError:
         config = {}
-    if not isinstance(config, dict) or config.get("format") == FORMAT:
+    if config.get("format") == FORMAT:
         return None
     if (folder / OPEN_CLIP).is_file():
         return "open_clip"
@@ -369,16 +327,12 @@ def foreign(folder: Path) -> Iterator[None]:
 def checkpoints_in(folder: Path) -> str:
     """The end of an error about a folder that may have been given for a checkpoint in it."""
     found = [one.parent for depth in ("*", "*/*") for one in folder.glob(f"{depth}/{CONFIG}")]
-    # "checkpoint-best" comes after "checkpoint"; a language model's folder is none.
-    below = sorted(one for one in found if _is_ours(one / CONFIG))
-    return f"; give one of those in it, such as {below[-1]}" if below else ""
-
-
-def _is_ours(path: Path) -> bool:
-    try:
-        return FORMAT.encode() in read_regular(path)
-    except OSError:
-        return False
+    below = []
+    for inside in found:
+        with suppress(OSError):  # a language model's folder is none
+            below += [inside] if FORMAT.encode() in read_regular(inside / CONFIG) else []
+    # "checkpoint-best" comes after "checkpoint".
+    return f"; give one of those in it, such as {max(below)}" if below else ""
 
 
 def backbone_elsewhere(folder: Path) -> str | None:

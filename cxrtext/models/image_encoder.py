@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal, Self, get_args
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -53,8 +53,7 @@ def build_alignment(layers: int, width: int) -> Alignment | None:
     return Alignment(layers, width) if layers else None
 
 
-PositionName = Literal["none", "additive", "mlp"]
-POSITIONS: tuple[str, ...] = get_args(PositionName)  # the names that `build_position` knows
+POSITIONS = ("none", "additive", "mlp")  # the names that `build_position` knows
 WAVES = 4  # frequencies along an axis: half a wave over the grid, one, one and a half, two
 
 
@@ -117,11 +116,6 @@ def build_position(name: str, channels: int, dimension: int) -> nn.Module | None
     raise ValueError(f"no position '{name}'; there are {', '.join(POSITIONS)}")
 
 
-Architecture = Literal["resnet18", "resnet50", "resnet50-half", "resnet-narrow"]
-ARCHITECTURES: tuple[str, ...] = get_args(Architecture)
-"""``resnet50-half`` has half of ResNet-50's channels; ``resnet-narrow`` has three stages of one
-block, and 128 channels in the last, for small images on a CPU."""
-
 _SHAPES: dict[str, dict[str, Any]] = {
     "resnet18": {
         "layer_type": "basic",
@@ -138,14 +132,14 @@ _SHAPES: dict[str, dict[str, Any]] = {
         # trained there; with the stride elsewhere such weights load and compute nonsense.
         "downsample_in_bottleneck": False,
     },
-    "resnet50-half": {
+    "resnet50-half": {  # of half as many channels
         "layer_type": "bottleneck",
         "hidden_sizes": [128, 256, 512, 1024],
         "depths": [3, 4, 6, 3],
         "embedding_size": 64,
         "downsample_in_bottleneck": True,  # as in the weights given out as "thin" (open_nsfw)
     },
-    "resnet-narrow": {
+    "resnet-narrow": {  # for small images on a CPU
         "layer_type": "basic",
         "hidden_sizes": [32, 64, 128],
         "depths": [1, 1, 1],
@@ -154,7 +148,7 @@ _SHAPES: dict[str, dict[str, Any]] = {
     },
 }
 
-
+ARCHITECTURES = tuple(_SHAPES)
 STRIDES = {"resnet18": 32, "resnet50": 32, "resnet50-half": 32, "resnet-narrow": 16}
 """Pixels of the input a region, along each axis."""
 
@@ -189,7 +183,6 @@ class RegionEncoder(Holder):
     """
 
     def _train_on(self, channels: int, dimension: int, position: str, alignment: int) -> None:
-        """Make what is trained on features of so many channels."""
         self.projection = nn.Linear(channels, dimension)
         self.position = build_position(position, channels, dimension)
         self.alignment = build_alignment(alignment, channels)

@@ -1,6 +1,5 @@
 """Starting an image encoder from a ResNet that was trained elsewhere, and fed as it was there."""
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
@@ -15,7 +14,7 @@ from torch import Tensor, nn
 
 from cxrtext.errors import CheckpointError
 from cxrtext.images import Preprocessing
-from cxrtext.models.folders import SAFE_WEIGHTS
+from cxrtext.models.folders import CONFIG, SAFE_WEIGHTS, read_object
 from cxrtext.models.foreign.golden import draw
 from cxrtext.models.foreign.names import of_torchvision_resnet
 from cxrtext.models.foreign.processor import Prepared, read_processor
@@ -24,6 +23,7 @@ from cxrtext.models.regions import normalized
 from cxrtext.models.weight_files import (
     SHOWN,
     check_finite,
+    is_counter,
     listed,
     misfit,
     read_notes,
@@ -39,7 +39,6 @@ STEMS = {
 """The first convolution of each layout, and another tensor that the layout always has."""
 _TRUNK = re.compile(r"(conv1|bn1|layer\d+|embedder|encoder\.stages)\.")
 _BIOVIL = "projector.model.0.weight"  # its gray values are neither shifted nor scaled
-_COUNTER = "num_batches_tracked"
 LIKENESS = 0.98
 """Least correlation of features with the source's own, over a drawn image."""
 DRAWN = 224  # side of it, in pixels
@@ -93,11 +92,9 @@ def load_image_weights(encoder: ImageEncoder, path: Path) -> ImageStart:
     notes = read_notes(path)
     prepared = _prepared(path, notes, channels, is_biovil=_BIOVIL in state)
     own = encoder.backbone.state_dict()
-    spare = {name for name in own if name.endswith(_COUNTER)}
-    shapes = {**source, _STEM: stem[:, :1]}
-    if fault := misfit(shapes, own, spare.__contains__):
+    if fault := misfit({**source, _STEM: stem[:, :1]}, own):
         raise CheckpointError(f"{path}: is no {_title(encoder)}: {fault}")
-    check_finite(path, {n: x for n, x in source.items() if not n.endswith(_COUNTER)})
+    check_finite(path, {n: x for n, x in source.items() if not is_counter(n)})
     started, preprocessing = _of_one_channel(source, prepared)
     trial = deepcopy(encoder.backbone)
     trial.load_state_dict(started, strict=False)
@@ -244,12 +241,9 @@ def _prefix(path: Path, state: Mapping[str, Tensor]) -> str:
 
 def _check_configuration(path: Path, encoder: ImageEncoder) -> None:
     """Refuse what tensors do not show: where strides are, in the configuration beside the file."""
-    beside = path.with_name("config.json")
-    try:
-        found = json.loads(beside.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return
-    if not isinstance(found, dict) or found.get("model_type") != "resnet":
+    beside = path.with_name(CONFIG)
+    found = read_object(beside) if beside.exists() else {}
+    if found.get("model_type") != "resnet":
         return
     ours = encoder.backbone.config
     for key in ("downsample_in_bottleneck", "downsample_in_first_stage", "hidden_act"):

@@ -100,7 +100,8 @@ def embed_files(
     """
     # While one batch is embedded the next is decoded.
     preprocessing = model.spec.preprocessing
-    with closing(_squares(preprocessing, paths, batch, processes, cache, readers)) as read:
+    reading = read_squares(preprocessing, paths, cache, batch, processes, readers)
+    with closing(reading) as read:
         numbered = enumerate(read)
         while current := list(islice(numbered, batch)):
             yield _embed(model, current)
@@ -183,22 +184,14 @@ def require_features(model: ImageTextModel, features: FeatureFolder) -> None:
 
 
 def read_squares(
-    preprocessing: Preprocessing, paths: Sequence[Path], cache: DecodedCache | None
-) -> Iterator[Square | str]:
-    """The square of each image file, in order, or why there is none; see :func:`embed_files`."""
-    with closing(_squares(preprocessing, paths, EMBED_BATCH, None, cache)) as read:
-        for image in read:
-            yield str(image) if isinstance(image, ImageError) else image.pixels
-
-
-def _squares(
     preprocessing: Preprocessing,
     paths: Sequence[Path],
-    ahead: int,
-    processes: int | None,
     cache: DecodedCache | None,
+    ahead: int = EMBED_BATCH,
+    processes: int | None = None,
     readers: ReaderPool | None = None,
 ) -> Generator[ReadImage | ImageError, None, None]:
+    """The square of each image file, in order, or why there is none; see :func:`embed_files`."""
     if cache is not None:
         yield from cache.read(paths, preprocessing, processes=processes, ahead=ahead)
         return

@@ -14,7 +14,6 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Literal, get_args
 
 import torch
 import torch.nn.functional as F
@@ -98,8 +97,7 @@ def in_tiles(score: Score, images: Sequence[Tensor], texts: Tensor) -> Tensor:
     return rows[0] if len(rows) == 1 else torch.cat(rows)
 
 
-QueryName = Literal["linear", "mlp", "none"]
-QUERIES: tuple[str, ...] = get_args(QueryName)  # the names that `build_query` knows
+QUERIES = ("linear", "mlp", "none")  # the names that `build_query` knows
 
 
 class LinearQuery(nn.Linear):
@@ -230,8 +228,7 @@ def _likeness(queries: Tensor, others: Tensor) -> Tensor:
     return queries @ others.mT / math.sqrt(queries.shape[-1])
 
 
-SimilarityName = Literal["global", "max", "lse", "nl", "lse+nl"]
-SIMILARITIES: tuple[str, ...] = get_args(SimilarityName)  # the names that `similarity` knows
+SIMILARITIES = ("global", "max", "lse", "nl", "lse+nl")  # the names that `similarity` knows
 
 
 def lse_nl(regions: Tensor, texts: Tensor, lam: float, query: Query | None = None) -> Tensor:
@@ -283,15 +280,16 @@ def _nl(regions: Tensor, texts: Tensor, query: Query | None) -> Tensor:
 
 
 def _lse_nl(regions: Tensor, texts: Tensor, lam: float, query: Query | None) -> Tensor:
-    scores = region_scores(regions, texts)
-    critical = scores.argmax(dim=-1)
-    # In place: no second [S, B, N] is kept for the backward pass.
-    soft = lse_of_scaled(scores.mul_(lam), lam)
+    critical, soft = _critical_and_lse(regions, texts, lam)
     return (soft + non_local_of(critical, regions, texts, query)) / 2
 
 
 def _lse_nl_of_bags(regions: Tensor, bags: Tensor, texts: Tensor, lam: float) -> Tensor:
-    scores = region_scores(regions, texts)
-    critical = scores.argmax(dim=-1)
-    soft = lse_of_scaled(scores.mul_(lam), lam)
+    critical, soft = _critical_and_lse(regions, texts, lam)
     return (soft + non_local_at(critical, bags, texts)) / 2
+
+
+def _critical_and_lse(regions: Tensor, texts: Tensor, lam: float) -> tuple[Tensor, Tensor]:
+    scores = region_scores(regions, texts)
+    # In place: no second [S, B, N] is kept for the backward pass.
+    return scores.argmax(dim=-1), lse_of_scaled(scores.mul_(lam), lam)

@@ -82,15 +82,6 @@ def mean_state(states: Tensor, real: Tensor | None) -> Tensor:
     return (states * weights).sum(dim=1) / weights.sum(dim=1)
 
 
-def build_text(config: Mapping[str, Any]) -> Any:
-    """A text encoder without a pooling layer, with random weights."""
-    from transformers import MODEL_MAPPING
-
-    own = text_configuration(config)
-    network: Any = MODEL_MAPPING[type(own)]
-    return network(own, add_pooling_layer=False)
-
-
 class TextEncoder(nn.Module):
     """A text encoder's pooled state and a map of it to D dimensions, linear or of two layers.
 
@@ -105,8 +96,12 @@ class TextEncoder(nn.Module):
         pooling: str = "cls",
     ) -> None:
         super().__init__()
+        from transformers import MODEL_MAPPING
+
         self.family, self.pooling = family_name(config), pooling
-        self.backbone: Any = build_text(config)
+        own = text_configuration(config)
+        network: Any = MODEL_MAPPING[type(own)]
+        self.backbone: Any = network(own, add_pooling_layer=False)
         width = int(config["hidden_size"])
         self.projection: nn.Module = nn.Linear(width, dimension)
         if head == "mlp":

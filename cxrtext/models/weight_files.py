@@ -8,17 +8,18 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from cxrtext.errors import CheckpointError
 from cxrtext.files import SEAL, open_regular, replacing, seal_of
 from cxrtext.models.folders import PICKLED_WEIGHTS, SAFE_WEIGHTS
 
+M = TypeVar("M", bound=nn.Module)
 _NOTES = "notes"
 SHOWN = 4  # names that a message lists
 MAX_HEADER = 4 * 2**20  # bytes of the header of a safetensors file
@@ -29,26 +30,18 @@ _NUMBERS = {
 _WRAPPERS = ("state_dict", "model_state_dict", "model")
 
 
-def read_state(folder: Path) -> tuple[Path, Mapping[str, Any]]:
+def read_state(folder: Path) -> tuple[Path, dict[str, Tensor]]:
     """Read a model folder's weights, safetensors or a pickle: their file, and tensors by name."""
     safe, pickled = folder / SAFE_WEIGHTS, folder / PICKLED_WEIGHTS
     if safe.is_file():
         return safe, read_safetensors(safe)
-    if pickled.is_file():
-        return pickled, _read_pickle(pickled)
-    raise CheckpointError(f"{folder}: no {SAFE_WEIGHTS} and no {PICKLED_WEIGHTS}")
-
-
-def only_tensors(source: Path, state: Mapping[Any, Any]) -> dict[str, Tensor]:
-    """A file's content, refused where something of it is no tensor by name."""
-    orphans = [
-        str(name)
-        for name, value in state.items()
-        if not (isinstance(name, str) and isinstance(value, Tensor))
-    ]
-    if orphans:
-        raise CheckpointError(f"{source}: not tensors: {listed(orphans)}")
-    return dict(state)
+    if not pickled.is_file():
+        raise CheckpointError(f"{folder}: no {SAFE_WEIGHTS} and no {PICKLED_WEIGHTS}")
+    state = dict(_read_pickle(pickled))
+    plain = {name for name, x in state.items() if isinstance(name, str) and isinstance(x, Tensor)}
+    if orphans := [str(name) for name in state if name not in plain]:
+        raise CheckpointError(f"{pickled}: not tensors: {listed(orphans)}")
+    return pickled, state
 
 
 def on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -81,8 +74,7 @@ def load_sealed(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         OSError: It cannot be read.
     """
     try:
-        with safe_open(path, framework="pt") as file:
-            notes = json.loads((file.metadata() or {}).get(_NOTES, ""))
+        notes = json.loads(_notes_of(path))
         tensors = load_file(path)
     except (SafetensorError, RecursionError) as error:
         raise ValueError(str(error).splitlines()[0][:120]) from None
@@ -145,11 +137,15 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 def read_notes(path: Path) -> dict[str, Any]:
     """The notes of a file of :func:`save_sealed`, not compared with its digest; {} of any other."""
     try:
-        with safe_open(path, framework="pt") as file:
-            notes = json.loads((file.metadata() or {}).get(_NOTES, "{}"))
+        notes = json.loads(_notes_of(path))
     except (SafetensorError, OSError, ValueError, RecursionError):
         return {}
     return notes if isinstance(notes, dict) else {}
+
+
+def _notes_of(path: Path) -> str:
+    with safe_open(path, framework="pt") as file:
+        return str((file.metadata() or {}).get(_NOTES, ""))
 
 
 def read_archive(path: Path, tensors: str, values: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -167,8 +163,7 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
         with open_regular(path) as raw:
             if int.from_bytes(raw.read(8), "little") > MAX_HEADER:
                 raise ValueError(f"its header has more than {MAX_HEADER} bytes")
-        with safe_open(path, framework="pt") as file:
-            is_sealed = f'"{SEAL}"' in (file.metadata() or {}).get(_NOTES, "")
+        is_sealed = f'"{SEAL}"' in _notes_of(path)
         tensors = load_sealed(path)[1] if is_sealed else load_file(path)
     except (SafetensorError, OSError, ValueError) as error:
         raise CheckpointError(f"{path}: not readable as safetensors ({error})") from None
@@ -215,18 +210,36 @@ def _read_pickle(path: Path, advice: str = "convert it to model.safetensors") ->
     return state
 
 
+def filled(
+    source: Path, make: Callable[[], M], state: Mapping[str, Tensor], fix: str = "copy it again"
+) -> M:
+    """A module with the tensors of a file, every one of them used (CheckpointError)."""
+    with torch.device("meta"):  # shapes only, no memory
+        wanted = make().state_dict()
+    if fault := misfit(state, wanted):
+        raise CheckpointError(f"{source}: the tensors do not fit: {fault}; {fix}")
+    check_finite(source, {n: x for n, x in state.items() if x.is_floating_point()})
+    module = make()
+    module.load_state_dict(dict(state), strict=False)
+    return module
+
+
+def is_counter(name: str) -> bool:
+    """Whether a tensor counts a batch norm's batches: files may lack it, nothing is computed."""
+    return name.endswith("num_batches_tracked")
+
+
 def misfit(
     found: Mapping[str, Tensor],
     wanted: Mapping[str, Tensor],
-    spare: Callable[[str], bool] = lambda _: False,
 ) -> str:
     """In what the tensors of a file differ from those of a model, in one line; "" where they fit.
 
-    Names that are ``spare`` may be there or not.
+    Counters of batches may be there or not.
     """
     return difference(
-        [name for name in wanted if name not in found and not spare(name)],
-        [name for name in found if name not in wanted and not spare(name)],
+        [name for name in wanted if name not in found and not is_counter(name)],
+        [name for name in found if name not in wanted and not is_counter(name)],
         [
             (name, found[name].shape, own.shape)
             for name, own in wanted.items()

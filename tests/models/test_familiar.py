@@ -194,7 +194,7 @@ def test_a_checkpoint_without_it_gets_it_from_its_data(
     path, _ = keep_familiar(copy, data_folder)
     (one, said), (trained, trained_words) = kept(copy, model), kept(checkpoint, model)
     assert one.threshold == pytest.approx(trained.threshold)
-    np.testing.assert_allclose(one.gaussian.mean, trained.gaussian.mean)
+    np.testing.assert_allclose(one.mean, trained.mean)
     np.testing.assert_array_equal(said.digests, trained_words.digests)
     before = path.read_bytes()
     empty = tmp_path / "empty"

@@ -1,6 +1,7 @@
 """Weights in others' layouts, against what torchvision computes, written here."""
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -220,6 +221,10 @@ def test_a_configuration_that_tensors_do_not_show_is_refused(tmp_path: Path) -> 
     load_image_weights(ImageEncoder("resnet50", 16), path)
     (tmp_path / "config.json").write_text(json.dumps({**config, "downsample_in_bottleneck": True}))
     with pytest.raises(CheckpointError, match="downsample_in_bottleneck is True"):
+        load_image_weights(ImageEncoder("resnet50", 16), path)
+    (tmp_path / "config.json").unlink()
+    os.mkfifo(tmp_path / "config.json")  # nobody ever writes into it
+    with pytest.raises(CheckpointError, match=r"config.json: not a readable JSON file"):
         load_image_weights(ImageEncoder("resnet50", 16), path)
 
 

@@ -205,7 +205,7 @@ def test_the_pooling_of_sentence_transformers_is_read(
     assert load_text_encoder(tmp_path / "m").pooling == "mean"
     for text, says in (
         ('{"pooling_mode": "mean", "word_embedding_dimension": 64}', "of 64 numbers, .* have 32"),
-        ("[]", "not a readable JSON object"),
+        ("[]", "not a JSON object"),
     ):
         note.write_text(text)
         with pytest.raises(CheckpointError, match=says):

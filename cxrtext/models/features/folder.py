@@ -44,10 +44,6 @@ FORMAT = "cxrtext features"
 VERSION = 1
 
 OPEN = 64  # shards that are mapped at once
-_LENGTH_BYTES = 8
-
-Half = NDArray[np.float16]
-Places = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +204,7 @@ class FeatureFolder:
                 place = int(self._starts[int(shard)]) + int(row)
                 yield FeatureRow(as_written(image), place, int(height), int(width))
 
-    def places(self, names: Sequence[str]) -> Places:
+    def places(self, names: Sequence[str]) -> NDArray[np.int64]:
         """The place of each image by its name, -1 where it has none; reads ``images.csv`` once."""
         found = dict.fromkeys(names, -1)
         for row in self.rows():
@@ -216,62 +212,43 @@ class FeatureFolder:
                 found[row.image] = row.place
         return np.fromiter((found[name] for name in names), np.int64, len(names))
 
-    def of(self, places: ArrayLike) -> Half:
+    def of(self, places: ArrayLike) -> NDArray[np.float16]:
         """Features [b, g, g, R] of images at places [b], read into memory."""
-        wanted = np.asarray(places, dtype=np.int64)
-        found = np.empty((len(wanted), *self.shape), dtype=np.float16)
-        for number, chosen, rows in self._by_shard(wanted):
-            found[chosen] = self._mapped(number)[0][rows, 0]  # the center crop
-        return found
+        return self._rows(places, REGIONS, self.shape, np.float16)
 
     def sizes(self, places: ArrayLike) -> NDArray[np.int32]:
         """Height and width [b, 2] of the originals of images, in pixels."""
-        return self._rows(places, 1, 2).astype(np.int32)
+        return self._rows(places, SIZES, (2,), np.int32)
 
     def looks(self, places: ArrayLike) -> NDArray[np.float64]:
         """What images look like, [b, 192] (:mod:`~cxrtext.models.familiar`)."""
-        return self._rows(places, 2, LOOK).astype(np.float64)
+        return self._rows(places, LOOKS, (LOOK,), np.float64)
 
-    def _rows(self, places: ArrayLike, array: int, width: int) -> NDArray[Any]:
+    def _rows(
+        self, places: ArrayLike, array: str, shape: tuple[int, ...], kind: type[Any]
+    ) -> NDArray[Any]:
         wanted = np.asarray(places, dtype=np.int64)
-        found = np.empty((len(wanted), width), dtype=np.float64)
-        for number, chosen, rows in self._by_shard(wanted):
-            found[chosen] = self._mapped(number)[array][rows]
-        return found
-
-    def _by_shard(self, places: Places) -> Iterator[tuple[int, NDArray[np.intp], Places]]:
-        """Which of the places lie in each shard, and in which of its rows."""
-        if places.size and not (places.min() >= 0 and places.max() < len(self)):
+        if wanted.size and not (wanted.min() >= 0 and wanted.max() < len(self)):
             raise IndexError(f"places are from 0 to {len(self) - 1}")
-        shards = np.searchsorted(self._starts, places, side="right") - 1
+        rows = np.empty((len(wanted), *shape), dtype=kind)
+        shards = np.searchsorted(self._starts, wanted, side="right") - 1
         for number in np.unique(shards):
             chosen = np.flatnonzero(shards == number)
-            yield int(number), chosen, places[chosen] - self._starts[number]
+            rows[chosen] = self._mapped(number)[array][wanted[chosen] - self._starts[number]]
+        return rows
 
     def check(self, *, contents: bool = True) -> None:
         """Compare the files with ``features.json``: that they are there, or their bytes."""
-        self.check_lists(contents=contents)
-        for shard in self.shards:
-            self._found(shard.file, shard.digits if contents else None)
+        shards = {shard.file: shard.digits for shard in self.shards}
+        for name, digits in {**self.about["sums"], **shards}.items():
+            self._found(name, digits if contents else None)
 
-    def check_lists(self, *, contents: bool = True) -> None:
-        """As :meth:`check`, but for the shards."""
-        for name, digest in self.about["sums"].items():
-            self._found(name, digest if contents else None)
+    def _map_shard(self, number: int) -> dict[str, NDArray[Any]]:
+        from safetensors.torch import load_file  # maps the file
 
-    def _map_shard(self, number: int) -> tuple[Half, NDArray[np.int32], NDArray[np.float32]]:
-        shard = self.shards[number]
-        path = self._found(shard.file, shard.digits)
-        with path.open("rb") as handle:
-            length = int.from_bytes(handle.read(_LENGTH_BYTES), "little")
-            header = json.loads(handle.read(length))
-
-        def mapped(name: str, kind: type[np.generic]) -> NDArray[Any]:
-            about = header[name]
-            start = _LENGTH_BYTES + length + about["data_offsets"][0]
-            return np.memmap(path, kind, "r", offset=start, shape=tuple(about["shape"]))
-
-        return mapped(REGIONS, np.float16), mapped(SIZES, np.int32), mapped(LOOKS, np.float32)
+        path = self._found(self.shards[number].file, self.shards[number].digits)
+        arrays = {name: tensor.numpy() for name, tensor in load_file(path).items()}
+        return {**arrays, REGIONS: arrays[REGIONS][:, 0]}  # the center crop
 
     def _read_file(self, kind: str) -> bytes:
         return self._listed(self.about["files"][kind]).read_bytes()

@@ -59,14 +59,7 @@ def check_golden(backbone: Backbone, golden: Mapping[str, npt.NDArray[Any]]) -> 
     if image is None or kept is None or wanted is None or image.ndim != 3:
         raise CheckpointError(f"backbone '{backbone.name}': its golden image is damaged")
     square = backbone.preprocessing.square(image)
-    side = backbone.preprocessing.resize
-    off = np.abs(square.astype(float) - kept).mean() if kept.shape == square.shape else np.inf
-    if not off <= LEVELS:
-        by = f"by {off:.1f} gray levels" if np.isfinite(off) else f"in size ({side} px now)"
-        raise CheckpointError(
-            f"backbone '{backbone.name}': the golden image is resized otherwise than when its "
-            f"features were made, {by}: the filter, the size or the version of Pillow differs"
-        )
+    check_square(f"backbone '{backbone.name}'", square, kept)
     found = _regions(backbone, square)
     if found.shape != wanted.shape:
         raise CheckpointError(
@@ -79,6 +72,16 @@ def check_golden(backbone: Backbone, golden: Mapping[str, npt.NDArray[Any]]) -> 
             f"backbone '{backbone.name}': its vectors of the golden image are not those of when "
             f"its features were made (they differ by {off:.2g} of their spread, {TOLERANCE:.2g} is "
             "rounding): its weights, mean, std or tokens, or the version of transformers differ"
+        )
+
+
+def check_square(what: str, square: Bytes, kept: npt.NDArray[Any]) -> None:
+    """Compare how the golden image is resized with how it was (CheckpointError)."""
+    same = square.shape == kept.shape
+    if not (same and np.abs(square.astype(float) - kept).mean() <= LEVELS):
+        raise CheckpointError(
+            f"{what}: the golden image is resized otherwise than it was: the size, the filter or "
+            "the version of Pillow differs"
         )
 
 

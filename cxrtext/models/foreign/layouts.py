@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from cxrtext.errors import CheckpointError
 from cxrtext.images.preprocessing import Preprocessing, strided_offset
-from cxrtext.models.folders import BIOVIL, CONFIG, CXR_CLIP, OPEN_CLIP, OPENAI, read_json
+from cxrtext.models.folders import BIOVIL, CONFIG, CXR_CLIP, OPEN_CLIP, OPENAI, read_object
 from cxrtext.models.foreign import names
 from cxrtext.models.foreign.network import (
     network_of,
@@ -37,9 +37,7 @@ from cxrtext.models.foreign.towers import (
     patch_projector,
 )
 from cxrtext.models.weight_files import (
-    check_finite,
-    misfit,
-    only_tensors,
+    filled,
     read_archive,
     read_state,
     read_tensors,
@@ -47,7 +45,6 @@ from cxrtext.models.weight_files import (
 from cxrtext.text.tokenizer import load_tokenizer_of
 
 State = Mapping[str, Tensor]
-M = TypeVar("M", bound=nn.Module)
 _IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 _CHEXZERO = ((101.48761 / 255,) * 3, (83.43944 / 255,) * 3)
 _UNIT, _HALF = ((0.0,) * 3, (1.0,) * 3), ((0.5,) * 3, (0.5,) * 3)
@@ -83,25 +80,12 @@ class Parts:
             return int(self.texts(ids, torch.ones_like(ids)).shape[-1])
 
 
-def _filled(source: Path, make: Callable[[], M], state: State) -> M:
-    """A module with the tensors of a file, every one of them used (CheckpointError)."""
-    spare: Callable[[str], bool] = lambda name: name.endswith("num_batches_tracked")  # noqa: E731
-    with torch.device("meta"):  # shapes only, no memory
-        wanted = make().state_dict()
-    if fault := misfit(state, wanted, spare):
-        raise CheckpointError(f"{source}: the tensors of a projection do not fit; {fault}")
-    check_finite(source, {name: x for name, x in state.items() if not spare(name)})
-    module = make()
-    module.load_state_dict(dict(state), strict=False)
-    return module
-
-
 def _linear(source: Path, state: State, prefix: str) -> nn.Linear:
     """The projection whose names begin with something."""
     own = names.under(state, prefix)
     _require(source, own, "weight")
     out, inside = own["weight"].shape
-    return _filled(source, lambda: nn.Linear(inside, out, bias="bias" in own), own)
+    return filled(source, lambda: nn.Linear(inside, out, bias="bias" in own), own)
 
 
 def _of_transformers(
@@ -109,12 +93,13 @@ def _of_transformers(
 ) -> Parts:
     """A CLIP or SigLIP as transformers saves it."""
     path = folder / CONFIG
-    values = read_json(path)
+    values = read_object(path)
     towers = _towers(path, kind, *(part_of(values, f"{one}_config") for one in ("vision", "text")))
     pieces = tokenizer(folder)
     source, state = read_state(folder)
-    own = without_buffers(only_tensors(source, state))
-    return _pair(source, own, towers, read_processor(folder, processor, 3), pieces)
+    return _pair(
+        source, without_buffers(state), towers, read_processor(folder, processor, 3), pieces
+    )
 
 
 def _towers(path: Path, kind: str, vision: Any, text: Any) -> tuple[Any, Any]:
@@ -172,7 +157,7 @@ _POOLERS = {"cls_last_hidden_state_pooler": "first", "mean_pooler": "mean"}
 
 def _open_clip(folder: Path) -> Parts:
     path = folder / OPEN_CLIP
-    values = read_json(path)
+    values = read_object(path)
     whole = _part(path, values, "model_cfg")
     vision, text = (_part(path, whole, name) for name in _WANTED)
     for part, given in (("vision_cfg", vision), ("text_cfg", text)):
@@ -203,8 +188,8 @@ def _open_clip(folder: Path) -> Parts:
     return _pair(source, named, towers, prepared, clip_tokenizer(folder))
 
 
-def _part(path: Path, values: Any, name: str) -> dict[str, Any]:
-    part = values.get(name, {}) if isinstance(values, dict) else None
+def _part(path: Path, values: Mapping[str, Any], name: str) -> dict[str, Any]:
+    part = values.get(name, {})
     if not isinstance(part, dict):
         raise CheckpointError(f"{path}: {name} is no object; copy the file again")
     return part
@@ -305,11 +290,10 @@ def _sizes_of_openai(
 
     def tower(prefix: str, heads: int | None) -> dict[str, Any]:
         blocks = f"{prefix}transformer.resblocks."
-        found = {name.removeprefix(blocks).split(".")[0] for name in own if name.startswith(blocks)}
         inner, width = own[f"{blocks}0.mlp.c_fc.weight"].shape
         return {
             **both, "hidden_size": width, "intermediate_size": inner,
-            "num_hidden_layers": 1 + max(int(one) for one in found if one.isdigit()),
+            "num_hidden_layers": _layers(own, f"{blocks}{{}}.mlp.c_fc.weight"),
             "num_attention_heads": heads or _heads(width, head),
         }  # fmt: skip
 
@@ -334,19 +318,18 @@ def _biovil(folder: Path) -> Parts:
     _require(source, own, "0.weight", "3.weight")
     hidden, width = own["0.weight"].shape[:2]
     dimension = len(own["3.weight"])
-    head: nn.Module = _filled(source, lambda: patch_projector(width, hidden, dimension), own)
+    head: nn.Module = filled(source, lambda: patch_projector(width, hidden, dimension), own)
     if with_prior:
         to_vit = names.under(state, "encoder.backbone_to_vit.")
         out, inside = to_vit["weight"].shape[:2]
-        reduce = _filled(source, lambda: nn.Conv2d(inside, out, 1, bias=False), to_vit)
+        reduce = filled(source, lambda: nn.Conv2d(inside, out, 1, bias=False), to_vit)
         head = BesideMissing(reduce, state["encoder.missing_previous_emb"], head)
     images = ImageTower(trunk, "patches", head, _UNIT, strided_offset(BIOVIL_STRIDE))
-    source, weights = read_state(folder)
-    state = only_tensors(source, weights)
+    source, state = read_state(folder)
     own = names.under(state, "cls_projection_head.")
     _require(source, own, "dense_to_hidden.weight")
     joint, states = own["dense_to_hidden.weight"].shape
-    text_head = _filled(source, lambda: cxr_bert_head(states, joint), own)
+    text_head = filled(source, lambda: cxr_bert_head(states, joint), own)
     bert = _bert(source, state, "bert.")
     return Parts(
         images,
@@ -361,16 +344,13 @@ def _biovil(folder: Path) -> Parts:
 def _resnet(source: Path, state: State) -> Any:
     """A ResNet of torchvision's names with bottleneck blocks; a classifier is left out."""
     own = names.of_torchvision_resnet({k: x for k, x in state.items() if not k.startswith("fc.")})
-    blocks: dict[int, int] = {}  # of each stage
-    for name in own:
-        if name.startswith("encoder.stages."):
-            _, _, stage, _, block, *_ = name.split(".")
-            blocks[int(stage)] = max(blocks.get(int(stage), 0), 1 + int(block))
     first = "encoder.stages.{}.layers.0.shortcut.convolution.weight"
+    block = "encoder.stages.{}.layers.{{}}.layer.0.convolution.weight"
+    stages = range(_layers(own, first))
     sizes = {
         "embedding_size": len(own["embedder.embedder.convolution.weight"]),
-        "hidden_sizes": [len(own[first.format(stage)]) for stage in sorted(blocks)],
-        "depths": [blocks[stage] for stage in sorted(blocks)],
+        "hidden_sizes": [len(own[first.format(stage)]) for stage in stages],
+        "depths": [_layers(own, block.format(stage)) for stage in stages],
         "layer_type": "bottleneck",
     }
     return network_of(source, read_configuration(source, "resnet", sizes, "image tower: "), own)
@@ -415,7 +395,7 @@ def _head(source: Path, state: State, prefix: str) -> nn.Module:
         return _linear(source, state, f"{prefix}projection.")
     _require(source, own, "projection.weight")
     dimension, width = own["projection.weight"].shape
-    return _filled(source, lambda: ResidualHead(width, dimension), own)
+    return filled(source, lambda: ResidualHead(width, dimension), own)
 
 
 def only_file(folder: Path, pattern: str) -> Path:

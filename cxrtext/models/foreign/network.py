@@ -23,8 +23,8 @@ from cxrtext.errors import CheckpointError, line_of
 from cxrtext.files import check_listed
 from cxrtext.images.preprocessing import strided_offset
 from cxrtext.models.configurations import configuration
-from cxrtext.models.folders import CONFIG, PICKLED_WEIGHTS, SAFE_WEIGHTS, read_json
-from cxrtext.models.weight_files import check_finite, difference, listed, only_tensors, read_state
+from cxrtext.models.folders import CONFIG, PICKLED_WEIGHTS, SAFE_WEIGHTS, read_object
+from cxrtext.models.weight_files import check_finite, difference, listed, read_state
 
 BACKBONES = (
     *("resnet", "convnext", "convnextv2", "efficientnet", "vit", "swin", "dinov2"),
@@ -65,8 +65,8 @@ def read_vision(folder: Path) -> tuple[str, Any]:
             f"{path}: no such file; a backbone is the folder of a model of transformers, with "
             f"{CONFIG}, {SAFE_WEIGHTS} and preprocessor_config.json"
         )
-    values = read_json(path)
-    model_type = values.get("model_type") if isinstance(values, dict) else None
+    values = read_object(path)
+    model_type = values.get("model_type")
     if model_type not in BACKBONES:
         raise CheckpointError(
             f"{path}: model_type {model_type!r} is no backbone that is known; known are "
@@ -179,7 +179,7 @@ def without_buffers(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: x for name, x in state.items() if name.split(".")[-1] not in BUFFERS}
 
 
-def _vision_tensors(source: Path, state: Mapping[str, Any]) -> dict[str, Tensor]:
+def _vision_tensors(source: Path, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors of the vision model, by its own names."""
     prefixes = sorted(found[1] for name in state if (found := STEM.fullmatch(name)))
     if len(prefixes) != 1:
@@ -197,7 +197,7 @@ def _vision_tensors(source: Path, state: Mapping[str, Any]) -> dict[str, Tensor]
             f"{source}: {len(unknown)} tensors are neither the vision model's nor of a head that "
             f"is known: {listed(unknown)}"
         )
-    return {name.removeprefix(prefixes[0]): x for name, x in only_tensors(source, own).items()}
+    return {name.removeprefix(prefixes[0]): x for name, x in own.items()}
 
 
 def _digest(tensors: Mapping[str, Tensor]) -> str:

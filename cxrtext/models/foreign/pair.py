@@ -17,6 +17,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from pydantic import TypeAdapter
+from safetensors.numpy import save_file as save_arrays
+from safetensors.torch import save_file
 from torch import Tensor
 
 from cxrtext.errors import CheckpointError
@@ -29,7 +31,6 @@ from cxrtext.files import (
     write_json,
     write_sums,
 )
-from cxrtext.images.gray import Bytes
 from cxrtext.models.folders import (
     ADAPTERS,
     ADOPTED,
@@ -43,7 +44,7 @@ from cxrtext.models.folders import (
     read_checkpoint_config,
 )
 from cxrtext.models.foreign.backbone import licence_of
-from cxrtext.models.foreign.golden import LEVELS, draw
+from cxrtext.models.foreign.golden import check_square, draw
 from cxrtext.models.foreign.layouts import LAYOUTS, Parts
 from cxrtext.models.foreign.text import check_pieces
 from cxrtext.models.foreign.towers import Adapter
@@ -55,7 +56,7 @@ from cxrtext.models.image_text import (
     ModelSpec,
 )
 from cxrtext.models.similarity import region_scores
-from cxrtext.models.weight_files import check_finite, misfit, on_cpu, read_safetensors
+from cxrtext.models.weight_files import filled, on_cpu, read_safetensors
 
 FORMAT, VERSION = "cxrtext finished pair", 1
 SENTENCE = "Small left pleural effusion. No pneumothorax."
@@ -164,7 +165,7 @@ def _load(folder: Path, continued: Continued | None) -> FinishedPair:
     kept = noted.get("continued")
     model = FinishedPair(parts, title, kept and TypeAdapter(Continued).validate_python(kept)).eval()
     if kept:
-        _load_adapters(folder / ADAPTERS, model)
+        filled(folder / ADAPTERS, lambda: model, read_safetensors(folder / ADAPTERS))
     found = _answers(model)
     if not all(np.isfinite(found[what]).all() for what in ("regions", "text")):
         raise CheckpointError(f"{folder}: its embeddings are no finite numbers; {again}")
@@ -207,22 +208,11 @@ def _parts(folder: Path, layout: str) -> Parts:
     return parts
 
 
-def _load_adapters(path: Path, model: FinishedPair) -> None:
-    tensors = read_safetensors(path)
-    if fault := misfit(tensors, model.state_dict()):
-        raise CheckpointError(f"{path}: {fault}; copy the folder again")
-    check_finite(path, tensors)
-    model.load_state_dict(tensors)
-
-
 def save_pair(folder: Path, model: FinishedPair, training: Mapping[str, Any] | None = None) -> None:
     """Write a finished pair with the files that it came from, and what was trained on top.
 
     ``training`` goes into ``training.json``, as of a checkpoint.
     """
-    from safetensors.numpy import save_file as save_arrays
-    from safetensors.torch import save_file
-
     assert model.folder is not None  # noqa: S101 - it was loaded
     said = {**model.noted, "scale": float(model.gamma_sq.detach())}
     with replacing_folder(folder, sums=False) as made:
@@ -272,13 +262,7 @@ def _described(folder: Path, layout: str, model: FinishedPair) -> dict[str, Any]
 
 def _compare(folder: Path, found: Mapping[str, Any]) -> None:
     kept = {name: x.numpy() for name, x in read_safetensors(folder / GOLDEN).items()}
-    square: Bytes = kept["square"]
-    here: Bytes = found["square"]
-    if square.shape != here.shape or np.abs(square.astype(float) - here).mean() > LEVELS:
-        raise CheckpointError(
-            f"{folder}: the golden image is resized otherwise than when the copy was made: "
-            "its size or filter, or the version of Pillow differs"
-        )
+    check_square(str(folder), found["square"], kept["square"])
     for what in ("regions", "text"):
         old, new = kept[what], found[what]
         off = float(np.abs(old - new).max()) if old.shape == new.shape else math.inf

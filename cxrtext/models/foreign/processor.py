@@ -18,7 +18,7 @@ from typing import Any, get_args
 from cxrtext.errors import CheckpointError
 from cxrtext.files import check_listed
 from cxrtext.images.preprocessing import MAX_RESIZE, Fit, Preprocessing, Resample
-from cxrtext.models.folders import read_json
+from cxrtext.models.folders import read_object
 
 FILE, NESTED = "preprocessor_config.json", "processor_config.json"
 FILTERS: tuple[Resample, ...] = ("nearest", "lanczos", "bilinear", "bicubic", "box", "hamming")
@@ -115,14 +115,10 @@ def _read(folder: Path) -> tuple[Path, Mapping[str, Any]]:
         if not path.is_file():
             continue
         check_listed(path, CheckpointError)
-        values = read_json(path)
-        if isinstance(values, dict) and isinstance(values.get("image_processor"), dict):
-            values = values["image_processor"]
-        elif name == NESTED:
-            continue
-        if not isinstance(values, dict):
-            raise CheckpointError(f"{path}: not a JSON object")
-        return path, values
+        values = read_object(path)
+        nested = values.get("image_processor")
+        if name == FILE or isinstance(nested, dict):
+            return path, nested if isinstance(nested, dict) else values
     raise CheckpointError(
         f"{folder}: no {FILE}, so how its images were resized and scaled is not known; copy it "
         f"from the model, or write it: {_EXAMPLE}"

@@ -22,7 +22,7 @@ from cxrtext.models.folders import (
     commit_of,
     find_model_folder,
     foreign,
-    read_json,
+    read_object,
 )
 from cxrtext.models.foreign.network import network_of
 from cxrtext.models.text_encoder import (
@@ -32,7 +32,7 @@ from cxrtext.models.text_encoder import (
     text_config,
     text_configuration,
 )
-from cxrtext.models.weight_files import only_tensors, read_state
+from cxrtext.models.weight_files import read_state
 from cxrtext.text.tokenizer import load_tokenizer_of
 
 SPARE_ROWS, SPARE_SHARE = 256, 0.1
@@ -77,7 +77,7 @@ def load_text_encoder(name_or_path: str | Path) -> PretrainedText:
             layout; or a hub id, with or without ``@revision``, for which the local cache is looked
             at first.
     """
-    folder, name = found_folder(name_or_path, offline=False)
+    folder, name = found_folder(name_or_path)
     with foreign(folder):
         found = read_text_folder(folder)
         pooling = _pooling_of(folder, found.config.hidden_size)
@@ -87,7 +87,7 @@ def load_text_encoder(name_or_path: str | Path) -> PretrainedText:
     return PretrainedText(config, state, found.tokenizer, pooling, name, commit_of(folder))
 
 
-def found_folder(name_or_path: str | Path, *, offline: bool) -> tuple[Path, str]:
+def found_folder(name_or_path: str | Path, *, offline: bool = False) -> tuple[Path, str]:
     """The folder of a model, fetched from the hub when it is not here, and the model's name."""
     folder = find_model_folder(name_or_path, offline=offline)
     return folder, folder.name if folder == Path(name_or_path) else str(name_or_path)
@@ -108,7 +108,7 @@ def read_text_folder(folder: Path, families: Iterable[str] = FAMILIES) -> TextFo
         )
     source, weights = read_state(folder)
     prefix = f"{config.model_type}."
-    state = {name.removeprefix(prefix): x for name, x in only_tensors(source, weights).items()}
+    state = {name.removeprefix(prefix): x for name, x in weights.items()}
     state = {name: x for name, x in state.items() if not name.startswith(_LEFT_OUT)}
     return TextFolder(config, tokenizer, source, _completed(source, state, config))
 
@@ -117,9 +117,7 @@ def _text_configuration(path: Path, families: tuple[str, ...]) -> Any:
     """Transformers' configuration of a ``config.json`` of one of some families."""
     if not path.is_file():
         raise CheckpointError(f"{path}: no such file; a model folder holds a config.json")
-    values = read_json(path)
-    if not isinstance(values, dict):
-        raise CheckpointError(f"{path}: not a JSON object")
+    values = read_object(path)
     known = [name for name, family in MODEL_TYPES.items() if family in families]
     if values.get("model_type", "bert") not in known:
         scored = "" if families == FAMILIES else "; sentences are scored by a BERT with its head"
@@ -181,9 +179,7 @@ def _pooling_of(folder: Path, width: int) -> str | None:
     path = folder / POOLING
     if not path.is_file():
         return None
-    values = read_json(path)
-    if not isinstance(values, dict):
-        raise CheckpointError(f"{path}: not a readable JSON object; copy it again")
+    values = read_object(path)
     modes = {
         key.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token")
         for key, value in values.items()

@@ -13,7 +13,7 @@ from typing import Any
 from cxrtext.errors import CheckpointError
 from cxrtext.files import open_regular, read_regular
 from cxrtext.files.digests import MAX_SMALL
-from cxrtext.models.folders import read_json
+from cxrtext.models.folders import read_object
 
 _START, _END = "<|startoftext|>", "<|endoftext|>"
 _SIMPLE = "bpe_simple_vocab_16e6.txt.gz"
@@ -26,11 +26,11 @@ def clip_tokenizer(folder: Path) -> Any:
 
     fast, plain, simple = (folder / name for name in ("tokenizer.json", "vocab.json", _SIMPLE))
     if fast.is_file():
-        model = (read_json(fast) or {}).get("model") or {}
+        model = read_object(fast).get("model") or {}
         vocabulary, merges = model.get("vocab"), model.get("merges")
         source = fast
     elif plain.is_file() and (folder / "merges.txt").is_file():
-        vocabulary, source = read_json(plain), plain
+        vocabulary, source = read_object(plain), plain
         lines = read_regular(folder / "merges.txt").decode("utf-8").splitlines()
         merges = [line for line in lines if line and not line.startswith("#version")]
     elif simple.is_file():
@@ -110,7 +110,7 @@ def _unigrams(folder: Path) -> tuple[list[tuple[str, float]], bytes]:
             raise CheckpointError(f"{model}: not a sentencepiece model") from None
     if not fast.is_file():
         raise CheckpointError(f"{folder}: no spiece.model and no tokenizer.json; copy one there")
-    part = (read_json(fast) or {}).get("model") or {}
+    part = read_object(fast).get("model") or {}
     if part.get("type") != "Unigram" or not isinstance(part.get("vocab"), list):
         raise CheckpointError(f"{fast}: not a Unigram tokenizer, as SigLIP's is")
     return [(str(piece), float(score)) for piece, score in part["vocab"]], b""

@@ -31,10 +31,6 @@ def start_network(settings: ImagePretrainSettings) -> tuple[Any, Preprocessing]:
     return encoder.backbone, start.prepared(settings.resize, settings.crop)
 
 
-LAID_OUT = ("resnet18", "resnet50", "resnet50-half")
-"""Networks that a configuration of transformers describes; ``resnet-narrow`` has no max pooling,
-and none says that."""
-
 _README = """\
 ---
 license: other
@@ -65,9 +61,10 @@ cxrtext encode MANIFEST --backbone FOLDER --out FEATURES
 
 def has_layout(settings: ImagePretrainSettings) -> bool:
     """Whether transformers can say what the network is, and what it is given."""
-    # Others cut the center out of the whole image, we out of the center square: where the
-    # difference is odd these are a pixel apart.
-    return settings.image in LAID_OUT and (settings.resize - settings.crop) % 2 == 0
+    # No configuration says that ``resnet-narrow`` has no max pooling.  Others cut the center out of
+    # the whole image, we out of the center square: where the difference is odd these are a pixel
+    # apart.
+    return settings.image != "resnet-narrow" and (settings.resize - settings.crop) % 2 == 0
 
 
 def write_backbone(

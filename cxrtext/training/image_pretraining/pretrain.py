@@ -42,7 +42,6 @@ KIND = "image-encoder"  # what ``pretraining.json`` says that the folder holds
 ENCODER, WORDS, REPORT = "encoder.safetensors", "words.txt", "pretraining.json"
 VALIDATIONS = 4
 """Times that the validation split is measured, evenly over a run, the last at its end."""
-MIN_IMAGES = 2
 DIGESTED = 256  # images whose pixels are digested at a time
 
 
@@ -201,15 +200,12 @@ def describe(targets: Targets, out: Path) -> str:
 
 def _check_count(manifest: Path, count: int, settings: ImagePretrainSettings, of: Targets) -> None:
     what = {"words": "a report", "labels": "labels"}[of.method]
-    if count < MIN_IMAGES:
-        raise DataError(
-            f"{manifest}: {count} image(s) of the split 'train' have {what}; check the splits, and "
-            "that the tables use the same study_id"
-        )
     if count < settings.batch:
+        smaller = f"give --batch {count} or fewer, or " if count > 1 else ""
         raise DataError(
             f"{manifest}: {count} training images have {what}, fewer than a batch of "
-            f"{settings.batch}; give --batch {count} or fewer"
+            f"{settings.batch}; {smaller}check the splits, and that the tables use the same "
+            "study_id"
         )
 
 
@@ -308,36 +304,13 @@ class _Run(StateKeeper):
         )
 
 
-def data_digest(fingerprint: str, images: ImageSet) -> str:
+def _data_digest(fingerprint: str, images: ImageSet) -> str:
     """SHA-256 over a run's fingerprint and the pixels of its training images, in their order."""
     digest = hashlib.sha256(fingerprint.encode())
     for start in range(0, len(images), DIGESTED):
         rows = np.arange(start, min(start + DIGESTED, len(images)))
         digest.update(np.ascontiguousarray(images.squares(rows).numpy()).data)
     return digest.hexdigest()
-
-
-def _told(
-    summary: ImagePretrainSummary, targets: Targets, manifest: Path, digest: str
-) -> list[str]:
-    """What a backbone was trained on, for its README: counts and digests, no words of reports."""
-    learned = {
-        "words": f"{len(targets.findings)} words of findings in {targets.reports} reports",
-        "labels": f"{len(targets.findings)} labels of {targets.reports} studies",
-    }[targets.method]
-    lines = [
-        f"Learned: {learned}, from {summary.images} images, {summary.epochs} epochs.",
-        f"Training images and what is said of them: SHA-256 {digest}",
-        f"Table of images: SHA-256 {sha256(manifest)}",
-    ]
-    if targets.source:
-        lines.append(f"Table of reports or labels: SHA-256 {sha256(targets.source)}")
-    if "auc" in summary.validation:
-        lines.append(
-            f"Mean AUC of {summary.validation_images} validation images: "
-            f"{summary.validation['auc']:.3f}"
-        )
-    return lines
 
 
 def _write(summary: ImagePretrainSummary, run: _Run, manifest: Path) -> None:
@@ -347,17 +320,31 @@ def _write(summary: ImagePretrainSummary, run: _Run, manifest: Path) -> None:
     tensors = {f"backbone.{name}": value for name, value in network.state_dict().items()}
     notes = {"kind": KIND, "image": settings.image, "preprocessing": size.to_dict()}
     save_sealed(summary.encoder, tensors, notes)
-    digest = data_digest(run.data, run.job.images)
-    if summary.backbone:
-        write_backbone(summary.backbone, network, size, _told(summary, targets, manifest, digest))
-    words = {word.name: list(word.forms) for word in targets.findings}
+    digest = _data_digest(run.data, run.job.images)
+    source = sha256(targets.source) if targets.source else None
+    if summary.backbone:  # counts and digests, no words of reports
+        learned = {
+            "words": f"words of findings in {targets.reports} reports",
+            "labels": f"labels of {targets.reports} studies",
+        }[targets.method]
+        lines = [
+            f"Learned: {len(targets.findings)} {learned}, from {summary.images} images, "
+            f"{summary.epochs} epochs.",
+            f"Training images and what is said of them: SHA-256 {digest}",
+            f"Table of images: SHA-256 {sha256(manifest)}",
+        ]
+        lines += [f"Table of reports or labels: SHA-256 {source}"] if source else []
+        if "auc" in summary.validation:
+            mean = f"{summary.validation['auc']:.3f}"
+            lines.append(f"Mean AUC of {summary.validation_images} validation images: {mean}")
+        write_backbone(summary.backbone, network, size, lines)
     write_json(
         run.out / REPORT,
         {
             "kind": KIND,
             "method": summary.method,
             "settings": settings.to_dict(),
-            "source_sha256": sha256(targets.source) if targets.source else None,
+            "source_sha256": source,
             "data_sha256": digest,
             "reports_or_labels": targets.reports,
             "images": summary.images,
@@ -366,7 +353,7 @@ def _write(summary: ImagePretrainSummary, run: _Run, manifest: Path) -> None:
             "epochs": summary.epochs,
             "validation": {name: round(value, 4) for name, value in summary.validation.items()},
             "findings": [
-                one.row() | {"forms": words[one.finding.name]} for one in summary.findings
+                one.row() | {"forms": list(one.finding.forms)} for one in summary.findings
             ],
             "seconds": summary.seconds,
         },

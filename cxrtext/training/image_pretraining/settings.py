@@ -102,10 +102,11 @@ def check_settings(settings: ImagePretrainSettings) -> None:
 
 def check_output(out: Path, resume: bool) -> None:
     """Refuse a folder that holds a run, unless it is to be resumed (ConfigError)."""
-    if not resume and (out / "state").exists():
+    is_begun = (out / "state").exists()
+    if is_begun and not resume:
         raise ConfigError(
             f"{out}: holds a training run already; go on with it with --resume, or name another "
             "folder"
         )
-    if resume and not (out / "state").exists():
+    if resume and not is_begun:
         raise ConfigError(f"{out}: holds no run to resume; leave --resume out")
