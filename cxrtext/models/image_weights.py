@@ -120,19 +120,21 @@ def _prepared(path: Path, notes: Mapping[str, Any], channels: int, *, is_biovil:
 def _of_one_channel(
     source: Mapping[str, Tensor], prepared: Prepared
 ) -> tuple[dict[str, Tensor], Preprocessing]:
-    """Tensors that give of one channel what the source's give of equal ones, and its levels."""
-    mean, std = (sum(some) / len(some) for some in (prepared.mean, prepared.std))
-    levels = zip(prepared.mean, prepared.std, strict=True)
-    scales, shifts = zip(*((std / own, (mean - at) / own) for at, own in levels), strict=True)
+    """Tensors that give of one channel what the source's give of equal ones, and its levels.
+
+    Deviations are taken into the first convolution: of images in 0 to 255 its weights are so small
+    that a step of AdamW would replace them.
+    """
     stem = source[_STEM].double()
-    scaled = torch.einsum("ochw,c->ohw", stem, stem.new_tensor(scales))
-    shifted = torch.einsum("ochw,c->o", stem, stem.new_tensor(shifts))
+    mean = sum(prepared.mean) / len(prepared.mean)
+    scales = stem.new_tensor([1 / std for std in prepared.std])
+    shifts = stem.new_tensor([mean - at for at in prepared.mean]) * scales
     made = {
         **source,
-        _STEM: scaled[:, None],
-        _STEM_MEAN: source[_STEM_MEAN].double() - shifted,
+        _STEM: torch.einsum("ochw,c->ohw", stem, scales)[:, None],
+        _STEM_MEAN: source[_STEM_MEAN].double() - torch.einsum("ochw,c->o", stem, shifts),
     }
-    return made, replace(prepared.preprocessing, mean=mean, std=std)
+    return made, replace(prepared.preprocessing, mean=mean, std=1.0)
 
 
 @torch.inference_mode()

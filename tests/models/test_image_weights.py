@@ -270,7 +270,7 @@ def test_the_source_s_levels_filter_and_fit_are_taken_along(tmp_path: Path) -> N
     own = start.prepared(256, 224)
     assert (own.resize, own.crop, own.resample, own.fit) == (256, 224, "bicubic", "stretch")
     assert own.mean == pytest.approx(0.449)
-    assert own.std == pytest.approx(0.226)
+    assert own.std == 1.0  # taken into the weights
     gray = torch.rand(1, 1, 224, 224, generator=torch.Generator().manual_seed(1))
     mean, std = (torch.tensor(levels[f"image_{x}"]).view(1, 3, 1, 1) for x in ("mean", "std"))
     with torch.inference_mode():
@@ -279,6 +279,23 @@ def test_the_source_s_levels_filter_and_fit_are_taken_along(tmp_path: Path) -> N
         found = encoder.eval().backbone(prepared).last_hidden_state
     # At the border the channels' black differs.
     torch.testing.assert_close(found, wanted, rtol=0, atol=0.05 * float(wanted.std()))
+
+
+def test_weights_start_alike_whatever_scale_their_source_was_fed_in(tmp_path: Path) -> None:
+    """A step of AdamW, which takes no heed of a weight's size, then changes as little of each."""
+    state = torchvision_state("resnet18")
+    bytes_as_they_are = {**state, "conv1.weight": state["conv1.weight"] / 255}
+    started = []
+    for name, tensors, std in ("unit", state, 1.0), ("bytes", bytes_as_they_are, 1 / 255):
+        (tmp_path / name).mkdir()
+        levels = {"image_mean": [0.5] * 3, "image_std": [std] * 3}
+        encoder = ImageEncoder("resnet18", 16)
+        start = load_image_weights(encoder, write(tmp_path / name, tensors, levels=levels))
+        started.append(encoder.backbone.state_dict())
+        assert (start.preprocessing.mean, start.preprocessing.std) == (0.5, 1.0)
+    unit, others_fed = started
+    for name, tensor in unit.items():
+        torch.testing.assert_close(others_fed[name], tensor, rtol=1e-5, atol=1e-6)
 
 
 def test_a_scale_that_is_not_known_is_asked_for(tmp_path: Path) -> None:
