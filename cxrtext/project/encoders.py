@@ -91,6 +91,7 @@ def find_encoder(given: str, size: int | None = None) -> GivenEncoder:
     _refuse_pair(given, given in pairs)
     folder = find_vision_folder(given)
     _refuse_pair(given, layout_of(folder) not in (None, "clip", "siglip"))
+    list(_files(folder))  # a link out of it is refused before films are imported
     from cxrtext.models.foreign import load_backbone
 
     commit = commit_of(folder) if is_hub_name(given) and not Path(given).is_dir() else None

@@ -93,7 +93,10 @@ def test_a_link_out_of_an_encoder_s_folder_is_not_followed(tmp_path: Path) -> No
     folder, secret = small_backbones.write(tmp_path / "dino", "dinov2"), tmp_path / "secret"
     secret.write_text("a key")
     (folder / "README.md").symlink_to(secret)
-    with pytest.raises(CheckpointError, match=r"README.md: is a link out of its folder; copy"):
+    said = r"README.md: is a link out of its folder; copy"
+    with pytest.raises(CheckpointError, match=said):
+        find_encoder(str(folder))
+    with pytest.raises(CheckpointError, match=said):
         keep_copy(tmp_path / "project", str(folder))
     assert not copy_of(tmp_path / "project", str(folder)).exists()
 

@@ -521,6 +521,20 @@ def test_what_is_stopped_leaves_no_process(
     process.wait()
 
 
+@pytest.mark.parametrize("improve", [[], ["--improve"]])
+def test_a_finished_model_that_cannot_be_taken_is_refused_before_films_are_imported(
+    improve: list[str], data_folder: Path, tmp_path: Path
+) -> None:
+    folder, out = tmp_path / "clip", tmp_path / "project"
+    folder.mkdir()
+    with torch.random.fork_rng():
+        WRITERS["clip"](folder)
+    (folder / "model.safetensors").write_bytes(b"x")
+    done = cxrtext("fit", data_folder, "--out", out, "--model", folder, *improve, code=2)
+    assert "model.safetensors: not readable as safetensors" in done.stderr
+    assert not out.exists()
+
+
 @pytest.mark.slow
 def test_a_finished_model_takes_the_place_of_a_training(data_folder: Path, tmp_path: Path) -> None:
     folder = tmp_path / "open_clip"

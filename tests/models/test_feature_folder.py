@@ -39,7 +39,7 @@ def test_features_are_found_by_name_and_read_by_place(
     assert found.looks([7, 3])[:, 0].tolist() == [5, 0]  # the first place of each shard
     assert found._mapped.cache_info().currsize <= 2  # mapped shards
     assert dict(found.rejected) == {"bad.png": "no image"}
-    assert [row.place for row in found.rows()] == list(range(23))
+    assert found.places(NAMES).tolist() == list(range(23))
     with pytest.raises(IndexError):
         found.of([23])
 

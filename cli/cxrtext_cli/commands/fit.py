@@ -127,7 +127,9 @@ def fit(
             found = find_encoder(encoder)
             licence = found.backbone.licence or "its folder names none"
             say(f"image encoder: {found.name}; its licence: {licence}")
-        elif model is None:
+        elif model is not None:
+            check_model(model, improve)
+        else:
             say(
                 "a pretrained image encoder usually finds more: 'cxrtext encoders' lists some; "
                 "give one with --encoder"
@@ -146,6 +148,17 @@ def claim(out: Path, archive: Path) -> None:
     left = {one.name for one in out.iterdir()} - own if out.is_dir() else set()
     if left and not (out / NOTES).is_dir():
         raise DataError(f"{out}: holds '{min(left)}' and no project; name a folder with --out")
+
+
+def check_model(folder: Path, improve: bool) -> None:
+    """Refuse a finished model that cannot be taken, before films are imported."""
+    from cxrtext.models import load_model
+    from cxrtext.models.foreign import Continued, load_pair
+
+    if improve:
+        load_pair(folder, continued=Continued())
+    else:
+        load_model(folder)
 
 
 def _seconds(budget: str) -> float:

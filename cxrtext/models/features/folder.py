@@ -8,7 +8,7 @@ used.
 import csv
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -51,14 +51,6 @@ class FeatureShard:
     file: str  # its name below the folder
     rows: int
     digits: str  # the beginning of its SHA-256
-
-
-@dataclass(frozen=True, slots=True)
-class FeatureRow:
-    image: str  # as the manifest writes it
-    place: int
-    height: int  # of the original, in pixels
-    width: int
 
 
 def write_features(
@@ -195,21 +187,13 @@ class FeatureFolder:
     def why_not(self, name: str) -> str:
         return self.rejected.get(name, f"not in {self.folder}; encode the manifest that names it")
 
-    def rows(self) -> Iterator[FeatureRow]:
-        """The images in the order of their places, read one at a time."""
-        with self._listed(IMAGES).open(encoding="utf-8", newline="") as handle:
-            table = csv.reader(handle)
-            next(table, None)
-            for image, shard, row, height, width in table:
-                place = int(self._starts[int(shard)]) + int(row)
-                yield FeatureRow(as_written(image), place, int(height), int(width))
-
     def places(self, names: Sequence[str]) -> NDArray[np.int64]:
         """The place of each image by its name, -1 where it has none; reads ``images.csv`` once."""
         found = dict.fromkeys(names, -1)
-        for row in self.rows():
-            if row.image in found:
-                found[row.image] = row.place
+        with self._listed(IMAGES).open(encoding="utf-8", newline="") as handle:
+            for row in csv.DictReader(handle):
+                if (name := as_written(row["image"])) in found:
+                    found[name] = int(self._starts[int(row["shard"])]) + int(row["row"])
         return np.fromiter((found[name] for name in names), np.int64, len(names))
 
     def of(self, places: ArrayLike) -> NDArray[np.float16]:
