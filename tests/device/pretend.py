@@ -53,9 +53,9 @@ class GpuTensor(torch.Tensor):
         return made
 
     @classmethod
-    def __torch_dispatch__(
+    def __torch_dispatch__(  # type: ignore[override]
         cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:  # type: ignore[override]
+    ) -> Any:
         return run(function, args, kwargs or {})
 
     # With both, a module that is moved keeps its parameters, and those that are tied stay so.
