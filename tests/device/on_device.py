@@ -137,6 +137,23 @@ def features(folder: Path) -> dict[str, Any]:
     return {**found, "images": measured.images}
 
 
+@work("pretrainings")
+def pretrainings(folder: Path) -> dict[str, Any]:
+    from cxrtext.language import pretrain_text
+    from cxrtext.training.image_pretraining import ImagePretrainSettings, pretrain_image
+
+    small = ImagePretrainSettings(image="resnet-narrow", resize=40, crop=32, epochs=2, batch=8)
+    encoder = pretrain_image(
+        folder / "data/manifest.csv", folder / "encoder", settings=small, device="cuda"
+    )
+    lines = ["study_id,findings", *(f"s{i},The heart of study {i} is normal." for i in range(60))]
+    (folder / "reports.csv").write_text("\n".join(lines))
+    pretrain_text(
+        folder / "reports.csv", folder / "text", size="demo", hidden=32, layers=1, epochs=1
+    )
+    return {"findings": len(encoder.findings)}
+
+
 @work("evaluation")
 def evaluation(folder: Path) -> dict[str, Any]:
     from cxrtext.evaluation import evaluate
@@ -180,7 +197,8 @@ def main(folder: Path) -> None:
     pretend.install()
     found: dict[str, Any] = {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cxrtext.training.trainer.draw_curves", lambda _: None)
+        for module in ("trainer", "image_pretraining.pretrain"):
+            patch.setattr(f"cxrtext.training.{module}.draw_curves", lambda _: None)
         for name, do in WORK.items():
             try:
                 found[name] = do(folder)
