@@ -110,14 +110,14 @@ def _run(
             _opened = None
             _ends.close()
             check_worker(release, shared)
-            _opened = work, _ends.enter_context(work.open(_own(devices)))
+            _opened = work, _ends.enter_context(work.open(own_device(devices)))
         return _opened[1](task)
 
     with _one_at_a_time:
         return attempt(do, task)
 
 
-def _own(devices: Sequence[str]) -> str:
+def own_device(devices: Sequence[str]) -> str:
     """The device of this process; Dask numbers those of this machine."""
     from distributed import get_worker
 

@@ -450,7 +450,8 @@ def _greet(trainer: Trainer, tables: Tables) -> None:
     processes, start = learner.processes, learner.progress.step
     trainer.listener.say(
         f"{trainer.train_images} training and {len(trainer.val_set)} validation images with text, "
-        f"{len(tables.sentences)} sentences, on {learner.model.device}"
+        f"{len(tables.sentences)} sentences, on {learner.model.device} in "
+        f"{trainer.job.schedule.precision}"
         + (f", {processes.world} processes" if processes.world > 1 else "")
         + (f", from step {start}" if start else "")
     )

@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -33,15 +34,18 @@ def work(name: str, *given: Any) -> Callable[[Callable[..., dict[str, Any]]], An
 @work("golden")
 def golden(folder: Path) -> dict[str, Any]:
     """Golden answers where a program has TF32 on, as torch has it from the beginning."""
-    from cxrtext.models.foreign import check_golden, load_backbone, make_golden
+    from cxrtext.models.foreign import load_backbone, make_golden
     from tests import small_backbones
 
     small_backbones.write(folder / "resnet", "resnet")
     on_gpu, on_cpu = (load_backbone(folder / "resnet", device=d) for d in ("cuda", "cpu"))
-    check_golden(on_cpu, make_golden(on_gpu))
     image = torch.rand(1, 1, *(on_cpu.preprocessing.crop,) * 2)
-    apart = (on_gpu(image.cuda()).cpu() - on_cpu(image)).abs().max()
-    return {"tf32": torch.backends.cudnn.allow_tf32, "apart": float(apart)}
+    made, expected = (make_golden(backbone)["regions"] for backbone in (on_gpu, on_cpu))
+    return {
+        "tf32": torch.backends.cudnn.allow_tf32,
+        "others apart": float((on_gpu(image.cuda()).cpu() - on_cpu(image)).abs().max()),
+        "golden apart": float(np.abs(made - expected).max()),
+    }
 
 
 @work("device")
@@ -81,11 +85,13 @@ def trained(folder: Path, name: str, *more: str) -> dict[str, Any]:
     from tests.conftest import _training_options
 
     options = _training_options(folder / "data", folder / "cpu.csv", folder / "lm", folder / name)
-    fixed = [f"training.steps={STEPS}", "training.device=auto", f"data.cache={folder / 'cache'}"]
+    fixed = [f"training.steps={STEPS}", "training.save_every=2", "training.device=auto"]
+    fixed.append(f"data.cache={folder / 'cache'}")
     if any(one.startswith("data.features") for one in more):
         of_images = ("data.resize", "data.crop", "model.image")
         options = [one for one in options if not one.startswith(of_images)]
-    resume = "resume" in more
+    if resume := "resume" in more:
+        max((folder / name / "state").glob("*.pt")).unlink()  # of the last step
     said: list[str] = []
     losses: list[float] = []
     listener = Listener(say=said.append, step=lambda report, _: losses.append(report.loss))
@@ -108,7 +114,7 @@ PARTS = (
     "training.checkpointing=true", "training.lock=[image]", "training.unlock=2",
 )  # fmt: skip
 work("train in parts", "parts", *PARTS)(trained)
-work("resume", "parts", "resume", *PARTS, f"training.steps={STEPS + 1}")(trained)
+work("resume", "parts", "resume", *PARTS)(trained)
 
 
 @work("features")
@@ -129,6 +135,23 @@ def features(folder: Path) -> dict[str, Any]:
     load_model(checkpoint)
     measured = evaluate(checkpoint, folder / "data", device="cuda", features=open_features(made))
     return {**found, "images": measured.images}
+
+
+@work("pretrainings")
+def pretrainings(folder: Path) -> dict[str, Any]:
+    from cxrtext.language import pretrain_text
+    from cxrtext.training.image_pretraining import ImagePretrainSettings, pretrain_image
+
+    small = ImagePretrainSettings(image="resnet-narrow", resize=40, crop=32, epochs=2, batch=8)
+    encoder = pretrain_image(
+        folder / "data/manifest.csv", folder / "encoder", settings=small, device="cuda"
+    )
+    lines = ["study_id,findings", *(f"s{i},The heart of study {i} is normal." for i in range(60))]
+    (folder / "reports.csv").write_text("\n".join(lines))
+    pretrain_text(
+        folder / "reports.csv", folder / "text", size="demo", hidden=32, layers=1, epochs=1
+    )
+    return {"findings": len(encoder.findings)}
 
 
 @work("evaluation")
@@ -174,7 +197,8 @@ def main(folder: Path) -> None:
     pretend.install()
     found: dict[str, Any] = {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cxrtext.training.trainer.draw_curves", lambda _: None)
+        for module in ("trainer", "image_pretraining.pretrain"):
+            patch.setattr(f"cxrtext.training.{module}.draw_curves", lambda _: None)
         for name, do in WORK.items():
             try:
                 found[name] = do(folder)

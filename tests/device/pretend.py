@@ -53,9 +53,9 @@ class GpuTensor(torch.Tensor):
         return made
 
     @classmethod
-    def __torch_dispatch__(
+    def __torch_dispatch__(  # type: ignore[override]
         cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:  # type: ignore[override]
+    ) -> Any:
         return run(function, args, kwargs or {})
 
     # With both, a module that is moved keeps its parameters, and those that are tied stay so.
@@ -79,6 +79,7 @@ class GpuTensor(torch.Tensor):
 
 
 COPIES = {"aten::copy_", "aten::_to_copy"}
+CONVOLUTIONS = {"aten::convolution", "aten::conv2d"}  # the second in inference mode
 INDEXED = {"aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_"}
 
 
@@ -116,7 +117,7 @@ def run(function: Any, args: Any, kwargs: Any) -> Any:
         wrap = torch.device(target).type == "cuda"
         held_kwargs["device"] = torch.device("cpu")
     held_kwargs.pop("pin_memory", None)
-    conv = name == "aten::convolution" and held_args[0].dtype == torch.float32
+    conv = name in CONVOLUTIONS and held_args[0].dtype == torch.float32
     if wrap and conv and BACKENDS.cudnn.conv.fp32_precision == "tf32":
         held_args = (tf32(held_args[0]), tf32(held_args[1]), *held_args[2:])
     result = function(*held_args, **held_kwargs)

@@ -10,9 +10,9 @@ from cxrtext.jobs import cluster
 from cxrtext.jobs.cluster import Cluster, Outcome, Task, Work, attempt
 
 
-def outcomes_here(work: Work, tasks: Iterable[Task]) -> Generator[Outcome, None, None]:
+def outcomes_here(work: Work, tasks: Iterable[Task], device: str) -> Generator[Outcome, None, None]:
     """Do the tasks in this process, two at a time, the last first."""
-    with work.open("cpu") as do:
+    with work.open(device) as do:
         waiting: list[Task] = []
         for task in tasks:
             waiting.append(task)
@@ -32,7 +32,7 @@ def work_here() -> Iterator[None]:
     ) -> Generator[Outcome, None, None]:
         if by.workers or by.address:
             return in_processes(work, tasks, by, shards, shared)
-        return outcomes_here(work, tasks)
+        return outcomes_here(work, tasks, by.device)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cluster, "outcomes", outcomes)

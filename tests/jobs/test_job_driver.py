@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ import torch
 from cxrtext.errors import DataError, DiskError, WorkError
 from cxrtext.files import write_private
 from cxrtext.files.storage import Storage
-from cxrtext.jobs.cluster import Cluster, Do, Task
+from cxrtext.jobs.cluster import Cluster, Do, Task, own_device
 from cxrtext.jobs.job import JobOptions, Say, job_status, make_missing, silent
 from cxrtext.jobs.plan import Plan, begin, read_plan
 from cxrtext.jobs.shards import Shard, ShardFile, commit_shard, committed, read_shard
@@ -116,9 +118,13 @@ def test_each_visible_gpu_has_a_worker_and_a_share_of_the_cores(
     assert (both.here(), both.readers) == (2, 4)
     assert (second.here(), second.readers) == (1, 8)
     assert JobOptions(device="cuda", address="tcp://head:8786").devices() == ["cuda"]
-    run(tmp_path / "job", [str(i) for i in range(64)], both)
-    seen = sorted(path.name for path in tmp_path.glob("worker on *"))
-    assert seen == ["worker on cuda:0", "worker on cuda:1"]
+    run(tmp_path / "job", [str(i) for i in range(64)], both)  # one may do all of it
+    seen = {path.name for path in tmp_path.glob("worker on *")}
+    assert seen
+    assert seen <= {"worker on cuda:0", "worker on cuda:1"}
+    for number, own in enumerate(["cuda:0", "cuda:1", "cuda:0"]):
+        with patch("distributed.get_worker", return_value=SimpleNamespace(name=number)):
+            assert own_device(both.devices()) == own
 
 
 def test_wrong_input_and_a_full_disk_stop_the_job_in_their_own_words(tmp_path: Path) -> None:
