@@ -30,7 +30,10 @@ def read_labels(path: Path, findings: tuple[str, ...] = CHEX5) -> dict[str, dict
 
     ``path`` is a CSV or Parquet file with ``study_id`` and a column a finding.
     """
-    table = read_table(path, required=["study_id"])
+    if "study_id" in TableRows(path).headers:
+        table = read_table(path, required=["study_id"])
+    else:
+        table = read_table(TableRows.known(path, text=False), required=["study_id"])
     if not set(findings) & set(table.columns):
         raise DataError(f"{path}: no label column: expected any of {', '.join(findings)}")
     labels: dict[str, dict[str, int | None]] = {}

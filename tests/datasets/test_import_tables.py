@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cxrtext.datasets.importing import ImportOptions, import_folder, table_columns
+from cxrtext.datasets.importing import ImportOptions, import_folder
 from cxrtext.datasets.importing.folder import LEADS_OUT
 from cxrtext.errors import ConfigError, DataError
+from cxrtext.records.rows import TableRows
 from tests.datasets.imported import Imported, import_beside
 from tests.datasets.written import load_table, save_radiograph
 
@@ -57,15 +58,15 @@ def test_columns_are_known_in_seven_languages(tmp_path: Path, header: str, colum
     path = written(tmp_path / "t.csv", header)
     if "Report 2" in header:
         with pytest.raises(DataError, match="report may be Report or Report 2 or Text; say which"):
-            table_columns(path, {})
+            TableRows.known(path).names
         path = written(path, header.replace("Report;", "report;"))
-    assert set(table_columns(path, {})) == set(columns.split())
+    assert set(TableRows.known(path).names) == set(columns.split())
 
 
 def test_what_is_missing_is_one_line_with_the_nearest_header(tmp_path: Path) -> None:
     def refused(header: str, **given: str) -> str:
         with pytest.raises(DataError) as caught:
-            table_columns(written(tmp_path / "t.csv", header), given)
+            TableRows.known(written(tmp_path / "t.csv", header), given)
         return str(caught.value).removeprefix(f"{tmp_path}/t.csv: ")
 
     found = "(columns found: Bild-Dtaei, Text)"
@@ -77,9 +78,11 @@ def test_what_is_missing_is_one_line_with_the_nearest_header(tmp_path: Path) -> 
     assert refused("Bild;Text", image="Bidl").endswith("--columns image=Bild?")
     assert "Hans" not in refused("s1.png;Hans hat nichts.;3")  # a table without a header
     with pytest.raises(ConfigError, match="--columns bild=Bild: the name is one of image, study"):
-        table_columns(tmp_path / "t.csv", {"bild": "Bild"})
-    with pytest.raises(DataError, match="t.xlsx: a workbook is not read; save the table as CSV"):
-        imported_book = ImportOptions(reports=tmp_path / "t.xlsx")
+        TableRows.known(tmp_path / "t.csv", {"bild": "Bild"})
+    with pytest.raises(
+        DataError, match="t.ods: this workbook is not read; save the table as .xlsx"
+    ):
+        imported_book = ImportOptions(reports=tmp_path / "t.ods")
         import_folder(films(tmp_path, "a.png"), tmp_path / "out", imported_book)
 
 

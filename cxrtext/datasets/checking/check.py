@@ -14,7 +14,7 @@ from cxrtext.datasets.checking.images import (
     note_near_duplicates,
     read_images,
 )
-from cxrtext.datasets.checking.manifest import ListedImage, Listing, Rows, read_listing
+from cxrtext.datasets.checking.manifest import ListedImage, Listing, read_listing
 from cxrtext.datasets.checking.pages import choose_pictures, draw_pictures
 from cxrtext.datasets.checking.problems import Problems, printable
 from cxrtext.datasets.checking.report import CheckReport, FactTable
@@ -23,6 +23,7 @@ from cxrtext.datasets.checking.tables import check_boxes, check_labels, positive
 from cxrtext.errors import DataError
 from cxrtext.images.sandbox_worker import cores
 from cxrtext.pausing import StageProgress, silent
+from cxrtext.records import TableRows
 from cxrtext.records.manifest import SPLITS
 from cxrtext.records.report_sources import made_of_labels
 from cxrtext.records.text_source import SECTION_COLUMNS
@@ -74,7 +75,7 @@ def find_sources(
         )
     folder = manifest.parent
     reports = reports or _existing(folder, "reports.csv", "reports.parquet")
-    if reports is None and set(_TEXT) & set(Rows(manifest).columns):
+    if reports is None and set(_TEXT) & set(TableRows(manifest).columns):
         reports = manifest
     return Sources(
         manifest=manifest,

@@ -1,7 +1,7 @@
-"""Tables that are read past their faults, and the images that a manifest lists."""
+"""The images that a manifest lists, and what its rows say of them."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from sys import intern
@@ -10,30 +10,11 @@ from cxrtext.datasets.checking.facts import ImageFacts
 from cxrtext.datasets.checking.problems import Problems
 from cxrtext.records import LeftOut, TableRows
 from cxrtext.records.manifest import SPLITS, ImageFolder, listed_image
-from cxrtext.records.parquet_tables import ParquetError
-from cxrtext.records.rows import Row
 from cxrtext.records.text_source import SECTION_COLUMNS
 
 VIEW_COLUMNS = ("view", "ViewPosition", "view_position")
 _TEXT = {"report", *SECTION_COLUMNS}
 _KNOWN = {"image", "study_id", "patient_id", "split"}
-
-
-class Rows(TableRows):
-    """A table that is read anew by each loop; where a Parquet table ends early, the row is bad."""
-
-    def __init__(self, path: Path, *required: str) -> None:
-        super().__init__(path)
-        self.require(*required)
-
-    def __iter__(self) -> Iterator[Row | LeftOut]:
-        number = 0
-        try:
-            for entry in super().__iter__():
-                number += 1
-                yield entry
-        except ParquetError as error:
-            yield LeftOut(f"row {number + 1}", f"cannot be read, nor what follows: {error.reason}")
 
 
 @dataclass(slots=True)
@@ -70,7 +51,8 @@ class Listing:
 
 
 def read_listing(manifest: Path, problems: Problems, *, allow_outside: bool = False) -> Listing:
-    rows = Rows(manifest, "image", "study_id")
+    rows = TableRows(manifest)
+    rows.require("image", "study_id")
     listing = Listing(columns=rows.columns)
     metadata = [name for name in rows.columns if name not in _TEXT]
     places, seen = ImageFolder(manifest.parent), dict[str, int]()

@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cxrtext.datasets.checking.manifest import ListedImage, Rows
+from cxrtext.datasets.checking.manifest import ListedImage
 from cxrtext.datasets.checking.problems import Problems, printable
 from cxrtext.datasets.checking.report import FactTable
 from cxrtext.errors import DataError
-from cxrtext.records import CHEX5, Absent, LeftOut
+from cxrtext.records import CHEX5, Absent, LeftOut, TableRows
 from cxrtext.records.boxes import NO_IMAGE, RawBox, checked_box, raw_boxes
 from cxrtext.records.labels import CHEXPERT, VALUES, labelled_studies
 from cxrtext.records.manifest import SPLITS
@@ -22,7 +22,8 @@ def check_labels(
 ) -> tuple[FactTable, Mapping[str, set[str]]] | None:
     """Note what is wrong with labels; return counts and positive studies, if they are readable."""
     try:
-        rows = Rows(path, "study_id")
+        rows = TableRows(path)
+        rows.require("study_id")
     except DataError as error:
         problems.add("labels-unusable", str(error))
         return None
@@ -57,7 +58,7 @@ def positives_table(
     return FactTable("Positive studies by split", ("finding", *splits), table)
 
 
-def _findings(rows: Rows) -> list[str]:
+def _findings(rows: TableRows) -> list[str]:
     """The columns of labels: those of CheXpert, and others whose cells mostly are labels."""
     good: Counter[str] = Counter()
     filled: Counter[str] = Counter()
@@ -76,7 +77,7 @@ def _findings(rows: Rows) -> list[str]:
 
 
 def _count(
-    rows: Rows,
+    rows: TableRows,
     counts: dict[str, Counter[int | str | None]],
     positives: dict[str, set[str]],
     problems: Problems,
