@@ -119,7 +119,7 @@ def listed_image(
 ) -> tuple[ImageRecord | None, list[LeftOut]]:
     """The image of a row, whose cells become its metadata, and what is wrong with the row.
 
-    ``what`` is the kind of problem as ``check-data`` has it.  A wrong split counts as train.
+    A wrong split counts as train.
     """
     name, study_id = cells.pop("image").strip(), cells.pop("study_id").strip()
     patient_id = cells.pop("patient_id", "").strip() or study_id
@@ -127,19 +127,19 @@ def listed_image(
     where, image = f"row {number}", places.find(name, allow_outside)
     wrong = []
     if not name:
-        wrong.append(LeftOut(where, "it has an empty image; name the file", "empty-image"))
+        wrong.append(LeftOut(where, "it has an empty image; name the file"))
     if not study_id:
-        wrong.append(LeftOut(where, "it has an empty study_id; give it its study", "empty-study"))
+        wrong.append(LeftOut(where, "it has an empty study_id; give it its study"))
     if split not in SPLITS:
         why = f"split '{split}' is not one of {', '.join(SPLITS)}"
-        wrong.append(LeftOut(where, why, "unknown-split"))
+        wrong.append(LeftOut(where, why))
         split = "train"
     if name and image is None:
         why = (
             f"image '{name}' lies outside the manifest's folder; move it there, or allow it with "
             "--allow-outside"
         )
-        wrong.append(LeftOut(where, why, "image-outside"))
+        wrong.append(LeftOut(where, why))
     if not name or not study_id or image is None:
         return None, wrong
     return ImageRecord(image, name, study_id, patient_id, split, cells, number), wrong

@@ -101,31 +101,10 @@ class RowLines:
         self.number -= len(self._row) - first
 
 
-class _StudyIds:
-    """What the study_ids of a table look like, to tell one from the first words of report text."""
-
-    def __init__(self) -> None:
-        self._characters: set[str] = set()
-        self._all_have_digits = True
-        self._shortest, self._longest = 1_000, 0
-
-    def learn(self, study_id: str) -> None:
-        self._characters.update(study_id)
-        self._all_have_digits = self._all_have_digits and _DIGIT.search(study_id) is not None
-        self._shortest = min(self._shortest, len(study_id))
-        self._longest = max(self._longest, len(study_id))
-
-    def fits(self, study_id: str) -> bool:
-        """Whether it has the kinds of character that others had, and about their length."""
-        kinds, usual = self._kinds(study_id), self._kinds(self._characters) or set("9a-_.")
-        if not kinds <= usual or (self._all_have_digits and "9" not in kinds):
-            return False
-        # Numbers that are counted up get longer by one digit.
-        return not self._longest or self._shortest <= len(study_id) <= self._longest + 1
-
-    @staticmethod
-    def _kinds(characters: Iterable[str]) -> set[str]:
-        return {"9" if c.isdigit() else "a" if c.isalpha() else c for c in characters}
+def _resembles(study_id: str, known: str) -> bool:
+    """Whether a cell may be a study_id like a known one, and not the first words of a text."""
+    has_digit = _DIGIT.search(study_id) is not None
+    return " " not in study_id and has_digit == (_DIGIT.search(known or "0") is not None)
 
 
 def _broken(row: int, first: int, last: int) -> LeftOut:
@@ -154,8 +133,7 @@ def _csv_cells(
     cells as the header and a study_id that looks like those before it.
     """
     width = len(columns)
-    ids = _StudyIds()
-    row, broken = 0, 0  # broken: the line where a broken row begins
+    row, broken, known = 0, 0, ""  # broken: the line where a broken row begins; known: an id
     reader = csv.reader(lines, delimiter=separator, strict=True)
     while True:
         lines.begin_row()
@@ -172,7 +150,9 @@ def _csv_cells(
         plausible = cells is not None
         if broken and cells is not None:
             # A line within a broken row may be report text.
-            plausible = len(cells) == width and (place is None or ids.fits(cells[place].strip()))
+            plausible = len(cells) == width and (
+                place is None or _resembles(cells[place].strip(), known)
+            )
         if cells is None or not plausible:
             lines.go_back()
             if not broken:
@@ -188,8 +168,7 @@ def _csv_cells(
         if not any(map(str.strip, cells)):
             continue  # spreadsheets leave rows of nothing but commas
         if len(cells) == width:
-            if place is not None and (study_id := cells[place].strip()):
-                ids.learn(study_id)
+            known = known or (cells[place].strip() if place is not None else "")
             yield row, cells
         else:
             yield LeftOut(
@@ -349,11 +328,10 @@ class TableRows:
         names = tuple(filter(None, self.columns if wanted is None else wanted))
         places = [self.columns.index(name) for name in names]
         if self.is_parquet:
-            asked = [self._parquet.columns[place] for place in places]
-            rows = self._parquet.rows(None if wanted is None else asked)
-            places = places if wanted is None else list(range(len(asked)))
-            for number, cells in enumerate(rows, 1):
-                yield clean_row(number, names, [cells[place] for place in places])
+            asked = None if wanted is None else [self._parquet.columns[place] for place in places]
+            places = places if asked is None else list(range(len(asked)))
+            for number, row in enumerate(self._parquet.rows(asked), 1):
+                yield clean_row(number, names, [row[place] for place in places])
             return
         for entry in self._cells():
             if isinstance(entry, LeftOut):

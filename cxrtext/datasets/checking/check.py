@@ -24,9 +24,9 @@ from cxrtext.errors import DataError
 from cxrtext.images.sandbox_worker import cores
 from cxrtext.pausing import StageProgress, silent
 from cxrtext.records import TableRows
+from cxrtext.records.columns import SECTION_COLUMNS
 from cxrtext.records.manifest import SPLITS
 from cxrtext.records.report_sources import made_of_labels
-from cxrtext.records.text_source import SECTION_COLUMNS
 
 _MAX_ROWS = 20
 _TEXT = ("report", *SECTION_COLUMNS)
@@ -174,7 +174,10 @@ def _check_texts(
     texts = check_reports(sources.reports, problems, workers, partial(progress, "reading reports"))
     if texts is None:
         return {}
-    problems.add_unjoined("report", texts.studies, studies)
+    if problems.is_joined("reports", texts.studies, studies):
+        for study, row in studies.items():
+            if study not in texts.studies:
+                problems.add("study-without-report", f"row {row} of the manifest")
     if made_of_labels(sources.reports):
         problems.add("reports-of-labels", sources.reports.name)
     report.summary |= {

@@ -9,12 +9,11 @@ from sys import intern
 from cxrtext.datasets.checking.facts import ImageFacts
 from cxrtext.datasets.checking.problems import Problems
 from cxrtext.records import LeftOut, TableRows
+from cxrtext.records.columns import SECTION_COLUMNS
 from cxrtext.records.manifest import SPLITS, ImageFolder, listed_image
-from cxrtext.records.text_source import SECTION_COLUMNS
 
 VIEW_COLUMNS = ("view", "ViewPosition", "view_position")
 _TEXT = {"report", *SECTION_COLUMNS}
-_KNOWN = {"image", "study_id", "patient_id", "split"}
 
 
 @dataclass(slots=True)
@@ -59,18 +58,18 @@ def read_listing(manifest: Path, problems: Problems, *, allow_outside: bool = Fa
     for item in rows:
         listing.rows += 1
         if isinstance(item, LeftOut):
-            problems.add("manifest-row", f"{item.where}: {item.why}")
+            problems.add("row-wrong", f"manifest {item.where}: {item.why}")
             continue
         number, cells = item
         listing.blanks.update(name for name in metadata if not cells[name].strip())
         name = cells["image"].strip()
         first = seen.setdefault(name, number) if name else number
         if first != number:
-            problems.add("image-listed-twice", f"{name} (rows {first} and {number})")
+            problems.add("row-wrong", f"manifest row {number}: {name} is in row {first} too")
             continue
         record, wrong = listed_image(number, cells, places, allow_outside=allow_outside)
         for one in wrong:
-            problems.add(one.what, one.where)
+            problems.add("row-wrong", f"manifest {one.where}: {one.why}")
         if record is not None:
             listing.images.append(
                 ListedImage(
@@ -114,12 +113,8 @@ def _check_groups(listing: Listing, problems: Problems) -> None:
 
 def _check_blanks(listing: Listing, problems: Problems) -> None:
     total, blanks = listing.rows, listing.blanks
-    for column, kind in (("patient_id", "no-patients"), ("split", "no-split")):
-        missing = blanks[column] if column in listing.columns else total
-        problems.add(kind, f"{missing} of {total} rows", missing)
-    for column in listing.columns:
-        if blanks[column] and column not in _KNOWN:
-            problems.add("missing-metadata", f"{column}: {blanks[column]} of {total}")
+    missing = blanks["patient_id"] if "patient_id" in listing.columns else total
+    problems.add("no-patients", f"{missing} of {total} rows", missing)
     if "split" in listing.columns:
         used = {image.split for image in listing.images}
         for split in SPLITS:

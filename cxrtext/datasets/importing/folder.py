@@ -148,11 +148,11 @@ class Files:
         """The files that a path ends as: of a mere name, those that are called so anywhere."""
         for start in range(len(name.parts)):
             tail = _alike("/".join(name.parts[start:]))
-            some = self._called.get(tail, ())
+            some = sorted(self._called.get(tail, ()))
             if len(name.parts) > 1:
                 some = [one for one in some if tail in (_alike(one), _alike(without_ending(one)))]
             if some:
-                return sorted(some)
+                return some
         return []
 
     def settle(self, table: Path, cells: Iterable[str]) -> None:

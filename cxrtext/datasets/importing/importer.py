@@ -325,7 +325,7 @@ class Import:
             self.reports.take(self._texts, left_out)
             self._texts = iter(())
             given = [one.study or one.accession for one in self.reports.given()]
-            asked = {one.patient for one in self.reports.given()}
+            asked = [one.patient for one in self.reports.given()]
             self._settle(options.reports, "study", given, names["own"], self.mended.studies)
             self._settle(options.reports, "patient", asked, patients, self.mended.patients)
         if options.labels is not None and self.reading.label_rows:

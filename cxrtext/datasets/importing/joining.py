@@ -59,7 +59,8 @@ class Studies:
     def __init__(self, *, by_image: bool = False, mended: Mended | None = None) -> None:
         self._mended = mended or Mended()
         self._kept: dict[int, _Owner | None] = {}
-        self._of_image: dict[int, str | None] | None = {} if by_image else None
+        self._by_image = by_image
+        self._of_image: dict[int, str | None] = {}
         self._came: dict[str, set[int]] = {"report": set(), "labels": set()}
         # Study, patient, and whether its number has an issuer; None where two studies share one.
         self._by_accession: dict[int, tuple[str, int, bool] | None] = {}
@@ -76,7 +77,7 @@ class Studies:
         """Take note of the study of an image that was kept."""
         owner = _owner(image.patient_id, image.issuer) if image.patient_id else None
         self._kept.setdefault(digest(image.study_id), owner)
-        for name in names_of(image) if self._of_image is not None else ():
+        for name in names_of(image) if self._by_image else ():
             if self._of_image.setdefault(digest(name), image.study_id) != image.study_id:
                 self._of_image[digest(name)] = None
         if not image.accession or image.accession == image.study_id:
@@ -97,7 +98,7 @@ class Studies:
         number = self._mended.studies.get(number, number)
         if digest(number) in self._kept:
             return number
-        if self._of_image and (study := self._of_image.get(digest(number))):
+        if study := self._of_image.get(digest(number)):
             return study
         entry = self._by_accession.get(_number(issuer, number))
         if issuer and entry is None and _number(issuer, number) not in self._by_accession:

@@ -32,11 +32,10 @@ from cxrtext.datasets.importing.reports.sources import has_versions, open_table,
 from cxrtext.datasets.importing.versions import ReportVersion
 from cxrtext.records import LeftOut, Study, TableRows, iter_boxes, open_reports
 from cxrtext.records.cells import Meaning, meanings_of, moment
-from cxrtext.records.columns import NO_COLUMNS
+from cxrtext.records.columns import NO_COLUMNS, SECTION_COLUMNS
 from cxrtext.records.manifest import ACQUIRED, DATES, DAYS
 from cxrtext.records.report_folder import printable
 from cxrtext.records.report_sources import is_table
-from cxrtext.records.text_source import SECTION_COLUMNS
 
 SPLITS = {
     **dict.fromkeys(("train", "training"), "train"),
@@ -181,8 +180,8 @@ def open_generic(
             if isinstance(row, tuple)
         )
         files.settle(manifest, cells)
-    table = TableRows(manifest, names)
-    meanings = meanings_of(table, ("age", "sex", "date", ACQUIRED))
+    opened = TableRows(manifest, names)
+    meanings = meanings_of(opened, ("age", "sex", "date", ACQUIRED))
     dated = [name for name in (ACQUIRED, DAYS) if {ACQUIRED, "date"} & {*meanings}]
 
     def images(columns: Columns) -> Iterator[Entry]:
@@ -201,7 +200,7 @@ def open_generic(
         unread={
             name: said
             for name, one in meanings.items()
-            if (said := one.fault(name, table.names.get(name, name)))
+            if (said := one.fault(name, opened.names.get(name, name)))
         },
         findings=findings,
         label_rows=partial(label_rows, labels, findings) if labels else None,

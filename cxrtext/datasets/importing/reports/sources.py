@@ -26,10 +26,10 @@ from cxrtext.files import open_regular
 from cxrtext.images.dicom.file import is_dicom
 from cxrtext.records import LeftOut, TableRows
 from cxrtext.records.cells import meanings_of
-from cxrtext.records.columns import NO_COLUMNS
+from cxrtext.records.columns import NO_COLUMNS, SECTION_COLUMNS
 from cxrtext.records.report_folder import printable, read_report_file, walk
 from cxrtext.records.report_sources import is_table, objects
-from cxrtext.records.text_source import REPORT_COLUMNS, SECTION_COLUMNS, choose_columns
+from cxrtext.records.text_source import REPORT_COLUMNS, choose_columns
 
 _HEAD = 256
 VERSION_COLUMNS = {"status", "time", "date", "accession"}
