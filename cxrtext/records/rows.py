@@ -101,10 +101,31 @@ class RowLines:
         self.number -= len(self._row) - first
 
 
-def _resembles(study_id: str, known: str) -> bool:
-    """Whether a cell may be a study_id like a known one, and not the first words of a text."""
-    has_digit = _DIGIT.search(study_id) is not None
-    return " " not in study_id and has_digit == (_DIGIT.search(known or "0") is not None)
+class _StudyIds:
+    """What the study_ids of a table look like, to tell one from the first words of report text."""
+
+    def __init__(self) -> None:
+        self._characters: set[str] = set()
+        self._all_have_digits = True
+        self._shortest, self._longest = 1_000, 0
+
+    def learn(self, study_id: str) -> None:
+        self._characters.update(study_id)
+        self._all_have_digits = self._all_have_digits and _DIGIT.search(study_id) is not None
+        self._shortest = min(self._shortest, len(study_id))
+        self._longest = max(self._longest, len(study_id))
+
+    def fits(self, study_id: str) -> bool:
+        """Whether it has the kinds of character that others had, and about their length."""
+        kinds, usual = self._kinds(study_id), self._kinds(self._characters) or set("9a-_.")
+        if not kinds <= usual or (self._all_have_digits and "9" not in kinds):
+            return False
+        # Numbers that are counted up get longer by one digit.
+        return not self._longest or self._shortest <= len(study_id) <= self._longest + 1
+
+    @staticmethod
+    def _kinds(characters: Iterable[str]) -> set[str]:
+        return {"9" if c.isdigit() else "a" if c.isalpha() else c for c in characters}
 
 
 def _broken(row: int, first: int, last: int) -> LeftOut:
@@ -133,7 +154,8 @@ def _csv_cells(
     cells as the header and a study_id that looks like those before it.
     """
     width = len(columns)
-    row, broken, known = 0, 0, ""  # broken: the line where a broken row begins; known: an id
+    ids = _StudyIds()
+    row, broken = 0, 0  # broken: the line where a broken row begins
     reader = csv.reader(lines, delimiter=separator, strict=True)
     while True:
         lines.begin_row()
@@ -150,9 +172,7 @@ def _csv_cells(
         plausible = cells is not None
         if broken and cells is not None:
             # A line within a broken row may be report text.
-            plausible = len(cells) == width and (
-                place is None or _resembles(cells[place].strip(), known)
-            )
+            plausible = len(cells) == width and (place is None or ids.fits(cells[place].strip()))
         if cells is None or not plausible:
             lines.go_back()
             if not broken:
@@ -168,7 +188,8 @@ def _csv_cells(
         if not any(map(str.strip, cells)):
             continue  # spreadsheets leave rows of nothing but commas
         if len(cells) == width:
-            known = known or (cells[place].strip() if place is not None else "")
+            if place is not None and (study_id := cells[place].strip()):
+                ids.learn(study_id)
             yield row, cells
         else:
             yield LeftOut(
@@ -234,7 +255,8 @@ class TableRows:
     Rows of nothing but blanks are passed over.  ``headers`` are the names in the header, a second
     column of one name being "name (2)"; ``columns`` what they are read as, "" where another one is
     read under the name; ``no_text`` the types of those columns of a Parquet table that hold lists,
-    structs or dates; ``legacy`` the name of an encoding before Unicode.
+    structs or dates; ``legacy`` the name of an encoding before Unicode; ``errors`` by column how
+    many cells that were read held an error of a spreadsheet.
 
     Args:
         names: Headers by the names that they are read under; the others keep theirs.
@@ -247,6 +269,7 @@ class TableRows:
         self.path, self.legacy, self.names = path, "", dict(names or {})
         self._given = (*self.names.values(), *given)
         self.no_text: dict[str, str] = {}
+        self.errors = Counter[str]()
         if not path.is_file():
             raise DataError(f"{path}: no such file")
         check_listed(path, DataError)
@@ -338,6 +361,7 @@ class TableRows:
                 yield entry
             else:
                 cells = [as_written(entry[1][place]) for place in places]
+                self.errors.update(n for n, c in zip(names, cells, strict=True) if c in ERRORS)
                 yield clean_row(entry[0], names, cells)
 
     def _cells(self) -> Iterator[tuple[int, Sequence[str]] | LeftOut]:

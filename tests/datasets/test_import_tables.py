@@ -253,7 +253,7 @@ def test_ids_that_were_cut_off_or_lost_their_digits(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="a study id is '4.0E\\+07': a spreadsheet dropped its dig"):
         imported(folder, "Studie;Befund", "4.0E+07;Clear.", **more)
     # Two patients stay two.
-    lines = "Studie;Befund;patient_id", "0040;Eins.;10", "0042;Zwei.;0010"
+    lines: tuple[str, ...] = "Studie;Befund;patient_id", "0040;Eins.;10", "0042;Zwei.;0010"
     with pytest.raises(DataError, match="two of one patient id would become one: '0010' and '10'"):
         imported(folder, *lines, **more)
     # Where most are right, the others are told.
@@ -265,7 +265,7 @@ def test_ids_that_were_cut_off_or_lost_their_digits(tmp_path: Path) -> None:
 
 def test_names_of_pictures_that_a_spreadsheet_changed(tmp_path: Path) -> None:
     folder = films(tmp_path, "s0001.png", "s0002.png", "a/x.png", "b/y.png")
-    lines = "Bild;Befund", "1.png;Eins.", "2.png;Zwei."
+    lines: tuple[str, ...] = "Bild;Befund", "1.png;Eins.", "2.png;Zwei."
     with pytest.raises(DataError, match="2 of 2 image ids are written otherwise: '1' in t.csv, 's"):
         imported(folder, *lines)
     assert imported(folder, *lines, ids="loose")[0].reports == 2
@@ -284,10 +284,11 @@ def test_cells_by_meaning_and_days_since_the_first_study(tmp_path: Path) -> None
     folder = films(tmp_path, "a.png", "b.png", "c.png")
     keep = ("age", "sex", "date", "days_since_first")
     lines = (
-        "Bild;Patient;Alter;Geschlecht;Datum;Befund", "a;P;56,0;männlich;3/1/2024;Eins.",
+        "Bild;Patient;Alter;Geschlecht;Datum;Befund", "a;P;56,0;männlich;3/1/2024;#NAME?",
         "b;P;56 J.;1;12/31/2023;Zwei.", "c;Q;alt;W;3/2/2024;Drei.",
     )  # fmt: skip
-    summary, rows, _ = imported(folder, *lines, keep=keep)
+    summary, rows, left = imported(folder, *lines, keep=keep)
+    assert left["t.csv"].startswith("report: 1 cells hold an error of the spreadsheet, such as #NA")
     assert [[row[name] for name in keep] for row in rows] == [
         ["56", "M", "2024", "61"], ["56", "", "2023", "0"], ["", "F", "2024", "0"],
     ]  # fmt: skip

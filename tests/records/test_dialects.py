@@ -71,9 +71,13 @@ def save_book(path: Path, *sheets: list[list[Any]], formats: dict[str, str] | No
 
 
 def test_a_workbook_is_a_table(tmp_path: Path) -> None:
-    rows = [["Export", None], ["Studie", "Befund", "Datum"], [20, "Clear.", date(2024, 3, 1)]]
+    rows: list[list[Any]] = [
+        ["Export", None],
+        ["Studie", "Befund", "Datum"],
+        [20, "Clear.", date(2024, 3, 1)],
+    ]
     rows += [[None, None, None], [21.0, "=1/0", datetime(2024, 3, 2, 8, 15)], ["x", "#REF!", ""]]
-    notes = [["Notes"], ["none"]]
+    notes: list[list[Any]] = [["Notes"], ["none"]]
     path = save_book(tmp_path / "t.xlsx", notes, rows, formats={"A3": "0000"})
     assert reports(path)[0] == ("0020", "Clear.")
     table = TableRows.known(path)

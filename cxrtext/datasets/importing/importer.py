@@ -1,5 +1,6 @@
 """An import from beginning to end."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field, replace
@@ -311,26 +312,27 @@ class Import:
 
     def _settle_ids(self, found: FoundImages, left_out: LeftOutList) -> None:
         """Join ids of the user's tables to those of the films, before a picture is looked at."""
-        options, patients = self.options, set[str]()
-        names: dict[str, set[str]] = {"own": set(), "given": set()}
+        options, patients, studies = self.options, set[str](), set[str]()
+        is_joined = options.reports is not None or options.labels is not None
         for one in found:
             image = one.image
-            patients.add(image.patient_id.removeprefix(image.issuer).removeprefix(":"))
-            names["own"] |= {image.study_id, image.accession} - {""}
-            names["own"].update(names_of(image) if self.reading.by_image else ())
             if taken := image.metadata.get(DAYS):
                 key = digest(image.patient_id or image.study_id)
                 self.first[key] = min(taken, self.first.get(key, taken))
+            if is_joined:
+                patients.add(image.patient_id.removeprefix(image.issuer).removeprefix(":"))
+                studies |= {image.study_id, image.accession}
+                studies.update(names_of(image) if self.reading.by_image else ())
         if options.reports is not None and self._texts is not None:
             self.reports.take(self._texts, left_out)
             self._texts = iter(())
             given = [one.study or one.accession for one in self.reports.given()]
             asked = [one.patient for one in self.reports.given()]
-            self._settle(options.reports, "study", given, names["own"], self.mended.studies)
+            self._settle(options.reports, "study", given, studies, self.mended.studies)
             self._settle(options.reports, "patient", asked, patients, self.mended.patients)
         if options.labels is not None and self.reading.label_rows:
             rows = [row[0] for row in self.reading.label_rows() if not isinstance(row, LeftOut)]
-            self._settle(options.labels, "study", rows, names["own"], self.mended.studies)
+            self._settle(options.labels, "study", rows, studies, self.mended.studies)
 
     def _settle(
         self, table: Path, what: str, given: Iterable[str], own: set[str], into: dict[str, str]
@@ -338,6 +340,7 @@ class Import:
         mended, said = match_ids(table, what, given, own, self.options.ids)
         into |= mended
         if said:
+            said = said if not self.ids.hashed else re.sub(r": '.*' in the films", "", said)
             self.summary.notes[said] = 1
 
     def _issued(self, image: FoundImage) -> FoundImage:

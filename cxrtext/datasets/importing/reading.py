@@ -176,10 +176,11 @@ def count_rows(path: Path) -> int:
 
 
 def read_rows(
-    path: Path, required: Iterable[str] = (), names: Names = NO_COLUMNS
+    table: Path | TableRows, required: Iterable[str] = (), names: Names = NO_COLUMNS
 ) -> Iterator[Row | LeftOut]:
     """Give the rows of a table; one that is unreadable, or lacks a column, raises a DataError."""
-    table = TableRows(path, names)
+    table = TableRows(table, names) if isinstance(table, Path) else table
+    path = table.path
     for name in required:
         if name not in table.columns:
             # A table without a header has a patient's row where the names should be.

@@ -72,9 +72,11 @@ def open_table(path: Path, names: Names = NO_COLUMNS, files: Files | None = None
     columns = columns_of(path, names)
     if files is None or "image" not in columns:
         choose_columns(str(path), [name for name in columns if name in REPORT_COLUMNS])
-    times = meanings_of(TableRows(path, names), ("time", "date"))
+    table = TableRows(path, names)
+    times = meanings_of(table, ("time", "date"))
     known = [name for name in ("time", "date") if name in times]
-    for entry in read_rows(path, names=names):
+    table.errors.clear()
+    for entry in read_rows(table):
         if isinstance(entry, LeftOut):
             yield entry
             continue
@@ -99,6 +101,9 @@ def open_table(path: Path, names: Names = NO_COLUMNS, files: Files | None = None
                 report=row.get("report", ""),
                 sections={name: row[name] for name in SECTION_COLUMNS if name in columns},
             )
+    for name, count in table.errors.items():
+        why = f"{name}: {count} cells hold an error of the spreadsheet, such as #NAME?; left blank"
+        yield LeftOut(path.name, why)
 
 
 def _folder(root: Path) -> Versions:
