@@ -288,12 +288,18 @@ def test_cells_by_meaning_and_days_since_the_first_study(tmp_path: Path) -> None
         "b;P;56 J.;1;12/31/2023;Zwei.", "c;Q;alt;W;3/2/2024;Drei.",
     )  # fmt: skip
     summary, rows, left = imported(folder, *lines, keep=keep)
-    assert left["t.csv"].startswith("report: 1 cells hold an error of the spreadsheet, such as #NA")
+    assert left["reports t.csv"].startswith(
+        "report: 1 cells hold an error of the spreadsheet, such as #NA"
+    )
     assert [[row[name] for name in keep] for row in rows] == [
         ["56", "M", "2024", "61"], ["56", "", "2023", "0"], ["", "F", "2024", "0"],
     ]  # fmt: skip
     assert "left blank: age (Alter): 1 of 3 cells cannot be read (first: row 3)" in summary.notes
     assert not any("2024-" in value for row in rows for value in row.values())
+    again = import_folder(tmp_path / "out", tmp_path / "again", ImportOptions(keep=keep[3:]))
+    assert again.images == 3  # of a data folder the days stay
+    rows = load_table(tmp_path / "again/manifest.csv")
+    assert [row["days_since_first"] for row in rows] == ["61", "0", "0"]
 
 
 def test_pictures_with_a_text_beside_each(tmp_path: Path) -> None:

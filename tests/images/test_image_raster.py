@@ -64,8 +64,8 @@ def test_a_marker_does_not_make_the_picture_black() -> None:
     values = sixteen_bits(4095)
     marked = values.copy()
     marked[:4, :150] = 65535  # 1 % of the pixels
-    np.testing.assert_allclose(read(marked)[:, 4:], read(values)[:, 4:], atol=0.02)
-    assert (read(marked)[0, :4, :150] == 1).all()
+    np.testing.assert_allclose(read(marked)[4:], read(values)[4:], atol=0.02)
+    assert (read(marked)[:4, :150] == 1).all()
 
 
 def test_sixteen_bits_without_contrast_and_masks() -> None:

@@ -316,7 +316,7 @@ class Import:
         is_joined = options.reports is not None or options.labels is not None
         for one in found:
             image = one.image
-            if taken := image.metadata.get(DAYS):
+            if "-" in (taken := image.metadata.get(DAYS, "")):  # a date, and not days
                 key = digest(image.patient_id or image.study_id)
                 self.first[key] = min(taken, self.first.get(key, taken))
             if is_joined:
@@ -511,7 +511,7 @@ class Import:
         }
 
     def _metadata(self, image: FoundImage) -> dict[str, str]:
-        if taken := image.metadata.get(DAYS):
+        if "-" in (taken := image.metadata.get(DAYS, "")):
             first = self.first[digest(image.patient_id or image.study_id)]
             image = replace(image, metadata={**image.metadata, DAYS: days_between(first, taken)})
         return self.ids.of_metadata({k: v for k, v in image.metadata.items() if k not in COLUMNS})

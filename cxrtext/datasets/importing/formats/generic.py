@@ -80,7 +80,7 @@ def _image(
 
 def _cell(column: str, row: Mapping[str, str], meanings: Mapping[str, Meaning]) -> str:
     """What a column holds: the year of a date, and when an image was taken of either column."""
-    if column in (ACQUIRED, DAYS):
+    if column == ACQUIRED or (column == DAYS and column not in row):
         said = ((name, row.get(name, "")) for name in (ACQUIRED, "date") if name in meanings)
         return next((taken for n, cell in said if (taken := moment(meanings[n].read(cell)))), "")
     text = meanings[column].read(row[column]) if column in meanings else row[column]
@@ -159,6 +159,9 @@ def open_generic(
         return None
     present = columns_of(manifest, names)
     named = "image" in present
+    if named and pictures:
+        rows = read_rows(manifest, ["image"], names)
+        files.settle(manifest, (row[1]["image"] for row in rows if isinstance(row, tuple)))
     if pictures and "study_id" in present:
         named = named and any(_there(manifest, names, files))
     elif not named:
@@ -173,13 +176,6 @@ def open_generic(
         texts = None
     boxes = next((p for p in (root / "boxes.json", root / "boxes.csv") if p.is_file()), None)
 
-    if named and pictures:
-        cells = (
-            row[1]["image"]
-            for row in read_rows(manifest, ["image"], names)
-            if isinstance(row, tuple)
-        )
-        files.settle(manifest, cells)
     opened = TableRows(manifest, names)
     meanings = meanings_of(opened, ("age", "sex", "date", ACQUIRED))
     dated = [name for name in (ACQUIRED, DAYS) if {ACQUIRED, "date"} & {*meanings}]
@@ -210,9 +206,7 @@ def open_generic(
     )
 
 
-def open_pictures(
-    root: Path, _: Path, files: Files, texts: Path | None = None
-) -> Reading | None:  # fmt: skip
+def open_pictures(root: Path, _: Path, files: Files, texts: Path | None = None) -> Reading | None:
     """Open pictures with a text file of the same name for each, beside them or in a folder."""
     beside = {name[:-4] for name in files.names if name.lower().endswith(".txt")}
     if texts is None and beside.isdisjoint(map(without_ending, files.pictures)):
