@@ -303,17 +303,19 @@ def test_cells_by_meaning_and_days_since_the_first_study(tmp_path: Path) -> None
 
 
 def test_pictures_with_a_text_beside_each(tmp_path: Path) -> None:
-    folder = films(tmp_path, "s000001.png", "x/50.png", "x/none.png")
+    folder = films(tmp_path, "s000001.png", "s000002.png", "x/50.png", "x/none.png")
     (folder / "s000001.txt").write_bytes("Größe normal.".encode("cp1252"))
+    (folder / "s000002.txt").write_text("Klar.")
     (folder / "x/50.txt").write_bytes("Kein Erguß.".encode("utf-16"))
     summary, rows, _ = import_beside(folder)
-    assert (summary.layout, len(rows), summary.reports) == ("pictures", 3, 2)
-    assert reports(folder) == {"s000001": "Größe normal.", "x/50": "Kein Erguß."}
+    assert (summary.layout, len(rows), summary.reports) == ("pictures", 4, 3)
+    said = {"s000001": "Größe normal.", "s000002": "Klar.", "x/50": "Kein Erguß."}
+    assert (reports(folder), summary.notes) == (said, {})
     texts = tmp_path / "texts"
     texts.mkdir()
-    for path in (folder / "s000001.txt", folder / "x/50.txt"):
+    for path in folder.rglob("*.txt"):
         path.rename(texts / path.name)
-    assert import_beside(folder, reports=texts)[0].reports == 2
+    assert import_beside(folder, reports=texts)[0].reports == 3
 
 
 def test_links_are_followed_if_asked(tmp_path: Path) -> None:

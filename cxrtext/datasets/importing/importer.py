@@ -326,7 +326,10 @@ class Import:
         if options.reports is not None and self._texts is not None:
             self.reports.take(self._texts, left_out)
             self._texts = iter(())
-            given = [one.study or one.accession for one in self.reports.given()]
+            given = [
+                one.accession if one.accession in studies else one.study or one.accession
+                for one in self.reports.given()
+            ]
             asked = [one.patient for one in self.reports.given()]
             self._settle(options.reports, "study", given, studies, self.mended.studies)
             self._settle(options.reports, "patient", asked, patients, self.mended.patients)
