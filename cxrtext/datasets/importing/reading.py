@@ -187,7 +187,8 @@ def read_rows(
             raise DataError(
                 f"{path}: column '{name}' is missing from its first line; is it the right file?"
             )
-    table.require(*required)
+    # Of a table of the user's it was settled which of two columns is read.
+    table.require(*(required if table.names else filter(None, table.columns)))
     for entry in table:
         if isinstance(entry, LeftOut):
             yield LeftOut(f"{path.name} {entry.where}", entry.why)
