@@ -29,6 +29,11 @@ PATIENTS: dict[str, list[Row]] = {
         _film("g", "2180-05-09", dates="shifted"),
     ],
     "in sequence": [_film("h", follow_up="2"), _film("i", follow_up="0")],
+    "by days": [
+        _film("2", days_since_first="31.5"),
+        _film("3", "2021", days_since_first="31.75"),
+        _film("4", days_since_first="0"),
+    ],
     "one study": [_film("j"), _film("j", view="lateral")],
     "removed": [_film("k", "2020-01-01", dates="removed"), _film("l", "2020-02-01")],
     "modified": [
@@ -71,7 +76,7 @@ def write_timelines(folder: Path) -> Path:
             kind = "clear" if film["study_id"] in "afhb" else "effusion"
             Image.fromarray(draw(kind, len(rows))).save(folder / image)
             rows.append({"image": image, "patient_id": patient, "split": "test", "age": "",
-                         "dates": "", "follow_up": "", **film})  # fmt: skip
+                         "dates": "", "follow_up": "", "days_since_first": "", **film})  # fmt: skip
     with (folder / "manifest.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()

@@ -44,6 +44,22 @@ GatewayFile = Annotated[Path, typer.Argument(help="The gateway's file.", metavar
 Link = Annotated[
     bool, typer.Option("--link", help="Hard links instead of copies; originals become read-only.")
 ]
+TableColumns = Annotated[
+    str,
+    typer.Option(
+        help="What the table calls its columns: image=Bild-Datei,report=Befundtext,…; the others "
+        "are guessed."
+    ),
+]
+IdMatching = Annotated[
+    str,
+    typer.Option(
+        help="exact, or loose: join ids that a spreadsheet changed (zeros, .0, apostrophes)."
+    ),
+]
+FollowLinks = Annotated[
+    bool, typer.Option("--follow-links", help="Follow links to folders, and out of the folder.")
+]
 TextSource = Annotated[
     Path,
     typer.Argument(
@@ -95,6 +111,22 @@ def _as_json(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
     raise TypeError(f"{type(value).__name__} is nothing that JSON has")
+
+
+def say_columns(
+    table: Path | str, columns: str, *, text: bool = True, own: Sequence[str] = ()
+) -> dict[str, str]:
+    """What is said of a table's columns, as a mapping; tells what the others are taken for."""
+    from cxrtext.records.columns import parse_columns, shown
+    from cxrtext.records.report_sources import is_table
+    from cxrtext.records.rows import TableRows
+
+    given = parse_columns(columns)
+    path = Path(table)
+    if is_table(path) and "sentence" not in TableRows(path).headers:
+        line = shown(TableRows.known(path, given, text=text, own=own).names)
+        say(line) if line else None
+    return given
 
 
 def cache_in(folder: Path | None) -> "DecodedCache | None":

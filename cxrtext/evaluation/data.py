@@ -17,9 +17,9 @@ from cxrtext.records import (
     read_reports,
     require_match,
 )
+from cxrtext.records.columns import SECTION_COLUMNS
 from cxrtext.records.report_sources import made_of_labels
 from cxrtext.records.tables import read_table
-from cxrtext.records.text_source import SECTION_COLUMNS
 from cxrtext.text import study_sentences
 
 TABLE_ENDINGS, BOX_ENDINGS = (".csv", ".parquet"), (".json", ".csv", ".parquet")

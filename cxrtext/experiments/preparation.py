@@ -19,8 +19,8 @@ from cxrtext.images import Preprocessing
 from cxrtext.images.cache import DecodedCache
 from cxrtext.phantom.write import write_phantoms
 from cxrtext.records import read_manifest
+from cxrtext.records.columns import SECTION_COLUMNS
 from cxrtext.records.tables import read_table, write_table
-from cxrtext.records.text_source import SECTION_COLUMNS
 
 STEMS = ("manifest", "reports", "labels", "boxes", "truth")
 """The tables of a data folder."""

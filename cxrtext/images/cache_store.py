@@ -24,7 +24,7 @@ from cxrtext.images.source import MAX_FILE_BYTES
 Pixels = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 
 NAME = "decoded.sqlite"
-READER_VERSION = 4
+READER_VERSION = 5
 """To be raised when an image read, or made a square, is no longer the same pixels as before."""
 
 FORMAT = 2  # version of the catalogue's tables

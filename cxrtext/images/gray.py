@@ -21,6 +21,7 @@ Doubles = npt.NDArray[np.float64]
 MAX_PIXELS = 100_000_000
 
 _LOW, _HIGH = 0.005, 0.995
+_MARKER = 0.05  # largest share of the pixels that a marker covers
 # Places are widened before they are looked up; pieces of this many stay within a core's cache.
 _PIECE = 2**15
 
@@ -102,7 +103,8 @@ def look_up(table: npt.NDArray[np.generic], places: Samples) -> Samples:
 def stretched(levels: Doubles, counts: npt.NDArray[np.int64]) -> Doubles:
     """Spread the 0.5th to the 99.5th percentile over [0, 1], as is done without a window.
 
-    A mask's rare values are spread by their extremes; a flat image becomes 0.
+    A mask's rare values are spread by their extremes; a flat image becomes 0.  A rare level that is
+    farther above all others than they are apart is a marker's, and not counted.
 
     Args:
         levels: [n], what each value stands for.
@@ -119,6 +121,9 @@ def spread(levels: Doubles, counts: npt.NDArray[np.int64]) -> tuple[float, float
     present = counts > 0
     order = np.argsort(levels[present], kind="stable")
     values, share = levels[present][order], np.cumsum(counts[present][order])
+    rare = len(values) > 2 and share[-1] - share[-2] <= _MARKER * share[-1]
+    if rare and values[-1] - values[-2] > values[-2] - values[0]:
+        values, share = values[:-1], share[:-1]
     low, high = values[np.searchsorted(share, [_LOW * share[-1], _HIGH * share[-1]])]
     if low == high:
         low, high = values[0], values[-1]

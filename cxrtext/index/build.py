@@ -34,8 +34,8 @@ from cxrtext.models.features.folder import FeatureFolder
 from cxrtext.models.regions import STORAGES, EmbeddedBatch, embed_records
 from cxrtext.pausing import Progress
 from cxrtext.records import ImageRecord, Rejects, Sentence, read_manifest, require_match
+from cxrtext.records.columns import NO_COLUMNS, SECTION_COLUMNS
 from cxrtext.records.manifest import is_own_column
-from cxrtext.records.text_source import SECTION_COLUMNS
 
 REPORT_COLUMNS = {"report", *SECTION_COLUMNS}
 """Columns of a manifest that are text of the report: kept as sentences, not as metadata."""
@@ -47,6 +47,7 @@ def build_index(
     out: Path,
     *,
     reports: Path | None = None,
+    columns: Mapping[str, str] = NO_COLUMNS,
     device: str = "cpu",
     allow_outside: bool = False,
     max_rejected: int = 100,
@@ -66,6 +67,7 @@ def build_index(
 
     Args:
         reports: A table of reports; by default as :func:`sentences_beside` finds them.
+        columns: What the manifest calls its columns; the others are guessed.
         allow_outside: Whether images may lie outside the manifest's folder.
         features: Of the model's backbone, in place of images; see ``cxrtext encode``.
         replace: Whether images already in the index are embedded again.
@@ -75,7 +77,7 @@ def build_index(
     """
     if storage not in STORAGES:
         raise ValueError(f"storage must be one of {', '.join(STORAGES)}, got {storage}")
-    records = read_manifest(manifest, allow_outside=allow_outside)
+    records = read_manifest(manifest, allow_outside=allow_outside, columns=columns)
     check_columns(manifest, records)
     model = load_model(checkpoint, device)
     warning = how_good_beside(model).warning

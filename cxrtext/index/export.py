@@ -10,8 +10,8 @@ from cxrtext.files import is_empty, replacing_folder, sha256
 from cxrtext.index.store.catalogue import CATALOGUE, TEXT_COLUMNS, Catalogue
 from cxrtext.index.store.writer import disk_errors
 from cxrtext.records import write_table
+from cxrtext.records.columns import SECTION_COLUMNS
 from cxrtext.records.manifest import is_own_column
-from cxrtext.records.text_source import SECTION_COLUMNS
 
 
 def export_uploads(folder: Path, out: Path) -> int:

@@ -1,25 +1,27 @@
 """A patient's studies in the order of time, or in one line why there is no such order.
 
-The time of a film is the column ``acquired``, else ``date``.  Sets without dates that say which of
-a patient's films each is (``follow_up``) have an order without days.  Dates that were shifted, but
-not by one number of days for all of a patient's, put films into a false order: none is given where
-a header, the dates within a study, or the ages beside them say so.
+The time of a film is the column ``days_since_first``, else ``acquired``, else ``date``.  Sets that
+say which of a patient's films each is (``follow_up``) have an order without days.  Dates that were
+shifted, but not by one number of days for all of a patient's, put films into a false order: none is
+given where a header, the dates within a study, or the ages beside them say so.
 """
 
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from itertools import pairwise
 from typing import Literal
 
 from cxrtext.datasets.admission.views import FRONTAL, LATERAL, read_view
-from cxrtext.datasets.importing.versions import read_time
 from cxrtext.index.search.archive import Archive
 from cxrtext.index.store.catalogue import IndexedImage
-from cxrtext.records.manifest import ACQUIRED, DATES, FOLLOW_UP
+from cxrtext.records.cells import read_time
+from cxrtext.records.manifest import ACQUIRED, DATES, DAYS, FOLLOW_UP
+from cxrtext.records.numbers import read_number
 
 MOST_FILMS = 500
 TOO_MANY = f"more than {MOST_FILMS} images have the patient_id of this one: it names no patient"
+ORIGIN = datetime(1900, 1, 1)
 _AGE_TOP = 89  # ages above it are often all written as one
 _MODIFIED = (
     "dates were modified, and nothing says whether all of this patient's by as many days; if they "
@@ -32,12 +34,22 @@ class DatedFilm:
 
     def __init__(self, image: IndexedImage) -> None:
         self.image = image
-        self.digits = read_time(self.said(ACQUIRED)) or read_time(self.said("date"))
+        self.dated = read_time(self.said(ACQUIRED)) or read_time(self.said("date"))
+        self.digits = _counted(self.said(DAYS)) or self.dated
         self.day = _day(self.digits)
         self.number = int(number) if (number := self.said(FOLLOW_UP)).isdecimal() else None
 
     def said(self, column: str) -> str:
         return self.image.metadata.get(column, "").strip().lower()
+
+
+def _counted(days: str) -> str:
+    """Days since the first study as the digits of a time, which stand for no date."""
+    try:
+        time = ORIGIN + timedelta(days=read_number(days, 0, 100_000))
+    except ValueError:
+        return ""
+    return time.strftime("%Y%m%d%H%M%S" if "." in days else "%Y%m%d")
 
 
 def _day(digits: str) -> date | None:
@@ -108,7 +120,7 @@ def _why_unordered(studies: Studies) -> str | None:
     if missing := [one for one in every if one.day is None]:
         years = all(len(one.digits) == 4 for one in missing)
         what = "only the year is known" if years else "no day is known"
-        return f"{what} of {len(missing)} of {len(every)} films; import with --keep acquired"
+        return f"{what} of {len(missing)} of {len(every)} films; import with --keep {DAYS}"
     return _contradiction(studies, every) or _tie(studies)
 
 

@@ -1,11 +1,12 @@
 """The sentences of some reports, in memory."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from cxrtext.errors import DataError
 from cxrtext.records import LeftOut, Sentence, open_source
+from cxrtext.records.columns import NO_COLUMNS
 from cxrtext.text import check_sections, study_sentences
 
 
@@ -27,13 +28,16 @@ class Corpus:
         return sum(map(bool, self.studies))
 
 
-def read_corpus(reports: Path | str, sections: Sequence[str] | None = None) -> Corpus:
+def read_corpus(
+    reports: Path | str, sections: Sequence[str] | None = None,
+    columns: Mapping[str, str] = NO_COLUMNS,
+) -> Corpus:  # fmt: skip
     """Read reports, a table or a folder of text files, and divide each into sentences."""
     if sections is not None:
         check_sections(sections)
     studies: dict[str, list[Sentence]] = {}
     rejected = 0
-    for item in open_source(reports):
+    for item in open_source(reports, columns):
         if isinstance(item, LeftOut):
             rejected += 1
         elif isinstance(item, Sentence):

@@ -1,12 +1,13 @@
 """The labels of a table or folder of reports, with the sentences that they were read off."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from cxrtext.language.corpus import read_corpus
 from cxrtext.records import write_table
+from cxrtext.records.columns import NO_COLUMNS
 from cxrtext.text.labelling import FINDINGS, NO_FINDING, covered, label_report
 from cxrtext.text.rules import language_of
 
@@ -31,12 +32,14 @@ def label_reports(
     sections: Sequence[str] | None = None,
     *,
     silence: int | None = None,
+    columns: Mapping[str, str] = NO_COLUMNS,
 ) -> ReportLabels:
     """Write a table of labels, and beside it the sentence behind each (``.evidence``).
 
-    ``silence`` is what stands for a finding that a report does not mention.
+    ``silence`` is what stands for a finding that a report does not mention, ``columns`` what the
+    table calls its columns; the others are guessed.
     """
-    corpus = read_corpus(reports, sections)
+    corpus = read_corpus(reports, sections, columns)
     studies = {
         (some[0].study_id): [one.sentence for one in some] for some in corpus.studies if some
     }

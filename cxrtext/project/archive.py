@@ -17,6 +17,7 @@ from cxrtext.project.facts import Facts, facts_of_archive
 from cxrtext.project.layout import DATA
 from cxrtext.project.recipe import Source
 from cxrtext.records import LeftOut
+from cxrtext.records.report_folder import following_links
 from cxrtext.records.tables import read_table
 from cxrtext.text.rules import language_of, prompts_for
 
@@ -61,14 +62,18 @@ def opened(source: Source, out: Path) -> Reading:
         reports=Path(source.reports) if source.reports else None,
         labels=Path(source.labels) if source.labels else None,
         columns=source.columns,
+        ids=source.ids,
+        follow_links=source.follow_links,
     )
-    return open_layout(Path(source.archive), options, out / DATA)[2]
+    with following_links(source.follow_links):
+        return open_layout(Path(source.archive), options, out / DATA)[2]
 
 
 def facts_of_source(source: Source, out: Path) -> Facts:
     """Estimates for an archive, from its first images and all of its reports."""
     reading = opened(source, out)
-    entries = list(islice(reading.images(()), LOOKED_AT))
+    with following_links(source.follow_links):
+        entries = list(islice(reading.images(()), LOOKED_AT))
     paths = [one.path for one in entries if isinstance(one, FoundImage)]
     count = round(reading.count() * len(paths) / max(1, len(entries)))
     said = reading.reports() if reading.reports else ()

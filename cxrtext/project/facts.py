@@ -8,9 +8,9 @@ from pathlib import Path
 
 from cxrtext.datasets.importing.joining import image_size
 from cxrtext.evaluation.data import find_table, manifest_of, reports_of
+from cxrtext.records.columns import SECTION_COLUMNS
 from cxrtext.records.rows import TableRows
 from cxrtext.records.tables import stream_table
-from cxrtext.records.text_source import SECTION_COLUMNS
 
 SAMPLE = 24
 """Images whose size is looked at, and that reading is timed on."""

@@ -1,6 +1,7 @@
 """Studies, sentences, images, labels and boxes, and the files they are kept in."""
 
 from cxrtext.records.boxes import Absent, Box, iter_boxes, write_boxes
+from cxrtext.records.columns import SECTION_COLUMNS
 from cxrtext.records.labels import CHEX5, read_labels
 from cxrtext.records.manifest import checked_manifest, read_manifest, stream_manifest
 from cxrtext.records.report_sources import open_reports, open_source, read_reports
@@ -8,7 +9,7 @@ from cxrtext.records.rows import TableRows
 from cxrtext.records.sentences import SentenceWriter, read_sentences
 from cxrtext.records.study import ImageRecord, LeftOut, Sentence, Study
 from cxrtext.records.tables import Rejects, RowWriter, Table, read_table, require_match, write_table
-from cxrtext.records.text_source import SECTION_COLUMNS, TextSource
+from cxrtext.records.text_source import TextSource
 
 __all__ = [
     "CHEX5",

@@ -17,8 +17,6 @@ from cxrtext.records.numbers import read_number
 from cxrtext.records.rows import TABLES, TableRows
 from cxrtext.records.study import LeftOut
 
-UNREADABLE, NO_IMAGE = "box-unreadable", "box-without-image"  # kinds of problem
-
 SMALLEST = 1.0  # pixels across a box, and down
 Corners = tuple[float, float, float, float]  # x, y, w, h in pixels, from the top left
 
@@ -199,25 +197,25 @@ def raw_boxes(path: Path, *, need_text: bool = True) -> Iterator[RawBox | LeftOu
 
 
 def checked_box(raw: RawBox | LeftOut) -> Box | Absent | LeftOut:
-    """A box, or what is wrong with it; ``what`` is the kind of problem as ``check-data`` has it."""
+    """A box, or what is wrong with it."""
     if isinstance(raw, LeftOut):
-        return LeftOut(raw.where, raw.why, UNREADABLE)
+        return raw
     if raw.bbox is None and not raw.absent:
-        return LeftOut(raw.where, "it has no bbox; fix or remove it", UNREADABLE)
+        return LeftOut(raw.where, "it has no bbox; fix or remove it")
     if raw.image is None:
-        return LeftOut(raw.where, "its image_id is that of no image; fix or remove it", NO_IMAGE)
+        return LeftOut(raw.where, "its image_id is that of no image; fix or remove it")
     if not (image := raw.image.strip()):
-        return LeftOut(raw.where, "the image is not named; name it", NO_IMAGE)
+        return LeftOut(raw.where, "the image is not named; name it")
     try:
         width, height = (int(read_number(value or 0)) for value in raw.size)
     except ValueError:
-        return LeftOut(raw.where, "the size of the image must be numbers; fix it", UNREADABLE)
+        return LeftOut(raw.where, "the size of the image must be numbers; fix it")
     if width < 0 or height < 0:
-        return LeftOut(raw.where, "the size of the image must be above 0; fix it", UNREADABLE)
+        return LeftOut(raw.where, "the size of the image must be above 0; fix it")
     try:
         mask = read_segmentation(raw.segmentation, height, width)
     except ValueError as error:
-        return LeftOut(raw.where, str(error), "mask-unreadable")
+        return LeftOut(raw.where, str(error))
     runs, height, width = mask or (None, height, width)
     finding = raw.label_text if raw.finding is None else raw.finding
     if raw.bbox is not None:
@@ -235,13 +233,13 @@ def _bbox(where: str, values: list[Any], height: int, width: int) -> Corners | L
     try:
         x, y, w, h = map(read_number, values)
     except ValueError:
-        return LeftOut(where, "x, y, w, h must be numbers; fix them", UNREADABLE)
+        return LeftOut(where, "x, y, w, h must be numbers; fix them")
     if min(w, h) < SMALLEST:
         why = f"a box is at least {SMALLEST:g} pixel wide and high; fix it"
-        return LeftOut(where, why, "box-size")
+        return LeftOut(where, why)
     # Boxes drawn by hand may stand a pixel over the edge, and those of a resized image more.
     if x + w <= 0 or y + h <= 0 or (width and x >= width) or (height and y >= height):
-        return LeftOut(where, "the box lies outside its image; fix it", "box-outside")
+        return LeftOut(where, "the box lies outside its image; fix it")
     return x, y, w, h
 
 
@@ -256,5 +254,4 @@ def iter_boxes(path: Path) -> Iterator[Box | Absent | LeftOut]:
             A sentence whose ``bbox`` is null, or whose ``x``, ``y``, ``w`` and ``h`` are empty, has
             no box, or the smallest around its segmentation.
     """
-    found = map(checked_box, raw_boxes(path))
-    return (LeftOut(b.where, b.why) if isinstance(b, LeftOut) else b for b in found)
+    return map(checked_box, raw_boxes(path))

@@ -18,8 +18,9 @@ LINE_LIMIT = 1_000_000  # longest line that is read, in characters
 JSON_LIMIT = 2**28  # largest JSON file that is read, in bytes: it is read whole
 NO_LINE = 100 * LINE_LIMIT  # what is longer is no line, and its file no text
 NOT_UTF8 = "not UTF-8 text; save it as UTF-8"
-WINDOWS = "cp1252"  # Windows-1252, in which Excel of Western Europe writes what it calls CSV
-LOOKED_AT = 65_536  # bytes of a table by which Windows-1252 is told
+LEGACY = {"cp1252": "Windows-1252", "mac_roman": "Mac Roman"}
+"""Encodings in which Excel of Western Europe writes what it calls CSV, with their names."""
+LOOKED_AT = 65_536  # bytes of a table by which its encoding is told
 
 _MAGIC = {
     b"\x1f\x8b": "compressed with gzip; unpack it first (gunzip)",
@@ -30,8 +31,9 @@ _MAGIC = {
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 # Characters of more than one byte in UTF-8, and bytes that are no character of Windows-1252.
 _UTF8 = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
-_UNPRINTABLE = re.compile(rb"[\0-\x08\x0e-\x1f\x7f\x81\x8d\x8f\x90\x9d]")
-_ACCENTED = re.compile(rb"[\x80-\xff]")
+_CONTROLS = re.compile(rb"[\0-\x08\x0e-\x1f\x7f]")
+_ACCENTED = re.compile(rb"[\x80-\xff]+")
+_USUAL = re.compile("[äöüßéèêëàâáçîïíìñóòôõúùûãåæøœÄÖÜÉÀÁÇÑÓØÅ„“”‚‘’–—…«»°²³µ±·•€¿¡§]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -59,21 +61,31 @@ def _encoding(start: bytes) -> tuple[str, str]:
     return "utf-8-sig", "surrogateescape"
 
 
-def _is_windows(start: bytes) -> bool:
-    """Whether the start of a table is Windows-1252: it has accents, and nothing in it is UTF-8.
+def _legacy(start: bytes, least: int) -> str:
+    """Which of `LEGACY` text is in that is no UTF-8: what gives usual signs; "" where none does.
 
-    A damaged byte or two are no accents.
+    Fewer bytes than ``least`` beyond ASCII are damage.
     """
-    no = start.startswith(_UTF16_MARKS) or _UTF8.search(start) or _UNPRINTABLE.search(start)
-    return not no and len(_ACCENTED.findall(start)) > 2
+    high = b"".join(_ACCENTED.findall(start))
+    if len(high) < least or _UTF8.search(start) or _CONTROLS.search(start):
+        return ""
+    signs = {name: len(_USUAL.findall(high.decode(name, "replace"))) for name in LEGACY}
+    best = max(LEGACY, key=signs.__getitem__)
+    sure = signs[best] >= 0.8 * len(high) and "\ufffd" not in high.decode(best, "replace")
+    return best if sure else ""
 
 
 def decode(content: bytes) -> str | None:
-    """Decode UTF-8, or UTF-16 with its mark, line ends as line feeds; None where it is neither."""
+    """Decode a whole text, line ends as line feeds; None where it is none.
+
+    It is UTF-8, UTF-16 with its mark, or of `LEGACY`.
+    """
     try:
         text = content.decode(_encoding(content)[0])
     except UnicodeDecodeError:
-        return None
+        if not (legacy := _legacy(content, 1)):
+            return None
+        text = content.decode(legacy)
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -96,7 +108,7 @@ def open_text(
 ) -> io.TextIOWrapper:
     """Open UTF-8, or UTF-16 with its mark, from the start of a binary stream.
 
-    A ``table``, whose stream can go back, may be Windows-1252; `LOOKED_AT` bytes of it decide.
+    A ``table``, whose stream can go back, may be of `LEGACY`; `LOOKED_AT` bytes of it decide.
 
     Bytes that are no text become lone surrogates (see ``undecoded``), so that what stands around
     them can be read.  Line ends are kept as they are.
@@ -105,9 +117,9 @@ def open_text(
     if (reason := unreadable(start)) is not None:
         raise DataError(f"{name}: {reason}")
     encoding, errors = _encoding(start)
-    if table:
+    if table and encoding != "utf-16":
         with suppress(EOFError, zlib.error):  # the reading of its lines will come to it
-            encoding = WINDOWS if _is_windows(raw.read(LOOKED_AT)) else encoding
+            encoding = _legacy(raw.read(LOOKED_AT), 3) or encoding
         raw.seek(0)
     return io.TextIOWrapper(raw, encoding=encoding, errors=errors, newline="")
 

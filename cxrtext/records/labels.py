@@ -30,19 +30,19 @@ def read_labels(path: Path, findings: tuple[str, ...] = CHEX5) -> dict[str, dict
 
     ``path`` is a CSV or Parquet file with ``study_id`` and a column a finding.
     """
-    table = read_table(path, required=["study_id"])
+    if "study_id" in TableRows(path).headers:
+        table = read_table(path, required=["study_id"])
+    else:
+        table = read_table(TableRows.known(path, text=False), required=["study_id"])
     if not set(findings) & set(table.columns):
         raise DataError(f"{path}: no label column: expected any of {', '.join(findings)}")
     labels: dict[str, dict[str, int | None]] = {}
     for row in labelled_studies(enumerate(table.rows, 1), findings):
         if not isinstance(row, LeftOut):
             labels[row.study_id] = row.values
-        elif row.what != TWICE:
+        else:
             raise DataError(f"{path}: {row.where}: {row.why}")
     return labels
-
-
-TWICE = "labels-twice"  # the kind of problem that is none for training: the same labels again
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,31 +57,27 @@ class LabelledStudy:
 def labelled_studies(
     rows: Iterable[Row | LeftOut], findings: Sequence[str]
 ) -> Iterator[LabelledStudy | LeftOut]:
-    """The labels of a table, and what is wrong with its rows, before the row that it is about.
-
-    ``what`` is the kind of problem as ``check-data`` has it.
-    """
+    """The labels of a table, and what is wrong with its rows, before the row that it is about."""
     seen: dict[str, tuple[int, int]] = {}  # row and digest of the labels of each study
     for row in rows:
         if isinstance(row, LeftOut):
-            yield LeftOut(row.where, row.why, "label-row")
+            yield LeftOut(row.where, row.why)
             continue
         number, cells = row
         if not (study_id := cells["study_id"].strip()):
-            yield LeftOut(f"row {number}", "it has an empty study_id; name it", "label-row")
+            yield LeftOut(f"row {number}", "it has an empty study_id; name it")
         values: dict[str, int | None] = {}
         for finding in findings:
             if (cell := cells.get(finding, "").strip()) in VALUES:
                 values[finding] = VALUES[cell]
             else:
                 why = f"'{cell}' is none; a label is 1, 0, -1 or blank"
-                yield LeftOut(f"row {number}, column {finding}", why, "label-value")
+                yield LeftOut(f"row {number}, column {finding}", why)
         digest = hash(tuple(values.items()))
         first, before = seen.setdefault(study_id, (number, digest))
-        if first != number:
-            what = TWICE if before == digest else "labels-contradict"
+        if before != digest:
             why = f"study_id '{study_id}' has two different rows of labels; keep one for each study"
-            yield LeftOut(f"rows {first} and {number}", why, what)
+            yield LeftOut(f"rows {first} and {number}", why)
         yield LabelledStudy(number, study_id, values)
 
 

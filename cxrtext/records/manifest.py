@@ -2,11 +2,14 @@
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 
 from cxrtext.errors import DataError
+from cxrtext.records.cells import AGE, SEX, TIMES, meanings_of
+from cxrtext.records.columns import NO_COLUMNS
+from cxrtext.records.rows import TableRows
 from cxrtext.records.study import ImageRecord, LeftOut
 from cxrtext.records.tables import stream_table
 
@@ -17,6 +20,8 @@ SOURCE, RECEIVED = "source", "received"
 ACQUIRED, DATES, FOLLOW_UP = "acquired", "dates", "follow_up"
 """Columns that say when an image was taken, what was done to its dates ("modified", "removed", or
 "shifted": by one number of days for all of a patient's), and which of a patient's it is."""
+DAYS = "days_since_first"
+"""Column of the days since the first study of the patient: an order in time without a date."""
 INSTANCE = "instance"
 """Column of the SOPInstanceUID of an image, or of its hash, by which hospital systems name it."""
 LABEL, OF_MODEL = "label.", "model."
@@ -59,17 +64,20 @@ class ImageFolder:
         return Path(place) if inside or allow_outside else None
 
 
-def read_manifest(path: Path, *, allow_outside: bool = False) -> list[ImageRecord]:
+def read_manifest(
+    path: Path, *, allow_outside: bool = False, columns: Mapping[str, str] = NO_COLUMNS
+) -> list[ImageRecord]:
     """The records of a manifest, one a row; whether an image exists is not looked at.
 
-    ``path`` is a CSV or Parquet file with ``image`` (a path relative to the manifest) and
-    ``study_id``; optional ``patient_id`` (default: the study), ``split`` (default: train) and any
-    other column.
+    ``path`` is a table with ``image`` (a path relative to the manifest) and ``study_id`` (default:
+    the image without its ending); optional ``patient_id`` (default: the study), ``split`` (default:
+    train) and any other column.  ``columns`` are what it calls them; the others are guessed, unless
+    it has the first two.
     """
     records = []
     images: dict[str, int] = {}
     patients: dict[str, ImageRecord] = {}
-    for record in stream_manifest(path, allow_outside=allow_outside):
+    for record in stream_manifest(path, allow_outside=allow_outside, columns=columns):
         row = images.setdefault(record.name, record.row)
         if row != record.row:
             raise _twice(path, record, row)
@@ -80,14 +88,25 @@ def read_manifest(path: Path, *, allow_outside: bool = False) -> list[ImageRecor
     return records
 
 
-def stream_manifest(path: Path, *, allow_outside: bool = False) -> Iterator[ImageRecord]:
+def stream_manifest(
+    path: Path, *, allow_outside: bool = False, columns: Mapping[str, str] = NO_COLUMNS
+) -> Iterator[ImageRecord]:
     """The records of a manifest one at a time, each checked by itself alone.
 
     Arguments and errors are those of :func:`read_manifest`; what rows say together is checked by
     :func:`checked_manifest`.
     """
     places = ImageFolder(path.parent)
-    for number, row in enumerate(stream_table(path, required=["image", "study_id"]), 1):
+    table = TableRows(path, given=tuple(columns.values()))
+    if columns or not {"image", "study_id"} <= {*table.headers}:
+        table = TableRows.known(path, columns, text=False)
+    meanings = meanings_of(table, (AGE, SEX, *TIMES)) if table.names else {}
+    for name, meaning in meanings.items():
+        if fault := meaning.fault(name, table.names.get(name, name)):
+            raise DataError(f"{path}: {fault}; or leave the column out")
+    for number, row in enumerate(stream_table(table, required=["image"]), 1):
+        row.setdefault("study_id", row["image"].strip().rpartition(".")[0])
+        row |= {name: meanings[name].read(row[name]) for name in meanings}
         record, wrong = listed_image(number, row, places, allow_outside=allow_outside)
         for one in wrong:
             raise DataError(f"{path}: {one.where}: {one.why}")
@@ -100,7 +119,7 @@ def listed_image(
 ) -> tuple[ImageRecord | None, list[LeftOut]]:
     """The image of a row, whose cells become its metadata, and what is wrong with the row.
 
-    ``what`` is the kind of problem as ``check-data`` has it.  A wrong split counts as train.
+    A wrong split counts as train.
     """
     name, study_id = cells.pop("image").strip(), cells.pop("study_id").strip()
     patient_id = cells.pop("patient_id", "").strip() or study_id
@@ -108,19 +127,19 @@ def listed_image(
     where, image = f"row {number}", places.find(name, allow_outside)
     wrong = []
     if not name:
-        wrong.append(LeftOut(where, "it has an empty image; name the file", "empty-image"))
+        wrong.append(LeftOut(where, "it has an empty image; name the file"))
     if not study_id:
-        wrong.append(LeftOut(where, "it has an empty study_id; give it its study", "empty-study"))
+        wrong.append(LeftOut(where, "it has an empty study_id; give it its study"))
     if split not in SPLITS:
         why = f"split '{split}' is not one of {', '.join(SPLITS)}"
-        wrong.append(LeftOut(where, why, "unknown-split"))
+        wrong.append(LeftOut(where, why))
         split = "train"
     if name and image is None:
         why = (
             f"image '{name}' lies outside the manifest's folder; move it there, or allow it with "
             "--allow-outside"
         )
-        wrong.append(LeftOut(where, why, "image-outside"))
+        wrong.append(LeftOut(where, why))
     if not name or not study_id or image is None:
         return None, wrong
     return ImageRecord(image, name, study_id, patient_id, split, cells, number), wrong

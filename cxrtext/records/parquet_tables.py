@@ -1,81 +1,73 @@
-"""Parquet tables as rows of text, read by a process of its own under limits.
+"""Parquet tables and workbooks of Excel as rows of text, a few at a time.
 
-A Parquet file of a few kilobytes may stand for gigabytes, and its footer need not say so.  Arrow
-allocates what the pages ask for and has no limit of its own, so it runs in a child process that
-the kernel limits (`cxrtext.records.parquet_process`).  What all rows come to is bounded here.
+A file of a few kilobytes may stand for gigabytes: what a part of it and all its rows come to is
+bounded.
 """
 
-import json
-import os
-import subprocess
-import sys
+import math
+import re
+import zipfile
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import contextmanager
+from datetime import datetime, time
 from pathlib import Path
 from typing import Any
 
-from cxrtext.errors import DataError, WorkError
+from cxrtext.errors import DataError
 from cxrtext.files import open_regular
-from cxrtext.records import parquet_process
-from cxrtext.records.parquet_process import DAMAGED, END, FAULT, HEAD, HEADER, ROWS
+from cxrtext.records.columns import HEADER_WITHIN, header_place
 
-MEMORY_BYTES = 512 << 20  # what reading may allocate, in the child
+CELL_LIMIT = 10_000_000  # longest cell that is read, in characters
+MEMORY_BYTES = 512 << 20  # largest part of a file that is unpacked at once
 TEXT_BYTES = 256 << 20
 """What the rows of a table may come to, in bytes, beside `TIMES` the size of its file."""
-
 TIMES = 100
 ROW_BYTES = 200  # what a row counts beside its text: about what Python needs to hold one
 
-_ENVIRONMENT = {
-    "ARROW_DEFAULT_MEMORY_POOL": "system",  # the others reserve address space
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-}
+_BATCH_ROWS = 500
+_BUFFER_BYTES = 1 << 20  # without a buffer Arrow holds a whole column of a row group
+_DAMAGED = "cut off or damaged; write it again"
+_PADDED = re.compile("0+")
 
 
-class ParquetError(DataError):
-    """A Parquet file cannot be read; ``reason`` says why, and what to do."""
+def cell_text(value: Any) -> str:
+    """Return a value of a table as text: "" where it is missing, whole floats without a point."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, datetime):
+        return value.isoformat(" ") if value.time() != time() else str(value.date())
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
-    def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(f"{path}: not a readable Parquet file: {reason}")
-        self.reason = reason
 
-
-class ParquetTable(AbstractContextManager["ParquetTable"]):
-    """An open table, to be used in a ``with`` statement; its rows can be read once.
+class ParquetTable:
+    """A Parquet table; its errors are DataErrors that name it.
 
     ``columns`` are its names, ``no_text`` the Arrow types of those that hold lists, structs or
     dates, by name, and ``count`` the rows it says it has.
     """
 
     def __init__(self, path: Path) -> None:
-        try:
-            with open_regular(path) as file:
-                self._left = TEXT_BYTES + TIMES * os.fstat(file.fileno()).st_size
-        except OSError as error:
-            raise DataError(f"{path}: cannot be read ({error.strerror})") from None
+        import pyarrow as pa
+
         self._path = path
-        # Not multiprocessing: its spawn runs the user's main script again.
-        program = [sys.executable, "-P", parquet_process.__file__, str(path.absolute())]
-        try:
-            self._child = subprocess.Popen(  # noqa: S603 - this interpreter
-                [*program, str(MEMORY_BYTES), json.dumps(sys.path)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env={**os.environ, **_ENVIRONMENT},
-            )
-        except OSError as error:
-            reason = (error.strerror or type(error).__name__).lower()
-            raise WorkError(f"{path}: no reading process can be started ({reason})") from None
-        try:
-            _, (names, no_text, count) = self._next(HEADER)
-        except BaseException:
-            self._end()
-            raise
-        self.count = int(count)
-        self.columns: tuple[str, ...] = tuple(names)
-        self.no_text = {name: kind for name, kind in zip(names, no_text, strict=True) if kind}
+        with _errors(path), self._open() as file:
+            schema, footer = file.schema_arrow, file.metadata
+            self.columns: tuple[str, ...] = tuple(schema.names)
+            self.no_text: dict[str, str] = {}
+            for name, kind in zip(schema.names, schema.types, strict=True):
+                value = kind.value_type if pa.types.is_dictionary(kind) else kind
+                if pa.types.is_nested(value) or pa.types.is_temporal(value):
+                    self.no_text[name] = str(kind)
+            self.count: int = footer.num_rows
+            groups = map(footer.row_group, range(footer.num_row_groups))
+            self._largest = max((group.total_byte_size for group in groups), default=0)
+
+    def _open(self) -> Any:
+        import pyarrow.parquet as pq
+
+        return pq.ParquetFile(
+            self._path, buffer_size=_BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True
+        )
 
     def rows(self, columns: Sequence[str] | None = None) -> Iterator[tuple[str, ...]]:
         """Give the rows, each cell as `cell_text` has it.
@@ -83,61 +75,127 @@ class ParquetTable(AbstractContextManager["ParquetTable"]):
         Text that is not UTF-8 comes with lone surrogates; a binary column counts as text where it
         is named.
         """
-        stdin = self._child.stdin
-        assert stdin is not None  # noqa: S101 - for the type checker
-        try:
-            stdin.write(json.dumps(columns and list(columns)).encode() + b"\n")
-            stdin.flush()
-        except OSError:
-            raise self._lost() from None
-        while True:
-            size, content = self._next(ROWS, END)
-            if content is None:
-                return
-            rows = list(zip(*content, strict=True))
-            self._left -= size + ROW_BYTES * len(rows)
-            if self._left < 0:
-                raise ParquetError(
-                    self._path,
-                    f"its rows come to more than {TIMES} times its size plus "
-                    f"{TEXT_BYTES >> 20} MiB; write it as several files, or as CSV",
-                )
-            yield from rows
-
-    def _next(self, *kinds: int) -> tuple[int, Any]:
-        stdout = self._child.stdout
-        assert stdout is not None  # noqa: S101 - for the type checker
-        head = stdout.read(HEAD.size)
-        if len(head) < HEAD.size:
-            raise self._lost()
-        kind, size = HEAD.unpack(head)
-        if kind not in (*kinds, FAULT) or size > MEMORY_BYTES:
-            raise ParquetError(self._path, DAMAGED)
-        data = stdout.read(size)
-        if len(data) < size:
-            raise self._lost()
-        content = json.loads(data.decode("utf-8", "surrogatepass"))
-        if kind == FAULT:
-            raise ParquetError(self._path, content)
-        return size, content
-
-    def _lost(self) -> DataError | WorkError:
-        if (code := self._child.wait()) < 0:
-            return ParquetError(
+        size = self._path.stat().st_size
+        if self._largest > MEMORY_BYTES + TIMES * size:
+            raise _refused(
                 self._path,
-                f"signal {-code} ended the process that read it: out of memory, or the file is "
-                "damaged; write it again with smaller row groups",
+                f"a part of it needs more than {MEMORY_BYTES >> 20} MiB; write it again with "
+                "smaller row groups",
             )
-        return WorkError(
-            f"{self._path}: the process that reads it ended (exit code {code}); try again"
-        )
+        bound, number = _Bound(self._path, size), 0
+        with _errors(self._path), self._open() as file:
+            for batch in file.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
+                arrays = batch.columns if columns is None else map(batch.column, columns)
+                cells = [_texts(array, columns is not None) for array in arrays]
+                for row in zip(*cells, strict=True):
+                    number += 1
+                    yield bound.checked(number, row)
 
-    def _end(self) -> None:
-        self._child.kill()
-        for stream in (self._child.stdin, self._child.stdout):
-            with suppress(OSError):  # what could not be written to it any more
-                stream.close()  # type: ignore[union-attr]
-        self._child.wait()
 
-    def __exit__(self, *_: object) -> None:
-        self._end()
+class _Bound:
+    """What the rows of a file may still come to."""
+
+    def __init__(self, path: Path, size: int) -> None:
+        self._path, self._left = path, TEXT_BYTES + TIMES * size
+
+    def checked(self, number: int, row: tuple[str, ...]) -> tuple[str, ...]:
+        length = sum(map(len, row))
+        self._left -= length + ROW_BYTES
+        if length > CELL_LIMIT and max(map(len, row)) > CELL_LIMIT:
+            why = f"row {number} has a cell of more than {CELL_LIMIT:,} characters; leave it out"
+            raise _refused(self._path, why)
+        if self._left < 0:
+            raise _refused(
+                self._path,
+                f"its rows come to more than {TIMES} times its size plus {TEXT_BYTES >> 20} MiB; "
+                "write it as several files, or as CSV",
+            )
+        return row
+
+
+def _refused(path: Path, why: str) -> DataError:
+    kind = "workbook" if path.suffix.lower() in WORKBOOKS else "Parquet file"
+    return DataError(f"{path}: not a readable {kind}: {why}")
+
+
+@contextmanager
+def _errors(path: Path) -> Iterator[None]:
+    """A library's errors, whose words may quote what the file holds, in words of ours."""
+    try:
+        with open_regular(path):
+            yield
+    except DataError:
+        raise
+    except Exception as error:  # noqa: BLE001 - Arrow and openpyxl have many
+        if isinstance(error, OSError) and error.strerror:
+            raise DataError(f"{path}: cannot be read ({error.strerror})") from None
+        raise _refused(path, _DAMAGED) from None
+
+
+def _texts(column: Any, asked: bool) -> list[str]:
+    """The cells of a column as text; bytes that are not UTF-8 become lone surrogates.
+
+    Those of a binary column that nobody asked for by name may be pictures: what is no UTF-8 there
+    becomes Python's notation of bytes, so that it does not take its row along.
+    """
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        words = _texts(column.dictionary, asked)
+        return ["" if i is None else words[i] for i in column.indices.to_pylist()]
+    text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    try:
+        if text:
+            return column.fill_null("").to_pylist()  # type: ignore[no-any-return]
+        values = column.to_pylist()
+    except UnicodeDecodeError:
+        asked, values = True, column.cast(pa.large_binary()).to_pylist()
+    return [
+        _text(value, asked) if isinstance(value, bytes) else cell_text(value) for value in values
+    ]
+
+
+def _text(value: bytes, asked: bool) -> str:
+    try:  # Spark and Impala write text into binary columns.
+        return value.decode(errors="surrogateescape" if asked else "strict")
+    except UnicodeDecodeError:
+        return str(value)
+
+
+WORKBOOKS = (".xlsx", ".xlsm")
+
+
+def workbook_rows(path: Path, given: Sequence[str] = ()) -> Iterator[tuple[str, ...]]:
+    """The rows of the first sheet that has a known header, else of the first, from the header on.
+
+    A number whose format is zeros has as many digits as they are.
+    """
+    from openpyxl import load_workbook
+
+    with _errors(path):
+        size = path.stat().st_size
+        with zipfile.ZipFile(path) as packed:
+            if sum(part.file_size for part in packed.infolist()) > TEXT_BYTES + TIMES * size:
+                raise _refused(path, "it unpacks to far more than its size; save it as CSV")
+        book = load_workbook(path, read_only=True, data_only=True, keep_links=False)
+        try:
+            bound = _Bound(path, size)
+            places = [_header_of(sheet, given) for sheet in book.worksheets]
+            chosen = next((n for n, place in enumerate(places) if place is not None), 0)
+            rows = book.worksheets[chosen].iter_rows(min_row=(places[chosen] or 0) + 1)
+            for number, row in enumerate(rows):
+                yield bound.checked(number, tuple(map(_shown, row)))
+        finally:
+            book.close()
+
+
+def _header_of(sheet: Any, given: Sequence[str]) -> int | None:
+    rows = sheet.iter_rows(max_row=HEADER_WITHIN)
+    return header_place([[_shown(cell) for cell in row] for row in rows], given)
+
+
+def _shown(cell: Any) -> str:
+    text = cell_text(cell.value)
+    if isinstance(cell.value, int) and _PADDED.fullmatch(str(cell.number_format)):
+        return text.zfill(len(cell.number_format))
+    return text

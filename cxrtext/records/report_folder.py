@@ -4,6 +4,8 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 
@@ -19,22 +21,42 @@ def printable(name: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)
 
 
+FOLLOW_LINKS: ContextVar[bool] = ContextVar("FOLLOW_LINKS", default=False)
+"""Whether links are followed that lead out of a folder, and links to folders."""
+
+
+@contextmanager
+def following_links(follow: bool) -> Iterator[None]:
+    token = FOLLOW_LINKS.set(follow)
+    try:
+        yield
+    finally:
+        FOLLOW_LINKS.reset(token)
+
+
 def walk(root: Path, wanted: Callable[[os.DirEntry[str]], bool]) -> Iterator[str | LeftOut]:
     """Give the relative path of every file that is not hidden, in order, and unreadable folders.
 
-    Links to folders are given, not followed.  Only the names of one folder a level are held.
-    ``wanted`` says whether a file is to be given, or a folder to be looked into.
+    Links to folders are given, and followed with `FOLLOW_LINKS`, but to no folder twice.  Only the
+    names of one folder a level are held.  ``wanted`` says whether a file is to be given, or a
+    folder to be looked into.
     """
-    stack = [""]
+    stack, follow = [""], FOLLOW_LINKS.get()
+    seen = set[tuple[int, int]]()
     while stack:
         name = stack.pop()
         if name and not name.endswith("/"):
             yield name
             continue
         try:
+            if follow:
+                status = (root / name).stat()
+                if (place := (status.st_dev, status.st_ino)) in seen:
+                    continue
+                seen.add(place)
             with os.scandir(root / name) as entries:
                 found = [
-                    name + entry.name + "/" * entry.is_dir(follow_symlinks=False)
+                    name + entry.name + "/" * entry.is_dir(follow_symlinks=follow)
                     for entry in entries
                     if not entry.name.startswith(".") and wanted(entry)
                 ]

@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -15,10 +15,11 @@ from typing import IO, Any, TextIO, cast
 
 from cxrtext.errors import DataError, WorkError
 from cxrtext.files import check_listed, note_source, open_regular, sha256
+from cxrtext.records.columns import NO_COLUMNS, has_known_header
 from cxrtext.records.decoding import LINE_LIMIT, NOT_UTF8, open_text, read_lines, undecoded
-from cxrtext.records.parquet_process import cell_text
+from cxrtext.records.parquet_tables import cell_text
 from cxrtext.records.report_folder import open_folder, open_report_file
-from cxrtext.records.rows import EXCEL, TABLES, WORKBOOKS, Row, TableRows, clean_row
+from cxrtext.records.rows import EXCEL, OTHER_BOOKS, TABLES, Row, TableRows, clean_row
 from cxrtext.records.study import LeftOut, Sentence, Study, none_left_out
 from cxrtext.records.text_source import (
     REPORT_COLUMNS,
@@ -166,9 +167,15 @@ def open_stdin() -> TextSource:
     return TextSource(NAME, "sentences", lambda: spool.digest, lambda: _sentences(spool))
 
 
-def _open_table(path: Path) -> TextSource:
-    """Open a CSV or Parquet table of reports or sentences; ids may be whole numbers."""
-    table = TableRows(path)
+def _open_table(path: Path, columns: Mapping[str, str] = NO_COLUMNS) -> TextSource:
+    """Open a table of reports or sentences; ids may be whole numbers."""
+    table = TableRows(path, given=tuple(columns.values()))
+    if "sentence" not in table.headers or columns:
+        table = TableRows.known(path, columns)
+    names = table.columns
+    if "study_id" not in names and "image" in names:
+        names = tuple("study_id" if name == "image" else name for name in names)
+        table = TableRows(path, {**table.names, "study_id": table.names["image"]})
     holds, wanted = choose_columns(str(path), table.columns)
     for name in wanted:
         if name in table.no_text:
@@ -181,23 +188,38 @@ def _open_table(path: Path) -> TextSource:
     return TextSource(str(path), holds, digest, lambda: read_items(holds, table.read(wanted)))
 
 
-_BY_ENDING = {**dict.fromkeys(TABLES, _open_table), ".jsonl": open_jsonl, ".txt": open_report_file}
+_BY_ENDING = {".jsonl": open_jsonl, ".txt": open_report_file}
 _REFUSED = {
     ".gz": "it is compressed; unpack it first (gunzip)",
     ".zip": "it is an archive; unpack it first",
-    ".tsv": "give it a name that ends in .csv",
-    **dict.fromkeys(WORKBOOKS, EXCEL),
+    **dict.fromkeys(OTHER_BOOKS, EXCEL),
     ".json": "write JSON Lines, one object a line, as .jsonl",
 }
 
 
+def is_table(path: Path) -> bool:
+    """Whether a path names a table, and not messages, text or a folder (DataError: a workbook).
+
+    A ``.txt`` is one where a known header has several cells, as in Excel's "Unicode text".
+    """
+    if path.suffix.lower() in OTHER_BOOKS:
+        raise DataError(f"{path}: this workbook is not read; {EXCEL}")
+    if not path.is_file() or path.suffix.lower() != ".txt":
+        return path.is_file() and path.name.lower().endswith(TABLES)
+    try:
+        return has_known_header(TableRows(path).headers)
+    except DataError:
+        return False
+
+
 def _opener(path: Path) -> Callable[[Path], TextSource]:
-    for ending, opener in _BY_ENDING.items():
-        if path.name.lower().endswith(ending):
-            return opener
+    if is_table(path):
+        return _open_table
     ending = path.suffix.lower()
-    advice = _REFUSED.get(ending, "give .csv, .parquet, .jsonl, .txt, a folder, or '-'")
-    raise DataError(f"{path}: a file ending in {ending or 'nothing'} is not read: {advice}")
+    if ending not in _BY_ENDING:
+        advice = _REFUSED.get(ending, "give .csv, .xlsx, .parquet, .jsonl, .txt, a folder, or '-'")
+        raise DataError(f"{path}: a file ending in {ending or 'nothing'} is not read: {advice}")
+    return _BY_ENDING[ending]
 
 
 def check_source(path: Path | str) -> None:
@@ -212,17 +234,18 @@ def check_source(path: Path | str) -> None:
     _opener(path)
 
 
-def open_source(path: Path | str) -> TextSource:
+def open_source(path: Path | str, columns: Mapping[str, str] = NO_COLUMNS) -> TextSource:
     """Open reports or sentences to be read one by one.
 
     What is wrong with single rows or files comes as a ``LeftOut`` in its place; a report that is
     repeated under its study_id comes once.
 
     Args:
-        path: A table (``.csv``, ``.csv.gz``, ``.parquet``, ``.jsonl``) with ``study_id`` and either
+        path: A table (CSV, Excel, Parquet, JSON Lines) with ``study_id`` and either
             ``report`` or any of ``findings``, ``impression``, ``indication``, ``comparison``; a
             table with ``sentence``; a folder of ``.txt`` reports, or one of them; or "-" for
             sentences on standard input, one a line.
+        columns: What columns of a table are called, by their own names; the others are guessed.
     """
     if str(path) == "-":
         return open_stdin()
@@ -230,17 +253,20 @@ def open_source(path: Path | str) -> TextSource:
     try:
         check_source(path)
         opener = open_folder if path.is_dir() else _opener(path)
-        if opener is not _open_table:  # which checks for itself
-            check_listed(path, DataError)
-            note_source(path)
+        if opener is _open_table:
+            return _open_table(path, columns)
+        if columns:
+            raise DataError(f"{path}: --columns is of a table; leave it out")
+        check_listed(path, DataError)
+        note_source(path)
         return opener(path)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from None
 
 
-def open_reports(path: Path) -> Iterable[Study | LeftOut]:
+def open_reports(path: Path, columns: Mapping[str, str] = NO_COLUMNS) -> Iterable[Study | LeftOut]:
     """Open reports to be read one by one, as `open_source`; sentences are refused."""
-    source = open_source(path)
+    source = open_source(path, columns)
     if source.holds != "reports":
         raise DataError(f"{path}: holds sentences; give reports with a study_id each")
     return cast("Iterable[Study | LeftOut]", source)

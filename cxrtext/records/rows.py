@@ -1,25 +1,40 @@
-"""Rows of CSV and Parquet tables, one at a time, going on past the bad ones.
+"""Rows of CSV and Parquet tables and of workbooks, one at a time, going on past the bad ones.
 
 One verdict on one file, whoever reads it: UTF-8, UTF-16 with its mark or, by its beginning,
-Windows-1252; commas, semicolons, tabs or bars between the cells.  A row whose bytes are no text,
-whose cells are too many or too few, or whose quotes are broken is rejected and does not take others
-along.
+Windows-1252 or Mac Roman; commas, semicolons, tabs or bars between the cells; titles or ``sep=;``
+before the header.  A row whose bytes are no text, whose cells are too many or too few, or whose
+quotes are broken is rejected and does not take others along.
 """
 
 import csv
 import gzip
 import re
 import zlib
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
 
 from cxrtext.errors import DataError
 from cxrtext.files import check_listed, note_source
-from cxrtext.records.decoding import NOT_UTF8, WINDOWS, open_text, read_lines, undecoded
-from cxrtext.records.parquet_process import CELL_LIMIT
-from cxrtext.records.parquet_tables import ParquetTable
+from cxrtext.records.columns import (
+    HEADER_WITHIN,
+    called,
+    found_columns,
+    header_place,
+    match_columns,
+    second,
+)
+from cxrtext.records.decoding import (
+    LEGACY,
+    NOT_UTF8,
+    open_text,
+    read_lines,
+    undecoded,
+)
+from cxrtext.records.parquet_tables import CELL_LIMIT, WORKBOOKS, ParquetTable, workbook_rows
 from cxrtext.records.study import LeftOut
 
 Row = tuple[int, dict[str, str]]
@@ -29,12 +44,16 @@ ROW_LIMIT = 1_000_000
 """Longest row, in characters: a quote that is never closed makes one row of the rest of a file."""
 
 PASSED_OVER = 1_000  # most lines that one message accounts for after a broken row
-TABLES = (".csv", ".csv.gz", ".parquet")  # how the names of tables end
-EXCEL = "save the table as CSV UTF-8 (in Excel: Save as, 'CSV UTF-8')"
-WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".ods")
+TABLES = (".csv", ".csv.gz", ".tsv", ".parquet", *WORKBOOKS)  # how the names of tables end
+EXCEL = "save the table as .xlsx, or as CSV UTF-8 (in Excel: Save as, 'CSV UTF-8')"
+OTHER_BOOKS = (".xls", ".xlsb", ".ods", ".numbers")
+ERRORS = frozenset(
+    ["#NAME?", "#REF!", "#VALUE!", "#N/A", "#DIV/0!", "#NULL!", "#NUM!", "#SPILL!", "#CALC!"]
+)
+"""What a spreadsheet shows in the place of a value; read as blank."""
 FORMULA = re.compile("'* *[=+\\-@\t\r\n]")
 """How a text begins that a spreadsheet takes for a formula, or that was made plain before."""
-_NAME = re.compile(r"[^\W\d][\w /()-]{0,39}")
+_SEP = re.compile(r"\ufeff?sep=(.)\s*", re.IGNORECASE)
 _DIGIT = re.compile(r"\d")
 _SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 
@@ -109,13 +128,6 @@ class _StudyIds:
         return {"9" if c.isdigit() else "a" if c.isalpha() else c for c in characters}
 
 
-def found_columns(columns: Sequence[str]) -> str:
-    # A table without a header has report text where the names should be.
-    if all(map(_NAME.fullmatch, columns)):
-        return f"columns found: {', '.join(columns[:40]) or 'none'}"
-    return f"{len(columns)} columns found, not all of them names; is the header missing?"
-
-
 def _broken(row: int, first: int, last: int) -> LeftOut:
     lines = f"line {first} was" if first == last else f"lines {first} to {last} were"
     return LeftOut(
@@ -134,7 +146,7 @@ def _fitted(cells: list[str], columns: Sequence[str]) -> list[str]:
 
 
 def _csv_cells(
-    lines: RowLines, columns: Sequence[str], separator: str
+    lines: RowLines, columns: Sequence[str], separator: str, place: int | None
 ) -> Iterator[tuple[int, list[str]] | LeftOut]:
     """The rows after the header, or what was rejected instead of them.
 
@@ -142,7 +154,6 @@ def _csv_cells(
     cells as the header and a study_id that looks like those before it.
     """
     width = len(columns)
-    place = columns.index("study_id") if "study_id" in columns else None
     ids = _StudyIds()
     row, broken = 0, 0  # broken: the line where a broken row begins
     reader = csv.reader(lines, delimiter=separator, strict=True)
@@ -184,18 +195,27 @@ def _csv_cells(
             yield LeftOut(
                 f"row {row}",
                 f"{len(cells)} cells where the header has {width} (line {first}); quote "
-                f"cells that hold a {_SEPARATORS[separator]} or a line break",
+                f"cells that hold a {_SEPARATORS.get(separator, repr(separator))} or a line break",
             )
     if broken:
         yield _broken(row, broken, lines.number)
 
 
-def _header(path: Path, lines: RowLines) -> tuple[tuple[str, ...], str]:
-    """The names of the columns, and what separates the cells."""
+def _header(path: Path, lines: RowLines, given: Sequence[str]) -> tuple[tuple[str, ...], str]:
+    """The names of the columns, and what separates the cells; titles before are passed over."""
     try:
-        separator = separator_of(next(lines, ""))
-        lines.go_back(0)
+        first = next(lines, "")
+        mark = _SEP.fullmatch(first)
+        lines.go_back(int(mark is not None))
         lines.begin_row()
+        some = list[str]()
+        with suppress(csv.Error):  # of a row that is too long, once it comes to it
+            some.extend(islice(lines, HEADER_WITHIN))
+        cells = [next(csv.reader([s], delimiter=separator_of(s)), []) for s in some]
+        place = header_place(cells, given) or 0
+        lines.go_back(place)
+        lines.begin_row()
+        separator = mark[1] if mark else separator_of(some[place] if some else "")
         columns = next(csv.reader(lines, delimiter=separator, strict=True), [])
     except csv.Error:
         raise DataError(
@@ -212,49 +232,93 @@ def _header(path: Path, lines: RowLines) -> tuple[tuple[str, ...], str]:
 def clean_row(
     number: int, names: Sequence[str], cells: Sequence[str], unit: str = "row"
 ) -> Row | LeftOut:
-    """The cells by column, those that say "nan" empty; or that one of them is no text."""
+    """The cells by column, those that say "nan" or `ERRORS` empty; or that one is no text."""
     if undecoded("".join(cells)):
         name = next(name for name, text in zip(names, cells, strict=True) if undecoded(text))
         return LeftOut(f"{unit} {number}", f"{name}: {NOT_UTF8}")
-    texts = ("" if text in ("nan", "NaN") else text for text in cells)
+    texts = ("" if text in ("nan", "NaN") or text in ERRORS else text for text in cells)
     return number, dict(zip(names, texts, strict=True))
 
 
-class TableRows:
-    """A ``.csv``, ``.csv.gz`` or ``.parquet`` table that is read anew by each loop.
+def _numbered(names: Iterable[str]) -> tuple[str, ...]:
+    """Names without space around them, the second of one name as `second` has it."""
+    seen, numbered = Counter[str](), list[str]()
+    for name in map(str.strip, names):
+        seen[name] += 1
+        numbered.append(second(name, seen[name]) if name and seen[name] > 1 else name)
+    return tuple(numbered)
 
-    Rows of nothing but blanks are passed over.  ``columns`` are the names in the header,
-    ``no_text`` the types of those columns of a Parquet table that hold lists, structs or dates,
-    and ``is_windows`` says that the table was read as Windows-1252.
+
+class TableRows:
+    """A table that is read anew by each loop: ``.csv``, ``.csv.gz``, ``.tsv``, ``.parquet``, Excel.
+
+    Rows of nothing but blanks are passed over.  ``headers`` are the names in the header, a second
+    column of one name being "name (2)"; ``columns`` what they are read as, "" where another one is
+    read under the name; ``no_text`` the types of those columns of a Parquet table that hold lists,
+    structs or dates; ``legacy`` the name of an encoding before Unicode; ``errors`` by column how
+    many cells that were read held an error of a spreadsheet.
+
+    Args:
+        names: Headers by the names that they are read under; the others keep theirs.
+        given: Headers that are known to be some.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path, self.is_windows = path, False
+    def __init__(
+        self, path: Path, names: Mapping[str, str] | None = None, given: Sequence[str] = ()
+    ) -> None:
+        self.path, self.legacy, self.names = path, "", dict(names or {})
+        self._given = (*self.names.values(), *given)
         self.no_text: dict[str, str] = {}
+        self.errors = Counter[str]()
         if not path.is_file():
             raise DataError(f"{path}: no such file")
         check_listed(path, DataError)
         note_source(path)
-        if self.is_parquet:
-            with ParquetTable(path) as table:
-                self.columns, self.no_text = table.columns, table.no_text
-        elif not path.name.lower().endswith(TABLES):
-            ending = path.suffix.lower() or "nothing"
-            advice = f"; {EXCEL}" if ending in WORKBOOKS else ""
-            raise DataError(f"{path}: a table ends in .csv or .parquet, not in {ending}{advice}")
-        else:
-            csv.field_size_limit(max(csv.field_size_limit(), CELL_LIMIT))
-            try:
-                if not path.stat().st_size:
-                    raise DataError(f"{path}: the file is empty")
+        csv.field_size_limit(max(csv.field_size_limit(), CELL_LIMIT))
+        ending = path.suffix.lower()
+        try:
+            if self.is_parquet:
+                headers = self._parquet.columns
+                self.no_text = self._parquet.no_text
+            elif ending in WORKBOOKS:
+                headers = next(workbook_rows(path, self._given), ())
+            elif not path.name.lower().endswith((*TABLES, ".txt")):
+                advice = f"; {EXCEL}" if ending in OTHER_BOOKS else ""
+                why = f"a table ends in .csv, .xlsx or .parquet, not in {ending or 'nothing'}"
+                raise DataError(f"{path}: {why}{advice}")
+            elif not path.stat().st_size:
+                raise DataError(f"{path}: the file is empty")
+            else:
                 with self._lines() as lines:
-                    self.columns, _ = _header(path, lines)
-            except OSError as error:
-                raise DataError(f"{path}: cannot be read ({error.strerror})") from None
+                    headers, _ = _header(path, lines, self._given)
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read ({error.strerror})") from None
+        self.headers = _numbered(headers)
+        own = {header: name for name, header in self.names.items()}
+        self.columns = tuple(
+            own.get(name, "" if name in self.names else name) for name in self.headers
+        )
+
+    @classmethod
+    def known(
+        cls, path: Path, given: Mapping[str, str] | None = None, *, text: bool = True,
+        own: Sequence[str] = (),
+    ) -> "TableRows":  # fmt: skip
+        """A table whose columns are read under the names that they are known by.
+
+        For the arguments see `match_columns`.
+        """
+        given = given or {}
+        headers = cls(path, given=tuple(given.values())).headers
+        return cls(path, match_columns(path, headers, given, text=text, own=own))
 
     @property
     def is_parquet(self) -> bool:
         return self.path.suffix.lower() == ".parquet"
+
+    @cached_property
+    def _parquet(self) -> ParquetTable:
+        return ParquetTable(self.path)
 
     @contextmanager
     def _lines(self) -> Iterator[RowLines]:
@@ -264,7 +328,7 @@ class TableRows:
                 opener(self.path, "rb") as raw,
                 open_text(raw, str(self.path), table=True) as handle,
             ):
-                self.is_windows = handle.encoding == WINDOWS
+                self.legacy = LEGACY.get(handle.encoding, "")
                 yield RowLines(read_lines(handle))
         except (EOFError, zlib.error, gzip.BadGzipFile):
             reason = "the compressed file is cut off or damaged; copy it again"
@@ -277,34 +341,55 @@ class TableRows:
                 raise DataError(
                     f"{self.path}: column '{name}' is missing ({found_columns(self.columns)})"
                 )
-        self.require_once(self.columns)
-
-    def require_once(self, names: Sequence[str]) -> None:
-        """Raise a DataError for a name of a column that occurs more than once."""
-        if twice := {name for name in names if names.count(name) > 1}:
-            name = min(twice)
-            called = f"'{name}'" if _NAME.fullmatch(name) else "of one name"
-            raise DataError(f"{self.path}: column {called} occurs more than once; keep one of them")
+            if second(name) in self.columns:
+                raise DataError(
+                    f"{self.path}: column {called(name)} occurs more than once; keep one of them"
+                )
 
     def read(self, wanted: Sequence[str] | None = None) -> Iterator[Row | LeftOut]:
         """Give the rows with some of their columns, by default all, and what was rejected."""
-        names = self.columns if wanted is None else tuple(wanted)
+        names = tuple(filter(None, self.columns if wanted is None else wanted))
+        places = [self.columns.index(name) for name in names]
         if self.is_parquet:
-            with ParquetTable(self.path) as table:
-                for number, values in enumerate(table.rows(wanted), 1):
-                    yield clean_row(number, names, values)
+            asked = None if wanted is None else [self._parquet.columns[place] for place in places]
+            places = places if asked is None else list(range(len(asked)))
+            for number, row in enumerate(self._parquet.rows(asked), 1):
+                yield clean_row(number, names, [row[place] for place in places])
             return
-        places = [self.columns.index(name) for name in wanted or ()]
+        for entry in self._cells():
+            if isinstance(entry, LeftOut):
+                yield entry
+            else:
+                cells = [as_written(entry[1][place]) for place in places]
+                self.errors.update(n for n, c in zip(names, cells, strict=True) if c in ERRORS)
+                yield clean_row(entry[0], names, cells)
+
+    def _cells(self) -> Iterator[tuple[int, Sequence[str]] | LeftOut]:
+        if self.path.suffix.lower() in WORKBOOKS:
+            for number, cells in enumerate(workbook_rows(self.path, self._given)):
+                if number and any(map(str.strip, cells)):
+                    yield number, cells
+            return
         with self._lines() as lines:
-            _, separator = _header(self.path, lines)
-            for entry in _csv_cells(lines, self.columns, separator):
-                if isinstance(entry, LeftOut):
-                    yield entry
-                    continue
-                number, cells = entry
-                if wanted is not None:
-                    cells = [cells[place] for place in places]
-                yield clean_row(number, names, [as_written(cell) for cell in cells])
+            _, separator = _header(self.path, lines, self._given)
+            place = self.columns.index("study_id") if "study_id" in self.columns else None
+            yield from _csv_cells(lines, self.headers, separator, place)
 
     def __iter__(self) -> Iterator[Row | LeftOut]:
         return self.read()
+
+    @property
+    def count(self) -> int:
+        """About how many rows there are: a line break within quotes begins none."""
+        if self.is_parquet:
+            return self._parquet.count
+        if self.path.suffix.lower() in WORKBOOKS:
+            return sum(1 for _ in workbook_rows(self.path, self._given)) - 1
+        with self._lines() as lines:
+            _header(self.path, lines, self._given)
+            open_quotes, rows = 0, 0
+            for line in lines:
+                lines.begin_row()
+                open_quotes += line.count('"')
+                rows += open_quotes % 2 == 0 and not line.isspace()
+        return rows

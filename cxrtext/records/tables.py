@@ -59,8 +59,8 @@ def require_match(
         )
 
 
-def read_table(path: Path, required: Iterable[str] = ()) -> Table:
-    """Read a CSV or Parquet table; every cell comes as text.
+def read_table(path: Path | TableRows, required: Iterable[str] = ()) -> Table:
+    """Read a table whole; every cell comes as text.
 
     ``NaN`` as pandas writes it into Parquet is a missing value; in CSV so are "nan" and "NaN".
     """
@@ -68,16 +68,16 @@ def read_table(path: Path, required: Iterable[str] = ()) -> Table:
     return Table(tuple(rows[0]), rows)
 
 
-def stream_table(path: Path, required: Iterable[str] = ()) -> Iterator[dict[str, str]]:
+def stream_table(path: Path | TableRows, required: Iterable[str] = ()) -> Iterator[dict[str, str]]:
     """The rows of :func:`read_table`, one at a time; it refuses what it comes to."""
-    table = TableRows(path)
+    table = TableRows(path) if isinstance(path, Path) else path
     table.require(*required)
     empty = True
-    for _, cells in none_left_out(path, table):
+    for _, cells in none_left_out(table.path, table):
         empty = False
         yield cells
     if empty:
-        raise DataError(f"{path}: the table has no rows")
+        raise DataError(f"{table.path}: the table has no rows")
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:

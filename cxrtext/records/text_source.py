@@ -10,11 +10,9 @@ from functools import cached_property
 from typing import Literal
 
 from cxrtext.errors import DataError
-from cxrtext.records.rows import Row, found_columns
+from cxrtext.records.columns import SECTION_COLUMNS, found_columns
+from cxrtext.records.rows import Row
 from cxrtext.records.study import LeftOut, Sentence, Study
-
-SECTION_COLUMNS = ("findings", "impression", "indication", "comparison")
-"""Columns that hold one section of a report each."""
 
 Holds = Literal["reports", "sentences"]
 """Reports are split into sections and sentences; sentences are taken as they are."""

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import date
 from itertools import takewhile
 
-from cxrtext.datasets.importing.reading import moment
 from cxrtext.errors import InputError
 from cxrtext.index.order import TOO_MANY, DatedFilm, Projection, projection, studies_of
 from cxrtext.index.search.archive import Archive
+from cxrtext.records.cells import moment
 from cxrtext.records.manifest import DATES
 
 
@@ -58,7 +58,7 @@ def timeline(archive: Archive, image_id: str) -> Timeline:
 def _film(one: DatedFilm, now: date | None) -> Film:
     view = one.image.metadata.get("view", "")
     days = (one.day - now).days if one.day and now else None
-    acquired = moment(one.digits) if one.day else None
+    acquired = moment(one.dated) or None
     return Film(one.image.image, one.image.study_id, view, projection(view), acquired, days)
 
 

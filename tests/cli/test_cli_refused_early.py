@@ -59,7 +59,7 @@ REFUSED = {
     given.FOLDER: {"GONE": "gone: no such folder", "FILE": "file: is a file; give a folder"},
     given.FILE_OR_FOLDER: {"GONE": "gone: no such file or folder"},
     given.REPORT: {"GONE": "gone: no such file; give one with the report's text, or - and"},
-    given.SOURCE: {"GONE": "gone: no such file or folder", "FILE.xlsx": "save the table as CSV"},
+    given.SOURCE: {"GONE": "gone: no such file or folder", "FILE.xls": "save the table as .xlsx"},
     given.CHECKPOINT: {"GONE": "no such checkpoint folder", "DATA": "not a cxrtext checkpoint"},
     given.BACKBONE: {"GONE": "gone: no such folder", "DATA": "has no config.json"},
     given.FEATURES: {"GONE": "gone: no such folder", "DATA": "holds no features"},
@@ -252,7 +252,7 @@ def came(
     """What each of the wrong commands came to, all in one folder, which nothing is written to."""
     here = tmp_path_factory.mktemp("wrong")
     (here / "file").write_text("text\n")
-    for ending in ("xlsx", "docx"):
+    for ending in ("xls", "docx"):
         (here / f"file.{ending}").write_text("text\n")
     (here / "empty").mkdir()
     (here / "config.yaml").write_text(
@@ -260,7 +260,7 @@ def came(
         f"model: {{text: {language_model}}}\nout: run\n"
     )
     named = {
-        "GONE": "gone", "FILE": "file", "FILE.xlsx": "file.xlsx", "FILE.docx": "file.docx",
+        "GONE": "gone", "FILE": "file", "FILE.xls": "file.xls", "FILE.docx": "file.docx",
         "NOTHING": "", "EMPTY": "empty",
         "CONFIG": "config.yaml", "DATA": data_folder, "MANIFEST": data_folder / "manifest.csv",
         "REPORTS": data_folder / "reports.csv", "IMAGE": data_folder / "images/s01.png",

@@ -438,6 +438,18 @@ def test_prompts_are_in_the_language_of_the_reports(project: Path) -> None:
     assert "Kein Pleuraerguss." in found["Pleural Effusion"]["negative"]
 
 
+def test_the_import_of_a_project_is_told_what_the_user_says_and_keeps_an_order_in_time(
+    project: Path,
+) -> None:
+    source = SOURCE.model_copy(update={"ids": "loose", "follow_links": True})
+    words = import_stage(Path("p"), source, "listing", []).words[0]
+    assert words[words.index("--ids") :] == ["--ids", "loose", "--follow-links"]
+    rows = [{**row, "date": "2024-03-01"} for row in read_csv(project / "data/manifest.csv")]
+    write_table(project / "data/manifest.csv", list(rows[0]), rows)
+    kept = extra_words(Source(archive=str(project / "data")), project / "out")[1]
+    assert kept == "age,days_since_first"
+
+
 def test_an_archive_of_labels_alone_gets_reports_made_of_them(project: Path) -> None:
     source = Source(archive=str(project / "data"))
     assert extra_words(source, project / "out") == ["--keep", "age"]

@@ -20,16 +20,10 @@ from cxrtext.datasets.importing.reports.hl7 import (
     read_message,
 )
 from cxrtext.datasets.importing.reports.sr import read_sr
-from cxrtext.datasets.importing.versions import (
-    Chosen,
-    ReportVersion,
-    Status,
-    choose,
-    read_time,
-    whole_text,
-)
+from cxrtext.datasets.importing.versions import Chosen, ReportVersion, Status, choose, whole_text
 from cxrtext.errors import DataError
 from cxrtext.records import LeftOut
+from cxrtext.records.cells import read_time
 from cxrtext.text import split_sections
 from tests.datasets.imported import import_beside
 from tests.datasets.written import dicom_file, load_table, save_radiograph

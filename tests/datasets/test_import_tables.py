@@ -1,16 +1,19 @@
 """Tables as people have them: their headers, separators and cells, and labels beside them."""
 
 import codecs
+import csv
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from cxrtext.datasets.importing import ImportOptions, import_folder, table_columns
+from cxrtext.datasets.importing import ImportOptions, import_folder
 from cxrtext.datasets.importing.folder import LEADS_OUT
 from cxrtext.errors import ConfigError, DataError
+from cxrtext.records.rows import TableRows
 from tests.datasets.imported import Imported, import_beside
 from tests.datasets.written import load_table, save_radiograph
 
@@ -57,15 +60,15 @@ def test_columns_are_known_in_seven_languages(tmp_path: Path, header: str, colum
     path = written(tmp_path / "t.csv", header)
     if "Report 2" in header:
         with pytest.raises(DataError, match="report may be Report or Report 2 or Text; say which"):
-            table_columns(path, {})
+            TableRows.known(path)
         path = written(path, header.replace("Report;", "report;"))
-    assert set(table_columns(path, {})) == set(columns.split())
+    assert set(TableRows.known(path).names) == set(columns.split())
 
 
 def test_what_is_missing_is_one_line_with_the_nearest_header(tmp_path: Path) -> None:
     def refused(header: str, **given: str) -> str:
         with pytest.raises(DataError) as caught:
-            table_columns(written(tmp_path / "t.csv", header), given)
+            TableRows.known(written(tmp_path / "t.csv", header), given)
         return str(caught.value).removeprefix(f"{tmp_path}/t.csv: ")
 
     found = "(columns found: Bild-Dtaei, Text)"
@@ -77,9 +80,11 @@ def test_what_is_missing_is_one_line_with_the_nearest_header(tmp_path: Path) -> 
     assert refused("Bild;Text", image="Bidl").endswith("--columns image=Bild?")
     assert "Hans" not in refused("s1.png;Hans hat nichts.;3")  # a table without a header
     with pytest.raises(ConfigError, match="--columns bild=Bild: the name is one of image, study"):
-        table_columns(tmp_path / "t.csv", {"bild": "Bild"})
-    with pytest.raises(DataError, match="t.xlsx: a workbook is not read; save the table as CSV"):
-        imported_book = ImportOptions(reports=tmp_path / "t.xlsx")
+        TableRows.known(tmp_path / "t.csv", {"bild": "Bild"})
+    with pytest.raises(
+        DataError, match="t.ods: this workbook is not read; save the table as .xlsx"
+    ):
+        imported_book = ImportOptions(reports=tmp_path / "t.ods")
         import_folder(films(tmp_path, "a.png"), tmp_path / "out", imported_book)
 
 
@@ -104,7 +109,7 @@ def test_the_table_of_a_hospital(tmp_path: Path) -> None:
     assert summary.not_there == ("fort.png",)
     assert rows[0] | {"split": ""} == {
         "image": "images/a/eins.png", "study_id": "a/eins", "patient_id": "P1", "split": "",
-        "view": "", "Alter": "40", "sex": "m",
+        "view": "", "Alter": "40", "sex": "M",
     }  # fmt: skip
     assert [row["image"] for row in rows][1:] == [
         f"images/{name}" for name in ("a/zwei.PNG", *names[2:5], "a/sechs.png")
@@ -192,3 +197,134 @@ def test_a_table_of_images_in_the_place_of_the_folder(tmp_path: Path) -> None:
     said = f"no set that is known; files: 1 .csv, 1 .png; name the table .*: --reports {table}$"
     with pytest.raises(DataError, match=said):
         import_folder(table.parent, tmp_path / "none")
+
+
+DAMAGES: dict[str, Callable[[str], str]] = {
+    "lost leading zeros": lambda text: text.lstrip("0"),
+    "are decimal numbers": lambda text: f"{text.lstrip('0')}.0",
+    "begin with an apostrophe": lambda text: f"'{text}",
+    "are formulas": lambda text: f'="{text}"',
+}
+
+
+def radiographs(tmp_path: Path) -> Path:
+    """Six films of three patients, with ids that begin with zeros."""
+    for number in range(6):
+        save_radiograph(
+            tmp_path / f"films/{number}.dcm", f"1.2.3.{number}", np.zeros((8, 8), np.uint8),
+            StudyInstanceUID=f"1.2.826.0.1.3680043.10.9.{number}",
+            AccessionNumber=f"00{40 + number}",
+            PatientID=f"00{10 + number // 2}", BodyPartExamined="CHEST",
+        )  # fmt: skip
+    return tmp_path / "films"
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_ids_that_a_spreadsheet_changed_are_told_and_joined_if_asked(
+    tmp_path: Path, damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, change = radiographs(tmp_path), DAMAGES[damage]
+    rows = [(f"00{40 + n}", f"00{10 + n // 2}") for n in range(6)]
+    table = tmp_path / "t.csv"
+    for columns in ((0,), (0, 1), (1,)):  # of accessions, patients
+        with table.open("w", newline="") as handle:
+            writer = csv.writer(handle)
+            writer.writerow(["accession", "patient_id", "report"])
+            for row in rows:
+                ids = [change(one) if place in columns else one for place, one in enumerate(row)]
+                writer.writerow([*ids, "Clear."])
+        what, example = ("study", rows[0][0]) if 0 in columns else ("patient", rows[0][1])
+        said = f"{6 if 0 in columns else 3} of {6 if 0 in columns else 3} {what} ids {damage}: "
+        said += f"'{change(example)}' in t.csv, '{example}' in the films"
+        with monkeypatch.context() as patched:
+            patched.setattr("cxrtext.datasets.importing.importer.look_at", None)  # no picture
+            with pytest.raises(DataError, match=re.escape(said) + ".* give --ids loose"):
+                import_beside(folder, reports=table)
+        summary, found, _ = import_beside(folder, reports=table, ids="loose", pixels=False)
+        assert (summary.reports, summary.patients, len(found)) == (6, 3, 6)
+        assert f"{said}; joined" in summary.notes
+
+
+def test_ids_that_were_cut_off_or_lost_their_digits(tmp_path: Path) -> None:
+    folder, more = radiographs(tmp_path), {"ids": "loose", "pixels": False}
+    cut = [f"1.2.826.0.1.3680043.10.9.{n}"[:-2] for n in range(6)]
+    with pytest.raises(DataError, match="two of one study id would become one: '1.2.826.0"):
+        imported(folder, "Studie;Befund", *(f"{one};Clear." for one in cut), **more)
+    with pytest.raises(DataError, match="a study id is '4.0E\\+07': a spreadsheet dropped its dig"):
+        imported(folder, "Studie;Befund", "4.0E+07;Clear.", **more)
+    # Two patients stay two.
+    lines: tuple[str, ...] = "Studie;Befund;patient_id", "0040;Eins.;10", "0042;Zwei.;0010"
+    with pytest.raises(DataError, match="two of one patient id would become one: '0010' and '10'"):
+        imported(folder, *lines, **more)
+    # Where most are right, the others are told.
+    lines = "Studie;Befund", "0040;Eins.", "0041;Zwei.", "42;Drei."
+    summary, *_ = imported(folder, *lines, pixels=False)
+    assert summary.reports == 2
+    assert any(note.endswith("--ids loose joins them") for note in summary.notes)
+
+
+def test_names_of_pictures_that_a_spreadsheet_changed(tmp_path: Path) -> None:
+    folder = films(tmp_path, "s0001.png", "s0002.png", "a/x.png", "b/y.png")
+    lines: tuple[str, ...] = "Bild;Befund", "1.png;Eins.", "2.png;Zwei."
+    with pytest.raises(DataError, match="2 of 2 image ids are written otherwise: '1' in t.csv, 's"):
+        imported(folder, *lines)
+    assert imported(folder, *lines, ids="loose")[0].reports == 2
+    assert reports(folder) == {"s0001": "Eins.", "s0002": "Zwei."}
+    # Paths of another machine; a name alone does not do where a folder is given, too.
+    lines = "Bild;Befund", r"D:\PACS\s0001.png;Eins.", "/pacs/a/x.png;Zwei.", r"\\nas\c\y.png;Drei."
+    _, rows, left = imported(folder, *lines)
+    assert [row["image"] for row in rows] == ["images/s0001.png", "images/a/x.png"]
+    assert "the image file is not there" in left["t.csv row 3"]
+    scientific = "Bild;Studie;Befund", "s0001.png;2.02301E+13;Eins."
+    with pytest.raises(DataError, match="row 1: study_id is '2.02301E\\+13'"):
+        imported(folder, *scientific)
+
+
+def test_cells_by_meaning_and_days_since_the_first_study(tmp_path: Path) -> None:
+    folder = films(tmp_path, "a.png", "b.png", "c.png")
+    keep = ("age", "sex", "date", "days_since_first")
+    lines = (
+        "Bild;Patient;Alter;Geschlecht;Datum;Befund", "a;P;56,0;männlich;3/1/2024;#NAME?",
+        "b;P;56 J.;1;12/31/2023;Zwei.", "c;Q;alt;W;3/2/2024;Drei.",
+    )  # fmt: skip
+    summary, rows, left = imported(folder, *lines, keep=keep)
+    assert left["reports t.csv"].startswith(
+        "report: 1 cells hold an error of the spreadsheet, such as #NA"
+    )
+    assert [[row[name] for name in keep] for row in rows] == [
+        ["56", "M", "2024", "61"], ["56", "", "2023", "0"], ["", "F", "2024", "0"],
+    ]  # fmt: skip
+    assert "left blank: age (Alter): 1 of 3 cells cannot be read (first: row 3)" in summary.notes
+    assert not any("2024-" in value for row in rows for value in row.values())
+    again = import_folder(tmp_path / "out", tmp_path / "again", ImportOptions(keep=keep[3:]))
+    assert again.images == 3  # of a data folder the days stay
+    rows = load_table(tmp_path / "again/manifest.csv")
+    assert [row["days_since_first"] for row in rows] == ["61", "0", "0"]
+
+
+def test_pictures_with_a_text_beside_each(tmp_path: Path) -> None:
+    folder = films(tmp_path, "s000001.png", "s000002.png", "x/50.png", "x/none.png")
+    (folder / "s000001.txt").write_bytes("Größe normal.".encode("cp1252"))
+    (folder / "s000002.txt").write_text("Klar.")
+    (folder / "x/50.txt").write_bytes("Kein Erguß.".encode("utf-16"))
+    summary, rows, _ = import_beside(folder)
+    assert (summary.layout, len(rows), summary.reports) == ("pictures", 4, 3)
+    said = {"s000001": "Größe normal.", "s000002": "Klar.", "x/50": "Kein Erguß."}
+    assert (reports(folder), summary.notes) == (said, {})
+    texts = tmp_path / "texts"
+    texts.mkdir()
+    for path in folder.rglob("*.txt"):
+        path.rename(texts / path.name)
+    assert import_beside(folder, reports=texts)[0].reports == 3
+
+
+def test_links_are_followed_if_asked(tmp_path: Path) -> None:
+    store = films(tmp_path, "p/a.png", "p/b.png").rename(tmp_path / "store")
+    folder = films(tmp_path, "c.png")
+    (folder / "p").symlink_to(store / "p")
+    (folder / "p2").symlink_to(store / "p")
+    (folder / "up").symlink_to(folder)
+    lines = "Bild;Befund", "a;Eins.", "b;Zwei.", "c;Drei."
+    assert imported(folder, *lines)[0].images == 1
+    _, rows, _ = imported(folder, *lines, follow_links=True)
+    assert [row["image"] for row in rows] == [f"images/{n}.png" for n in ("p/a", "p/b", "c")]

@@ -66,6 +66,11 @@ def test_a_blank_picture_is_no_chest() -> None:
         assert not look(np.full((200, 150), level, np.float32)).frontal
 
 
+def test_a_sliver_is_no_chest(phantoms: list[Gray]) -> None:
+    seen = look(np.kron(phantoms[0], np.ones((6, 1), np.float32)))
+    assert (seen.kind, seen.score) == ("other", 1.0)
+
+
 @pytest.mark.parametrize("shape", [(3, 8, 8), (0, 5), (8,), (1, 2, 8, 8)])
 def test_other_shapes_are_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="a picture is"):

@@ -60,6 +60,14 @@ def test_one_pixel_does_not_change_the_picture(outlier: int) -> None:
     assert after[7, 9] == (0 if outlier == 0 else 1)
 
 
+def test_a_marker_does_not_make_the_picture_black() -> None:
+    values = sixteen_bits(4095)
+    marked = values.copy()
+    marked[:4, :150] = 65535  # 1 % of the pixels
+    np.testing.assert_allclose(read(marked)[4:], read(values)[4:], atol=0.02)
+    assert (read(marked)[:4, :150] == 1).all()
+
+
 def test_sixteen_bits_without_contrast_and_masks() -> None:
     assert read(Image.fromarray(np.full((20, 30), 700, np.uint16))).max() == 0
     mask = np.zeros((100, 100), np.uint16)

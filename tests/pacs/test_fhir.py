@@ -9,8 +9,9 @@ import pytest
 
 from cxrtext.datasets.importing.reports.fhir import STATUSES
 from cxrtext.datasets.importing.reports.sources import file_versions, has_versions
-from cxrtext.datasets.importing.versions import ReportVersion, Status, read_time
+from cxrtext.datasets.importing.versions import ReportVersion, Status
 from cxrtext.records import LeftOut
+from cxrtext.records.cells import read_time
 
 
 def report(**more: Any) -> dict[str, Any]:

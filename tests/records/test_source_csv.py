@@ -206,10 +206,10 @@ def test_windows_1252_is_told_by_its_accents(tmp_path: Path) -> None:
     text = "study_id;report\r\n1;Kein Erguß, \u201eHerz\u201c nicht vergrößert.\r\n"
     path = tmp_path / "r.csv"
     assert studies(items(path, text.encode("cp1252"))) == studies(items(path, text))
-    assert not TableRows(path).is_windows
+    assert not TableRows(path).legacy
     packed = tmp_path / "r.csv.gz"
     assert items(packed, gzip.compress(text.encode("cp1252"))) == items(path, text)
-    assert TableRows(packed).is_windows
+    assert TableRows(packed).legacy == "Windows-1252"
     # Neither a table that is UTF-8 in part, nor one with a damaged byte, nor control characters.
     for more in ("2;é\r\n".encode(), b"2;\x8d\r\n", b"2;\0\r\n"):
         assert bad(items(path, text.encode("cp1252") + more))
@@ -221,14 +221,20 @@ def test_windows_1252_is_told_by_its_accents(tmp_path: Path) -> None:
     [
         (b"", "the file is empty"),
         (b"study_id,report\n", "the table has no rows"),
-        (b"study_id,text\n1,x\n", r"no text to read; columns are .*found: study_id, text"),
-        (b"report\nx\n", "column 'study_id' is missing; every report needs one"),
+        (
+            b"study_id,note\n1,x\n",
+            r"no column is known to hold report text .*found: study_id, note",
+        ),
+        (b"report\nx\n", "no column is known to name an image or a study"),
         (
             f"1,{CANARY} is here.\n2,x\n".encode(),
             "2 columns found, not all of them names; is the header",
         ),
         (b'study_id,"report\n1,x\n', "header is not readable"),
-        (b"study_id,report\xff\n1,x\n", "header is not UTF-8 text; save the table as CSV UTF-8"),
+        (
+            b"study_id,report\xff\n1,x\n",
+            "header is not UTF-8 text; save the table as .xlsx, or as CSV UTF-8",
+        ),
         ("study_id,report\n1,x\n".encode("utf-16-le"), "UTF-16 text without a byte order mark"),
         (b"\x1f\x8b\x08\x00\x00", "compressed with gzip"),
         (b"PK\x03\x04....", "an Excel workbook or a zip archive"),

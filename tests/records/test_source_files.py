@@ -108,7 +108,7 @@ def test_one_text_file_is_one_report_and_a_folder_may_be_very_deep(tmp_path: Pat
         ("a.txt", b"\xff" + CANARY.encode(), "not UTF-8"),
         ("a.txt.gz", b"\x1f\x8b\x08", "compressed; unpack it first"),
         ("a.csv.gz", b"\x1f\x8b\x08", "cut off or damaged"),
-        ("a.xlsx", b"x", "save the table as CSV UTF-8"),
+        ("a.xls", b"x", "save the table as .xlsx, or as CSV UTF-8"),
         ("a", b"x", "ending in nothing is not read: give .csv"),
         ("a/b.html", b"x", "no .txt file in this folder"),
     ],

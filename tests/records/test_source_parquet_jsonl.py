@@ -74,7 +74,7 @@ def test_parquet_batches_follow_each_other(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "says"),
     [
-        ({"study_id": [1], "text": ["x"]}, "no text to read"),
+        ({"study_id": [1], "note": ["x"]}, "no column is known to hold report text"),
         ({"study_id": pa.array([], pa.string()), "report": pa.array([], pa.string())}, "no rows"),
         ({"study_id": [1], "report": [["x"]]}, "column 'report' holds list"),
     ],

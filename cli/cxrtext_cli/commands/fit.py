@@ -31,7 +31,15 @@ from cxrtext_cli.fitting.stages import (
     training_stage,
 )
 from cxrtext_cli.given import CHECKPOINT, FILE, FILE_OR_FOLDER, NEW_FOLDER
-from cxrtext_cli.options import Link, duration, print_table, say
+from cxrtext_cli.options import (
+    FollowLinks,
+    IdMatching,
+    Link,
+    TableColumns,
+    duration,
+    print_table,
+    say,
+)
 
 if TYPE_CHECKING:
     from cxrtext.evaluation.how_good import HowGood
@@ -62,10 +70,9 @@ def fit(
         typer.Option(help="Table of labels, to measure on; else read from reports."),
         FILE,
     ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(help="What the table calls them: image=Bild-Datei,report=Befundtext,…"),
-    ] = None,
+    columns: TableColumns = "",
+    ids: IdMatching = "exact",
+    follow_links: FollowLinks = False,
     out: Annotated[Path, typer.Option(help="The project's folder."), NEW_FOLDER] = Path("project"),
     encoder: Annotated[
         str | None,
@@ -100,6 +107,7 @@ def fit(
     from cxrtext.project.encoders import find_encoder
     from cxrtext.project.layout import RECIPE
     from cxrtext.project.recipe import Source, read_recipe
+    from cxrtext.records.columns import parse_columns
 
     limit = None if budget is None else _seconds(budget)
     is_project = (archive / RECIPE).is_file()
@@ -107,7 +115,9 @@ def fit(
     given: dict[str, Any] = {} if is_project else {"archive": str(archive.absolute())}
     tables = {"reports": reports, "labels": labels}
     given |= {name: str(path.absolute()) for name, path in tables.items() if path is not None}
-    given |= {"columns": _columns(columns)} if columns else {}
+    given |= {"columns": parse_columns(columns)} if columns else {}
+    given |= {"ids": ids} if ids != "exact" else {}
+    given |= {"follow_links": True} if follow_links else {}
     given |= {"link": True} if link else {}
     given |= {"model": str(model.absolute())} if model is not None else {}
     given |= {"improve": True} if improve else {}
@@ -166,14 +176,6 @@ def _seconds(budget: str) -> float:
     if not match:
         raise ConfigError(f"--budget: '{budget}' is no time; give 20m, 8h or 2d")
     return float(match[1]) * _SECONDS[match[2]]
-
-
-def _columns(text: str | None) -> dict[str, str]:
-    pairs = [one.partition("=") for one in (text or "").split(",") if one.strip()]
-    for name, equals, of in pairs:
-        if not (name.strip() and equals and of.strip()):
-            raise ConfigError(f"--columns: '{name}{equals}{of}' is not NAME=HEADER")
-    return {name.strip(): of.strip() for name, _, of in pairs}
 
 
 def cores() -> int:

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 NOTES, LOGS = ".fit", ".fit/logs"
 CURVE = "learning-curve"
-KEPT = "age", "sex"
-"""Metadata that an evaluation measures groups by, where the archive has them."""
+KEPT = "age", "sex", "days_since_first", "follow_up"
+"""Metadata that an evaluation measures groups by and that put films in order, where there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +143,8 @@ def import_stage(folder: Path, source: "Source", listing: str, extra: Sequence[s
         words += [option, value] if value else []
     if source.columns:
         words += ["--columns", ",".join(f"{name}={of}" for name, of in source.columns.items())]
+    words += ["--ids", source.ids] if source.ids != "exact" else []
+    words += ["--follow-links"] if source.follow_links else []
     words += [*extra, *(["--link"] if source.link else [])]
     return Stage(
         "import",

@@ -14,7 +14,7 @@ from cxrtext.datasets.checking.images import (
     note_near_duplicates,
     read_images,
 )
-from cxrtext.datasets.checking.manifest import ListedImage, Listing, Rows, read_listing
+from cxrtext.datasets.checking.manifest import ListedImage, Listing, read_listing
 from cxrtext.datasets.checking.pages import choose_pictures, draw_pictures
 from cxrtext.datasets.checking.problems import Problems, printable
 from cxrtext.datasets.checking.report import CheckReport, FactTable
@@ -23,9 +23,10 @@ from cxrtext.datasets.checking.tables import check_boxes, check_labels, positive
 from cxrtext.errors import DataError
 from cxrtext.images.sandbox_worker import cores
 from cxrtext.pausing import StageProgress, silent
+from cxrtext.records import TableRows
+from cxrtext.records.columns import SECTION_COLUMNS
 from cxrtext.records.manifest import SPLITS
 from cxrtext.records.report_sources import made_of_labels
-from cxrtext.records.text_source import SECTION_COLUMNS
 
 _MAX_ROWS = 20
 _TEXT = ("report", *SECTION_COLUMNS)
@@ -74,7 +75,7 @@ def find_sources(
         )
     folder = manifest.parent
     reports = reports or _existing(folder, "reports.csv", "reports.parquet")
-    if reports is None and set(_TEXT) & set(Rows(manifest).columns):
+    if reports is None and set(_TEXT) & set(TableRows(manifest).columns):
         reports = manifest
     return Sources(
         manifest=manifest,
@@ -173,7 +174,10 @@ def _check_texts(
     texts = check_reports(sources.reports, problems, workers, partial(progress, "reading reports"))
     if texts is None:
         return {}
-    problems.add_unjoined("report", texts.studies, studies)
+    if problems.is_joined("reports", texts.studies, studies):
+        for study, row in studies.items():
+            if study not in texts.studies:
+                problems.add("study-without-report", f"row {row} of the manifest")
     if made_of_labels(sources.reports):
         problems.add("reports-of-labels", sources.reports.name)
     report.summary |= {

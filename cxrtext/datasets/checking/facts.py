@@ -35,7 +35,7 @@ OUTLINE = 16  # side of the grid of comparisons that an outline holds
 CACHE_NAME = ".check-data.sqlite"  # the file, beside the manifest
 SECONDS = 120.0  # longest time for an image
 _APPLICATION = 0x63786463
-_VERSION = 12  # raised whenever the same file would give other facts
+_VERSION = 13  # raised whenever the same file would give other facts
 _COMMIT_SECONDS = 5.0
 Stamp = tuple[int, int]  # size in bytes, and time of change in nanoseconds
 _STEP = 3  # gray levels by which neighbors differ in an outline; less is compression noise
@@ -61,8 +61,6 @@ class ImageFacts:
     modality: str = ""  # modality of a DICOM file; "" where unknown
     refused: str = ""  # why import would leave a DICOM file out; "" where it would keep it
     burned_in: bool = False  # whether a DICOM header says that text is drawn into the picture
-    movement: str = ""  # what a DICOM header made the reader undo: "mirrored" or "turned"
-    stretched: bool = False  # whether its pixels are not square, and were made so
     stored_width: int = 0  # of the file's pixels; differs from ``width`` where it was turned
     stored_height: int = 0
     width: int = 0  # of the picture as it is shown
@@ -111,8 +109,6 @@ def _read(path: Path) -> ImageFacts:
     if (place := decoded.placement) is not None:
         facts = replace(
             facts,
-            movement=place.movement,
-            stretched=place.stretched,
             stored_width=place.stored_width,
             stored_height=place.stored_height,
         )

@@ -1,7 +1,7 @@
-"""Tables that are read past their faults, and the images that a manifest lists."""
+"""The images that a manifest lists, and what its rows say of them."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from sys import intern
@@ -9,31 +9,11 @@ from sys import intern
 from cxrtext.datasets.checking.facts import ImageFacts
 from cxrtext.datasets.checking.problems import Problems
 from cxrtext.records import LeftOut, TableRows
+from cxrtext.records.columns import SECTION_COLUMNS
 from cxrtext.records.manifest import SPLITS, ImageFolder, listed_image
-from cxrtext.records.parquet_tables import ParquetError
-from cxrtext.records.rows import Row
-from cxrtext.records.text_source import SECTION_COLUMNS
 
 VIEW_COLUMNS = ("view", "ViewPosition", "view_position")
 _TEXT = {"report", *SECTION_COLUMNS}
-_KNOWN = {"image", "study_id", "patient_id", "split"}
-
-
-class Rows(TableRows):
-    """A table that is read anew by each loop; where a Parquet table ends early, the row is bad."""
-
-    def __init__(self, path: Path, *required: str) -> None:
-        super().__init__(path)
-        self.require(*required)
-
-    def __iter__(self) -> Iterator[Row | LeftOut]:
-        number = 0
-        try:
-            for entry in super().__iter__():
-                number += 1
-                yield entry
-        except ParquetError as error:
-            yield LeftOut(f"row {number + 1}", f"cannot be read, nor what follows: {error.reason}")
 
 
 @dataclass(slots=True)
@@ -70,25 +50,26 @@ class Listing:
 
 
 def read_listing(manifest: Path, problems: Problems, *, allow_outside: bool = False) -> Listing:
-    rows = Rows(manifest, "image", "study_id")
+    rows = TableRows(manifest)
+    rows.require("image", "study_id")
     listing = Listing(columns=rows.columns)
     metadata = [name for name in rows.columns if name not in _TEXT]
     places, seen = ImageFolder(manifest.parent), dict[str, int]()
     for item in rows:
         listing.rows += 1
         if isinstance(item, LeftOut):
-            problems.add("manifest-row", f"{item.where}: {item.why}")
+            problems.add("row-wrong", f"manifest {item.where}: {item.why}")
             continue
         number, cells = item
         listing.blanks.update(name for name in metadata if not cells[name].strip())
         name = cells["image"].strip()
         first = seen.setdefault(name, number) if name else number
         if first != number:
-            problems.add("image-listed-twice", f"{name} (rows {first} and {number})")
+            problems.add("row-wrong", f"manifest row {number}: {name} is in row {first} too")
             continue
         record, wrong = listed_image(number, cells, places, allow_outside=allow_outside)
         for one in wrong:
-            problems.add(one.what, one.where)
+            problems.add("row-wrong", f"manifest {one.where}: {one.why}")
         if record is not None:
             listing.images.append(
                 ListedImage(
@@ -132,12 +113,8 @@ def _check_groups(listing: Listing, problems: Problems) -> None:
 
 def _check_blanks(listing: Listing, problems: Problems) -> None:
     total, blanks = listing.rows, listing.blanks
-    for column, kind in (("patient_id", "no-patients"), ("split", "no-split")):
-        missing = blanks[column] if column in listing.columns else total
-        problems.add(kind, f"{missing} of {total} rows", missing)
-    for column in listing.columns:
-        if blanks[column] and column not in _KNOWN:
-            problems.add("missing-metadata", f"{column}: {blanks[column]} of {total}")
+    missing = blanks["patient_id"] if "patient_id" in listing.columns else total
+    problems.add("no-patients", f"{missing} of {total} rows", missing)
     if "split" in listing.columns:
         used = {image.split for image in listing.images}
         for split in SPLITS:

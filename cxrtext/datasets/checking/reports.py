@@ -1,6 +1,5 @@
 """What is wrong with reports: counted, never quoted."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -18,7 +17,6 @@ from cxrtext.text.assertions import affirmed_findings
 
 CHUNK = 64
 FEW = 1000  # up to so many reports are read in this process
-_TINY, _LONG = 2, 1500
 
 
 class TextFacts(NamedTuple):
@@ -27,7 +25,6 @@ class TextFacts(NamedTuple):
     words: int  # words in all its sections
     sentences: int  # sentences that describe the image
     sections: Sequence[str]  # sections that hold text
-    digest: str  # of the text in small letters with single spaces, hexadecimal
     findings: Sequence[str]  # that the sentences affirm
 
 
@@ -52,14 +49,12 @@ def _describe(study: Study) -> TextFacts:
     if study.report.strip():
         sections |= {name for name, _ in split_sections(study.report)}
     said = [one.sentence for one in study_sentences(study)] if words else []
-    digest = hashlib.blake2b(" ".join(words).lower().encode(errors="replace"), digest_size=8)
     return TextFacts(
         study=study.study_id,
         row=study.row,
         words=len(words),
         sentences=len(said),
         sections=sorted(sections),
-        digest=digest.hexdigest(),
         findings=sorted(affirmed_findings(said)),
     )
 
@@ -75,7 +70,7 @@ def _chunks(
         update(number, total)
         for item in group:
             if isinstance(item, LeftOut):
-                problems.add("report-row", f"{item.where}: {item.why}")
+                problems.add("row-wrong", f"reports {item.where}: {item.why}")
         yield [item for item in group if isinstance(item, Study)]
 
 
@@ -84,16 +79,15 @@ def check_reports(
 ) -> ReportFacts | None:
     """Note what is wrong with reports; return what was counted, unless they are unreadable."""
     facts = ReportFacts()
-    first: dict[str, int] = {}
     try:
         for found in _described(_chunks(open_reports(path), problems, update), workers):
             if isinstance(found, str):
-                problems.add("report-unread", found)
+                problems.add("row-wrong", f"reports {found}")
                 continue
             for text in found:
-                _note(text, facts, first, problems)
+                _note(text, facts, problems)
     except DataError as error:
-        problems.add("reports-unusable", str(error))
+        problems.add("table-unreadable", str(error))
         return None
     return facts
 
@@ -115,25 +109,16 @@ def _described(groups: Iterator[list[Study]], workers: int) -> Iterator[list[Tex
                 yield list(starmap(TextFacts, single[0]))
 
 
-def _note(text: TextFacts, facts: ReportFacts, first: dict[str, int], problems: Problems) -> None:
-    where = f"row {text.row}"
+def _note(text: TextFacts, facts: ReportFacts, problems: Problems) -> None:
     facts.studies[text.study] = text.row
     facts.sections.update(text.sections)
     for finding in text.findings:
         facts.positives.setdefault(finding, set()).add(text.study)
-    if not text.words:
-        problems.add("report-empty", where)
-        return
-    facts.words.append(text.words)
-    facts.sentences.append(text.sentences)
     if not text.sentences:
-        problems.add("report-without-sentence", where)
-    if text.words <= _TINY:
-        problems.add("report-short", where)
-    if text.words > _LONG:
-        problems.add("report-long", f"{where} ({text.words} words)")
-    if (other := first.setdefault(text.digest, text.row)) != text.row:
-        problems.add("report-repeated", f"{where} = row {other}")
+        problems.add("report-without-sentence", f"row {text.row}")
+    if text.words:
+        facts.words.append(text.words)
+        facts.sentences.append(text.sentences)
 
 
 def sections_table(facts: ReportFacts) -> FactTable:

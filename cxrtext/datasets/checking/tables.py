@@ -1,18 +1,20 @@
 """What is wrong with a table of labels, and with boxes and masks."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cxrtext.datasets.checking.manifest import ListedImage, Rows
+from cxrtext.datasets.checking.manifest import ListedImage
 from cxrtext.datasets.checking.problems import Problems, printable
 from cxrtext.datasets.checking.report import FactTable
 from cxrtext.errors import DataError
-from cxrtext.records import CHEX5, Absent, LeftOut
-from cxrtext.records.boxes import NO_IMAGE, RawBox, checked_box, raw_boxes
+from cxrtext.records import CHEX5, Absent, LeftOut, TableRows
+from cxrtext.records.boxes import RawBox, checked_box, raw_boxes
 from cxrtext.records.labels import CHEXPERT, VALUES, labelled_studies
 from cxrtext.records.manifest import SPLITS
 
+_WITHOUT_CELL = re.compile(r"'.*' (?=is none; )")  # a cell may hold report text
 _NOT_LABELS = {"study_id", "patient_id", "subject_id", "dicom_id", "image", "split", "view", "age"}
 FEWEST = 5  # positive studies below which a figure of a split says next to nothing
 
@@ -22,16 +24,17 @@ def check_labels(
 ) -> tuple[FactTable, Mapping[str, set[str]]] | None:
     """Note what is wrong with labels; return counts and positive studies, if they are readable."""
     try:
-        rows = Rows(path, "study_id")
+        rows = TableRows(path)
+        rows.require("study_id")
     except DataError as error:
-        problems.add("labels-unusable", str(error))
+        problems.add("table-unreadable", str(error))
         return None
     findings = _findings(rows)
     if not set(CHEX5) & set(findings):
         problems.add("no-known-finding", path.name)
     counts = {finding: Counter[int | str | None]() for finding in findings}
     positives: dict[str, set[str]] = {finding: set() for finding in findings}
-    problems.add_unjoined("label", _count(rows, counts, positives, problems), studies)
+    problems.is_joined("labels", _count(rows, counts, positives, problems), studies)
     for finding, count in counts.items():
         if not (count[1] and count[0]) and (count[1] or count[0] or finding in CHEX5):
             problems.add("label-one-sided", f"{finding}: {count[1]} positive, {count[0]} negative")
@@ -57,7 +60,7 @@ def positives_table(
     return FactTable("Positive studies by split", ("finding", *splits), table)
 
 
-def _findings(rows: Rows) -> list[str]:
+def _findings(rows: TableRows) -> list[str]:
     """The columns of labels: those of CheXpert, and others whose cells mostly are labels."""
     good: Counter[str] = Counter()
     filled: Counter[str] = Counter()
@@ -76,7 +79,7 @@ def _findings(rows: Rows) -> list[str]:
 
 
 def _count(
-    rows: Rows,
+    rows: TableRows,
     counts: dict[str, Counter[int | str | None]],
     positives: dict[str, set[str]],
     problems: Problems,
@@ -84,8 +87,7 @@ def _count(
     seen: dict[str, int] = {}
     for row in labelled_studies(rows, list(counts)):
         if isinstance(row, LeftOut):
-            told = f"{row.where}: {row.why}" if row.what == "label-row" else row.where
-            problems.add(row.what, told)
+            problems.add("row-wrong", f"labels {row.where}" + _WITHOUT_CELL.sub("", f": {row.why}"))
             continue
         for finding, count in counts.items():
             value = row.values.get(finding, "other")
@@ -115,7 +117,7 @@ def check_boxes(
             no_box = not isinstance(box, LeftOut) and box.absent and not box.segmentation
             total, absent = total + (not no_box), absent + no_box
             if isinstance(box, LeftOut):
-                problems.add("box-unreadable", f"{box.where}: {box.why}")
+                problems.add("box-wrong", f"{box.where}: {box.why}")
                 continue
             findings[printable((box.finding or "").strip())[:40] or "(none)"] += 1
             if box.label_text.strip():
@@ -130,7 +132,7 @@ def check_boxes(
             if image is not None and not no_box:
                 boxed.add(image.name)
     except DataError as error:
-        problems.add("boxes-unusable", str(error))
+        problems.add("table-unreadable", str(error))
         return None
     rows = [(name, str(count)) for name, count in findings.most_common(_MAX_FINDINGS)]
     counts = {"boxes": total, "images with boxes": len(boxed), "different phrases": len(phrases)}
@@ -141,12 +143,13 @@ def check_boxes(
 
 def _note(box: RawBox, image: ListedImage | None, problems: Problems) -> None:
     where = f"{box.where} ({image.name})" if image else box.where
-    if image is None:
-        problems.add(NO_IMAGE, f"{box.where}: {(box.image or '').strip() or 'names none'}")
     found = checked_box(box)
+    if image is None:
+        named = (box.image or "").strip() or "names none"
+        problems.add("box-wrong", f"{where}: its image is not in the manifest: {named}")
+    elif isinstance(found, LeftOut):
+        problems.add("box-wrong", f"{where}: {found.why}")
     if isinstance(found, LeftOut):
-        if found.what != NO_IMAGE:
-            problems.add(found.what, f"{where}: {found.why}")
         return
     if box.absent or isinstance(found, Absent):
         return
@@ -160,4 +163,4 @@ def _note(box: RawBox, image: ListedImage | None, problems: Problems) -> None:
         x, y, w, h = found.bbox
         low = min(x, y) < -_TOLERANCE
         if low or x + w > within[0] + _TOLERANCE or y + h > within[1] + _TOLERANCE:
-            problems.add("box-outside", where)
+            problems.add("box-wrong", f"{where}: it reaches outside of its image")

@@ -1,8 +1,7 @@
 """The files of hospitals and of public sets, turned into data folders."""
 
-from cxrtext.datasets.importing.columns import table_columns
 from cxrtext.datasets.importing.formats import LAYOUTS
 from cxrtext.datasets.importing.importer import ImportSummary, import_folder
 from cxrtext.datasets.importing.reading import ImportOptions
 
-__all__ = ["LAYOUTS", "ImportOptions", "ImportSummary", "import_folder", "table_columns"]
+__all__ = ["LAYOUTS", "ImportOptions", "ImportSummary", "import_folder"]

@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import asdict
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 from unicodedata import normalize
 
 from cxrtext.datasets.admission.ids import Ids, digest
 from cxrtext.datasets.admission.public import NOTE, read_note
+from cxrtext.datasets.importing.loose import IdMatching, match_ids
 from cxrtext.datasets.importing.reading import (
     PLAIN,
     SAME_IMAGES,
@@ -26,7 +27,7 @@ from cxrtext.datasets.importing.reading import (
 from cxrtext.errors import ConfigError, DataError, WorkError
 from cxrtext.files import SEAL, SUMS, replacing, sha256, write_sealed
 from cxrtext.records import LeftOut, RowWriter
-from cxrtext.records.report_folder import walk
+from cxrtext.records.report_folder import FOLLOW_LINKS, walk
 from cxrtext.records.study import DAMAGED
 
 SAME = "import.same-images.csv"
@@ -59,13 +60,18 @@ def walk_set(root: Path, out: Path) -> Iterator[str | LeftOut]:
 
 
 def inside(root: Path, name: str) -> Path | None:
-    """The file of a relative path, all links followed; None where that leads out of the folder."""
+    """The file of a relative path, all links followed; None where that leads out of the folder.
+
+    With `FOLLOW_LINKS` links may lead out of it.
+    """
     if not name or "\0" in name:
         return None
     try:
         path = (root / name).resolve()
     except (OSError, RuntimeError, ValueError):
         return None
+    if FOLLOW_LINKS.get() and ".." not in PurePosixPath(name).parts and not name.startswith("/"):
+        return path
     return path if path.is_relative_to(root) and path != root else None
 
 
@@ -80,9 +86,10 @@ def existing(root: Path, item: str, *names: str) -> tuple[str, Path]:
     raise LeftOutError(LeftOut(item, what=NOT_THERE, other=next(filter(None, names), "")))
 
 
-def without_ending(name: str) -> str:
-    """A name without the ending of an image file: MS-CXR's boxes say .jpg, DICOM files .dcm."""
-    path = PurePosixPath(name)
+def without_ending(name: str, *, last: bool = False) -> str:
+    """A path, or its ``last`` part, without the ending of an image file."""
+    # MS-CXR's boxes say .jpg, DICOM files .dcm.
+    path = PurePosixPath(name.replace("\\", "/").rpartition("/")[2] if last else name)
     return str(path.with_suffix("")) if path.suffix.lower() in ENDINGS else str(path)
 
 
@@ -93,9 +100,11 @@ def _alike(name: str) -> str:
 class Files:
     """The files of a set as tables name them; the folder is read when it is first needed."""
 
-    def __init__(self, root: Path, out: Path) -> None:
-        self.root, self._out = root, out
+    def __init__(self, root: Path, out: Path, matching: IdMatching = "exact") -> None:
+        self.root, self._out, self._matching = root, out, matching
+        self.said: list[str] = []  # of names that a spreadsheet has changed
         self.asked: set[str] = set()  # those that were found
+        self._mended: dict[str, str] = {}
 
     @cached_property
     def names(self) -> list[str]:
@@ -117,21 +126,49 @@ class Files:
     def find(self, item: str, cell: str) -> tuple[str, Path]:
         """The relative path of a file, and the file, that a cell names (LeftOutError).
 
-        A cell is that path, or the name of a file somewhere below; with its ending or without.
+        A cell is that path, the path of another machine that ends as it does, or the name of a file
+        somewhere below; with its ending or without.
         """
+        cell = self._mended.get(cell, cell)
         name = PurePosixPath(cell.replace("\\", "/"))
         path, own = inside(self.root, str(name)), str(name)
         if not name.name:
             raise LeftOutError(LeftOut(item, "image is empty; name its file"))
-        if name.is_absolute() or (path is None and ".." in name.parts):
+        if path is None and ".." in name.parts:
             raise LeftOutError(LeftOut(item, "image lies outside the folder; move it there"))
-        names = [own] if path and path.is_file() else [*self._called.get(_alike(own), ())]
+        names = [own] if path and path.is_file() else self._ending_as(name)
         if len(names) > 1:
             reason = f"{len(names)} files are called so; name the folder too, or the ending"
             raise LeftOutError(LeftOut(item, reason))
         self.asked.update(names)
         found, path = existing(self.root, item, *names, own)
         return path.relative_to(self.root).as_posix() if ".." in name.parts else found, path
+
+    def _ending_as(self, name: PurePosixPath) -> list[str]:
+        """The files that a path ends as: of a mere name, those that are called so anywhere."""
+        for start in range(len(name.parts)):
+            tail = _alike("/".join(name.parts[start:]))
+            some = sorted(self._called.get(tail, ()))
+            if len(name.parts) > 1:
+                some = [one for one in some if tail in (_alike(one), _alike(without_ending(one)))]
+            if some:
+                return some
+        return []
+
+    def settle(self, table: Path, cells: Iterable[str]) -> None:
+        """Look for the files of cells whose names a spreadsheet has changed; see `match_ids`."""
+        stem = partial(without_ending, last=True)
+        lacking = {stem(cell): cell for cell in cells if cell and not self._is_there(cell)}
+        stems = {stem(name): name for name in self.pictures} if lacking else {}
+        mended, said = match_ids(table, "image", lacking, stems, self._matching)
+        self._mended |= {lacking[cell]: stems[own] for cell, own in mended.items()}
+        self.said += [said] * bool(said)
+
+    def _is_there(self, cell: str) -> bool:
+        try:
+            return bool(self.find("", cell))
+        except LeftOutError:
+            return False
 
     def study(self, item: str, row: Mapping[str, str]) -> str:
         """The study that a row names, or the image whose study it is."""
@@ -281,7 +318,7 @@ def _same_times(first: Path, second: Path) -> bool:
 
 _NOT_NOTED = (
     *("reports", "boxes", "hash_key", "max_rejected", "layout", "merged_patients"),
-    *("same_images", "link", "pixels", "columns", "labels"),
+    *("same_images", "link", "pixels", "columns", "labels", "ids", "follow_links"),
 )
 """Options that may change from one run to the next."""
 

@@ -1,6 +1,7 @@
 """An import from beginning to end."""
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -22,8 +23,17 @@ from cxrtext.datasets.importing.folder import (
     settle_same_images,
 )
 from cxrtext.datasets.importing.formats import open_layout
-from cxrtext.datasets.importing.joining import Boxes, LabelTable, Reports, Studies, present
+from cxrtext.datasets.importing.joining import (
+    Boxes,
+    LabelTable,
+    Mended,
+    Reports,
+    Studies,
+    names_of,
+    present,
+)
 from cxrtext.datasets.importing.label_sentences import LabelSentences, corpus_sentences
+from cxrtext.datasets.importing.loose import match_ids
 from cxrtext.datasets.importing.reading import (
     NO_VIEW,
     FoundImage,
@@ -55,7 +65,9 @@ from cxrtext.records import (
     read_labels,
     write_boxes,
 )
-from cxrtext.records.manifest import INSTANCE, SPLITS
+from cxrtext.records.cells import days_between
+from cxrtext.records.manifest import DAYS, INSTANCE, SPLITS
+from cxrtext.records.report_folder import following_links
 from cxrtext.records.report_sources import LABELS, SOURCE
 from cxrtext.records.study import DAMAGED
 from cxrtext.records.tables import Kind, Table, read_table
@@ -136,14 +148,18 @@ class Import:
         self.summary = ImportSummary(layout, hashed=ids.hashed)
         self.summary.left_out = others if reading.lists_left_out else ()
         self.summary.columns = dict(reading.names)
-        self.summary.notes = dict.fromkeys(reading.notes, 1)
+        said = [reading.unread[name] for name in self.columns if name in reading.unread]
+        said = [f"left blank: {one}" for one in said]
+        self.summary.notes = dict.fromkeys((*reading.notes, *said), 1)
         self.placer = Placer(root, out, ids, link=options.link)
         # Whether a run before was killed, whose images no manifest names.
         self.unfinished = (out / NOTE).is_file() and not (out / SUMS).is_file()
         self.merged = Merged(options.merged_patients)
         self.issuers = Issuers()
         self.together: dict[int, str] = {}
-        self.studies = Studies(by_image=reading.by_image)
+        self.mended = Mended()
+        self.first: dict[int, str] = {}  # by patient, when the first image was taken
+        self.studies = Studies(by_image=reading.by_image, mended=self.mended)
         self.splits = Splits(options.split, options.seed)
         self.split_of: dict[int, str] = {}
         self.reports = Reports()
@@ -256,6 +272,7 @@ class Import:
         """The rows of the manifest, whose images are put in place on the way."""
         with closing(FoundImages()) as found:
             self._scan(found, left_out)
+            self._settle_ids(found, left_out)
             seen = self._look(found) if self._looks else {}
             refused = found.refused(seen)
             policy = settle_same_images(self.out, self.options.same_images)
@@ -292,6 +309,42 @@ class Import:
                 left_out.add(entry)
         if done < total:
             self.tell("reading headers", total, total)
+
+    def _settle_ids(self, found: FoundImages, left_out: LeftOutList) -> None:
+        """Join ids of the user's tables to those of the films, before a picture is looked at."""
+        options, patients, studies = self.options, set[str](), set[str]()
+        is_joined = options.reports is not None or options.labels is not None
+        for one in found:
+            image = one.image
+            if "-" in (taken := image.metadata.get(DAYS, "")):  # a date, and not days
+                key = digest(image.patient_id or image.study_id)
+                self.first[key] = min(taken, self.first.get(key, taken))
+            if is_joined:
+                patients.add(image.patient_id.removeprefix(image.issuer).removeprefix(":"))
+                studies |= {image.study_id, image.accession}
+                studies.update(names_of(image) if self.reading.by_image else ())
+        if options.reports is not None and self._texts is not None:
+            self.reports.take(self._texts, left_out)
+            self._texts = iter(())
+            given = [
+                one.accession if one.accession in studies else one.study or one.accession
+                for one in self.reports.given()
+            ]
+            asked = [one.patient for one in self.reports.given()]
+            self._settle(options.reports, "study", given, studies, self.mended.studies)
+            self._settle(options.reports, "patient", asked, patients, self.mended.patients)
+        if options.labels is not None and self.reading.label_rows:
+            rows = [row[0] for row in self.reading.label_rows() if not isinstance(row, LeftOut)]
+            self._settle(options.labels, "study", rows, studies, self.mended.studies)
+
+    def _settle(
+        self, table: Path, what: str, given: Iterable[str], own: set[str], into: dict[str, str]
+    ) -> None:
+        mended, said = match_ids(table, what, given, own, self.options.ids)
+        into |= mended
+        if said:
+            said = said if not self.ids.hashed else re.sub(r": '.*' in the films", "", said)
+            self.summary.notes[said] = 1
 
     def _issued(self, image: FoundImage) -> FoundImage:
         """The image under the patient of the hospital's own lists."""
@@ -397,7 +450,7 @@ class Import:
         """Draw the splits that are not known, by what labels or reports say of the patients."""
         rows = self._rows_before()  # with the same shares and seed
         before = {row.get("patient_id", ""): row.get("split", "") for row in rows}
-        studies = Studies(by_image=self.reading.by_image)
+        studies = Studies(by_image=self.reading.by_image, mended=self.mended)
         patients = dict[int, str]()
         for one in found:
             if one.number not in dropped:
@@ -461,6 +514,9 @@ class Import:
         }
 
     def _metadata(self, image: FoundImage) -> dict[str, str]:
+        if "-" in (taken := image.metadata.get(DAYS, "")):
+            first = self.first[digest(image.patient_id or image.study_id)]
+            image = replace(image, metadata={**image.metadata, DAYS: days_between(first, taken)})
         return self.ids.of_metadata({k: v for k, v in image.metadata.items() if k not in COLUMNS})
 
     def _require_some(self, path: Path, what: str, joined: int, others: int) -> None:
@@ -509,6 +565,14 @@ def import_folder(
     options = options or ImportOptions()
     options.check()
     ids = Ids(None if options.hash_key is None else read_key(options.hash_key))
+    with following_links(options.follow_links):
+        return _import(folder, out, options, ids, progress, wanted)
+
+
+def _import(
+    folder: Path, out: Path, options: ImportOptions, ids: Ids, progress: StageProgress,
+    wanted: Wanted | None,
+) -> ImportSummary:  # fmt: skip
     root, layout, reading = open_layout(folder, options, out)
     current = Import(root, out, options, layout, reading, ids, progress, wanted)
     claim_folder(out, root, options, layout, ids)

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -40,12 +40,27 @@ def _owner(patient: str, issuer: str) -> _Owner:
     return _Owner(digest(patient), digest(bare), bool(issuer))
 
 
+@dataclass(slots=True)
+class Mended:
+    """The ids of films that ids of tables stand for, where a spreadsheet changed them."""
+
+    studies: dict[str, str] = field(default_factory=dict)
+    patients: dict[str, str] = field(default_factory=dict)
+
+
+def names_of(image: FoundImage) -> tuple[str, str]:
+    """What a report may call an image: its path, or the name of its file without the ending."""
+    return image.name, without_ending(image.name, last=True)
+
+
 class Studies:
     """Which studies were kept, by which numbers a report may name them, and what has come."""
 
-    def __init__(self, *, by_image: bool = False) -> None:
+    def __init__(self, *, by_image: bool = False, mended: Mended | None = None) -> None:
+        self._mended = mended or Mended()
         self._kept: dict[int, _Owner | None] = {}
-        self._of_image: dict[int, str] | None = {} if by_image else None
+        self._by_image = by_image
+        self._of_image: dict[int, str | None] = {}
         self._came: dict[str, set[int]] = {"report": set(), "labels": set()}
         # Study, patient, and whether its number has an issuer; None where two studies share one.
         self._by_accession: dict[int, tuple[str, int, bool] | None] = {}
@@ -62,8 +77,9 @@ class Studies:
         """Take note of the study of an image that was kept."""
         owner = _owner(image.patient_id, image.issuer) if image.patient_id else None
         self._kept.setdefault(digest(image.study_id), owner)
-        if self._of_image is not None:
-            self._of_image[digest(image.name)] = image.study_id
+        for name in names_of(image) if self._by_image else ():
+            if self._of_image.setdefault(digest(name), image.study_id) != image.study_id:
+                self._of_image[digest(name)] = None
         if not image.accession or image.accession == image.study_id:
             return
         issuer = image.accession_issuer
@@ -79,9 +95,10 @@ class Studies:
 
         A number with an issuer belongs to a study of that issuer, or of none that is named.
         """
+        number = self._mended.studies.get(number, number)
         if digest(number) in self._kept:
             return number
-        if self._of_image and (study := self._of_image.get(digest(number))):
+        if study := self._of_image.get(digest(number)):
             return study
         entry = self._by_accession.get(_number(issuer, number))
         if issuer and entry is None and _number(issuer, number) not in self._by_accession:
@@ -92,6 +109,7 @@ class Studies:
     def is_of(self, study_id: str, patient: str) -> bool:
         """Whether a study may be that of a patient; an id without issuer is compared alone."""
         owner = self._kept.get(digest(study_id))
+        patient = self._mended.patients.get(patient, patient)
         if owner is None or not patient or owner.patient == digest(patient):
             return True
         bare = digest(patient.partition(":")[2] or patient)
@@ -150,6 +168,10 @@ class Reports(OnDisk):
                 left_out.add(LeftOut(f"reports {entry.where}", entry.why), of="report")
             else:
                 self.add(of_study(entry) if isinstance(entry, Study) else entry)
+
+    def given(self) -> Iterator[ReportVersion]:
+        """Every version, one at a time."""
+        return map(self.__getitem__, range(len(self)))
 
     def write(
         self, out: Path, studies: Studies | None, merged: Merged, ids: Ids, left_out: LeftOutList,

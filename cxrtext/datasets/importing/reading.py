@@ -1,24 +1,21 @@
 """What an import is asked for, what the reader of a set gives, and the tables and cells of sets."""
 
-import gzip
 import math
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
 from cxrtext.datasets.admission.views import LATERAL, OTHER, read_view
-from cxrtext.datasets.importing.versions import ReportVersion, read_time
+from cxrtext.datasets.importing.loose import IdMatching
+from cxrtext.datasets.importing.versions import ReportVersion
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.records import Absent, Box, LeftOut, Study, TableRows
+from cxrtext.records.columns import NO_COLUMNS
 from cxrtext.records.decoding import read_json
 from cxrtext.records.labels import CHEXPERT, VALUES
-from cxrtext.records.manifest import ACQUIRED, DATES, is_own_column
+from cxrtext.records.manifest import ACQUIRED, DATES, DAYS, is_own_column
 from cxrtext.records.numbers import read_number
-from cxrtext.records.parquet_tables import ParquetTable
 
 SameImages = Literal["keep", "one-split", "leave-out"]
 SAME_IMAGES: tuple[SameImages, ...] = ("keep", "one-split", "leave-out")
@@ -54,6 +51,9 @@ class ImportOptions:
     same_images: SameImages | None = None
     merged_patients: Path | None = None  # a table of patients that were merged
     issuer: str = ""  # of patient ids whose header names none
+    # whether ids that a spreadsheet changed are joined to those of the films ("loose").
+    ids: IdMatching = "exact"
+    follow_links: bool = False  # whether links are followed that lead out of the folder
     max_rejected: int = 100  # how many rows and files may be damaged
 
     def check(self) -> None:
@@ -63,6 +63,8 @@ class ImportOptions:
             raise ConfigError(f"--split is {shares}; give three shares such as 80,10,10")
         if self.same_images not in (None, *SAME_IMAGES):
             raise ConfigError(f"--same-images is one of {', '.join(SAME_IMAGES)}")
+        if self.ids not in ("exact", "loose"):
+            raise ConfigError("--ids is exact or loose")
         if self.sentences_from and self.reports:
             raise ConfigError("--sentences-from goes without --reports: it makes reports of labels")
         for name in ("date", ACQUIRED):
@@ -104,8 +106,7 @@ class LeftOutError(Exception):
 
 
 Names = Mapping[str, str]
-"""The headers of columns by the names that they are read under; see `table_columns`."""
-NO_NAMES: Names = MappingProxyType({})
+"""The headers of columns by the names that they are read under; see `match_columns`."""
 Entry = FoundImage | ReportVersion | LeftOut
 Columns = tuple[str, ...]
 LabelRow = tuple[str, Mapping[str, str]]  # a study and its labels by finding
@@ -125,6 +126,8 @@ class Reading:
     by_image: bool = False  # whether reports or labels name studies by their images
     names: Names = field(default_factory=dict)  # of the table that the user named
     notes: tuple[str, ...] = ()  # what there is to know of it
+    # of metadata that cannot all be read, what to say.
+    unread: Mapping[str, str] = field(default_factory=dict)
     # open the reports and boxes of the set, where it has some.
     reports: Callable[[], Iterable[Study | ReportVersion | LeftOut]] | None = None
     boxes: Callable[[], Iterable[Box | Absent | LeftOut]] | None = None
@@ -140,7 +143,7 @@ def columns_kept(keep: Columns, offered: Columns, layout: str) -> tuple[Columns,
             raise ConfigError(
                 f"--keep {name}: the {layout} layout has no such metadata; it has: {has}"
             )
-    if ACQUIRED in keep and DATES in offered:
+    if {ACQUIRED, DAYS} & {*keep} and DATES in offered:
         keep = (*keep, DATES)  # without which nobody knows what a date is worth
     return tuple(dict.fromkeys(keep)), tuple(name for name in offered if name not in keep)
 
@@ -156,57 +159,42 @@ def find_table(folder: Path, *stems: str) -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
-def _renamed(column: str, names: Names) -> str:
-    """What a column is read as; "" where another one is read under its name."""
-    own, name = {header: name for name, header in names.items()}, column.strip()
-    return own.get(name, "" if name in names else name)
-
-
-def columns_of(path: Path, names: Names = NO_NAMES) -> tuple[str, ...]:
-    """The names in the header of a table; () where there is none that can be read."""
+def columns_of(path: Path, names: Names = NO_COLUMNS) -> tuple[str, ...]:
+    """The columns of a table; () where there is none that can be read."""
     try:
-        return tuple(_renamed(name, names) for name in TableRows(path).columns)
+        return TableRows(path, names).columns
     except DataError:
         return ()
 
 
 def count_rows(path: Path) -> int:
-    """About how many rows a table has: its lines, of which a quoted cell may hold several."""
-    if path.suffix.lower() == ".parquet":
-        with ParquetTable(path) as table:
-            return table.count
-    opener = gzip.open if path.suffix.lower() == ".gz" else open
-    lines = 0
+    """About how many rows a table has."""
     try:
-        with opener(path, "rb") as handle:
-            while block := handle.read(1 << 20):
-                lines += block.count(b"\n")
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        pass  # reading the rows will say so
-    return max(lines - 1, 1)
+        return max(TableRows(path).count, 1)
+    except DataError:
+        return 1  # reading the rows will say why
 
 
 def read_rows(
-    path: Path, required: Iterable[str] = (), names: Names = NO_NAMES
+    table: Path | TableRows, required: Iterable[str] = (), names: Names = NO_COLUMNS
 ) -> Iterator[Row | LeftOut]:
     """Give the rows of a table; one that is unreadable, or lacks a column, raises a DataError."""
-    table = TableRows(path)
-    renamed = {name: _renamed(name, names) for name in table.columns}
-    columns = [renamed[name] for name in table.columns]
-    table.require_once([name for name in columns if name])  # some headers end in commas
+    table = TableRows(table, names) if isinstance(table, Path) else table
+    path = table.path
     for name in required:
-        if name not in columns:
+        if name not in table.columns:
             # A table without a header has a patient's row where the names should be.
             raise DataError(
                 f"{path}: column '{name}' is missing from its first line; is it the right file?"
             )
+    # Of a table of the user's it was settled which of two columns is read.
+    table.require(*(required if table.names else filter(None, table.columns)))
     for entry in table:
         if isinstance(entry, LeftOut):
             yield LeftOut(f"{path.name} {entry.where}", entry.why)
         else:
             number, cells = entry
-            row = {renamed[name]: text.strip() for name, text in cells.items()}
-            yield f"{path.name} row {number}", row
+            yield f"{path.name} row {number}", {n: text.strip() for n, text in cells.items()}
 
 
 def read_objects(path: Path) -> list[dict[str, Any]]:
@@ -236,7 +224,7 @@ def make_each(
 
 def map_rows(
     path: Path, required: Iterable[str], make: Callable[[str, dict[str, str]], Made | None],
-    names: Names = NO_NAMES,
+    names: Names = NO_COLUMNS,
 ) -> Iterator[Made | LeftOut]:  # fmt: skip
     """:func:`make_each` of the rows of a table, by where each stands and its cells."""
     return make_each(read_rows(path, required, names), make)
@@ -267,32 +255,6 @@ def frontal_view(item: str, *texts: str) -> str:
     if view in (LATERAL, OTHER):
         raise LeftOutError(LeftOut(item, what=view))
     return view
-
-
-def years(text: str) -> str:
-    """An age in whole years: "058Y", "58.0" and "58" are 58, "007M" is 0; "" where it is none."""
-    number, unit = (text[:-1], text[-1]) if text[-1:].isalpha() else (text, "Y")
-    number = number.partition(".")[0]
-    if not (number.isascii() and number.isdigit() and len(number) <= 3):
-        return ""
-    per_year = {"Y": 1, "M": 12, "W": 52, "D": 365}.get(unit.upper())
-    return "" if per_year is None else str(int(number) // per_year)
-
-
-def moment(day: str, time: str = "") -> str:
-    """A date and a time of DICOM as 2019-03-02T10:15:00, or as 2019-03-02; "" where it is none."""
-    digits = read_time(day.replace(".", "") + time.replace(":", ""))
-    try:
-        found = datetime.strptime(digits.ljust(14, "0"), "%Y%m%d%H%M%S").isoformat()
-    except ValueError:
-        return ""
-    return found if len(digits) > 8 else found[:10]
-
-
-def sex(text: str) -> str:
-    """M, F or O, from a letter or a word; "" where it is none of these."""
-    letter = text[:1].upper()
-    return letter if letter in ("M", "F", "O") else ""
 
 
 def numbers(row: Mapping[str, str], *names: str) -> tuple[float, ...]:

@@ -8,10 +8,10 @@ addendum was withdrawn, the addenda go alone.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from enum import IntEnum
 
 from cxrtext.records import Study
+from cxrtext.records.cells import TIME_DIGITS
 
 
 class Status(IntEnum):
@@ -32,19 +32,6 @@ _WORDS = {
 }
 _STATUS = {word: status for status, words in _WORDS.items() for word in words.split()}
 _ADDENDUM = {"ADDENDUM", "APPENDED", "ADD"}
-_TIME_DIGITS = 14
-_DIGITS = re.compile(r"(\d{4}(?:\d\d){0,2})[T ]?((?:\d\d){0,3})(?:[.,]\d+)?")
-_DAY = (
-    r"(?:(?P<year>\d{4})[-/.](?P<month>\d\d?)(?:[-/.](?P<day>\d\d?))?"
-    # Points stand in dates that begin with the day; slashes stand in others too, and do not tell.
-    r"|(?P<day_>\d\d?)\.(?P<month_>\d\d?)\.(?P<year_>\d{4}))"
-)
-_CLOCK = r"(?P<hour>\d\d?):(?P<minute>\d\d?)(?::(?P<second>\d\d?)(?:[.,]\d+)?)?"
-_TIME = re.compile(
-    rf"{_DAY}(?:(?:T|,?\s+)?{_CLOCK}(?:\s*(?P<half>[AP])\.?M\.?)?(?:\s+[A-Z]{{3,5}})?)?",
-    re.IGNORECASE,
-)
-_ZONE = re.compile(r"(?<=\d)\s*(Z|[+-]\d\d:?\d\d)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,36 +68,6 @@ def read_status(text: str) -> tuple[Status, bool]:
     return _STATUS.get(word, Status.UNKNOWN), False
 
 
-def read_time(text: str) -> str:
-    """The digits of a time such as 2024-03-01 12:00, 1.3.2024 or 20240301120000+0100.
-
-    One that names its zone becomes local time, which those without are taken for.  "" where it is
-    no time, or may be read as two: nobody knows the month of 3/1/2024.
-    """
-    text = text.strip()
-    zone = _ZONE.search(text)
-    digits = _digits(text[: zone.start()] if zone else text)
-    if zone is None or len(digits) <= len("20240301"):
-        return digits
-    try:
-        moment = datetime.strptime(digits.ljust(_TIME_DIGITS, "0") + zone[1], "%Y%m%d%H%M%S%z")
-        return moment.astimezone().strftime("%Y%m%d%H%M%S")
-    except (ValueError, OverflowError):
-        return digits
-
-
-def _digits(text: str) -> str:
-    if plain := _DIGITS.fullmatch(text):
-        return plain[1] + plain[2]
-    if (found := _TIME.fullmatch(text)) is None:
-        return ""
-    parts = [found[name] or found[f"{name}_"] for name in ("year", "month", "day")]
-    clock = [found[name] for name in ("hour", "minute", "second")]
-    if found["half"]:
-        clock[0] = str(int(clock[0]) % 12 + 12 * (found["half"] in "Pp"))
-    return "".join(part.zfill(2) for part in (*parts, *clock) if part)
-
-
 @dataclass(frozen=True, slots=True)
 class Chosen:
     """The report of a study, and what became of its other versions."""
@@ -122,7 +79,7 @@ class Chosen:
 
 
 def _order(version: ReportVersion) -> tuple[int, str]:
-    return version.status, version.time.ljust(_TIME_DIGITS, "0")
+    return version.status, version.time.ljust(TIME_DIGITS, "0")
 
 
 def choose(versions: Sequence[ReportVersion], *, arrived: bool = False) -> Chosen:

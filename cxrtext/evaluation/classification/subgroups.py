@@ -9,7 +9,6 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cxrtext.datasets.importing.reading import years as whole_years
 from cxrtext.evaluation.classification.zero_shot import FindingScores
 from cxrtext.evaluation.intervals.comparison import OF_FINDING
 from cxrtext.evaluation.intervals.delong import Area, area, difference
@@ -20,6 +19,7 @@ from cxrtext.evaluation.metrics import scores_and_truth
 from cxrtext.evaluation.predictions.columns import Images
 from cxrtext.evaluation.rows import GAP, GROUPS, Rows
 from cxrtext.evaluation.settings import SLICE_COLUMNS, Settings
+from cxrtext.records.cells import years as whole_years
 from cxrtext.records.numbers import read_number
 
 UNKNOWN = "unknown"

@@ -20,6 +20,8 @@ from cxrtext.images.gray import Floats, eight_bit
 
 SIDE = 64  # side of the picture that the network sees, in pixels
 
+LONGEST = 3  # times its width or height; what is longer is no radiograph of a chest
+
 _LOW, _HIGH = 0.01, 0.99
 
 
@@ -98,6 +100,8 @@ def look(pixels: npt.NDArray[Any]) -> Look:
             `read_image` gives them, or the square that `Preprocessing.square` makes of them.
     """
     scores = _network()(prepare(pixels))
+    if max(pixels.shape[-2:]) > LONGEST * min(pixels.shape[-2:]):  # squeezed, all look alike
+        scores = np.eye(len(KINDS))[-1]
     best = int(scores.argmax())
     named = {kind: float(score) for kind, score in zip(KINDS, scores, strict=True)}
     return Look(KINDS[best], named[KINDS[best]], named)

@@ -1,7 +1,7 @@
 """A masked language model from a corpus of reports: trained from nothing, or fine-tuned."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -40,6 +40,7 @@ from cxrtext.models.masked_lm import (
     save_masked_language_model,
 )
 from cxrtext.pausing import Progress
+from cxrtext.records.columns import NO_COLUMNS
 from cxrtext.text import train_tokenizer
 from cxrtext.text.tokenizer import continues_word
 
@@ -238,6 +239,7 @@ def pretrain_text(
     patience: int = 0,
     seed: int = 0,
     sections: Sequence[str] | None = None,
+    columns: Mapping[str, str] = NO_COLUMNS,
     device: str | torch.device | None = None,
     progress: Progress | None = None,
 ) -> PretrainSummary:
@@ -260,6 +262,7 @@ def pretrain_text(
         patience: Stop after so many epochs without a lower held-out loss.  0, the default, never
             stops: the learning rate falls to nothing over all epochs, and most is gained late.
         sections: Sections to train on; by default those that describe the image.
+        columns: What a table calls its columns; the others are guessed.
         progress: Called with steps done and in all; may raise to stop the run.
 
     Source: Devlin et al. 2019, §3.1; Liu et al. 2019 (dynamic masking); Cui et al. 2021
@@ -274,7 +277,7 @@ def pretrain_text(
     if patience < 0:
         raise ConfigError(f"patience is {patience}; it must be 0 (off) or a number of epochs")
     with only_one(out):
-        corpus = read_corpus(reports, sections)
+        corpus = read_corpus(reports, sections, columns)
         split = hold_out(reports, corpus, seed)
         model = None if base is None else load_masked_language_model(base)
         settings = choose_settings(

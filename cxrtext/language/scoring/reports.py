@@ -8,7 +8,7 @@ table is the same, byte for byte.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -37,6 +37,7 @@ from cxrtext.records import (
     TextSource,
     open_source,
 )
+from cxrtext.records.columns import NO_COLUMNS
 from cxrtext.records.report_sources import made_of_labels
 from cxrtext.records.sentences import META, write_notes
 from cxrtext.records.tables import Kind
@@ -177,6 +178,7 @@ def score_reports(
     *,
     model: str | Path | MaskedLanguageModel = DEFAULT_MODEL,
     device: str | torch.device | None = None,
+    columns: Mapping[str, str] = NO_COLUMNS,
     on_scored: Callable[[EtaReport], None] | None = None,
     on_read: Callable[[int], None] | None = None,
     progress: Progress | None = None,
@@ -193,6 +195,7 @@ def score_reports(
             where something was rejected, ``<out>.rejected.csv`` are written beside it.  Or a
             stream, which gets CSV and nothing else; then only the cache lets a run continue.
         settings: How to score, and what is written beside.
+        columns: What a table calls its columns; the others are guessed.
         on_scored: Called with what `eta_summary` describes, before the run ends.
         on_read: Called every few seconds with how many reports or sentences have been read.
         progress: Called with distinct sentences done and in all.
@@ -206,7 +209,7 @@ def score_reports(
     settings.check()
     check_paths(reports, target, settings.tokens)
     with ExitStack() as closing:
-        source = open_source(reports)
+        source = open_source(reports, columns)
         for made in (settings.tokens, path):
             if made is not None:
                 closing.enter_context(only_one(made))

@@ -19,7 +19,7 @@ from cxrtext.index.changes import add_reports
 from cxrtext.index.entry import entering, of_study_or_accession, reports_of, subjects
 from cxrtext.pacs.inbox.queue import WRITE_WAIT_S, Entry, Finishing, Inbox
 from cxrtext.records import Sentence, Study
-from cxrtext.records.text_source import SECTION_COLUMNS
+from cxrtext.records.columns import SECTION_COLUMNS
 from cxrtext.service import Service
 from cxrtext.text import study_sentences
 

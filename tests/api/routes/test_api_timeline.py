@@ -72,6 +72,15 @@ def test_shifted_dates_and_numbers_give_an_order_too(client: TestClient) -> None
     assert client.get(f"/v1/images/{image_of('one study', 0)}/timeline").json()["ordered"]
 
 
+def test_days_since_the_first_study_give_an_order_without_a_date(client: TestClient) -> None:
+    body = client.get(f"/v1/images/{image_of('by days', 0)}/timeline").json()
+    assert [one["study_id"] for one in body["films"]] == ["4", "2", "3"]
+    assert [(one["days"], one["acquired"]) for one in body["films"]] == [
+        (-31, None), (0, None), (0, None),
+    ]  # fmt: skip
+    assert body["prior"] == image_of("by days", 2)
+
+
 @pytest.mark.parametrize(("patient", "reason"), REASONS.items())
 def test_what_may_be_in_a_false_order_is_in_none(
     client: TestClient, patient: str, reason: str

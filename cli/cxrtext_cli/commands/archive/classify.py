@@ -16,6 +16,7 @@ from cxrtext_cli.options import (
     Device,
     PlaceFolder,
     PromptsFile,
+    TableColumns,
     open_place,
     print_json,
     print_rows,
@@ -65,6 +66,7 @@ def classify(
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the labels in the index, for filters and cohorts.")
     ] = False,
+    columns: TableColumns = "",
     prompts: PromptsFile = None,
     out: Annotated[
         Path | None,
@@ -86,7 +88,7 @@ def classify(
         return
     if keep:
         raise InputError("--keep goes without images: labels are kept in an index")
-    sources = _sources(images, allow_outside)
+    sources = _sources(images, columns, allow_outside)
     service = open_place(replace(found_in, checkpoint=found_in.model, index=None), device, prompts)
     found, failed = _classify_files(service, sources)
     if found and (warning := service.how_good.warning):
@@ -203,14 +205,18 @@ def _say_calibrated(findings: list[str], by_head: list[str]) -> None:
         say(f"by a head that ranks validation images better than prompts: {', '.join(by_head)}")
 
 
-def _sources(images: list[Path], allow_outside: bool) -> "list[_Source]":
+def _sources(images: list[Path], columns: str, allow_outside: bool) -> "list[_Source]":
     """Name, path and metadata of every image; a table stands for the images that it names."""
-    tables = [path for path in images if path.suffix.lower() in (".csv", ".parquet")]
+    from cxrtext.records.report_sources import is_table
+
+    tables = [path for path in images if is_table(path)]
     if not tables:
         return [(str(path), path, None) for path in images]
     if len(images) > 1:
         raise InputError("give images, or one manifest alone")
     from cxrtext.records import read_manifest
+    from cxrtext.records.columns import parse_columns
 
-    records = read_manifest(tables[0], allow_outside=allow_outside)
+    given = parse_columns(columns)
+    records = read_manifest(tables[0], allow_outside=allow_outside, columns=given)
     return [(record.name, record.path, record.metadata) for record in records]

@@ -23,6 +23,7 @@ from cxrtext_cli.options import (
     Device,
     Features,
     MaxRejected,
+    TableColumns,
     cache_in,
     features_in,
     pick_device,
@@ -89,6 +90,7 @@ def build(
         CHECKPOINT,
     ] = None,
     reports: Reports = None,
+    columns: TableColumns = "",
     replace: Annotated[
         bool, typer.Option("--replace", help="Embed images again that are in the index.")
     ] = False,
@@ -118,6 +120,7 @@ def build(
         )
     model = model or _noted(out)
     from cxrtext.index import build_index, make_index
+    from cxrtext.records.columns import parse_columns
 
     asked = prompts_in(prompts)
     if manifest is None:
@@ -133,6 +136,7 @@ def build(
             model,
             out,
             reports=reports,
+            columns=parse_columns(columns),
             device=pick_device(device),
             allow_outside=allow_outside,
             max_rejected=max_rejected,

@@ -8,7 +8,19 @@ import typer
 
 from cxrtext.errors import ConfigError
 from cxrtext_cli.given import ANY_PATH, FILE, FILE_OR_FOLDER, NEW_FOLDER
-from cxrtext_cli.options import AsJson, Link, MaxRejected, Stages, print_json, print_table, say
+from cxrtext_cli.options import (
+    AsJson,
+    FollowLinks,
+    IdMatching,
+    Link,
+    MaxRejected,
+    Stages,
+    TableColumns,
+    print_json,
+    print_table,
+    say,
+    say_columns,
+)
 
 if TYPE_CHECKING:
     from cxrtext.datasets.importing import ImportSummary
@@ -121,13 +133,9 @@ def import_data(
         ),
         FILE_OR_FOLDER,
     ] = None,
-    columns: Annotated[
-        str,
-        typer.Option(
-            help="What columns of the table are called, such as report=Befundtext; the others are "
-            "guessed."
-        ),
-    ] = "",
+    columns: TableColumns = "",
+    ids: IdMatching = "exact",
+    follow_links: FollowLinks = False,
     labels: Annotated[
         Path | None,
         typer.Option(help="Table of labels: study_id or image, and a column a finding."),
@@ -191,15 +199,18 @@ def import_data(
     a tree of DICOM files, and with --reports a folder of PNG or JPEG files. Frontal views are kept;
     what is left out is listed with the reason.
     """
-    from cxrtext.datasets.importing import ImportOptions, import_folder, table_columns
-    from cxrtext.datasets.importing.columns import is_table, shown
+    from cxrtext.datasets.importing import ImportOptions, import_folder
 
-    pairs = (part.partition("=") for part in columns.split(",") if part.strip())
+    kept = tuple(name.strip() for name in keep.split(",") if name.strip())
+    table = reports if folder.is_dir() else folder
+    given = say_columns(table or folder, columns, text=folder.is_dir(), own=kept)
     options = ImportOptions(
         layout=layout,
-        keep=tuple(name.strip() for name in keep.split(",") if name.strip()),
+        keep=kept,
         reports=reports,
-        columns={name.strip(): header.strip() for name, _, header in pairs},
+        columns=given,
+        ids=cast(Any, ids),
+        follow_links=follow_links,
         labels=labels,
         sentences_from=sentences_from,
         boxes=boxes,
@@ -214,11 +225,6 @@ def import_data(
         pixels=pixels,
         max_rejected=max_rejected,
     )
-    table = reports if folder.is_dir() else folder
-    if table is not None and is_table(table):
-        text = folder.is_dir()
-        if line := shown(table_columns(table, options.columns, text=text, own=options.keep)):
-            say(line)
     with Stages() as stages:
         summary = import_folder(folder, out, options, stages.show)
     if as_json:

@@ -6,12 +6,21 @@ from typing import Annotated
 import typer
 
 from cxrtext_cli.given import ABSENT_TABLE, SECTION
-from cxrtext_cli.options import AsJson, TextSource, print_json, print_table, say
+from cxrtext_cli.options import (
+    AsJson,
+    TableColumns,
+    TextSource,
+    print_json,
+    print_table,
+    say,
+    say_columns,
+)
 
 
 def label_reports(
     reports: TextSource,
     out: Annotated[Path, typer.Option(help="Table of labels to write."), ABSENT_TABLE],
+    columns: TableColumns = "",
     section: Annotated[
         list[str] | None, typer.Option(help="Read these sections only; repeatable."), SECTION
     ] = None,
@@ -26,7 +35,8 @@ def label_reports(
 
     from cxrtext.language.report_labels import label_reports as run
 
-    done = run(reports, out, section, silence=0 if absent else None)
+    given = say_columns(reports, columns)
+    done = run(reports, out, section, silence=0 if absent else None, columns=given)
     if as_json:
         values = {
             finding: {str(value): count for value, count in counts.items()}

@@ -13,12 +13,14 @@ from cxrtext_cli.options import (
     Cache,
     Device,
     MaxRejected,
+    TableColumns,
     TextSource,
     duration,
     pick_device,
     print_json,
     print_table,
     progress,
+    say_columns,
     training_listener,
 )
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 def pretrain_text(
     reports: TextSource,
     out: Annotated[Path, typer.Option(help="Folder of the language model to write."), NEW_FOLDER],
+    columns: TableColumns = "",
     base: Annotated[
         str | None,
         typer.Option(help="Fine-tune this model (folder or hub id) instead of starting afresh."),
@@ -54,10 +57,12 @@ def pretrain_text(
 
     from cxrtext.language import pretrain_text as run
 
+    given = say_columns(reports, columns)
     with progress("pre-training", "steps") as update:
         summary = run(
             reports,
             out,
+            columns=given,
             base=base,
             size=size,
             epochs=epochs,

@@ -17,10 +17,12 @@ from cxrtext_cli.options import (
     MaxRejected,
     Precision,
     Sections,
+    TableColumns,
     duration,
     pick_device,
     progress,
     say,
+    say_columns,
 )
 
 if TYPE_CHECKING:
@@ -92,6 +94,7 @@ def score_text(
         ),
         NEW_TABLE_OR_STDOUT,
     ] = None,
+    columns: TableColumns = "",
     a: Annotated[
         float, typer.Option(help="Scale of the class probability, in (0, 1).")
     ] = DEFAULT_A,
@@ -156,12 +159,14 @@ def score_text(
         elif report.fit is not None:
             lines.append(fit_line(report.fit))
 
+    given = say_columns(reports, columns)
     with progress("scoring", "sentences") as update:
         summary = score_reports(
             reports,
             target,
             options,
             model=model,
+            columns=given,
             device=pick_device(device),
             on_scored=on_scored,
             on_read=lambda count: say(f"reading: {count}"),

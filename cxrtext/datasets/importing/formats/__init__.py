@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from cxrtext.datasets.admission.public import noted_layout
-from cxrtext.datasets.importing.columns import is_table, table_columns
 from cxrtext.datasets.importing.folder import Files, inside
 from cxrtext.datasets.importing.formats.challenges import open_rsna, open_siim
 from cxrtext.datasets.importing.formats.chexpert import open_chexpert
@@ -18,6 +17,7 @@ from cxrtext.datasets.importing.formats.generic import (
     by_image,
     labels_of,
     open_generic,
+    open_pictures,
     open_reports_alone,
 )
 from cxrtext.datasets.importing.formats.mimic import label_rows, open_mimic
@@ -25,8 +25,10 @@ from cxrtext.datasets.importing.formats.nih import open_chestxdet10, open_nih
 from cxrtext.datasets.importing.formats.openi import open_openi
 from cxrtext.datasets.importing.formats.padchest import open_padchest, open_padchest_gr
 from cxrtext.datasets.importing.formats.vindr import open_vindr
-from cxrtext.datasets.importing.reading import NO_NAMES, ImportOptions, Names, Reading, columns_of
+from cxrtext.datasets.importing.reading import ImportOptions, Names, Reading, columns_of
 from cxrtext.errors import ConfigError, DataError
+from cxrtext.records.columns import NO_COLUMNS
+from cxrtext.records.report_sources import is_table
 from cxrtext.records.rows import TableRows
 
 Opener = Callable[[Path, Path], Reading | None]
@@ -68,15 +70,18 @@ def open_layout(folder: Path, options: ImportOptions, out: Path) -> tuple[Path, 
     root, home = folder.resolve(), out.resolve()
     alone = folder.is_file()
     table, root = (root, root.parent) if alone else (options.reports, root)
-    names, files = NO_NAMES, Files(root, home)
+    names, files = NO_COLUMNS, Files(root, home, options.ids)
     if table is not None and is_table(table):
-        names = table_columns(table, options.columns, text=not alone, own=options.keep)
+        names = TableRows.known(table, options.columns, text=not alone, own=options.keep).names
     elif options.columns:
         raise ConfigError("--columns is of a table; give one as --reports")
     openers: dict[str, Opener] = {name: opener for name, (opener, _) in LAYOUTS.items()}
     table_of = partial(open_generic, table=table, names=names, files=files)
-    if names:
-        openers["pictures"] = partial(table_of, pictures=True)
+    openers["pictures"] = (
+        partial(table_of, pictures=True)
+        if names
+        else partial(open_pictures, files=files, texts=table)
+    )
     if alone:
         openers = {
             "generic": table_of,
@@ -109,18 +114,19 @@ def _with_tables(reading: Reading, options: ImportOptions, names: Names, files: 
     """The set with the reports and the labels of the tables that the user names."""
     reading = replace(reading, names=names)
     if (path := options.reports) is not None:
-        named = reading.by_image or by_image(path, names)
+        named = reading.by_image or path.is_dir() or by_image(path, names)
         reading = replace(reading, reports=partial(as_reports, path, names, files), by_image=named)
-    if (path := options.labels) is not None and not is_table(path):
-        raise DataError(f"{path}: labels are in a .csv or .parquet table")
-    if path is not None:
-        headers = columns_of(path)
+    if (path := options.labels) is not None:
+        if not is_table(path):
+            raise DataError(f"{path}: labels are in a .csv, .xlsx or .parquet table")
+        headers = TableRows(path).headers
         given = {name: header for name, header in options.columns.items() if header in headers}
-        called = table_columns(path, given, text=False)
+        called = TableRows.known(path, given, text=False).names
         findings = labels_of(columns_of(path, called))
         rows = partial(label_rows, path, findings, called, files)
         named = reading.by_image or by_image(path, called)
         reading = replace(reading, findings=findings, label_rows=rows, by_image=named)
     tables = [path for path in (options.reports, path) if path is not None and is_table(path)]
-    notes = (f"{one.name}: read as Windows-1252" for one in tables if TableRows(one).is_windows)
-    return replace(reading, notes=tuple(notes))
+    read = ((one.name, TableRows(one).legacy) for one in tables)
+    notes = (f"{name}: read as {legacy}" for name, legacy in read if legacy)
+    return replace(reading, notes=(*notes, *files.said))

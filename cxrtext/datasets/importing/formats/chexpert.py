@@ -29,10 +29,9 @@ from cxrtext.datasets.importing.reading import (
     map_rows,
     read_rows,
     reject,
-    sex,
-    years,
 )
 from cxrtext.records import LeftOut, Study
+from cxrtext.records.cells import sex, years
 
 TABLES = {"train": "train", "valid": "val", "test": "test"}
 LIST_5X200 = "chexpert_5x200"

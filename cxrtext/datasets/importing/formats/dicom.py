@@ -18,10 +18,7 @@ from cxrtext.datasets.importing.reading import (
     LeftOutError,
     Reading,
     check_ids,
-    moment,
     reject,
-    sex,
-    years,
 )
 from cxrtext.datasets.importing.reports.sources import file_versions
 from cxrtext.errors import ImageError
@@ -29,7 +26,8 @@ from cxrtext.images.dicom.described import Described, described
 from cxrtext.images.dicom.file import NotDicomError, read_wanted
 from cxrtext.images.source import quiet
 from cxrtext.records import LeftOut
-from cxrtext.records.manifest import ACQUIRED, DATES
+from cxrtext.records.cells import moment, sex, years
+from cxrtext.records.manifest import ACQUIRED, DATES, DAYS
 from cxrtext.records.report_folder import printable
 
 KEEP = {
@@ -37,6 +35,7 @@ KEEP = {
     "sex": "PatientSex",
     "date": "StudyDate",
     ACQUIRED: "AcquisitionDate",
+    DAYS: "AcquisitionDate",
     DATES: "LongitudinalTemporalInformationModified",
     "accession": "AccessionNumber",
     "modality": "Modality",
@@ -60,7 +59,7 @@ NOT_DICOM = "no DICOM file"
 def metadata_of(said: Described, columns: Columns) -> dict[str, str]:
     """What a header says of those of the columns of `KEEP` that are wanted."""
     values = {}
-    for name in (*columns, *((DATES,) if ACQUIRED in columns else ())):
+    for name in (*columns, *((DATES,) if {ACQUIRED, DAYS} & {*columns} else ())):
         text = said.first(KEEP[name])
         if name == "age":
             text = years(text)
@@ -68,7 +67,7 @@ def metadata_of(said: Described, columns: Columns) -> dict[str, str]:
             text = sex(text)
         elif name == "date":
             text = text[:4] if text[:4].isdigit() else ""  # the year: days single out a patient
-        elif name == ACQUIRED:
+        elif name in (ACQUIRED, DAYS):
             text = _acquired(said)
         elif name == DATES:
             text = text.lower()

@@ -1,16 +1,15 @@
 """A data folder, or a table that names images or studies; tables of reports and of labels."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from cxrtext.datasets.importing.columns import is_table
-from cxrtext.datasets.importing.folder import Files, without_ending
+from cxrtext.datasets.importing.folder import LEADS_OUT, Files, inside, without_ending
 from cxrtext.datasets.importing.formats.mimic import label_rows
+from cxrtext.datasets.importing.loose import refuse_lost_digits
 from cxrtext.datasets.importing.reading import (
-    NO_NAMES,
     Columns,
     Entry,
     FoundImage,
@@ -31,10 +30,12 @@ from cxrtext.datasets.importing.reading import (
 )
 from cxrtext.datasets.importing.reports.sources import has_versions, open_table, open_versions
 from cxrtext.datasets.importing.versions import ReportVersion
-from cxrtext.records import LeftOut, Study, iter_boxes, open_reports
-from cxrtext.records.manifest import ACQUIRED, DATES
+from cxrtext.records import LeftOut, Study, TableRows, iter_boxes, open_reports
+from cxrtext.records.cells import Meaning, meanings_of, moment
+from cxrtext.records.columns import NO_COLUMNS, SECTION_COLUMNS
+from cxrtext.records.manifest import ACQUIRED, DATES, DAYS
 from cxrtext.records.report_folder import printable
-from cxrtext.records.text_source import SECTION_COLUMNS
+from cxrtext.records.report_sources import is_table
 
 SPLITS = {
     **dict.fromkeys(("train", "training"), "train"),
@@ -51,8 +52,9 @@ NOT_NAMED = "no row of the table names it"
 
 
 def _image(
-    files: Files, columns: Columns, findings: Columns, item: str, row: dict[str, str]
-) -> FoundImage:
+    files: Files, columns: Columns, findings: Columns, meanings: Mapping[str, Meaning],
+    item: str, row: dict[str, str],
+) -> FoundImage:  # fmt: skip
     if (split := SPLITS.get(row.get("split", "").lower())) is None:
         raise reject(item, "split is not one of train, val, test; fix the cell")
     view = frontal_view(item, row.get("view", ""))
@@ -60,6 +62,7 @@ def _image(
     labels = label_values(item, row, findings)
     study = row.get("study_id") or ("" if "study_id" in row else without_ending(name))
     patient = row.get("patient_id", "")
+    refuse_lost_digits(item, study_id=study, patient_id=patient)
     check_ids(item, study, patient)
     return FoundImage(
         path=path,
@@ -70,9 +73,18 @@ def _image(
         view=view,
         accession=row.get("accession", ""),
         box_key=row["image"],
-        metadata={column: row[column] for column in columns},
+        metadata={column: _cell(column, row, meanings) for column in columns},
         labels=labels,
     )
+
+
+def _cell(column: str, row: Mapping[str, str], meanings: Mapping[str, Meaning]) -> str:
+    """What a column holds: the year of a date, and when an image was taken of either column."""
+    if column == ACQUIRED or (column == DAYS and column not in row):
+        said = ((name, row.get(name, "")) for name in (ACQUIRED, "date") if name in meanings)
+        return next((taken for n, cell in said if (taken := moment(meanings[n].read(cell)))), "")
+    text = meanings[column].read(row[column]) if column in meanings else row[column]
+    return text[:4] if column == "date" else text
 
 
 def _tables(root: Path) -> list[Path]:
@@ -83,7 +95,7 @@ def _manifest(root: Path) -> Path | None:
     if (named := find_table(root, "manifest")) is not None:
         return named
     found = [path for path in _tables(root) if {"image", "study_id"} <= set(columns_of(path))]
-    is_one = len(found) == 1 and any(_there(found[0], NO_NAMES, Files(root, root)))
+    is_one = len(found) == 1 and any(_there(found[0], NO_COLUMNS, Files(root, root)))
     return found[0] if is_one else None
 
 
@@ -116,7 +128,7 @@ def by_image(path: Path, names: Names) -> bool:
 
 
 def as_reports(
-    path: Path, names: Names = NO_NAMES, files: Files | None = None
+    path: Path, names: Names = NO_COLUMNS, files: Files | None = None
 ) -> Iterable[Study | ReportVersion | LeftOut]:
     """Open a table, a file of messages or a folder as reports."""
     columns = columns_of(path, names)
@@ -133,7 +145,7 @@ def labels_of(columns: Columns) -> Columns:
 
 
 def open_generic(
-    root: Path, out: Path, table: Path | None = None, names: Names = NO_NAMES,
+    root: Path, out: Path, table: Path | None = None, names: Names = NO_COLUMNS,
     files: Files | None = None, *, pictures: bool = False,
 ) -> Reading | None:  # fmt: skip
     """Open a data folder, or a table that names images; None where there is none.
@@ -147,6 +159,9 @@ def open_generic(
         return None
     present = columns_of(manifest, names)
     named = "image" in present
+    if named and pictures:
+        rows = read_rows(manifest, ["image"], names)
+        files.settle(manifest, (row[1]["image"] for row in rows if isinstance(row, tuple)))
     if pictures and "study_id" in present:
         named = named and any(_there(manifest, names, files))
     elif not named:
@@ -155,15 +170,19 @@ def open_generic(
     own = () if labels else findings_of(present)
     findings = labels_of(columns_of(labels)) if labels else own
     texts = find_table(root, "reports") or (manifest if set(_TEXT) & set(present) else None)
-    called = names if texts == manifest else NO_NAMES
+    called = names if texts == manifest else NO_COLUMNS
     by_name = texts is not None and by_image(texts, called)
     if texts and not by_name and "study_id" not in columns_of(texts, called):
         texts = None
     boxes = next((p for p in (root / "boxes.json", root / "boxes.csv") if p.is_file()), None)
 
+    opened = TableRows(manifest, names)
+    meanings = meanings_of(opened, ("age", "sex", "date", ACQUIRED))
+    dated = [name for name in (ACQUIRED, DAYS) if {ACQUIRED, "date"} & {*meanings}]
+
     def images(columns: Columns) -> Iterator[Entry]:
         rows = read_rows(manifest, ["image"], names) if named else _by_study(manifest, names, files)
-        yield from make_each(rows, partial(_image, files, columns, own))
+        yield from make_each(rows, partial(_image, files, columns, own, meanings))
         for name in files.pictures if pictures else ():
             if name not in files.asked:
                 yield LeftOut(printable(name), what=NOT_NAMED)
@@ -171,7 +190,14 @@ def open_generic(
     return Reading(
         count=partial(count_rows, manifest),
         images=images,
-        offered=tuple(c for c in present if c and c not in (*_KNOWN, *_TEXT, *own)),
+        offered=tuple(
+            c for c in dict.fromkeys((*present, *dated)) if c and c not in (*_KNOWN, *_TEXT, *own)
+        ),
+        unread={
+            name: said
+            for name, one in meanings.items()
+            if (said := one.fault(name, opened.names.get(name, name)))
+        },
         findings=findings,
         label_rows=partial(label_rows, labels, findings) if labels else None,
         by_image=by_name,
@@ -180,8 +206,32 @@ def open_generic(
     )
 
 
+def open_pictures(root: Path, _: Path, files: Files, texts: Path | None = None) -> Reading | None:
+    """Open pictures with a text file of the same name for each, beside them or in a folder."""
+    beside = {name[:-4] for name in files.names if name.lower().endswith(".txt")}
+    if texts is None and beside.isdisjoint(map(without_ending, files.pictures)):
+        return None
+    if not files.pictures:
+        return None
+
+    def images(_: Columns) -> Iterator[Entry]:
+        for name in files.pictures:
+            item, path = printable(name), inside(root, name)
+            if path is None or not path.is_file():
+                yield LeftOut(item, "put the file there", LEADS_OUT)
+            else:
+                yield FoundImage(path, name, without_ending(name), "", box_key=name)
+
+    return Reading(
+        count=lambda: len(files.pictures),
+        images=images,
+        by_image=True,
+        reports=partial(as_reports, texts or root),
+    )
+
+
 def open_reports_alone(
-    root: Path, _: Path, table: Path | None = None, names: Names = NO_NAMES
+    root: Path, _: Path, table: Path | None = None, names: Names = NO_COLUMNS
 ) -> Reading | None:
     """Open reports without images: one table of them, or a folder of text files."""
     if (path := table) is None:
@@ -191,6 +241,8 @@ def open_reports_alone(
             return None
         path = tables[0] if tables else root
     if path.is_file() and not set(_TEXT) & set(columns_of(path, names)):
+        return None
+    if path.is_dir() and Files(root, root).pictures:
         return None
     if path.is_dir() and not any(path.rglob("*.txt")):
         return None

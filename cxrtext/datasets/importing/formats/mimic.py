@@ -8,7 +8,6 @@ from pathlib import Path
 from cxrtext.datasets.admission.ids import digest
 from cxrtext.datasets.importing.folder import Files, existing
 from cxrtext.datasets.importing.reading import (
-    NO_NAMES,
     Columns,
     Entry,
     FoundImage,
@@ -22,13 +21,14 @@ from cxrtext.datasets.importing.reading import (
     frontal_view,
     label_values,
     map_rows,
-    moment,
     read_rows,
     reject,
 )
 from cxrtext.errors import DataError
 from cxrtext.records import LeftOut, iter_boxes, open_reports
-from cxrtext.records.manifest import ACQUIRED, DATES
+from cxrtext.records.cells import moment
+from cxrtext.records.columns import NO_COLUMNS
+from cxrtext.records.manifest import ACQUIRED, DATES, DAYS
 
 PREFIX = "mimic-cxr-2.0.0-"
 KEEP = {
@@ -36,6 +36,7 @@ KEEP = {
     "columns": "Columns",
     "date": "StudyDate",
     ACQUIRED: "StudyDate",
+    DAYS: "StudyDate",
     DATES: "",
     "procedure": "PerformedProcedureStepDescription",
 }
@@ -62,7 +63,7 @@ def _split_of(path: Path) -> dict[int, str]:
 
 
 def label_rows(
-    path: Path, findings: Columns, names: Names = NO_NAMES, files: Files | None = None
+    path: Path, findings: Columns, names: Names = NO_COLUMNS, files: Files | None = None
 ) -> Iterator[LabelRow | LeftOut]:
     """Give the labels of a table with a column a finding, of studies or of the images in files."""
 
@@ -101,9 +102,9 @@ def open_mimic(root: Path, _: Path) -> Reading | None:
             said = {name: row.get(KEEP[name], "") for name in columns}
             if "date" in said:
                 said["date"] = said["date"][:4]
-            if ACQUIRED in said:
+            for when in {ACQUIRED, DAYS} & {*said}:
                 # "shifted by a random amount, consistently for a patient": gaps are as they were
-                said[ACQUIRED] = moment(said[ACQUIRED], row.get("StudyTime", ""))
+                said[when] = moment(said[when], row.get("StudyTime", ""))
                 said[DATES] = "shifted"
             return FoundImage(path, name, study, subject, part, view, box_key=image, metadata=said)
 

@@ -40,11 +40,10 @@ from cxrtext.datasets.importing.reading import (
     numbers,
     read_objects,
     reject,
-    sex,
-    years,
 )
 from cxrtext.errors import DataError
 from cxrtext.records import Absent, Box, LeftOut
+from cxrtext.records.cells import sex, years
 from cxrtext.records.decoding import decode
 
 _NAMES = (

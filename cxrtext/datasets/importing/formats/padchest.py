@@ -52,17 +52,16 @@ from cxrtext.datasets.importing.reading import (
     find_table,
     make_each,
     map_rows,
-    moment,
     read_objects,
     read_rows,
     reject,
-    sex,
-    years,
 )
 from cxrtext.errors import DataError
 from cxrtext.records import Absent, Box, LeftOut, Study
+from cxrtext.records.cells import moment, sex, years
+from cxrtext.records.manifest import DAYS
 
-KEEP = ("age", "sex", "date", "acquired", "labels_by", "pediatric")
+KEEP = ("age", "sex", "date", "acquired", DAYS, "labels_by", "pediatric")
 NORMAL = "normal"
 NO_FINDINGS = ("", NORMAL, "unchanged", "exclude", "suboptimal study")
 """What stands among the labels and is no finding."""
@@ -135,7 +134,7 @@ def _metadata(row: dict[str, str], columns: Columns) -> dict[str, str]:
         "age": str(age) if age >= 0 else "",
         "sex": sex(row.get("PatientSex_DICOM", "")),
         "date": year,
-        "acquired": moment(row.get("StudyDate_DICOM", "")),
+        **dict.fromkeys(("acquired", DAYS), moment(row.get("StudyDate_DICOM", ""))),
         "labels_by": row.get("MethodLabel", ""),
         "pediatric": row.get("Pediatric", ""),
     }

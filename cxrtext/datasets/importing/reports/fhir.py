@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from cxrtext.datasets.admission.ids import issued
-from cxrtext.datasets.importing.versions import ReportVersion, Status, read_time
+from cxrtext.datasets.importing.versions import ReportVersion, Status
+from cxrtext.records.cells import read_time
 
 MAX_BYTES = 64 * 2**20
 

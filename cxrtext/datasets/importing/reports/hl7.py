@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cxrtext.datasets.admission.ids import issued
-from cxrtext.datasets.importing.versions import ReportVersion, Status, read_status, read_time
+from cxrtext.datasets.importing.versions import ReportVersion, Status, read_status
+from cxrtext.records.cells import read_time
 
 START, FRAME_END = b"\x0b", b"\x1c"
 MAX_BYTES = 64 * 2**20

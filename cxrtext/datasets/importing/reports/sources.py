@@ -1,10 +1,11 @@
 """Where versions of reports come from: tables, text, HL7, FHIR, structured reports, folders."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from cxrtext.datasets.importing.folder import Files
-from cxrtext.datasets.importing.reading import NO_NAMES, Names, columns_of, read_rows
+from cxrtext.datasets.importing.reading import Names, columns_of, read_rows
 from cxrtext.datasets.importing.reports.fhir import (
     ResourceError,
     looks_like_fhir,
@@ -19,15 +20,16 @@ from cxrtext.datasets.importing.reports.hl7 import (
     read_message,
 )
 from cxrtext.datasets.importing.reports.sr import read_sr
-from cxrtext.datasets.importing.versions import ReportVersion, of_study, read_status, read_time
+from cxrtext.datasets.importing.versions import ReportVersion, of_study, read_status
 from cxrtext.errors import DataError, ImageError
 from cxrtext.files import open_regular
 from cxrtext.images.dicom.file import is_dicom
-from cxrtext.records import LeftOut
+from cxrtext.records import LeftOut, TableRows
+from cxrtext.records.cells import meanings_of
+from cxrtext.records.columns import NO_COLUMNS, SECTION_COLUMNS
 from cxrtext.records.report_folder import printable, read_report_file, walk
-from cxrtext.records.report_sources import objects
-from cxrtext.records.rows import TABLES
-from cxrtext.records.text_source import REPORT_COLUMNS, SECTION_COLUMNS, choose_columns
+from cxrtext.records.report_sources import is_table, objects
+from cxrtext.records.text_source import REPORT_COLUMNS, choose_columns
 
 _HEAD = 256
 VERSION_COLUMNS = {"status", "time", "date", "accession"}
@@ -40,7 +42,7 @@ def has_versions(path: Path) -> bool:
     """Whether a source may say more of its reports than one text a study."""
     if path.is_dir():
         return True
-    if path.name.lower().endswith(TABLES):
+    if is_table(path):
         return bool(VERSION_COLUMNS & set(columns_of(path)))
     if path.suffix.lower() == ".jsonl":
         _refuse_versions(path)
@@ -60,17 +62,21 @@ def _refuse_versions(path: Path) -> None:
 def open_versions(path: Path) -> Versions:
     if path.is_dir():
         return _folder(path)
-    if path.name.lower().endswith(TABLES):
+    if is_table(path):
         return open_table(path)
     return _message_file(path, path.name, _kind(path))
 
 
-def open_table(path: Path, names: Names = NO_NAMES, files: Files | None = None) -> Versions:
+def open_table(path: Path, names: Names = NO_COLUMNS, files: Files | None = None) -> Versions:
     """The rows of a table; without a ``study_id``, the image that ``files`` have is the study."""
     columns = columns_of(path, names)
     if files is None or "image" not in columns:
         choose_columns(str(path), [name for name in columns if name in REPORT_COLUMNS])
-    for entry in read_rows(path, names=names):
+    table = TableRows(path, names)
+    times = meanings_of(table, ("time", "date"))
+    known = [name for name in ("time", "date") if name in times]
+    table.errors.clear()
+    for entry in read_rows(table):
         if isinstance(entry, LeftOut):
             yield entry
             continue
@@ -90,11 +96,14 @@ def open_table(path: Path, names: Names = NO_NAMES, files: Files | None = None) 
                 issuer=row.get("issuer", ""),
                 patient=row.get("patient_id", ""),
                 status=status,
-                time=read_time(row.get("time", "") or row.get("date", "")),
+                time=next(filter(None, (times[n].read(row[n]) for n in known)), ""),
                 addendum=addendum,
                 report=row.get("report", ""),
                 sections={name: row[name] for name in SECTION_COLUMNS if name in columns},
             )
+    for name, count in table.errors.items():
+        why = f"{name}: {count} cells hold an error of the spreadsheet, such as #NAME?; left blank"
+        yield LeftOut(path.name, why)
 
 
 def _folder(root: Path) -> Versions:
@@ -132,7 +141,8 @@ def file_versions(path: Path, item: str) -> Versions:
                 yield version
     elif path.suffix.lower() == ".txt":
         read = read_report_file(path, item, 1)
-        yield read if isinstance(read, LeftOut) else of_study(read[1])
+        # MIMIC-CXR's tables leave out the s of its files' names, and others do not.
+        yield read if isinstance(read, LeftOut) else replace(of_study(read[1]), accession=path.stem)
 
 
 def _kind(path: Path) -> str:

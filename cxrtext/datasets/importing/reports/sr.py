@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cxrtext.datasets.admission.ids import IDS, object_ids
-from cxrtext.datasets.importing.versions import ReportVersion, Status, read_time
+from cxrtext.datasets.importing.versions import ReportVersion, Status
 from cxrtext.images.dicom.described import described, text_of
 from cxrtext.images.dicom.file import read_wanted
+from cxrtext.records.cells import read_time
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset

@@ -1,19 +1,29 @@
 """Which column of a table is what: by its own name, by what hospitals call it, or as given."""
 
+import re
+import unicodedata
 from collections.abc import Collection, Mapping, Sequence, Set
 from difflib import SequenceMatcher
 from pathlib import Path
+from types import MappingProxyType
 
 import yaml
 
-from cxrtext.datasets.admission.words import plain_words
 from cxrtext.errors import ConfigError, DataError
-from cxrtext.records.rows import EXCEL, TABLES, WORKBOOKS, TableRows, found_columns
-from cxrtext.records.text_source import SECTION_COLUMNS
+
+SECTION_COLUMNS = ("findings", "impression", "indication", "comparison")
+"""Columns that hold one section of a report each."""
+
+NO_COLUMNS: Mapping[str, str] = MappingProxyType({})
+HEADER_WITHIN = 20  # rows of which one may be the header
+
+_NAME = re.compile(r"[^\W\d][\w /()%.,:;°²³µ*+#&'\"\[\]-]{0,39}(?<![.,:;])")
 
 
 def _folded(name: str) -> str:
-    return plain_words(name).replace(" ", "")
+    """A name in capitals, without accents, signs and spaces; digits count in none."""
+    plain = unicodedata.normalize("NFKD", name.replace("ß", "ss")).upper()
+    return "".join(c for c in plain if "A" <= c <= "Z")
 
 
 _WORDS: dict[str, set[str]] = {
@@ -23,42 +33,84 @@ _WORDS: dict[str, set[str]] = {
     ).items()
 }
 """What columns are called, by their own names."""
+_EVERY = set[str]().union(*_WORDS.values())
 _TEXT = ("report", *SECTION_COLUMNS)
-_NAMES = (*_WORDS, "accession", "issuer", "split", "status", "time", "acquired", "dates")
+NAMES = (*_WORDS, "accession", "issuer", "split", "status", "time", "acquired", "dates")
 _KEYS = {"image", "study_id"}
 _MAY_BE_MISSED = {"age", "sex", "date"}
 
 
-def is_table(path: Path) -> bool:
-    """Whether a path names a table, and not messages, text or a folder (DataError: a workbook)."""
-    if path.suffix.lower() in WORKBOOKS:
-        raise DataError(f"{path}: a workbook is not read; {EXCEL}")
-    return path.is_file() and path.name.lower().endswith(TABLES)
+def parse_columns(text: str) -> dict[str, str]:
+    """What ``--columns`` says: headers by the names of their columns (ConfigError)."""
+    pairs = [one.partition("=") for one in text.split(",") if one.strip()]
+    for name, equals, header in pairs:
+        if not (name.strip() and equals and header.strip()):
+            raise ConfigError(f"--columns: '{name}{equals}{header}' is not NAME=HEADER")
+    return {name.strip(): header.strip() for name, _, header in pairs}
 
 
-def table_columns(
-    path: Path, given: Mapping[str, str], *, text: bool = True, own: Collection[str] = ()
-) -> dict[str, str]:
-    """The header of each column that is known, by its own name; only the first line is read.
+def header_place(rows: Sequence[Sequence[str]], given: Collection[str] = ()) -> int | None:
+    """Which of a table's first rows is the header, before which titles may stand; else None."""
+    known = [sum(_folded(c) in _EVERY or c.strip() in given for c in row) for row in rows]
+    return next((place for place, count in enumerate(known) if count > (place > 0)), None)
+
+
+def has_known_header(headers: Sequence[str]) -> bool:
+    """Whether some columns, more than one, are known, among them one of images or studies."""
+    folded = {_folded(name) for name in headers}
+    keys = _WORDS["image"] | _WORDS["study_id"] | {"ACCESSION"}
+    return len(folded & {*_EVERY, "ACCESSION"}) > 1 and not folded.isdisjoint(keys)
+
+
+def found_columns(columns: Sequence[str]) -> str:
+    # A table without a header has report text where the names should be.
+    if all(_NAME.fullmatch(name) or not name for name in columns):
+        return f"columns found: {', '.join(filter(None, columns[:40])) or 'none'}"
+    return f"{len(columns)} columns found, not all of them names; is the header missing?"
+
+
+def called(name: str) -> str:
+    """A header as it may stand in a message."""
+    return f"'{name}'" if _NAME.fullmatch(name) else "of one name"
+
+
+def second(name: str, number: int = 2) -> str:
+    """What the second column of a name is called, or a later one."""
+    return f"{name} ({number})"
+
+
+def match_columns(
+    path: Path, headers: Sequence[str], given: Mapping[str, str], *, text: bool = True,
+    own: Collection[str] = (),
+) -> dict[str, str]:  # fmt: skip
+    """The header of each column that is known, by its own name.
 
     Args:
+        path: The table, for messages.
         given: What the user says of columns; the others are guessed.
         text: Whether a table without report text is refused.
         own: Headers that are not to be taken for others: metadata that are kept under them.
     """
-    headers = [name.strip() for name in TableRows(path).columns]
     for name, header in given.items():
-        if name not in _NAMES:
-            raise ConfigError(f"--columns {name}={header}: the name is one of {', '.join(_NAMES)}")
+        if name not in NAMES:
+            raise ConfigError(f"--columns {name}={header}: the name is one of {', '.join(NAMES)}")
         if header not in headers:
             raise _refused(path, f"there is no column '{header}'", headers, {name: {header}})
     rest = [name for name in dict.fromkeys(headers) if name and name not in given.values()]
-    exact = {name: name for name in _NAMES if name in rest and name not in given}
+    exact = {name: name for name in NAMES if name in rest and name not in given}
+    for name in exact:
+        if second(name) in headers:
+            raise DataError(
+                f"{path}: column '{name}' occurs more than once; say which: --columns "
+                f'{name}={name} or "{name}={second(name)}"'
+            )
     found = {**given, **exact}
     # What was a table before there were guesses stays what it was.
     is_own = not _KEYS.isdisjoint(exact) and not set(_TEXT).isdisjoint(exact)
     for name, words in _WORDS.items():
         like = [one for one in rest if one not in (*exact, *own) and _folded(one) in words]
+        if name == "sex":  # "Geschlecht (1=m, 2=w)"
+            like = like or [one for one in rest if _folded(one.partition("(")[0]) in words]
         if len(like) == 1:
             found.setdefault(name, like[0])
         elif like and name not in found and not is_own and name not in _MAY_BE_MISSED:

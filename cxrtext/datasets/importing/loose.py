@@ -1,0 +1,127 @@
+"""Ids that a spreadsheet has changed, and the ids of the films that they stand for.
+
+Leading zeros go, ``.0`` comes behind, an apostrophe or ``="…"`` around; digits are cut off or an
+exponent stands for them; file names lose their letters.
+"""
+
+import re
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from cxrtext.errors import DataError
+
+IdMatching = Literal["exact", "loose"]
+SHORTEST_CUT = 12  # characters that are left of an id, for it to be known by them
+
+_FORMULA = re.compile(r'="(.*)"')
+_FLOAT = re.compile(r"(\d+)[.,]0*")
+_EXPONENT = re.compile(r"(\d)(?:[.,](\d+))?E\+?(\d+)", re.IGNORECASE)
+_PARTS = re.compile(r"(\D*?)0*(\d.*)")
+
+
+def lost_digits(text: str) -> bool:
+    """Whether an id is a number with an exponent, of which digits are missing."""
+    found = _EXPONENT.fullmatch(text.strip())
+    return found is not None and int(found[3]) > len(found[2] or "")
+
+
+def refuse_lost_digits(where: str, **ids: str) -> None:
+    """Refuse an id that has `lost_digits`: it stands for several."""
+    for name, text in ids.items():
+        if lost_digits(text):
+            raise DataError(
+                f"{where}: {name} is '{text}': a spreadsheet dropped its digits, and several ids "
+                "become one; give the column the format text, fill it anew and export it again"
+            )
+
+
+def _parts(text: str) -> tuple[str, str]:
+    """What an id has before its number and from there on, without what spreadsheets add."""
+    plain = text.strip()
+    plain = found[1] if (found := _FORMULA.fullmatch(plain)) else plain.lstrip("'")
+    plain = found[1] if (found := _FLOAT.fullmatch(plain)) else plain
+    if (found := _EXPONENT.fullmatch(plain)) and not lost_digits(plain):
+        plain = f"{found[1]}{found[2] or ''}"[: int(found[3]) + 1]
+    found = _PARTS.fullmatch(plain.casefold())
+    return (found[1], found[2]) if found else ("", plain.casefold())
+
+
+def _damage(given: str, own: str) -> str:
+    if _FORMULA.fullmatch(given):
+        return "are formulas"
+    if given.startswith("'"):
+        return "begin with an apostrophe"
+    if _EXPONENT.fullmatch(given):
+        return "have an exponent"
+    if _FLOAT.fullmatch(given):
+        return "are decimal numbers"
+    if own.startswith(given):
+        return "are cut off"
+    return "lost leading zeros" if own.lstrip("0") == given else "are written otherwise"
+
+
+class _Index:
+    def __init__(self, own: Iterable[str]) -> None:
+        self._by_number: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        self._sorted = sorted(own)
+        for one in self._sorted:
+            before, number = _parts(one)
+            self._by_number[number].append((before, one))
+
+    def find(self, given: str) -> list[str]:
+        """The ids that one may stand for."""
+        before, number = _parts(given)
+        some = self._by_number.get(number, [])
+        found = [own for other, own in some if other == before or not other or not before]
+        if found or len(given) < SHORTEST_CUT:
+            return found
+        place = bisect_left(self._sorted, given)
+        return [own for own in self._sorted[place : place + 2] if own.startswith(given)]
+
+
+def match_ids(
+    table: Path, what: str, given: Iterable[str], own: Iterable[str], matching: IdMatching
+) -> tuple[dict[str, str], str]:
+    """The ids of films that ids of a table stand for, where those differ; and what to say of them.
+
+    What differs is recognized, and with "loose" mended.  A DataError where most differ and it is
+    not, and where two ids would become one.
+    """
+    own = set(own)
+    distinct = [one for one in dict.fromkeys(given) if one]
+    unknown = [one for one in distinct if one not in own]
+    if not unknown:
+        return {}, ""
+    for one in unknown:
+        refuse_lost_digits(str(table), **{f"a {what} id": one})
+    index = _Index(own)
+    found = {one: index.find(one) for one in unknown}
+    found = {one: some for one, some in found.items() if some}
+    if not found:
+        return {}, ""
+    damages = Counter(_damage(one, some[0]) for one, some in found.items())
+    damage = damages.most_common(1)[0][0]
+    example = next((one, some[0]) for one, some in found.items() if _damage(one, some[0]) == damage)
+    said = (
+        f"{len(found)} of {len(distinct)} {what} ids {damage}: '{example[0]}' in {table.name}, "
+        f"'{example[1]}' in the films"
+    )
+    if matching != "loose":
+        if len(found) > len(distinct) - len(unknown):
+            raise DataError(f"{table}: {said}; to join them all the same, give --ids loose")
+        return {}, f"{said}; --ids loose joins them"
+    mended: dict[str, str] = {}
+    taken: dict[str, str] = {one: one for one in distinct if one in own}
+    for one, some in found.items():
+        other = taken.setdefault(some[0], one)
+        if len(some) > 1 or other != one:
+            both: Sequence[str] = some if len(some) > 1 else (other, one)
+            raise DataError(
+                f"{table}: with --ids loose two of one {what} id would become one: "
+                f"'{both[0]}' and '{both[1]}'; correct the table"
+            )
+        mended[one] = some[0]
+    return mended, f"{said}; joined"

@@ -1,0 +1,198 @@
+"""What cells mean: ages, sexes, dates and times as people and devices write them."""
+
+import re
+import unicodedata
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+from cxrtext.records.rows import TableRows
+from cxrtext.records.study import LeftOut
+
+OLDEST = 130  # years
+_AGE = re.compile(r"(\d{1,3})(?:[.,]\d*)?\s*([^\W\d_]*)\.?")
+_PER_YEAR = {
+    word: count
+    for count, words in {
+        1: "y yr yrs year years j jahr jahre a an ans año años ano anos anni anno jaar",
+        12: "m mo mon month months monat monate mois mes meses mesi mese maand maanden",
+        52: "w wk wks week weeks woche wochen semaine semaines semana semanas weken settimane",
+        365: "d day days t tag tage jour jours día días dia dias giorno giorni dag dagen",
+    }.items()
+    for word in words.split()
+} | {"": 1}
+_SEXES = {
+    word: letter
+    for letter, words in {
+        "M": "m male man mann männlich maennlich homme h hombre masculin masculino maschio "
+        "maschile uomo mannelijk",
+        "F": "f female woman w weiblich frau femme feminin femenino feminino mujer femmina "
+        "femminile donna vrouw vrouwelijk v",
+        "O": "o other d divers diverse",
+    }.items()
+    for word in words.split()
+}
+_CODES = re.compile(r"(\d)\s*[=:]\s*([^\W\d_]+)")
+
+
+def years(text: str) -> str:
+    """An age in whole years: "058Y", "58,0" and "58 J." are 58, "007M" is 0; "" if it is none."""
+    found = _AGE.fullmatch(text.strip())
+    per_year = _PER_YEAR.get(found[2].casefold()) if found else None
+    if found is None or per_year is None or (age := int(found[1]) // per_year) > OLDEST:
+        return ""
+    return str(age)
+
+
+def sex(text: str, codes: Mapping[str, str] | None = None) -> str:
+    """M, F or O, from a letter or a word of seven languages; "" where it is none of these.
+
+    ``codes`` are what a header says that numbers mean.
+    """
+    word = text.strip().rstrip(".").casefold()
+    word = (codes or {}).get(word.removesuffix(".0"), word)
+    plain = "".join(c for c in unicodedata.normalize("NFKD", word) if not unicodedata.combining(c))
+    return _SEXES.get(word) or _SEXES.get(plain, "")
+
+
+# --- dates and times ---
+
+TIME_DIGITS = 14
+_DIGITS = re.compile(r"(\d{4}(?:\d\d){0,2})[T ]?((?:\d\d){0,3})(?:[.,]\d+)?")
+_PARTS = r"(?P<one>\d\d?)(?P<mark>[./-])(?P<other>\d\d?)(?P=mark)(?P<year_>\d{4}|\d\d)"
+_DAY = rf"(?:(?P<year>\d{{4}})[-/.](?P<month>\d\d?)(?:[-/.](?P<day>\d\d?))?|{_PARTS})"
+_CLOCK = r"(?P<hour>\d\d?):(?P<minute>\d\d?)(?::(?P<second>\d\d?)(?:[.,]\d+)?)?"
+_TIME = re.compile(
+    rf"{_DAY}(?:(?:T|,?\s+)?{_CLOCK}(?:\s*(?P<half>[AP])\.?M\.?)?(?:\s+[A-Z]{{3,5}})?)?",
+    re.IGNORECASE,
+)
+_ZONE = re.compile(r"(?<=\d)\s*(Z|[+-]\d\d:?\d\d)$")
+_BEGIN = re.compile(rf"\s*{_PARTS}(?!\d)")
+CENTURY = 70  # of two digits, from here on years are of the last century
+
+
+def date_order(texts: Iterable[str]) -> str:
+    """Whether the dates of a column begin with the "day" or the "month"; "" where none tells."""
+    found = [(int(m["one"]), int(m["other"])) for text in texts if (m := _BEGIN.match(text))]
+    days = any(one > 12 for one, _ in found)
+    months = any(other > 12 for _, other in found)
+    return "day" if days and not months else "month" if months and not days else ""
+
+
+def read_time(text: str, order: str = "") -> str:
+    """The digits of a time such as 2024-03-01 12:00, 1.3.2024 or 20240301120000+0100.
+
+    One that names its zone becomes local time, which those without are taken for.  "" where it is
+    no time, or may be read as two: nobody knows the month of 3/1/2024 but by the `date_order` of
+    its column.
+    """
+    text = text.strip()
+    zone = _ZONE.search(text)
+    digits = _digits(text[: zone.start()] if zone else text, order)
+    if zone is None or len(digits) <= len("20240301"):
+        return digits
+    try:
+        moment = datetime.strptime(digits.ljust(TIME_DIGITS, "0") + zone[1], "%Y%m%d%H%M%S%z")
+        return moment.astimezone().strftime("%Y%m%d%H%M%S")
+    except (ValueError, OverflowError):
+        return digits
+
+
+def _digits(text: str, order: str) -> str:
+    if plain := _DIGITS.fullmatch(text):
+        return plain[1] + plain[2]
+    if (found := _TIME.fullmatch(text)) is None:
+        return ""
+    parts = [found[name] for name in ("year", "month", "day")]
+    if found["mark"]:
+        # Points stand in dates that begin with the day; slashes stand in others too.
+        order = order or ("day" if found["mark"] == "." else "")
+        if not order:
+            return ""
+        year = found["year_"]
+        if len(year) == 2:
+            year = f"{19 if int(year) >= CENTURY else 20}{year}"
+        days = found["one"], found["other"]
+        parts = [year, *(reversed(days) if order == "day" else days)]
+    clock = [found[name] for name in ("hour", "minute", "second")]
+    if found["half"]:
+        clock[0] = str(int(clock[0]) % 12 + 12 * (found["half"] in "Pp"))
+    return "".join(part.zfill(2) for part in (*parts, *clock) if part)
+
+
+def moment(day: str, time: str = "", order: str = "") -> str:
+    """A date and time of DICOM or of a table as 2019-03-02T10:15:00, or as 2019-03-02, else ""."""
+    digits = read_time(day, order) or day.replace(".", "")
+    if time and len(digits) == 8:
+        digits = read_time(digits + time.replace(":", "")) or digits
+    try:
+        found = datetime.strptime(digits.ljust(TIME_DIGITS, "0"), "%Y%m%d%H%M%S").isoformat()
+    except ValueError:
+        return ""
+    return found if len(digits) > 8 else found[:10]
+
+
+def days_between(first: str, taken: str) -> str:
+    """Days from one `moment` to another, with two decimals where both have a time."""
+    times = datetime.fromisoformat(first), datetime.fromisoformat(taken)
+    if min(len(first), len(taken)) <= 10:
+        return str((times[1].date() - times[0].date()).days)
+    return f"{(times[1] - times[0]).total_seconds() / 86_400:.2f}".removesuffix(".00")
+
+
+# --- columns ---
+
+AGE, SEX, TIMES = "age", "sex", ("date", "acquired", "time")
+
+
+@dataclass(slots=True)
+class Meaning:
+    """What the cells of a column mean: whole years, M, F or O, the digits of a time."""
+
+    read: Callable[[str], str]
+    filled: int = 0
+    unread: int = 0
+    row: int = 0  # the first that cannot be read
+
+    def fault(self, name: str, header: str) -> str:
+        """What is to be said of cells that cannot be read, without them; "" where all can."""
+        if not self.unread:
+            return ""
+        shown = name if name == header else f"{name} ({header})"
+        advice = ""
+        if name == SEX:
+            advice = "; say in the header what numbers mean: sex (1=m, 2=f)"
+        elif name in TIMES:
+            advice = "; write days first with points, or years first: 2024-04-13"
+        count = "no cell" if self.unread == self.filled else f"{self.unread} of {self.filled} cells"
+        verb = "can be read" if self.unread == self.filled else "cannot be read"
+        return f"{shown}: {count} {verb} (first: row {self.row}){advice}"
+
+
+def meanings_of(table: TableRows, wanted: Collection[str]) -> dict[str, Meaning]:
+    """How those columns of a table are to be read that have a meaning, as they themselves show."""
+    names = [name for name in table.columns if name in wanted and name in (AGE, SEX, *TIMES)]
+    rows: dict[str, dict[str, list[int]]] = {name: {} for name in names}  # by cell, its rows
+    for entry in table.read(names) if names else ():
+        if not isinstance(entry, LeftOut):
+            for name, cell in entry[1].items():
+                if text := cell.strip():
+                    rows[name].setdefault(text, []).append(entry[0])
+    found = {}
+    for name, cells in rows.items():
+        meaning = Meaning(_reader(name, table.names.get(name, name), cells))
+        unread = [row for text, some in cells.items() if not meaning.read(text) for row in some]
+        meaning.filled, meaning.unread = sum(map(len, cells.values())), len(unread)
+        meaning.row = min(unread, default=0)
+        found[name] = meaning
+    return found
+
+
+def _reader(name: str, header: str, texts: Iterable[str]) -> Callable[[str], str]:
+    if name == AGE:
+        return years
+    if name == SEX:
+        codes = {code: word.casefold() for code, word in _CODES.findall(header)}
+        return partial(sex, codes=codes)
+    return partial(read_time, order=date_order(texts))
