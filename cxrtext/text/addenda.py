@@ -1,12 +1,16 @@
 """Addenda and corrections beat what they contradict."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 
 from cxrtext.text.fields import as_prose
 from cxrtext.text.labelling import Label, sentence_labels
 from cxrtext.text.rules import rules_of
 from cxrtext.text.sections import ADDENDUM
 from cxrtext.text.sides import sides_of
+
+MOST = 200
+"""Sentences of addenda that are read in a report, so that work stays linear in its length."""
 
 
 def standing(said: Sequence[tuple[str, str]]) -> list[bool]:
@@ -16,15 +20,17 @@ def standing(said: Sequence[tuple[str, str]]) -> list[bool]:
     what it says.  Where only a side is put right, what named the other side is not understood any
     more, and falls; so does the addendum's sentence, which names no finding.
     """
-    stands = [True] * len(said)
-    for number, (section, addendum) in enumerate(said):
-        if section != ADDENDUM:
-            continue
-        falls, stands[number] = _reader(addendum)
-        for other, (of, sentence) in enumerate(said):
-            if of != ADDENDUM and stands[other] and falls.of(sentence):
-                stands[other] = False
-    return stands
+    addenda = dict.fromkeys(sentence for section, sentence in said if section == ADDENDUM)
+    read = {addendum: _reader(addendum) for addendum in islice(addenda, MOST)}
+    fallen = {
+        sentence
+        for sentence in {sentence for section, sentence in said if section != ADDENDUM}
+        if any(falls.of(sentence) for falls, _ in read.values())
+    }
+    return [
+        read[sentence][1] if section == ADDENDUM and sentence in read else sentence not in fallen
+        for section, sentence in said
+    ]
 
 
 class _Falls:
