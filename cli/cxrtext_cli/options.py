@@ -229,6 +229,12 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     write_table(path, list(rows[0]) if rows else ["score"], rows)
 
 
+def shares(of: Mapping[str, float]) -> str:
+    """Shares by name, the largest first: "en 93 %, unknown 0 %"."""
+    ordered = sorted(of.items(), key=lambda one: -one[1])
+    return ", ".join(f"{name} {100 * share:.0f} %" for name, share in ordered)
+
+
 def duration(seconds: float) -> str:
     """Seconds as a person says them."""
     if seconds < 60:

@@ -1,16 +1,17 @@
 """The labels of a table or folder of reports, with the sentences that they were read off."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from cxrtext.language.corpus import read_corpus
-from cxrtext.records import write_table
+from cxrtext.records import Sentence, write_table
 from cxrtext.records.columns import NO_COLUMNS
-from cxrtext.text.labelling import FINDINGS, NO_FINDING, covered, label_report
+from cxrtext.text.labelling import FINDINGS, NO_FINDING, label_report, understands
 from cxrtext.text.rules import language_of
 
+UNKNOWN = "unknown"  # the language of sentences that no rules read
 COLUMNS = (NO_FINDING, *(name for name in FINDINGS if name != NO_FINDING))
 
 
@@ -22,7 +23,9 @@ class ReportLabels:
     rejected: int  # rows or files that could not be read, and were left out
     values: dict[str, Counter[int | None]]  # by finding, studies with each value
     languages: Counter[str]  # sentences
-    covered: float  # the share of sentences that the rules read
+    understood: float  # the share of sentences that the rules understand
+    by_language: dict[str, float]  # the same of each language; "unknown" of others
+    by_section: dict[str, float]
     evidence: Path
 
 
@@ -58,12 +61,51 @@ def label_reports(
         for study, one in labels.items()
     )
     write_table(out, ("study_id", *COLUMNS), rows)
-    sentences = [sentence for some in studies.values() for sentence in some]
+    understood = Understood()
+    understood.add(corpus.sentences)
     return ReportLabels(
         len(labels),
         corpus.rejected,
         {name: Counter(one[name].value for one in labels.values()) for name in COLUMNS},
-        Counter(map(language_of, sentences)),
-        covered(sentences),
+        Counter(language_of(one.sentence) or UNKNOWN for one in corpus.sentences),
+        understood.share,
+        understood.by_language,
+        understood.by_section,
         evidence,
     )
+
+
+class Understood:
+    """The share of sentences that the rules understand: of all, by language and by section."""
+
+    def __init__(self) -> None:
+        self._languages: Counter[tuple[str, bool]] = Counter()
+        self._sections: Counter[tuple[str, bool]] = Counter()
+
+    def add(self, sentences: Iterable[Sentence]) -> None:
+        for one in sentences:
+            is_read = understands(one.sentence)
+            self._languages[language_of(one.sentence) or UNKNOWN, is_read] += 1
+            self._sections[one.section, is_read] += 1
+
+    @property
+    def share(self) -> float:
+        understood = sum(count for (_, is_read), count in self._languages.items() if is_read)
+        return understood / max(1, self._languages.total())
+
+    @property
+    def by_language(self) -> dict[str, float]:
+        return _shares(self._languages)
+
+    @property
+    def by_section(self) -> dict[str, float]:
+        return _shares(self._sections)
+
+
+def _shares(counts: Mapping[tuple[str, bool], int]) -> dict[str, float]:
+    names = dict.fromkeys(name for name, _ in counts)
+    return {
+        name: counts.get((name, True), 0)
+        / (counts.get((name, True), 0) + counts.get((name, False), 0))
+        for name in names
+    }

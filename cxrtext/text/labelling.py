@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from cxrtext.text.rules import rules, rules_of
+from cxrtext.text.fields import as_prose
+from cxrtext.text.rules import Rules, rules, rules_of
 from cxrtext.text.sides import side_of, sided_parts
 from cxrtext.text.wording import Parts, Span, meets, merged, parts_of
 
@@ -35,14 +36,18 @@ class Label(NamedTuple):
 def label_report(sentences: Iterable[str]) -> dict[str, Label]:
     """The label of each of :data:`FINDINGS`; what is affirmed anywhere is affirmed.
 
-    ``No Finding`` is 1 where no finding is affirmed or hedged, devices apart, and None without a
-    sentence.
+    ``No Finding`` is 0 where a finding is affirmed or hedged, devices apart; 1 where none is, some
+    sentence denies one or says that something is normal, and every one is understood; else None.
     """
     labels = dict.fromkeys(FINDINGS, Label())
-    read = False
+    normal, understood = False, True
     for sentence in sentences:
-        read = True
-        for finding, new in sentence_labels(sentence).items():
+        new_labels = sentence_labels(sentence)
+        understood = understood and as_prose(sentence).understood
+        normal = (
+            normal or says_normal(sentence) or any(one.value == 0 for one in new_labels.values())
+        )
+        for finding, new in new_labels.items():
             old = labels[finding]
             if new.value == old.value:
                 sides = {old.side, new.side} - {""}
@@ -52,25 +57,33 @@ def label_report(sentences: Iterable[str]) -> dict[str, Label]:
                 labels[finding] = old._replace(side="" if everywhere else side)
             elif _STRENGTH.index(new.value) > _STRENGTH.index(old.value):
                 labels[finding] = new
-    if read:
-        found = [one for name, one in labels.items() if one.value and name != DEVICES]
+    found = [one for name, one in labels.items() if one.value and name != DEVICES]
+    if found or (normal and understood):
         labels[NO_FINDING] = Label(int(not found), "", found[0].sentence if found else "")
     return labels
 
 
-def covered(sentences: Sequence[str]) -> float:
-    """The share of sentences that say something of a finding, or that something is normal."""
-    said = sum(
-        bool(sentence_labels(one) or rules_of(one).patterns["normal"].search(one))
-        for one in sentences
+def says_normal(sentence: str) -> bool:
+    """Whether a sentence says that something is as it should be."""
+    return rules_of(sentence).patterns["normal"].search(as_prose(sentence).text) is not None
+
+
+def understands(sentence: str) -> bool:
+    """Whether a sentence says something of a finding, or that something is normal."""
+    return as_prose(sentence).understood and bool(
+        sentence_labels(sentence) or says_normal(sentence)
     )
-    return said / max(len(sentences), 1)
+
+
+def covered(sentences: Sequence[str]) -> float:
+    """The share of sentences that :func:`understands`."""
+    return sum(map(understands, sentences)) / max(len(sentences), 1)
 
 
 @lru_cache(maxsize=50_000)
 def sentence_labels(sentence: str) -> dict[str, Label]:
     """What one sentence says of findings; without those of which it says nothing."""
-    parts = parts_of(sentence)
+    parts, prose = parts_of(sentence), as_prose(sentence).text
     bounds = [m.start() for m in parts.rules.patterns["clause_end"].finditer(parts.text)]
     aside = merged(
         (match.start(), _clause(parts, bounds, *match.span())[1])
@@ -91,12 +104,12 @@ def sentence_labels(sentence: str) -> dict[str, Label]:
         if values:
             value = max(values, key=_STRENGTH.index)
             begin, end = _clause(parts, bounds, *values[value])
-            side = _side(sentence, finding) if value else side_of(parts.text[begin:end])
+            side = _side(prose, parts.rules, finding) if value else side_of(parts.text[begin:end])
             labels[finding] = Label(value, side, sentence)
     opacities = [labels[name] for name in ("Lung Opacity", *OPACITIES) if name in labels]
     if any(one.value for one in opacities):
         labels["Lung Opacity"] = max(opacities, key=lambda one: _STRENGTH.index(one.value))
-    if parts.hedges or side_of(sentence):  # "The left lung is clear."
+    if parts.hedges or side_of(prose):  # "The left lung is clear."
         return labels
     for pattern, findings in parts.rules.ruled_out:
         if pattern.search(parts.text):
@@ -144,7 +157,7 @@ def _clause(parts: Parts, bounds: list[int], start: int, end: int) -> Span:
     return begin, bounds[after] if after < len(bounds) else len(parts.text)
 
 
-def _side(sentence: str, finding: str) -> str:
-    pattern = rules_of(sentence).findings[finding]
-    sides = {side for part, some in sided_parts(sentence) if pattern.search(part) for side in some}
+def _side(prose: str, own: Rules, finding: str) -> str:
+    pattern = own.findings[finding]
+    sides = {side for part, some in sided_parts(prose) if pattern.search(part) for side in some}
     return "both" if len(sides) > 1 else "".join(sides)

@@ -2,7 +2,7 @@
 
 A denial after its noun comes before it; an abbreviation, a slip of the pen and a side in other
 words give way where the training reports never use them and do use what they stand for.  A
-sentence that the rules cannot read stays as it is; they read English.
+sentence that the rules cannot read stays as it is, and so does one that is not in English.
 """
 
 import re
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import yaml
 
-from cxrtext.text.rules import rules
+from cxrtext.text.rules import language_of, rules
 
 Said = Callable[[str], int]
 """How often the training reports say a word in lower case; 0 where they do not."""
@@ -71,6 +71,8 @@ def reworded(sentence: str, said: Said | None = None, spelled: Collection[str] =
     'No consolidation.'
     """
     given = text = " ".join(sentence.split())
+    if language_of(text) != "en":
+        return sentence
     if said is not None:
         text = _in_full(text, said)
         text = _corrected(text, said, {*spelled, *_right()})

@@ -1,6 +1,7 @@
 """The words and phrases that reports are read by: one file a language in ``languages/``.
 
-English is the language of a sentence in which nothing speaks for another one.
+English is the language of a sentence in which nothing speaks for another one.  What is written in
+another language is read by none: ``languages/others.yaml`` has the words that tell it.
 """
 
 import re
@@ -8,17 +9,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from cxrtext.errors import ConfigError
 from cxrtext.files.yaml_text import parse_yaml
 
-LANGUAGES = ("en", "de", "es")
+LANGUAGES = ("en", "de", "es", "fr", "pt")
 LETTER = r"[^\W\d_]"
 WORD = re.compile(rf"{LETTER}(?:{LETTER}|['/-])*")
 
 _FLAGS = re.IGNORECASE
 _LETTERS = re.compile(f"{LETTER}+")
+_FOREIGN = re.compile("[\u0370-\u1dff\u2e80-\ud7ff\uf900-\ufdff\uff66-\uffdc]+")
 _NEVER = "(?!)"
 _GAP = r"(?:,|(?<!\s)|(?<=\.\s))\s+"
 """What ``,?\\s+`` finds: a long gap is looked through once, not from each of its blanks."""
@@ -46,6 +48,16 @@ def cased(word: str, like: str) -> str:
     return word.capitalize() if like[0].isupper() else word.lower()
 
 
+Answer = Literal["uncertain", "absent", "present"]
+"""What a value says of the finding that is asked for."""
+# Signs that mean the same in every language; "0" and "1" are the values of a table.
+_SIGNS: Mapping[Answer, str] = {
+    "uncertain": r"[?±]|\+/-|\(\?\)",
+    "absent": r"[-−–—]+(?=\W*$)|\(-\)|0(?![.,]?\d)|[☐✗✘❌∅⌀ø]",
+    "present": r"\++|[1-4](?![.,]?\d)|\d+(?:[.,]\d+)? ?(?:x|cm|mm|ml)|[☑☒✓✔✅]|\(\+\)|x",
+}
+
+
 @dataclass(frozen=True)
 class Rules:
     """What the sentences of one language are read by; the files say what each is."""
@@ -54,16 +66,17 @@ class Rules:
     words: Mapping[str, frozenset[str]]
     sides: Opposites
     levels: Opposites
-    denials: Mapping[str, tuple[tuple[re.Pattern[str], str], ...]]  # put in, taken away
     findings: Mapping[str, re.Pattern[str]]  # what names each
     ruled_out: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]  # statements, and of which
     prompts: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
     comparing: Mapping[str, re.Pattern[str]]  # what compares with an earlier film
+    answers: Mapping[Answer, re.Pattern[str]]  # the values of a field, by what they say
+    prose: Mapping[Answer, str]  # how a sentence says so of the field's name
 
 
 _PHRASES = (
     *("pseudo", "uncertain", "before", "after", "limited", "left", "both", "one_sided"),
-    *("aside", "forward", "normal"),
+    *("aside", "forward", "normal", "corrects", "retracts"),
 )
 _ALTERNATIVES = ("clause_end", "apart")
 _WORDS = ("function_words", "empty", "stop", "seldom_denied", "qualifiers")
@@ -101,16 +114,13 @@ def rules(language: str) -> Rules:
     findings = said["findings"]
     named = {name: one["named"] for name, one in findings.items() if "named" in one}
     triggers = (said[name] for name in ("own", "before", "after", "uncertain"))
-    patterns["own"] = phrases("\n".join([*triggers, *named.values()]))
+    words_of_values = said["answers"].values()
+    patterns["own"] = phrases("\n".join([*triggers, *words_of_values, *named.values()]))
     return Rules(
         patterns,
         words | {"known": words["function_words"] | words["empty"]},
         _opposites(said["sides"], "left", "right"),
         _opposites(said["levels"], "upper", "lower"),
-        {
-            name: tuple((re.compile(_named(one, parts), _FLAGS), to) for one, to in pairs)
-            for name, pairs in said["denials"].items()
-        },
         {name: phrases(text) for name, text in named.items()},
         tuple((phrases(one["says"]), tuple(one["of"].split(", "))) for one in said["ruled_out"]),
         {
@@ -118,6 +128,13 @@ def rules(language: str) -> Rules:
             for name, one in findings.items()
         },
         {name: phrases(text) for name, text in said["comparing"].items()},
+        {
+            name: re.compile(
+                rf"(?:{_SIGNS[name]}|{_any(said['answers'][name], parts)})(?!/?\w)", _FLAGS
+            )
+            for name in get_args(Answer)
+        },
+        said["prose"],
     )
 
 
@@ -144,23 +161,64 @@ def _opposites(pairs: Iterable[Mapping[str, str]], one: str, other: str) -> Oppo
     return Opposites(re.compile("|".join(found), _FLAGS), words)
 
 
+@cache
+def _others() -> Mapping[str, frozenset[str]]:
+    said = parse_yaml(Path(__file__).with_name("languages").joinpath("others.yaml").read_bytes())
+    return {
+        language: frozenset(word for word in words.split() if not is_answer(word))
+        for language, words in said.items()
+    }
+
+
 @lru_cache(maxsize=50_000)
 def language_of(sentence: str) -> str:
-    """The language of :data:`LANGUAGES` that most words of a sentence are of; of equals the first.
+    """The language of :data:`LANGUAGES` that most words of a sentence are of.
 
-    They are counted among function words and anatomy, and where two of those are not enough to
-    tell, among denials and findings too.
+    Of equals it is that which has names for more of its findings, else the first.  "" where most
+    words are of another language, or in letters other than Latin ones.  Words are counted among
+    function words and anatomy, and where two of those are not enough to tell, among denials and
+    findings too.
     """
-    words = set(_LETTERS.findall(sentence.lower()))
+    letters = _LETTERS.findall(sentence.lower())
+    if 2 * sum(map(len, _FOREIGN.findall(sentence))) > sum(map(len, letters)):
+        return ""
+    words = set(letters)
     counts = {one: len(words & rules(one).words["known"]) for one in LANGUAGES}
     if counts["en"] < 2 or sum(counts.values()) > counts["en"]:
         for one in LANGUAGES:
             counts[one] += len(rules(one).patterns["own"].findall(sentence))
-    return max(LANGUAGES, key=counts.__getitem__)
+    most = max(counts.values())
+    equal = [one for one in LANGUAGES if counts[one] == most]
+    best = max(equal, key=lambda one: _named_in(sentence, one)) if len(equal) > 1 else equal[0]
+    other = max((len(words & some) for some in _others().values()), default=0)
+    return "" if other > len(words & rules(best).words["known"]) else best
+
+
+def _named_in(sentence: str, language: str) -> int:
+    return sum(bool(one.search(sentence)) for one in rules(language).findings.values())
 
 
 def rules_of(sentence: str) -> Rules:
-    return rules(language_of(sentence))
+    """The rules of a sentence's language; English ones where it is in another."""
+    return rules(language_of(sentence) or "en")
+
+
+def answer(value: str, own: Rules) -> tuple[Answer, int] | None:
+    """What a field's value says first, and where that ends; None where it is not understood."""
+    for kind, pattern in own.answers.items():
+        if match := pattern.match(value):
+            return kind, match.end()
+    return None
+
+
+@lru_cache(maxsize=10_000)
+def is_answer(text: str) -> bool:
+    """Whether a text is the value of a field, and nothing else, in any language."""
+    value = text.strip(" .*\"'()[]") or text.strip()
+    every = (rules(one) for one in LANGUAGES)
+    return bool(value) and any(
+        pattern.fullmatch(value) for own in every for pattern in own.answers.values()
+    )
 
 
 @cache

@@ -2,12 +2,16 @@
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
+from cxrtext.text.fields import is_field
+from cxrtext.text.layout import plain_text
+from cxrtext.text.rewording import edits
 from cxrtext.text.rules import LANGUAGES, headings
-from cxrtext.text.sentences import without_controls
 
 HEADLESS = "report"  # the section of text that no heading opens
+ADDENDUM = "addendum"
 
 SECTIONS = tuple(headings("en"))  # every section name that a report is divided into
 
@@ -35,7 +39,16 @@ _INLINE = _alternatives(
 
 _COLON = r"[:\uff1a]"  # also the wide one of East Asian keyboards
 _START = r"^[ \t\xa0]*(?:[*#]{1,3}[ \t\xa0]*)?(?:\d{1,2}[.)][ \t\xa0]*)?"
-# "ADDENDUM #1:", "WET READ VERSION #2"
+# "ADDENDUM #1:", "WET READ VERSION #2"; "ADDENDUM 1/2/2020 10:30:", "*** ADDENDUM (Dr. ___) ***"
+_ADDENDA = _alternatives([a for a, section in ALIASES_TO_SECTIONS.items() if section == ADDENDUM])
+_ADDED = (
+    rf"^[^\w\n]{{0,12}}(?P<addendum>(?i:{_ADDENDA}))"
+    r"(?:[ \t]{0,4}(?:#|no\.?)?[ \t]{0,4}\d[\d/.: -]{0,25}(?:[ap]m)?|[ \t]{0,4}\([^)\n]{0,40}\)"
+    r"|[ \t]{1,4}(?:by|dictated|begins?|start|vom|de|du)\b[^:\n]{0,40}){0,3}"
+    r"[ \t]{0,4}(?::(?!\d)|[^\w\n]{2,20}$)"
+)
+# A heading with a letter lost or wrong: "INDICATON:", "NDICATION:".
+_NEAR = r"^[ \t]*(?P<near>[A-Z][A-Za-z ]{5,30}):"
 _COUNT = r"(?:[ \t\xa0]*#[ \t\xa0]*\d{1,2})?"
 # At the start of a line any case will do; "**Findings:**" is a heading in Markdown.
 _LINE_HEADING = rf"{_START}(?P<line>(?i:{_WORDS})){_COUNT}[ \t\xa0]*\*{{0,2}}{_COLON}\*{{0,2}}"
@@ -86,8 +99,10 @@ _HEADING = re.compile(
             _UNMARKED,
             _CAPITALS,
             _AFTER_STOP,
+            _ADDED,
             _VIEW_HEADING,
             _TITLE,
+            _NEAR,
         )
     ),
     re.MULTILINE,
@@ -115,6 +130,20 @@ def _view_section(heading: str) -> str:
     return section if section in ADMINISTRATIVE - {"examination"} else "findings"
 
 
+@lru_cache(maxsize=10_000)
+def _near_section(words: str) -> str | None:
+    """The section whose heading differs in a letter from these words."""
+    close = (
+        section
+        for alias, section in ALIASES_TO_SECTIONS.items()
+        if len(alias) > _FEW and abs(len(alias) - len(words)) < 2 and edits(words, alias) == 1
+    )
+    return next(close, None)
+
+
+_FEW = 6
+
+
 def _stands_out(text: str, match: re.Match[str]) -> bool:
     """Whether a heading in mixed case on a line of its own is marked up or opens a paragraph."""
     lead = text[max(0, match.start() - 80) : match.start()]
@@ -134,7 +163,10 @@ def find_headings(text: str) -> list[Heading]:
         start, end = match.span()
         if kind == "bare" and not (words.isupper() or _stands_out(text, match)):
             continue
-        if kind == "boilerplate":
+        if kind == "near":
+            if (near := _near_section(" ".join(words.lower().split()))) is not None:
+                found.append(Heading(start, end, near))
+        elif kind == "boilerplate":
             found.append(Heading(start, end, None))
         elif kind == "title":
             found.append(Heading(start, end, "examination", title=True))
@@ -148,6 +180,7 @@ def find_headings(text: str) -> list[Heading]:
 
 _DESCRIBES = frozenset({"findings", "impression", "conclusion", "findings and impression"})
 _BLANK_LINE = re.compile(r"\n[ \t\xa0]*\n")
+_LINE = re.compile(r"\n([^\n:]{2,60}:[^\n]{1,100})")
 
 
 class ReportPart(NamedTuple):
@@ -158,29 +191,44 @@ class ReportPart(NamedTuple):
 
 
 def _bodies(section: str, body: str) -> Iterator[ReportPart]:
-    """A section's text; administrative ones end at the first blank line after some text."""
+    """A section's text.
+
+    Administrative ones end at the first blank line after some text, and before the first line that
+    says ``finding: value``.
+    """
     if section in ADMINISTRATIVE:
-        gap = _BLANK_LINE.search(body, len(body) - len(body.lstrip()))
-        if gap is not None:
-            yield ReportPart(section, body[: gap.start()])
-            section, body = HEADLESS, body[gap.start() :]
+        begin = len(body) - len(body.lstrip())
+        gap = _BLANK_LINE.search(body, begin)
+        fields = (m.start() for m in _LINE.finditer(body, begin) if is_field(m[1]))
+        end = min([next(fields, len(body)), gap.start() if gap else len(body)])
+        if end < len(body):
+            yield ReportPart(section, body[:end])
+            section, body = HEADLESS, body[end:]
     yield ReportPart(section, body)
 
 
-def divide_report(report: str) -> Iterator[ReportPart]:
-    """Divide a report into the texts of its sections and what is dropped between them.
+def divide_report(text: str) -> Iterator[ReportPart]:
+    """Divide a plain text into the texts of its sections and what is dropped between them.
 
-    Together the parts are the report with line feeds for line breaks and spaces for control
-    characters, no character lost or repeated.
+    Together the parts are the text, no character lost or repeated.  What stands behind an addendum
+    to a report belongs to it, but for another report.
     """
-    text = without_controls(report)
-    section, done = HEADLESS, 0
+    section, done, described, added = HEADLESS, 0, False, False
     for start, end, opened, title, view in find_headings(text):
         # "CHEST:" inside the impression divides it by organs, and opens nothing.
         if (title or view) and section in _DESCRIBES:
             continue
         yield from _bodies(section, text[done:start])
+        described = described or (
+            section in {*_DESCRIBES, HEADLESS} and bool(text[done:start].strip())
+        )
         yield ReportPart(opened if title else None, text[start:end])
+        if opened == ADDENDUM:
+            added = described
+        elif opened == HEADLESS:
+            added = False
+        elif added and opened in _DESCRIBES:
+            opened = ADDENDUM
         if opened is not None:
             section = HEADLESS if title else opened
         elif section in ADMINISTRATIVE:
@@ -198,8 +246,8 @@ def split_sections(report: str) -> list[tuple[str, str]]:
     it needs no colon on a line of its own, before a dash, and before a word that is not in
     capitals.  ``indication``, ``history``, ``comparison``, ``technique`` and ``examination`` end
     at a blank line, because many reports then go on with their findings under no heading.  A line
-    in capitals that only names an examination is an ``examination``.  Control characters are
-    spaces.
+    in capitals that only names an examination is an ``examination``.  A letter of a heading may be
+    wrong, and markup is resolved (:mod:`cxrtext.text.layout`).
 
     Returns:
         ``(section, text)`` in order, stripped; text without a heading is section ``report``.
@@ -207,6 +255,6 @@ def split_sections(report: str) -> list[tuple[str, str]]:
     """
     return [
         (part.section, body)
-        for part in divide_report(report)
+        for part in divide_report(plain_text(report).text)
         if part.section is not None and (body := part.text.strip())
     ]

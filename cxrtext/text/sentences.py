@@ -1,84 +1,70 @@
 """Text divided into sentences."""
 
-import html
 import re
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
 from cxrtext.text.boundaries import is_end, segment
-
-# Category Cc except the tab and the line breaks, the separators of lines and paragraphs, and two
-# characters without width that text from web pages and from Windows brings along.
-_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\u200b\ufeff]")
-# "[<Lungs are clear.>]": a dictation system's marks around a template's field.
-_FIELD_MARK = re.compile(r"\[<|>\]")
-_NUMBER = re.compile(r" ?\d")
-
-
-def without_controls(text: str) -> str:
-    r"""Return a text whose lines end in ``\n`` and whose control characters are spaces."""
-    return _CONTROL.sub(" ", text.replace("\r\n", "\n").replace("\r", "\n"))
-
-
-def _without_field_marks(text: str) -> str:
-    """Put a space for each mark, but for a ``[<`` before a number with no end: "less than"."""
-    parts: list[str] = []
-    done, less_than = 0, -1
-    for match in _FIELD_MARK.finditer(text):
-        if match[0] == "[<" and _NUMBER.match(text, match.end()):
-            less_than = match.start()
-            continue
-        if match[0] == ">]" and less_than >= done:
-            parts += [text[done:less_than], " "]
-            done = less_than + len("[<")
-        parts += [text[done : match.start()], " "]
-        done, less_than = match.end(), -1
-    return "".join([*parts, text[done:]])
-
-
-def normalize(text: str) -> str:
-    """Return a text as its sentences are to show it, in time linear in its length.
-
-    HTML's character references (``&gt;``) are resolved once, control characters become spaces,
-    line breaks line feeds, and a dictation system's field marks ``[<`` and ``>]`` spaces.  All
-    other characters are as they were.
-    """
-    if "&" in text:
-        text = html.unescape(text)
-    text = without_controls(text)
-    return _without_field_marks(text) if "[<" in text or ">]" in text else text
-
+from cxrtext.text.layout import plain_text
 
 # Words that a line wrapped in the middle of a sentence may end in.
 _GOES_ON = re.compile(
-    r"(?:[,/(&-]|\b(?:a|an|and|are|as|at|by|for|from|has|in|is|of|on|or|than|the|to|was|were|with"
-    r"|without|versus|(?:Dr|Drs|Mr|Mrs|Ms|vs?|e\.g|i\.e|no|No|approx)\.))$"
+    r"(?:[,/(&]|(?<! )-|(?<![\w/])(?:a|an|and|are|as|at|by|for|from|has|in|is|of|on|or|than|the|to"
+    r"|was|were|with|without|versus|(?<![:,] )(?:left|right)"
+    r"|(?:Dr|Drs|Mr|Mrs|Ms|vs?|e\.g|i\.e|no|approx)\.))$",
+    re.IGNORECASE,
 )
 _OPENS = re.compile(r"[A-Z][a-z]+")
+_STATEMENT = re.compile(r"[^\W\d_a-z]|[\d([+☐☑\"]|[^:\n]{1,40}: ?\S")
+_FIELD = re.compile(r"[^\W\d_a-z][^:.\n]{1,40}: ?\S")
 # De-identification shortens lines after they were wrapped.
 _MARGIN = 15
+_SHORT, _NARROW = 60, 40
+"""A statement is seldom longer, and hardly any prose is wrapped at so few characters."""
+_MOST = 0.75
 
 
-def deliberate_breaks(block: str) -> list[str]:
-    """Divide lines, none of them blank, where one was ended although the next word had room on it.
+def statement_lines(block: str) -> list[str]:
+    """Divide lines, none of them blank, into statements: all of them, or those ended on purpose.
 
-    A new part begins with a capitalized word, and the line before ends in no word that asks for
-    more, with room to spare for that word in the width of the block.
+    A block is a list where most of its lines are short and begin as a statement does; else it is
+    prose that was wrapped, and a line was ended on purpose where the next word had room on it.
     """
     if "\n" not in block:
         return [block]
     lines = [line.strip() for line in block.split("\n")]
     width = max(map(len, lines))
+    is_list = _is_list(block, lines, width)
     parts = [[lines[0]]]
     for before, line in pairwise(lines):
         opening = _OPENS.match(line)
-        room = width - len(before) - 1 - _MARGIN
-        if opening and before and len(opening[0]) <= room and not _GOES_ON.search(before):
+        spare = width - len(before) - 1 - _MARGIN
+        ended = opening is not None and len(opening[0]) <= spare
+        listed = is_list and (len(before) <= _SHORT or before.endswith(_STOPS))
+        goes_on = not before or _GOES_ON.search(before)
+        opens = _STATEMENT.match(line) or not _STATEMENT.match(lines[0])
+        if not goes_on and (ended or (listed and opens) or _FIELD.match(line)):
             parts.append([line])
         else:
             parts[-1].append(line)
     return ["\n".join(part) for part in parts]
+
+
+def _is_list(block: str, lines: list[str], width: int) -> bool:
+    opening = [bool(_STATEMENT.match(line)) for line in lines]
+    if block != block.upper() and any(opening):
+        short = sum(len(line) <= _SHORT for line in lines)
+        return sum(opening[1:]) >= _MOST * len(opening[1:]) and 2 * short >= len(lines)
+    # Without capitals to go by: narrow lines, or lines on which the next word had room.
+    if any(_GOES_ON.search(line) for line in lines[:-1]):
+        return False
+    room = [
+        len(before) + 1 + len(line.split(" ", 1)[0]) <= width
+        for before, line in pairwise(lines)
+        if len(before) < width
+    ]
+    return width <= _NARROW or (len(room) > 1 and all(room))
 
 
 # "1." "2)" "(3)" and "2.," before an item, the space before them lost or not; bullets and letters
@@ -170,7 +156,7 @@ class Segment(NamedTuple):
 
 
 def _item_segments(item: str) -> Iterator[Segment]:
-    for part in deliberate_breaks(item):
+    for part in statement_lines(item):
         line = " ".join(part.split())
         if line:
             for sentence in segment(_LOST_SPACE.sub(" ", line)):
@@ -180,11 +166,11 @@ def _item_segments(item: str) -> Iterator[Segment]:
 
 
 def divide(text: str) -> Iterator[Segment]:
-    """Divide a text into its sentences and what is dropped between them.
+    """Divide a plain text into its sentences and what is dropped between them.
 
-    Apart from white space they are the normalized text, no character lost, repeated or altered.
+    Apart from white space they are the text, no character lost, repeated or altered.
     """
-    for block in _BLANK_LINE.split(normalize(text)):
+    for block in _BLANK_LINE.split(text):
         done = 0
         for start, end in list_marks(block):
             yield from _item_segments(block[done:start])
@@ -196,13 +182,12 @@ def divide(text: str) -> Iterator[Segment]:
 def split_sentences(text: str) -> list[str]:
     """Divide a section or a whole text into sentences, with PySBD.
 
-    Wrapped lines are joined; a blank line, a line that was ended on purpose and a list marker
-    ("1.", "2)", "-") end a sentence, and the marker is dropped.  HTML's character references are
-    resolved, control characters are spaces, and so are the field marks ``[<`` and ``>]``.
-    De-identification marks (``XXXX``, ``___``) are kept, but what holds no letter beside them is
-    no sentence.  Nothing else is lost.  Each sentence is one line with single spaces.  Time grows
-    linearly with the text.
+    Markup, tables and tick boxes are resolved (:mod:`cxrtext.text.layout`).  Wrapped lines are
+    joined; a blank line, a line that is a statement and a list marker ("1.", "2)", "-") end a
+    sentence, and the marker is dropped.  De-identification marks (``XXXX``, ``___``) are kept, but
+    what holds no letter beside them is no sentence.  Nothing else is lost.  Each sentence is one
+    line with single spaces.  Time grows linearly with the text.
 
     Source: Sadvilkar and Neumann 2020 (PySBD).
     """
-    return [segment.text for segment in divide(text) if segment.kept]
+    return [segment.text for segment in divide(plain_text(text).text) if segment.kept]

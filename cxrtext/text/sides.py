@@ -1,8 +1,11 @@
 """Left and right in a sentence: which sides it names, what each clause is about, and its mirror."""
 
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Literal
 
 from cxrtext.text.rules import rules_of
+from cxrtext.text.wording import mentions, wording
 
 Side = Literal["", "left", "right"]
 SIDES: tuple[Side, ...] = ("left", "right")
@@ -54,3 +57,48 @@ def other_side(sentence: str) -> str:
     if not side_of(sentence) or rules.patterns["one_sided"].search(sentence):
         return ""
     return rules.sides.exchanged(sentence)
+
+
+def false_mirrors(report: Sequence[str]) -> list[str]:
+    """The mirror of each sentence of a report, "" where it may be true of its study.
+
+    It may where another sentence affirms one of its findings elsewhere ("small effusion on the
+    other side", "bilateral"), or says the mirror itself.
+
+    >>> false_mirrors(["Left effusion.", "Right pneumothorax."])
+    ['Right effusion.', 'Left pneumothorax.']
+    """
+    said = set(report)
+    places = {sentence: _places(sentence) for sentence in said}
+    found = {sentence: _findings(sentence) for sentence in said}
+    result = []
+    for sentence in report:
+        elsewhere = any(
+            not places[other] <= places[sentence] and not found[other].isdisjoint(found[sentence])
+            for other in said
+        )
+        mirror = "" if elsewhere else mirrored(sentence)
+        result.append("" if mirror in said else mirror)
+    return result
+
+
+@lru_cache(maxsize=4096)
+def _places(sentence: str) -> frozenset[str]:
+    sides = frozenset[str](sides_of(sentence))
+    return sides if len(sides) == 2 else sides | rules_of(sentence).levels.named(sentence)
+
+
+@lru_cache(maxsize=4096)
+def _findings(sentence: str) -> frozenset[str]:
+    return frozenset(word.removesuffix("s") for word in mentions(sentence)[0])
+
+
+def mirrored(sentence: str) -> str:
+    """The sentence with left and right exchanged.
+
+    "" where it does not name one side, affirms no finding, hedges, or denies something.
+    """
+    affirmed, absent = mentions(sentence)
+    if absent or not affirmed or wording(sentence) != "affirmed":
+        return ""
+    return other_side(sentence)

@@ -5,10 +5,14 @@ from collections.abc import Iterator, Sequence
 
 from cxrtext.errors import ConfigError
 from cxrtext.records import Sentence, Study
-from cxrtext.text.sections import HEADLESS, SECTIONS, split_sections
-from cxrtext.text.sentences import split_sentences
+from cxrtext.text.addenda import standing
+from cxrtext.text.layout import plain_text
+from cxrtext.text.sections import ADDENDUM, HEADLESS, SECTIONS, divide_report
+from cxrtext.text.sentences import divide
 
-DESCRIPTIVE_SECTIONS = ("findings", "impression", "conclusion", "findings and impression", HEADLESS)
+DESCRIPTIVE_SECTIONS = (
+    *("findings", "impression", "conclusion", "findings and impression", HEADLESS, ADDENDUM),
+)
 """Sections that say what is in the image, and so are scored and trained on."""
 
 
@@ -21,29 +25,30 @@ def check_sections(sections: Sequence[str]) -> frozenset[str]:
     return names
 
 
-def _texts(study: Study) -> Iterator[tuple[str, str]]:
-    """Sections from the columns; text before any heading in a column is of that column."""
-    for column, text in study.sections.items():
-        for section, body in split_sections(text):
-            yield (column if section == HEADLESS else section), body
+def _said(text: str, column: str = HEADLESS) -> Iterator[tuple[str, str]]:
+    """The sentences of a text with their sections; text before any heading is of its column."""
+    for section, body in divide_report(plain_text(text).text):
+        if section is not None:
+            name = column if section == HEADLESS else section
+            yield from ((name, segment.text) for segment in divide(body) if segment.kept)
 
 
 def study_sentences(study: Study, sections: Sequence[str] | None = None) -> list[Sentence]:
     """Divide a study's report into the sentences that describe the image.
 
     Where the table has columns of sections, they are used, and the whole report only when none of
-    the wanted sections has text in them: tables that hold both hold the same text twice.
-    ``position`` counts from 0 in each section.  ``sections`` are ``DESCRIPTIVE_SECTIONS`` by
-    default.
+    the wanted sections has text in them: tables that hold both hold the same text twice.  What an
+    addendum contradicts is left out (:mod:`cxrtext.text.addenda`).  ``position`` counts from 0 in
+    each section.  ``sections`` are ``DESCRIPTIVE_SECTIONS`` by default.
     """
     wanted = check_sections(DESCRIPTIVE_SECTIONS if sections is None else sections)
-    texts = [(name, body) for name, body in _texts(study) if name in wanted]
-    if not texts:
-        texts = [(name, body) for name, body in split_sections(study.report) if name in wanted]
+    said = [one for column, text in study.sections.items() for one in _said(text, column)]
+    if not any(name in wanted for name, _ in said):
+        said = list(_said(study.report))
     positions: Counter[str] = Counter()
     found = []
-    for name, body in texts:
-        for sentence in split_sentences(body):
+    for (name, sentence), stands in zip(said, standing(said), strict=True):
+        if stands and name in wanted:
             found.append(Sentence(study.study_id, name, positions[name], sentence))
             positions[name] += 1
     return found

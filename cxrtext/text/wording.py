@@ -15,6 +15,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
+from cxrtext.text.fields import UNREAD, as_prose
 from cxrtext.text.rules import WORD, Rules, rules_of
 
 Wording = Literal["affirmed", "negated", "uncertain"]
@@ -27,11 +28,12 @@ def wording(sentence: str) -> Wording:
 
     Returns:
         "uncertain" where any of it is hedged ("possible", "may represent", "cannot be excluded"),
-        but for what is hedged inside a denial ("no evidence to suggest"); "negated" where all that
-        it names is denied, anatomy and words like "normal" apart; else "affirmed".
+        but for what is hedged inside a denial ("no evidence to suggest"), or is not understood;
+        "negated" where all that it names is denied, anatomy and words like "normal" apart; else
+        "affirmed".
     """
     parts = parts_of(sentence)
-    if parts.hedges:
+    if parts.hedges or UNREAD in parts.text:
         return "uncertain"
     if not parts.denied:
         return "affirmed"
@@ -60,7 +62,7 @@ def mentions(sentence: str) -> tuple[set[str], set[str]]:
 
 
 class Parts(NamedTuple):
-    """A sentence in parts; places are of its text with single blanks."""
+    """A sentence in parts; places are of its text as prose (:func:`as_prose`)."""
 
     text: str  # false triggers masked
     plain: str  # the same without hedges
@@ -71,7 +73,7 @@ class Parts(NamedTuple):
 
 def parts_of(sentence: str) -> Parts:
     rules = rules_of(sentence)
-    masked = rules.patterns["pseudo"].sub(lambda m: "~" * len(m[0]), " ".join(sentence.split()))
+    masked = rules.patterns["pseudo"].sub(lambda m: "~" * len(m[0]), as_prose(sentence).text)
     hedges = [match.span() for match in rules.patterns["uncertain"].finditer(masked)]
     plain = _blanked(masked, hedges)
     denied = _denied(plain, rules)

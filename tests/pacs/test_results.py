@@ -200,7 +200,11 @@ def test_a_sentence_has_the_probability_of_its_prompts_or_against_its_denial(
     name, prompts = prompts_of(service, SENTENCE)
     assert name == SENTENCE
     assert prompts is not None
-    assert prompts.negative == ("No left pleural effusion.",)
+    assert "No pleural effusion." in prompts.negative
+    _, absent = prompts_of(service, "No pneumothorax.")
+    assert absent is not None
+    assert "Pneumothorax" in absent.negative
+    assert prompts_of(service, "Cardiomegaly without edema.")[1] is None
     assert prompts_of(service, "The lungs are clear.")[1] is None
 
 

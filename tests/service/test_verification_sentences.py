@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cxrtext.errors import InputError
 from cxrtext.service.limits import MAX_REPORT_CHARACTERS, MAX_REPORT_SENTENCES
 from cxrtext.service.verify.sentences import report_sentences
-from cxrtext.text.sentences import normalize
+from cxrtext.text.layout import plain_text
 
 REPORT = """INDICATION: Cough. Rule out pneumonia.
 
@@ -54,6 +54,22 @@ def test_references_and_marks_are_inside_the_places() -> None:
     assert report[second.start : second.end] == second.sentence == "The heart is normal."
 
 
+def test_places_are_those_of_markup_and_of_tables() -> None:
+    report = "<p>FINDINGS:</p>Pneumothorax | absent<br/>Heart: <b>enlarged</b>"
+    first, second = report_sentences(report)
+    assert (first.sentence, second.sentence) == ("Pneumothorax: absent", "Heart: enlarged")
+    assert report[first.start : first.end] == "Pneumothorax | absent"
+    assert report[second.start : second.end].startswith("Heart: <b>enlarged")
+
+
+def test_what_an_addendum_takes_back_is_not_verified() -> None:
+    report = "FINDINGS: No pneumothorax. No edema.\n\nADDENDUM: There is a pneumothorax."
+    assert [s.sentence for s in report_sentences(report)] == [
+        "No edema.",
+        "There is a pneumothorax.",
+    ]
+
+
 def test_text_without_headings_counts_unless_there_are_findings() -> None:
     assert [s.section for s in report_sentences("No edema. Normal heart.")] == ["report"] * 2
     both = "General Hospital of somewhere.\n\nFINDINGS: No edema."
@@ -95,7 +111,7 @@ def test_places_are_exact_in_any_text(report: str) -> None:
     done = 0
     for one in found:
         assert done <= one.start < one.end <= len(report)
-        kept = _letters(normalize(report[one.start : one.end]))
+        kept = _letters(plain_text(report[one.start : one.end]).text)
         # Half a field mark may be cut away from the other half.
         assert kept.translate(_MARKS) == _letters(one.sentence).translate(_MARKS)
         done = one.end
@@ -120,6 +136,6 @@ def test_places_are_exact_in_real_reports(one_in: int) -> None:
                 continue
             for one in found:
                 checked += 1
-                text = _letters(normalize(report[one.start : one.end]))
+                text = _letters(plain_text(report[one.start : one.end]).text)
                 assert text == _letters(one.sentence), row["study_id"]
     assert checked > 10_000 / one_in

@@ -19,7 +19,8 @@ def test_no_finding() -> None:
     assert label_report(["Normal chest."])[NO_FINDING].value == 1
     assert label_report(["Pacemaker. No effusion."])[NO_FINDING].value == 1
     assert label_report(["Possible effusion."])[NO_FINDING].value == 0
-    assert label_report([])[NO_FINDING].value is None
+    for unread in ([], ["See dictated report."], ["#NAME?"], ["Pneumothorax: see note", "Normal."]):
+        assert label_report(unread)[NO_FINDING].value is None
 
 
 def test_covered_counts_findings_and_what_is_normal() -> None:

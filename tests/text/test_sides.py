@@ -10,9 +10,8 @@ import pytest
 from cxrtext.phantom.studies import draw_studies
 from cxrtext.records import Study
 from cxrtext.text.assertions import Vocabulary, words_of
-from cxrtext.text.sides import other_side, side_of, sides_of
+from cxrtext.text.sides import false_mirrors, mirrored, other_side, side_of, sides_of
 from cxrtext.text.studies import study_sentences
-from cxrtext.text.turning import denied, false_mirrors, mirrored
 
 DATA = os.environ.get("CXRTEXT_TEST_DATA")
 
@@ -115,41 +114,6 @@ def test_readers_agree_on_sentences_of_radiologists(one_in: int) -> None:
 )
 def test_mirrored(sentence: str, expected: str) -> None:
     assert mirrored(sentence) == expected
-
-
-@pytest.mark.parametrize(
-    ("sentence", "expected"),
-    [
-        ("No evidence of a fracture.", "Fracture."),
-        ("No pleural effusion is seen.", "Pleural effusion is seen."),
-        ("The heart is not enlarged.", "The heart is enlarged."),
-        ("There is a left effusion.", "There is no left effusion."),
-        ("A small effusion is present.", "No small effusion is present."),
-        ("The heart is enlarged.", "The heart is not enlarged."),
-    ],
-)
-def test_denied(sentence: str, expected: str) -> None:
-    assert denied(sentence) == (expected,)
-
-
-@pytest.mark.parametrize(
-    "sentence",
-    [
-        "The lungs are clear.",  # names no finding
-        "Possible pneumothorax.",
-        "Effusion and consolidation in the left lower lobe.",  # to deny both is to deny each?
-        "No pneumothorax; no effusion.",
-        "",
-    ],
-)
-def test_what_cannot_be_denied_in_a_word_is_left(sentence: str) -> None:
-    assert denied(sentence) == ()
-
-
-def test_taking_a_denial_away_and_putting_it_back() -> None:
-    for sentence in ("Pneumothorax.", "There is edema.", "The aorta is tortuous."):
-        (once,) = denied(sentence)
-        assert denied(once) == (sentence,)
 
 
 def test_mirrors_that_may_be_true_are_left_out() -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cxrtext.errors import DataError
 from cxrtext.files import SUMS, remove_file, remove_folder, seal_of, sha256, sums_of, write_json
 from cxrtext.models.folders import ADOPTED, SAFE_WEIGHTS, layout_of, pair_fingerprint
 from cxrtext.project.encoders import copy_of
@@ -27,6 +28,8 @@ from cxrtext.project.layout import (
     RUN,
     THIRD,
 )
+from cxrtext.text.rules import LANGUAGES
+from cxrtext_cli.options import shares
 
 if TYPE_CHECKING:
     from cxrtext.project.recipe import Recipe, Source
@@ -184,10 +187,22 @@ def label_stage(folder: Path, reports: str) -> Stage:
     return Stage("labels", [words], _labelled, reads=(f"{DATA}/{reports}",), makes=makes)
 
 
+LEAST_UNDERSTOOD = 0.25
+"""With fewer of the sentences understood, labels of reports are no basis of a training."""
+
+
 def _labelled(summary: Mapping[str, Any]) -> str:
+    if summary.get("understood", 1.0) < LEAST_UNDERSTOOD:
+        raise DataError(
+            f"the rules understand {summary['understood']:.0%} of the sentences of the reports "
+            f"(by language: {shares(summary['by_language'])}; by section: "
+            f"{shares(summary['by_section'])}); give reports in {', '.join(LANGUAGES)} with "
+            "--reports, name the column of their text with --columns, or give --labels"
+        )
     return (
-        f"read from {summary['studies']} reports by rules, which cover "
-        f"{summary['covered']:.0%} of the sentences ({', '.join(summary['languages'])})"
+        f"read from {summary['studies']} reports by rules, which understand "
+        f"{summary['understood']:.0%} of the sentences ({shares(summary['by_language'])}; "
+        f"{shares(summary['by_section'])})"
     )
 
 

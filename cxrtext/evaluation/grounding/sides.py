@@ -1,7 +1,8 @@
 """Left and right: whether a sentence scores above its mirror, and its map peaks on its side.
 
 Left is the patient's, which is at the right of the picture.  Of sentences that name one side,
-affirm a finding and are false when mirrored, as far as words tell (:mod:`cxrtext.text.turning`).
+affirm a finding and are false when mirrored, as far as words tell
+(:func:`cxrtext.text.sides.false_mirrors`).
 
 What a sentence scores on any image is no evidence of the image: a familiar wording scores above
 its mirror everywhere, and "left" pulls the peak to the left.  So each figure stands beside the same
@@ -24,8 +25,7 @@ from cxrtext.evaluation.predictions.columns import Images, as_table, floats, ima
 from cxrtext.evaluation.rows import ALL, ELSEWHERE, GAIN, SIDES, Rows
 from cxrtext.evaluation.settings import Settings
 from cxrtext.models import ImageTextModel
-from cxrtext.text.sides import other_side, side_of
-from cxrtext.text.turning import false_mirrors
+from cxrtext.text.sides import false_mirrors, other_side, side_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

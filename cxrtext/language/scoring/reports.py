@@ -21,6 +21,7 @@ from cxrtext.errors import DataError
 from cxrtext.files import only_one
 from cxrtext.language.class_probability import WITHOUT_ETA, WordCounter, Words, eta_of
 from cxrtext.language.eta.statistics import EtaReport
+from cxrtext.language.report_labels import Understood
 from cxrtext.language.scoring.cache import ScoreCache
 from cxrtext.language.scoring.score import Scorer, Scores, encode_pieces, open_model, scores_of
 from cxrtext.language.scoring.settings import ScoreSettings, ScoreSummary, check_paths
@@ -69,9 +70,9 @@ def read_sentences(
     settings: ScoreSettings,
     rejects: Rejects,
     on_read: Callable[[int], None] | None = None,
-) -> tuple[int, int]:
-    """Read the text; how many studies there are, and how many of them have text."""
-    counter = WordCounter(tokenizer)
+) -> tuple[int, int, Understood]:
+    """Read the text; how many studies there are, how many have text, and what is understood."""
+    counter, understood = WordCounter(tokenizer), Understood()
     studies = with_text = 0
     said = time.monotonic()
     for item in source:
@@ -83,6 +84,7 @@ def read_sentences(
         )
         studies += 1
         with_text += bool(sentences)
+        understood.add(sentences)
         pieces = encode_pieces(tokenizer, [sentence.sentence for sentence in sentences])
         for sentence, ids in zip(sentences, pieces, strict=True):
             if 0 < len(ids) <= MAX_PIECES:
@@ -94,7 +96,7 @@ def read_sentences(
         if on_read is not None and time.monotonic() - said > READ_SECONDS:
             on_read(studies)
             said = time.monotonic()
-    return studies, with_text
+    return studies, with_text, understood
 
 
 def check_text(source: TextSource, work: SentenceStore, studies: int, rejected: int) -> None:
@@ -219,7 +221,7 @@ def score_reports(
         caches = [each for each in (partial, known) if each is not None]
         work = closing.enter_context(open_store())
         rejects = Rejects(settings.max_rejected, where=source.description)
-        studies, with_text = read_sentences(
+        studies, with_text, understood = read_sentences(
             source, work, language.tokenizer, settings, rejects, on_read
         )
         try:
@@ -247,6 +249,9 @@ def score_reports(
             reports=studies,
             with_text=with_text,
             without_text=studies - with_text,
+            understood=understood.share,
+            by_language=understood.by_language,
+            by_section=understood.by_section,
             **counts,
             warning="; ".join(filter(None, (words.warning(), made_of_labels(reports)))) or None,
             resumed=resumed,

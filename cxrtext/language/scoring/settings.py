@@ -58,6 +58,9 @@ class ScoreSummary:
     reports: int  # number of reports; of sentences, where sentences were given
     with_text: int  # reports with at least one sentence
     without_text: int  # reports without; empty sections are normal
+    understood: float  # the share of sentences that the rules of labels understand
+    by_language: dict[str, float]  # the same of each language; "unknown" of others
+    by_section: dict[str, float]
     sentences: int  # sentences scored
     distinct_sentences: int  # of these, different from each other to the model
     tokens: int  # word pieces of all sentences

@@ -7,7 +7,8 @@ from cxrtext.evaluation import Prompts
 from cxrtext.images.gray import Floats
 from cxrtext.service import EmbeddedImage, Service
 from cxrtext.service.answers import Grounding
-from cxrtext.text.turning import denied
+from cxrtext.text.labelling import sentence_labels
+from cxrtext.text.rules import language_of, prompts_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +74,20 @@ def prompts_of(service: Service, sentence: str) -> tuple[str, Prompts | None]:
     for name, prompts in service.prompts.items():
         if plain == _plain(name) or plain in map(_plain, prompts.positive):
             return name, prompts
-    opposite = denied(sentence)
+    opposite = _opposite(sentence)
     return sentence, Prompts((sentence,), opposite) if opposite else None
+
+
+def _opposite(sentence: str) -> tuple[str, ...]:
+    """What denies the one finding that a sentence affirms, or affirms the one that it denies."""
+    said = sentence_labels(sentence)
+    named = prompts_for(language_of(sentence) or "en", said)
+    first = next(iter(named), None)
+    values = {label.value for label in said.values()}
+    if first is None or values not in ({0}, {1}) or {*said} - {first, "Lung Opacity"}:
+        return ()
+    positive, negative = named[first]
+    return negative if values == {1} else positive
 
 
 def _plain(text: str) -> str:

@@ -14,6 +14,7 @@ from cxrtext_cli.options import (
     print_table,
     say,
     say_columns,
+    shares,
 )
 
 
@@ -53,9 +54,9 @@ def label_reports(
         for finding, values in done.values.items()
     ]
     print_table([["finding", "affirmed", "hedged", "denied", "not mentioned"], *rows])
-    languages = ", ".join(f"{name} {count}" for name, count in done.languages.most_common())
     typer.echo(
-        f"sentences by language: {languages}; {done.covered:.1%} say something of a finding, or "
-        "that something is normal"
+        f"{done.understood:.1%} of the sentences say something of a finding, or that something is "
+        "normal"
     )
+    typer.echo(f"by language: {shares(done.by_language)}; by section: {shares(done.by_section)}")
     typer.echo(f"{out}: {done.studies} reports; the sentences: {done.evidence}")

@@ -23,6 +23,7 @@ from cxrtext_cli.options import (
     progress,
     say,
     say_columns,
+    shares,
 )
 
 if TYPE_CHECKING:
@@ -46,6 +47,10 @@ def _tell(summary: "ScoreSummary", target: Path | TextIO, echo: Callable[[str], 
         f"{name}: {summary.sentences} sentences ({summary.distinct_sentences} distinct, "
         f"{summary.tokens} word pieces) of {summary.with_text} reports in "
         f"{duration(summary.seconds)}"
+    )
+    echo(
+        f"understood by the rules of labels: {summary.understood:.1%} of the sentences (by "
+        f"language: {shares(summary.by_language)}; by section: {shares(summary.by_section)})"
     )
     if summary.from_cache:
         echo(f"distinct sentences whose score was known: {summary.from_cache}")

@@ -1,0 +1,24 @@
+"""What the rules of labels understand of reports is said, and too little of it stops ``fit``."""
+
+from pathlib import Path
+
+import pytest
+
+from cxrtext.errors import DataError
+from cxrtext.language.report_labels import label_reports
+from cxrtext_cli.fitting.stages import label_stage
+from tests.datasets.written import save_table
+
+
+def test_the_share_understood_is_said_and_too_little_stops_fit(tmp_path: Path) -> None:
+    texts = {"a": "No effusion. Scoliosis.", "b": "右侧胸腔积液。", "c": "Kein Erguss."}
+    save_table(tmp_path / "reports.csv", [{"study_id": k, "findings": v} for k, v in texts.items()])
+    done = label_reports(tmp_path / "reports.csv", tmp_path / "labels.csv")
+    assert done.understood == 0.5
+    assert done.by_language == {"en": 0.5, "unknown": 0.0, "de": 1.0}
+    assert done.by_section == {"findings": 0.5}
+    made = label_stage(tmp_path, "reports.csv").made
+    shares = {"by_language": done.by_language, "by_section": done.by_section}
+    assert "50%" in made({"studies": 3, "understood": 0.5, **shares})
+    with pytest.raises(DataError, match=r"20% .* unknown 0 %.*--reports"):
+        made({"studies": 3, "understood": 0.2, **shares})

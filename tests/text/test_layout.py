@@ -1,0 +1,85 @@
+"""Reports in the forms that reporting systems write say what they say in prose."""
+
+import json
+
+import pytest
+
+from cxrtext.records import Study
+from cxrtext.text import split_sentences, study_sentences
+from cxrtext.text.labelling import NO_FINDING, label_report
+from cxrtext.text.wording import wording
+
+SAID = "Pneumothorax is absent; there are an effusion and an enlarged heart."
+FORMS = [
+    "Pneumothorax: Absent\nPleural effusion: Present\nHeart: Enlarged",
+    "Pneumothorax: No\nPleural effusion: Yes\nHeart: enlarged",
+    "pneumothorax (-), pleural effusion (+), cardiomegaly (+).",
+    "Pneumothorax - no. Effusion - yes (right). Cardiomegaly - mild.",
+    "PTX .... none\nEffusion .... small\nCardiomegaly .... yes",
+    "[ ] Pneumothorax\n[x] Effusion\n[x] Cardiomegaly",
+    "Pneumothorax [ ] yes [x] no\nEffusion [x] yes [ ] no\nCardiomegaly: yes [X] no [ ]",
+    "☐ Pneumothorax ☑ Effusion ☑ Cardiomegaly",
+    "Finding | Status | Side\n---|---|---\nPneumothorax | absent | -\nEffusion | present | left\n"
+    "Cardiomegaly | present | -",
+    "Finding | Yes | No\nPneumothorax | | X\nEffusion | X |\nCardiomegaly | X |",
+    "Pneumothorax | Effusion | Cardiomegaly\nno | yes | yes",
+    "Pneumothorax\tN\nEffusion\tY\nCardiomegaly\tY",
+    "Pneumothorax=0, effusion=1, cardiomegaly=1",
+    "pneumothorax,0\neffusion,1\ncardiomegaly,1",
+    json.dumps({"pneumothorax": False, "pleural_effusion": True, "cardiomegaly": "mild"}),
+    json.dumps([{"finding": "Pneumothorax", "status": "absent"}, {"Effusion": {"present": True}},
+                {"cardiomegaly": 1}]),
+    "<table><tr><td>Pneumothorax</td><td>absent</td></tr><tr><td>Effusion</td><td>present</td>"
+    "</tr></table><p>Heart is <b>enlarged</b></p>",
+    "<pneumothorax>absent</pneumothorax><effusion>yes</effusion><heart>enlarged</heart>",
+    r"{\rtf1\ansi{\fonttbl\f0 Arial;}\f0 {\b Pneumothorax:}\tab No\par Effusion: Yes\par "
+    r"Cardiomegaly: Yes\par}",
+    r"No pneumothorax\.br\There is effusion\.br\Cardiomegaly",
+    "Pneumothorax: absent~Effusion: present~Cardiomegaly: present",
+    "no pneumothorax\neffusion\ncardiomegaly",
+    "NO PNEUMOTHORAX\nEFFUSION IS PRESENT\nHEART IS ENLARGED",
+    "Absent: pneumothorax\nPresent: effusion, cardiomegaly",
+    "+ Effusion\n- Pneumothorax\n+ Cardiomegaly",
+    "EXAM: CXR\nINDICATION: cough\nPneumothorax: none\nEffusion: small, left\nCardiomegaly: yes",
+    "Erguss: ja\nPneumothorax: nein\nKardiomegalie: leicht",
+    "Épanchement : présent\nPneumothorax : absent\nCardiomégalie : oui",
+    "Derrame pleural: sim\nPneumotórax: não\nCardiomegalia: discreta",
+    "INDICATON: Is there edema?\n\nFINDNGS: Effusion. No pneumothorax. Cardiomegaly.",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("report", FORMS)
+def test_forms_of_reports(report: str) -> None:
+    labels = label_report(one.sentence for one in study_sentences(Study("s", report)))
+    said = {name: label.value for name, label in labels.items() if label.value is not None}
+    assert said.pop(NO_FINDING) == 0
+    assert said == {"Cardiomegaly": 1, "Pleural Effusion": 1, "Pneumothorax": 0}, SAID
+
+
+@pytest.mark.parametrize("value", ["see above", "n/a", "___", "limited view"])
+def test_nothing_is_affirmed_by_default(value: str) -> None:
+    report = f"Pneumothorax: {value}\nHeart: normal"
+    labels = label_report(one.sentence for one in study_sentences(Study("s", report)))
+    assert labels["Pneumothorax"].value is None
+    assert labels["Cardiomegaly"].value == 0
+    assert labels[NO_FINDING].value is None
+    assert wording(f"Pneumothorax: {value}") == "uncertain"
+
+
+@pytest.mark.parametrize("value", ["possible", "?", "cannot be excluded", "+/-"])
+def test_a_value_may_be_uncertain(value: str) -> None:
+    assert label_report([f"Pneumothorax: {value}"])["Pneumothorax"].value == -1
+
+
+def test_wrapped_prose_stays_prose() -> None:
+    text = (
+        "There is an endotracheal tube with its tip above the carina and a small effusion on the\n"
+        "left. No pneumothorax is seen. The heart is mildly enlarged as on the earlier film of\n"
+        "January"
+    )
+    assert split_sentences(text) == [
+        "There is an endotracheal tube with its tip above the carina and a small effusion on the "
+        "left.",
+        "No pneumothorax is seen.",
+        "The heart is mildly enlarged as on the earlier film of January",
+    ]
