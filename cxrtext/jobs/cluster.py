@@ -94,7 +94,7 @@ def attempt(do: Do, task: Task) -> Outcome:
 
 
 _one_at_a_time = threading.Lock()
-_opened: tuple[Work, Do] | None = None
+_opened: tuple[tuple[Work, str], Do] | None = None
 _ends = ExitStack()
 
 
@@ -106,11 +106,12 @@ def _run(
 
     def do(task: Task) -> ShardFile:
         global _opened
-        if _opened is None or _opened[0] != work:
+        wanted = work, own_device(devices)
+        if _opened is None or _opened[0] != wanted:
             _opened = None
             _ends.close()
             check_worker(release, shared)
-            _opened = work, _ends.enter_context(work.open(own_device(devices)))
+            _opened = wanted, _ends.enter_context(work.open(wanted[1]))
         return _opened[1](task)
 
     with _one_at_a_time:
