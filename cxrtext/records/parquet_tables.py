@@ -180,6 +180,8 @@ def workbook_rows(path: Path, given: Sequence[str] = ()) -> Iterator[tuple[str, 
         book = load_workbook(path, read_only=True, data_only=True, keep_links=False)
         try:
             bound = _Bound(path, size)
+            for sheet in book.worksheets:
+                sheet.reset_dimensions()  # which a file may say as it likes
             places = [_header_of(sheet, given) for sheet in book.worksheets]
             chosen = next((n for n, place in enumerate(places) if place is not None), 0)
             rows = book.worksheets[chosen].iter_rows(min_row=(places[chosen] or 0) + 1)

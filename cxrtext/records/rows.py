@@ -368,7 +368,7 @@ class TableRows:
         if self.path.suffix.lower() in WORKBOOKS:
             for number, cells in enumerate(workbook_rows(self.path, self._given)):
                 if number and any(map(str.strip, cells)):
-                    yield number, cells
+                    yield number, (*cells, *[""] * (len(self.headers) - len(cells)))
             return
         with self._lines() as lines:
             _, separator = _header(self.path, lines, self._given)

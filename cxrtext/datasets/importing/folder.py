@@ -134,9 +134,10 @@ class Files:
         path, own = inside(self.root, str(name)), str(name)
         if not name.name:
             raise LeftOutError(LeftOut(item, "image is empty; name its file"))
-        if path is None and ".." in name.parts:
+        up = ".." in name.parts
+        names = [own] if path and path.is_file() else [] if up else self._ending_as(name)
+        if path is None and not names and (up or os.path.lexists(own)):
             raise LeftOutError(LeftOut(item, "image lies outside the folder; move it there"))
-        names = [own] if path and path.is_file() else self._ending_as(name)
         if len(names) > 1:
             reason = f"{len(names)} files are called so; name the folder too, or the ending"
             raise LeftOutError(LeftOut(item, reason))

@@ -330,7 +330,10 @@ class Import:
                 one.accession if one.accession in studies else one.study or one.accession
                 for one in self.reports.given()
             ]
-            asked = [one.patient for one in self.reports.given()]
+            asked = [
+                one.patient.partition(":")[2] or one.patient  # issuers are compared when joined
+                for one in self.reports.given()
+            ]
             self._settle(options.reports, "study", given, studies, self.mended.studies)
             self._settle(options.reports, "patient", asked, patients, self.mended.patients)
         if options.labels is not None and self.reading.label_rows:
