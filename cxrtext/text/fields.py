@@ -27,6 +27,7 @@ _VERB = re.compile(r"\b(?:is|are|was|were|has|have|there|ist|sind|hay|est|sont|h
 _VE = (
     (re.compile(r"(?<![\w-])[-−–] ?ve\b", re.I), "negative"),
     (re.compile(r"(?<!\w)\+ ?ve\b", re.I), "positive"),
+    (re.compile(r"(?<!\w)[Øø∅⌀]\s*(\w[^,;.]{0,60}),"), r"no \1;"),
     (re.compile(r"(?<!\w)[Øø∅⌀]\s*(?=\w)"), "no "),
 )
 _NOT = re.compile(

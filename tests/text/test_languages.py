@@ -32,7 +32,7 @@ The effusion has improved and is now gone. | -effusion
 Near-complete resolution of the right effusion. | +effusion r
 Endotracheal tube removed. | -devices
 -ve for pneumothorax. | -pneumothorax
-Ø PTX, Ø effusion. | -pneumothorax -effusion
+Ø PTX, Ø effusion, RLL PNA. | -pneumothorax -effusion +pneumonia r +opacity r
 Follow up to exclude underlying mass. | !mass
 Interval removal of the right chest tube. | !devices
 """
