@@ -28,7 +28,7 @@ LOOKED_AT = 200
 def prompts_of(data: Path) -> str:
     """Prompts for the findings that a data folder has labels of, in its reports' language."""
     said = sentences_beside(manifest_of(data)) or ()
-    languages = Counter(language_of(one.sentence) for one in said)
+    languages = Counter(filter(None, (language_of(one.sentence) for one in said)))
     language = languages.most_common(1)[0][0] if languages else "en"
     labels = find_table(data, "labels")
     findings = read_table(labels).columns[1:] if labels else CHEX5_PROMPTS
