@@ -100,7 +100,7 @@ def test_a_report_says_the_finding_its_probability_and_its_evidence(
     texts = said_in(report, "TextValue")
     assert {"Pleural effusion", "Probability is calibrated"} <= {*said_in(report, "CodeMeaning")}
     assert {SENTENCE, f"model {service.model.fingerprint}"} <= {*texts}
-    assert "against: No left pleural effusion." in texts
+    assert "against: No pleural effusion." in texts
     evidence = report.CurrentRequestedProcedureEvidenceSequence[0].ReferencedSeriesSequence
     named = {
         (series.SeriesInstanceUID, one.ReferencedSOPClassUID, one.ReferencedSOPInstanceUID)
