@@ -98,7 +98,9 @@ def report_of(index: Path, study: int | str) -> list[str]:
 
 def addendum() -> bytes:
     """A message with an addendum to the report that the index has of its study "s00"."""
-    message = oru(1, "Small nodule.").decode().replace("A000001", "s00").replace("59776-5", "ADT")
+    message = (
+        oru(1, "Old rib fracture.").decode().replace("A000001", "s00").replace("59776-5", "ADT")
+    )
     return message.replace(f"{PLANTED}000001^^^{PLANTED}-HIS", "p00").encode()
 
 
@@ -251,8 +253,7 @@ def test_reports_before_and_after_their_images_corrected_and_withdrawn(
 
 def test_an_addendum_stands_behind_what_the_index_had_of_the_study(take: Take, index: Path) -> None:
     assert take(addendum(), what="message") == [("report", "")]
-    # As an import has it: addenda are no findings.
-    assert report_of(index, "s00") == ["The lungs are clear."]
+    assert report_of(index, "s00") == ["Old rib fracture.", "The lungs are clear."]
 
 
 def test_a_deletion_is_noted_or_forgets_what_came_from_that_source(take: Take, index: Path) -> None:

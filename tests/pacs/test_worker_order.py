@@ -144,7 +144,7 @@ def test_what_the_index_said_of_a_study_is_kept_though_the_worker_ends_at_that_m
         patch.setattr(ReportJoiner, "_keep_what_was_there", Mock(side_effect=WorkError("killed")))
         take(addendum(), what="message")
     take()
-    assert report_of(index, "s00") == ["The lungs are clear."]
+    assert report_of(index, "s00") == ["Old rib fracture.", "The lungs are clear."]
 
 
 def test_what_was_accepted_enters_whatever_speaks_against_it(
