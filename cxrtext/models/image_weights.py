@@ -95,7 +95,9 @@ def load_image_weights(encoder: ImageEncoder, path: Path) -> ImageStart:
     if fault := misfit({**source, _STEM: stem[:, :1]}, own):
         raise CheckpointError(f"{path}: is no {_title(encoder)}: {fault}")
     check_finite(path, {n: x for n, x in source.items() if not is_counter(n)})
-    started, preprocessing = _of_one_channel(source, prepared)
+    is_own = "preprocessing" in notes
+    one_channel = source, prepared.preprocessing
+    started, preprocessing = one_channel if is_own else _of_one_channel(source, prepared)
     trial = deepcopy(encoder.backbone)
     trial.load_state_dict(started, strict=False)
     if channels > 1:
@@ -104,7 +106,7 @@ def load_image_weights(encoder: ImageEncoder, path: Path) -> ImageStart:
     line = f"{len(source)} tensors of a {_title(encoder)}"
     line += ", first convolution summed over three channels" if channels == 3 else ""
     line += f"; ignored: {_grouped(left)}" if left else ""
-    return ImageStart(line, preprocessing, is_own="preprocessing" in notes)
+    return ImageStart(line, preprocessing, is_own)
 
 
 def _prepared(path: Path, notes: Mapping[str, Any], channels: int, *, is_biovil: bool) -> Prepared:

@@ -11,7 +11,7 @@ from cxrtext.records.rows import TableRows
 from cxrtext.records.study import LeftOut
 
 OLDEST = 130  # years
-_AGE = re.compile(r"(\d{1,3})(?:[.,]\d*)?\s*([^\W\d_]*)\.?")
+_AGE = re.compile(r"([0-9]{1,3})(?:[.,][0-9]*)?\s*([^\W\d_]*)\.?")
 _PER_YEAR = {
     word: count
     for count, words in {

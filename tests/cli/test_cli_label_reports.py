@@ -39,5 +39,5 @@ def test_labels_and_sentences_are_written(tmp_path: Path) -> None:
     text = done.stdout + done.stderr
     line = next(one for one in text.splitlines() if one.startswith("Pleural Effusion"))
     assert line.split()[2:] == ["2", "0", "1", "1"]
-    assert "en 8, de 3; 100.0% say something" in text
+    assert "by language: en 100 %, de 100 %" in text
     assert "left effusion" not in text

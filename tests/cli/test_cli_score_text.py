@@ -24,9 +24,10 @@ def reports(tmp_path: Path) -> Path:
 
 def test_a_table_stands_beside_reports(reports: Path, language_model: Path, tmp_path: Path) -> None:
     done = cxrtext("score-text", reports, "--model", language_model, "--device", "cpu")
-    first, second = done.stdout.splitlines()
+    first, understood, second = done.stdout.splitlines()
     assert first.startswith(f"{tmp_path / 'sentences.csv'}: 4 sentences (3 distinct, ")
     assert " of 2 reports in " in first
+    assert understood.startswith("understood by the rules of labels: 100.0% of the sentences")
     assert second == "reports without text: 1"
     assert "scoring: 3/3 sentences" in done.stderr
     assert sorted(p.name for p in tmp_path.iterdir()) == [
@@ -72,8 +73,7 @@ def test_a_fit_is_told_and_drawn(language_model: Path, tmp_path: Path) -> None:
     meta = json.loads((tmp_path / "o.csv.meta.json").read_text())
     assert meta["fitted"] is True
     plain = cxrtext("score-text", path, *options, "--out", tmp_path / "o.csv")
-    assert len(plain.stdout.splitlines()) == 2
-    assert f"{meta['a']:.2g}"[:4] in plain.stdout.splitlines()[1]
+    assert f"{meta['a']:.2g}"[:4] in plain.stdout.splitlines()[-1]
     assert not (tmp_path / "scores.sqlite").exists()
 
 

@@ -28,7 +28,6 @@ from cxrtext.project.layout import (
     RUN,
     THIRD,
 )
-from cxrtext.text.rules import LANGUAGES
 from cxrtext_cli.options import shares
 
 if TYPE_CHECKING:
@@ -193,6 +192,8 @@ LEAST_UNDERSTOOD = 0.25
 
 def _labelled(summary: Mapping[str, Any]) -> str:
     if summary.get("understood", 1.0) < LEAST_UNDERSTOOD:
+        from cxrtext.text.rules import LANGUAGES
+
         raise DataError(
             f"the rules understand {summary['understood']:.0%} of the sentences of the reports "
             f"(by language: {shares(summary['by_language'])}; by section: "
