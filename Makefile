@@ -3,6 +3,7 @@
 # make border        the tests that know only commands, files, HTTP and public Python names
 # make test-peers    those that drive a real Chromium or a real Orthanc; skipped where there is none
 # make test-device   the CUDA branches, on tensors that only say that they are on a GPU; needs g++
+# make test-benchmarks  every script of benchmarks/, at its smallest size
 # make test-all      all of them, those too that kill, stop and race processes for minutes
 # make check         formatting, lint, types, layers
 # make docs          the guides as a site in site/, links checked; nothing is loaded from elsewhere
@@ -32,7 +33,7 @@ CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || comman
 PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=$(TEST_THREADS) OMP_WAIT_POLICY=PASSIVE \
     TEST_ORDER=$(TEST_ORDER) CHROMIUM="$(CHROMIUM)" $(BIN)/python -m pytest -q
 
-.PHONY: install demo test border test-peers test-device test-all check format docs clean-demo
+.PHONY: install demo test border test-peers test-device test-benchmarks test-all check format docs clean-demo
 
 install: $(INSTALLED)
 
@@ -43,7 +44,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@touch $@
 
 test: $(INSTALLED)
-	$(PYTEST) $(WORKERS) -m "not slow and not peers and not device"
+	$(PYTEST) $(WORKERS) -m "not slow and not peers and not device and not benchmarks"
 
 border: $(INSTALLED)
 	$(PYTEST) $(WORKERS) --dist loadfile --no-loadscope-reorder tests/border
@@ -53,6 +54,9 @@ test-peers: $(INSTALLED)
 
 test-device: $(INSTALLED)
 	$(PYTEST) -m device tests/device
+
+test-benchmarks: $(INSTALLED)
+	$(PYTEST) $(WORKERS) tests/test_benchmarks.py
 
 test-all: $(INSTALLED)
 	$(PYTEST) $(WORKERS)

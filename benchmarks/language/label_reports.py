@@ -10,9 +10,8 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from cxrtext.datasets.importing.formats.openi import FINDINGS, read_indiana_reports, split_of
-from cxrtext.records import LeftOut
-from cxrtext.records.labels import read_labels
+from cxrtext.datasets.importing.formats.openi import FINDINGS, split_of
+from cxrtext.records import read_labels, read_reports
 from cxrtext.text import study_sentences
 from cxrtext.text.labelling import Label, covered, label_report
 
@@ -34,12 +33,11 @@ def _agreement(pairs: Iterable[tuple[bool, bool]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("reports", type=Path, help="indiana_reports.csv")
-    parser.add_argument("labels", type=Path, help="coded labels (study_id, a column a finding)")
+    parser.add_argument("data", type=Path, help="Open-i as `cxrtext import` writes it")
     parser.add_argument("--sides", type=Path, help="coded sides (study_id, term, side)")
     given = parser.parse_args()
-    coded = read_labels(given.labels, tuple(FINDINGS))
-    studies = [one for one in read_indiana_reports(given.reports) if not isinstance(one, LeftOut)]
+    coded = read_labels(given.data / "labels.csv", tuple(FINDINGS))
+    studies = read_reports(given.data / "reports.csv")
     texts = {one.study_id: [s.sentence for s in study_sentences(one)] for one in studies}
     read = {study: label_report(sentences) for study, sentences in texts.items()}
     for name, splits in (("train and val", {"train", "val"}), ("test", {"test"})):
