@@ -64,6 +64,16 @@ def choose_precision(name: str, device: torch.device) -> str:
     return name if name != "auto" else "bfloat16" if has_bfloat16(device) else "float32"
 
 
+def policy_of(device: torch.device) -> str:
+    """What a device does with the defaults, in words.
+
+    Images are embedded in float32 everywhere, so that one device finds what another has indexed.
+    """
+    training = choose_precision("auto", device)
+    gpus = f", the first of {torch.cuda.device_count()} GPUs" if device.type == "cuda" else ""
+    return f"on {device}{gpus}: training in {training}, embedding in float32"
+
+
 def autocast(device: torch.device, precision: str) -> AbstractContextManager[object]:
     """Half precision where it is asked for."""
     dtype = DTYPES.get(precision)

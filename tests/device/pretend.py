@@ -6,6 +6,7 @@ no memory of its own, no NCCL and no kernels: it shows nothing of speed, room or
 """
 
 import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,6 +27,8 @@ properties = SimpleNamespace(major=9, minor=0, name="a pretended GPU", total_mem
 """Of the device; tests change ``major``."""
 counted: Counter[str] = Counter()
 """Operations that were on the device, by their names."""
+waits: Counter[str] = Counter()
+"""How often a function of the product waited for the device, by its module and name."""
 
 
 class MixedDevicesError(RuntimeError):
@@ -80,6 +83,8 @@ class GpuTensor(torch.Tensor):
 
 COPIES = {"aten::copy_", "aten::_to_copy"}
 CONVOLUTIONS = {"aten::convolution", "aten::conv2d"}  # the second in inference mode
+READ = {"aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "aten::equal"}
+"""Operations whose result the host needs before it can go on."""
 INDEXED = {"aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_"}
 
 
@@ -99,6 +104,27 @@ def check(name: str, args: Any, kwargs: Any) -> None:
             )
 
 
+def note_wait(name: str, args: Any, kwargs: Any) -> None:
+    """Count an operation that makes the host wait for the device, by who asked for it."""
+    of_device = name == "aten::copy_" and isinstance(args[1], GpuTensor)
+    of_device |= name == "aten::_to_copy" and isinstance(args[0], GpuTensor)
+    if name == "aten::copy_":
+        to_host, blocks = not isinstance(args[0], GpuTensor), not (args[2:] or [False])[0]
+    else:
+        to_host = torch.device(kwargs.get("device") or "cuda").type == "cpu"
+        blocks = not kwargs.get("non_blocking")
+    if name not in READ and not (of_device and to_host and blocks):
+        return
+    frame = sys._getframe()
+    while frame is not None:
+        path = Path(frame.f_code.co_filename)
+        if "cxrtext" in path.parts and "tests" not in path.parts:
+            inside = path.parts[path.parts.index("cxrtext") + 1 :]
+            waits[f"{'/'.join(inside)} {frame.f_code.co_name}"] += 1
+            return
+        frame = frame.f_back  # type: ignore[assignment]
+
+
 def tf32(tensor: torch.Tensor) -> torch.Tensor:
     """Rounded to 10 bits, as cuDNN reads float32 from Ampere on."""
     bits = tensor.contiguous().view(torch.int32)
@@ -111,6 +137,8 @@ def run(function: Any, args: Any, kwargs: Any) -> Any:
     on_device = any(isinstance(t, GpuTensor) for t in tree_leaves((args, kwargs)))
     if on_device and name not in COPIES:
         check(name, args, kwargs)
+    if on_device:
+        note_wait(name, args, kwargs)
     held_args, held_kwargs = tree_map_only(GpuTensor, lambda t: t.held, (args, kwargs))
     wrap = on_device
     if (target := kwargs.get("device")) is not None:

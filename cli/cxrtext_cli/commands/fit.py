@@ -507,6 +507,7 @@ def _found(facts: "Facts") -> str:
 def _plan(
     source: "Source", out: Path, encoder: "GivenEncoder | None", budget: float | None
 ) -> None:
+    from cxrtext.device import choose_device, policy_of
     from cxrtext.project.archive import facts_of_source
     from cxrtext.project.encoders import copy_of, find_encoder
     from cxrtext.project.estimate import estimate as estimate_of
@@ -546,5 +547,6 @@ def _plan(
         (name, duration(value)) for name, value in estimate.seconds.items()
     ]
     print_table([("stage", "about"), *rows, ("in all", duration(estimate.total))])
+    typer.echo(policy_of(choose_device("auto")))
     typer.echo(f"disk {estimate.disk / GIB:.1f} GiB, memory {estimate.memory / GIB:.1f} GiB")
     typer.echo("nothing was started; the same command without --plan does it")
