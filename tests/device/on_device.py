@@ -117,6 +117,17 @@ work("train in parts", "parts", *PARTS)(trained)
 work("resume", "parts", "resume", *PARTS)(trained)
 
 
+@work("two GPUs", "two", "training.batch=8")
+@work("two GPUs, in parts", "two-parts", "training.accumulate=2", "training.batch=8")
+@work("two GPUs, scaled", "two-scaled", "training.precision=float16", "training.batch=8")
+@work("two GPUs, locked", "two-locked", "training.lock=[image]", "training.batch=8")
+def trained_on_two(folder: Path, name: str, *more: str) -> dict[str, Any]:
+    from tests.device.two_gpus import two_gpus
+
+    with two_gpus() as asked:
+        return trained(folder, name, *more) | {"backends": asked}
+
+
 @work("features")
 def features(folder: Path) -> dict[str, Any]:
     """Encoded on a GPU, trained on there, and asked on the CPU."""

@@ -88,3 +88,21 @@ def test_a_training_on_features_keeps_its_reference(every: dict[str, Any]) -> No
 
 def test_the_language_model_is_timed_on_the_device(every: dict[str, Any]) -> None:
     assert every["estimate"]["on device"] > 0
+
+
+@pytest.mark.parametrize("name", [name for name in WORK if name.startswith("two GPUs")])
+def test_the_branches_of_several_gpus(name: str, every: dict[str, Any]) -> None:
+    assert every[name]["backends"] == ["nccl"]
+    assert "2 processes" in every[name]["said"]
+    assert len(every[name]["losses"]) == STEPS
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_step_waits_twice_for_the_device(precision: str, every: dict[str, Any]) -> None:
+    waits = every[f"train {precision}"]["waits"]
+    of_a_step = {name: count / STEPS for name, count in waits.items() if count % STEPS == 0}
+    of_saving = {"models/weight_files.py <dictcomp>", "training/loop/resume.py <lambda>"}
+    assert {name: of_a_step[name] for name in of_a_step.keys() - of_saving} == {
+        "training/step.py gradients": 1,  # the loss and its measures
+        "training/loop/job.py _update": 1,  # the norm of the gradients
+    }
