@@ -5,8 +5,12 @@ from typing import TYPE_CHECKING
 from cxrtext.surface import import_on_use
 
 if TYPE_CHECKING:
-    from cxrtext.experiments.experiment import ExperimentListener, ExperimentOptions, Outcome
-    from cxrtext.experiments.papers import EXPERIMENTS
+    from cxrtext.experiments.definition import (
+        EXPERIMENTS,
+        ExperimentListener,
+        ExperimentOptions,
+        Outcome,
+    )
     from cxrtext.experiments.runner import run_experiment
 
 __all__ = [

@@ -5,13 +5,19 @@ from itertools import groupby
 from typing import Any
 
 from cxrtext.evaluation.intervals.bootstrap import BETTER, TRAININGS, WORSE
-from cxrtext.experiments.papers.table1 import LIVE
-from cxrtext.experiments.processes import Failures
-from cxrtext.experiments.table import interval_text
+from cxrtext.experiments.table import Failures
 from cxrtext.page import EMPTY, Block, Bullets, Section, Table, Text
 
 Measures = Sequence[Mapping[str, Any]]
-"""Columns of a table, as :class:`~.experiment.Measure` has them."""
+"""Columns of a table, as :class:`~.definition.Measure` has them."""
+
+
+def interval_text(cell: Mapping[str, Any], digits: int, sign: str = "") -> str:
+    """A figure as "0.812 [0.780, 0.843]", its interval where there is one; a ``sign`` "+" shows."""
+    text = f"{cell['value']:{sign}.{digits}f}"
+    if cell["low"] is None:
+        return text
+    return f"{text} [{cell['low']:{sign}.{digits}f}, {cell['high']:{sign}.{digits}f}]"
 
 
 def _cell(cell: Mapping[str, Any] | None, digits: int) -> str:
@@ -21,123 +27,67 @@ def _cell(cell: Mapping[str, Any] | None, digits: int) -> str:
     return interval_text(cell, digits) + deviation
 
 
-def _number(value: float | None, digits: int, sign: str = "") -> str:
-    return EMPTY if value is None else f"{value:{sign}.{digits}f}"
-
-
-def _paper_digits(measure: Mapping[str, Any]) -> int:
-    digits = measure["paper_digits"]
-    return int(measure["digits"] if digits is None else digits)
-
-
-def figure_rows(group: Mapping[str, Any], measures: Measures) -> list[list[str]]:
-    compared = {name for row in group["rows"] for name in row["paper"]}
+def _figures(group: Mapping[str, Any], measures: Measures) -> Table:
+    in_paper = {name for row in group["rows"] for name in row["paper"]}
     head = ["row"]
     for measure in measures:
         head.append(measure["name"] + (" (smaller is better)" if measure["smaller"] else ""))
-        if measure["name"] in compared:
-            head += ["paper", *(["ours − paper"] if group["beside_paper"] else [])]
+        head += ["paper"] if measure["name"] in in_paper else []
     lines = [head]
     for row in group["rows"]:
         cells = []
         for measure in measures:
-            name, digits = measure["name"], measure["digits"]
-            ours, paper = row["measures"].get(name), row["paper"].get(name)
-            cells.append(_cell(ours, digits))
-            if name in compared:
-                cells.append(_number(paper, _paper_digits(measure)))
-                if group["beside_paper"]:
-                    both = ours is not None and paper is not None
-                    cells.append(_number(ours["value"] - paper if both else None, digits, "+"))
+            cells.append(_cell(row["measures"].get(measure["name"]), measure["digits"]))
+            if measure["name"] in in_paper:
+                paper = row["paper"].get(measure["name"])
+                cells.append(EMPTY if paper is None else f"{paper:g}")
         if row["failed"] and not row["measures"]:
             cells[0] = "failed"
         if any(cell != EMPTY for cell in cells):
             lines.append([row["title"], *cells])
-    return lines
+    return Table(lines)
 
 
-def difference_rows(group: Mapping[str, Any], measures: Measures) -> list[list[str]]:
-    """Each row less the baseline with a verdict, and the paper's difference where it has one."""
-    base = {row["name"]: row["paper"] for row in group["rows"]}.get(group["baseline"], {})
+def _differences(group: Mapping[str, Any], measures: Measures) -> list[Block]:
+    """Each row less the baseline, with a verdict."""
     lines = [["row", *(measure["name"] for measure in measures)]]
     for row in group["rows"]:
-        cells = []
-        for measure in measures:
-            name, found = measure["name"], row["difference"].get(measure["name"])
-            cell = EMPTY
-            if found is not None:
-                cell = f"{interval_text(found, measure['digits'], '+')} {found['verdict']}"
-            if name in row["paper"] and name in base:
-                cell += f"; paper {row['paper'][name] - base[name]:+.{_paper_digits(measure)}f}"
-            cells.append(cell)
-        if any(measure["name"] in row["difference"] for measure in measures):
-            lines.append([row["title"], *cells])
-    return lines
+        cells = [row["difference"].get(measure["name"]) for measure in measures]
+        if any(cells):
+            texts = [
+                f"{interval_text(cell, measure['digits'], '+')} {cell['verdict']}"
+                if cell
+                else EMPTY
+                for cell, measure in zip(cells, measures, strict=True)
+            ]
+            lines.append([row["title"], *texts])
+    return [Text(f"Less '{group['baseline']}':"), Table(lines)] if len(lines) > 1 else []
 
 
-def run_rows(group: Mapping[str, Any]) -> list[list[str]]:
+def _runs(group: Mapping[str, Any]) -> Table:
     measures = group["measures"]
-    lines = [["row", "seed", "steps", "images", "seconds", "threads"]]
-    lines[0] += [measure["name"] for measure in measures]
+    lines = [["row", "seed", "steps", "images", "seconds", *(one["name"] for one in measures)]]
     for row in group["rows"]:
         for run in row["runs"]:
-            took = [run["seed"], run["steps"], run["images_seen"]]
-            took += [f"{run['seconds']:.0f}", run["threads"]]
-            came = (_number(run["measures"].get(one["name"]), one["digits"]) for one in measures)
-            lines.append([row["title"], *map(str, took), *came])
-        for failure in row["failed"]:
-            seed = EMPTY if failure["seed"] is None else str(failure["seed"])
-            lines.append([row["title"], seed, "failed", *[EMPTY] * (3 + len(measures))])
-    return lines
+            took = [run["seed"], run["steps"], run["images"], round(run["seconds"])]
+            values = [(run["measures"].get(one["name"]), one["digits"]) for one in measures]
+            texts = [EMPTY if value is None else f"{value:.{digits}f}" for value, digits in values]
+            lines.append([row["title"], *map(str, took), *texts])
+    return Table(lines)
 
 
 def _group(group: Mapping[str, Any]) -> Section:
-    section = Section(group["title"], [Text(group["about"])])
+    section = Section(group["title"])
     for title, some in groupby(group["measures"], key=lambda measure: str(measure["table"])):
         measures = list(some)
         section.blocks += [Text(title, "lead")] if title else []
-        section.blocks.append(Table(figure_rows(group, measures)))
-        differences = difference_rows(group, measures)
-        if len(differences) > 1:
-            section.blocks += [Text(f"Less '{group['baseline']}':"), Table(differences)]
+        section.blocks += [_figures(group, measures), *_differences(group, measures)]
     return section
 
 
-def order_text(order: Mapping[str, Any] | None) -> list[Text]:
-    if order is None:
+def _order(order: Mapping[str, Any], digits: Mapping[str, int]) -> list[Block]:
+    if not order["pairs"]:
         return [Text("No two rows that the paper tells apart were measured.")]
-    agree, contrary = order["agree_clearly"], order["contrary_clearly"]
-    verdict = "At this scale it is not clear whether the paper's order appears."
-    if agree and contrary:
-        verdict = (
-            f"The paper's order appears in {agree} of the {agree + contrary} pairs that can be "
-            "distinguished, and is reversed in the others."
-        )
-    elif contrary:
-        verdict = (
-            "The paper's order does not appear: it is reversed where rows are distinguishable."
-        )
-    elif agree > order["pairs"] / 2:
-        verdict = "The paper's order appears in all pairs that can be distinguished here."
-    elif agree:
-        verdict = (
-            "The paper's order appears in part: where rows can be distinguished, it is as the "
-            "paper has it, but most pairs cannot."
-        )
-    tau = interval_text({**order, "value": order["tau"]}, 2)
-    return [
-        Text(verdict, "lead"),
-        Text(
-            f"Of {order['pairs']} pairs of rows that the paper tells apart, {order['agree']} stand "
-            f"in the same order here (Kendall's tau {tau}, without the randomness of training), "
-            f"{agree} of them with a difference whose interval leaves out 0; "
-            f"{order['contrary']} stand the other way round, "
-            f"{contrary} of them with such a difference."
-        ),
-    ]
-
-
-def _claims(order: Mapping[str, Any], digits: Mapping[str, int]) -> list[list[str]]:
     lines = [["expected better", "than", "by", "difference", "training", "as in the paper"]]
     words = {BETTER: "yes", WORSE: "no, reversed"}
     for one in order["claims"]:
@@ -145,59 +95,63 @@ def _claims(order: Mapping[str, Any], digits: Mapping[str, int]) -> list[list[st
         verdict = words.get(one["verdict"], one["verdict"])
         training = "included" if one["training"] else "not included"
         lines.append([one["better"], one["worse"], one["measure"], text, training, verdict])
-    return lines
+    return [
+        Text(
+            f"Of {order['pairs']} pairs of rows that the paper tells apart, {order['agree']} stand "
+            f"in the same order here, {order['agree_clearly']} of them with a difference whose "
+            f"interval leaves out 0; {order['contrary']} stand the other way round, "
+            f"{order['contrary_clearly']} of them with such a difference.",
+            "lead",
+        ),
+        Table(lines),
+    ]
 
 
 def failed_lines(failed: Failures) -> list[str]:
     return [
         name + ("" if one["seed"] is None else f", seed {one['seed']}") + f": {one['line']}"
-        for name, found in failed.items()
-        for one in found
+        for name, lines in failed.items()
+        for one in lines
     ]
 
 
-def _reading(read: Sequence[Mapping[str, Any]]) -> list[Block]:
-    blocks: list[Block] = []
-    for column, some in groupby(read, key=lambda one: str(one["column"])):
-        blocks.append(Text("Live:" if column == LIVE else "Encoders locked:", "lead"))
-        lines = [f"{one['claim']}: {one['verdict']}. {one['because']}".rstrip() for one in some]
-        blocks.append(Bullets(lines))
-    return blocks if len(blocks) > 2 else blocks[1:]
-
-
-def intervals_text(table: Mapping[str, Any], how: str) -> Text:
-    """What intervals are, and what they do not say."""
+def head_of(table: Mapping[str, Any]) -> list[Block]:
+    """What was measured on what, and what intervals do not say."""
     compared = sum(len(row["difference"]) for group in table["groups"] for row in group["rows"])
-    several = "± is the deviation over seeds. " if table["seeds"] > 1 else ""
     training = (
         f"Of {TRAININGS} seeds or more they include the randomness of training (Student's t over "
         "seeds), though not that of the start where rows share one; of fewer they do not, and a "
-        "row is better or worse only where every seed agrees. "
+        "row is better or worse only where every seed agrees."
     )
-    if (starts := table.get("starts", 1)) > 1:
+    if (starts := table["starts"]) > 1:
         training = (
             f"Seeds go on from {starts} common starts in turn; a start counts as one training, the "
             "mean of its seeds, and intervals include the randomness of all (Student's t over "
-            "starts). "
+            "starts)."
         )
-    return Text(
-        f"Intervals are 95 %, {how}, the same resamples for all rows. {several}{training}They are "
-        f"not corrected for the number of comparisons: of the {compared} below, about "
-        f"{compared / 20:.1f} would leave out 0 by chance alone."
-    )
+    return [
+        Text(
+            f"{table['source']}. Scale '{table['scale']}', on {table['given']}, {table['seeds']} "
+            f"seed(s). {table['about']} {table['machine']}; {table['versions']}."
+        ),
+        Text(
+            "Intervals are 95 %, by bootstrap of patients or test images, the same resamples for "
+            f"all rows; ± is the deviation over seeds. {training} They are not corrected for the "
+            f"number of comparisons: of the {compared} below, about {compared / 20:.1f} would "
+            "leave out 0 by chance alone."
+        ),
+    ]
 
 
 def sections(table: Mapping[str, Any]) -> list[Section]:
     groups = table["groups"]
     digits = {m["name"]: m["digits"] for group in groups for m in group["measures"]}
-    order = [Text(f"The question: {table['question']}"), *order_text(table["order"])]
-    claims = [Table(_claims(table["order"], digits))] if table["order"] else []
     failed = failed_lines({row["name"]: row["failed"] for group in groups for row in group["rows"]})
+    question = Text(f"The question: {table['question']}")
     return [
-        Section("Does the paper's order appear?", [*order, *claims]),
+        Section("Does the paper's order appear?", [question, *_order(table["order"], digits)]),
         *map(_group, groups),
         Section("What is different from the paper", [Bullets(table["different"])]),
-        Section("Runs", [Table(run_rows(group)) for group in groups]),
+        Section("Runs", [_runs(group) for group in groups]),
         *([Section("Failed", [Bullets(failed)])] if failed else []),
-        *([Section("Reading", _reading(table["reading"]))] if table["reading"] else []),
     ]

@@ -1,37 +1,59 @@
-"""The one runner of experiments, from its options to its page.
+"""The one runner of experiments: rows are trained and measured in turn, then the tables drawn."""
 
-Reading order is execution order: what all rows share is made once, the rows are trained and
-measured in processes of their own, and the tables are drawn from what they left.
-"""
-
+import platform
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Protocol
 
+from cxrtext import __version__
 from cxrtext.config import first_difference
-from cxrtext.errors import ConfigError, CxrTextError, DataError, WorkError
-from cxrtext.experiments.experiment import ExperimentListener, ExperimentOptions, Outcome
-from cxrtext.experiments.page import failed_lines, sections
-from cxrtext.experiments.papers import EXPERIMENTS, SMALL_EXPERIMENTS
-from cxrtext.experiments.processes import Failures, Finished, Run, run_all
-from cxrtext.experiments.stages import (
+from cxrtext.errors import ConfigError, CxrTextError, WorkError
+from cxrtext.experiments.definition import (
+    EXPERIMENTS,
+    ExperimentListener,
+    ExperimentOptions,
+    Group,
+    Outcome,
+    Row,
+    load_experiment,
+)
+from cxrtext.experiments.page import failed_lines, head_of, sections
+from cxrtext.experiments.runs import (
+    FORMAT,
     METRICS,
     RESAMPLED,
+    Finished,
+    Measures,
+    Run,
     claim,
+    machine,
     paired,
     read_json,
     read_measures,
-    versions,
+    write_measures,
 )
-from cxrtext.files import only_one, write_json, write_text
+from cxrtext.experiments.table import group_table, order_of, trainings_of
+from cxrtext.files import only_one, write_json, write_sealed, write_text
 from cxrtext.page import html_page, markdown
 
-if TYPE_CHECKING:
-    from cxrtext.experiments.table1 import Table1
-    from cxrtext.experiments.views import Views
 
+class Work(Protocol):
+    """What rows are trained on, and how: pairs (table 1), or views of small images."""
 
-Kind: TypeAlias = "Table1 | Views"
+    def identity(self) -> dict[str, Any]:
+        """What the experiment's folder is made with; refuses what it cannot be made with."""
+
+    def prepare(self, groups: Iterable[Group]) -> dict[str, Any]:
+        """Make what all rows share; gives its notes."""
+
+    def missing(self, needed: str) -> str:
+        """Why these data cannot train a row that needs a file of them; "" where they can."""
+
+    def settings(self, group: Group, row: Row, seed: int) -> dict[str, Any]:
+        """What decides a run, as plain values."""
+
+    def train(self, run: Run) -> tuple[dict[str, Any], Measures]:
+        """Train and measure: ``steps``, ``images``, ``seconds``, ``device``; and the measures."""
 
 
 def run_experiment(
@@ -48,126 +70,145 @@ def run_experiment(
         known = "; ".join(f"{key}: {what}" for key, what in EXPERIMENTS.items())
         raise ConfigError(f"there is no experiment '{name}'; there is {known}")
     asked, heard = options or ExperimentOptions(), listener or ExperimentListener()
-    for option, value in (("--seeds", asked.seeds), ("--parallel", asked.parallel)):
-        if value is not None and value < 1:
-            raise ConfigError(f"{option} {value}: must be 1 or more")
-    kind = _kind(name, asked)
+    if asked.seeds is not None and asked.seeds < 1:
+        raise ConfigError(f"--seeds {asked.seeds}: must be 1 or more")
     out = asked.out or Path("experiments") / f"{name}-{asked.scale}"
-    identity = kind.identity()
     if out.exists() and not out.is_dir():
         raise ConfigError(f"{out}: is a file; name a folder with --out")
-    with only_one(out / name):
-        claim(out, identity)
-        return _go(kind, asked, out, heard)
+    if name == "when-it-helps":
+        from cxrtext.experiments.when_it_helps import when_it_helps
+
+        return when_it_helps(asked, out, heard)
+    return _Runner(name, asked, out, heard).run()
 
 
-def _kind(name: str, options: ExperimentOptions) -> Kind:
-    # Imported here: they need torch, and listing does not.
-    if name in SMALL_EXPERIMENTS:
-        if options.features is not None:
-            raise ConfigError(f"--features: {name} takes none; table1 and sweep do")
-        from cxrtext.experiments.views import Views
+class _Runner:
+    def __init__(
+        self, name: str, options: ExperimentOptions, out: Path, listener: ExperimentListener
+    ) -> None:
+        self.name, self.options, self.out, self.listener = name, options, out, listener
+        self.experiment = load_experiment(name)
+        self.scale = self.experiment.scale(options.scale)
+        self.rows = self.experiment.choose(options.scale, options.rows)
+        self.failures: dict[str, list[dict[str, Any]]] = {}
 
-        return Views(SMALL_EXPERIMENTS[name], options)
-    from cxrtext.experiments.papers.sweep import SWEEP
-    from cxrtext.experiments.table1 import Table1
+    def _work(self) -> Work:
+        # Imported here: they need torch, and listing does not.
+        if self.experiment.given == "pairs":
+            from cxrtext.experiments.pairs import Pairs
 
-    return Table1(options, SWEEP) if name == SWEEP.name else Table1(options)
+            return Pairs(self.experiment, self.scale, self.options, self.out, self.listener)
+        from cxrtext.experiments.small_images import SmallImages
 
+        return SmallImages(self.experiment, self.scale, self.options, self.listener)
 
-def _go(kind: Kind, options: ExperimentOptions, out: Path, listener: ExperimentListener) -> Outcome:
-    plan = kind.plan(out, listener)
-    for name, line in plan.missing.items():
-        listener.say(f"{name}: left out: {line}")
-    failures = _train(kind, plan.runs, options.parallel, listener)
-    done = [run for run in plan.runs if run.key not in failures and run.is_done()]
-    finished, unfit = read_finished(done)
-    failed = _by_row(plan.missing, failures | unfit)
-    require_finished(finished, failed)
-    table = {
-        **kind.source(),
-        "seeds": kind.seeds,
-        "machine": "; ".join(sorted({one.metrics["machine"] for one in finished})),
-        "versions": ", ".join(f"{name} {version}" for name, version in versions().items()),
-        **kind.table(finished, failed),
-        "stages": plan.stages,
-    }
-    heading, head = kind.page(table)
-    written = (out / "table.html", out / "table.json")
-    write_text(written[0], html_page(heading, sections(table), head=head))
-    write_json(written[1], table)
-    text = markdown(heading, sections(table), head)
-    return Outcome(text, table, written, tuple(failed_lines(failed)))
+    def run(self) -> Outcome:
+        work = self._work()
+        identity = {"experiment": self.name, **work.identity()}
+        with only_one(self.out / self.name):
+            claim(self.out, identity)
+            stages = work.prepare(group for group, _ in self.rows)
+            finished = self._train(work)
+            return self._write({**self._table(finished), "stages": stages})
 
+    def _train(self, work: Work) -> list[Finished]:
+        finished: list[Finished] = []
+        for _, row in self.rows:
+            if row.needs and (line := work.missing(row.needs)):
+                self._fail(row.name, None, line)
+        rows = [(group, row) for group, row in self.rows if row.name not in self.failures]
+        seeds = range(self.options.seeds or self.scale.seeds)
+        for group, row, seed in ((*pair, seed) for seed in seeds for pair in rows):
+            try:
+                folder = self.out / "runs" / row.name / f"seed-{seed}"
+                settings = work.settings(group, row, seed)
+                one = self._finish(work, Run(row.name, seed, folder, group.name, settings))
+                _check_paired(one, [other for other in finished if other.run.group == group.name])
+                finished.append(one)
+            except CxrTextError as error:
+                self._fail(row.name, seed, str(error).splitlines()[0])
+        if not finished:
+            first = next(iter(failed_lines(self.failures)), "none was asked")
+            raise WorkError(f"every row failed; the first, {first}")
+        return finished
 
-def check_run(kind: Kind, run: Run) -> str | None:
-    """Why a run cannot be started or resumed, known before anything is trained; or None."""
-    try:
-        metrics = read_json(run.folder / METRICS)
-        before, wanted = kind.recipes(run, metrics)
-    except (CxrTextError, ValueError, TypeError) as error:
-        return str(error).splitlines()[0]
-    # A key that a newer version knows has its default, which is what the older one did.
-    found = None if metrics is None else first_difference(before, wanted, shared=True)
-    if found is None:
-        return None
-    key, then, now = found
-    return (
-        f"{run.folder}: was trained with {key} {then!r}, not {now!r}; remove the folder to "
-        "train it again"
-    )
+    def _fail(self, row: str, seed: int | None, line: str) -> None:
+        self.failures.setdefault(row, []).append({"seed": seed, "line": line})
+        self.listener.say(f"{row}{'' if seed is None else f', seed {seed}'}: failed: {line}")
 
-
-def _train(
-    kind: Kind, runs: Sequence[Run], parallel: int, listener: ExperimentListener
-) -> dict[tuple[str, int], str]:
-    failures: dict[tuple[str, int], str] = {}
-    for run in runs:
-        if (line := check_run(kind, run)) is not None:
-            failures[run.key] = line
-            listener.say(f"{run.name}: failed: {line}")
-    return failures | run_all([run for run in runs if run.key not in failures], parallel, listener)
-
-
-def read_finished(runs: Iterable[Run]) -> tuple[list[Finished], dict[tuple[str, int], str]]:
-    """Read finished runs; a line for each that is damaged or cannot be compared with its group."""
-    finished: list[Finished] = []
-    failures: dict[tuple[str, int], str] = {}
-    first: dict[str, Finished] = {}
-    for run in runs:
-        try:
-            metrics = read_json(run.folder / METRICS)
-            measures = read_measures(run.folder / RESAMPLED)
-        except (DataError, WorkError) as error:
-            failures[run.key] = str(error)
-            continue
-        if metrics is None:
-            continue
-        one = Finished(run, metrics, measures)
-        before = first.setdefault(run.group, one)
-        # A model may lack a measure: a map that is flat in every box has no contrast to noise.
-        common = measures.keys() & before.measures.keys()
-        if all(paired(measures[name], before.measures[name]) for name in common):
-            finished.append(one)
-        else:
-            failures[run.key] = (
-                f"{run.folder / RESAMPLED}: was measured on other images than {before.run.name}; "
-                f"remove its {METRICS}, and the command measures again"
+    def _finish(self, work: Work, run: Run) -> Finished:
+        """Train and measure a run, unless it is measured already."""
+        path = run.folder / METRICS
+        noted = read_json(path)
+        # A key that a newer version knows has its default, which is what the older one did.
+        if noted and (d := first_difference(noted["settings"], run.settings, shared=True)):
+            raise WorkError(
+                f"{run.folder}: was trained with {d[0]} {d[1]!r}, not {d[2]!r}; remove the folder "
+                "to train it again"
             )
-    return finished, failures
+        if not noted or noted["format"] != FORMAT or not (run.folder / RESAMPLED).is_file():
+            trained, measures = work.train(run)
+            if not measures:
+                raise WorkError(f"{run.name}: nothing could be measured on these data")
+            trained["machine"] = machine(trained.pop("device"))
+            write_measures(run.folder / RESAMPLED, measures)
+            noted = {"format": FORMAT, "settings": run.settings, "versions": versions(), **trained}
+            write_sealed(path, noted)
+            self.listener.say(f"{run.name}: done in {trained['seconds']:.0f} s")
+        return Finished(run, noted, read_measures(run.folder / RESAMPLED))
+
+    def _table(self, finished: Sequence[Finished]) -> dict[str, Any]:
+        experiment, groups = self.experiment, {group.name: group for group, _ in self.rows}
+        measures = {one.name: one for group in experiment.groups for one in group.measures}
+        trainings = trainings_of(finished, self.scale.starts)
+        tables = []
+        for group in groups.values():
+            rows = [row for other, row in self.rows if other.name == group.name]
+            some = [one for one in finished if one.run.group == group.name]
+            tables.append(group_table(group, rows, some, self.failures, self.scale.starts))
+        data = self.options.data
+        drawn = f"{self.scale.studies} drawn studies of {self.scale.size} px"
+        return {
+            "experiment": self.name,
+            **{key: getattr(experiment, key) for key in ("title", "source", "question")},
+            "different": list(experiment.different),
+            "scale": self.options.scale,
+            "given": drawn if data is None else f"'{data.resolve().name}'",
+            "about": str(finished[0].noted.get("about", "")),
+            "seeds": self.options.seeds or self.scale.seeds,
+            "starts": self.scale.starts,
+            "machine": "; ".join(sorted({one.noted["machine"] for one in finished})),
+            "versions": ", ".join(f"{name} {version}" for name, version in versions().items()),
+            "groups": tables,
+            "order": order_of(experiment.all_claims(), trainings, measures),
+        }
+
+    def _write(self, table: Mapping[str, Any]) -> Outcome:
+        heading, head = table["title"], head_of(table)
+        written = (self.out / "table.html", self.out / "table.json")
+        write_text(written[0], html_page(heading, sections(table), head=head))
+        write_json(written[1], table)
+        page = markdown(heading, sections(table), head)
+        return Outcome(page, dict(table), written, tuple(failed_lines(self.failures)))
 
 
-def require_finished(finished: Sequence[Finished], failed: Failures) -> None:
-    if not finished:
-        lines = (f"{name}: {one['line']}" for name, found in failed.items() for one in found)
-        raise WorkError(f"every row failed; the first, {next(lines, 'none was asked')}")
+def _check_paired(one: Finished, others: Sequence[Finished]) -> None:
+    """Refuse a run that was measured on other images than those of its group."""
+    for other in others[:1]:
+        # A model may lack a measure: a map that is flat in every box has no contrast to noise.
+        common = one.measures.keys() & other.measures.keys()
+        if not all(paired(one.measures[name], other.measures[name]) for name in common):
+            raise WorkError(
+                f"{one.run.folder / RESAMPLED}: was measured on other images than "
+                f"{other.run.name}; remove {METRICS} beside it, and the command measures again"
+            )
 
 
-def _by_row(
-    missing: Mapping[str, str], failures: Mapping[tuple[str, int], str]
-) -> dict[str, list[dict[str, Any]]]:
-    rows: dict[str, list[dict[str, Any]]]
-    rows = {name: [{"seed": None, "line": line}] for name, line in missing.items()}
-    for (name, seed), line in sorted(failures.items()):
-        rows.setdefault(name, []).append({"seed": seed, "line": line})
-    return rows
+def versions() -> dict[str, str]:
+    import torch
+
+    return {
+        "cxrtext": __version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }

@@ -3,8 +3,7 @@
 Differences are paired by resample of the patients.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,25 +14,16 @@ from cxrtext.evaluation.intervals.bootstrap import (
     TRAININGS,
     WORSE,
     Resampled,
-    interval_of,
     verdict_of,
 )
 from cxrtext.evaluation.intervals.comparison import estimate_of
-from cxrtext.experiments.experiment import Claim, Group, Measure, Trial
-from cxrtext.experiments.processes import Failures, Finished
-from cxrtext.experiments.stages import Measures, mean_of_seeds, mean_of_trainings, paired
+from cxrtext.experiments.definition import Claim, Group, Measure, Row
+from cxrtext.experiments.runs import Finished, Measures, mean_of_seeds, mean_of_trainings, paired
 
-UNKNOWN = "not measured"
 Trainings = Mapping[int, Measures]
 """The measures of a row's trainings, by seed."""
-
-
-def interval_text(cell: Mapping[str, Any], digits: int, sign: str = "") -> str:
-    """A figure as "0.812 [0.780, 0.843]", its interval where there is one; a ``sign`` "+" shows."""
-    text = f"{cell['value']:{sign}.{digits}f}"
-    if cell["low"] is None:
-        return text
-    return f"{text} [{cell['low']:{sign}.{digits}f}, {cell['high']:{sign}.{digits}f}]"
+Failures = Mapping[str, Sequence[Mapping[str, Any]]]
+"""By row: ``seed`` (None for all of them) and ``line``."""
 
 
 def _pairs(
@@ -48,15 +38,6 @@ def _pairs(
     ]
 
 
-def _mean_difference(pairs: Sequence[tuple[Resampled, Resampled]]) -> Resampled:
-    return mean_of_trainings(
-        [
-            Resampled(one.estimate - two.estimate, one.values - two.values, (), None, one.patients)
-            for one, two in pairs
-        ]
-    )
-
-
 def difference(measure: Measure, pairs: Sequence[tuple[Resampled, Resampled]]) -> dict[str, Any]:
     """The first less the second, over the trainings of both.
 
@@ -65,7 +46,12 @@ def difference(measure: Measure, pairs: Sequence[tuple[Resampled, Resampled]]) -
     the first: by whether the interval leaves out 0; where it does not include training, every seed
     has to agree.
     """
-    mean = _mean_difference(pairs)
+    mean = mean_of_trainings(
+        [
+            Resampled(one.estimate - two.estimate, one.values - two.values, (), None, one.patients)
+            for one, two in pairs
+        ]
+    )
     ends, sign = mean.interval(), -1 if measure.smaller else 1
     ahead = sum(sign * (one.estimate - two.estimate) > 0 for one, two in pairs)
     training = ends is not None and len(pairs) >= TRAININGS
@@ -85,53 +71,33 @@ def compare_rows(
     first: Trainings | None, second: Trainings | None, measures: Iterable[Measure]
 ) -> dict[str, dict[str, Any]]:
     """:func:`difference` by measure, on the seeds that both rows have; None was not measured."""
-    paired_by = {measure: _pairs(first, second, measure.name) for measure in measures}
-    return {one.name: difference(one, pairs) for one, pairs in paired_by.items() if pairs}
+    pairs_by = {measure: _pairs(first, second, measure.name) for measure in measures}
+    return {one.name: difference(one, pairs) for one, pairs in pairs_by.items() if pairs}
 
 
 def order_of(
     claims: Iterable[Claim], rows: Mapping[str, Trainings], measures: Mapping[str, Measure]
-) -> dict[str, Any] | None:
+) -> dict[str, Any]:
     """How many of the paper's pairs stand in its order, each on the seeds that both rows have.
 
-    Of those that were measured alike.
-
-    Returns:
-        ``pairs``; ``agree`` and ``contrary`` of them, and of those ``agree_clearly`` and
-        ``contrary_clearly`` by a difference whose interval leaves out 0; ``tau``, ``low``,
-        ``high``, without training; ``claims``, each with its :func:`difference`.  None where there
-        is no pair.
-
-    Source: Kendall 1938 (tau), over the pairs without a tie in the paper.
+    Of those that were measured alike: ``pairs``; ``agree`` and ``contrary`` of them, and of those
+    ``agree_clearly`` and ``contrary_clearly`` by a difference whose interval leaves out 0;
+    ``claims``, each with its :func:`difference`.
     """
-    found, estimates, signs = [], [], []
-    patients = None
+    compared = []
     for claim in dict.fromkeys(claims):
         pairs = _pairs(rows.get(claim.better), rows.get(claim.worse), claim.measure)
-        if not pairs or not paired(*pairs[0]):
-            continue
-        measure = measures[claim.measure]
-        # Positive where it is the expected order.
-        sign = -1.0 if measure.smaller else 1.0
-        mean = _mean_difference(pairs)
-        found.append({**asdict(claim), **difference(measure, pairs)})
-        estimates.append(sign * mean.estimate)
-        patients = mean.patients
-        signs.append(np.sign(sign * mean.values))
-    if not found:
-        return None
-    # A resample in which a row has no figure is NaN, and left out of the interval.
-    low, high = interval_of(np.mean(signs, axis=0), patients) or (None, None)
+        if pairs and paired(*pairs[0]):
+            measure = measures[claim.measure]
+            compared.append({**claim.model_dump(), **difference(measure, pairs)})
+    ahead = [one["value"] * (-1 if measures[one["measure"]].smaller else 1) for one in compared]
     return {
-        "pairs": len(found),
-        "agree": sum(one > 0 for one in estimates),
-        "contrary": sum(one < 0 for one in estimates),
-        "agree_clearly": sum(one["verdict"] == BETTER for one in found),
-        "contrary_clearly": sum(one["verdict"] == WORSE for one in found),
-        "tau": float(np.mean(np.sign(estimates))),
-        "low": low,
-        "high": high,
-        "claims": found,
+        "pairs": len(compared),
+        "agree": sum(value > 0 for value in ahead),
+        "contrary": sum(value < 0 for value in ahead),
+        "agree_clearly": sum(one["verdict"] == BETTER for one in compared),
+        "contrary_clearly": sum(one["verdict"] == WORSE for one in compared),
+        "claims": compared,
     }
 
 
@@ -146,66 +112,66 @@ def trainings_of(finished: Sequence[Finished], starts: int = 1) -> dict[str, Tra
         seed = one.run.seed % starts if starts > 1 else one.run.seed
         rows.setdefault(one.run.row, {}).setdefault(seed, []).append(one.measures)
     return {
-        row: {seed: mean_of_seeds(several, training=False) for seed, several in found.items()}
-        for row, found in rows.items()
+        row: {seed: mean_of_seeds(several, training=False) for seed, several in seeds.items()}
+        for row, seeds in rows.items()
     }
 
 
-def group_of(
+def group_table(
     group: Group,
-    trials: Sequence[Trial],
+    rows: Sequence[Row],
     finished: Sequence[Finished],
     failures: Failures,
-    recipe: Callable[[Finished], Mapping[str, Any]],
-    starts: int = 1,
+    starts: int,
 ) -> dict[str, Any]:
     """Rows of a group: ``name``, ``title``, ``baseline``, ``measures`` and ``rows``.
 
     A row has its ``measures`` (value, interval, and deviation over seeds), the ``paper`` figures,
-    the ``difference`` from the baseline by measure, its ``runs``, with what ``recipe`` says that
-    each was trained with, and what ``failed``.
+    the ``difference`` from the baseline by measure, its ``runs`` and what ``failed``.
     """
     trainings = trainings_of(finished, starts)
     base = trainings.get(group.baseline)
     compared = [measure for measure in group.measures if measure.compared]
+    known = {name for one in finished for name in one.measures}
     return {
         "name": group.name,
         "title": group.title,
         "baseline": group.baseline,
-        "measures": [asdict(one) for one in group.measures],
+        "measures": [one.model_dump() for one in group.measures if one.name in known],
         "rows": [
             {
-                "name": trial.name,
-                "title": trial.title,
-                "measures": _cells(group, trainings.get(trial.name)),
-                "paper": dict(trial.paper),
+                "name": row.name,
+                "title": row.title,
+                "measures": _cells(group, trainings.get(row.name)),
+                "paper": row.paper,
                 "difference": {}
-                if trial.name == group.baseline
-                else compare_rows(trainings.get(trial.name), base, compared),
-                "runs": [
-                    one.record(group.measures, recipe(one))
-                    for one in finished
-                    if one.run.row == trial.name
-                ],
-                "failed": list(failures.get(trial.name, ())),
+                if row.name == group.baseline
+                else compare_rows(trainings.get(row.name), base, compared),
+                "runs": [_run(one) for one in finished if one.run.row == row.name],
+                "failed": list(failures.get(row.name, ())),
             }
-            for trial in trials
+            for row in rows
         ],
     }
 
 
-def _cells(group: Group, own: Trainings | None) -> dict[str, dict[str, Any]]:
-    if not own:
+def _run(one: Finished) -> dict[str, Any]:
+    measures = {name: measure.estimate for name, measure in one.measures.items()}
+    return {"seed": one.run.seed, **one.noted, "measures": measures}
+
+
+def _cells(group: Group, trainings: Trainings | None) -> dict[str, dict[str, Any]]:
+    if not trainings:
         return {}
-    mean = mean_of_seeds(list(own.values()))
+    mean = mean_of_seeds(list(trainings.values()))
     cells: dict[str, dict[str, Any]] = {}
     for measure in (one for one in group.measures if one.name in mean):
-        several = [measures[measure.name].estimate for measures in own.values()]
-        found = estimate_of(mean[measure.name])
+        several = [measures[measure.name].estimate for measures in trainings.values()]
+        cell = estimate_of(mean[measure.name])
         cells[measure.name] = {
-            "value": found["value"],
-            "low": found["low"] and max(0.0, found["low"]),
-            "high": found["high"] and min(measure.most or np.inf, found["high"]),
+            "value": cell["value"],
+            "low": cell["low"] and max(0.0, cell["low"]),
+            "high": cell["high"] and min(measure.most or np.inf, cell["high"]),
             "deviation": float(np.std(several, ddof=1)) if len(several) > 1 else None,
         }
     return cells

@@ -25,16 +25,14 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ExperimentOptions]
 def test_the_page_and_where_it_lies_or_json(asked: list[tuple[str, ExperimentOptions]]) -> None:
     done = cxrtext(
         "experiment", "table1", "--scale", "smoke", "--rows", "lse-nl, biovil", "--seeds", "3",
-        "--parallel", "2", "--out", "here", "--data", "there",
-        "--features", ".",
+        "--out", "here", "--data", "there", "--features", ".",
     )  # fmt: skip
     assert done.stdout == "# The page\n"
     assert "a line" in done.stderr
     assert "written: table.html" in done.stderr
     expected = ExperimentOptions(
-        "smoke", Path("here"), Path("there"), Path(), 3,
-        ("lse-nl", "biovil"), 2,
-    )  # fmt: skip
+        "smoke", Path("here"), Path("there"), Path(), 3, ("lse-nl", "biovil")
+    )
     done = cxrtext("experiment", "table1", "--json")
     assert json.loads(done.stdout) == {"rows": []}
     assert asked == [("table1", expected), ("table1", ExperimentOptions())]

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from cxrtext.experiments.simclr.train import Lars
+from cxrtext.experiments.view_training import Lars
 
 
 def plain_steps(

@@ -4,122 +4,80 @@ import numpy as np
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
-from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
-from cxrtext.experiments.data.images import CIFAR10, ImageSet, SplitImages
-from cxrtext.experiments.simclr.probes import PROBES, Features, fit_classes, resamples_of
+from cxrtext.experiments.probes import PROBES, Features, fit_adam
+from cxrtext.experiments.small_sets import Images, ImageSet
 
 
-def problem(count: int = 240, classes: int = 7, size: int = 9) -> tuple[Tensor, Tensor]:
+def test_adam_comes_near_the_best_and_its_first_step_is_autograd_s() -> None:
     generator = torch.Generator().manual_seed(0)
-    labels = torch.randint(classes, (count,), generator=generator)
-    centers = torch.randn(classes, size, generator=generator)
-    features = centers[labels] + torch.randn(count, size, generator=generator)
-    return features * torch.linspace(0.1, 30, size) + 5, labels
+    labels = torch.randint(10, (237,), generator=generator)
+    features = torch.randn(10, 9, generator=generator)[labels]
+    features += 2 * torch.randn(237, 9, generator=generator)
 
+    def fitted(epochs: int, lr: float, batch: int) -> Tensor:
+        return fit_adam(features, labels, epochs, torch.Generator().manual_seed(1), lr, batch)
 
-@pytest.mark.parametrize("ridge", [1e-3, 0.1])
-def test_lbfgs_against_scikit_learn(ridge: float) -> None:
-    features, labels = problem()
-    scaled = StandardScaler().fit_transform(features.double())
-    peer = LogisticRegression(C=1 / (ridge * len(labels)), tol=1e-10, max_iter=5000)
-    peer.fit(scaled, labels.numpy())
-    probe = fit_classes(features, labels, ridge=ridge)
-    found = torch.softmax(probe(features), dim=1).numpy()
-    assert np.abs(found - peer.predict_proba(scaled)).max() < 1e-4
-    right = probe(features).argmax(dim=1) == labels
-    assert float(right.double().mean()) == pytest.approx(peer.score(scaled, labels.numpy()))
+    def loss(weights: Tensor) -> float:
+        logits = features @ weights[:-1] + weights[-1]
+        return float(torch.nn.functional.cross_entropy(logits, labels))
 
-
-def test_adam_comes_near_lbfgs_and_can_be_repeated() -> None:
-    features, labels = problem()
-    probe = fit_classes(features, labels, solver="adam", lr=0.02, epochs=150, batch=64)
-    again = fit_classes(features, labels, solver="adam", lr=0.02, epochs=150, batch=64)
-    best = fit_classes(features, labels, ridge=0.0)
-    assert torch.equal(probe.weights, again.weights)
-    losses = [float(torch.nn.functional.cross_entropy(p(features), labels)) for p in (probe, best)]
-    assert losses[1] < losses[0] < losses[1] + 0.02
-
-
-def test_the_first_step_of_adam_against_autograd() -> None:
-    features, labels = problem(64)
-    ours = fit_classes(features, labels, 7, solver="adam", lr=0.1, epochs=1, batch=64)
-    design = torch.from_numpy(StandardScaler().fit_transform(features.double())).float()
-    plain = torch.nn.Linear(9, 7)
+    assert torch.equal(fitted(3, 0.02, 64), fitted(3, 0.02, 64))
+    peer = LogisticRegression(C=1e6, max_iter=5000).fit(features.numpy(), labels.numpy())
+    best = torch.from_numpy(np.vstack([peer.coef_.T, peer.intercept_])).float()
+    assert loss(best) < loss(fitted(200, 0.02, 64)) < loss(best) + 0.05
+    plain = torch.nn.Linear(9, 10)
     for parameter in plain.parameters():
         torch.nn.init.zeros_(parameter)
     optimizer = torch.optim.Adam(plain.parameters(), lr=0.1)
-    torch.nn.functional.cross_entropy(plain(design), labels).backward()
+    torch.nn.functional.cross_entropy(plain(features), labels).backward()
     optimizer.step()
-    assert torch.allclose(ours(features), plain(design), atol=1e-3)
-
-
-def test_few_labels_are_standardised_by_all() -> None:
-    features, labels = problem()
-    rows = torch.arange(14)
-    scaled = torch.from_numpy(StandardScaler().fit_transform(features.double()))
-    found = fit_classes(features[rows], labels[rows], 7, reference=features)
-    wanted = fit_classes(scaled[rows], labels[rows], 7, reference=scaled)
-    own = fit_classes(features[rows], labels[rows], 7)
-    assert torch.allclose(found(features), wanted(scaled), atol=1e-3)
-    assert not torch.allclose(found(features), own(features), atol=0.1)
-
-
-def test_a_constant_feature_changes_nothing() -> None:
-    features, labels = problem()
-    padded = torch.cat([features, torch.full((len(features), 1), 0.3)], dim=1)
-    one, other = fit_classes(features, labels), fit_classes(padded, labels)
-    assert torch.allclose(one(features), other(padded), atol=1e-6)
+    weights = fitted(1, 0.1, 237)
+    assert torch.allclose(features @ weights[:-1] + weights[-1], plain(features), atol=1e-3)
 
 
 N, M = 600, 300
 
 
-def part(count: int, seed: int) -> SplitImages:
-    generator = np.random.default_rng(seed)
-    return SplitImages(
-        np.zeros((count, 1, 1, 1), np.uint8),
-        np.arange(count) // 2,
-        {
-            "class": np.arange(count, dtype=np.int64) % 10,
-            "kind": generator.integers(0, 7, count),
-            "site": generator.integers(0, 4, count),
-            "findings": generator.integers(0, 2, (count, 2)),
-            "color": generator.uniform(0, 255, (count, 3)).astype(np.float32),
-        },
-    )
+def part(count: int, seed: int) -> Images:
+    colors = np.random.default_rng(seed).uniform(0, 255, (count, 3)).astype(np.float32)
+    return Images(np.zeros((count, 1, 1, 1), np.uint8), np.arange(count) % 10, colors)
 
 
-HELD = ImageSet(part(N, 0), part(M, 1), names=CIFAR10)
+DATA = ImageSet(part(N, 0), part(M, 1), np.zeros((N, 1), np.float32), True)
 
 
-def features_of(target: str, noise: float = 0.01) -> Features:
+def features_of(target: str, noise: float = 0.01, scale: float = 1.0) -> Features:
     """Features that hold one target and nothing else."""
     parts = []
-    for i, one in enumerate((HELD.train, HELD.test)):
-        value = torch.from_numpy(one.targets[target].astype(np.float64))
-        coded = value if value.ndim > 1 else torch.nn.functional.one_hot(value.long()).double()
+    for i, one in enumerate((DATA.train, DATA.test)):
+        value = np.asarray(getattr(one, target)) if target else np.zeros((len(one.labels), 3))
+        coded = torch.from_numpy(np.eye(10)[value] if value.ndim == 1 else value)
         drawn = torch.randn(coded.shape, generator=torch.Generator().manual_seed(i))
-        parts.append((coded + noise * drawn).float())
-    train, test = parts
-    return Features(train, test, HELD, resamples_of(HELD.test, 40), seed=0, epochs=200, steps=100)
+        parts.append((scale * (coded + noise * drawn)).float())
+    return Features(*parts, DATA, 40, epochs=200, steps=100)
 
 
 @pytest.mark.parametrize("probe", ["classes", "classes-lbfgs"])
 def test_classes(probe: str) -> None:
-    found = PROBES[probe](features_of("class"))
+    found = PROBES[probe](features_of("labels"))
     assert found["acc@1"].estimate == found["acc@5"].estimate == 100
     assert found["acc@1"].values.tolist() == [100] * 40
-    blind = PROBES[probe](features_of("site"))
+    blind = PROBES[probe](features_of("", noise=1.0))
     assert blind["acc@1"].estimate < 25
     assert 35 < blind["acc@5"].estimate < 65
     assert blind["acc@1"].values.std() > 0.5
+    # The height of features, and one that is the same everywhere, change nothing.
+    one, other = features_of("labels", noise=0.6), features_of("labels", noise=0.6, scale=30.0)
+    padded = [torch.cat([f, torch.full((len(f), 1), 0.3)], dim=1) for f in (one.train, one.test)]
+    wider = replace(one, train=padded[0], test=padded[1])
+    first, *others = (PROBES[probe](f)["acc@1"].estimate for f in (one, other, wider))
+    assert others == pytest.approx([first, first], abs=0.5)
 
 
 def test_fewer_labels_tell_less_and_thinned_classes_are_a_part() -> None:
-    found = PROBES["labels"](features_of("class", noise=0.6))
+    found = PROBES["labels"](features_of("labels", noise=0.6))
     few, some = (found[f"accuracy, {share} % of labels"].estimate for share in (1, 10))
     whole = found["accuracy"].estimate
     assert 10 < few < some < whole < 90
@@ -129,33 +87,8 @@ def test_fewer_labels_tell_less_and_thinned_classes_are_a_part() -> None:
 
 
 def test_color_error_is_in_squared_grey_values() -> None:
-    told = PROBES["digit-color"](features_of("color", noise=5.0))
+    told = PROBES["digit-color"](features_of("colors", noise=5.0))
     assert told["color MSE"].estimate == pytest.approx(25, rel=0.15)
-    blind = PROBES["digit-color"](features_of("class"))
+    blind = PROBES["digit-color"](features_of("labels"))
     assert blind["color MSE"].estimate == pytest.approx(255**2 / 12, rel=0.1)
     assert blind["accuracy"].estimate == 100
-
-
-def test_findings_beside_sklearn() -> None:
-    features = features_of("findings", noise=1.0)
-    found = PROBES["findings-site"](features)
-    scaler = StandardScaler().fit(features.train)
-    areas = []
-    for column in range(2):
-        fitted = LogisticRegression(C=100 / N, tol=1e-8, max_iter=2000).fit(
-            scaler.transform(features.train), HELD.train.targets["findings"][:, column]
-        )
-        scores = fitted.decision_function(scaler.transform(features.test))
-        areas.append(roc_auc_score(HELD.test.targets["findings"][:, column], scores))
-    assert found["AUC"].estimate == pytest.approx(np.mean(areas), abs=1e-6)
-    assert found["AUC"].values.std() > 0
-    assert found["site accuracy"].estimate < 45
-
-
-def test_resamples_are_of_patients_and_the_same_for_all_runs() -> None:
-    counts = resamples_of(HELD.test, 20)
-    assert (counts[:, ::2] == counts[:, 1::2]).all()
-    np.testing.assert_array_equal(counts, resamples_of(HELD.test, 20))
-    one = features_of("class", noise=0.6)
-    first, second = PROBES["classes"](one), PROBES["classes"](replace(one, seed=1))
-    assert first["acc@1"].rows == second["acc@1"].rows

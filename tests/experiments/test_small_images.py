@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from cxrtext.errors import DataError
-from cxrtext.experiments.data.images import NAMES, Kind
-from cxrtext.experiments.data.read import read_small_images
+from cxrtext.experiments.small_sets import Kind, read_small_images
 
 N, M = 25, 20
 
@@ -27,18 +26,16 @@ def drawn(kind: Kind) -> dict[str, Any]:
 def test_images_come_with_channels_first_and_labels_as_one_row(tmp_path: Path, kind: Kind) -> None:
     arrays, path = drawn(kind), tmp_path / "images.npz"
     np.savez(path, **arrays | {"y_test": arrays["y_test"][:, None].astype(np.uint8)})
-    found = read_small_images(path, kind)
-    assert found.names == NAMES[kind]
-    for name, part in (("train", found.train), ("test", found.test)):
-        expected = arrays[f"x_{name}"].reshape(len(part.labels), *part.images.shape[2:], -1)
-        np.testing.assert_array_equal(part.images.transpose(0, 2, 3, 1), expected)
+    for name, part in zip(("train", "test"), read_small_images(path, kind), strict=True):
+        expected = arrays[f"x_{name}"].reshape(len(part.labels), *part.pixels.shape[2:], -1)
+        np.testing.assert_array_equal(part.pixels.transpose(0, 2, 3, 1), expected)
         np.testing.assert_array_equal(part.labels, arrays[f"y_{name}"])
 
 
 def test_what_grows_when_it_is_decompressed_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cxrtext.experiments.data.read.MOST_BYTES", 10_000)
+    monkeypatch.setattr("cxrtext.experiments.small_sets.MOST_BYTES", 10_000)
     np.savez_compressed(tmp_path / "big.npz", x_train=np.zeros(20_000, np.uint8))
     with pytest.raises(DataError, match=r"takes .* when it is decompressed"):
         read_small_images(tmp_path / "big.npz", "cifar10")

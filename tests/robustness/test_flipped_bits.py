@@ -32,7 +32,7 @@ from cxrtext.evaluation.classification.calibration import (
 from cxrtext.evaluation.intervals.bootstrap import Resampled
 from cxrtext.evaluation.measure import PARTS
 from cxrtext.evaluation.predictions.file import read_predictions, write_predictions
-from cxrtext.experiments.stages import claim, read_json, read_measures, stage, write_measures
+from cxrtext.experiments.runs import claim, read_json, read_measures, stage, write_measures
 from cxrtext.files import read_sealed
 from cxrtext.files.signed_log import append_signed, key_of
 from cxrtext.files.storage import Storage

@@ -11,7 +11,7 @@ import torch
 
 from cxrtext.config import load_config, template
 from cxrtext.errors import ConfigError, DataError, WorkError
-from cxrtext.experiments.papers.table1 import SCALES
+from cxrtext.experiments.definition import load_experiment
 from cxrtext.models import load_model
 from cxrtext.records import write_table
 from cxrtext.training import Listener, train
@@ -221,7 +221,7 @@ def test_the_configurations_that_come_with_the_package_are_valid(name: str, tmp_
 def test_there_is_one_recipe_of_the_paper(name: str, tmp_path: Path) -> None:
     (tmp_path / "here.yaml").write_text(template(f"{name}.yaml"))
     training = load_config(tmp_path / "here.yaml").training
-    scale = SCALES["paper"].config["training"]
+    scale = load_experiment("table1").scales["paper"].settings["training"]
     written = training.model_dump()
     assert {key: written[key] for key in scale if key != "log_every"} == {
         key: value for key, value in scale.items() if key != "log_every"

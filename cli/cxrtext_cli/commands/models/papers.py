@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cxrtext.errors import ConfigError
-from cxrtext.experiments.papers import EXPERIMENTS
+from cxrtext.experiments.definition import EXPERIMENTS
 from cxrtext_cli.given import ANY_PATH, FOLDER, NEW_FOLDER, PLACE
 from cxrtext_cli.options import (
     AsJson,
@@ -162,7 +162,7 @@ def experiment(
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(help="Data folder of table1 and sweep, by default drawn; of others an .npz."),
+        typer.Option(help="Data folder of table1, by default drawn; of small images an .npz."),
         ANY_PATH,
     ] = None,
     features: Features = None,
@@ -172,7 +172,6 @@ def experiment(
     rows: Annotated[
         str | None, typer.Option(help="Rows wanted, separated by commas; all by default.")
     ] = None,
-    parallel: Annotated[int, typer.Option(min=1, help="Rows trained at the same time.")] = 1,
     as_json: AsJson = False,
 ) -> None:
     """Run a paper's experiment; its table stands beside the paper's.
@@ -181,11 +180,9 @@ def experiment(
     one that is finished is not repeated.
     """
     from cxrtext.experiments import ExperimentListener, ExperimentOptions, run_experiment
-    from cxrtext.experiments.experiment import split_names
 
-    options = ExperimentOptions(
-        scale, out, data, features, seeds, rows=split_names(rows), parallel=parallel
-    )
+    wanted = None if rows is None else tuple(filter(None, map(str.strip, rows.split(","))))
+    options = ExperimentOptions(scale, out, data, features, seeds, wanted)
     with Stages() as stages:
         outcome = run_experiment(name, options, ExperimentListener(say=say, progress=stages.show))
     if as_json:

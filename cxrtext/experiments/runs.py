@@ -3,17 +3,15 @@
 import hashlib
 import json
 import os
-import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cxrtext import __version__
 from cxrtext.config import first_difference
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation.intervals.bootstrap import TRAININGS, Interval, Resampled, with_training
@@ -22,6 +20,38 @@ from cxrtext.files import DAMAGED_ARCHIVE, read_sealed, replacing, write_sealed
 
 IDENTITY = "experiment.json"
 """What an experiment's folder was made with."""
+METRICS, RESAMPLED = "metrics.json", "resampled.npz"
+"""In a run's folder: how it was trained, and what was measured."""
+FORMAT = 6
+"""Of what a measured run leaves; one that an older version measured is measured again."""
+Measures = dict[str, Resampled]
+"""By name; of those read from a file ``rows`` is the digest of what was resampled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One training of one row, in a folder of its own; ``settings`` are what decides it.
+
+    The folder holds ``train/`` and, once it is measured, ``metrics.json`` and ``resampled.npz``.
+    Runs of a ``group``, the table that the row stands in, are measured on the same images.
+    """
+
+    row: str
+    seed: int
+    folder: Path
+    group: str
+    settings: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        return f"{self.row}, seed {self.seed}"
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    run: Run
+    noted: Mapping[str, Any]
+    measures: Measures = field(repr=False)
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
@@ -32,24 +62,6 @@ def read_json(path: Path) -> dict[str, Any] | None:
         return read_sealed(path)
     except ValueError as error:
         raise ConfigError(f"{path}: {error}; remove it, and the command makes it again") from None
-
-
-def noted_in(path: Path) -> dict[str, Any]:
-    """Read a JSON object that must be there."""
-    if (noted := read_json(path)) is None:
-        raise ConfigError(f"{path}: is missing; run the same command again")
-    return noted
-
-
-@contextmanager
-def opened_arrays(path: Path, mend: str) -> Iterator[Mapping[str, Any]]:
-    """The arrays of an ``.npz`` file; where it is damaged, ``mend`` says what makes it again."""
-    try:
-        # Opened here: NumPy leaves a file that is no archive open.
-        with path.open("rb") as handle, np.load(handle, allow_pickle=False) as held:
-            yield held
-    except DAMAGED_ARCHIVE as error:
-        raise DataError(f"{path}: not readable ({type(error).__name__}); {mend}") from None
 
 
 def claim(out: Path, identity: Mapping[str, Any]) -> None:
@@ -69,8 +81,8 @@ def claim(out: Path, identity: Mapping[str, Any]) -> None:
             )
         write_sealed(note, identity)
         return
-    if (found := first_difference(noted, json.loads(json.dumps(identity)))) is not None:
-        key, before, now = found
+    if (different := first_difference(noted, json.loads(json.dumps(identity)))) is not None:
+        key, before, now = different
         raise ConfigError(
             f"{note}: the folder holds an experiment with {key} {before!r}, not {now!r}; name "
             "another folder with --out, or remove this one"
@@ -92,33 +104,37 @@ def stage(
     return result
 
 
-JOB, METRICS, RESAMPLED = "job.json", "metrics.json", "resampled.npz"
-"""In a run's folder."""
-MEASURE_AGAIN = f"remove its folder's {METRICS}, and the command measures again"
-FORMAT = 5
-"""Of what a measured run leaves; one that an older version measured is measured again."""
-Measures = dict[str, Resampled]
-"""By name; of those read from a file ``rows`` is the digest of what was resampled."""
-
-
 def write_measures(path: Path, measures: Mapping[str, Resampled]) -> None:
     """Write measures, all with the same number of resamples, as ``.npz``, whole or not at all."""
-    held = list(measures.values())
-    digests = [hashlib.sha256(repr(one.rows).encode()).hexdigest()[:16] for one in held]
+    each = list(measures.values())
+    digests = [hashlib.sha256(repr(one.rows).encode()).hexdigest()[:16] for one in each]
     with replacing(path) as temporary:
         np.savez_compressed(
             temporary,
             names=np.array(list(measures), dtype=np.str_),
-            estimates=np.array([one.estimate for one in held], dtype=np.float64),
-            values=np.array([one.values for one in held], dtype=np.float64),
+            estimates=np.array([one.estimate for one in each], dtype=np.float64),
+            values=np.array([one.values for one in each], dtype=np.float64),
             digests=np.array(digests, dtype=np.str_),
-            ends=np.array([one.ends or (np.nan, np.nan) for one in held], dtype=np.float64),
-            patients=np.array([one.patients or 0 for one in held], dtype=np.int64),
+            ends=np.array([one.ends or (np.nan, np.nan) for one in each], dtype=np.float64),
+            patients=np.array([one.patients or 0 for one in each], dtype=np.int64),
         )
 
 
+@contextmanager
+def _opened(path: Path) -> Iterator[Mapping[str, Any]]:
+    try:
+        # Opened here: NumPy leaves a file that is no archive open.
+        with path.open("rb") as handle, np.load(handle, allow_pickle=False) as arrays:
+            yield arrays
+    except DAMAGED_ARCHIVE as error:
+        raise DataError(
+            f"{path}: not readable ({type(error).__name__}); remove {METRICS} beside it, and the "
+            "command measures again"
+        ) from None
+
+
 def read_measures(path: Path) -> Measures:
-    with opened_arrays(path, MEASURE_AGAIN) as held:
+    with _opened(path) as arrays:
         names = ("names", "estimates", "values", "digests", "ends", "patients")
         return {
             str(name): Resampled(
@@ -129,7 +145,7 @@ def read_measures(path: Path) -> Measures:
                 int(patients) or None,
             )
             for name, estimate, values, digest, (low, high), patients in zip(
-                *(held[name] for name in names), strict=True
+                *(arrays[name] for name in names), strict=True
             )
         }
 
@@ -174,13 +190,3 @@ def machine(device: str) -> str:
 
     cuda = torch.device(device).type == "cuda"
     return f"{os.cpu_count() or 1} cores, {torch.cuda.get_device_name(device) if cuda else 'CPU'}"
-
-
-def versions() -> dict[str, str]:
-    import torch
-
-    return {
-        "cxrtext": __version__,
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-    }

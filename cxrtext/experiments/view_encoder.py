@@ -1,17 +1,14 @@
-"""Encoders of small images: ResNets as for 32×32 pixels, LeNet-5, a projection head.
+"""Encoders of small images: ResNets as for 32×32 pixels, LeNet-5, a projection head."""
 
-And an encoder with the mean and deviation of the images that it was trained on, as a file.
-"""
-
-from pathlib import Path
-
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from cxrtext.models.weight_files import save_sealed
-
-FILE = "encoder.safetensors"
+LEAST_WIDTH = 16
+"""With fewer channels oneDNN's weight gradient of a strided 1×1 convolution writes beyond its
+memory (docs/decisions/10-backbones.md)."""
 _SHAPES = {"resnet18": ((2, 2, 2, 2), (3, 3)), "resnet50": ((3, 4, 6, 3), (1, 3, 1))}
 """Blocks a stage, and the sizes of a block's convolutions."""
 
@@ -21,7 +18,7 @@ def build_small_encoder(name: str, *, channels: int, width: int = 64) -> "ResNet
 
     The ResNets have a 3×3 stem of stride 1 and no pooling before the last, global one.
 
-    ``width`` is the channels of a ResNet's first stage; 64 is the papers', fewer suit a CPU.
+    ``width`` is the channels of a ResNet's first stage; 64 is the papers', 16 suits a CPU.
 
     Returns:
         A module from images [B, C, H, W], floating point, to features [B, ``features``]; LeNet-5
@@ -30,7 +27,11 @@ def build_small_encoder(name: str, *, channels: int, width: int = 64) -> "ResNet
     Source: He et al. 2016, as Chen et al. 2020 (SimCLR), section B.9, for CIFAR-10; LeCun et al.
         1998 (LeNet-5) with ReLU and maximum pooling.
     """
-    return LeNet5(channels) if name == "lenet5" else ResNet(name, channels, width)
+    if name == "lenet5":
+        return LeNet5(channels)
+    if width < LEAST_WIDTH:
+        raise ValueError(f"a ResNet's width must be at least {LEAST_WIDTH}, not {width}")
+    return ResNet(name, channels, width)
 
 
 class ResNet(nn.Module):
@@ -90,26 +91,7 @@ def _conv(before: int, after: int, size: int, stride: int = 1) -> nn.Conv2d:
 def _shortcut(before: int, after: int, stride: int) -> nn.Module:
     if stride == 1 and before == after:
         return nn.Identity()
-    narrow = stride > 1 and before < STRIDED_CHANNELS
-    conv = PickedConv2d(before, after, stride) if narrow else _conv(before, after, 1, stride)
-    return nn.Sequential(conv, nn.BatchNorm2d(after))
-
-
-STRIDED_CHANNELS = 16
-"""With fewer channels oneDNN's weight gradient of a strided 1×1 convolution writes beyond its
-memory (docs/decisions/10-backbones.md); 8 are enough where there is no AVX-512."""
-
-
-class PickedConv2d(nn.Conv2d):
-    """A strided 1×1 convolution without bias that picks its pixels first and then has no stride."""
-
-    def __init__(self, before: int, after: int, stride: int) -> None:
-        super().__init__(before, after, 1, bias=False)
-        self.every = stride
-
-    def forward(self, x: Tensor) -> Tensor:
-        """[B, before, H, W] -> [B, after, H / stride, W / stride], rounded up."""
-        return super().forward(x[:, :, :: self.every, :: self.every])
+    return nn.Sequential(_conv(before, after, 1, stride), nn.BatchNorm2d(after))
 
 
 class LeNet5(nn.Module):
@@ -142,7 +124,6 @@ class ViewEncoder(nn.Module):
 
     def __init__(self, name: str, channels: int, width: int) -> None:
         super().__init__()
-        self.shape = {"name": name, "channels": channels, "width": width}
         self.body = build_small_encoder(name, channels=channels, width=width)
         self.features = self.body.features
         self.register_buffer("mean", torch.zeros(channels, 1, 1))
@@ -181,27 +162,22 @@ class ProjectionHead(nn.Module):
         return projected
 
 
-def channel_statistics(images: Tensor) -> tuple[Tensor, Tensor]:
+def channel_statistics(pixels: NDArray[np.uint8]) -> tuple[Tensor, Tensor]:
     """Mean and deviation in [0, 1], 1 of a constant, of 8-bit channels: [C, 1, 1], float32."""
-    channels = images.shape[1]
-    levels = torch.arange(256, dtype=torch.float64)
-    means, deviations = [], []
-    for channel in range(channels):
-        count = torch.bincount(images[:, channel].flatten().int(), minlength=256).cpu().double()
-        mean = (count * levels).sum() / count.sum()
-        deviation = ((count * (levels - mean) ** 2).sum() / count.sum()).sqrt()
-        means.append(mean / 255)
-        deviations.append(deviation / 255 if deviation > 0 else torch.ones_like(deviation))
-    return tuple(torch.stack(v).float().view(-1, 1, 1) for v in (means, deviations))  # type: ignore[return-value]
-
-
-def save_encoder(encoder: ViewEncoder, out: Path) -> None:
-    save_sealed(out / FILE, encoder.state_dict(), encoder.shape)
+    levels = np.arange(256) / 255
+    moments = []
+    for channel in range(pixels.shape[1]):
+        count = np.bincount(pixels[:, channel].ravel(), minlength=256)
+        mean = np.average(levels, weights=count)
+        deviation = np.sqrt(np.average((levels - mean) ** 2, weights=count))
+        moments.append((mean, deviation or 1.0))
+    mean, deviation = torch.tensor(moments, dtype=torch.float32).T
+    return mean.view(-1, 1, 1), deviation.view(-1, 1, 1)
 
 
 @torch.no_grad()
-def encode(encoder: ViewEncoder, images: Tensor, *, batch: int = 512) -> Tensor:
+def encode(encoder: ViewEncoder, pixels: NDArray[np.uint8], *, batch: int = 512) -> Tensor:
     """Features of an encoder in evaluation mode: 8-bit [n, C, H, W] -> float32 [n, F]."""
     device = encoder.mean.device
-    parts = [encoder(part.to(device).float().div_(255)) for part in images.split(batch)]
-    return torch.cat(parts).float()
+    parts = torch.from_numpy(pixels).split(batch)
+    return torch.cat([encoder(part.to(device).float().div_(255)) for part in parts]).float()

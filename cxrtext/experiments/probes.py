@@ -1,0 +1,165 @@
+"""What frozen features hold: the probes of each table of small images."""
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cxrtext.evaluation.intervals.bootstrap import Resampled, draw
+from cxrtext.evaluation.metrics import weighted_mean
+from cxrtext.experiments.runs import Measures
+from cxrtext.experiments.small_sets import CLASSES, THINNED, ImageSet
+
+RIDGE = 1e-4
+"""λ of mean cross-entropy + λ / 2 · ‖W‖², and of mean squared error + λ · ‖W‖²."""
+SOME_LABELS = (0.01, 0.1)
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Frozen features of a set, [n, D] and [m, D]; test images are resampled so many times.
+
+    The seed chooses labels and orders, not resamples; a probe is trained by Adam for so many
+    epochs, or fitted by L-BFGS in so many steps.
+    """
+
+    train: Tensor
+    test: Tensor
+    data: ImageSet
+    resamples: int
+    seed: int = 0
+    epochs: int = 100
+    steps: int = 500
+
+    def standardized(self) -> tuple[Tensor, Tensor]:
+        """Both in float64 with the mean 0 and the deviation 1 of the training images."""
+        train = self.train.double()
+        center, spread = train.mean(dim=0), train.std(dim=0, correction=0)
+        live = spread > 1e-7 * train.abs().amax(dim=0)  # not the same everywhere, up to rounding
+        scale = torch.where(live, 1 / torch.where(live, spread, 1.0), 0.0)
+        return (train - center) * scale, (self.test.double() - center) * scale
+
+    def mean(self, values: NDArray[Any], some: NDArray[np.bool_] | None = None) -> Resampled:
+        """The mean over the test images, or some of them, and on resamples of the images."""
+        chosen = np.ones(len(values), dtype=np.bool_) if some is None else some
+        units = np.arange(len(values))
+        counts = draw(units.tolist(), self.resamples, (0, 0))[:, chosen]
+        numbers = np.asarray(values, dtype=np.float64)[chosen]
+        resampled = weighted_mean(numbers, counts) if len(counts) else np.zeros(0)
+        return Resampled(float(numbers.mean()), resampled, tuple(units[chosen].tolist()))
+
+
+def _adam_ranks(f: Features, rows: NDArray[np.intp] | None = None) -> NDArray[np.int64]:
+    """How many classes have a higher logit than an image's own, [m].
+
+    By a logistic regression of the training images, or some, from W = 0 by Adam, batches of 128.
+
+    Source: Wang et al. 2023 (sample-specific debiasing), section 3.1.
+    """
+    train, test = (part.float() for part in f.standardized())
+    labels = torch.from_numpy(f.data.train.labels).to(train.device)
+    if rows is not None:
+        chosen = torch.from_numpy(rows).to(train.device)
+        train, labels = train[chosen], labels[chosen]
+    generator = torch.Generator().manual_seed(f.seed)
+    weights = fit_adam(train, labels, f.epochs, generator)
+    return _ranks((test @ weights[:-1] + weights[-1]).cpu().numpy(), f.data.test.labels)
+
+
+@torch.no_grad()
+def fit_adam(
+    features: Tensor,
+    labels: Tensor,
+    epochs: int,
+    generator: torch.Generator,
+    lr: float = 1e-3,
+    batch: int = 128,
+) -> Tensor:
+    """Weights and in the last row the bias, [D + 1, K], of features [n, D] and labels [n]."""
+    weights = features.new_zeros(features.shape[1] + 1, CLASSES)
+    design = torch.cat([features, features.new_ones(len(features), 1)], dim=1)
+    wanted = F.one_hot(labels, CLASSES).to(design.dtype)
+    optimizer = torch.optim.Adam([weights], lr=lr)
+    for _ in range(epochs):
+        order = torch.randperm(len(design), generator=generator).to(design.device)
+        for rows in order.split(batch):
+            x = design[rows]
+            # The gradient of the mean cross-entropy, written out: a graph costs more than it.
+            weights.grad = x.T @ (torch.softmax(x @ weights, dim=1) - wanted[rows]) / len(rows)
+            optimizer.step()
+    return weights
+
+
+def _lbfgs_ranks(f: Features) -> NDArray[np.int64]:
+    """As :func:`_adam_ranks`, fitted by L-BFGS.
+
+    Source: Tsai et al. 2022 (CCL-K), appendix.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    train, test = (part.cpu().numpy() for part in f.standardized())
+    probe = LogisticRegression(C=1 / (RIDGE * len(train)), tol=1e-6, max_iter=f.steps)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the paper's fit ends after so many steps, too
+        probe.fit(train, f.data.train.labels)
+    return _ranks(probe.decision_function(test), f.data.test.labels)
+
+
+def _ranks(logits: NDArray[Any], labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    own = np.take_along_axis(logits, labels[:, None], axis=1)
+    return np.asarray((logits > own).sum(axis=1))
+
+
+def _classes(ranks_of: Callable[[Features], NDArray[np.int64]], f: Features) -> Measures:
+    ranks = ranks_of(f)
+    top1 = f.mean(100 * (ranks < 1))
+    return {"accuracy": top1, "acc@1": top1, "acc@5": f.mean(100 * (ranks < 5))}
+
+
+def _some(f: Features, part: float) -> NDArray[np.intp]:
+    """Rows of a fraction of the labels: at least one of each class."""
+    labels = f.data.train.labels
+    generator = np.random.default_rng([f.seed, round(1000 * part)])
+    rows = []
+    for code in np.unique(labels):
+        of_class = np.flatnonzero(labels == code)
+        count = max(1, round(part * len(of_class)))
+        rows.append(generator.permutation(of_class)[:count])
+    return np.sort(np.concatenate(rows))
+
+
+def _labels(f: Features) -> Measures:
+    """Accuracy by the fraction of labels that the probe is trained with (SSD figure 2)."""
+    right = 100 * (_adam_ranks(f) < 1)
+    thinned = np.isin(f.data.test.labels, THINNED)
+    measures = {"accuracy": f.mean(right), "accuracy, thinned classes": f.mean(right, thinned)}
+    for part in SOME_LABELS:
+        right = 100 * (_adam_ranks(f, _some(f, part)) < 1)
+        measures[f"accuracy, {100 * part:g} % of labels"] = f.mean(right)
+    return measures
+
+
+def _digit_color(f: Features) -> Measures:
+    """Accuracy of the digit, and the error of a ridge regression of its background's color."""
+    from sklearn.linear_model import Ridge
+
+    train, test = (part.cpu().numpy() for part in f.standardized())
+    probe = Ridge(alpha=RIDGE * len(train)).fit(train, f.data.train.colors)
+    error = ((probe.predict(test) - f.data.test.colors) ** 2).mean(axis=1)
+    return _classes(_lbfgs_ranks, f) | {"color MSE": f.mean(error)}
+
+
+PROBES: Mapping[str, Callable[[Features], Measures]] = {
+    "classes": partial(_classes, _adam_ranks),
+    "classes-lbfgs": partial(_classes, _lbfgs_ranks),
+    "labels": _labels,
+    "digit-color": _digit_color,
+}
+"""By the name that a group gives: from features to measures."""

@@ -1,1 +1,0 @@
-"""Training of an encoder on views of images, and probes of what it learned."""
