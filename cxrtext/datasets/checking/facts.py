@@ -89,8 +89,8 @@ def _read(path: Path) -> ImageFacts:
     decoded = decode_image(data, str(path))
     facts = _describe(decoded.bytes()[0])
     if (place := decoded.placement) is not None:
-        stored = {"stored_width": place.stored_width, "stored_height": place.stored_height}
-        facts = replace(facts, **stored)
+        width, height = place.stored_width, place.stored_height
+        facts = replace(facts, stored_width=width, stored_height=height)
     if not is_dicom(data):
         return facts
     said = described(read_wanted(path, NEEDED), NEEDED)

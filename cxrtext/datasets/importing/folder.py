@@ -80,7 +80,8 @@ def existing(root: Path, item: str, *names: str) -> tuple[str, Path]:
     for name in names:
         path = inside(root, name)
         if path is not None and path.is_file():
-            return name, path
+            is_plain = ".." not in PurePosixPath(name).parts and not name.startswith("/")
+            return name if is_plain else path.relative_to(root).as_posix(), path
         if path is None and name and "\0" not in name and os.path.lexists(root / name):
             raise LeftOutError(LeftOut(item, "put the file there", LEADS_OUT))
     raise LeftOutError(LeftOut(item, what=NOT_THERE, other=next(filter(None, names), "")))
@@ -142,8 +143,7 @@ class Files:
             reason = f"{len(names)} files are called so; name the folder too, or the ending"
             raise LeftOutError(LeftOut(item, reason))
         self.asked.update(names)
-        found, path = existing(self.root, item, *names, own)
-        return path.relative_to(self.root).as_posix() if ".." in name.parts else found, path
+        return existing(self.root, item, *names, own)
 
     def _ending_as(self, name: PurePosixPath) -> list[str]:
         """The files that a path ends as: of a mere name, those that are called so anywhere."""
@@ -184,17 +184,6 @@ class Files:
             folders.setdefault(PurePosixPath(name).parent.name, []).append(name)
         stems = {PurePosixPath(name).stem for name in self.pictures}
         return folders if len(folders.keys() & studies) > len(stems & studies) else {}
-
-
-def files_by_name(root: Path, out: Path, endings: tuple[str, ...] = PICTURES) -> dict[str, str]:
-    """The first path of every file name, its ending in small letters, as lists have it."""
-    found: dict[str, str] = {}
-    for name in walk_set(root, out):
-        own = name.rpartition("/")[2] if isinstance(name, str) else ""
-        ending = next((end for end in endings if own.lower().endswith(end)), "")
-        if ending and isinstance(name, str):
-            found.setdefault(own[: -len(ending)] + ending, name)
-    return found
 
 
 class Placer:
