@@ -177,11 +177,7 @@ def _open_table(path: Path, columns: Mapping[str, str] = NO_COLUMNS) -> TextSour
         names = tuple("study_id" if name == "image" else name for name in names)
         table = TableRows(path, {**table.names, "study_id": table.names["image"]})
     holds, wanted = choose_columns(str(path), table.columns)
-    for name in wanted:
-        if name in table.no_text:
-            raise DataError(
-                f"{path}: column '{name}' holds {table.no_text[name]}; write it as text"
-            )
+    table.require_text(wanted)
     if next(table.read(wanted), None) is None:
         raise DataError(f"{path}: the table has no rows")
     digest = partial(sha256, path)

@@ -346,6 +346,14 @@ class TableRows:
                     f"{self.path}: column {called(name)} occurs more than once; keep one of them"
                 )
 
+    def require_text(self, columns: Iterable[str]) -> None:
+        """Raise a DataError for a column that holds no text."""
+        for name in columns:
+            if name in self.no_text:
+                raise DataError(
+                    f"{self.path}: column '{name}' holds {self.no_text[name]}; write it as text"
+                )
+
     def read(self, wanted: Sequence[str] | None = None) -> Iterator[Row | LeftOut]:
         """Give the rows with some of their columns, by default all, and what was rejected."""
         names = tuple(filter(None, self.columns if wanted is None else wanted))

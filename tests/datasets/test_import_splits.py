@@ -21,15 +21,13 @@ from cxrtext.datasets.importing.resolving import (
     AGAIN,
     ANOTHERS,
     CORRECTED,
-    EQUAL,
     OTHER_PIXELS,
     TWO_PATIENTS,
-    WHOSE,
     FoundImages,
     Seen,
 )
 from cxrtext.datasets.importing.splits import Shares, Splits, quotas
-from cxrtext.errors import ConfigError, DataError
+from cxrtext.errors import DataError
 from cxrtext.records import LeftOut
 from tests.datasets.imported import import_beside
 from tests.datasets.test_import_folder import write_set
@@ -146,7 +144,7 @@ def test_merged_patients_are_one(tree: Path) -> None:
         load(tree, merged_patients=table)
 
 
-def test_equal_pixels_are_found_explained_and_mended(tree: Path) -> None:
+def test_equal_pixels_are_listed_and_share_a_split(tree: Path) -> None:
     for number in range(1, 9):
         save(tree / str(number), number)
     save(tree / "of-two", 20, seed=1)  # the pixels of 1, under another patient
@@ -161,20 +159,9 @@ def test_equal_pixels_are_found_explained_and_mended(tree: Path) -> None:
         ("1", "images/1", "kept"), ("1", "images/of-two", "kept"),
         ("2", "images/2", "kept"), ("2", "images/twice", "kept"),
     ]  # fmt: skip
-    # Mended by the same command: first into one split, then out, and never silently back.
-    summary, rows, _ = load(tree, split=(50, 0, 50), same_images="one-split")
+    # Who shares a picture shares a split.
     assert rows["1"]["split"] == rows["of-two"]["split"]
     assert not any("splits" in what for what in summary.same_images)
-    summary, rows, why = load(tree, split=(50, 0, 50), same_images="leave-out")
-    assert set(rows) == {*"2345678"}
-    assert why == {
-        "1": f"{WHOSE}: of-two", "of-two": f"{WHOSE}: 1", "twice": f"{EQUAL}: 2"
-    }  # fmt: skip
-    assert not (out / "images/1").exists()
-    assert load(tree, split=(50, 0, 50))[0].images == 7
-    assert load(tree, split=(50, 0, 50), same_images="keep")[0].images == 10
-    with pytest.raises(ConfigError, match="--same-images is one of"):
-        load(tree, same_images="ask")
 
 
 def test_what_cannot_be_decoded_stays_out(tree: Path) -> None:
@@ -307,7 +294,7 @@ def test_who_was_imported_before_keeps_the_part_when_a_new_patient_has_the_same_
         for name in "ab":
             Image.fromarray(pixels).save(root / f"{name}{n}.png")
     rows = [f"{name}{n}.png,s{name}{n},{name}{n}" for n in range(8) for name in "ab"]
-    options: dict[str, Any] = {"pixels": True, "same_images": "one-split", "split": (40, 30, 30)}
+    options: dict[str, Any] = {"pixels": True, "split": (40, 30, 30)}
     before = import_manifest(root, rows[1::2], **options)
     after = import_manifest(root, rows, **options)
     assert {one: after[one] for one in before} == before

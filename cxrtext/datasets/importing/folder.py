@@ -17,15 +17,12 @@ from cxrtext.datasets.admission.ids import Ids, digest
 from cxrtext.datasets.admission.public import NOTE, read_note
 from cxrtext.datasets.importing.loose import IdMatching, match_ids
 from cxrtext.datasets.importing.reading import (
-    PLAIN,
-    SAME_IMAGES,
     FoundImage,
     ImportOptions,
     LeftOutError,
-    SameImages,
 )
 from cxrtext.errors import ConfigError, DataError, WorkError
-from cxrtext.files import SEAL, SUMS, replacing, sha256, write_sealed
+from cxrtext.files import SUMS, replacing, sha256, write_sealed
 from cxrtext.records import LeftOut, RowWriter
 from cxrtext.records.report_folder import FOLLOW_LINKS, walk
 from cxrtext.records.study import DAMAGED
@@ -308,7 +305,8 @@ def _same_times(first: Path, second: Path) -> bool:
 
 _NOT_NOTED = (
     *("reports", "boxes", "hash_key", "max_rejected", "layout", "merged_patients"),
-    *("same_images", "link", "pixels", "columns", "labels", "ids", "follow_links"),
+    *("link", "pixels", "columns", "labels", "ids", "follow_links"),
+    "label_sentences",
 )
 """Options that may change from one run to the next."""
 
@@ -317,8 +315,7 @@ def _parameters(options: ImportOptions, layout: str, ids: Ids) -> dict[str, Any]
     """What decides the content of the folder; no paths, which may name people."""
     noted = {name: value for name, value in asdict(options).items() if name not in _NOT_NOTED}
     noted["keep"], noted["split"] = list(options.keep), list(options.split)
-    if options.sentences_from not in (None, PLAIN):
-        noted["sentences_from"] = "reports"
+    noted["sentences_from"] = "plain" if options.label_sentences else None
     made = {"made_by": "cxrtext import", "version": 1, "layout": layout}
     return {**made, **noted, "key": ids.fingerprint}
 
@@ -357,17 +354,6 @@ def claim_folder(out: Path, root: Path, options: ImportOptions, layout: str, ids
     elif not any(out.iterdir()):
         out.chmod(0o700)
     write_sealed(note, parameters)
-
-
-def settle_same_images(out: Path, asked: SameImages | None) -> SameImages:
-    """What is done about equal pixels: what is asked for, else what the run before did."""
-    path = out / NOTE
-    noted = {k: v for k, v in read_note(path).items() if k != SEAL}
-    before = noted.get("same_images")
-    found = asked or (before if before in SAME_IMAGES else "keep")
-    if found != before:
-        write_sealed(path, {**noted, "same_images": found})
-    return found
 
 
 def _check_note(note: Path, parameters: dict[str, Any]) -> None:

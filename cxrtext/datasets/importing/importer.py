@@ -20,7 +20,6 @@ from cxrtext.datasets.importing.folder import (
     Placer,
     changed_since,
     claim_folder,
-    settle_same_images,
 )
 from cxrtext.datasets.importing.formats import open_layout
 from cxrtext.datasets.importing.joining import (
@@ -32,7 +31,7 @@ from cxrtext.datasets.importing.joining import (
     names_of,
     present,
 )
-from cxrtext.datasets.importing.label_sentences import LabelSentences, corpus_sentences
+from cxrtext.datasets.importing.label_sentences import LabelSentences
 from cxrtext.datasets.importing.loose import match_ids
 from cxrtext.datasets.importing.reading import (
     NO_VIEW,
@@ -167,11 +166,10 @@ class Import:
         self.labels: LabelTable | None = None
         # Opened before anything is written.
         self.label_sentences: LabelSentences | None = None
-        if options.sentences_from:
+        if options.label_sentences:
             if not reading.findings:
-                raise DataError(f"{root}: has no labels, of which --sentences-from makes reports")
-            corpus = corpus_sentences(options.sentences_from)
-            self.label_sentences = LabelSentences(reading.findings, corpus)
+                raise DataError(f"{root}: has no labels, of which --label-sentences makes reports")
+            self.label_sentences = LabelSentences(reading.findings)
             reading = replace(reading, reports=None)
         open_boxes = partial(iter_boxes, options.boxes) if options.boxes else reading.boxes
         self._texts = reading.reports and reading.reports()
@@ -275,15 +273,14 @@ class Import:
             self._settle_ids(found, left_out)
             seen = self._look(found) if self._looks else {}
             refused = found.refused(seen)
-            policy = settle_same_images(self.out, self.options.same_images)
-            equal = find_equal(found, seen, set(refused), policy)
+            equal = find_equal(found, seen, set(refused))
             self.together = equal.together
-            self._keep_names(found, {*refused, *equal.left_out})
-            self._draw_splits(found, {*refused, *equal.left_out}, left_out)
+            self._keep_names(found, {*refused})
+            self._draw_splits(found, {*refused}, left_out)
             kept: dict[int, dict[str, Any]] = {}
             for one in found:
                 self.tell("putting images in place", one.number + 1, len(found))
-                row = refused.get(one.number) or equal.left_out.get(one.number) or self._keep(one)
+                row = refused.get(one.number) or self._keep(one)
                 if not isinstance(row, dict):
                     self.placer.remove([one.name])  # of an earlier run
                     left_out.add(row)

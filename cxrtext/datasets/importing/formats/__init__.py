@@ -13,7 +13,6 @@ from cxrtext.datasets.importing.formats.challenges import open_rsna, open_siim
 from cxrtext.datasets.importing.formats.chexpert import open_chexpert
 from cxrtext.datasets.importing.formats.dicom import open_dicom
 from cxrtext.datasets.importing.formats.generic import (
-    as_reports,
     by_image,
     labels_of,
     open_generic,
@@ -26,6 +25,7 @@ from cxrtext.datasets.importing.formats.openi import open_openi
 from cxrtext.datasets.importing.formats.padchest import open_padchest, open_padchest_gr
 from cxrtext.datasets.importing.formats.vindr import open_vindr
 from cxrtext.datasets.importing.reading import ImportOptions, Names, Reading, columns_of
+from cxrtext.datasets.importing.reports.sources import as_reports
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.records.columns import NO_COLUMNS
 from cxrtext.records.report_sources import is_table

@@ -10,13 +10,13 @@ import binascii
 import json
 import re
 from collections.abc import Iterator, Mapping
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 from cxrtext.datasets.admission.ids import issued
 from cxrtext.datasets.importing.versions import ReportVersion, Status
 from cxrtext.records.cells import read_time
+from cxrtext.text.layout import plain_text
 
 MAX_BYTES = 64 * 2**20
 
@@ -186,10 +186,10 @@ def _text(report: Resource) -> str:
         if kind in ("text/plain", "text/html") and isinstance(form.get("data"), str):
             named = _CHARSET.search(more)
             text = _decoded(form["data"], named[1] if named else "utf-8")
-            return text.strip() if kind == "text/plain" else _plain(text)
+            return text.strip() if kind == "text/plain" else plain_text(text).text.strip()
     if isinstance(report.get("conclusion"), str):
         return str(report["conclusion"]).strip()
-    return _plain(str(_part(report, "text").get("div", "")))
+    return plain_text(str(_part(report, "text").get("div", ""))).text.strip()
 
 
 def _decoded(data: str, charset: str) -> str:
@@ -199,38 +199,3 @@ def _decoded(data: str, charset: str) -> str:
         raise ResourceError("its presentedForm names a character set that is not known") from None
     except (binascii.Error, ValueError):
         raise ResourceError(f"its presentedForm is no {charset.upper()} in base64") from None
-
-
-class _Words(HTMLParser):
-    """The text of HTML that a reader sees; blocks are lines."""
-
-    _BREAKS: Mapping[str, str] = {
-        **dict.fromkeys(("p", "div", "br", "li", "tr", "table", "h1", "h2", "h3", "h4"), "\n"),
-        **dict.fromkeys(("td", "th"), " "),
-    }
-    _UNSEEN = ("script", "style", "title")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.parts: list[str] = []
-        self._unseen = ""  # the element that hides what stands in it
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002
-        self.parts.append(self._BREAKS.get(tag, ""))
-        self._unseen = tag if tag in self._UNSEEN else self._unseen
-
-    def handle_endtag(self, tag: str) -> None:
-        self.parts.append(self._BREAKS.get(tag, ""))
-        self._unseen = "" if tag == self._unseen else self._unseen
-
-    def handle_data(self, data: str) -> None:
-        if not self._unseen:
-            self.parts.append(data)
-
-
-def _plain(html: str) -> str:
-    words = _Words()
-    words.feed(html)
-    words.close()
-    lines = ("".join(words.parts)).splitlines()
-    return "\n".join(line for line in (" ".join(line.split()) for line in lines) if line)

@@ -1,6 +1,6 @@
 """Where versions of reports come from: tables, text, HL7, FHIR, structured reports, folders."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from cxrtext.datasets.importing.versions import ReportVersion, of_study, read_st
 from cxrtext.errors import DataError, ImageError
 from cxrtext.files import open_regular
 from cxrtext.images.dicom.file import is_dicom
-from cxrtext.records import LeftOut, TableRows
+from cxrtext.records import LeftOut, Study, TableRows, open_reports
 from cxrtext.records.cells import meanings_of
 from cxrtext.records.columns import NO_COLUMNS, SECTION_COLUMNS
 from cxrtext.records.report_folder import printable, read_report_file, walk
@@ -38,15 +38,19 @@ VERSION_COLUMNS = {"status", "time", "date", "accession"}
 Versions = Iterator[ReportVersion | LeftOut]
 
 
-def has_versions(path: Path) -> bool:
-    """Whether a source may say more of its reports than one text a study."""
+def as_reports(
+    path: Path, names: Names = NO_COLUMNS, files: Files | None = None
+) -> Iterable[Study | ReportVersion | LeftOut]:
+    """Open a table, a file of messages or of text, or a folder as reports; see `open_table`."""
     if path.is_dir():
-        return True
+        return _folder(path)
     if is_table(path):
-        return bool(VERSION_COLUMNS & set(columns_of(path)))
+        is_openi = "uid" in (columns := columns_of(path, names)) and "study_id" not in columns
+        return open_table(path, {"study_id": "uid"} if is_openi else names, files)
     if path.suffix.lower() == ".jsonl":
         _refuse_versions(path)
-    return _kind(path) in ("hl7", "fhir")
+    kind = _kind(path)
+    return _message_file(path, path.name, kind) if kind in ("hl7", "fhir") else open_reports(path)
 
 
 def _refuse_versions(path: Path) -> None:
@@ -59,20 +63,14 @@ def _refuse_versions(path: Path) -> None:
             )
 
 
-def open_versions(path: Path) -> Versions:
-    if path.is_dir():
-        return _folder(path)
-    if is_table(path):
-        return open_table(path)
-    return _message_file(path, path.name, _kind(path))
-
-
 def open_table(path: Path, names: Names = NO_COLUMNS, files: Files | None = None) -> Versions:
     """The rows of a table; without a ``study_id``, the image that ``files`` have is the study."""
-    columns = columns_of(path, names)
-    if files is None or "image" not in columns:
-        choose_columns(str(path), [name for name in columns if name in REPORT_COLUMNS])
     table = TableRows(path, names)
+    columns = table.columns
+    texts = [name for name in columns if name in REPORT_COLUMNS]
+    if files is None or "image" not in columns:
+        choose_columns(str(path), texts)
+    table.require_text(texts)
     times = meanings_of(table, ("time", "date"))
     known = [name for name in ("time", "date") if name in times]
     table.errors.clear()
@@ -81,7 +79,7 @@ def open_table(path: Path, names: Names = NO_COLUMNS, files: Files | None = None
             yield entry
             continue
         item, row = entry
-        study = files.study(item, row) if files else row["study_id"]
+        study = row["study_id"] if "study_id" in row or not files else files.study(item, row)
         status, addendum = read_status(row.get("status", ""))
         if row.get("status") and not (status or addendum):
             reason = "status is none of preliminary, final, corrected, addendum; fix the cell"
