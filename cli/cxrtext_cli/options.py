@@ -63,7 +63,7 @@ FollowLinks = Annotated[
 TextSource = Annotated[
     Path,
     typer.Argument(
-        help="Table of reports or sentences (CSV, Parquet, JSON Lines), or folder of text files."
+        help="Table of reports or sentences (CSV, Excel, Parquet), or folder of text files."
     ),
     SOURCE,
 ]

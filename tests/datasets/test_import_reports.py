@@ -21,7 +21,6 @@ from cxrtext.datasets.importing.reports.hl7 import (
 )
 from cxrtext.datasets.importing.reports.sr import read_sr
 from cxrtext.datasets.importing.versions import Chosen, ReportVersion, Status, choose, whole_text
-from cxrtext.errors import DataError
 from cxrtext.records import LeftOut
 from cxrtext.records.cells import read_time
 from cxrtext.text import split_sections
@@ -286,16 +285,6 @@ def test_a_table_with_statuses(tree: Path, name: str) -> None:
     replaced = load_table(tree.parent / "out/reports.replaced.csv")
     assert {row["report"] for row in replaced} == {"Pneumonia?", "Pneumonia."}
     assert (summary.reports, summary.studies_without_report) == (2, 1)
-
-
-def test_json_lines_with_a_status_are_no_texts(tree: Path) -> None:
-    table = tree.parent / "reports.jsonl"
-    table.write_text(
-        '{"study_id": "1.2.9.1", "report": "Clear."}\n'
-        '{"study_id": "1.2.9.2", "report": "Of the wrong patient.", "status": "withdrawn"}\n'
-    )
-    with pytest.raises(DataError, match=r"jsonl: line 2: 'status' is read from tables alone; wri"):
-        load(tree, reports=table)
 
 
 def test_messages_and_structured_reports_inside_the_tree(tree: Path) -> None:
