@@ -39,7 +39,7 @@ def open_stdin() -> TextSource:
         raise DataError(f"{NAME} is {state}; pipe sentences into it, one a line")
 
     def lines() -> Iterator[str]:
-        return read_lines(open_text(io.BufferedReader(io.BytesIO(data)), NAME))  # type: ignore[arg-type]
+        return read_lines(open_text(io.BufferedReader(io.BytesIO(data)), NAME))
 
     def sentences() -> Iterator[Sentence | LeftOut]:
         for number, line in enumerate(lines(), 1):

@@ -108,8 +108,10 @@ def open_nih(root: Path, out: Path) -> Reading | None:
 
 # --- ChestX-Det10
 
-_DET10 = ("Atelectasis", "Calcification", "Consolidation", "Effusion", "Emphysema", "Fibrosis")
-_DET10 += ("Fracture", "Mass", "Nodule", "Pneumothorax")
+_DET10 = (
+    *("Atelectasis", "Calcification", "Consolidation", "Effusion", "Emphysema", "Fibrosis"),
+    *("Fracture", "Mass", "Nodule", "Pneumothorax"),
+)
 DET10 = {name: NAMES.get(name, name) for name in _DET10}
 """The names of the set, and the columns that they become."""
 SPLITS = {"test": "test", "train": TRAIN_OR_VAL}
@@ -195,8 +197,9 @@ def open_chestxdet10(root: Path, out: Path) -> Reading | None:
         labels = {name: "1" if name in dict(found) else "0" for name in DET10.values()}
         labels = {"No Finding": "0" if found else "1", **labels}
         ids = image.rpartition(".")[0], patient
-        more = {"split": SPLITS[split], "box_key": image, "labels": labels}
-        return find_image(root, item, [places[image]], ids, **more)
+        return find_image(
+            root, item, [places[image]], ids, split=SPLITS[split], box_key=image, labels=labels
+        )
 
     def boxes() -> Iterator[Box | Absent]:
         for _, item, entry in listed():
