@@ -281,16 +281,15 @@ class TableRows:
 
     @classmethod
     def known(
-        cls, path: Path, given: Mapping[str, str] | None = None, *, text: bool = True,
-        own: Sequence[str] = (),
-    ) -> "TableRows":  # fmt: skip
+        cls, path: Path, given: Mapping[str, str] | None = None, *, text: bool = True
+    ) -> "TableRows":
         """A table whose columns are read under the names that they are known by.
 
         For the arguments see `match_columns`.
         """
         given = given or {}
         headers = cls(path, given=tuple(given.values())).headers
-        return cls(path, match_columns(path, headers, given, text=text, own=own))
+        return cls(path, match_columns(path, headers, given, text=text))
 
     @property
     def is_parquet(self) -> bool:

@@ -143,7 +143,7 @@ class Import:
         self.root, self.out, self.options = root, out, options
         self.reading, self.ids, self.tell = reading, ids, tell
         self.wanted = wanted
-        self.columns, others = columns_kept(options.keep, reading.offered, layout)
+        self.columns, others = columns_kept(options.keep, reading.offered, layout, reading.names)
         self.summary = ImportSummary(layout, hashed=ids.hashed)
         self.summary.left_out = others if reading.lists_left_out else ()
         self.summary.columns = dict(reading.names)

@@ -125,9 +125,12 @@ class Reading:
     boxes: Callable[[], Iterable[Box | Absent | LeftOut]] | None = None
 
 
-def columns_kept(keep: Columns, offered: Columns, layout: str) -> tuple[Columns, Columns]:
+def columns_kept(
+    keep: Columns, offered: Columns, layout: str, names: Names
+) -> tuple[Columns, Columns]:
     """Divide what a set offers into what the user asked for, in the user's order, and the rest."""
-    keep = tuple(name for name in keep if name != "view")  # always there
+    called = {header: name for name, header in names.items()}
+    keep = tuple(called.get(name, name) for name in keep if name != "view")  # always there
     offered = tuple(name for name in offered if not is_own_column(name))
     for name in keep:
         if name not in offered:

@@ -198,7 +198,7 @@ def import_data(
 
     kept = tuple(name.strip() for name in keep.split(",") if name.strip())
     table = reports if folder.is_dir() else folder
-    given = say_columns(table or folder, columns, text=folder.is_dir(), own=kept)
+    given = say_columns(table or folder, columns, text=folder.is_dir())
     options = ImportOptions(
         layout=layout,
         keep=kept,
