@@ -182,9 +182,9 @@ PLANTED: dict[str, tuple[int, tuple[str, ...]]] = {
     "report-without-sentence": (2, ("row 4", "row 7")),
     "label-one-sided": (1, ("Pneumothorax: 0 positive, 0 negative",)),
     "box-wrong": (6, (
-        "annotation 2 (images/clean01.png): it reaches outside", "annotation 4", "annotation 5",
+        "box 2 (images/clean01.png): it reaches outside", "annotation 4", "annotation 5",
     )),
-    "box-image-resized": (1, ("annotation 9 (images/near.jpg)",)),
+    "box-image-resized": (1, ("box 9 (images/near.jpg)",)),
 }  # fmt: skip
 
 

@@ -1,19 +1,21 @@
-"""The kinds of problem that stop or bias a training, and those that were found in a data set."""
+"""The kinds of problem, as `problems.yaml` lists them, and those that were found in a data set."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from cxrtext.images.source import shown
 from cxrtext.page import Gallery
-from cxrtext.records import CHEX5
 
 
 class Severity(StrEnum):
-    ERROR = "error"  # training or evaluation would fail, or their figures would lie
-    WARNING = "warning"  # something is lost, or probably not what was meant
-    NOTE = "note"  # worth knowing
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,69 +26,12 @@ class Kind:
     advice: str  # what to do about it
 
 
-ERROR, WARNING, NOTE = Severity
-# fmt: off
-_KINDS = (
-    # tables
-    Kind("no-reports", WARNING, "data sets without reports",
-         "add reports.csv beside the manifest: training needs reports"),
-    Kind("table-unreadable", ERROR, "tables that cannot be read", "do what the reason says"),
-    Kind("row-wrong", ERROR, "rows that stop training and evaluation", "do what the reason says"),
-    Kind("none-joined", ERROR, "tables of which no row belongs to an image",
-         "see that the manifest and the table spell study_id alike"),
-    # patients and splits
-    Kind("patient-in-two-splits", ERROR, "patients in two splits",
-         "keep all images of a patient in one split: figures on the others would be too good"),
-    Kind("study-of-two-patients", ERROR, "studies of two patients",
-         "give each study an id of its own: their reports would be mixed up"),
-    Kind("no-patients", WARNING, "images without a patient_id",
-      "add patient_id: without it each study counts as a patient, and splits may share patients"),
-    Kind("empty-split", WARNING, "splits without an image",
-         "keep some patients for validation (val) and for the final test (test)"),
-    # single images
-    Kind("image-missing", ERROR, "images that are not there",
-         "copy the files to where the manifest says, or remove the rows"),
-    Kind("image-unreadable", ERROR, "images that cannot be read",
-         "do what the reason says, or remove the rows"),
-    Kind("image-constant", ERROR, "images of one gray level only",
-         "export the files again, or remove the rows: a model would learn sentences from nothing"),
-    Kind("image-exposure", WARNING, "images that are almost blank, very dark or very bright",
-         "look at them: the window, the depth or the inversion may be wrong"),
-    Kind("view-lateral", WARNING, "lateral views",
-         "remove the rows: models here are trained and read on frontal views"),
-    Kind("image-shape", WARNING, "images of less than 64 pixels a side, or long and narrow",
-         "look at them: they may be cut, or several in one; models see the center square"),
-    Kind("looks-otherwise", NOTE, "images whose picture does not look like a frontal chest",
-         "look at them: a small network guesses (lateral, turned, mirrored, inverted, other)"),
-    Kind("not-admitted", WARNING, "DICOM files that import would leave out",
-         "look at them, and remove the rows unless the header is wrong"),
-    Kind("burned-in", WARNING, "images with text drawn into the picture, as their header says",
-         "look at them: the text may name the patient, or tell a model what it should see"),
-    # images that occur twice
-    Kind("same-image-in-two-splits", ERROR, "images with the same content in two splits",
-         "keep one of them: figures on the held-out images would be too good"),
-    Kind("same-image-of-two-patients", ERROR, "images with the same content under two patients",
-         "find whose image it is and remove the other row: one of them has a wrong report"),
-    Kind("near-duplicates", WARNING,
-         "pairs of images of two patients or splits that look almost the same",
-         "look at them: the same image under two names makes figures too good"),
-    # reports, labels and boxes
-    Kind("report-without-sentence", WARNING, "reports without a sentence that describes the image",
-         "see whether their headings are known: only findings, impression and conclusion are used"),
-    Kind("study-without-report", WARNING, "studies with an image but no report",
-         "add their reports; without one an image serves for evaluation only"),
-    Kind("no-known-finding", ERROR,
-         "tables of labels without any of the five findings that are evaluated",
-         f"name the columns {', '.join(CHEX5)}"),
-    Kind("label-one-sided", WARNING, "findings without a positive or without a negative study",
-      "no figure can be computed for them; blank is not 0: fill in 0 where the finding is absent"),
-    Kind("box-wrong", ERROR, "boxes and masks that cannot be used", "do what the reason says"),
-    Kind("box-image-resized", WARNING,
-         "boxes of images whose file has another size than the boxes were drawn for",
-         "use the original images, or scale the boxes to the files"),
-)
-# fmt: on
-KINDS = {kind.code: kind for kind in _KINDS}
+KINDS = {
+    code: Kind(code, Severity(kind["severity"]), kind["title"], kind["advice"])
+    for code, kind in yaml.safe_load(
+        Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")
+    ).items()
+}
 EXAMPLES = 10  # examples kept of each problem
 SHOWN = 200  # longest example, in characters
 

@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from cxrtext.datasets.checking.facts import ImageFacts
 from cxrtext.datasets.checking.images import ListedImage
 from cxrtext.datasets.checking.problems import Problems
 from cxrtext.errors import DataError
-from cxrtext.records import CHEX5, Absent, Box, LeftOut, TableRows, open_reports
-from cxrtext.records.boxes import RawBox, checked_box, raw_boxes
+from cxrtext.records import CHEX5, Box, LeftOut, TableRows, iter_boxes, open_reports
 from cxrtext.records.labels import CHEXPERT, VALUES, labelled_studies
 from cxrtext.records.manifest import SPLITS, ImageFolder, listed_image
 from cxrtext.text import study_sentences
@@ -150,42 +150,36 @@ _TOLERANCE = 1.0
 
 
 def check_boxes(path: Path, images: Sequence[ListedImage], problems: Problems) -> int:
-    """Note what is wrong with boxes; count those that are none of a phrase without a box."""
+    """Note what is wrong with boxes, numbered from 1; count them."""
     by_name = {image.name: image for image in images}
     by_stem = {Path(image.name).stem: image for image in images}
     count = 0
     try:
-        for box in raw_boxes(path, need_text=False):
+        for number, box in enumerate(iter_boxes(path), 1):
             if isinstance(box, LeftOut):
                 problems.add("box-wrong", f"{box.where}: {box.why}")
                 continue
-            count += not box.absent or bool(box.segmentation)
-            named = (box.image or "").strip()
             # MS-CXR names an image by its file's name alone.
-            _note(box, by_name.get(named) or by_stem.get(Path(named).stem), problems)
+            image = by_name.get(box.image) or by_stem.get(Path(box.image).stem)
+            if image is None:
+                why = f"its image is not in the manifest: {box.image}"
+                problems.add("box-wrong", f"box {number}: {why}")
+            if isinstance(box, Box):
+                count += 1
+                _note(box, f"box {number} ({box.image})", image and image.read, problems)
     except DataError as error:
         problems.add("table-unreadable", str(error))
     return count
 
 
-def _note(box: RawBox, image: ListedImage | None, problems: Problems) -> None:
-    where = f"{box.where} ({image.name})" if image else box.where
-    found: Box | Absent | LeftOut = checked_box(box)
-    if image is None:
-        named = (box.image or "").strip() or "names none"
-        problems.add("box-wrong", f"{where}: its image is not in the manifest: {named}")
-    elif isinstance(found, LeftOut):
-        problems.add("box-wrong", f"{where}: {found.why}")
-    if not isinstance(found, Box) or box.absent:
-        return
-    facts = image and image.read
+def _note(box: Box, where: str, facts: ImageFacts | None, problems: Problems) -> None:
     # Boxes are drawn on the pixels as the file stores them.
     actual = (facts.stored_width, facts.stored_height) if facts else None
-    declared = (found.width, found.height) if found.width and found.height else None
+    declared = (box.width, box.height) if box.width and box.height else None
     if actual and declared and actual != declared:
         problems.add("box-image-resized", where)
     if within := declared or actual:
-        x, y, w, h = found.bbox
+        x, y, w, h = box.bbox
         low = min(x, y) < -_TOLERANCE
         if low or x + w > within[0] + _TOLERANCE or y + h > within[1] + _TOLERANCE:
             problems.add("box-wrong", f"{where}: it reaches outside of its image")

@@ -43,7 +43,6 @@ from cxrtext.datasets.importing.reading import (
 from cxrtext.datasets.importing.resolving import (
     Equal,
     FoundImages,
-    Issuers,
     Merged,
     Seen,
     Waiting,
@@ -69,7 +68,7 @@ from cxrtext.records.manifest import DAYS, INSTANCE, SPLITS
 from cxrtext.records.report_folder import following_links
 from cxrtext.records.report_sources import LABELS, SOURCE
 from cxrtext.records.study import DAMAGED
-from cxrtext.records.tables import Kind, Table, read_table
+from cxrtext.records.tables import Kind
 
 COLUMNS = ("image", "study_id", "patient_id", "split", "view")
 Wanted = Callable[[FoundImage], bool]
@@ -98,7 +97,6 @@ class ImportSummary:
     # images that were kept and look like something else than a frontal chest, by what.
     looks: dict[str, int] = field(default_factory=dict)
     merged: int = 0  # images whose patient the table of merges renames
-    mixed_issuers: int = 0  # numbers of patients that come with an issuer and without one
     damaged: int = 0  # those of them that should have been read but could not be
     reports: int | None = None  # reports that belong to a kept study
     reports_without_study: int = 0  # reports that belong to none
@@ -115,15 +113,6 @@ class ImportSummary:
     hashed: bool = False  # whether ids were replaced
     rejected_path: Path | None = None  # the list of what was left out
     folder: Path | None = field(default=None, compare=False)  # the data folder
-
-    def tables(self) -> dict[str, Table]:
-        """What was written, as tables by the name of their file without its ending.
-
-        Columns and rows go into a data frame as they are: ``pandas.DataFrame(table.rows)``.
-        """
-        names = [name for name in WRITTEN if name.endswith(".csv")]
-        paths = [self.folder / name for name in names] if self.folder else []
-        return {path.stem: read_table(path) for path in paths if path.is_file()}
 
 
 class Import:
@@ -154,7 +143,6 @@ class Import:
         # Whether a run before was killed, whose images no manifest names.
         self.unfinished = (out / NOTE).is_file() and not (out / SUMS).is_file()
         self.merged = Merged(options.merged_patients)
-        self.issuers = Issuers()
         self.together: dict[int, str] = {}
         self.mended = Mended()
         self.first: dict[int, str] = {}  # by patient, when the first image was taken
@@ -289,7 +277,7 @@ class Import:
                 yield row
             self._write_equal(found, equal, kept)
             self._write_looks(kept, seen)
-        self.summary.merged, self.summary.mixed_issuers = self.merged.count, self.issuers.mixed
+        self.summary.merged = self.merged.count
 
     def _scan(self, found: FoundImages, left_out: LeftOutList) -> None:
         """Read what the set lists, before anything is put in place."""
@@ -354,8 +342,6 @@ class Import:
             image = replace(image, patient_id=patient, issuer=issuer.replace(":", "%3A"))
         if self.options.labels is not None:
             image = replace(image, labels={})
-        if image.instance:
-            self.issuers.add(image)
         return self.merged.apply(image)
 
     def _take(self, image: FoundImage, found: FoundImages, left_out: LeftOutList) -> None:

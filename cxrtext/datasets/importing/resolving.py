@@ -9,7 +9,6 @@ import os
 import pickle
 import tempfile
 from array import array
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -250,24 +249,6 @@ class Merged:
             return image
         self.count += 1
         return replace(image, patient_id=patient)
-
-
-class Issuers:
-    """Numbers of patients that come with an issuer and without one, and so count as two."""
-
-    def __init__(self) -> None:
-        self._bare: dict[int, int] = {}
-
-    def add(self, image: FoundImage) -> None:
-        """Note the id of an image's patient."""
-        if image.patient_id:
-            key = digest(image.patient_id.removeprefix(image.issuer).removeprefix(":"))
-            self._bare[key] = self._bare.get(key, 0) | (2 if image.issuer else 1)
-
-    @property
-    def mixed(self) -> int:
-        """How many there are."""
-        return Counter(self._bare.values())[3]
 
 
 FEW = 8  # images for which another process is not worth its start

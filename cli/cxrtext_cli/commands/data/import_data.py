@@ -95,11 +95,6 @@ def _tell(summary: "ImportSummary", folder: Path, out: Path) -> None:
             f"equal pixels under two names: {out / 'import.same-images.csv'}; patients who share a "
             "picture share a split"
         )
-    if summary.mixed_issuers:
-        say(
-            f"{summary.mixed_issuers} patient numbers come with an issuer and without one, and "
-            "count as two patients each: name the issuer of the others with --issuer"
-        )
     if summary.not_there:
         say(f"listed, but not in {folder} or below: {', '.join(summary.not_there)} …")
     if summary.rejected_path is not None:
