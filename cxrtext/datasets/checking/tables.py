@@ -166,7 +166,8 @@ def check_boxes(path: Path, images: Sequence[ListedImage], problems: Problems) -
                 problems.add("box-wrong", f"box {number}: {why}")
             if isinstance(box, Box):
                 count += 1
-                _note(box, f"box {number} ({box.image})", image and image.read, problems)
+                facts = image.read if image else None
+                _note(box, f"box {number} ({box.image})", facts, problems)
     except DataError as error:
         problems.add("table-unreadable", str(error))
     return count
