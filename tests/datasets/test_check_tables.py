@@ -3,15 +3,13 @@
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
 from cxrtext.datasets.checking import CheckOptions, CheckReport, check_data
 from cxrtext.datasets.importing.reading import read_rows
 from cxrtext.errors import DataError
-from cxrtext.records import LeftOut, write_table
+from cxrtext.records import write_table
 from tests.datasets.written import save_radiograph, save_table
 
 
@@ -100,15 +98,6 @@ def test_nothing_to_check_is_refused(tmp_path: Path) -> None:
         check_data(write_folder(tmp_path / "set"), CheckOptions(boxes=tmp_path / "gone.json"))
 
 
-def test_imported_parquet_goes_on_past_rows_that_are_no_text(tmp_path: Path) -> None:
-    good = pa.array([b"\xc9.png", b"b.png"], pa.binary())
-    path = tmp_path / "table.parquet"
-    texts = pa.Array.from_buffers(pa.string(), 2, good.buffers())
-    pixels = pa.array([b"x", b"\xff"], pa.binary())
-    pq.write_table(pa.table({"image": texts, "pixels": pixels}), path)
-    assert [type(row) for row in read_rows(path)] == [LeftOut, tuple]
-
-
 def test_boxes_are_found_where_evaluation_finds_them(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "set")
     box = {"image": "images/a.png", "label_text": "Haze.", "x": 1, "y": 1, "w": 4, "h": 4}
@@ -136,16 +125,6 @@ def test_a_column_of_an_imported_set_that_occurs_twice_is_refused(tmp_path: Path
         list(read_rows(path))
     path.write_text("image,view,,\na.png,PA,,\n")  # columns without a name may be several
     assert [row[1]["view"] for row in read_rows(path) if isinstance(row, tuple)] == ["PA"]
-
-
-def test_text_in_binary_columns_is_text(tmp_path: Path) -> None:
-    path = tmp_path / "table.parquet"
-    names = pa.array(["ä.png".encode(), None, b"c.png"], pa.binary())
-    coded = pa.array([b"PA", b"AP", b"PA"], pa.large_binary()).dictionary_encode()
-    pq.write_table(pa.table({"image": names, "view": coded}), path)
-    rows = [row[1] for row in read_rows(path) if isinstance(row, tuple)]
-    assert [row["image"] for row in rows] == ["ä.png", "", "c.png"]
-    assert [row["view"] for row in rows] == ["PA", "AP", "PA"]
 
 
 HEADERS: dict[str, dict[str, object]] = {

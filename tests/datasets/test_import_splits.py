@@ -4,8 +4,6 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterable
-from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +14,16 @@ from pydicom.dataset import Dataset
 from pydicom.sequence import Sequence
 
 from cxrtext.datasets.importing import ImportOptions, ImportSummary, import_folder
-from cxrtext.datasets.importing.reading import TRAIN_OR_VAL, FoundImage
+from cxrtext.datasets.importing.reading import TRAIN_OR_VAL
 from cxrtext.datasets.importing.resolving import (
     AGAIN,
     ANOTHERS,
     CORRECTED,
     OTHER_PIXELS,
     TWO_PATIENTS,
-    FoundImages,
-    Seen,
 )
 from cxrtext.datasets.importing.splits import Shares, Splits, quotas
 from cxrtext.errors import DataError
-from cxrtext.records import LeftOut
 from tests.datasets.imported import import_beside
 from tests.datasets.test_import_folder import write_set
 from tests.datasets.written import load_table, save_radiograph
@@ -117,15 +112,6 @@ def test_a_corrected_header_replaces_the_one_before(tree: Path) -> None:
     again, rows, _ = load(tree)
     assert rows["c"]["patient_id"] == "RIGHTER"
     assert (again.images, again.patients) == (3, 3)
-
-
-def test_where_a_correction_cannot_be_read_the_earlier_version_is_kept() -> None:
-    with closing(FoundImages()) as found:
-        for number, view in enumerate(("PA", "AP")):
-            image = FoundImage(Path("a"), f"{number}", "s", "p", view=view, instance="1.2")
-            found.add(replace(image, changed=f"2024010{number}", modified_ns=0), f"{number}.png")
-        refused = found.refused({1: Seen(fault="is damaged")})
-    assert refused == {1: LeftOut("1", "is damaged")}
 
 
 def test_merged_patients_are_one(tree: Path) -> None:
@@ -235,13 +221,6 @@ def test_every_part_gets_some_of_every_finding(seed: int) -> None:
         assert min(found[part] for part in wanted) >= 1
     plain = drawn({one: set() for one in patients}, seed=seed)
     assert sum(plain[one] != parts[one] for one in patients) < 0.03 * len(patients)
-
-
-def test_patients_who_come_later_move_few() -> None:
-    patients = archive(3468, FINDINGS)
-    before = drawn(dict(list(patients.items())[:3300]))
-    after = drawn(patients)
-    assert sum(after[one] != part for one, part in before.items()) < 0.01 * len(before)
 
 
 def import_manifest(

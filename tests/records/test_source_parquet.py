@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cxrtext.errors import DataError
-from cxrtext.records import LeftOut, Sentence, Study, open_source, parquet_tables
+from cxrtext.records import LeftOut, Study, open_source, parquet_tables
 
 CANARY = "zebrafish"
 
@@ -57,17 +57,6 @@ def test_parquet_text_that_is_not_utf8(tmp_path: Path, wrap: Any) -> None:
     first, second = open_source(path)
     assert isinstance(first, Study)
     assert second == LeftOut("row 2", "report: not UTF-8 text; save it as UTF-8")
-
-
-def test_parquet_batches_follow_each_other(tmp_path: Path) -> None:
-    count = 2100
-    path = write(
-        tmp_path / "s.parquet",
-        {"sentence": [f"s{i}" for i in range(count)], "position": list(range(count))},
-        row_group_size=700,
-    )
-    found = list(open_source(path))
-    assert found == [Sentence(str(i + 1), "sentence", i, f"s{i}") for i in range(count)]
 
 
 @pytest.mark.parametrize(
