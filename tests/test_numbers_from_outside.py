@@ -14,7 +14,7 @@ from cxrtext.evaluation.classification.subgroups import age_years
 from cxrtext.index.search.filter import parse
 from cxrtext.pacs.dicomweb.http import read_json
 from cxrtext.records import read_sentences
-from cxrtext.records.boxes import Box, checked_box, raw_boxes
+from cxrtext.records.boxes import Box, iter_boxes
 from cxrtext.records.numbers import read_number, read_strict_json
 from cxrtext.training.losses.metadata import as_number
 from cxrtext_api.routes.fields import Threshold
@@ -44,10 +44,10 @@ def test_tables(text: str, tmp_path: Path) -> None:
     assert math.isnan(numbers({"x": text}, "x")[0])
     table = tmp_path / "boxes.csv"
     table.write_text(f"image,label_text,x,y,w,h,width\na.png,Nodule,1,1,{text or 'x'},4,\n")
-    assert not isinstance(checked_box(next(iter(raw_boxes(table)))), Box)
+    assert not isinstance(next(iter(iter_boxes(table))), Box)
     width = "x" if text in ("", "nan") else text  # what is missing in a table is no number
     table.write_text(f"image,label_text,x,y,w,h,width\na.png,Nodule,1,1,4,4,{width}\n")
-    assert not isinstance(checked_box(next(iter(raw_boxes(table)))), Box)
+    assert not isinstance(next(iter(iter_boxes(table))), Box)
     for cells in (f"{text},-1,0.5", f"1,{text},0.5", f"1,-1,{text}"):
         table.write_text(
             "study_id,section,position,sentence,n_tokens,log_likelihood,eta\n"

@@ -434,9 +434,6 @@ def main() -> None:
     if options.kills:
         assert killed(root, root / "killed", options.kills, seconds) == first
         print(f"killed {options.kills} times: the same bytes")
-    for policy in ("one-split", "leave-out"):
-        mended = load(root, root / "data", same_images=policy)
-        print(f"--same-images {policy}: {mended.images} images, equal pixels {mended.same_images}")
 
 
 if __name__ == "__main__":

@@ -39,6 +39,8 @@ GONE = {
 GONE_OPTIONS = {
     "fit --weights": "is now --encoder, with the folder of a vision model or the name of "
     "one ('cxrtext encoders')",
+    "import --sentences-from": "is now --label-sentences; its sentences are plain ones",
+    "import --same-images": "was removed: patients who share a picture share a split",
 }
 """What became of an option, by its command."""
 

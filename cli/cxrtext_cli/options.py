@@ -63,7 +63,7 @@ FollowLinks = Annotated[
 TextSource = Annotated[
     Path,
     typer.Argument(
-        help="Table of reports or sentences (CSV, Parquet, JSON Lines), or folder of text files."
+        help="Table of reports or sentences (CSV, Excel, Parquet), or folder of text files."
     ),
     SOURCE,
 ]
@@ -113,9 +113,7 @@ def _as_json(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is nothing that JSON has")
 
 
-def say_columns(
-    table: Path | str, columns: str, *, text: bool = True, own: Sequence[str] = ()
-) -> dict[str, str]:
+def say_columns(table: Path | str, columns: str, *, text: bool = True) -> dict[str, str]:
     """What is said of a table's columns, as a mapping; tells what the others are taken for."""
     from cxrtext.records.columns import parse_columns, shown
     from cxrtext.records.report_sources import is_table
@@ -124,7 +122,7 @@ def say_columns(
     given = parse_columns(columns)
     path = Path(table)
     if is_table(path) and "sentence" not in TableRows(path).headers:
-        line = shown(TableRows.known(path, given, text=text, own=own).names)
+        line = shown(TableRows.known(path, given, text=text).names)
         say(line) if line else None
     return given
 

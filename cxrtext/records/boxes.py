@@ -46,20 +46,6 @@ class Absent(_Sought):
     """What a sentence says is not in the image."""
 
 
-@dataclass(frozen=True, slots=True)
-class RawBox:
-    """A box as its file has it, right or wrong."""
-
-    where: str  # "row 3" or "annotation 3"
-    image: str | None  # the image it names; None where it names none
-    size: tuple[Any, Any]  # width and height of the image
-    finding: str | None  # None where the table has no column of it
-    label_text: str
-    bbox: list[Any] | None  # x, y, w, h
-    segmentation: Any = None  # as COCO has it
-    absent: bool = False  # it says that there is no box
-
-
 def write_boxes(path: Path, boxes: Iterable[Box | Absent]) -> None:
     """Write COCO JSON with ``label_text``, whole or not at all; ``bbox`` is null without a box."""
     images: dict[str, dict[str, object]] = {}
@@ -117,7 +103,7 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _coco_boxes(path: Path) -> Iterator[RawBox]:
+def _coco_boxes(path: Path) -> Iterator[Box | Absent | LeftOut]:
     coco = _load_coco(path)
     images, categories = (
         {
@@ -133,26 +119,26 @@ def _coco_boxes(path: Path) -> Iterator[RawBox]:
         image_id, kind = (key if isinstance(key, (int, str)) else None for key in keys)
         image, category = images.get(image_id), categories.get(kind, {})
         bbox = found.get("bbox")
-        yield RawBox(
-            where=f"annotation {number}",
-            image=_text(image.get("file_name") or image.get("path")) if image else None,
-            size=(image.get("width"), image.get("height")) if image else (None, None),
-            finding=_text(category.get("name")),
-            label_text=_text(found.get("label_text")),
-            bbox=bbox if isinstance(bbox, list) else None,
-            segmentation=found.get("segmentation"),
+        yield _checked(
+            f"annotation {number}",
+            _text(image.get("file_name") or image.get("path")) if image else None,
+            (image.get("width"), image.get("height")) if image else (None, None),
+            _text(category.get("name")),
+            _text(found.get("label_text")),
+            bbox if isinstance(bbox, list) else None,
+            found.get("segmentation"),
             absent="bbox" in found and bbox is None,
         )
 
 
-def _table_boxes(path: Path, need_text: bool) -> Iterator[RawBox | LeftOut]:
+def _table_boxes(path: Path) -> Iterator[Box | Absent | LeftOut]:
     table = TableRows(path)
     table.require("x", "y", "w", "h")
     image, text, finding = (
         next((name for name in names if name in table.columns), "")
         for names in (_IMAGE, _TEXT, _FINDING)
     )
-    if not image or (need_text and not text):
+    if not image or not text:
         raise DataError(
             f"{path}: no boxes: columns are image, label_text, x, y, w, h, and if wanted finding, "
             f"width, height, segmentation (columns found: {', '.join(table.columns)})"
@@ -164,14 +150,14 @@ def _table_boxes(path: Path, need_text: bool) -> Iterator[RawBox | LeftOut]:
         number, row = entry
         width, height = (row.get(n) or row.get(f"image_{n}") for n in ("width", "height"))
         absent = not any(row[name].strip() for name in "xywh")
-        yield RawBox(
-            where=f"row {number}",
-            image=row[image],
-            size=(width, height),
-            finding=row.get(finding),
-            label_text=row.get(text, ""),
-            bbox=None if absent else [row[name] for name in "xywh"],
-            segmentation=_segmentation(row.get("segmentation", "")),
+        yield _checked(
+            f"row {number}",
+            row[image],
+            (width, height),
+            row.get(finding),
+            row[text],
+            None if absent else [row[name] for name in "xywh"],
+            _segmentation(row.get("segmentation", "")),
             absent=absent,
         )
 
@@ -184,49 +170,42 @@ def _segmentation(cell: str) -> Any:
         return cell
 
 
-def raw_boxes(path: Path, *, need_text: bool = True) -> Iterator[RawBox | LeftOut]:
-    """Give the boxes of a file as they are, and the rows that cannot be read; see `iter_boxes`.
+def _checked(
+    where: str, image: str | None, size: tuple[Any, Any], finding: str | None, text: str,
+    corners: list[Any] | None, segmentation: Any, *, absent: bool,
+) -> Box | Absent | LeftOut:  # fmt: skip
+    """A box as its file has it; or what is wrong with it.
 
-    ``need_text``: whether a table must have a column of sentences.
+    ``image`` is None where an annotation names none, ``finding`` where a table has no column of it;
+    ``absent`` says that there is no box.
     """
-    if path.name.lower().endswith(TABLES):
-        return _table_boxes(path, need_text)
-    if path.suffix.lower() != ".json":
-        raise DataError(f"{path}: a box file ends in .json (COCO), .csv or .parquet")
-    return _coco_boxes(path)
-
-
-def checked_box(raw: RawBox | LeftOut) -> Box | Absent | LeftOut:
-    """A box, or what is wrong with it."""
-    if isinstance(raw, LeftOut):
-        return raw
-    if raw.bbox is None and not raw.absent:
-        return LeftOut(raw.where, "it has no bbox; fix or remove it")
-    if raw.image is None:
-        return LeftOut(raw.where, "its image_id is that of no image; fix or remove it")
-    if not (image := raw.image.strip()):
-        return LeftOut(raw.where, "the image is not named; name it")
+    if corners is None and not absent:
+        return LeftOut(where, "it has no bbox; fix or remove it")
+    if image is None:
+        return LeftOut(where, "its image_id is that of no image; fix or remove it")
+    if not (image := image.strip()):
+        return LeftOut(where, "the image is not named; name it")
     try:
-        width, height = (int(read_number(value or 0)) for value in raw.size)
+        width, height = (int(read_number(value or 0)) for value in size)
     except ValueError:
-        return LeftOut(raw.where, "the size of the image must be numbers; fix it")
+        return LeftOut(where, "the size of the image must be numbers; fix it")
     if width < 0 or height < 0:
-        return LeftOut(raw.where, "the size of the image must be above 0; fix it")
+        return LeftOut(where, "the size of the image must be above 0; fix it")
     try:
-        mask = read_segmentation(raw.segmentation, height, width)
+        mask = read_segmentation(segmentation, height, width)
     except ValueError as error:
-        return LeftOut(raw.where, str(error))
+        return LeftOut(where, str(error))
     runs, height, width = mask or (None, height, width)
-    finding = raw.label_text if raw.finding is None else raw.finding
-    if raw.bbox is not None:
-        bbox: Corners | LeftOut = _bbox(raw.where, raw.bbox, height, width)
+    finding = text if finding is None else finding
+    if corners is not None:
+        bbox = _bbox(where, corners, height, width)
     elif runs is not None:
         bbox = box_of_mask(mask_of_runs(runs, height, width))
     else:
-        return Absent(image, width, height, finding, raw.label_text)
+        return Absent(image, width, height, finding, text)
     if isinstance(bbox, LeftOut):
         return bbox
-    return Box(image, width, height, finding, raw.label_text, bbox, runs)
+    return Box(image, width, height, finding, text, bbox, runs)
 
 
 def _bbox(where: str, values: list[Any], height: int, width: int) -> Corners | LeftOut:
@@ -254,4 +233,8 @@ def iter_boxes(path: Path) -> Iterator[Box | Absent | LeftOut]:
             A sentence whose ``bbox`` is null, or whose ``x``, ``y``, ``w`` and ``h`` are empty, has
             no box, or the smallest around its segmentation.
     """
-    return map(checked_box, raw_boxes(path))
+    if path.name.lower().endswith(TABLES):
+        return _table_boxes(path)
+    if path.suffix.lower() != ".json":
+        raise DataError(f"{path}: a box file ends in .json (COCO), .csv or .parquet")
+    return _coco_boxes(path)

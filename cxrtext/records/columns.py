@@ -36,8 +36,9 @@ _WORDS: dict[str, set[str]] = {
 _EVERY = set[str]().union(*_WORDS.values())
 _TEXT = ("report", *SECTION_COLUMNS)
 NAMES = (*_WORDS, "accession", "issuer", "split", "status", "time", "acquired", "dates")
-_KEYS = {"image", "study_id"}
+_KEYS = ("image", "study_id")
 _MAY_BE_MISSED = {"age", "sex", "date"}
+_ELSE = "; for a command without --columns, import the table first"
 
 
 def parse_columns(text: str) -> dict[str, str]:
@@ -80,20 +81,20 @@ def second(name: str, number: int = 2) -> str:
 
 
 def match_columns(
-    path: Path, headers: Sequence[str], given: Mapping[str, str], *, text: bool = True,
-    own: Collection[str] = (),
-) -> dict[str, str]:  # fmt: skip
+    path: Path, headers: Sequence[str], given: Mapping[str, str], *, text: bool = True
+) -> dict[str, str]:
     """The header of each column that is known, by its own name.
 
     Args:
         path: The table, for messages.
         given: What the user says of columns; the others are guessed.
         text: Whether a table without report text is refused.
-        own: Headers that are not to be taken for others: metadata that are kept under them.
     """
     for name, header in given.items():
         if name not in NAMES:
-            raise ConfigError(f"--columns {name}={header}: the name is one of {', '.join(NAMES)}")
+            hint = f"; or is it {header}={name}?" if header in NAMES else ""
+            names = ", ".join(NAMES)
+            raise ConfigError(f"--columns {name}={header}: the name is one of {names}{hint}")
         if header not in headers:
             raise _refused(path, f"there is no column '{header}'", headers, {name: {header}})
     rest = [name for name in dict.fromkeys(headers) if name and name not in given.values()]
@@ -106,9 +107,9 @@ def match_columns(
             )
     found = {**given, **exact}
     # What was a table before there were guesses stays what it was.
-    is_own = not _KEYS.isdisjoint(exact) and not set(_TEXT).isdisjoint(exact)
+    is_own = not exact.keys().isdisjoint(_KEYS) and not set(_TEXT).isdisjoint(exact)
     for name, words in _WORDS.items():
-        like = [one for one in rest if one not in (*exact, *own) and _folded(one) in words]
+        like = [one for one in rest if one not in exact and _folded(one) in words]
         if name == "sex":  # "Geschlecht (1=m, 2=w)"
             like = like or [one for one in rest if _folded(one.partition("(")[0]) in words]
         if len(like) == 1:
@@ -122,7 +123,7 @@ def match_columns(
     guessed = found.get("report") not in (None, "report", given.get("report"))
     if guessed and "impression" in found and "findings" not in found:
         found["findings"] = found.pop("report")
-    if _KEYS.isdisjoint(found):
+    if found.keys().isdisjoint(_KEYS):
         what = "no column is known to name an image or a study"
         raise _refused(path, what, headers, {name: _WORDS[name] for name in _KEYS})
     if text and set(_TEXT).isdisjoint(found):
@@ -144,8 +145,10 @@ def _refused(
     ]
     likeness, name, header = max(near, default=(0.0, "", ""))
     if likeness < 0.6 or header not in said:
-        return DataError(f"{path}: {what} ({said}); name it: --columns {min(wanted)}=COLUMN")
-    return DataError(f"{path}: {what} ({said}); --columns {name}={header}?")
+        return DataError(
+            f"{path}: {what} ({said}); name it: --columns {next(iter(wanted))}=COLUMN{_ELSE}"
+        )
+    return DataError(f"{path}: {what} ({said}); --columns {name}={header}{_ELSE}")
 
 
 def shown(columns: Mapping[str, str]) -> str:

@@ -1,9 +1,7 @@
 """Manifests: a table with one row an image."""
 
 import os
-import sqlite3
-from collections.abc import Iterator, Mapping
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from cxrtext.errors import DataError
@@ -74,18 +72,29 @@ def read_manifest(
     train) and any other column.  ``columns`` are what it calls them; the others are guessed, unless
     it has the first two.
     """
-    records = []
-    images: dict[str, int] = {}
-    patients: dict[str, ImageRecord] = {}
-    for record in stream_manifest(path, allow_outside=allow_outside, columns=columns):
-        row = images.setdefault(record.name, record.row)
+    records = stream_manifest(path, allow_outside=allow_outside, columns=columns)
+    return list(_checked(path, records))
+
+
+def checked_manifest(path: Path, *, allow_outside: bool = False) -> Iterator[ImageRecord]:
+    """The records of :func:`read_manifest` one at a time; a row takes some 100 bytes of memory."""
+    return _checked(path, stream_manifest(path, allow_outside=allow_outside))
+
+
+def _checked(path: Path, records: Iterable[ImageRecord]) -> Iterator[ImageRecord]:
+    images: dict[int, int] = {}
+    patients: dict[str, tuple[str, int]] = {}
+    for record in records:
+        row = images.setdefault(hash(record.name), record.row)
         if row != record.row:
-            raise _twice(path, record, row)
-        first = patients.setdefault(record.patient_id, record)
-        if first.split != record.split:
-            raise _in_two_splits(path, record, first.split, first.row)
-        records.append(record)
-    return records
+            raise DataError(f"{path}: image '{record.name}' occurs in rows {row} and {record.row}")
+        split, row = patients.setdefault(record.patient_id, (record.split, record.row))
+        if split != record.split:
+            raise DataError(
+                f"{path}: patient '{record.patient_id}' is in two splits, {split} (row {row}) and "
+                f"{record.split} (row {record.row}); keep each patient in one"
+            )
+        yield record
 
 
 def stream_manifest(
@@ -143,40 +152,3 @@ def listed_image(
     if not name or not study_id or image is None:
         return None, wrong
     return ImageRecord(image, name, study_id, patient_id, split, cells, number), wrong
-
-
-def checked_manifest(path: Path, *, allow_outside: bool = False) -> Iterator[ImageRecord]:
-    """The records of :func:`read_manifest` one at a time, in memory that does not grow with them.
-
-    Names and patients that were met are kept in a temporary file meanwhile.
-    """
-    with closing(sqlite3.connect("")) as met:
-        met.execute("CREATE TABLE image (name TEXT PRIMARY KEY, row INTEGER) WITHOUT ROWID")
-        met.execute("CREATE TABLE patient (id TEXT PRIMARY KEY, split, row) WITHOUT ROWID")
-        for record in stream_manifest(path, allow_outside=allow_outside):
-            if not _added(met, "image", record.name, record.row):
-                query = "SELECT row FROM image WHERE name = ?"
-                raise _twice(path, record, *met.execute(query, [record.name]).fetchone())
-            if not _added(met, "patient", record.patient_id, record.split, record.row):
-                query = "SELECT split, row FROM patient WHERE id = ?"
-                split, row = met.execute(query, [record.patient_id]).fetchone()
-                if split != record.split:
-                    raise _in_two_splits(path, record, split, row)
-            yield record
-
-
-def _added(met: sqlite3.Connection, table: str, *values: str | int) -> bool:
-    marks = ", ".join("?" * len(values))
-    query = f"INSERT OR IGNORE INTO {table} VALUES ({marks})"  # noqa: S608 - our own words
-    return met.execute(query, values).rowcount == 1
-
-
-def _twice(path: Path, record: ImageRecord, row: int) -> DataError:
-    return DataError(f"{path}: image '{record.name}' occurs in rows {row} and {record.row}")
-
-
-def _in_two_splits(path: Path, record: ImageRecord, split: str, row: int) -> DataError:
-    return DataError(
-        f"{path}: patient '{record.patient_id}' is in two splits, {split} (row {row}) and "
-        f"{record.split} (row {record.row}); keep each patient in one"
-    )

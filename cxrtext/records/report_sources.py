@@ -1,36 +1,21 @@
-"""Text to be scored, from whatever file, folder or stream holds it, read without being held."""
+"""Text to be scored, from whatever table, folder, file or stream holds it."""
 
 import hashlib
 import io
-import json
-import os
 import sys
-import tempfile
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from itertools import islice
 from pathlib import Path
-from typing import IO, Any, TextIO, cast
+from typing import cast
 
-from cxrtext.errors import DataError, WorkError
-from cxrtext.files import check_listed, note_source, open_regular, sha256
+from cxrtext.errors import DataError
+from cxrtext.files import check_listed, note_source, sha256
 from cxrtext.records.columns import NO_COLUMNS, has_known_header
 from cxrtext.records.decoding import LINE_LIMIT, NOT_UTF8, open_text, read_lines, undecoded
-from cxrtext.records.parquet_tables import cell_text
 from cxrtext.records.report_folder import open_folder, open_report_file
-from cxrtext.records.rows import EXCEL, OTHER_BOOKS, TABLES, Row, TableRows, clean_row
+from cxrtext.records.rows import EXCEL, OTHER_BOOKS, TABLES, TableRows
 from cxrtext.records.study import LeftOut, Sentence, Study, none_left_out
-from cxrtext.records.text_source import (
-    REPORT_COLUMNS,
-    SENTENCE_COLUMNS,
-    TextSource,
-    choose_columns,
-    read_items,
-)
-
-LOOKED_AT = 100
-"""Lines that are read to learn the keys: writers leave out the keys of missing values."""
+from cxrtext.records.text_source import TextSource, choose_columns, read_items
 
 SOURCE, LABELS = "source", "labels"
 """The column of a table of reports that says where they are from, and what it says of made ones."""
@@ -39,117 +24,7 @@ MADE = (
     "figures of made sentences"
 )
 
-_KEYS = tuple(dict.fromkeys((*REPORT_COLUMNS, *SENTENCE_COLUMNS)))
-_TOO_LONG = f"longer than {LINE_LIMIT:,} characters"
-
-
-def _parse(line: str) -> dict[str, Any] | str:
-    if len(line) > LINE_LIMIT:
-        return f"{_TOO_LONG}; write one report a line"
-    if undecoded(line):
-        return NOT_UTF8
-    try:
-        value = json.loads(line)
-    except json.JSONDecodeError as error:
-        return f"not JSON at character {error.colno}; write one JSON object a line"
-    except (ValueError, RecursionError):
-        return "not JSON that can be read; write one JSON object a line"
-    if not isinstance(value, dict):
-        return 'not a JSON object; write one object a line, such as {"study_id": ...}'
-    for key in _KEYS:
-        if isinstance(value.get(key), dict | list | bool):
-            return f"{key} is no text; write it as a string"
-    return value
-
-
-def objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """Number of a line of JSON Lines and its object, or what is wrong with it."""
-    with open_regular(path) as raw, open_text(raw, str(path)) as handle:
-        for number, line in enumerate(read_lines(handle), 1):
-            if line.strip():
-                yield number, _parse(line)
-
-
-def _rows(path: Path) -> Iterator[Row | LeftOut]:
-    for number, value in objects(path):
-        if isinstance(value, str):
-            yield LeftOut(f"line {number}", value)
-            continue
-        names = [key for key in _KEYS if key in value]
-        yield clean_row(number, names, [cell_text(value[key]) for key in names], "line")
-
-
-def open_jsonl(path: Path) -> TextSource:
-    """Open a file of JSON Lines with reports or sentences."""
-    keys: dict[str, None] = {}
-    wrong = ""
-    for number, value in islice(objects(path), LOOKED_AT):
-        if isinstance(value, str):
-            wrong = wrong or f"line {number}: {value}"
-        else:
-            keys.update(dict.fromkeys(value))
-    if not keys:
-        raise DataError(f"{path}: {wrong or 'the file is empty'}")
-    holds, _ = choose_columns(str(path), list(keys))
-    return TextSource(
-        str(path), holds, partial(sha256, path), lambda: read_items(holds, _rows(path), "line")
-    )
-
-
 NAME = "standard input"
-
-
-class _Spool:
-    """A file without a name, for its owner alone, gone when the process ends however it ends."""
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        digest, self.blank = hashlib.sha256(), True
-        try:
-            with tempfile.TemporaryFile() as file:
-                while block := stream.read(1 << 20):
-                    digest.update(block)
-                    self.blank = self.blank and not block.strip()
-                    file.write(block)
-                file.flush()
-                self.handle = os.dup(file.fileno())
-        except OSError as error:
-            raise WorkError(
-                f"{NAME} cannot be kept in {tempfile.gettempdir()} ({error.strerror}); make room, "
-                "or set TMPDIR to a folder that has some"
-            ) from None
-        weakref.finalize(self, os.close, self.handle)
-        self.digest = digest.hexdigest()
-
-    def open(self) -> TextIO:
-        return open_text(io.BufferedReader(_Reader(self)), NAME)
-
-
-class _Reader(io.RawIOBase):
-    """A reader with a position of its own, so that several do not disturb each other."""
-
-    def __init__(self, spool: _Spool) -> None:
-        self._spool, self._place = spool, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        data = os.pread(self._spool.handle, len(buffer), self._place)
-        buffer[: len(data)] = data
-        self._place += len(data)
-        return len(data)
-
-
-def _sentences(spool: _Spool) -> Iterator[Sentence | LeftOut]:
-    with spool.open() as handle:
-        for number, line in enumerate(read_lines(handle), 1):
-            item, text = f"line {number}", line.strip()
-            if len(line) > LINE_LIMIT:
-                yield LeftOut(item, f"{_TOO_LONG}; give one sentence a line")
-            elif undecoded(text):
-                yield LeftOut(item, NOT_UTF8)
-            elif text:
-                yield Sentence(str(number), "sentence", 0, text)
 
 
 def open_stdin() -> TextSource:
@@ -158,13 +33,27 @@ def open_stdin() -> TextSource:
     Sentences have the number of their line for a study_id; blank lines are passed over.
     """
     stream = getattr(sys.stdin, "buffer", None)
-    spool = None if stream is None else _Spool(stream)
-    if spool is None or spool.blank:
-        state = "closed" if spool is None else "empty"
+    data = b"" if stream is None else stream.read()
+    if not data.strip():
+        state = "closed" if stream is None else "empty"
         raise DataError(f"{NAME} is {state}; pipe sentences into it, one a line")
-    with spool.open():
-        pass
-    return TextSource(NAME, "sentences", lambda: spool.digest, lambda: _sentences(spool))
+
+    def lines() -> Iterator[str]:
+        return read_lines(open_text(io.BufferedReader(io.BytesIO(data)), NAME))
+
+    def sentences() -> Iterator[Sentence | LeftOut]:
+        for number, line in enumerate(lines(), 1):
+            item, text = f"line {number}", line.strip()
+            if len(line) > LINE_LIMIT:
+                why = f"longer than {LINE_LIMIT:,} characters; give one sentence a line"
+                yield LeftOut(item, why)
+            elif undecoded(text):
+                yield LeftOut(item, NOT_UTF8)
+            elif text:
+                yield Sentence(str(number), "sentence", 0, text)
+
+    lines()  # refuses what is no text
+    return TextSource(NAME, "sentences", lambda: hashlib.sha256(data).hexdigest(), sentences)
 
 
 def _open_table(path: Path, columns: Mapping[str, str] = NO_COLUMNS) -> TextSource:
@@ -172,28 +61,21 @@ def _open_table(path: Path, columns: Mapping[str, str] = NO_COLUMNS) -> TextSour
     table = TableRows(path, given=tuple(columns.values()))
     if "sentence" not in table.headers or columns:
         table = TableRows.known(path, columns)
-    names = table.columns
-    if "study_id" not in names and "image" in names:
-        names = tuple("study_id" if name == "image" else name for name in names)
+    if "study_id" not in table.columns and "image" in table.columns:
         table = TableRows(path, {**table.names, "study_id": table.names["image"]})
     holds, wanted = choose_columns(str(path), table.columns)
-    for name in wanted:
-        if name in table.no_text:
-            raise DataError(
-                f"{path}: column '{name}' holds {table.no_text[name]}; write it as text"
-            )
+    table.require_text(wanted)
     if next(table.read(wanted), None) is None:
         raise DataError(f"{path}: the table has no rows")
     digest = partial(sha256, path)
     return TextSource(str(path), holds, digest, lambda: read_items(holds, table.read(wanted)))
 
 
-_BY_ENDING = {".jsonl": open_jsonl, ".txt": open_report_file}
 _REFUSED = {
     ".gz": "it is compressed; unpack it first (gunzip)",
     ".zip": "it is an archive; unpack it first",
     **dict.fromkeys(OTHER_BOOKS, EXCEL),
-    ".json": "write JSON Lines, one object a line, as .jsonl",
+    **dict.fromkeys((".json", ".jsonl"), "write its rows as .csv or .parquet"),
 }
 
 
@@ -215,11 +97,10 @@ def is_table(path: Path) -> bool:
 def _opener(path: Path) -> Callable[[Path], TextSource]:
     if is_table(path):
         return _open_table
-    ending = path.suffix.lower()
-    if ending not in _BY_ENDING:
-        advice = _REFUSED.get(ending, "give .csv, .xlsx, .parquet, .jsonl, .txt, a folder, or '-'")
-        raise DataError(f"{path}: a file ending in {ending or 'nothing'} is not read: {advice}")
-    return _BY_ENDING[ending]
+    if (ending := path.suffix.lower()) == ".txt":
+        return open_report_file
+    advice = _REFUSED.get(ending, "give .csv, .xlsx, .parquet, .txt, a folder, or '-'")
+    raise DataError(f"{path}: a file ending in {ending or 'nothing'} is not read: {advice}")
 
 
 def check_source(path: Path | str) -> None:
@@ -241,10 +122,10 @@ def open_source(path: Path | str, columns: Mapping[str, str] = NO_COLUMNS) -> Te
     repeated under its study_id comes once.
 
     Args:
-        path: A table (CSV, Excel, Parquet, JSON Lines) with ``study_id`` and either
-            ``report`` or any of ``findings``, ``impression``, ``indication``, ``comparison``; a
-            table with ``sentence``; a folder of ``.txt`` reports, or one of them; or "-" for
-            sentences on standard input, one a line.
+        path: A table (CSV, Excel, Parquet) with ``study_id`` and either ``report`` or any of
+            ``findings``, ``impression``, ``indication``, ``comparison``; a table with ``sentence``;
+            a folder of ``.txt`` reports, or one of them; or "-" for sentences on standard input,
+            one a line.
         columns: What columns of a table are called, by their own names; the others are guessed.
     """
     if str(path) == "-":

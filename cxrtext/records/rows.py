@@ -54,7 +54,6 @@ ERRORS = frozenset(
 FORMULA = re.compile("'* *[=+\\-@\t\r\n]")
 """How a text begins that a spreadsheet takes for a formula, or that was made plain before."""
 _SEP = re.compile(r"\ufeff?sep=(.)\s*", re.IGNORECASE)
-_DIGIT = re.compile(r"\d")
 _SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 
 
@@ -101,31 +100,12 @@ class RowLines:
         self.number -= len(self._row) - first
 
 
-class _StudyIds:
-    """What the study_ids of a table look like, to tell one from the first words of report text."""
-
-    def __init__(self) -> None:
-        self._characters: set[str] = set()
-        self._all_have_digits = True
-        self._shortest, self._longest = 1_000, 0
-
-    def learn(self, study_id: str) -> None:
-        self._characters.update(study_id)
-        self._all_have_digits = self._all_have_digits and _DIGIT.search(study_id) is not None
-        self._shortest = min(self._shortest, len(study_id))
-        self._longest = max(self._longest, len(study_id))
-
-    def fits(self, study_id: str) -> bool:
-        """Whether it has the kinds of character that others had, and about their length."""
-        kinds, usual = self._kinds(study_id), self._kinds(self._characters) or set("9a-_.")
-        if not kinds <= usual or (self._all_have_digits and "9" not in kinds):
-            return False
-        # Numbers that are counted up get longer by one digit.
-        return not self._longest or self._shortest <= len(study_id) <= self._longest + 1
-
-    @staticmethod
-    def _kinds(characters: Iterable[str]) -> set[str]:
-        return {"9" if c.isdigit() else "a" if c.isalpha() else c for c in characters}
+def _shape(study_id: str) -> str:
+    """What an id looks like: which of its words are digits, letters or both, each kind once."""
+    shape = re.sub(
+        r"\w+", lambda m: "9" if m[0].isdigit() else "a" if m[0].isalpha() else "x", study_id
+    )
+    return re.sub(r"(\W\w)\1+", r"\1", shape)
 
 
 def _broken(row: int, first: int, last: int) -> LeftOut:
@@ -154,7 +134,7 @@ def _csv_cells(
     cells as the header and a study_id that looks like those before it.
     """
     width = len(columns)
-    ids = _StudyIds()
+    shapes = set[str]()  # of the ids so far
     row, broken = 0, 0  # broken: the line where a broken row begins
     reader = csv.reader(lines, delimiter=separator, strict=True)
     while True:
@@ -172,7 +152,9 @@ def _csv_cells(
         plausible = cells is not None
         if broken and cells is not None:
             # A line within a broken row may be report text.
-            plausible = len(cells) == width and (place is None or ids.fits(cells[place].strip()))
+            shape = "" if place is None else _shape(cells[place].strip())
+            fits = shape in shapes if shapes else " " not in shape
+            plausible = len(cells) == width and (place is None or fits)
         if cells is None or not plausible:
             lines.go_back()
             if not broken:
@@ -189,7 +171,7 @@ def _csv_cells(
             continue  # spreadsheets leave rows of nothing but commas
         if len(cells) == width:
             if place is not None and (study_id := cells[place].strip()):
-                ids.learn(study_id)
+                shapes.add(_shape(study_id))
             yield row, cells
         else:
             yield LeftOut(
@@ -229,13 +211,11 @@ def _header(path: Path, lines: RowLines, given: Sequence[str]) -> tuple[tuple[st
     return tuple(map(as_written, columns)), separator
 
 
-def clean_row(
-    number: int, names: Sequence[str], cells: Sequence[str], unit: str = "row"
-) -> Row | LeftOut:
+def _clean_row(number: int, names: Sequence[str], cells: Sequence[str]) -> Row | LeftOut:
     """The cells by column, those that say "nan" or `ERRORS` empty; or that one is no text."""
     if undecoded("".join(cells)):
         name = next(name for name, text in zip(names, cells, strict=True) if undecoded(text))
-        return LeftOut(f"{unit} {number}", f"{name}: {NOT_UTF8}")
+        return LeftOut(f"row {number}", f"{name}: {NOT_UTF8}")
     texts = ("" if text in ("nan", "NaN") or text in ERRORS else text for text in cells)
     return number, dict(zip(names, texts, strict=True))
 
@@ -301,16 +281,15 @@ class TableRows:
 
     @classmethod
     def known(
-        cls, path: Path, given: Mapping[str, str] | None = None, *, text: bool = True,
-        own: Sequence[str] = (),
-    ) -> "TableRows":  # fmt: skip
+        cls, path: Path, given: Mapping[str, str] | None = None, *, text: bool = True
+    ) -> "TableRows":
         """A table whose columns are read under the names that they are known by.
 
         For the arguments see `match_columns`.
         """
         given = given or {}
         headers = cls(path, given=tuple(given.values())).headers
-        return cls(path, match_columns(path, headers, given, text=text, own=own))
+        return cls(path, match_columns(path, headers, given, text=text))
 
     @property
     def is_parquet(self) -> bool:
@@ -346,6 +325,14 @@ class TableRows:
                     f"{self.path}: column {called(name)} occurs more than once; keep one of them"
                 )
 
+    def require_text(self, columns: Iterable[str]) -> None:
+        """Raise a DataError for a column that holds no text."""
+        for name in columns:
+            if name in self.no_text:
+                raise DataError(
+                    f"{self.path}: column '{name}' holds {self.no_text[name]}; write it as text"
+                )
+
     def read(self, wanted: Sequence[str] | None = None) -> Iterator[Row | LeftOut]:
         """Give the rows with some of their columns, by default all, and what was rejected."""
         names = tuple(filter(None, self.columns if wanted is None else wanted))
@@ -354,7 +341,7 @@ class TableRows:
             asked = None if wanted is None else [self._parquet.columns[place] for place in places]
             places = places if asked is None else list(range(len(asked)))
             for number, row in enumerate(self._parquet.rows(asked), 1):
-                yield clean_row(number, names, [row[place] for place in places])
+                yield _clean_row(number, names, [row[place] for place in places])
             return
         for entry in self._cells():
             if isinstance(entry, LeftOut):
@@ -362,7 +349,7 @@ class TableRows:
             else:
                 cells = [as_written(entry[1][place]) for place in places]
                 self.errors.update(n for n, c in zip(names, cells, strict=True) if c in ERRORS)
-                yield clean_row(entry[0], names, cells)
+                yield _clean_row(entry[0], names, cells)
 
     def _cells(self) -> Iterator[tuple[int, Sequence[str]] | LeftOut]:
         if self.path.suffix.lower() in WORKBOOKS:

@@ -89,7 +89,7 @@ def _study(row: int, cells: Mapping[str, str], item: str) -> tuple[str, Study] |
     return item, Study(study_id, cells.get("report", ""), sections, row)
 
 
-def _sentences(rows: Iterable[Row | LeftOut], unit: str) -> Iterator[Sentence | LeftOut]:
+def _sentences(rows: Iterable[Row | LeftOut]) -> Iterator[Sentence | LeftOut]:
     places = Counter[int]()
     for entry in rows:
         if isinstance(entry, LeftOut):
@@ -109,23 +109,20 @@ def _sentences(rows: Iterable[Row | LeftOut], unit: str) -> Iterator[Sentence | 
         if _WHOLE_NUMBER.fullmatch(position):
             yield Sentence(study_id, section, int(position.partition(".")[0]), cells["sentence"])
         else:
-            yield LeftOut(f"{unit} {row}", "position is not a whole number; fix or empty it")
+            yield LeftOut(f"row {row}", "position is not a whole number; fix or empty it")
 
 
-def read_items(holds: Holds, rows: Iterable[Row | LeftOut], unit: str = "row") -> Iterator[Item]:
+def read_items(holds: Holds, rows: Iterable[Row | LeftOut]) -> Iterator[Item]:
     """Turn the rows of a table into studies or sentences.
 
     A sentence without a study_id has the number of its row, without a section "sentence", without
     a position its place among the rows of the same study and section before it.  Rows whose
     sentence is empty are passed over; a study may be without text.
-
-    ``unit`` is what a row is called: "row" or "line".
     """
     if holds == "sentences":
-        return _sentences(rows, unit)
-    return distinct_studies(
-        (e if isinstance(e, LeftOut) else _study(*e, item=f"{unit} {e[0]}") for e in rows), unit
-    )
+        return _sentences(rows)
+    studies = (e if isinstance(e, LeftOut) else _study(*e, item=f"row {e[0]}") for e in rows)
+    return distinct_studies(studies, "row")
 
 
 @dataclass

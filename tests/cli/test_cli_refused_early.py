@@ -124,7 +124,7 @@ def spoiled(line: str) -> Iterator[tuple[str, str]]:
 
 WRONG = """
 phantom out --size 7
-import DATA --out new --same-images none
+import DATA --out new --ids none
 forget DATA
 forget DATA --patient p1 --study s1
 check-files DATA --accept

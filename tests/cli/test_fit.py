@@ -454,7 +454,7 @@ def test_an_archive_of_labels_alone_gets_reports_made_of_them(project: Path) -> 
     source = Source(archive=str(project / "data"))
     assert extra_words(source, project / "out") == ["--keep", "age"]
     (project / "data/reports.csv").unlink()
-    assert extra_words(source, project / "out")[2:] == ["--sentences-from", "plain"]
+    assert extra_words(source, project / "out")[2:] == ["--label-sentences"]
 
 
 def test_models_rest_on_the_training_studies_alone(project: Path) -> None:

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from cxrtext.datasets.importing import ImportOptions, ImportSummary, import_folder
-from cxrtext.errors import ConfigError, DataError
+from cxrtext.errors import DataError
 from cxrtext.evaluation.data import read_data_folder
 from cxrtext.records import Absent, Box, iter_boxes, read_labels
 from tests.datasets import public_sets
 from tests.datasets.imported import drawn_boxes, import_beside
-from tests.datasets.public_sets import mimic, nih, save_picture
+from tests.datasets.public_sets import mimic, save_picture
 from tests.datasets.written import load_table, save_table
 
 
@@ -192,17 +192,3 @@ def test_open_i_has_the_labels_that_people_coded(tmp_path: Path) -> None:
     save_table(root / "labels_mesh.csv", [{"study_id": "1", "Edema": "1"}])
     import_folder(root, tmp_path / "other")
     assert load_table(tmp_path / "other/labels.csv") == [{"study_id": "1", "Edema": "1"}]
-
-
-def test_nih_and_metadata_that_it_does_not_have(tmp_path: Path) -> None:
-    root = nih(tmp_path / "set")
-    summary, rows = load(root, keep=("age",))
-    assert [row["study_id"] for row in rows] == ["00000001_000", "00000001_001", "00000002_000"]
-    assert rows[0]["split"] == rows[1]["split"]
-    assert summary.damaged == 2
-    labels = load_table(tmp_path / "out/labels.csv")
-    assert labels[1]["No Finding"] == labels[2]["Pleural Thickening"] == "1"
-    assert len(labels[0]) == 16
-    assert (summary.boxes, summary.boxes_without_image) == (1, 1)
-    with pytest.raises(ConfigError, match="the nih layout has no such metadata; it has: age, sex"):
-        import_folder(root, tmp_path / "other", ImportOptions(keep=("height",)))

@@ -12,7 +12,6 @@ from pydicom.sequence import Sequence
 
 from cxrtext.datasets.importing import ImportSummary
 from cxrtext.datasets.importing.joining import OTHER_PATIENT
-from cxrtext.datasets.importing.reports import sources
 from cxrtext.datasets.importing.reports.hl7 import (
     CHARACTER_SETS,
     MessageError,
@@ -21,10 +20,7 @@ from cxrtext.datasets.importing.reports.hl7 import (
 )
 from cxrtext.datasets.importing.reports.sr import read_sr
 from cxrtext.datasets.importing.versions import Chosen, ReportVersion, Status, choose, whole_text
-from cxrtext.errors import DataError
-from cxrtext.records import LeftOut
 from cxrtext.records.cells import read_time
-from cxrtext.text import split_sections
 from tests.datasets.imported import import_beside
 from tests.datasets.written import dicom_file, load_table, save_radiograph
 
@@ -288,16 +284,6 @@ def test_a_table_with_statuses(tree: Path, name: str) -> None:
     assert (summary.reports, summary.studies_without_report) == (2, 1)
 
 
-def test_json_lines_with_a_status_are_no_texts(tree: Path) -> None:
-    table = tree.parent / "reports.jsonl"
-    table.write_text(
-        '{"study_id": "1.2.9.1", "report": "Clear."}\n'
-        '{"study_id": "1.2.9.2", "report": "Of the wrong patient.", "status": "withdrawn"}\n'
-    )
-    with pytest.raises(DataError, match=r"jsonl: line 2: 'status' is read from tables alone; wri"):
-        load(tree, reports=table)
-
-
 def test_messages_and_structured_reports_inside_the_tree(tree: Path) -> None:
     (tree / "a.hl7").write_bytes(
         hl7("Preliminary.", status="P") + b"\r" + hl7("FINDINGS: Größe.\nEnd.")
@@ -357,15 +343,6 @@ def test_escapes_headings_and_repetitions() -> None:
     assert (found.addendum, found.report) == (True, "Late.")
 
 
-def test_what_stands_under_one_number_is_one_report() -> None:
-    one, two = hl7("Clear.", accession="001"), hl7("Not clear.", accession="002")
-    both = one + b"\rORC|RE\r" + b"\r".join(two.split(b"\r")[2:])
-    again = one + b"\r" + b"\r".join(hl7("More.", accession="001").split(b"\r")[2:])
-    assert read_one(again).report == "Clear.\nMore."
-    with pytest.raises(MessageError, match="several orders, one without an accession number"):
-        read_message(both.replace(b"||002|", b"|||"), "m")
-
-
 def test_a_null_is_no_text_and_no_number() -> None:
     found = read_one(hl7('Clear.\n""', accession='""^RIS', study="1.2", patient='""'))
     assert (found.report, found.accession, found.patient) == ("Clear.", "", "")
@@ -406,15 +383,6 @@ def test_files_of_several_messages_framed_or_not_in_every_character_set() -> Non
             with pytest.raises(MessageError):
                 if not read_message(message, "m"):
                     raise MessageError
-
-
-def test_a_file_that_is_too_large_is_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sources, "MAX_BYTES", 1 << 20)
-    (tmp_path / "a.hl7").write_bytes(hl7("x" * (1 << 20)))
-    found = list(sources.file_versions(tmp_path / "a.hl7", "a.hl7"))
-    assert found == [LeftOut("a.hl7", "larger than 1 MiB; divide it")]
 
 
 @pytest.mark.parametrize(
@@ -461,13 +429,3 @@ def test_a_report_under_the_old_id_of_a_merged_patient_is_joined(tree: Path) -> 
     reports.write_bytes(hl7(patient="OLD"))
     _, texts, _ = load(tree, reports=reports, merged_patients=table)
     assert texts == {"1.2.9.1": "Clear."}
-
-
-def test_a_section_that_goes_on_after_another_keeps_its_heading(tmp_path: Path) -> None:
-    path = tmp_path / "sr.dcm"
-    contents = [("Findings", "Clear."), ("Impression", "Normal."), ("Findings", "Old fracture.")]
-    items = [_item("CONTAINER", name, "", _item("TEXT", "X", text)) for name, text in contents]
-    save_sr(path, 1, "", ContentSequence=Sequence(items))
-    version = read_sr(path, "sr.dcm")
-    assert version is not None
-    assert split_sections(version.report) == [(name.lower(), text) for name, text in contents]

@@ -4,8 +4,6 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterable
-from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +14,16 @@ from pydicom.dataset import Dataset
 from pydicom.sequence import Sequence
 
 from cxrtext.datasets.importing import ImportOptions, ImportSummary, import_folder
-from cxrtext.datasets.importing.reading import TRAIN_OR_VAL, FoundImage
+from cxrtext.datasets.importing.reading import TRAIN_OR_VAL
 from cxrtext.datasets.importing.resolving import (
     AGAIN,
     ANOTHERS,
     CORRECTED,
-    EQUAL,
     OTHER_PIXELS,
     TWO_PATIENTS,
-    WHOSE,
-    FoundImages,
-    Seen,
 )
 from cxrtext.datasets.importing.splits import Shares, Splits, quotas
-from cxrtext.errors import ConfigError, DataError
-from cxrtext.records import LeftOut
+from cxrtext.errors import DataError
 from tests.datasets.imported import import_beside
 from tests.datasets.test_import_folder import write_set
 from tests.datasets.written import load_table, save_radiograph
@@ -66,14 +59,14 @@ def test_one_number_of_two_issuers_is_two_patients(tree: Path) -> None:
     assert patients == {
         "n": "NORD:000123", "s": "SUED:000123", "old": "000123", "short": "123"
     }  # fmt: skip
-    assert (summary.patients, summary.mixed_issuers) == (4, 1)
+    assert summary.patients == 4
     # The issuer of old headers can be named.
     for name in ("s", "short"):
         (tree / name).unlink()
     shutil.rmtree(tree.parent / "out")
     summary, rows, _ = load(tree, issuer="NORD")
     assert {row["patient_id"] for row in rows.values()} == {"NORD:000123"}
-    assert (summary.patients, summary.mixed_issuers) == (1, 0)
+    assert summary.patients == 1
 
 
 def test_pixels_of_another_patient_under_one_uid_and_a_study_of_two_stay_out(
@@ -121,15 +114,6 @@ def test_a_corrected_header_replaces_the_one_before(tree: Path) -> None:
     assert (again.images, again.patients) == (3, 3)
 
 
-def test_where_a_correction_cannot_be_read_the_earlier_version_is_kept() -> None:
-    with closing(FoundImages()) as found:
-        for number, view in enumerate(("PA", "AP")):
-            image = FoundImage(Path("a"), f"{number}", "s", "p", view=view, instance="1.2")
-            found.add(replace(image, changed=f"2024010{number}", modified_ns=0), f"{number}.png")
-        refused = found.refused({1: Seen(fault="is damaged")})
-    assert refused == {1: LeftOut("1", "is damaged")}
-
-
 def test_merged_patients_are_one(tree: Path) -> None:
     for number in (1, 2, 3):
         save(tree / str(number), number, IssuerOfPatientID="NORD")
@@ -146,7 +130,7 @@ def test_merged_patients_are_one(tree: Path) -> None:
         load(tree, merged_patients=table)
 
 
-def test_equal_pixels_are_found_explained_and_mended(tree: Path) -> None:
+def test_equal_pixels_are_listed_and_share_a_split(tree: Path) -> None:
     for number in range(1, 9):
         save(tree / str(number), number)
     save(tree / "of-two", 20, seed=1)  # the pixels of 1, under another patient
@@ -161,20 +145,9 @@ def test_equal_pixels_are_found_explained_and_mended(tree: Path) -> None:
         ("1", "images/1", "kept"), ("1", "images/of-two", "kept"),
         ("2", "images/2", "kept"), ("2", "images/twice", "kept"),
     ]  # fmt: skip
-    # Mended by the same command: first into one split, then out, and never silently back.
-    summary, rows, _ = load(tree, split=(50, 0, 50), same_images="one-split")
+    # Who shares a picture shares a split.
     assert rows["1"]["split"] == rows["of-two"]["split"]
     assert not any("splits" in what for what in summary.same_images)
-    summary, rows, why = load(tree, split=(50, 0, 50), same_images="leave-out")
-    assert set(rows) == {*"2345678"}
-    assert why == {
-        "1": f"{WHOSE}: of-two", "of-two": f"{WHOSE}: 1", "twice": f"{EQUAL}: 2"
-    }  # fmt: skip
-    assert not (out / "images/1").exists()
-    assert load(tree, split=(50, 0, 50))[0].images == 7
-    assert load(tree, split=(50, 0, 50), same_images="keep")[0].images == 10
-    with pytest.raises(ConfigError, match="--same-images is one of"):
-        load(tree, same_images="ask")
 
 
 def test_what_cannot_be_decoded_stays_out(tree: Path) -> None:
@@ -250,13 +223,6 @@ def test_every_part_gets_some_of_every_finding(seed: int) -> None:
     assert sum(plain[one] != parts[one] for one in patients) < 0.03 * len(patients)
 
 
-def test_patients_who_come_later_move_few() -> None:
-    patients = archive(3468, FINDINGS)
-    before = drawn(dict(list(patients.items())[:3300]))
-    after = drawn(patients)
-    assert sum(after[one] != part for one, part in before.items()) < 0.01 * len(before)
-
-
 def import_manifest(
     root: Path, rows: Iterable[str], out: str = "out", *, more: str = "", **options: Any
 ) -> dict[str, str]:
@@ -307,7 +273,7 @@ def test_who_was_imported_before_keeps_the_part_when_a_new_patient_has_the_same_
         for name in "ab":
             Image.fromarray(pixels).save(root / f"{name}{n}.png")
     rows = [f"{name}{n}.png,s{name}{n},{name}{n}" for n in range(8) for name in "ab"]
-    options: dict[str, Any] = {"pixels": True, "same_images": "one-split", "split": (40, 30, 30)}
+    options: dict[str, Any] = {"pixels": True, "split": (40, 30, 30)}
     before = import_manifest(root, rows[1::2], **options)
     after = import_manifest(root, rows, **options)
     assert {one: after[one] for one in before} == before

@@ -11,14 +11,10 @@ import pytest
 
 from cxrtext.errors import DataError
 from cxrtext.records import (
-    LeftOut,
     Rejects,
     Sentence,
     SentenceWriter,
-    Study,
-    open_reports,
     read_labels,
-    read_reports,
     read_sentences,
     read_table,
     write_table,
@@ -31,16 +27,6 @@ def save_sentences(target: Path | TextIO, sentences: Iterable[Sentence]) -> None
     with SentenceWriter(target) as writer:
         for sentence in sentences:
             writer.add(sentence)
-
-
-def test_reports_of_sections_and_of_whole_texts(tmp_path: Path) -> None:
-    path = tmp_path / "r.csv"
-    path.write_text("study_id,findings,impression,extra\ns1,Clear.,,x\ns2,NaN,Normal.,y\n")
-    first, second = read_reports(path)
-    assert first.sections == {"findings": "Clear.", "impression": ""}
-    assert second.sections == {"findings": "", "impression": "Normal."}
-    path.write_text("study_id,report\ns1,FINDINGS: Clear.\n")
-    assert read_reports(path)[0].report == "FINDINGS: Clear."
 
 
 def test_labels(tmp_path: Path) -> None:
@@ -105,16 +91,6 @@ def test_rejects_are_listed_and_limited(tmp_path: Path) -> None:
         rejects.add("b.png", "b.png: too short")
     assert Rejects().write(tmp_path / "out.csv") is None
     assert not listed.exists()
-
-
-def test_a_report_that_differs_by_white_space_alone_is_the_same(tmp_path: Path) -> None:
-    path = tmp_path / "reports.csv"
-    path.write_text('study_id,report\ns1,"Clear.\nNormal."\ns1,Clear.  Normal. \ns1,clear.\n')
-    study, other = open_reports(path)
-    assert isinstance(study, Study)
-    assert study.report == "Clear.\nNormal."
-    assert isinstance(other, LeftOut)
-    assert (other.where, "of row 1, which is used" in other.why) == ("row 3", True)
 
 
 SENTENCES = [

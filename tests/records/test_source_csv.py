@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cxrtext.errors import DataError
-from cxrtext.records import LeftOut, Sentence, Study, open_source, read_reports
-from cxrtext.records.rows import PASSED_OVER, ROW_LIMIT, TableRows
+from cxrtext.records import LeftOut, Sentence, Study, open_source
+from cxrtext.records.rows import ROW_LIMIT, TableRows
 
 CANARY = "zebrafish"
 
@@ -26,17 +26,6 @@ def studies(found: list[Study | Sentence | LeftOut]) -> list[tuple[str, str]]:
 
 def bad(found: list[Study | Sentence | LeftOut]) -> list[LeftOut]:
     return [item for item in found if isinstance(item, LeftOut)]
-
-
-def test_reports_are_those_of_read_reports(tmp_path: Path) -> None:
-    path = tmp_path / "r.csv"
-    path.write_text(
-        "x,study_id,findings,impression\n,1,NaN,Normal.\n,2,,\n\n,1,nan,Normal.\n,3,"
-        '"Clear, as\nseen; ""so"".",\n'
-    )
-    source = open_source(path)
-    assert (source.description, source.holds) == (str(path), "reports")
-    assert list(source) == read_reports(path) == list(source)
 
 
 def test_the_digest_is_of_the_bytes_and_a_file_that_goes_away_is_named(tmp_path: Path) -> None:
@@ -122,16 +111,6 @@ def test_a_broken_quote_takes_no_other_row_along(
     assert CANARY not in row.why
 
 
-def test_an_unclosed_quote_in_a_large_file(tmp_path: Path) -> None:
-    path = tmp_path / "r.csv"
-    with path.open("w") as handle:
-        handle.write('study_id,report\n0,"Open\n')
-        handle.writelines(f"{i},{'Clear. ' * 50}\n" for i in range(1, 5000))
-    found = list(open_source(path))
-    assert [item.where for item in bad(found)] == ["row 1"]
-    assert len(studies(found)) == 4999
-
-
 def test_a_row_that_is_too_long_is_rejected(tmp_path: Path) -> None:
     for cell in ("x" * (3 * ROW_LIMIT), '"' + "x" * ROW_LIMIT + '"'):
         found = items(tmp_path / "r.csv", f"study_id,report\n1,{cell}\n2,Clear.\n")
@@ -162,11 +141,6 @@ def test_report_text_is_not_taken_for_an_id(tmp_path: Path) -> None:
         assert "s102" in dict(found)
         if first:
             assert found == [("s98", "a"), ("s102", "b")]
-
-
-def test_much_that_is_passed_over_is_said_again_and_again(tmp_path: Path) -> None:
-    content = 'study_id,report\n1,"b "c"\n' + "no row\n" * (3 * PASSED_OVER)
-    assert len(bad(items(tmp_path / "r.csv", content))) >= 3
 
 
 def test_sentences_of_a_table_count_within_their_study_and_section(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import pytest
 from cxrtext.errors import DataError
 from cxrtext.records import (
     LeftOut,
-    Study,
     checked_manifest,
     open_source,
     parquet_tables,
@@ -19,7 +18,6 @@ from cxrtext.records import (
     read_reports,
     read_table,
     stream_manifest,
-    write_table,
 )
 
 
@@ -52,34 +50,6 @@ def test_wrong_tables(tmp_path: Path, name: str, content: bytes | None, says: st
         read_table(tmp_path / name, ["study_id"])
     assert name in str(error.value)
     assert "\n" not in str(error.value)
-
-
-def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
-    path = tmp_path / "t.csv"
-    write_table(path, ["a"], [{"a": "old"}])
-
-    def rows() -> object:
-        yield {"a": "new"}
-        raise RuntimeError("stopped")
-
-    with pytest.raises(RuntimeError, match="stopped"):
-        write_table(path, ["a"], rows())  # type: ignore[arg-type]
-    assert read_table(path).rows == [{"a": "old"}]
-    assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
-def test_one_verdict_on_the_encoding_of_a_table(tmp_path: Path, encoding: str) -> None:
-    path = tmp_path / "t.csv"
-    path.write_text("study_id,report\ns1,Größe normal.\n", encoding=encoding)
-    (streamed,) = open_source(path)
-    (read,) = read_reports(path)
-    assert streamed == read == Study("s1", "Größe normal.", {}, 1)
-    assert read_table(path).columns == ("study_id", "report")
-    path.write_bytes("study_id,report\ns1,x.\n".encode("utf-16-le"))
-    for reader in (open_source, read_reports, read_table):
-        with pytest.raises(DataError, match="UTF-16 text without a byte order mark"):
-            reader(path)
 
 
 def test_a_row_that_is_read_past_is_named_by_those_that_need_it(tmp_path: Path) -> None:

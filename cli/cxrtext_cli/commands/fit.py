@@ -469,7 +469,7 @@ def extra_words(source: "Source", out: Path) -> list[str]:
     keep = [name for name in KEPT if name in reading.offered]
     words = ["--keep", ",".join(keep)] if keep else []
     if reading.reports is None and source.reports is None and reading.findings:
-        words += ["--sentences-from", "plain"]  # labels alone: reports are made of them
+        words += ["--label-sentences"]  # labels alone: reports are made of them
     return words
 
 

@@ -2,8 +2,7 @@
 
 from cxrtext.datasets.checking.check import CheckOptions, check_data
 from cxrtext.datasets.checking.pages import check_ending, write_check
-from cxrtext.datasets.checking.problems import Kind, Problem, Severity
-from cxrtext.datasets.checking.report import CheckReport, verdict
+from cxrtext.datasets.checking.problems import CheckReport, Kind, Problem, Severity, verdict
 
 __all__ = [
     "CheckOptions",

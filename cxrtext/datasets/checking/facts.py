@@ -6,9 +6,8 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,11 @@ from cxrtext.datasets.admission.decide import BURNED_IN
 from cxrtext.datasets.admission.public import with_set
 from cxrtext.errors import DataError, ImageError
 from cxrtext.files import SEAL, seal_of
-from cxrtext.files.sqlite import strict_text
+from cxrtext.files.sqlite import open_database, sqlite_errors
 from cxrtext.images import encode_png
 from cxrtext.images.dicom.described import described
 from cxrtext.images.dicom.file import is_dicom, read_wanted
 from cxrtext.images.frontal import look
-from cxrtext.images.raster import PNG_START
 from cxrtext.images.read import decode_image
 from cxrtext.images.sandbox import ProcessLost, answers
 from cxrtext.images.source import quiet, shown, stored_bytes
@@ -35,30 +33,15 @@ OUTLINE = 16  # side of the grid of comparisons that an outline holds
 CACHE_NAME = ".check-data.sqlite"  # the file, beside the manifest
 SECONDS = 120.0  # longest time for an image
 _APPLICATION = 0x63786463
-_VERSION = 13  # raised whenever the same file would give other facts
+_VERSION = 14  # raised whenever the same file would give other facts
 _COMMIT_SECONDS = 5.0
 Stamp = tuple[int, int]  # size in bytes, and time of change in nanoseconds
 _STEP = 3  # gray levels by which neighbors differ in an outline; less is compression noise
-
-_MODES = {
-    "1": "1-bit gray",
-    "L": "8-bit gray",
-    "I;16": "16-bit gray",
-    "I": "16-bit gray",
-    "LA": "8-bit gray, transparent",
-    "P": "palette",
-    "RGB": "8-bit color",
-    "RGBA": "8-bit color, transparent",
-}
 
 
 @dataclass(frozen=True, slots=True)
 class ImageFacts:
     fault: str = ""  # why it cannot be read; "" where it can, and then the rest is known
-    format: str = ""  # "PNG", "JPEG" or "DICOM"
-    encoding: str = ""  # kind and depth of its pixels, as "MONOCHROME1, 12 of 16 bits"
-    view: str = ""  # view position of a DICOM file; "" where unknown
-    modality: str = ""  # modality of a DICOM file; "" where unknown
     refused: str = ""  # why import would leave a DICOM file out; "" where it would keep it
     burned_in: bool = False  # whether a DICOM header says that text is drawn into the picture
     stored_width: int = 0  # of the file's pixels; differs from ``width`` where it was turned
@@ -69,7 +52,6 @@ class ImageFacts:
     low: int = 0  # gray level below which one pixel in a hundred lies
     high: int = 0  # gray level above which one pixel in a hundred lies
     constant: bool = False  # whether all pixels are equal
-    file_digest: str = ""  # SHA-256 of the file, its first 128 bits
     pixel_digest: str = ""  # SHA-256 of size and 8-bit pixels, its first 128 bits
     looks: str = ""  # what its picture looks like, as `cxrtext.images.frontal` says; "" if frontal
     sure: float = 0.0  # how sure that is, 0 to 1
@@ -105,21 +87,18 @@ def looked_at(paths: Iterable[str], workers: int) -> Iterator[tuple[str, ImageFa
 def _read(path: Path) -> ImageFacts:
     data = stored_bytes(path)
     decoded = decode_image(data, str(path))
-    facts = _describe(decoded.bytes()[0], hashlib.sha256(data).hexdigest()[:32])
+    facts = _describe(decoded.bytes()[0])
     if (place := decoded.placement) is not None:
-        facts = replace(
-            facts,
-            stored_width=place.stored_width,
-            stored_height=place.stored_height,
-        )
-    if is_dicom(data):
-        return replace(facts, **_dicom_header(path))
-    kind = "PNG" if data.startswith(PNG_START) else "JPEG"
-    with Image.open(BytesIO(data), formats=(kind,)) as image:
-        return replace(facts, format=kind, encoding=_MODES.get(image.mode, image.mode))
+        width, height = place.stored_width, place.stored_height
+        facts = replace(facts, stored_width=width, stored_height=height)
+    if not is_dicom(data):
+        return facts
+    said = described(read_wanted(path, NEEDED), NEEDED)
+    decision = decide(said)
+    return replace(facts, refused=str(decision), burned_in=BURNED_IN in decision.notes)
 
 
-def _describe(gray: npt.NDArray[np.uint8], file_digest: str) -> ImageFacts:
+def _describe(gray: npt.NDArray[np.uint8]) -> ImageFacts:
     counts = np.bincount(gray.ravel(), minlength=256)
     share = np.cumsum(counts) / gray.size
     digest = hashlib.sha256(f"{gray.shape[1]} x {gray.shape[0]}:".encode())
@@ -137,7 +116,6 @@ def _describe(gray: npt.NDArray[np.uint8], file_digest: str) -> ImageFacts:
         low=int(np.searchsorted(share, 0.01)),
         high=int(np.searchsorted(share, 0.99)),
         constant=constant,
-        file_digest=file_digest,
         pixel_digest=digest.hexdigest()[:32],
         outline=_outline(gray),
     )
@@ -150,24 +128,6 @@ def _outline(gray: npt.NDArray[np.uint8]) -> str:
     return np.packbits(small[:, 1:] - small[:, :-1] > _STEP).tobytes().hex()
 
 
-_STORAGE = ("PhotometricInterpretation", "BitsStored", "BitsAllocated")
-
-
-def _dicom_header(path: Path) -> dict[str, Any]:
-    wanted = (*_STORAGE, *NEEDED)
-    said = described(read_wanted(path, wanted), wanted)
-    photometric, stored, allocated = map(said.first, _STORAGE)
-    decision = decide(said)
-    return {
-        "format": "DICOM",
-        "encoding": f"{photometric}, {stored} of {allocated} bits",
-        "view": _code(said.first("ViewPosition")),
-        "modality": _code(said.first("Modality")),
-        "refused": str(decision),
-        "burned_in": BURNED_IN in decision.notes,
-    }
-
-
 def as_set_says(facts: ImageFacts, path: Path, layout: str) -> ImageFacts:
     """Facts of a file of a public set, whose description fills in what its header leaves out."""
     if not facts.refused:
@@ -177,12 +137,6 @@ def as_set_says(facts: ImageFacts, path: Path, layout: str) -> ImageFacts:
     except (ImageError, OSError):
         return facts
     return replace(facts, refused=str(decide(with_set(said, layout))))
-
-
-def _code(value: object) -> str:
-    """A code string of DICOM; anything that does not look like one could be a person's name."""
-    text = str(value or "").strip().upper()
-    return text if len(text) <= 16 and text.replace(" ", "").replace("_", "").isalnum() else ""
 
 
 def _gray(path: str) -> npt.NDArray[np.uint8]:
@@ -243,7 +197,8 @@ class FactsCache:
             ),
         )
         if time.monotonic() - self._committed > _COMMIT_SECONDS:
-            self._database.commit()
+            self._database.execute("COMMIT")
+            self._database.execute("BEGIN IMMEDIATE")
             self._committed = time.monotonic()
 
 
@@ -257,17 +212,15 @@ def _facts_of(text: str, path: str, stamp: Stamp) -> ImageFacts | None:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    with suppress(OSError):  # SQLite says what is wrong
-        path.touch(mode=0o600)
-    database = sqlite3.connect(path, timeout=30)
-    database.text_factory = strict_text
+    database = open_database(path)
     try:
         (application,) = database.execute("PRAGMA application_id").fetchone()
-        (version,) = database.execute("PRAGMA user_version").fetchone()
-        (tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if application != _APPLICATION and tables:
+        if (
+            application != _APPLICATION
+            and database.execute("SELECT 1 FROM sqlite_master").fetchone()
+        ):
             raise DataError(f"{path}: is no cache of check-data; name another file with --cache")
-        if version != _VERSION:
+        if database.execute("PRAGMA user_version").fetchone() != (_VERSION,):
             database.execute("DROP TABLE IF EXISTS facts")
         database.execute(f"PRAGMA application_id = {_APPLICATION}")
         database.execute(f"PRAGMA user_version = {_VERSION}")
@@ -275,7 +228,7 @@ def _open(path: Path) -> sqlite3.Connection:
             "CREATE TABLE IF NOT EXISTS facts (path BLOB PRIMARY KEY, size INTEGER NOT NULL, "
             "mtime_ns INTEGER NOT NULL, facts TEXT NOT NULL) WITHOUT ROWID"
         )
-        database.commit()
+        database.execute("BEGIN IMMEDIATE")
     except BaseException:
         database.close()
         raise
@@ -289,27 +242,14 @@ def open_cache(path: Path | None, *, wanted: bool = False) -> Iterator[FactsCach
     None keeps nothing.  One that was ``wanted`` by name must be writable; without the one
     beside the manifest the check goes on where its folder cannot be written.
     """
-    if path is None:
+    if path is None or not (wanted or os.access(path if path.exists() else path.parent, os.W_OK)):
         yield FactsCache(None)
         return
-    try:
-        database = _open(path)
-    except sqlite3.OperationalError as error:
-        if wanted:
-            raise DataError(f"{path}: the cache cannot be written ({error})") from None
-        yield FactsCache(None)
-        return
-    except (sqlite3.DatabaseError, UnicodeDecodeError):  # the latter of SQLite's message
-        raise DataError(f"{path}: is no readable cache; remove it and start again") from None
-    with closing(database):
+    with (
+        sqlite_errors(path, DataError, "remove it and start again"),
+        closing(_open(path)) as database,
+    ):
         try:
             yield FactsCache(database)
-            database.commit()
-        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-            raise DataError(
-                f"{path}: the cache cannot be used ({error}); make room on the disk, or remove it"
-            ) from None
-        except BaseException:
-            with suppress(sqlite3.DatabaseError):
-                database.commit()
-            raise
+        finally:
+            database.execute("COMMIT")

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,16 +17,9 @@ from cxrtext.datasets.checking.facts import (
     likeness_work,
     looked_at,
 )
-from cxrtext.datasets.checking.manifest import ListedImage
 from cxrtext.datasets.checking.problems import Problems
 from cxrtext.images.sandbox import ProcessLost, answers
 from cxrtext.pausing import StageProgress
-
-SUSPICIOUS = (
-    *("image-constant", "image-exposure", "view-lateral", "image-shape", "not-admitted"),
-    *("looks-otherwise", "burned-in"),
-)
-"""Kinds of problem that are worth a look at the image."""
 
 MAX_BITS = 7  # most of the 256 bits of two outlines that differ between near-duplicates
 MIN_LIKENESS = 0.98  # least correlation of near-duplicates
@@ -37,6 +31,28 @@ _DARK, _BRIGHT = 20.0, 235.0
 _MIN_RANGE = 10
 _MAX_ASPECT = 1.6
 _MIN_SIDE = 64
+
+
+@dataclass(slots=True)
+class ListedImage:
+    """An image that a manifest lists, and what its row says of it."""
+
+    row: int
+    name: str
+    path: str
+    study: str
+    patient: str  # its patient; the study where none is given
+    split: str  # its split; "train" where none or a wrong one is given
+    view: str  # its view as the manifest has it, in capitals; "" where unknown
+    facts: ImageFacts | None = None  # what its file holds; None where it is missing
+
+    def __str__(self) -> str:
+        return f"{self.name} (row {self.row})"
+
+    @property
+    def read(self) -> ImageFacts | None:
+        """What its file holds, where that can be read."""
+        return None if self.facts is None or self.facts.fault else self.facts
 
 
 def read_images(
@@ -72,27 +88,27 @@ def read_images(
         progress("reading images", done, total)
 
 
-def is_lateral(view: str) -> bool:
-    """By its name, as manifests and DICOM have it, in capitals."""
+def _is_lateral(view: str) -> bool:
     return view in _LATERALS or view.startswith("LAT") or read_view(view) == LATERAL
 
 
-def suspicions(image: ListedImage, facts: ImageFacts) -> list[str]:
+def _suspicions(image: ListedImage, facts: ImageFacts) -> dict[str, str]:
+    """By the code of their kind, what makes one look at an image."""
     short, long = sorted((facts.width, facts.height))
     blank = facts.high - facts.low < _MIN_RANGE
-    lateral = is_lateral(image.view) or is_lateral(facts.view)
+    odd = not facts.constant and (blank or not _DARK <= facts.mean <= _BRIGHT)
+    lateral = _is_lateral(image.view) or facts.refused.startswith(LATERAL)
+    looks = f": {facts.looks} ({facts.sure:.2f})"
     found = {
-        "image-constant": facts.constant,
-        "image-exposure": blank or not _DARK <= facts.mean <= _BRIGHT,
-        "view-lateral": lateral,
-        "image-shape": long > _MAX_ASPECT * short or short < _MIN_SIDE,
-        "looks-otherwise": facts.looks and not lateral and not blank,
-        "not-admitted": facts.refused and not lateral,
-        "burned-in": facts.burned_in,
+        "image-constant": (facts.constant, ""),
+        "image-exposure": (odd, ""),
+        "view-lateral": (lateral, ""),
+        "image-shape": (long > _MAX_ASPECT * short or short < _MIN_SIDE, ""),
+        "not-admitted": (facts.refused and not lateral, f": {facts.refused}"),
+        "looks-otherwise": (facts.looks and not lateral and not blank, looks),
+        "burned-in": (facts.burned_in, ""),
     }
-    if facts.constant:
-        found["image-exposure"] = False
-    return [code for code, holds in found.items() if holds]
+    return {code: why for code, (holds, why) in found.items() if holds}
 
 
 def note_images(images: Sequence[ListedImage], problems: Problems) -> dict[str, list[ListedImage]]:
@@ -104,22 +120,10 @@ def note_images(images: Sequence[ListedImage], problems: Problems) -> dict[str, 
         elif image.facts.fault:
             problems.add("image-unreadable", f"{image}: {image.facts.fault}")
         else:
-            for code in suspicions(image, image.facts):
-                why = f": {image.facts.refused}" if code == "not-admitted" else ""
-                if code == "looks-otherwise":
-                    why = f": {image.facts.looks} ({image.facts.sure:.2f})"
+            for code, why in _suspicions(image, image.facts).items():
                 problems.add(code, f"{image}{why}")
                 suspicious[code].append(image)
     return suspicious
-
-
-def _relation(group: Sequence[ListedImage]) -> str:
-    """The code of what equal images have in common, the worst of it."""
-    if len({image.split for image in group}) > 1:
-        return "same-image-in-two-splits"
-    if len({image.patient for image in group}) > 1:
-        return "same-image-of-two-patients"
-    return "same-image-again"
 
 
 def note_duplicates(images: Sequence[ListedImage], problems: Problems) -> list[list[ListedImage]]:
@@ -129,11 +133,11 @@ def note_duplicates(images: Sequence[ListedImage], problems: Problems) -> list[l
         if image.read and not image.read.constant:
             by_pixels[image.read.pixel_digest].append(image)
     for first, *others in by_pixels.values():
-        relation = _relation([first, *others])
         for other in others:
-            files = {image.facts.file_digest for image in (first, other) if image.facts}
-            how = "same file" if len(files) == 1 else "same pixels"
-            problems.add(relation, f"{first} = {other}: {how}")
+            if len({image.split for image in (first, *others)}) > 1:
+                problems.add("same-image-in-two-splits", f"{first} = {other}")
+            elif len({image.patient for image in (first, *others)}) > 1:
+                problems.add("same-image-of-two-patients", f"{first} = {other}")
     return list(by_pixels.values())
 
 

@@ -1,19 +1,21 @@
-"""Every kind of problem that a data set can have, and the problems that were found."""
+"""The kinds of problem, as `problems.yaml` lists them, and those that were found in a data set."""
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
+import yaml
+
 from cxrtext.images.source import shown
-from cxrtext.records import CHEX5
-from cxrtext.records.report_sources import MADE
+from cxrtext.page import Gallery
 
 
 class Severity(StrEnum):
-    ERROR = "error"  # training or evaluation would fail, or their figures would lie
-    WARNING = "warning"  # something is lost, or probably not what was meant
-    NOTE = "note"  # worth knowing
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,79 +26,12 @@ class Kind:
     advice: str  # what to do about it
 
 
-ERROR, WARNING, NOTE = Severity
-# fmt: off
-_KINDS = (
-    # tables
-    Kind("no-reports", WARNING, "data sets without reports",
-         "add reports.csv beside the manifest: training needs reports"),
-    Kind("table-unreadable", ERROR, "tables that cannot be read", "do what the reason says"),
-    Kind("row-wrong", ERROR, "rows that stop training and evaluation", "do what the reason says"),
-    Kind("none-joined", ERROR, "tables of which no row belongs to an image",
-         "see that the manifest and the table spell study_id alike"),
-    # patients and splits
-    Kind("patient-in-two-splits", ERROR, "patients in two splits",
-         "keep all images of a patient in one split: figures on the others would be too good"),
-    Kind("study-of-two-patients", ERROR, "studies of two patients",
-         "give each study an id of its own: their reports would be mixed up"),
-    Kind("no-patients", WARNING, "images without a patient_id",
-      "add patient_id: without it each study counts as a patient, and splits may share patients"),
-    Kind("empty-split", WARNING, "splits without an image",
-         "keep some patients for validation (val) and for the final test (test)"),
-    # single images
-    Kind("image-missing", ERROR, "images that are not there",
-         "copy the files to where the manifest says, or remove the rows"),
-    Kind("image-unreadable", ERROR, "images that cannot be read",
-         "do what the reason says, or remove the rows"),
-    Kind("image-constant", ERROR, "images of one gray level only",
-         "export the files again, or remove the rows: a model would learn sentences from nothing"),
-    Kind("image-exposure", WARNING, "images that are almost blank, very dark or very bright",
-         "look at them: the window, the depth or the inversion may be wrong"),
-    Kind("view-lateral", WARNING, "lateral views",
-         "remove the rows: models here are trained and read on frontal views"),
-    Kind("image-shape", WARNING, "images of less than 64 pixels a side, or long and narrow",
-         "look at them: they may be cut, or several in one; models see the center square"),
-    Kind("looks-otherwise", NOTE, "images whose picture does not look like a frontal chest",
-         "look at them: a small network guesses (lateral, turned, mirrored, inverted, other)"),
-    Kind("not-admitted", WARNING, "DICOM files that import would leave out",
-         "look at them, and remove the rows unless the header is wrong"),
-    Kind("burned-in", WARNING, "images with text drawn into the picture, as their header says",
-         "look at them: the text may name the patient, or tell a model what it should see"),
-    # images that occur twice
-    Kind("same-image-in-two-splits", ERROR, "images with the same content in two splits",
-         "keep one of them: figures on the held-out images would be too good"),
-    Kind("same-image-of-two-patients", ERROR, "images with the same content under two patients",
-         "find whose image it is and remove the other row: one of them has a wrong report"),
-    Kind("same-image-again", WARNING, "images with the same content of one patient",
-         "find which study it belongs to and remove the other row"),
-    Kind("near-duplicates", WARNING,
-         "pairs of images of two patients or splits that look almost the same",
-         "look at them: the same image under two names makes figures too good"),
-    # reports
-    Kind("report-without-sentence", WARNING, "reports without a sentence that describes the image",
-         "see whether their headings are known: only findings, impression and conclusion are used"),
-    Kind("reports-of-labels", NOTE, "tables of reports that were made of labels",
-         f"know that {MADE}"),
-    Kind("study-without-report", WARNING, "studies with an image but no report",
-         "add their reports; without one an image serves for evaluation only"),
-    # labels
-    Kind("no-known-finding", ERROR,
-         "tables of labels without any of the five findings that are evaluated",
-         f"name the columns {', '.join(CHEX5)}"),
-    Kind("label-one-sided", WARNING, "findings without a positive or without a negative study",
-      "no figure can be computed for them; blank is not 0: fill in 0 where the finding is absent"),
-    Kind("few-positives", WARNING, "findings with fewer than 5 positive studies in a split",
-      "figures on them say little: take more data, or larger shares with import --split"),
-    # boxes
-    Kind("box-wrong", ERROR, "boxes and masks that cannot be used", "do what the reason says"),
-    Kind("box-image-resized", WARNING,
-         "boxes of images whose file has another size than the boxes were drawn for",
-         "use the original images, or scale the boxes to the files"),
-    Kind("box-without-phrase", WARNING, "boxes without a phrase",
-      "add label_text, the sentence that the box illustrates: without it nothing can be grounded"),
-)
-# fmt: on
-KINDS = {kind.code: kind for kind in _KINDS}
+KINDS = {
+    code: Kind(code, Severity(kind["severity"]), kind["title"], kind["advice"])
+    for code, kind in yaml.safe_load(
+        Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")
+    ).items()
+}
 EXAMPLES = 10  # examples kept of each problem
 SHOWN = 200  # longest example, in characters
 
@@ -111,8 +46,11 @@ class Problem:
 
     def as_dict(self) -> dict[str, Any]:
         named = {"title": self.kind.title, "advice": self.kind.advice, "examples": self.examples}
-        said = {"code": self.kind.code, "severity": str(self.kind.severity), "count": self.count}
-        return said | named
+        return {
+            "code": self.kind.code,
+            "severity": str(self.kind.severity),
+            "count": self.count,
+        } | (named)
 
 
 def printable(text: str) -> str:
@@ -136,9 +74,9 @@ class Problems:
         else:
             problem.unnamed += count
 
-    def is_joined(self, what: str, rows: Mapping[str, int], studies: Mapping[str, int]) -> bool:
+    def is_joined(self, what: str, rows: Collection[str], studies: Collection[str]) -> bool:
         """Whether any row of a table belongs to a study; notes where none does."""
-        if rows and studies and studies.keys().isdisjoint(rows):
+        if rows and studies and set(studies).isdisjoint(rows):
             self.add("none-joined", f"{what}: {len(rows)} rows, {len(studies)} studies")
             return False
         return True
@@ -149,3 +87,36 @@ class Problems:
         return sorted(
             self._found.values(), key=lambda one: (order.index(one.kind.severity), -one.count)
         )
+
+
+@dataclass(slots=True)
+class CheckReport:
+    data: str
+    summary: dict[str, int] = field(default_factory=dict)  # counts by name, in order
+    problems: list[Problem] = field(default_factory=list)  # what is wrong, the worst first
+    galleries: list[Gallery] | None = None  # pictures; None where they were left out on request
+
+    def count(self, severity: Severity) -> int:
+        return sum(problem.kind.severity is severity for problem in self.problems)
+
+    def has_failed(self, *, strict: bool = False) -> bool:
+        return bool(self.count(Severity.ERROR) or (strict and self.count(Severity.WARNING)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON holds it, without pictures."""
+        return {
+            "data": self.data,
+            **{f"{severity}s": self.count(severity) for severity in Severity},
+            "summary": self.summary,
+            "problems": [problem.as_dict() for problem in self.problems],
+        }
+
+
+def verdict(report: CheckReport) -> str:
+    counts = {severity: report.count(severity) for severity in Severity}
+    found = ", ".join(f"{n:,} {severity}{'' if n == 1 else 's'}" for severity, n in counts.items())
+    if counts[Severity.ERROR]:
+        return f"Fix the errors before training or evaluation ({found})."
+    if counts[Severity.WARNING]:
+        return f"Usable; look at the warnings ({found})."
+    return f"No error and no warning was found ({found})."

@@ -1,166 +1,186 @@
-"""What is wrong with a table of labels, and with boxes and masks."""
+"""What is wrong with the tables of a data set: manifest, reports, labels, boxes and masks."""
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from cxrtext.datasets.checking.manifest import ListedImage
-from cxrtext.datasets.checking.problems import Problems, printable
-from cxrtext.datasets.checking.report import FactTable
+from cxrtext.datasets.checking.facts import ImageFacts
+from cxrtext.datasets.checking.images import ListedImage
+from cxrtext.datasets.checking.problems import Problems
 from cxrtext.errors import DataError
-from cxrtext.records import CHEX5, Absent, LeftOut, TableRows
-from cxrtext.records.boxes import RawBox, checked_box, raw_boxes
+from cxrtext.records import CHEX5, Box, LeftOut, TableRows, iter_boxes, open_reports
 from cxrtext.records.labels import CHEXPERT, VALUES, labelled_studies
-from cxrtext.records.manifest import SPLITS
+from cxrtext.records.manifest import SPLITS, ImageFolder, listed_image
+from cxrtext.text import study_sentences
+
+VIEW_COLUMNS = ("view", "ViewPosition", "view_position")
+
+
+def read_listing(
+    manifest: Path, problems: Problems, *, allow_outside: bool = False
+) -> list[ListedImage]:
+    """The images that a manifest lists; what is wrong with its rows is noted."""
+    table = TableRows(manifest)
+    table.require("image", "study_id")
+    images: list[ListedImage] = []
+    places, seen = ImageFolder(manifest.parent), dict[str, int]()
+    rows = without_patient = 0
+    for item in table:
+        rows += 1
+        if isinstance(item, LeftOut):
+            problems.add("row-wrong", f"manifest {item.where}: {item.why}")
+            continue
+        number, cells = item
+        without_patient += not cells.get("patient_id", "").strip()
+        name = cells["image"].strip()
+        first = seen.setdefault(name, number) if name else number
+        if first != number:
+            problems.add("row-wrong", f"manifest row {number}: {name} is in row {first} too")
+            continue
+        record, wrong = listed_image(number, cells, places, allow_outside=allow_outside)
+        for one in wrong:
+            problems.add("row-wrong", f"manifest {one.where}: {one.why}")
+        if record is not None:
+            views = (record.metadata.get(column, "") for column in VIEW_COLUMNS)
+            view = next(filter(None, (" ".join(text.upper().split()) for text in views)), "")
+            ids = record.study_id, record.patient_id, record.split
+            images.append(ListedImage(number, name, str(record.path), *ids, view))
+    if not rows:
+        raise DataError(f"{manifest}: the table has no rows")
+    problems.add("no-patients", f"{without_patient} of {rows} rows", without_patient)
+    for split in SPLITS if "split" in table.columns else ():
+        if all(image.split != split for image in images):
+            problems.add("empty-split", split)
+    _check_groups(images, problems)
+    return images
+
+
+def _check_groups(images: Sequence[ListedImage], problems: Problems) -> None:
+    first: dict[str, ListedImage] = {}
+    owner: dict[str, ListedImage] = {}
+    split_patients, mixed_studies = set[str](), set[str]()
+    for image in images:
+        other = first.setdefault(image.patient, image)
+        if other.split != image.split and image.patient not in split_patients:
+            split_patients.add(image.patient)
+            rows = f"rows {other.row} ({other.split}) and {image.row} ({image.split})"
+            problems.add("patient-in-two-splits", rows)
+        other = owner.setdefault(image.study, image)
+        if other.patient != image.patient and image.study not in mixed_studies:
+            mixed_studies.add(image.study)
+            problems.add("study-of-two-patients", f"rows {other.row} and {image.row}")
+
+
+def check_reports(
+    path: Path,
+    studies: Mapping[str, int],
+    problems: Problems,
+    update: Callable[[int, int], None],
+) -> int:
+    """Note what is wrong with reports, which are never quoted; count the studies that have one."""
+    told: set[str] = set()
+    try:
+        reports = open_reports(path)
+        total = sum(1 for _ in reports)  # dividing texts into sentences takes far longer
+        for done, report in enumerate(reports, 1):
+            update(done, total)
+            if isinstance(report, LeftOut):
+                problems.add("row-wrong", f"reports {report.where}: {report.why}")
+                continue
+            told.add(report.study_id)
+            if not any(True for _ in study_sentences(report)):
+                problems.add("report-without-sentence", f"row {report.row}")
+    except DataError as error:
+        problems.add("table-unreadable", str(error))
+        return 0
+    if problems.is_joined("reports", told, studies):
+        for study, row in studies.items():
+            if study not in told:
+                problems.add("study-without-report", f"row {row} of the manifest")
+    return len(told)
+
 
 _WITHOUT_CELL = re.compile(r"'.*' (?=is none; )")  # a cell may hold report text
-_NOT_LABELS = {"study_id", "patient_id", "subject_id", "dicom_id", "image", "split", "view", "age"}
-FEWEST = 5  # positive studies below which a figure of a split says next to nothing
+_NO_LABELS = {"study_id", "patient_id", "subject_id", "dicom_id", "image", "split", "view", "age"}
 
 
-def check_labels(
-    path: Path, studies: Mapping[str, int], problems: Problems
-) -> tuple[FactTable, Mapping[str, set[str]]] | None:
-    """Note what is wrong with labels; return counts and positive studies, if they are readable."""
+def check_labels(path: Path, studies: Mapping[str, int], problems: Problems) -> None:
+    """Note what is wrong with labels."""
     try:
         rows = TableRows(path)
         rows.require("study_id")
     except DataError as error:
         problems.add("table-unreadable", str(error))
-        return None
+        return
     findings = _findings(rows)
     if not set(CHEX5) & set(findings):
         problems.add("no-known-finding", path.name)
-    counts = {finding: Counter[int | str | None]() for finding in findings}
-    positives: dict[str, set[str]] = {finding: set() for finding in findings}
-    problems.is_joined("labels", _count(rows, counts, positives, problems), studies)
+    counts = {finding: Counter[int | None]() for finding in findings}
+    labelled: set[str] = set()
+    for row in labelled_studies(rows, findings):
+        if isinstance(row, LeftOut):
+            problems.add("row-wrong", f"labels {row.where}" + _WITHOUT_CELL.sub("", f": {row.why}"))
+            continue
+        labelled.add(row.study_id)
+        for finding, value in row.values.items():
+            counts[finding][value] += 1
+    problems.is_joined("labels", labelled, studies)
     for finding, count in counts.items():
         if not (count[1] and count[0]) and (count[1] or count[0] or finding in CHEX5):
             problems.add("label-one-sided", f"{finding}: {count[1]} positive, {count[0]} negative")
-    table = [
-        (finding, *(str(count[value]) for value in (1, 0, -1, None, "other")))
-        for finding, count in counts.items()
-    ]
-    return FactTable("Labels", ("finding", "1", "0", "−1", "blank", "other"), table), positives
-
-
-def positives_table(
-    positives: Mapping[str, set[str]], split_of: Mapping[str, str], problems: Problems
-) -> FactTable:
-    """How many positive studies of each finding each split has; notes where they are few."""
-    splits = [split for split in SPLITS if split in split_of.values()]
-    table = []
-    for finding, studies in sorted(positives.items()):
-        count = Counter(split_of[study] for study in studies if study in split_of)
-        few = [f"{count[split]} in {split}" for split in splits if count[split] < FEWEST]
-        if count and few:
-            problems.add("few-positives", f"{finding}: {', '.join(few)}")
-        table.append((finding, *(str(count[split]) for split in splits)))
-    return FactTable("Positive studies by split", ("finding", *splits), table)
 
 
 def _findings(rows: TableRows) -> list[str]:
     """The columns of labels: those of CheXpert, and others whose cells mostly are labels."""
-    good: Counter[str] = Counter()
-    filled: Counter[str] = Counter()
+    good, filled = Counter[str](), Counter[str]()
     for item in rows:
-        if isinstance(item, LeftOut):
-            continue
-        for name, cell in item[1].items():
+        for name, cell in () if isinstance(item, LeftOut) else item[1].items():
             if cell.strip():
                 filled[name] += 1
                 good[name] += cell.strip() in VALUES
     return [
         name
         for name in rows.columns
-        if name in CHEXPERT or (name not in _NOT_LABELS and good[name] * 2 > filled[name])
+        if name in CHEXPERT or (name not in _NO_LABELS and good[name] * 2 > filled[name])
     ]
 
 
-def _count(
-    rows: TableRows,
-    counts: dict[str, Counter[int | str | None]],
-    positives: dict[str, set[str]],
-    problems: Problems,
-) -> dict[str, int]:
-    seen: dict[str, int] = {}
-    for row in labelled_studies(rows, list(counts)):
-        if isinstance(row, LeftOut):
-            problems.add("row-wrong", f"labels {row.where}" + _WITHOUT_CELL.sub("", f": {row.why}"))
-            continue
-        for finding, count in counts.items():
-            value = row.values.get(finding, "other")
-            count[value] += 1
-            if value == 1:
-                positives[finding].add(row.study_id)
-        seen.setdefault(row.study_id, row.row)
-    return seen
-
-
 _TOLERANCE = 1.0
-_MAX_FINDINGS = 40
 
 
-def check_boxes(
-    path: Path, images: Sequence[ListedImage], problems: Problems
-) -> tuple[FactTable, dict[str, int]] | None:
-    """Note what is wrong with boxes; return them by finding, and counts, unless unreadable."""
+def check_boxes(path: Path, images: Sequence[ListedImage], problems: Problems) -> int:
+    """Note what is wrong with boxes, numbered from 1; count them."""
     by_name = {image.name: image for image in images}
     by_stem = {Path(image.name).stem: image for image in images}
-    findings: Counter[str] = Counter()
-    phrases: set[int] = set()
-    boxed: set[str] = set()
-    total = absent = masks = 0
+    count = 0
     try:
-        for box in raw_boxes(path, need_text=False):
-            no_box = not isinstance(box, LeftOut) and box.absent and not box.segmentation
-            total, absent = total + (not no_box), absent + no_box
+        for number, box in enumerate(iter_boxes(path), 1):
             if isinstance(box, LeftOut):
                 problems.add("box-wrong", f"{box.where}: {box.why}")
                 continue
-            findings[printable((box.finding or "").strip())[:40] or "(none)"] += 1
-            if box.label_text.strip():
-                phrases.add(hash(" ".join(box.label_text.lower().split())))
-            else:
-                problems.add("box-without-phrase", box.where)
-            masks += bool(box.segmentation)
-            named = (box.image or "").strip()
             # MS-CXR names an image by its file's name alone.
-            image = (by_name.get(named) or by_stem.get(Path(named).stem)) if named else None
-            _note(box, image, problems)
-            if image is not None and not no_box:
-                boxed.add(image.name)
+            image = by_name.get(box.image) or by_stem.get(Path(box.image).stem)
+            if image is None:
+                why = f"its image is not in the manifest: {box.image}"
+                problems.add("box-wrong", f"box {number}: {why}")
+            if isinstance(box, Box):
+                count += 1
+                facts = image.read if image else None
+                _note(box, f"box {number} ({box.image})", facts, problems)
     except DataError as error:
         problems.add("table-unreadable", str(error))
-        return None
-    rows = [(name, str(count)) for name, count in findings.most_common(_MAX_FINDINGS)]
-    counts = {"boxes": total, "images with boxes": len(boxed), "different phrases": len(phrases)}
-    more = {"masks": masks, "phrases without a box": absent}
-    counts |= {name: count for name, count in more.items() if count}
-    return FactTable("Boxes", ("finding", "boxes"), rows), counts
+    return count
 
 
-def _note(box: RawBox, image: ListedImage | None, problems: Problems) -> None:
-    where = f"{box.where} ({image.name})" if image else box.where
-    found = checked_box(box)
-    if image is None:
-        named = (box.image or "").strip() or "names none"
-        problems.add("box-wrong", f"{where}: its image is not in the manifest: {named}")
-    elif isinstance(found, LeftOut):
-        problems.add("box-wrong", f"{where}: {found.why}")
-    if isinstance(found, LeftOut):
-        return
-    if box.absent or isinstance(found, Absent):
-        return
-    facts = image and image.read
+def _note(box: Box, where: str, facts: ImageFacts | None, problems: Problems) -> None:
     # Boxes are drawn on the pixels as the file stores them.
     actual = (facts.stored_width, facts.stored_height) if facts else None
-    declared = (found.width, found.height) if found.width and found.height else None
+    declared = (box.width, box.height) if box.width and box.height else None
     if actual and declared and actual != declared:
         problems.add("box-image-resized", where)
     if within := declared or actual:
-        x, y, w, h = found.bbox
+        x, y, w, h = box.bbox
         low = min(x, y) < -_TOLERANCE
         if low or x + w > within[0] + _TOLERANCE or y + h > within[1] + _TOLERANCE:
             problems.add("box-wrong", f"{where}: it reaches outside of its image")

@@ -17,15 +17,12 @@ from cxrtext.datasets.admission.ids import Ids, digest
 from cxrtext.datasets.admission.public import NOTE, read_note
 from cxrtext.datasets.importing.loose import IdMatching, match_ids
 from cxrtext.datasets.importing.reading import (
-    PLAIN,
-    SAME_IMAGES,
     FoundImage,
     ImportOptions,
     LeftOutError,
-    SameImages,
 )
 from cxrtext.errors import ConfigError, DataError, WorkError
-from cxrtext.files import SEAL, SUMS, replacing, sha256, write_sealed
+from cxrtext.files import SUMS, replacing, sha256, write_sealed
 from cxrtext.records import LeftOut, RowWriter
 from cxrtext.records.report_folder import FOLLOW_LINKS, walk
 from cxrtext.records.study import DAMAGED
@@ -80,7 +77,8 @@ def existing(root: Path, item: str, *names: str) -> tuple[str, Path]:
     for name in names:
         path = inside(root, name)
         if path is not None and path.is_file():
-            return name, path
+            is_plain = ".." not in PurePosixPath(name).parts and not name.startswith("/")
+            return name if is_plain else path.relative_to(root).as_posix(), path
         if path is None and name and "\0" not in name and os.path.lexists(root / name):
             raise LeftOutError(LeftOut(item, "put the file there", LEADS_OUT))
     raise LeftOutError(LeftOut(item, what=NOT_THERE, other=next(filter(None, names), "")))
@@ -142,8 +140,7 @@ class Files:
             reason = f"{len(names)} files are called so; name the folder too, or the ending"
             raise LeftOutError(LeftOut(item, reason))
         self.asked.update(names)
-        found, path = existing(self.root, item, *names, own)
-        return path.relative_to(self.root).as_posix() if ".." in name.parts else found, path
+        return existing(self.root, item, *names, own)
 
     def _ending_as(self, name: PurePosixPath) -> list[str]:
         """The files that a path ends as: of a mere name, those that are called so anywhere."""
@@ -184,17 +181,6 @@ class Files:
             folders.setdefault(PurePosixPath(name).parent.name, []).append(name)
         stems = {PurePosixPath(name).stem for name in self.pictures}
         return folders if len(folders.keys() & studies) > len(stems & studies) else {}
-
-
-def files_by_name(root: Path, out: Path, endings: tuple[str, ...] = PICTURES) -> dict[str, str]:
-    """The first path of every file name, its ending in small letters, as lists have it."""
-    found: dict[str, str] = {}
-    for name in walk_set(root, out):
-        own = name.rpartition("/")[2] if isinstance(name, str) else ""
-        ending = next((end for end in endings if own.lower().endswith(end)), "")
-        if ending and isinstance(name, str):
-            found.setdefault(own[: -len(ending)] + ending, name)
-    return found
 
 
 class Placer:
@@ -319,7 +305,8 @@ def _same_times(first: Path, second: Path) -> bool:
 
 _NOT_NOTED = (
     *("reports", "boxes", "hash_key", "max_rejected", "layout", "merged_patients"),
-    *("same_images", "link", "pixels", "columns", "labels", "ids", "follow_links"),
+    *("link", "pixels", "columns", "labels", "ids", "follow_links"),
+    "label_sentences",
 )
 """Options that may change from one run to the next."""
 
@@ -328,8 +315,7 @@ def _parameters(options: ImportOptions, layout: str, ids: Ids) -> dict[str, Any]
     """What decides the content of the folder; no paths, which may name people."""
     noted = {name: value for name, value in asdict(options).items() if name not in _NOT_NOTED}
     noted["keep"], noted["split"] = list(options.keep), list(options.split)
-    if options.sentences_from not in (None, PLAIN):
-        noted["sentences_from"] = "reports"
+    noted["sentences_from"] = "plain" if options.label_sentences else None
     made = {"made_by": "cxrtext import", "version": 1, "layout": layout}
     return {**made, **noted, "key": ids.fingerprint}
 
@@ -368,17 +354,6 @@ def claim_folder(out: Path, root: Path, options: ImportOptions, layout: str, ids
     elif not any(out.iterdir()):
         out.chmod(0o700)
     write_sealed(note, parameters)
-
-
-def settle_same_images(out: Path, asked: SameImages | None) -> SameImages:
-    """What is done about equal pixels: what is asked for, else what the run before did."""
-    path = out / NOTE
-    noted = {k: v for k, v in read_note(path).items() if k != SEAL}
-    before = noted.get("same_images")
-    found = asked or (before if before in SAME_IMAGES else "keep")
-    if found != before:
-        write_sealed(path, {**noted, "same_images": found})
-    return found
 
 
 def _check_note(note: Path, parameters: dict[str, Any]) -> None:

@@ -20,7 +20,6 @@ from cxrtext.datasets.importing.folder import (
     Placer,
     changed_since,
     claim_folder,
-    settle_same_images,
 )
 from cxrtext.datasets.importing.formats import open_layout
 from cxrtext.datasets.importing.joining import (
@@ -32,7 +31,7 @@ from cxrtext.datasets.importing.joining import (
     names_of,
     present,
 )
-from cxrtext.datasets.importing.label_sentences import LabelSentences, corpus_sentences
+from cxrtext.datasets.importing.label_sentences import LabelSentences
 from cxrtext.datasets.importing.loose import match_ids
 from cxrtext.datasets.importing.reading import (
     NO_VIEW,
@@ -44,7 +43,6 @@ from cxrtext.datasets.importing.reading import (
 from cxrtext.datasets.importing.resolving import (
     Equal,
     FoundImages,
-    Issuers,
     Merged,
     Seen,
     Waiting,
@@ -70,7 +68,7 @@ from cxrtext.records.manifest import DAYS, INSTANCE, SPLITS
 from cxrtext.records.report_folder import following_links
 from cxrtext.records.report_sources import LABELS, SOURCE
 from cxrtext.records.study import DAMAGED
-from cxrtext.records.tables import Kind, Table, read_table
+from cxrtext.records.tables import Kind
 
 COLUMNS = ("image", "study_id", "patient_id", "split", "view")
 Wanted = Callable[[FoundImage], bool]
@@ -99,7 +97,6 @@ class ImportSummary:
     # images that were kept and look like something else than a frontal chest, by what.
     looks: dict[str, int] = field(default_factory=dict)
     merged: int = 0  # images whose patient the table of merges renames
-    mixed_issuers: int = 0  # numbers of patients that come with an issuer and without one
     damaged: int = 0  # those of them that should have been read but could not be
     reports: int | None = None  # reports that belong to a kept study
     reports_without_study: int = 0  # reports that belong to none
@@ -116,15 +113,6 @@ class ImportSummary:
     hashed: bool = False  # whether ids were replaced
     rejected_path: Path | None = None  # the list of what was left out
     folder: Path | None = field(default=None, compare=False)  # the data folder
-
-    def tables(self) -> dict[str, Table]:
-        """What was written, as tables by the name of their file without its ending.
-
-        Columns and rows go into a data frame as they are: ``pandas.DataFrame(table.rows)``.
-        """
-        names = [name for name in WRITTEN if name.endswith(".csv")]
-        paths = [self.folder / name for name in names] if self.folder else []
-        return {path.stem: read_table(path) for path in paths if path.is_file()}
 
 
 class Import:
@@ -144,7 +132,7 @@ class Import:
         self.root, self.out, self.options = root, out, options
         self.reading, self.ids, self.tell = reading, ids, tell
         self.wanted = wanted
-        self.columns, others = columns_kept(options.keep, reading.offered, layout)
+        self.columns, others = columns_kept(options.keep, reading.offered, layout, reading.names)
         self.summary = ImportSummary(layout, hashed=ids.hashed)
         self.summary.left_out = others if reading.lists_left_out else ()
         self.summary.columns = dict(reading.names)
@@ -155,7 +143,6 @@ class Import:
         # Whether a run before was killed, whose images no manifest names.
         self.unfinished = (out / NOTE).is_file() and not (out / SUMS).is_file()
         self.merged = Merged(options.merged_patients)
-        self.issuers = Issuers()
         self.together: dict[int, str] = {}
         self.mended = Mended()
         self.first: dict[int, str] = {}  # by patient, when the first image was taken
@@ -167,11 +154,10 @@ class Import:
         self.labels: LabelTable | None = None
         # Opened before anything is written.
         self.label_sentences: LabelSentences | None = None
-        if options.sentences_from:
+        if options.label_sentences:
             if not reading.findings:
-                raise DataError(f"{root}: has no labels, of which --sentences-from makes reports")
-            corpus = corpus_sentences(options.sentences_from)
-            self.label_sentences = LabelSentences(reading.findings, corpus)
+                raise DataError(f"{root}: has no labels, of which --label-sentences makes reports")
+            self.label_sentences = LabelSentences(reading.findings)
             reading = replace(reading, reports=None)
         open_boxes = partial(iter_boxes, options.boxes) if options.boxes else reading.boxes
         self._texts = reading.reports and reading.reports()
@@ -275,15 +261,14 @@ class Import:
             self._settle_ids(found, left_out)
             seen = self._look(found) if self._looks else {}
             refused = found.refused(seen)
-            policy = settle_same_images(self.out, self.options.same_images)
-            equal = find_equal(found, seen, set(refused), policy)
+            equal = find_equal(found, seen, set(refused))
             self.together = equal.together
-            self._keep_names(found, {*refused, *equal.left_out})
-            self._draw_splits(found, {*refused, *equal.left_out}, left_out)
+            self._keep_names(found, {*refused})
+            self._draw_splits(found, {*refused}, left_out)
             kept: dict[int, dict[str, Any]] = {}
             for one in found:
                 self.tell("putting images in place", one.number + 1, len(found))
-                row = refused.get(one.number) or equal.left_out.get(one.number) or self._keep(one)
+                row = refused.get(one.number) or self._keep(one)
                 if not isinstance(row, dict):
                     self.placer.remove([one.name])  # of an earlier run
                     left_out.add(row)
@@ -292,7 +277,7 @@ class Import:
                 yield row
             self._write_equal(found, equal, kept)
             self._write_looks(kept, seen)
-        self.summary.merged, self.summary.mixed_issuers = self.merged.count, self.issuers.mixed
+        self.summary.merged = self.merged.count
 
     def _scan(self, found: FoundImages, left_out: LeftOutList) -> None:
         """Read what the set lists, before anything is put in place."""
@@ -357,8 +342,6 @@ class Import:
             image = replace(image, patient_id=patient, issuer=issuer.replace(":", "%3A"))
         if self.options.labels is not None:
             image = replace(image, labels={})
-        if image.instance:
-            self.issuers.add(image)
         return self.merged.apply(image)
 
     def _take(self, image: FoundImage, found: FoundImages, left_out: LeftOutList) -> None:

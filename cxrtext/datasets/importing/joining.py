@@ -305,7 +305,7 @@ class LabelTable:
         self._said[digest(study_id)] = said
         self._writer.write({"study_id": self._ids.of("study", study_id), **row[1]})
         self.studies += 1
-        self.findings.update(present(row[1]))
+        self.findings.update(sorted(present(row[1])))
 
 
 class Boxes:

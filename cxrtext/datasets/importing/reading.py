@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from cxrtext.datasets.admission.views import LATERAL, OTHER, read_view
 from cxrtext.datasets.importing.loose import IdMatching
@@ -17,11 +17,6 @@ from cxrtext.records.labels import CHEXPERT, VALUES
 from cxrtext.records.manifest import ACQUIRED, DATES, DAYS, is_own_column
 from cxrtext.records.numbers import read_number
 
-SameImages = Literal["keep", "one-split", "leave-out"]
-SAME_IMAGES: tuple[SameImages, ...] = ("keep", "one-split", "leave-out")
-"""What is done about equal pixels under two patients; see the guide."""
-
-PLAIN = "plain"  # the name of the sentences of labels that come with the package
 # The split of an image that its set leaves to be divided into these two.
 TRAIN_OR_VAL = "train or val"
 
@@ -36,8 +31,7 @@ class ImportOptions:
     # what columns of the table of reports, or of images, are called, by their own names.
     columns: Mapping[str, str] = field(default_factory=dict)
     labels: Path | None = None  # a table of labels, instead of those of the set
-    # reports whose sentences say the labels, or "plain", for sets without reports.
-    sentences_from: str | None = None
+    label_sentences: bool = False  # whether reports are made of labels, for sets without
     boxes: Path | None = None  # a box file, instead of that of the set
     # a file whose content keys the hashes that replace ids; None keeps the ids.
     hash_key: Path | None = None
@@ -47,8 +41,6 @@ class ImportOptions:
     require_view: bool = False  # whether images that do not say their view are left out
     link: bool = False  # whether images are hard links, made read-only, instead of copies
     pixels: bool | None = None  # whether pixels are looked at; None looks at those of DICOM trees
-    # what is done about equal pixels under two patients; None as before, else "keep".
-    same_images: SameImages | None = None
     merged_patients: Path | None = None  # a table of patients that were merged
     issuer: str = ""  # of patient ids whose header names none
     # whether ids that a spreadsheet changed are joined to those of the films ("loose").
@@ -61,12 +53,12 @@ class ImportOptions:
         if len(self.split) != 3 or min(self.split) < 0 or not sum(self.split):
             shares = ",".join(map(str, self.split))
             raise ConfigError(f"--split is {shares}; give three shares such as 80,10,10")
-        if self.same_images not in (None, *SAME_IMAGES):
-            raise ConfigError(f"--same-images is one of {', '.join(SAME_IMAGES)}")
         if self.ids not in ("exact", "loose"):
             raise ConfigError("--ids is exact or loose")
-        if self.sentences_from and self.reports:
-            raise ConfigError("--sentences-from goes without --reports: it makes reports of labels")
+        if self.label_sentences and self.reports:
+            raise ConfigError(
+                "--label-sentences goes without --reports: it makes reports of labels"
+            )
         for name in ("date", ACQUIRED):
             if self.hash_key is not None and name in self.keep:
                 raise ConfigError(
@@ -133,9 +125,12 @@ class Reading:
     boxes: Callable[[], Iterable[Box | Absent | LeftOut]] | None = None
 
 
-def columns_kept(keep: Columns, offered: Columns, layout: str) -> tuple[Columns, Columns]:
+def columns_kept(
+    keep: Columns, offered: Columns, layout: str, names: Names
+) -> tuple[Columns, Columns]:
     """Divide what a set offers into what the user asked for, in the user's order, and the rest."""
-    keep = tuple(name for name in keep if name != "view")  # always there
+    called = {header: name for name, header in names.items()}
+    keep = tuple(called.get(name, name) for name in keep if name != "view")  # always there
     offered = tuple(name for name in offered if not is_own_column(name))
     for name in keep:
         if name not in offered:

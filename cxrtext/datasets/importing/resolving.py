@@ -9,7 +9,6 @@ import os
 import pickle
 import tempfile
 from array import array
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import IO, Any
 
 from cxrtext.datasets.admission.ids import digest
 from cxrtext.datasets.checking.facts import FactsCache, ImageFacts, Stamp, looked_at
-from cxrtext.datasets.importing.reading import FoundImage, SameImages, read_rows
+from cxrtext.datasets.importing.reading import FoundImage, read_rows
 from cxrtext.errors import DataError
 from cxrtext.pausing import StageProgress
 from cxrtext.records import LeftOut
@@ -174,17 +173,15 @@ def _said(image: FoundImage) -> tuple[object, ...]:
 
 @dataclass(slots=True)
 class Equal:
-    """Images of equal pixels, and what is done about them."""
+    """Images of equal pixels."""
 
-    left_out: dict[int, LeftOut] = field(default_factory=dict)  # by number
-    together: dict[int, str] = field(default_factory=dict)  # by patient, who stands for the group
+    # by patient of a picture that several have, who stands for them all: they share a split.
+    together: dict[int, str] = field(default_factory=dict)
     groups: list[list[int]] = field(default_factory=list)  # numbers
     relations: list[str] = field(default_factory=list)  # of each group
 
 
-def find_equal(
-    found: FoundImages, seen: Mapping[int, Seen], left_out: set[int], policy: SameImages
-) -> Equal:
+def find_equal(found: FoundImages, seen: Mapping[int, Seen], left_out: set[int]) -> Equal:
     """Find images of equal pixels among those that are to be kept."""
     from scipy.cluster.hierarchy import DisjointSet
 
@@ -206,16 +203,9 @@ def find_equal(
             else "of two studies" if len(studies) > 1
             else "twice in a study"
         )  # fmt: skip
-        if policy == "one-split":
-            for name in sorted(patients):
-                united.add(name)
-                united.merge(name, min(patients))
-        if policy == "leave-out":
-            whose = len(patients) > 1
-            for one in members if whose else members[1:]:
-                other = members[one is members[0]].image.name
-                kind = WHOSE if whose else EQUAL
-                equal.left_out[one.number] = LeftOut(one.image.name, what=kind, other=other)
+        for name in sorted(patients):
+            united.add(name)
+            united.merge(name, min(patients))
     for names in united.subsets():
         equal.together |= {digest(name): min(names) for name in names}
     return equal
@@ -259,24 +249,6 @@ class Merged:
             return image
         self.count += 1
         return replace(image, patient_id=patient)
-
-
-class Issuers:
-    """Numbers of patients that come with an issuer and without one, and so count as two."""
-
-    def __init__(self) -> None:
-        self._bare: dict[int, int] = {}
-
-    def add(self, image: FoundImage) -> None:
-        """Note the id of an image's patient."""
-        if image.patient_id:
-            key = digest(image.patient_id.removeprefix(image.issuer).removeprefix(":"))
-            self._bare[key] = self._bare.get(key, 0) | (2 if image.issuer else 1)
-
-    @property
-    def mixed(self) -> int:
-        """How many there are."""
-        return Counter(self._bare.values())[3]
 
 
 FEW = 8  # images for which another process is not worth its start

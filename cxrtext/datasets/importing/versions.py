@@ -126,7 +126,7 @@ def choose(versions: Sequence[ReportVersion], *, arrived: bool = False) -> Chose
 def _appended(best: ReportVersion, addenda: Sequence[ReportVersion]) -> Chosen:
     said = " ".join(best.texts)
     longer = [one for one in addenda if said and said in " ".join(one.texts)]
-    if longer:  # the report as it is with the addendum, as FHIR gives it
+    if longer:  # the report as it is with the addendum
         whole = max(longer, key=_order)
         found = _appended(whole, [one for one in addenda if one is not whole])
         return replace(

@@ -73,9 +73,6 @@ def _print_data(report: "CheckReport") -> None:
 
     typer.echo(report.data)
     typer.echo("; ".join(f"{name} {count:,}" for name, count in report.summary.items()))
-    for table in report.tables[:2]:
-        typer.echo()
-        print_table([table.columns, *table.rows])
     if report.problems:
         typer.echo()
         rows = [

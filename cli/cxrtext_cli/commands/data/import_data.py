@@ -92,13 +92,8 @@ def _tell(summary: "ImportSummary", folder: Path, out: Path) -> None:
         say(f"pictures that a small network takes for something else: {out / 'import.looks.csv'}")
     if any("two" in relation for relation in summary.same_images):
         say(
-            f"equal pixels under two names: {out / 'import.same-images.csv'}; the same command and "
-            "--same-images one-split keeps them out of each other's splits, leave-out drops them"
-        )
-    if summary.mixed_issuers:
-        say(
-            f"{summary.mixed_issuers} patient numbers come with an issuer and without one, and "
-            "count as two patients each: name the issuer of the others with --issuer"
+            f"equal pixels under two names: {out / 'import.same-images.csv'}; patients who share a "
+            "picture share a split"
         )
     if summary.not_there:
         say(f"listed, but not in {folder} or below: {', '.join(summary.not_there)} …")
@@ -141,15 +136,14 @@ def import_data(
         typer.Option(help="Table of labels: study_id or image, and a column a finding."),
         FILE,
     ] = None,
-    sentences_from: Annotated[
-        str | None,
+    label_sentences: Annotated[
+        bool,
         typer.Option(
-            metavar="CORPUS",
-            help="For sets with labels and no reports: make reports of sentences that say what the "
-            "labels say, from a table or folder of reports, or plain.",
+            "--label-sentences",
+            help="For sets with labels and no reports: make reports of plain sentences that say "
+            "what the labels say.",
         ),
-        ANY_PATH,
-    ] = None,
+    ] = False,
     boxes: Annotated[
         Path | None, typer.Option(help="Box file: COCO JSON as MS-CXR has it, or CSV."), FILE
     ] = None,
@@ -179,10 +173,6 @@ def import_data(
     merged_patients: Annotated[
         Path | None, typer.Option(help="Table of merged patients: patient_id, merged_into."), FILE
     ] = None,
-    same_images: Annotated[
-        str | None,
-        typer.Option(help="Equal pixels under two patients: keep (default), one-split, leave-out."),
-    ] = None,
     pixels: Annotated[
         bool | None,
         typer.Option(
@@ -203,7 +193,7 @@ def import_data(
 
     kept = tuple(name.strip() for name in keep.split(",") if name.strip())
     table = reports if folder.is_dir() else folder
-    given = say_columns(table or folder, columns, text=folder.is_dir(), own=kept)
+    given = say_columns(table or folder, columns, text=folder.is_dir())
     options = ImportOptions(
         layout=layout,
         keep=kept,
@@ -212,7 +202,7 @@ def import_data(
         ids=cast(Any, ids),
         follow_links=follow_links,
         labels=labels,
-        sentences_from=sentences_from,
+        label_sentences=label_sentences,
         boxes=boxes,
         hash_key=hash_ids,
         split=_shares(split),
@@ -221,7 +211,6 @@ def import_data(
         link=link,
         issuer=issuer,
         merged_patients=merged_patients,
-        same_images=cast(Any, same_images),  # checked with the other options
         pixels=pixels,
         max_rejected=max_rejected,
     )

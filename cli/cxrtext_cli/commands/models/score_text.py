@@ -81,7 +81,7 @@ def score_text(
     reports: Annotated[
         str,
         typer.Argument(
-            help="Table of reports or sentences (CSV, Parquet, JSON Lines), folder of text files, "
+            help="Table of reports or sentences (CSV, Excel, Parquet), folder of text files, "
             "or - for sentences on standard input, one a line."
         ),
         SOURCE,

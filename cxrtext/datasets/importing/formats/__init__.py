@@ -13,7 +13,6 @@ from cxrtext.datasets.importing.formats.challenges import open_rsna, open_siim
 from cxrtext.datasets.importing.formats.chexpert import open_chexpert
 from cxrtext.datasets.importing.formats.dicom import open_dicom
 from cxrtext.datasets.importing.formats.generic import (
-    as_reports,
     by_image,
     labels_of,
     open_generic,
@@ -26,6 +25,7 @@ from cxrtext.datasets.importing.formats.openi import open_openi
 from cxrtext.datasets.importing.formats.padchest import open_padchest, open_padchest_gr
 from cxrtext.datasets.importing.formats.vindr import open_vindr
 from cxrtext.datasets.importing.reading import ImportOptions, Names, Reading, columns_of
+from cxrtext.datasets.importing.reports.sources import as_reports
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.records.columns import NO_COLUMNS
 from cxrtext.records.report_sources import is_table
@@ -72,7 +72,7 @@ def open_layout(folder: Path, options: ImportOptions, out: Path) -> tuple[Path, 
     table, root = (root, root.parent) if alone else (options.reports, root)
     names, files = NO_COLUMNS, Files(root, home, options.ids)
     if table is not None and is_table(table):
-        names = TableRows.known(table, options.columns, text=not alone, own=options.keep).names
+        names = TableRows.known(table, options.columns, text=not alone).names
     elif options.columns:
         raise ConfigError("--columns is of a table; give one as --reports")
     openers: dict[str, Opener] = {name: opener for name, (opener, _) in LAYOUTS.items()}

@@ -1,43 +1,25 @@
-"""Images of ChestX-ray14 as two challenges gave them out, wrapped as DICOM files.
+"""Images of ChestX-ray14 as two challenges gave them out: JPEG files wrapped as DICOM captures.
 
-RSNA pneumonia detection challenge (2018), stage 2, as Kaggle gives it out.
+RSNA pneumonia (2018), stage 2, as Kaggle gives it out: ``stage_2_train_labels.csv`` (patientId, x,
+y, width, height, Target: a row a box, or one without), ``stage_2_detailed_class_info.csv``
+(patientId, class) and ``stage_2_train_images/<patientId>.dcm``; the test images have no labels and
+are not listed.  What Kaggle calls a patient is an image.  Whose it is, the list says that the RSNA
+gives out beside (``pneumonia-challenge-dataset-mappings_2018.json``).
 
-``stage_2_train_labels.csv`` (patientId, x, y, width, height, Target: a row a box, or one without),
-``stage_2_detailed_class_info.csv`` (patientId, class; as many rows),
-``stage_2_train_images/<patientId>.dcm``, found by their names in any folders.  The images of
-``stage_2_test_images`` have no labels, and are not listed.
-
-The files are 1024 x 1024 JPEG images of ChestX-ray14, wrapped as secondary captures whose headers
-say CR, CHEST, the view, sex and age: a dump of one is in public notes on the set.  Verified on the
-tables that torchxrayvision 1.5.7 carries: 26,684 images, 6,012 of them with 9,555 boxes, and the
-headers' CR, CHEST and views for all of them.  Of the detailed classes only their names could be
-verified.  What Kaggle calls a patient is an image.  Whose it is, the list says that the RSNA gives
-out beside (``pneumonia-challenge-dataset-mappings_2018.json``: subset_img_id, img_id).
-
-SIIM-ACR pneumothorax segmentation (2019), as Kaggle gave it out.
-
-``train-rle.csv`` (ImageId, " EncodedPixels") and ``dicom-images-train/<study>/<series>/
-<ImageId>.dcm``.  An image has a row for each mask, or one row with " -1".  A mask is given by pairs
-of numbers: pixels to skip since the last run, and pixels of the run, counted down the columns from
-the upper left, as decoders of several users of the set read it.  Some images have no row; they are
-not listed, and neither are the test images, whose masks were not given out with them.
-``stage_2_train.csv``, the list of the second stage, is taken too where there is no
-``train-rle.csv``; that its columns are the same could not be verified.
-
-Verified on the list that torchxrayvision 1.5.7 carries: 12,954 rows of 12,047 images, 2,669 of them
-with 3,576 masks; there " -1" has lost its blank, so both are taken.  The files have the elements of
-RSNA's and are taken to be of the same making (secondary captures of ChestX-ray14, 1024 x 1024);
-that their class is that of captures could not be verified, and a radiograph's is taken too.
+SIIM-ACR pneumothorax (2019): ``train-rle.csv``, or else ``stage_2_train.csv`` (ImageId,
+" EncodedPixels"), and ``<ImageId>.dcm`` in any folders.  An image has a row for each mask, or one
+row with "-1".  A mask is given by pairs of numbers: pixels to skip since the last run, and pixels
+of the run, counted down the columns from the upper left.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
-from cxrtext.datasets.importing.folder import files_by_name, inside
+from cxrtext.datasets.importing.folder import inside
 from cxrtext.datasets.importing.formats.dicom import KEEP_LISTED, listed_object
+from cxrtext.datasets.importing.formats.listing import FilesByName
 from cxrtext.datasets.importing.joining import image_size
 from cxrtext.datasets.importing.reading import (
     Columns,
@@ -56,7 +38,7 @@ from cxrtext.datasets.importing.reading import (
     read_rows,
     reject,
 )
-from cxrtext.records import Absent, Box, LeftOut
+from cxrtext.records import Absent, Box
 from cxrtext.records.masks import box_of_mask, mask_of_runs, runs_of_mask
 
 MAPPING = "pneumonia-challenge-dataset-mappings_2018.json"
@@ -75,11 +57,6 @@ def _patients(root: Path) -> dict[str, str]:
         for image, source in named
         if isinstance(image, str) and isinstance(source, str)
     }
-
-
-def _classes(path: Path | None) -> dict[str, str]:
-    rows = read_rows(path, ["patientId", "class"]) if path else ()
-    return {row[1]["patientId"]: row[1]["class"] for row in rows if isinstance(row, tuple)}
 
 
 def _labels(item: str, target: str, kind: str | None) -> dict[str, str]:
@@ -109,20 +86,21 @@ def open_rsna(root: Path, out: Path) -> Reading | None:
     if table is None or not {"patientId", "Target"} <= set(columns_of(table)):
         return None
     info = find_table(root, "stage_2_detailed_class_info")
+    places = FilesByName(root, out, (".dcm",))
 
     def images(columns: Columns) -> Iterator[Entry]:
-        places = files_by_name(root, out, (".dcm",))
-        patients, classes = _patients(root), _classes(info)
+        rows = read_rows(info, ["patientId", "class"]) if info else ()
+        classes = {r[1]["patientId"]: r[1]["class"] for r in rows if isinstance(r, tuple)}
+        patients = _patients(root)
 
         def make(item: str, row: dict[str, str]) -> FoundImage:
             image = row["patientId"]
             check_ids(item, image, image)
-            labels = _labels(item, row["Target"], classes.get(image))
-            file = places.get(f"{image}.dcm", "")
+            labels, file = _labels(item, row["Target"], classes.get(image)), places[f"{image}.dcm"]
             found = listed_object(root, item, image, file, columns=columns, layout="rsna")
             return replace(found, patient_id=patients.get(image, image), labels=labels)
 
-        yield from make_each(first_rows(table, _RSNA), make)
+        return make_each(first_rows(table, _RSNA), make)
 
     return Reading(
         count=partial(count_rows, table),
@@ -154,52 +132,47 @@ def runs_of_pairs(text: str, height: int, width: int) -> tuple[int, ...]:
     return runs_of_mask(mask_of_runs([*counts, rest], height, width))
 
 
-def _mask(root: Path, places: dict[str, str], item: str, row: dict[str, str]) -> Box | Absent:
-    image, text = row["ImageId"], row["EncodedPixels"]
-    if text == NO_MASK:
-        return Absent(image, 0, 0, PNEUMOTHORAX, PNEUMOTHORAX)
-    path = inside(root, places.get(f"{image}.dcm", ""))
-    width, height = image_size(path) if path is not None and path.is_file() else (0, 0)
-    width, height = width or SIDE, height or SIDE
-    try:
-        runs = runs_of_pairs(text, height, width)
-    except ValueError:
-        raise reject(
-            item, f"EncodedPixels are no mask of {width} x {height} pixels; fix the cell"
-        ) from None
-    box = box_of_mask(mask_of_runs(runs, height, width))
-    return Box(image, width, height, PNEUMOTHORAX, PNEUMOTHORAX, box, runs)
-
-
 def open_siim(root: Path, out: Path) -> Reading | None:
     """Open the challenge's data; None where the folder does not hold it."""
     table = find_table(root, "train-rle", "stage_2_train")
     if table is None or not set(_SIIM) <= set(columns_of(table)):
         return None
+    places = FilesByName(root, out, (".dcm",))
+
+    @cache
+    def positive() -> set[str]:
+        rows = (row[1] for row in read_rows(table, _SIIM) if isinstance(row, tuple))
+        return {row["ImageId"] for row in rows if row["EncodedPixels"] != NO_MASK}
 
     def images(columns: Columns) -> Iterator[Entry]:
-        positive: dict[str, bool] = defaultdict(bool)
-        for row in read_rows(table, _SIIM):
-            if isinstance(row, tuple):
-                positive[row[1]["ImageId"]] |= row[1]["EncodedPixels"] != NO_MASK
-        places = files_by_name(root, out, (".dcm",))
-
         def make(item: str, row: dict[str, str]) -> FoundImage:
             image = row["ImageId"]
-            file = places.get(f"{image}.dcm", "")
+            file = places[f"{image}.dcm"]
             found = listed_object(root, item, image, file, columns=columns, layout="siim")
             check_ids(item, image, found.patient_id)
-            return replace(found, labels={PNEUMOTHORAX: "1" if positive[image] else "0"})
+            return replace(found, labels={PNEUMOTHORAX: "1" if image in positive() else "0"})
 
-        yield from make_each(first_rows(table, _SIIM), make)
+        return make_each(first_rows(table, _SIIM), make)
 
-    def boxes() -> Iterator[Box | Absent | LeftOut]:
-        return map_rows(table, _SIIM, partial(_mask, root, files_by_name(root, out, (".dcm",))))
+    def mask(item: str, row: dict[str, str]) -> Box | Absent:
+        image, text = row["ImageId"], row["EncodedPixels"]
+        if text == NO_MASK:
+            return Absent(image, 0, 0, PNEUMOTHORAX, PNEUMOTHORAX)
+        path = inside(root, places[f"{image}.dcm"])
+        width, height = image_size(path) if path is not None and path.is_file() else (0, 0)
+        width, height = width or SIDE, height or SIDE
+        try:
+            runs = runs_of_pairs(text, height, width)
+        except ValueError:
+            reason = f"EncodedPixels are no mask of {width} x {height} pixels; fix the cell"
+            raise reject(item, reason) from None
+        box = box_of_mask(mask_of_runs(runs, height, width))
+        return Box(image, width, height, PNEUMOTHORAX, PNEUMOTHORAX, box, runs)
 
     return Reading(
         count=partial(count_rows, table),
         images=images,
         offered=KEEP_LISTED,
         findings=(PNEUMOTHORAX,),
-        boxes=boxes,
+        boxes=lambda: map_rows(table, _SIIM, mask),
     )

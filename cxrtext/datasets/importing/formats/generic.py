@@ -1,6 +1,6 @@
 """A data folder, or a table that names images or studies; tables of reports and of labels."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from itertools import islice
@@ -28,9 +28,8 @@ from cxrtext.datasets.importing.reading import (
     read_rows,
     reject,
 )
-from cxrtext.datasets.importing.reports.sources import has_versions, open_table, open_versions
-from cxrtext.datasets.importing.versions import ReportVersion
-from cxrtext.records import LeftOut, Study, TableRows, iter_boxes, open_reports
+from cxrtext.datasets.importing.reports.sources import as_reports
+from cxrtext.records import LeftOut, TableRows, iter_boxes
 from cxrtext.records.cells import Meaning, meanings_of, moment
 from cxrtext.records.columns import NO_COLUMNS, SECTION_COLUMNS
 from cxrtext.records.manifest import ACQUIRED, DATES, DAYS
@@ -125,18 +124,6 @@ def by_image(path: Path, names: Names) -> bool:
     """Whether a table names studies by their images alone."""
     columns = columns_of(path, names) if is_table(path) else ()
     return "image" in columns and "study_id" not in columns
-
-
-def as_reports(
-    path: Path, names: Names = NO_COLUMNS, files: Files | None = None
-) -> Iterable[Study | ReportVersion | LeftOut]:
-    """Open a table, a file of messages or a folder as reports."""
-    columns = columns_of(path, names)
-    if "uid" in columns and "study_id" not in columns:
-        names = {"study_id": "uid"}  # as Open-i calls it
-    if any(name != header for name, header in names.items()) or by_image(path, names):
-        return open_table(path, names, files)
-    return open_versions(path) if has_versions(path) else open_reports(path)
 
 
 def labels_of(columns: Columns) -> Columns:

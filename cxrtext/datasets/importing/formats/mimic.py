@@ -2,23 +2,21 @@
 
 import re
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from cxrtext.datasets.admission.ids import digest
-from cxrtext.datasets.importing.folder import Files, existing
+from cxrtext.datasets.importing.folder import Files
+from cxrtext.datasets.importing.formats.listing import find_image, read_list
 from cxrtext.datasets.importing.reading import (
     Columns,
-    Entry,
     FoundImage,
     LabelRow,
     Names,
     Reading,
     columns_of,
-    count_rows,
     find_table,
     findings_of,
-    frontal_view,
     label_values,
     map_rows,
     read_rows,
@@ -31,20 +29,11 @@ from cxrtext.records.columns import NO_COLUMNS
 from cxrtext.records.manifest import ACQUIRED, DATES, DAYS
 
 PREFIX = "mimic-cxr-2.0.0-"
-KEEP = {
-    "rows": "Rows",
-    "columns": "Columns",
-    "date": "StudyDate",
-    ACQUIRED: "StudyDate",
-    DAYS: "StudyDate",
-    DATES: "",
-    "procedure": "PerformedProcedureStepDescription",
-}
+KEEP = ("rows", "columns", "date", ACQUIRED, DAYS, DATES, "procedure")
 SPLITS = {"train": "train", "validate": "val", "test": "test"}
 
 _NEEDED = ("dicom_id", "subject_id", "study_id", "ViewPosition")
-_ID = re.compile(r"[0-9A-Za-z-]{1,80}")
-_NUMBER = re.compile(r"[0-9]{1,20}")
+_IDS = re.compile(r"[0-9A-Za-z-]{1,80} [0-9]{1,20} [0-9]{1,20}")
 
 
 def _table(root: Path, stem: str) -> Path:
@@ -54,12 +43,6 @@ def _table(root: Path, stem: str) -> Path:
             "into this folder"
         )
     return path
-
-
-def _split_of(path: Path) -> dict[int, str]:
-    """The official split by image, about 100 bytes each."""
-    rows = (row[1] for row in read_rows(path, ["dicom_id", "split"]) if isinstance(row, tuple))
-    return {digest(r["dicom_id"]): SPLITS[r["split"]] for r in rows if r["split"] in SPLITS}
 
 
 def label_rows(
@@ -85,37 +68,39 @@ def open_mimic(root: Path, _: Path) -> Reading | None:
     findings = findings_of(columns_of(labels)) if labels else ()
     boxes = [*sorted(root.glob("MS_CXR*.json")), *sorted(root.glob("MS_CXR*.csv"))]
 
-    def images(columns: Columns) -> Iterator[Entry]:
-        splits = _split_of(split)
+    @cache
+    def splits() -> dict[int, str]:  # some 100 bytes an image
+        rows = (row[1] for row in read_rows(split, ["dicom_id", "split"]) if isinstance(row, tuple))
+        return {digest(r["dicom_id"]): SPLITS[r["split"]] for r in rows if r["split"] in SPLITS}
 
-        def make(item: str, row: dict[str, str]) -> FoundImage:
-            image, subject, study = row["dicom_id"], row["subject_id"], row["study_id"]
-            if not (
-                _ID.fullmatch(image) and _NUMBER.fullmatch(subject) and _NUMBER.fullmatch(study)
-            ):
-                raise reject(item, "dicom_id, subject_id or study_id is not one; fix the row")
-            view = frontal_view(item, row["ViewPosition"])
-            stem = f"files/p{subject[:2]}/p{subject}/s{study}/{image}"
-            name, path = existing(root, item, *(stem + end for end in (".jpg", ".dcm", ".png")))
-            if (part := splits.get(digest(image))) is None:
-                raise reject(item, f"its dicom_id has no split in {PREFIX}split; fix that table")
-            said = {name: row.get(KEEP[name], "") for name in columns}
-            if "date" in said:
-                said["date"] = said["date"][:4]
-            for when in {ACQUIRED, DAYS} & {*said}:
-                # "shifted by a random amount, consistently for a patient": gaps are as they were
-                said[when] = moment(said[when], row.get("StudyTime", ""))
-                said[DATES] = "shifted"
-            return FoundImage(path, name, study, subject, part, view, box_key=image, metadata=said)
+    def make(columns: Columns, item: str, row: dict[str, str]) -> FoundImage:
+        image, subject, study = row["dicom_id"], row["subject_id"], row["study_id"]
+        if not _IDS.fullmatch(f"{image} {subject} {study}"):
+            raise reject(item, "dicom_id, subject_id or study_id is not one; fix the row")
+        if (part := splits().get(digest(image))) is None:
+            raise reject(item, f"its dicom_id has no split in {PREFIX}split; fix that table")
+        day = row.get("StudyDate", "")
+        known = {
+            "rows": row.get("Rows", ""),
+            "columns": row.get("Columns", ""),
+            "date": day[:4],
+            # "shifted by a random amount, consistently for a patient": gaps are as they were
+            **dict.fromkeys((ACQUIRED, DAYS), moment(day, row.get("StudyTime", ""))),
+            DATES: "shifted",
+            "procedure": row.get("PerformedProcedureStepDescription", ""),
+        }
+        stem = f"files/p{subject[:2]}/p{subject}/s{study}/{image}"
+        names = (stem + ending for ending in (".jpg", ".dcm", ".png"))
+        return find_image(
+            root, item, names, (study, subject), columns, known, views=[row["ViewPosition"]],
+            split=part, box_key=image,
+        )  # fmt: skip
 
-        yield from map_rows(metadata, _NEEDED, make)
-
-    return Reading(
-        count=partial(count_rows, metadata),
-        images=images,
-        offered=tuple(KEEP),
+    return read_list(
+        metadata, _NEEDED, make,
+        offered=KEEP,
         findings=findings,
         label_rows=partial(label_rows, labels, findings) if labels else None,
         reports=partial(open_reports, files) if any(files.glob("p*/p*/*.txt")) else None,
         boxes=partial(iter_boxes, boxes[0]) if boxes else None,
-    )
+    )  # fmt: skip

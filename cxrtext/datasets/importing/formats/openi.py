@@ -10,19 +10,15 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from cxrtext.datasets.importing.folder import existing, files_by_name
+from cxrtext.datasets.importing.formats.listing import FilesByName, find_image, read_list
 from cxrtext.datasets.importing.formats.mimic import label_rows
 from cxrtext.datasets.importing.reading import (
     Columns,
-    Entry,
     FoundImage,
     LabelRow,
     Reading,
-    check_ids,
     columns_of,
-    count_rows,
     find_table,
-    frontal_view,
     map_rows,
 )
 from cxrtext.datasets.importing.reports.sources import open_table
@@ -62,16 +58,12 @@ def split_of(study: str) -> str:
     return "test" if tenth < 3 else "val" if tenth == 3 else "train"
 
 
-def _coded(path: Path) -> Iterator[LabelRow | LeftOut]:
-    """The labels of the studies, from terms such as "Opacity/lung/base/left;Cardiomegaly"."""
-
-    def make(_: str, row: dict[str, str]) -> LabelRow:
-        heads = {term.partition("/")[0].strip() for term in row["MeSH"].split(";")}
-        known = len(heads) > 1 or not heads & UNCODED
-        labels = {name: str(int(bool(heads & of))) for name, of in FINDINGS.items()}
-        return row["uid"], labels if known else dict.fromkeys(FINDINGS, "")
-
-    return map_rows(path, ["uid", "MeSH"], make)
+def _coded(_: str, row: dict[str, str]) -> LabelRow:
+    """The labels of a study, from terms such as "Opacity/lung/base/left;Cardiomegaly"."""
+    heads = {term.partition("/")[0].strip() for term in row["MeSH"].split(";")}
+    known = len(heads) > 1 or not heads & UNCODED
+    labels = {name: str(int(bool(heads & of))) for name, of in FINDINGS.items()}
+    return row["uid"], labels if known else dict.fromkeys(FINDINGS, "")
 
 
 def open_openi(root: Path, out: Path) -> Reading | None:
@@ -79,24 +71,20 @@ def open_openi(root: Path, out: Path) -> Reading | None:
     if (table := find_table(root, "indiana_projections")) is None:
         return None
     texts, coded = find_table(root, "indiana_reports"), find_table(root, "labels_mesh")
-    columns = tuple(FINDINGS) if texts and "MeSH" in columns_of(texts) else ()
-    labels = partial(_coded, texts) if texts and columns else None
+    findings = tuple(FINDINGS) if texts and "MeSH" in columns_of(texts) else ()
+    labels = partial(map_rows, texts, ["uid", "MeSH"], _coded) if texts and findings else None
     if coded is not None:
-        columns = tuple(name for name in columns_of(coded) if name != "study_id")
-        labels = partial(label_rows, coded, columns)
+        findings = tuple(name for name in columns_of(coded) if name != "study_id")
+        labels = partial(label_rows, coded, findings)
+    places = FilesByName(root, out)
 
-    def images(_: Columns) -> Iterator[Entry]:
-        places = files_by_name(root, out)
-
-        def make(item: str, row: dict[str, str]) -> FoundImage:
-            study, file = row["uid"], row["filename"]
-            view = frontal_view(item, row["projection"])
-            name, path = existing(root, item, places.get(file, ""))
-            check_ids(item, study, "")
-            # The set names no patients: each has one study.
-            return FoundImage(path, name, study, study, split_of(study), view, box_key=file)
-
-        yield from map_rows(table, ["uid", "filename", "projection"], make)
+    def make(_: Columns, item: str, row: dict[str, str]) -> FoundImage:
+        study, file = row["uid"], row["filename"]
+        # The set names no patients: each has one study.
+        return find_image(
+            root, item, [places[file]], (study, study), views=[row["projection"]],
+            split=split_of(study), box_key=file,
+        )  # fmt: skip
 
     def reports() -> Iterator[ReportVersion | LeftOut]:
         if texts is None:
@@ -106,10 +94,5 @@ def open_openi(root: Path, out: Path) -> Reading | None:
             )
         return open_table(texts, {"study_id": "uid"})
 
-    return Reading(
-        count=partial(count_rows, table),
-        images=images,
-        findings=columns,
-        label_rows=labels,
-        reports=reports,
-    )
+    required = ["uid", "filename", "projection"]
+    return read_list(table, required, make, findings=findings, label_rows=labels, reports=reports)

@@ -1,33 +1,18 @@
 """PadChest, and PadChest-GR, which grounds the reports of some of its images.
 
-PadChest: its table of images, labels and Spanish reports, and 16-bit PNG files.
+PadChest: ``PADCHEST_chest_x_ray_images_labels_….csv`` with a row an image, and 16-bit PNG files in
+any folders.  Labels is a list in Python's spelling ("['cardiomegaly', 'unchanged']"); a name that
+is not in it is taken for absent.  Projection is PA, AP, AP_horizontal (lying), L, COSTAL (ribs),
+EXCLUDE or UNK.  Reports are Spanish, in small letters and cut to word stems.  There is no official
+split; test sets in papers are the images whose labels physicians set: ``labels_by`` (MethodLabel)
+says "Physician" or "RNN_model".
 
-``PADCHEST_chest_x_ray_images_labels_160K_01.02.19.csv`` (also ``.csv.gz``; another date at its end
-is taken too) with a row an image: ImageID, ImageDir, StudyID, PatientID, PatientBirth,
-PatientSex_DICOM, StudyDate_DICOM, Projection, Report, MethodLabel, Labels and others.  Labels is a
-list in Python's spelling ("['cardiomegaly', 'unchanged']"); a name that is not in it is taken for
-absent.  Projection is PA, AP, AP_horizontal (lying), L, COSTAL (ribs), EXCLUDE or UNK.  Reports
-are Spanish, in small letters and cut to word stems.  Images lie in numbered folders (``0/`` …);
-they are found by their names, in any folders.  Verified on the table that torchxrayvision 1.5.7
-carries: 160,861 images, 110,641 of them frontal, 190 columns of labels here.
-
-There is no official split.  Test sets in papers are the images whose labels physicians set:
-``labels_by`` (MethodLabel) says "Physician" or "RNN_model".
-
-PadChest-GR: grounded reports of 4,555 images of PadChest.
-
-``grounded_reports_20240819.json`` (another date is taken too): a list of studies with StudyID,
-ImageID and findings; of each finding sentence_en, sentence_es, abnormal, and where it is abnormal
-boxes and extra_boxes (left, top, right, bottom as shares of the image's width and height), labels,
-locations, progression.  ``master_table.csv``: a row a study and label, with StudyID, PatientID, the
-official split (train, validation, test), PatientSex_DICOM, PatientAge, Year.  16-bit PNG files in
-``Padchest_GR_files`` (parts of one ZIP, to be joined and unpacked); they are found by their names,
-in any folders.  All of this is verified by programs of several projects that read the release.
-
-Taken from it: sentences in English as reports; ``boxes`` with their sentences, not ``extra_boxes``,
-which a second reader drew.  A sentence that says that something is not there is a phrase without a
-box; one of a finding that was not drawn (abnormal, without boxes) is neither.  Images are frontal,
-as the set's paper says; nothing says AP or PA.
+PadChest-GR: ``grounded_reports_….json``, a list of studies with StudyID, ImageID and findings; of
+each finding sentence_en, abnormal, and where it is abnormal boxes (left, top, right, bottom as
+shares of the image's width and height) and labels.  ``master_table.csv`` has StudyID, PatientID,
+the official split, PatientSex_DICOM, PatientAge, Year.  Reports are the sentences in English;
+``extra_boxes`` of a second reader are not taken.  A sentence that says that something is not there
+is a phrase without a box; one of a finding that was not drawn is neither.  All images are frontal.
 """
 
 import ast
@@ -37,18 +22,16 @@ from pathlib import Path
 from typing import Any
 
 from cxrtext.datasets.admission.views import LATERAL
-from cxrtext.datasets.importing.folder import existing, files_by_name, inside
+from cxrtext.datasets.importing.folder import inside
+from cxrtext.datasets.importing.formats.listing import FilesByName, find_image, read_list
 from cxrtext.datasets.importing.joining import image_size
 from cxrtext.datasets.importing.reading import (
     Columns,
-    Entry,
     FoundImage,
     LabelRow,
     LeftOutError,
     Reading,
-    check_ids,
     columns_of,
-    count_rows,
     find_table,
     make_each,
     map_rows,
@@ -65,18 +48,13 @@ KEEP = ("age", "sex", "date", "acquired", DAYS, "labels_by", "pediatric")
 NORMAL = "normal"
 NO_FINDINGS = ("", NORMAL, "unchanged", "exclude", "suboptimal study")
 """What stands among the labels and is no finding."""
+NO_FINDING = "No Finding"
+_SHARED = "atelectasis cardiomegaly consolidation emphysema fracture nodule pneumonia pneumothorax"
 COLUMNS = {
-    NORMAL: "No Finding",
-    "atelectasis": "Atelectasis",
-    "cardiomegaly": "Cardiomegaly",
-    "consolidation": "Consolidation",
-    "emphysema": "Emphysema",
-    "fracture": "Fracture",
-    "nodule": "Nodule",
+    NORMAL: NO_FINDING,
+    **{name: name.capitalize() for name in _SHARED.split()},
     "pleural effusion": "Pleural Effusion",
     "pleural thickening": "Pleural Thickening",
-    "pneumonia": "Pneumonia",
-    "pneumothorax": "Pneumothorax",
     "pulmonary edema": "Edema",
 }
 """Names that CheXpert or ChestX-ray14 have too, in their spelling; others stay as they are."""
@@ -84,10 +62,6 @@ COLUMNS = {
 _VIEWS = {"PA": "PA", "AP": "AP", "AP_HORIZONTAL": "AP", "UNK": "", "": ""}
 _LEFT_OUT = {"L": LATERAL, "COSTAL": "view of the ribs", "EXCLUDE": "excluded by its set"}
 _NEEDED = ("ImageID", "StudyID", "PatientID", "Projection", "Labels")
-
-
-def column_of(name: str) -> str:
-    return COLUMNS.get(name, name)
 
 
 def names_in(item: str, text: str) -> tuple[str, ...] | None:
@@ -103,16 +77,16 @@ def names_in(item: str, text: str) -> tuple[str, ...] | None:
     return tuple(" ".join(name.lower().split()) for name in names)
 
 
-def labels_of(names: Iterable[str], findings: Columns) -> dict[str, str]:
+def _labels_of(names: Iterable[str], findings: Columns) -> dict[str, str]:
     """The labels of a study by column; of every name that its study lacks the set says 0."""
-    present = set(map(column_of, names))
+    present = {COLUMNS.get(name, name) for name in names}
     return {name: "1" if name in present else "0" for name in findings}
 
 
-def findings_of_names(names: Iterable[str]) -> Columns:
+def _findings_of(names: Iterable[str]) -> Columns:
     """The columns of the names of a set, in the order of the alphabet, No Finding first."""
-    columns = {column_of(name) for name in names if name not in NO_FINDINGS}
-    return ("No Finding", *sorted(columns, key=str.lower))
+    columns = {COLUMNS.get(name, name) for name in names if name not in NO_FINDINGS}
+    return (NO_FINDING, *sorted(columns, key=str.lower))
 
 
 def _view(item: str, text: str) -> str:
@@ -123,22 +97,18 @@ def _view(item: str, text: str) -> str:
     return _VIEWS[kind]
 
 
-def _year(text: str) -> str:
-    return text[:4] if text[:4].isdigit() else ""
-
-
-def _metadata(row: dict[str, str], columns: Columns) -> dict[str, str]:
-    year, born = _year(row.get("StudyDate_DICOM", "")), _year(row.get("PatientBirth", ""))
+def _known(row: dict[str, str]) -> dict[str, str]:
+    day, birth = row.get("StudyDate_DICOM", ""), row.get("PatientBirth", "")
+    year, born = (text[:4] if text[:4].isdigit() else "" for text in (day, birth))
     age = int(year) - int(born) if year and born else -1
-    known = {
+    return {
         "age": str(age) if age >= 0 else "",
         "sex": sex(row.get("PatientSex_DICOM", "")),
         "date": year,
-        **dict.fromkeys(("acquired", DAYS), moment(row.get("StudyDate_DICOM", ""))),
+        **dict.fromkeys(("acquired", DAYS), moment(day)),
         "labels_by": row.get("MethodLabel", ""),
         "pediatric": row.get("Pediatric", ""),
     }
-    return {name: known[name] for name in columns}
 
 
 def _reports(table: Path) -> Iterator[Study | LeftOut]:
@@ -159,49 +129,32 @@ def open_padchest(root: Path, out: Path) -> Reading | None:
     table = next((path for path in tables if set(_NEEDED) <= set(columns_of(path))), None)
     if table is None:
         return None
+    places = FilesByName(root, out)
 
-    def images(columns: Columns) -> Iterator[Entry]:
-        places = files_by_name(root, out)
+    def make(columns: Columns, item: str, row: dict[str, str]) -> FoundImage:
+        image, ids = row["ImageID"], (row["StudyID"], row["PatientID"])
+        more = {"view": _view(item, row["Projection"]), "box_key": image}
+        return find_image(root, item, [places[image]], ids, columns, _known(row), **more)
 
-        def make(item: str, row: dict[str, str]) -> FoundImage:
-            image, study, patient = row["ImageID"], row["StudyID"], row["PatientID"]
-            check_ids(item, study, patient)
-            view = _view(item, row["Projection"])
-            name, path = existing(root, item, places.get(image, ""))
-            said = _metadata(row, columns)
-            return FoundImage(path, name, study, patient, view=view, box_key=image, metadata=said)
+    rows = map_rows(table, ["Labels"], lambda item, row: names_in(item, row["Labels"]))
+    findings = _findings_of({name for row in rows if isinstance(row, tuple) for name in row})
 
-        yield from map_rows(table, _NEEDED, make)
+    def labels(item: str, row: dict[str, str]) -> LabelRow | None:
+        names = names_in(item, row["Labels"])
+        return None if names is None else (row["StudyID"], _labels_of(names, findings))
 
-    @cache
-    def findings() -> Columns:
-        rows = map_rows(table, ["Labels"], lambda item, row: names_in(item, row["Labels"]))
-        cells = (names for names in rows if isinstance(names, tuple))
-        return findings_of_names({name for names in cells for name in names})
-
-    def labels() -> Iterator[LabelRow | LeftOut]:
-        def take(item: str, row: dict[str, str]) -> LabelRow | None:
-            names = names_in(item, row["Labels"])
-            return None if names is None else (row["StudyID"], labels_of(names, findings()))
-
-        return map_rows(table, ["StudyID", "Labels"], take)
-
-    return Reading(
-        count=partial(count_rows, table),
-        images=images,
+    return read_list(
+        table, _NEEDED, make,
         offered=KEEP,
-        findings=findings(),
-        label_rows=labels,
+        findings=findings,
+        label_rows=partial(map_rows, table, ["StudyID", "Labels"], labels),
         reports=partial(_reports, table),
-    )
+    )  # fmt: skip
 
 
 # --- PadChest-GR
 
 SPLITS = {"train": "train", "validation": "val", "test": "test"}
-KEEP_GR = ("age", "sex", "date")
-NO_FINDING = "No Finding"
-_MASTER = ("StudyID", "PatientID", "split")
 
 
 def _text(entry: dict[str, Any], key: str) -> str:
@@ -209,7 +162,7 @@ def _text(entry: dict[str, Any], key: str) -> str:
     return " ".join(value.split()) if isinstance(value, str) else ""
 
 
-def _findings(entry: dict[str, Any]) -> list[dict[str, Any]]:
+def _entries(entry: dict[str, Any]) -> list[dict[str, Any]]:
     found = entry.get("findings")
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
@@ -220,14 +173,6 @@ def _names(finding: dict[str, Any]) -> list[str]:
     if not finding.get("abnormal") or not isinstance(names, list):
         return []
     return [" ".join(name.lower().split()) for name in names if isinstance(name, str)]
-
-
-def _studies(master: Path) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
-    for row in read_rows(master, _MASTER):
-        if isinstance(row, tuple):
-            found.setdefault(row[1]["StudyID"], row[1])
-    return found
 
 
 def _corners(item: str, box: Any) -> tuple[float, float, float, float]:
@@ -242,28 +187,26 @@ def _corners(item: str, box: Any) -> tuple[float, float, float, float]:
 
 
 def _boxes(
-    root: Path, places: dict[str, str], item: str, entry: dict[str, Any]
+    root: Path, places: FilesByName, item: str, entry: dict[str, Any]
 ) -> Iterator[Box | Absent | LeftOut]:
     """The sentences of a study: with each of their boxes, or as a phrase that has none."""
     image = _text(entry, "ImageID")
-    path = inside(root, places.get(image, ""))
+    path = inside(root, places[image])
     width, height = image_size(path) if path is not None and path.is_file() else (1, 1)
-    for finding in _findings(entry):
+    for finding in _entries(entry):
         sentence, drawn = _text(finding, "sentence_en"), finding.get("boxes") or []
-        names = _names(finding)
-        if not sentence:
-            continue
-        if not finding.get("abnormal"):
+        if sentence and not finding.get("abnormal"):
             yield Absent(image, width, height, NO_FINDING, sentence)
-            continue
-        for box in drawn if isinstance(drawn, list) else []:
-            try:
-                x, y, w, h = _corners(item, box)
-            except LeftOutError as error:
-                yield error.entry
-                continue
-            place = (x * width, y * height, w * width, h * height)
-            yield Box(image, width, height, column_of(names[0]) if names else "", sentence, place)
+        elif sentence and isinstance(drawn, list):
+            name = next((COLUMNS.get(one, one) for one in _names(finding)), "")
+            corners = make_each(((item, box) for box in drawn), _corners)
+            for one in corners:
+                if isinstance(one, LeftOut):
+                    yield one
+                    continue
+                x, y, w, h = one
+                place = (x * width, y * height, w * width, h * height)
+                yield Box(image, width, height, name, sentence, place)
 
 
 def open_padchest_gr(root: Path, out: Path) -> Reading | None:
@@ -275,65 +218,54 @@ def open_padchest_gr(root: Path, out: Path) -> Reading | None:
             f"{root}: master_table.csv is missing, which has the patients and the official split; "
             "unpack it beside grounded_reports"
         )
+    entries = enumerate(read_objects(grounded), 1)
+    listed = [(f"{grounded.name} row {number}", entry) for number, entry in entries]
+    findings = _findings_of(n for _, entry in listed for f in _entries(entry) for n in _names(f))
+    places = FilesByName(root, out)
 
     @cache
-    def listed() -> list[tuple[str, dict[str, Any]]]:
-        entries = enumerate(read_objects(grounded), 1)
-        return [(f"{grounded.name} row {number}", entry) for number, entry in entries]
+    def studies() -> dict[str, dict[str, str]]:
+        rows = [row[1] for row in read_rows(master, ("StudyID", "PatientID", "split"))
+                if isinstance(row, tuple)]  # fmt: skip
+        return {row["StudyID"]: row for row in reversed(rows)}  # the first of each
 
-    @cache
-    def findings() -> Columns:
-        return findings_of_names(
-            {name for _, entry in listed() for one in _findings(entry) for name in _names(one)}
-        )
-
-    def images(columns: Columns) -> Iterator[Entry]:
-        places, studies = files_by_name(root, out), _studies(master)
-
-        def make(item: str, entry: dict[str, Any]) -> FoundImage:
-            study, image = _text(entry, "StudyID"), _text(entry, "ImageID")
-            row = studies.get(study)
-            if row is None or row["split"] not in SPLITS:
-                raise reject(item, "its study has no split in master_table; get that table again")
-            check_ids(item, study, row["PatientID"])
-            name, path = existing(root, item, places.get(image, ""))
-            known = {
-                "age": years(row.get("PatientAge", "")),
-                "sex": sex(row.get("PatientSex_DICOM", "")),
-                "date": row.get("Year", "")[:4],
-            }
-            split = SPLITS[row["split"]]
-            said = {column: known[column] for column in columns}
-            return FoundImage(
-                path, name, study, row["PatientID"], split, "frontal", box_key=image, metadata=said
-            )
-
-        yield from make_each(listed(), make)
+    def make(columns: Columns, item: str, entry: dict[str, Any]) -> FoundImage:
+        study, image = _text(entry, "StudyID"), _text(entry, "ImageID")
+        row = studies().get(study)
+        if row is None or row["split"] not in SPLITS:
+            raise reject(item, "its study has no split in master_table; get that table again")
+        known = {
+            "age": years(row.get("PatientAge", "")),
+            "sex": sex(row.get("PatientSex_DICOM", "")),
+            "date": row.get("Year", "")[:4],
+        }
+        ids, split = (study, row["PatientID"]), SPLITS[row["split"]]
+        more = {"view": "frontal", "split": split, "box_key": image}
+        return find_image(root, item, [places[image]], ids, columns, known, **more)
 
     def labels() -> Iterator[LabelRow]:
-        for _, entry in listed():
-            found = _findings(entry)
+        for _, entry in listed:
+            found = _entries(entry)
             names = [name for one in found for name in _names(one)]
             normal = not any(one.get("abnormal") for one in found)
-            labels = labels_of(names, findings()[1:])
-            yield _text(entry, "StudyID"), {NO_FINDING: "1" if normal else "0", **labels}
+            said = _labels_of(names, findings[1:])
+            yield _text(entry, "StudyID"), {NO_FINDING: "1" if normal else "0", **said}
 
     def reports() -> Iterator[Study]:
-        for number, (_, entry) in enumerate(listed(), 1):
-            text = " ".join(filter(None, (_text(one, "sentence_en") for one in _findings(entry))))
+        for number, (_, entry) in enumerate(listed, 1):
+            text = " ".join(filter(None, (_text(one, "sentence_en") for one in _entries(entry))))
             if text:
                 yield Study(_text(entry, "StudyID"), sections={"findings": text}, row=number)
 
     def boxes() -> Iterator[Box | Absent | LeftOut]:
-        places = files_by_name(root, out)
-        for item, entry in listed():
+        for item, entry in listed:
             yield from _boxes(root, places, item, entry)
 
     return Reading(
-        count=lambda: len(listed()),
-        images=images,
-        offered=KEEP_GR,
-        findings=findings(),
+        count=lambda: len(listed),
+        images=lambda columns: make_each(listed, partial(make, columns)),
+        offered=("age", "sex", "date"),
+        findings=findings,
         label_rows=labels,
         reports=reports,
         boxes=boxes,

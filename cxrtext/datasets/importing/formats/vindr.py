@@ -1,19 +1,13 @@
 """VinDr-CXR 1.0.0, as PhysioNet gives it out.
 
-``train/<image_id>.dicom`` and ``test/…``, found by their names in any folders;
-``annotations/image_labels_train.csv`` (image_id, rad_id, a column a finding with 0 or 1; a row a
-reader, three of them an image), ``image_labels_test.csv`` (a row an image: the readers' consensus),
-``annotations_train.csv`` and ``annotations_test.csv`` (image_id, rad_id in training alone,
-class_name, x_min, y_min, x_max, y_max in pixels of the file; "No finding" without corners). One
-table may say "Other diseases" and the other "Other disease". The columns are verified by loaders of
-several projects, and those of image_labels_test.csv on a public copy of it (3,000 images); the
-tables are taken from the folder itself too.
+``<image_id>.dicom`` in any folders; ``image_labels_train.csv`` (image_id, rad_id, a column a
+finding with 0 or 1; a row a reader, three of them an image), ``image_labels_test.csv`` (a row an
+image: the readers' consensus), ``annotations_train.csv`` and ``annotations_test.csv`` (image_id,
+class_name, x_min, y_min, x_max, y_max in pixels of the file), in ``annotations/`` or the folder.
 
-The publisher's own program, which is public, took all but 25 elements out of the headers: sex and
-age stay where there were some; class, modality, body part, view and all ids are gone, and an MD5
-stands for the UID in the file header.  Nothing says whose an image is, so each counts alone.  The
-set's page says that all views are postero-anterior.  An age of 0 is taken for one that is not
-known; that it means this could not be verified.
+The publisher took all but 25 elements out of the headers: class, modality, body part, view and ids
+are gone.  Nothing says whose an image is, so each counts alone.  The set's page says that all views
+are postero-anterior.  An age of 0 is taken for one that is not known.
 """
 
 from collections.abc import Iterator
@@ -21,8 +15,8 @@ from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
-from cxrtext.datasets.importing.folder import files_by_name
 from cxrtext.datasets.importing.formats.dicom import KEEP_LISTED, listed_object
+from cxrtext.datasets.importing.formats.listing import FilesByName
 from cxrtext.datasets.importing.reading import (
     TRAIN_OR_VAL,
     Columns,
@@ -41,7 +35,7 @@ from cxrtext.datasets.importing.reading import (
 )
 from cxrtext.records import Box, LeftOut
 
-SPLITS = {"train": TRAIN_OR_VAL, "test": "test"}
+SPLITS = {"test": "test", "train": TRAIN_OR_VAL}
 NONE = "No finding"
 NAMES = {
     NONE: "No Finding",
@@ -60,17 +54,9 @@ _NO_LABEL = ("image_id", "rad_id", "class_id")
 _ENDINGS = (".dicom", ".dcm")
 _CORNERS = ("x_min", "y_min", "x_max", "y_max")
 
-Readers = dict[str, list[dict[str, str]]]
-"""What each reader said of an image: "1", "0" or "" by finding."""
-
 
 def _table(root: Path, stem: str) -> Path | None:
     return find_table(root / "annotations", stem) or find_table(root, stem)
-
-
-def _findings(tables: dict[str, Path]) -> Columns:
-    names = (n for table in tables.values() for n in columns_of(table) if n not in _NO_LABEL)
-    return tuple(dict.fromkeys(NAMES.get(name, name) for name in names if name))
 
 
 def voted(votes: list[str]) -> str:
@@ -81,16 +67,6 @@ def voted(votes: list[str]) -> str:
     cast = [vote for vote in votes if vote]
     seen = cast.count("1")
     return "" if not cast else "1" if 2 * seen > len(cast) else "-1" if seen else "0"
-
-
-def _said(findings: Columns, item: str, row: dict[str, str]) -> tuple[str, dict[str, str]]:
-    named = {NAMES.get(name, name): text for name, text in row.items()}
-    labels = label_values(item, named, findings)
-    if "-1" in labels.values():
-        raise reject(item, "a label is 0 or 1; fix the row")
-    if not row["image_id"]:
-        raise reject(item, "image_id is empty; fix the row")
-    return row["image_id"], labels
 
 
 def _box(labels: dict[str, dict[str, str]], item: str, row: dict[str, str]) -> Box | None:
@@ -108,21 +84,28 @@ def _box(labels: dict[str, dict[str, str]], item: str, row: dict[str, str]) -> B
 
 def open_vindr(root: Path, out: Path) -> Reading | None:
     """Open VinDr-CXR; None where the folder does not hold it."""
-    found = {split: _table(root, f"image_labels_{split}") for split in ("test", "train")}
+    found = {split: _table(root, f"image_labels_{split}") for split in SPLITS}
     # The set of children's radiographs has tables of these names too, with other findings.
     tables = {s: t for s, t in found.items() if t and "Aortic enlargement" in columns_of(t)}
     if not tables:
         return None
-    findings = _findings(tables)
+    names = (n for table in tables.values() for n in columns_of(table) if n not in _NO_LABEL)
+    findings = tuple(dict.fromkeys(NAMES.get(name, name) for name in names if name))
+    files = FilesByName(root, out, _ENDINGS)
 
     @cache
     def read(split: str) -> tuple[dict[str, dict[str, str]], dict[str, str], list[Entry]]:
         """Labels by image, where each image stands first, and the rows that are wrong."""
-        readers: Readers = {}
+        readers: dict[str, list[dict[str, str]]] = {}  # what each said, by image
         places: dict[str, str] = {}
 
         def take(item: str, row: dict[str, str]) -> None:
-            image, labels = _said(findings, item, row)
+            named = {NAMES.get(name, name): text for name, text in row.items()}
+            labels = label_values(item, named, findings)
+            if "-1" in labels.values():
+                raise reject(item, "a label is 0 or 1; fix the row")
+            if not (image := row["image_id"]):
+                raise reject(item, "image_id is empty; fix the row")
             readers.setdefault(image, []).append(labels)
             places.setdefault(image, item)
 
@@ -134,14 +117,12 @@ def open_vindr(root: Path, out: Path) -> Reading | None:
         return labels, places, wrong
 
     def images(columns: Columns) -> Iterator[Entry]:
-        files = files_by_name(root, out, _ENDINGS)
-
         def make(item: str, image: str, split: str, labels: dict[str, str]) -> FoundImage:
             check_ids(item, image, "")
-            names = (files.get(f"{image}{ending}", "") for ending in _ENDINGS)
-            found = listed_object(root, item, image, *names, columns=columns, layout="vindr")
-            said = {k: "" if (k, v) == ("age", "0") else v for k, v in found.metadata.items()}
-            return replace(found, patient_id="", split=SPLITS[split], metadata=said, labels=labels)
+            paths = (files[f"{image}{ending}"] for ending in _ENDINGS)
+            seen = listed_object(root, item, image, *paths, columns=columns, layout="vindr")
+            said = {k: "" if (k, v) == ("age", "0") else v for k, v in seen.metadata.items()}
+            return replace(seen, patient_id="", split=SPLITS[split], metadata=said, labels=labels)
 
         for split in tables:
             labels, places, wrong = read(split)
@@ -149,17 +130,18 @@ def open_vindr(root: Path, out: Path) -> Reading | None:
             listed = ((item, image, split, labels[image]) for image, item in places.items())
             yield from make_each(listed, make)
 
+    drawn = {split: _table(root, f"annotations_{split}") for split in tables}
+
     def boxes() -> Iterator[Box | LeftOut]:
-        for split in tables:
-            if (table := _table(root, f"annotations_{split}")) is None:
-                continue
-            labels, _, _ = read(split)
-            yield from map_rows(table, ["image_id", "class_name", *_CORNERS], partial(_box, labels))
+        for split, table in drawn.items():
+            required = ["image_id", "class_name", *_CORNERS]
+            if table is not None:
+                yield from map_rows(table, required, partial(_box, read(split)[0]))
 
     return Reading(
         count=lambda: sum(map(count_rows, tables.values())),
         images=images,
         offered=KEEP_LISTED,
         findings=findings,
-        boxes=boxes if any(_table(root, f"annotations_{split}") for split in tables) else None,
+        boxes=boxes if any(drawn.values()) else None,
     )

@@ -23,7 +23,6 @@ CHARACTER_SETS = {
     "8859/15": "iso8859-15",
     **{f"8859/{n}": f"iso8859-{n}" for n in (2, 3, 4, 5, 6, 7, 8, 9)},
     "ISO IR6": "ascii",
-    "ISO IR14": "shift_jis",
     "ISO IR87": "iso2022_jp",
     "ISO IR159": "iso2022_jp_1",
     "GB 18030-2000": "gb18030",
@@ -32,14 +31,6 @@ CHARACTER_SETS = {
     "BIG-5": "big5",
 }
 """Codecs by a repetition of MSH-18 (table 0211)."""
-_SEVEN_BITS = {"ascii", "iso2022_jp", "iso2022_jp_1"}
-_DESIGNATES = re.compile(rb"\x1b(\$[()]?[@-Z]|[()-][@-Z])")
-_HIGH = {
-    **{f"-{mark}".encode(): f"iso8859-{n}" for n, mark in enumerate("ABCDLGFHM", 1)},
-    **{b")I": "shift_jis", b"$)C": "euc_kr", b"$)A": "gb2312"},
-}
-"""Codecs of bytes from 128 on, by the escape sequence that switches to them (ISO 2022)."""
-
 _HEADER = re.compile(rb"MSH(.)")
 _BEGIN = re.compile(rb"(?:^|[\r\n\x0b\x1c])(?:\xef\xbb\xbf)? *(?=(MSH|[FB]HS)[^\w\s]{4})")
 _NAMES = (
@@ -108,8 +99,7 @@ def _decoded(message: bytes, unnamed: str) -> tuple[list[str], _Marks]:
     fields = lines[0].split(marks[0].encode("latin-1"))
     named = fields[17].decode("latin-1") if len(fields) > 17 else ""
     names = [name.strip().upper() for name in named.split(marks[2])]
-    names[0] = names[0] or unnamed.upper()
-    texts, codec = _texts(lines, [name for name in names if name] or [""])
+    texts, codec = _texts(lines, names if any(names) else [unnamed.upper()])
     begins = re.compile(rf" *(?:{_NAMES}){re.escape(marks[0])}")
     segments: list[str] = []
     for text in texts:
@@ -124,17 +114,17 @@ def _decoded(message: bytes, unnamed: str) -> tuple[list[str], _Marks]:
 
 
 def _texts(lines: list[bytes], names: list[str]) -> tuple[list[str], str]:
-    """The text of lines by the character sets of MSH-18, and the codec of bytes from 128 on."""
+    """The text of lines by the character sets of MSH-18, of which one may go beyond ASCII."""
     if not all(name in CHARACTER_SETS for name in names):
         raise MessageError("names a character set that is not known (MSH-18)")
-    codecs = [CHARACTER_SETS[name] for name in names]
-    codec = min(codecs, key=lambda one: (one != "utf-8", one in _SEVEN_BITS))
+    codecs = [CHARACTER_SETS[name] for name in names if name or names == [""]]
+    codec = next((one for one in codecs if one != "ascii"), "ascii")
     try:
         whole = b"".join(lines)
         is_utf8 = not whole.isascii() and "\ufffd" not in whole.decode("utf-8", "replace")
         if is_utf8 and codec in ("cp1252", "iso8859-15"):  # their text never is by chance
             raise ValueError
-        return [_switched(line, codec) for line in lines], codec
+        return [_text_of(line, codec) for line in lines], codec
     except ValueError:
         fault = "is in another character set than MSH-18 says" if names != [""] else (
             "names no character set (MSH-18) and is not UTF-8"
@@ -142,25 +132,12 @@ def _texts(lines: list[bytes], names: list[str]) -> tuple[list[str], str]:
         raise MessageError(fault) from None
 
 
-def _switched(line: bytes, codec: str) -> str:
-    """The text of a line, between whose character sets escape sequences switch (ValueError)."""
-    first, *rest = _DESIGNATES.split(line)
-    text, low, high = "", b"(B", codec
-    for code, piece in zip([low, *rest[::2]], [first, *rest[1::2]], strict=True):
-        low, high = (low, _HIGH[code]) if code in _HIGH else (code, high)
-        if low not in (b"(B", b"(J"):
-            text += (b"\x1b" + low + piece).decode("iso2022_jp_ext")
-            continue
-        if high == "euc_kr":  # of seven bits, where it is shifted to
-            piece = re.sub(rb"\x0e([^\x0f]*)\x0f?", _raised, piece)
-        text += piece.decode(high)
+def _text_of(data: bytes, codec: str) -> str:
+    """Decoded text; one between whose character sets it would have to switch is a ValueError."""
+    text = data.decode(codec)
     if re.search("[\x0e\x0f\x1b]", text):
         raise ValueError
     return text
-
-
-def _raised(shifted: re.Match[bytes]) -> bytes:
-    return bytes(byte | 128 * (byte > 32) for byte in shifted[1])
 
 
 def _unescaped(text: str, marks: _Marks) -> str:
@@ -175,7 +152,7 @@ def _unescaped(text: str, marks: _Marks) -> str:
         if found := match["bytes"]:
             try:
                 raw = bytes.fromhex(re.sub(f"{mark}X?", "", found))
-                return re.sub("\r\n?", "\n", _switched(raw, marks.codec))
+                return re.sub("\r\n?", "\n", _text_of(raw, marks.codec))
             except ValueError:
                 raise MessageError("escapes bytes that are none of its character set") from None
         if (word := match["word"]) in known:

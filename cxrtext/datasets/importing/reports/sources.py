@@ -1,17 +1,11 @@
-"""Where versions of reports come from: tables, text, HL7, FHIR, structured reports, folders."""
+"""Where versions of reports come from: tables, text, HL7, structured reports, folders."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from cxrtext.datasets.importing.folder import Files
 from cxrtext.datasets.importing.reading import Names, columns_of, read_rows
-from cxrtext.datasets.importing.reports.fhir import (
-    ResourceError,
-    looks_like_fhir,
-    read_resource,
-    resources,
-)
 from cxrtext.datasets.importing.reports.hl7 import (
     MAX_BYTES,
     MessageError,
@@ -24,55 +18,38 @@ from cxrtext.datasets.importing.versions import ReportVersion, of_study, read_st
 from cxrtext.errors import DataError, ImageError
 from cxrtext.files import open_regular
 from cxrtext.images.dicom.file import is_dicom
-from cxrtext.records import LeftOut, TableRows
+from cxrtext.records import LeftOut, Study, TableRows, open_reports
 from cxrtext.records.cells import meanings_of
 from cxrtext.records.columns import NO_COLUMNS, SECTION_COLUMNS
 from cxrtext.records.report_folder import printable, read_report_file, walk
-from cxrtext.records.report_sources import is_table, objects
+from cxrtext.records.report_sources import is_table
 from cxrtext.records.text_source import REPORT_COLUMNS, choose_columns
 
 _HEAD = 256
-VERSION_COLUMNS = {"status", "time", "date", "accession"}
-"""Of a table, what says more of a report than its text."""
 
 Versions = Iterator[ReportVersion | LeftOut]
 
 
-def has_versions(path: Path) -> bool:
-    """Whether a source may say more of its reports than one text a study."""
-    if path.is_dir():
-        return True
-    if is_table(path):
-        return bool(VERSION_COLUMNS & set(columns_of(path)))
-    if path.suffix.lower() == ".jsonl":
-        _refuse_versions(path)
-    return _kind(path) in ("hl7", "fhir")
-
-
-def _refuse_versions(path: Path) -> None:
-    """JSON Lines are texts alone: a withdrawn report is not to pass for one."""
-    for number, value in objects(path):
-        if found := sorted(VERSION_COLUMNS & set(value if isinstance(value, dict) else ())):
-            raise DataError(
-                f"{path}: line {number}: {found[0]!r} is read from tables alone; write the reports "
-                "as .csv or .parquet"
-            )
-
-
-def open_versions(path: Path) -> Versions:
+def as_reports(
+    path: Path, names: Names = NO_COLUMNS, files: Files | None = None
+) -> Iterable[Study | ReportVersion | LeftOut]:
+    """Open a table, a file of messages or of text, or a folder as reports; see `open_table`."""
     if path.is_dir():
         return _folder(path)
     if is_table(path):
-        return open_table(path)
-    return _message_file(path, path.name, _kind(path))
+        is_openi = "uid" in (columns := columns_of(path, names)) and "study_id" not in columns
+        return open_table(path, {"study_id": "uid"} if is_openi else names, files)
+    return _messages(path, path.name) if _kind(path) == "hl7" else open_reports(path)
 
 
 def open_table(path: Path, names: Names = NO_COLUMNS, files: Files | None = None) -> Versions:
     """The rows of a table; without a ``study_id``, the image that ``files`` have is the study."""
-    columns = columns_of(path, names)
-    if files is None or "image" not in columns:
-        choose_columns(str(path), [name for name in columns if name in REPORT_COLUMNS])
     table = TableRows(path, names)
+    columns = table.columns
+    texts = [name for name in columns if name in REPORT_COLUMNS]
+    if files is None or "image" not in columns:
+        choose_columns(str(path), texts)
+    table.require_text(texts)
     times = meanings_of(table, ("time", "date"))
     known = [name for name in ("time", "date") if name in times]
     table.errors.clear()
@@ -81,7 +58,7 @@ def open_table(path: Path, names: Names = NO_COLUMNS, files: Files | None = None
             yield entry
             continue
         item, row = entry
-        study = files.study(item, row) if files else row["study_id"]
+        study = row["study_id"] if "study_id" in row or not files else files.study(item, row)
         status, addendum = read_status(row.get("status", ""))
         if row.get("status") and not (status or addendum):
             reason = "status is none of preliminary, final, corrected, addendum; fix the cell"
@@ -129,8 +106,8 @@ def _folder(root: Path) -> Versions:
 
 def file_versions(path: Path, item: str) -> Versions:
     """The versions in one file; none where it holds no report."""
-    if (kind := _kind(path)) in ("hl7", "fhir"):
-        yield from _message_file(path, item, kind)
+    if (kind := _kind(path)) == "hl7":
+        yield from _messages(path, item)
     elif kind == "dicom":
         try:
             version = read_sr(path, item)
@@ -146,46 +123,29 @@ def file_versions(path: Path, item: str) -> Versions:
 
 
 def _kind(path: Path) -> str:
-    """What a file holds by its content: "hl7", "fhir", "dicom" or ""."""
+    """What a file holds by its content: "hl7", "dicom" or ""."""
     try:
         with open_regular(path) as handle:
             start = handle.read(_HEAD)
-        if looks_like_hl7(start):
-            return "hl7"
-        return "fhir" if looks_like_fhir(start, path) else "dicom" if is_dicom(start) else ""
     except OSError:
         return ""
+    return "hl7" if looks_like_hl7(start) else "dicom" if is_dicom(start) else ""
 
 
-def _message_file(path: Path, item: str, kind: str) -> Versions:
-    """The reports of a file of HL7 messages or FHIR resources; others are passed over."""
+def _messages(path: Path, item: str) -> Versions:
+    """The reports of a file of HL7 messages; messages without one are passed over."""
     try:
-        is_larger = path.stat().st_size > MAX_BYTES
         with open_regular(path) as handle:
-            data = b"" if is_larger else handle.read()
+            data = handle.read(MAX_BYTES + 1)
     except OSError as error:
         yield LeftOut(item, f"cannot be read ({error.strerror}); see its permissions")
         return
-    if is_larger:
+    if len(data) > MAX_BYTES:
         yield LeftOut(item, f"larger than {MAX_BYTES >> 20} MiB; divide it")
-    else:
-        yield from (_fhir if kind == "fhir" else _hl7)(data, item)
-
-
-def _hl7(data: bytes, item: str) -> Versions:
+        return
     for number, message in enumerate(messages(data), 1):
         where = item if number == 1 else f"{item} message {number}"
         try:
             yield from read_message(message, where)
         except MessageError as error:
             yield LeftOut(where, str(error))
-
-
-def _fhir(data: bytes, item: str) -> Versions:
-    try:
-        for number, resource in enumerate(resources(data), 1):
-            where = item if number == 1 else f"{item} line {number}"
-            for found in read_resource(resource, where):
-                yield found if isinstance(found, ReportVersion) else LeftOut(where, str(found))
-    except ResourceError as error:
-        yield LeftOut(item, str(error))

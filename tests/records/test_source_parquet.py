@@ -1,4 +1,3 @@
-import json
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cxrtext.errors import DataError
-from cxrtext.records import LeftOut, Sentence, Study, open_source, parquet_tables
+from cxrtext.records import LeftOut, Study, open_source, parquet_tables
 
 CANARY = "zebrafish"
 
@@ -60,17 +59,6 @@ def test_parquet_text_that_is_not_utf8(tmp_path: Path, wrap: Any) -> None:
     assert second == LeftOut("row 2", "report: not UTF-8 text; save it as UTF-8")
 
 
-def test_parquet_batches_follow_each_other(tmp_path: Path) -> None:
-    count = 2100
-    path = write(
-        tmp_path / "s.parquet",
-        {"sentence": [f"s{i}" for i in range(count)], "position": list(range(count))},
-        row_group_size=700,
-    )
-    found = list(open_source(path))
-    assert found == [Sentence(str(i + 1), "sentence", i, f"s{i}") for i in range(count)]
-
-
 @pytest.mark.parametrize(
     ("columns", "says"),
     [
@@ -116,61 +104,3 @@ def test_parquet_in_one_row_group_needs_little_memory(
     assert count == 24_000
     assert peak < 6e6
     assert path.stat().st_size > 32 << 20
-
-
-def test_json_lines_of_reports(tmp_path: Path) -> None:
-    path = tmp_path / "r.jsonl"
-    rows: list[object] = [
-        {"study_id": 1}, {"study_id": "2", "report": 'Clear, "as"\nseen. é', "other": [1]},
-        {"study_id": 3.0, "findings": None, "impression": "Normal."},
-        {"study_id": 4, "report": [CANARY]}, {"report": CANARY}, [CANARY],
-        {"study_id": 2, "report": CANARY}, {"study_id": 5, "report": "\ud800"},
-    ]  # fmt: skip
-    lines = [json.dumps(row) for row in rows]
-    path.write_bytes("\n".join([*lines, "", f'{{"{CANARY}', ""]).encode() + b'{"a": "\xff"}\n')
-    source = open_source(path)
-    found = list(source)
-    assert source.holds == "reports"
-    assert found[:3] == [
-        Study("1", row=1),
-        Study("2", 'Clear, "as"\nseen. é', row=2),
-        Study("3", sections={"findings": "", "impression": "Normal."}, row=3),
-    ]
-    wrong = [item for item in found[3:] if isinstance(item, LeftOut)]
-    assert [item.where for item in wrong] == [f"line {n}" for n in (4, 5, 6, 7, 8, 10, 11)]
-    for item, says in zip(
-        wrong,
-        ["report is no text", "empty study_id", "object", "study_id of line 2", "UTF-8", "JSON"],
-        strict=False,
-    ):
-        assert says in item.why
-    assert CANARY not in str(wrong)
-
-
-def test_json_lines_of_sentences(tmp_path: Path) -> None:
-    path = tmp_path / "s.jsonl"
-    path.write_text(
-        '\ufeff{"sentence": "a"}\n\n{"sentence": "b", "study_id": 7, "position": 3}\r\n'
-    )
-    assert list(open_source(path)) == [
-        Sentence("1", "sentence", 0, "a"),
-        Sentence("7", "sentence", 3, "b"),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        ("\n \n", "the file is empty"),
-        ('[{"study_id": 1, "report": "x"}]\n', "line 1: not a JSON object; write one object a"),
-        ('{\n  "study_id": 1,\n  "report": "x"\n}\n', "line 1: not JSON at character"),
-        ('{"study_id": 1, "text": "x"}\n', "no text to read"),
-        ('{"report": "x"}\n', "'study_id' is missing"),
-        ("[" * 100_000, "not JSON that can be read"),
-    ],
-)
-def test_json_that_is_refused_at_once(tmp_path: Path, content: str, says: str) -> None:
-    path = tmp_path / "r.jsonl"
-    path.write_text(content)
-    with pytest.raises(DataError, match=says):
-        open_source(path)
