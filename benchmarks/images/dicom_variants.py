@@ -337,7 +337,7 @@ def colors() -> Iterator[Variant]:
 
 
 def palettes() -> Iterator[Variant]:
-    """Look-up tables of color, plain and in segments, of 8 and 16 bits."""
+    """Look-up tables of color of 8 and 16 bits."""
     levels = picture(8).astype("u1")
     ramps = [np.linspace(0, 65535, 256), np.linspace(65535, 0, 256), np.full(256, 30000.0)]
     ramps = [np.rint(ramp).astype("u2") for ramp in ramps]
@@ -348,16 +348,6 @@ def palettes() -> Iterator[Variant]:
             tables[f"{color}PaletteColorLookupTableDescriptor"] = [256, 0, bits]
             tables[f"{color}PaletteColorLookupTableData"] = entries.tobytes()
         name = f"PALETTE COLOR, {bits} bits"
-        yield Variant("colors", name, saved(describe(levels, "PALETTE COLOR", 8, **tables)))
-    for bits in (8, 16):
-        tables = {}
-        top = 255 if bits == 8 else 65535
-        units = np.array([0, 1, 0, 1, 127, top // 2, 1, 128, top, 0][:9], f"u{bits // 8}")
-        units = np.append(units, np.zeros(len(units) % 2, units.dtype))
-        for color in ("Red", "Green", "Blue"):
-            tables[f"{color}PaletteColorLookupTableDescriptor"] = [256, 0, bits]
-            tables[f"Segmented{color}PaletteColorLookupTableData"] = units.tobytes()
-        name = f"PALETTE COLOR in segments, {bits} bits"
         yield Variant("colors", name, saved(describe(levels, "PALETTE COLOR", 8, **tables)))
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -68,7 +68,8 @@ class DecodedCache:
         pool = ReaderPool(processes)
         with disk_errors(self.folder), self._open(preprocessing) as store:
             for _, image in _pass(store, pool, paths, preprocessing, ahead):
-                yield image
+                if image is not None:
+                    yield image
 
     def fill(
         self,
@@ -119,7 +120,7 @@ def _pass(
     ahead: int | None = None,
     *,
     pixels: bool = True,
-) -> Iterator[tuple[bytes | None, ReadImage | ImageError | None]]:
+) -> Generator[tuple[bytes | None, ReadImage | ImageError | None], None, None]:
     """Give the SHA-256 and the square of each file, in order; decode and keep what is lacking.
 
     Without ``pixels`` no square is read that is kept already.

@@ -52,6 +52,14 @@ class Gray:
     pixels: Samples
     table: Floats | None = None  # [n] float32 gray values
     placement: Placement | None = None  # how it lies over stored pixels; None where it is these
+    # [height, width] where both were halved, once or more, while it was decoded.
+    whole: tuple[int, int] | None = None
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width of the picture, whatever it was decoded at."""
+        height, width = self.pixels.shape
+        return self.whole or (height, width)
 
     def __post_init__(self) -> None:
         levels = self.pixels if self.table is None else self.table

@@ -45,12 +45,21 @@ def read_image_bytes(
 
 
 def decode_image(
-    data: bytes, name: str, *, frame: int | None = None, window: Window | None = None
+    data: bytes,
+    name: str,
+    *,
+    frame: int | None = None,
+    window: Window | None = None,
+    least: int | None = None,
 ) -> Gray:
-    """Decode an image so far that 8 bits or floats can be made of it; see `read_image`."""
+    """Decode an image so far that 8 bits or floats can be made of it; see `read_image`.
+
+    Where ``least`` is given, a codec that can (JPEG 2000) may halve both sides, again and again,
+    while the shorter one keeps so many pixels.
+    """
     check_window(window)
     with named_errors(name):
-        return _decode(bytes(data), frame, window)
+        return _decode(bytes(data), frame, window, least)
 
 
 def check_window(window: Window | None) -> None:
@@ -59,11 +68,13 @@ def check_window(window: Window | None) -> None:
         raise ValueError("window is an index, a name or (center, width)")
 
 
-def _decode(data: bytes, frame: int | None, window: Window | None) -> Gray:
+def _decode(
+    data: bytes, frame: int | None, window: Window | None, least: int | None = None
+) -> Gray:
     if not data:
         raise ImageError("is empty; copy or export the file again")
     if is_dicom(data):
-        return decode_dicom(data, frame, window)
+        return decode_dicom(data, frame, window, least)
     if data.startswith((PNG_START, JPEG_START)):
         if frame not in (None, 0):
             raise ImageError("holds 1 frame; leave frame out or pass frame=0")

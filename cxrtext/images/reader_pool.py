@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -130,32 +131,35 @@ def read_request(request: Any, data: bytes) -> tuple[Any, bytes | memoryview]:
         with named_errors(request["name"]):
             keywords = request["describe"]
             return asdict(described(wanted_of(data, keywords), keywords)), b""
-    window, name, sizes = request["window"], request["name"], request["square"]
-    gray = decode_image(
+    window, name = request["window"], request["name"]
+    sizes = request["square"] and Preprocessing.from_dict(request["square"])
+    decode = partial(
+        decode_image,
         stored_bytes(Path(name)) if request["stored"] else data,
         name,
         frame=request.get("frame"),
         window=tuple(window) if isinstance(window, list) else window,
     )
+    gray = decode(least=sizes.least if sizes else None)
     made: Samples
     said: dict[str, Any] = {}
     if request.get("viewed"):
         made, said = _viewed(gray, data, request)
     elif sizes:
-        made = Preprocessing.from_dict(sizes).square(gray.bytes())
+        made = sizes.square(gray.bytes(), gray.whole)
     else:
         made = gray.floats()
     pixels = np.ascontiguousarray(made)
     answer: dict[str, Any] = {
         "kind": pixels.dtype.name,
         "shape": pixels.shape,
-        "size": gray.pixels.shape,
+        "size": gray.size,
         "placement": gray.placement and asdict(gray.placement),
         "viewing": said,
     }
     if not request.get("whole"):
         return answer, pixels.data.cast("B")
-    whole = _shown(gray, request["side"])
+    whole = _shown(decode() if gray.whole else gray, request["side"])
     return {**answer, "whole": whole.shape}, pixels.tobytes() + whole.tobytes()
 
 

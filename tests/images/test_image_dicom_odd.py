@@ -15,7 +15,7 @@ from pydicom.dataset import Dataset
 from pydicom.uid import ExplicitVRLittleEndian, ImplicitVRLittleEndian, JPEGLosslessSV1
 
 from cxrtext.images.dicom.described import texts_of
-from tests.images.conftest import assert_same, gray, lut, make_dicom, refused, wrapped
+from tests.images.conftest import assert_same, gray, lut, make_dicom, wrapped
 
 
 def values(kind: str = "u2") -> npt.NDArray[np.uint16]:
@@ -58,31 +58,6 @@ def test_a_window_that_is_no_number_is_passed_over_for_the_next(center: bytes) -
     np.testing.assert_array_equal(seen, gray(data, window=(999, 500)))
     alone = make_dicom(values(), stored=12, WindowCenter="1111", WindowWidth="2")
     assert_same(alone.replace(b"1111", center), make_dicom(values(), stored=12))
-
-
-def palette(units: list[int], bits: int) -> dict[str, object]:
-    kind = "<u2" if bits == 16 else "u1"
-    packed = np.array(units, dtype=kind).tobytes()
-    tables: dict[str, object] = {}
-    for color in ("Red", "Green", "Blue"):
-        tables[f"{color}PaletteColorLookupTableDescriptor"] = [256, 0, bits]
-        tables[f"Segmented{color}PaletteColorLookupTableData"] = packed
-    return tables
-
-
-def test_a_segment_that_copies_others_is_expanded() -> None:
-    levels = np.arange(256, dtype=np.uint8).reshape(16, 16)
-    units = [0, 1, 0, 1, 127, 254, 0, 1, 0, 2, 1, 3, 0, 0, 0, 0]
-    data = make_dicom(levels, photometric="PALETTE COLOR", **palette(units, 8))
-    line = np.rint(np.linspace(0, 254, 128)) / 255
-    np.testing.assert_allclose(gray(data).ravel(), [*line, 0, *line[1:]], atol=1 / 255)
-
-
-@pytest.mark.parametrize("units", [[1, 2, 3, 4], [0, 2, 1, 2], [2, 1, 0, 0], [7, 1, 1, 1]])
-def test_damaged_segments_are_refused(units: list[int]) -> None:
-    levels = np.zeros((2, 2), dtype=np.uint8)
-    data = make_dicom(levels, photometric="PALETTE COLOR", **palette(units, 16))
-    assert "look-up table is damaged" in refused(data)
 
 
 @pytest.mark.parametrize("syntax", [ExplicitVRLittleEndian, ImplicitVRLittleEndian])
@@ -144,5 +119,5 @@ def test_no_kind_of_file_is_read_otherwise_than_the_plain_reference_does() -> No
     assert done.returncode == 0, done.stderr
     errors = [float(row[2].split()[0]) for row in rows if not row[2].startswith("refused: ")]
     assert max(errors) < 0.05  # gray levels
-    assert len(errors) >= 130  # more where DCMTK is installed
+    assert len(errors) >= 128  # more where DCMTK is installed
     assert len(rows) - len(errors) >= 20

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 Choice = int | str | tuple[float, float] | None
 
 _FUNCTIONS = ("LINEAR", "LINEAR_EXACT", "SIGMOID")
-_MAX_UNITS = 2**17  # most of a segmented table, which is there to be shorter than a plain one
 _BROKEN = "a look-up table is damaged; export the file again"
 
 
@@ -177,56 +176,11 @@ def _words(data: Any, little: bool) -> npt.NDArray[Any]:
 
 
 def read_palette(dataset: "Dataset", *, little: bool) -> list[Table]:
-    """Read the red, green and blue tables of a PALETTE COLOR image, plain or segmented."""
+    """Read the red, green and blue tables of a PALETTE COLOR image."""
     names = [f"{color}PaletteColorLookupTable" for color in ("Red", "Green", "Blue")]
-    return [_read_color(dataset, name, little) for name in names]
-
-
-def _read_color(dataset: "Dataset", name: str, little: bool) -> Table:
-    if dataset.get(f"{name}Data") is not None:
-        return _read_table(dataset, little, False, name)
-    if (packed := dataset.get(f"Segmented{name}Data")) is None:
-        raise ImageError("has no palette; export it as grayscale")
-    try:
-        length, first, bits = (int(one) for one in dataset.get(f"{name}Descriptor"))
-        words = _words(packed, little)
-    except (ValueError, TypeError, OverflowError):
-        raise ImageError(_BROKEN) from None
-    units = words.view(np.uint8) if bits == 8 else words
-    if len(units) > _MAX_UNITS:
-        raise ImageError(_BROKEN)
-    size = (length & 0xFFFF) or 65536
-    return Table(first, np.array(_expanded(units.tolist(), size, bits == 8), dtype=np.float64))
-
-
-def _expanded(units: list[int], length: int, narrow: bool) -> list[int]:
-    """Expand a table of so many entries, ``narrow`` in units of 8 bits (DICOM PS3.3 C.7.9.2)."""
-    entries: list[int] = []
-    todo = [(0, len(units))]  # where to read on, and how many segments; a copy is read first
-    for _ in range(_MAX_UNITS):
-        if not todo or len(entries) >= length:
-            break
-        place, left = todo.pop()
-        if left < 1 or place + 3 > len(units):
-            continue
-        kind, count = units[place : place + 2]
-        if kind == 0:
-            entries += units[place + 2 : place + 2 + count]
-            todo.append((place + 2 + count, left - 1))
-        elif kind == 1 and entries:
-            steps = np.linspace(entries[-1], units[place + 2], count + 1)[1:]
-            entries += np.rint(steps).astype(int).tolist()
-            todo.append((place + 3, left - 1))
-        elif kind == 2 and not todo:
-            words = 4 if narrow else 2
-            offset = units[place + 2 : place + 2 + words]
-            start = sum(unit << (8 if narrow else 16) * n for n, unit in enumerate(offset))
-            todo = [(place + 2 + words, left - 1), (start if narrow else start // 2, count)]
-        else:
-            raise ImageError(_BROKEN)
-    if len(entries) < length:
-        raise ImageError(_BROKEN)
-    return entries[:length]
+    if any(dataset.get(f"{name}Data") is None for name in names):
+        raise ImageError("has no palette, or one in segments; export it as grayscale")
+    return [_read_table(dataset, little, False, name) for name in names]
 
 
 def render_gray(stored: Samples, pixels: PixelFormat, display: Display, choice: Choice) -> Gray:
