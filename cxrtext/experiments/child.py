@@ -31,6 +31,7 @@ from cxrtext.evaluation.rows import ZERO_SHOT
 from cxrtext.evaluation.truth import measure_truth
 from cxrtext.experiments.data.images import Floats, ImageSet, read_set
 from cxrtext.experiments.papers.table1 import CONFIG, MEASURES, MORE_PROMPTS, PROMPTS, TOP10
+from cxrtext.experiments.simclr.augmentation import SimclrSpec
 from cxrtext.experiments.simclr.encoders import encode
 from cxrtext.experiments.simclr.losses import ViewSet, ViewSettings
 from cxrtext.experiments.simclr.probes import PROBES, Features, resamples_of
@@ -48,7 +49,6 @@ from cxrtext.experiments.stages import (
 )
 from cxrtext.files import read_sealed, write_sealed
 from cxrtext.images.cache import DecodedCache
-from cxrtext.images.simclr import SimclrSpec
 from cxrtext.models.features import open_features
 from cxrtext.phantom.truth import read_truth
 from cxrtext.training import Listener, train

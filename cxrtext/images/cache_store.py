@@ -22,8 +22,8 @@ import numpy as np
 
 from cxrtext.errors import DataError, WorkError
 from cxrtext.files import remove_file
+from cxrtext.images.limits import MAX_FILE_BYTES
 from cxrtext.images.reader_pool import ReadImage
-from cxrtext.images.source import MAX_FILE_BYTES
 
 Pixels = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 

@@ -19,14 +19,13 @@ from PIL import Image, ImageOps
 
 from cxrtext.errors import ImageError
 from cxrtext.images.gray import Samples
+from cxrtext.images.limits import ALWAYS_DECODED, MAX_PIXELS_A_BYTE, MAX_SCANS
 
 CUT = "the compressed image is cut off; copy or export the file again"
 DAMAGED = "the compressed image is damaged; copy or export the file again"
 
 _NO_LENGTH = {0x01, *range(0xD0, 0xD9)}
 _NOT_A_FRAME = {0xC4, 0xC8, 0xCC}
-_ALWAYS_DECODED = 2**24
-MAX_PIXELS_A_BYTE = 4096
 _J2K_START = b"\xff\x4f\xff\x51"
 
 _PROGRESSIVE, _LOSSLESS = 0xC2, 0xC3
@@ -35,7 +34,6 @@ _OTHER_FRAMES = {*range(0xC5, 0xC8), *range(0xC9, 0xCC), *range(0xCD, 0xD0)}
 # That each starts with one plain byte makes them twenty times as quick.
 _NEXT_MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")
 _RESTART = re.compile(rb"\xff[\xd0-\xd7]")
-_MAX_SCANS = 100
 _UNKNOWN = 16
 _SAME_DIFFERENCES = 16
 _FILL = bytes((37 * n * n + 91 * n + 5) % 251 for n in range(64))
@@ -70,10 +68,9 @@ def check_end(data: bytes) -> None:
 def check_density(height: int, width: int, size: int, most: int = MAX_PIXELS_A_BYTE) -> None:
     """Refuse a large picture in a few bytes: a blank one, made to keep a decoder busy.
 
-    JPEG-LS and JPEG 2000 have no least size.  Pictures as large as a detector's pass: they are
-    decoded within a second whatever they hold.
+    JPEG-LS and JPEG 2000 have no least size.
     """
-    if height * width > max(_ALWAYS_DECODED, most * size):
+    if height * width > max(ALWAYS_DECODED, most * size):
         raise ImageError(
             f"holds {width} x {height} pixels in {size} bytes, which can be no radiograph; "
             "export the file uncompressed"
@@ -183,7 +180,7 @@ def read_scans(data: bytes) -> Scans:
             known = np.full((segment[5], 64), _UNKNOWN)
         elif marker == 0xDA:
             count += 1
-            if not frame or count > _MAX_SCANS:
+            if not frame or count > MAX_SCANS:
                 raise ImageError(DAMAGED)
             predictor = _learn(known, segment, header, progressive=frame == _PROGRESSIVE)
             added, place = _pieces(data, place)

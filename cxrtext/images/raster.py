@@ -6,13 +6,12 @@ from PIL import Image, ImageOps
 from cxrtext.errors import ImageError
 from cxrtext.images.gray import Floats, Gray, Samples, check_size, count, luma, stretched
 from cxrtext.images.jpeg import check_density, decode_jpeg, read_jpeg, read_scans
+from cxrtext.images.limits import MAX_PIXELS_A_PNG_BYTE
 
 PNG_START = b"\x89PNG\r\n\x1a\n"
 JPEG_START = b"\xff\xd8\xff"
 
 _STRIP = 2**18
-_MAX_PIXELS_A_BYTE = 64
-"""Of a large PNG; radiographs have less than ten, and a blank picture of 8 bits a thousand."""
 
 
 def decode_raster(data: bytes) -> Gray:
@@ -27,7 +26,7 @@ def decode_raster(data: bytes) -> Gray:
     height, width = _size(data)
     check_size(height, width)
     if data.startswith(PNG_START):
-        check_density(height, width, len(data), _MAX_PIXELS_A_BYTE)
+        check_density(height, width, len(data), MAX_PIXELS_A_PNG_BYTE)
         return _png(data)
     check_density(height, width, len(data))
     return _gray(decode_jpeg(data, read_scans(data)))

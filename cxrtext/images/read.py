@@ -9,7 +9,7 @@ from cxrtext.images.gray import Floats, Gray
 from cxrtext.images.raster import JPEG_START, PNG_START, decode_raster
 from cxrtext.images.source import named_errors, stored_bytes
 
-Window = int | str | tuple[float, float]
+Window = tuple[float, float]  # center and width
 
 
 def read_image(path: Path, *, frame: int | None = None, window: Window | None = None) -> Floats:
@@ -21,10 +21,9 @@ def read_image(path: Path, *, frame: int | None = None, window: Window | None = 
 
     Args:
         frame: Which frame, from 0.  May be left out unless the file holds several.
-        window: How to choose contrast in grayscale DICOM: an index into the file's own choices (its
-            VOI LUTs, then its windows), the name that the file gives to one of them, or (center,
-            width) in modality units.  None takes the first, and where the file has none, from the
-            0.5th to the 99.5th percentile.
+        window: (center, width) in modality units, of grayscale DICOM.  None takes the first of the
+            file's own (its VOI LUTs, then its windows), and where it has none, from the 0.5th to
+            the 99.5th percentile.
 
     Returns:
         [1, H, W] float32 in [0, 1], all finite.
@@ -63,9 +62,9 @@ def decode_image(
 
 
 def check_window(window: Window | None) -> None:
-    """Raise a ValueError for a tuple of another length than 2."""
-    if isinstance(window, tuple) and len(window) != 2:
-        raise ValueError("window is an index, a name or (center, width)")
+    """Raise a ValueError for what is not two numbers."""
+    if window is not None and not (isinstance(window, tuple) and len(window) == 2):
+        raise ValueError("window is (center, width)")
 
 
 def _decode(

@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from cxrtext.errors import ImageError
 from cxrtext.images.dicom.described import Described, described
-from cxrtext.images.dicom.elements import MAX_BYTES
 from cxrtext.images.dicom.file import is_dicom, wanted_of
 from cxrtext.images.dicom.viewing import viewing
 from cxrtext.images.gray import Bytes, Floats, Gray, Samples
+from cxrtext.images.limits import MAX_HEADER_BYTES
 from cxrtext.images.overlay import shrunk
 from cxrtext.images.placement import Placement
 from cxrtext.images.preprocessing import Preprocessing
@@ -86,7 +86,7 @@ class ReaderPool(SandboxPool):
         """Read what a DICOM header that was sent says of its object."""
         request = {"name": name, "describe": list(keywords)}
         try:
-            return Described(**self.ask(request, data[:MAX_BYTES])[0])
+            return Described(**self.ask(request, data[:MAX_HEADER_BYTES])[0])
         except ProcessLost as loss:
             raise ImageError(f"{shown(name)}: {loss.line('read')}") from None
 
@@ -138,7 +138,7 @@ def read_request(request: Any, data: bytes) -> tuple[Any, bytes | memoryview]:
         stored_bytes(Path(name)) if request["stored"] else data,
         name,
         frame=request.get("frame"),
-        window=tuple(window) if isinstance(window, list) else window,
+        window=window and tuple(window),
     )
     gray = decode(least=sizes.least if sizes else None)
     made: Samples

@@ -7,10 +7,10 @@ import torch
 
 from cxrtext.config import read_objective
 from cxrtext.errors import CheckpointError, WorkError
+from cxrtext.experiments.simclr.augmentation import SimclrSpec
 from cxrtext.experiments.simclr.encoders import ViewEncoder, channel_statistics, encode
 from cxrtext.experiments.simclr.losses import ViewSet, ViewSettings
 from cxrtext.experiments.simclr.train import train_views
-from cxrtext.images.simclr import SimclrSpec
 from cxrtext.training import Listener
 from tests.training.conftest import metrics as all_metrics
 from tests.training.test_training_run import stop_at

@@ -126,9 +126,10 @@ def test_a_large_png_of_a_few_bytes_is_refused_by_its_header() -> None:
     assert "cut off" in refused(png_head(9999, 9999) + bytes(9999 * 9999 // 64))
 
 
-@pytest.mark.parametrize("side", [10_001, 13_000, 50_000, 2**31 - 1])
+@pytest.mark.parametrize("side", [10_001, 50_000])
 def test_bombs_are_refused_by_their_header(side: int) -> None:
     assert "more than 100 million" in refused(png_head(side, side))
+    assert "more than 65535 a side" in refused(png_head(1, 2**31 - side))
     jpeg = jpeg_of_size(encoded(GRAY, "JPEG"), b"\xff\xc0", *[min(side, 65535)] * 2)
     assert "more than 100 million" in refused(jpeg)
 
@@ -137,7 +138,7 @@ def test_frames_and_windows_are_for_dicom_and_other_formats_are_not_opened() -> 
     data = encoded(GRAY)
     assert gray(data, frame=0).shape == (2, 3)
     assert refused(data, frame=1) == "holds 1 frame; leave frame out or pass frame=0"
-    assert "leave window out" in refused(data, window=0)
+    assert "leave window out" in refused(data, window=(1, 2))
     for kind in ("GIF", "BMP", "TIFF"):
         assert "no PNG, JPEG or DICOM" in refused(encoded(GRAY, kind))
 

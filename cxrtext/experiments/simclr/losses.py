@@ -51,7 +51,7 @@ from cxrtext.config import (
     PositiveDebiased,
     Supervised,
 )
-from cxrtext.images.simclr import SimclrSpec
+from cxrtext.experiments.simclr.augmentation import SimclrSpec
 from cxrtext.objectives.contrastive import positives_of_views
 from cxrtext.objectives.debiasing import debiased_terms, mean_positive, positive_debiased_terms
 from cxrtext.objectives.scores import split_rows

@@ -16,6 +16,7 @@ from torch.amp.grad_scaler import GradScaler
 
 from cxrtext.device import autocast, choose_device
 from cxrtext.errors import WorkError
+from cxrtext.experiments.simclr.augmentation import SimclrDraws, draw_simclr, simclr
 from cxrtext.experiments.simclr.encoders import (
     ProjectionHead,
     ViewEncoder,
@@ -24,7 +25,6 @@ from cxrtext.experiments.simclr.encoders import (
 )
 from cxrtext.experiments.simclr.losses import Known, ViewSet, ViewSettings, view_losses
 from cxrtext.files import only_one
-from cxrtext.images.simclr import SimclrDraws, draw_simclr, simclr
 from cxrtext.objectives.contrastive import score_views, view_accuracy
 from cxrtext.training.data.loader import batch_rows
 from cxrtext.training.loop.job import Learner, StepNumbers

@@ -20,7 +20,7 @@ from cxrtext.images.gray import Doubles, Gray, Samples, count, stretched
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
 
-Choice = int | str | tuple[float, float] | None
+Choice = tuple[float, float] | None
 
 _FUNCTIONS = ("LINEAR", "LINEAR_EXACT", "SIGMOID")
 _BROKEN = "a look-up table is damaged; export the file again"
@@ -187,8 +187,8 @@ def render_gray(stored: Samples, pixels: PixelFormat, display: Display, choice: 
     """Show stored values as a viewer would, MONOCHROME1 inverted.
 
     Args:
-        choice: An index into ``display.choices``, one of their names in either case, (center,
-            width), or None for the first usable one and percentiles where there is none.
+        choice: (center, width), or None for the first usable of ``display.choices``, and
+            percentiles where there is none.
     """
     if pixels.stored <= 16:
         axis = np.arange(pixels.lowest, pixels.highest + 1, dtype=np.int64)
@@ -225,27 +225,10 @@ def _contrast(display: Display, choice: Choice) -> Table | ContrastWindow | None
     if choice is None:
         usable = (one for one, _ in display.choices if isinstance(one, Table) or one.width > 0)
         return next(usable, None)
-    if isinstance(choice, tuple):
-        center, width = choice
-        if not (math.isfinite(center) and math.isfinite(width) and width > 0):
-            raise ImageError(
-                "cannot be shown with that window; pass a finite center and a width > 0"
-            )
-        return ContrastWindow(center, width, display.function)
-    count = len(display.choices)
-    if isinstance(choice, str):
-        wanted = choice.strip().casefold()
-        named = [name.casefold() for _, name in display.choices]
-        choice = named.index(wanted) if wanted and wanted in named else count
-    if not 0 <= choice < count:
-        known = f"has {count} window(s), counted from 0" if count else "has no window of its own"
-        raise ImageError(
-            f"{known}; pass another index or name, (center, width), or leave window out"
-        )
-    chosen, _ = display.choices[choice]
-    if isinstance(chosen, ContrastWindow) and chosen.width <= 0:
-        raise ImageError("its window of that index has no width; choose another or leave it out")
-    return chosen
+    center, width = choice
+    if not (math.isfinite(center) and math.isfinite(width) and width > 0):
+        raise ImageError("cannot be shown with that window; pass a finite center and a width > 0")
+    return ContrastWindow(center, width, display.function)
 
 
 def windowed(values: Doubles, window: ContrastWindow) -> Doubles:

@@ -14,6 +14,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from cxrtext.errors import ImageError
+from cxrtext.images.limits import MAX_DEPTH, MAX_ELEMENTS, MAX_HEADER_BYTES, MAX_ITEMS
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
@@ -28,16 +29,12 @@ BIG_ENDIAN = "1.2.840.10008.1.2.2"
 PIXEL_GROUP = 0x7FE00008  # the first element of the group that holds the pixels
 PIXEL_DATA = 0x7FE00010
 UNDEFINED = 0xFFFFFFFF  # the length of a value that ends with a delimiter
-MAX_BYTES = 2**25  # the most that is read of elements, and the longest header
-_MAX_ELEMENTS = 1_000_000
-_MAX_ITEMS = 250_000
 _MAX_VALUE_BYTES = 2**16
 _LONG_NAMES = ("Sequence", "Data", "Table", "Lengths")
-_MAX_DEPTH = 64
 _CHARACTER_SET = 0x00080005
 _ITEM, _ITEM_END, _SEQUENCE_END = 0xFFFEE000, 0xFFFEE00D, 0xFFFEE0DD
 _DAMAGED = "its header is damaged; copy or export the file again"
-_TOO_MANY = f"its header holds more than {_MAX_ELEMENTS} elements; export it again"
+_TOO_MANY = f"its header holds more than {MAX_ELEMENTS} elements; export it again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +56,7 @@ def select(
     keywords: Iterable[str],
     syntax: str,
     *,
-    longest: int = MAX_BYTES,
+    longest: int = MAX_HEADER_BYTES,
 ) -> Selection:
     """Read some elements of a data set, and stop before the pixels.
 
@@ -167,19 +164,19 @@ class _Reading:
         return False
 
     def _check_items(self, value: bytes) -> None:
-        if value.count(self._item) > _MAX_ITEMS:
-            raise ImageError(f"its header holds more than {_MAX_ITEMS} items; split the file")
+        if value.count(self._item) > MAX_ITEMS:
+            raise ImageError(f"its header holds more than {MAX_ITEMS} items; split the file")
 
     def _counted(self) -> None:
         self._count += 1
-        if self._count > _MAX_ELEMENTS:
+        if self._count > MAX_ELEMENTS:
             raise ImageError(_TOO_MANY)
 
     def _allow(self, tag: int, length: int) -> None:
         self._bytes += length
         if length > self._wanted[tag]:
             raise ImageError("an element of its header is too long; export the file again")
-        if self._bytes > MAX_BYTES:
+        if self._bytes > MAX_HEADER_BYTES:
             raise ImageError("the elements of its header are too long; export the file again")
 
     def _head(self, place: int) -> tuple[int, int, int] | None:
@@ -208,7 +205,7 @@ class _Reading:
             return place + length
         in_sequence = [True]  # and not in an item; from the outermost to the innermost
         while in_sequence:
-            if len(in_sequence) > _MAX_DEPTH:
+            if len(in_sequence) > MAX_DEPTH:
                 raise ImageError("its header is nested too deeply; export the file again")
             if (head := self._head(place)) is None:
                 return None

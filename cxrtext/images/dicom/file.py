@@ -17,11 +17,11 @@ from cxrtext.images.dicom.elements import (
     BIG_ENDIAN,
     IMPLICIT,
     LONG_VRS,
-    MAX_BYTES,
     PIXEL_DATA,
     select,
 )
-from cxrtext.images.source import MAX_FILE_BYTES, quiet
+from cxrtext.images.limits import MAX_FILE_BYTES, MAX_HEADER_BYTES
+from cxrtext.images.source import quiet
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
@@ -94,7 +94,7 @@ def inflate(packed: bytes | memoryview, size: int) -> tuple[bytes, bool]:
 
 
 def header_too_long() -> ImageError:
-    return ImageError(f"its header is longer than {MAX_BYTES >> 20} MiB; export it again")
+    return ImageError(f"its header is longer than {MAX_HEADER_BYTES >> 20} MiB; export it again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +107,8 @@ class Header:
 def read_wanted(path: Path, keywords: Iterable[str], *, longest: int = FIRST_BYTES) -> Header:
     """Read some elements of a DICOM file, with its 128-byte preamble or without, and no others.
 
-    Memory is bounded whatever the file claims: no more than ``MAX_BYTES`` are read and no more
-    inflated, and nothing is made of elements that are not wanted.
+    Memory is bounded whatever the file claims: no more than ``MAX_HEADER_BYTES`` are read and
+    no more inflated, and nothing is made of elements that are not wanted.
 
     What is no DICOM is a NotDicomError; ``longest`` bounds the bytes of a sequence that is wanted.
     """
@@ -122,8 +122,8 @@ def read_wanted(path: Path, keywords: Iterable[str], *, longest: int = FIRST_BYT
                 raise ImageError("DICOM data without its file header; export the file again")
             raise NotDicomError("is no DICOM file; leave it out")
         if (found := _header(data, FIRST_BYTES, wanted, longest)) is None:
-            data += handle.read(MAX_BYTES - len(data))
-            found = _header(data, MAX_BYTES, wanted, longest)
+            data += handle.read(MAX_HEADER_BYTES - len(data))
+            found = _header(data, MAX_HEADER_BYTES, wanted, longest)
     if found is None:
         raise header_too_long()
     return found
@@ -132,7 +132,7 @@ def read_wanted(path: Path, keywords: Iterable[str], *, longest: int = FIRST_BYT
 def wanted_of(data: bytes, keywords: Iterable[str]) -> Header:
     """Read some elements of a DICOM file that was sent; see `read_wanted`."""
     wanted = list(keywords)
-    for size in (FIRST_BYTES, MAX_BYTES):
+    for size in (FIRST_BYTES, MAX_HEADER_BYTES):
         if (found := _header(data[:size], size, wanted)) is not None:
             return found
     raise header_too_long()

@@ -15,7 +15,8 @@ from PIL import Image
 from cxrtext.errors import ImageError
 from cxrtext.images.dicom.file import NotDicomError, read_wanted
 from cxrtext.images.dicom.header import numbers, whole_number
-from cxrtext.images.gray import MAX_PIXELS, Gray
+from cxrtext.images.gray import Gray
+from cxrtext.images.limits import MAX_PIXELS
 from cxrtext.images.placement import Placement
 
 if TYPE_CHECKING:

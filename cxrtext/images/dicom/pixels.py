@@ -14,7 +14,6 @@ from cxrtext.errors import ImageError
 from cxrtext.images.dicom.codecs import decompress, decompress_rle
 from cxrtext.images.dicom.elements import (
     BIG_ENDIAN,
-    MAX_BYTES,
     PIXEL_DATA,
     UNDEFINED,
     Selection,
@@ -35,11 +34,11 @@ from cxrtext.images.dicom.header import PIXEL_KEYWORDS, PixelFormat, frame_bits,
 from cxrtext.images.dicom.orientation import KEYWORDS as ORIENTATION_KEYWORDS
 from cxrtext.images.gray import Samples
 from cxrtext.images.jpeg import Codestream
+from cxrtext.images.limits import MAX_HEADER_BYTES, MAX_INFLATED_BYTES
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
 
-MAX_INFLATED_BYTES = 2**28  # the most that a deflated data set may grow to, whatever sizes it tells
 _AFTER_PIXELS = 2**20  # signatures and padding
 _CUT = "its pixel data is cut off; copy or export the file again"
 _UNCLEAR = "its compressed frames have no clear limits; export the file uncompressed"
@@ -93,12 +92,12 @@ def read_file(data: bytes) -> DicomFile:
 
 def _inflated(packed: memoryview) -> bytes:
     """Inflate a data set: its header first, which says how large the rest may be."""
-    body, ended = inflate(packed, MAX_BYTES)
+    body, ended = inflate(packed, MAX_HEADER_BYTES)
     if ended:
         return body
     found = select(body, 0, _KEYWORDS, DEFLATED)
     if not found.reached:
-        raise header_too_long() if len(body) == MAX_BYTES else ImageError(_CUT)
+        raise header_too_long() if len(body) == MAX_HEADER_BYTES else ImageError(_CUT)
     pixels = pixel_format(found.dataset)
     needed = found.place + -(-frame_bits(pixels) * pixels.frames // 8) + _AFTER_PIXELS
     most = min(needed, MAX_INFLATED_BYTES)
