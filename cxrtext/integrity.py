@@ -137,8 +137,6 @@ def _kind_of(path: Path) -> tuple[str, Check | None]:
         return "arrays", _archive
     if name == "catalogue.sqlite":
         return "indexes", _index
-    if name == "decoded.sqlite":
-        return "decoded caches", _decoded
     if suffix == ".sqlite" and _is_score_cache(path):
         return "score caches", _scores
     if suffix == ".sqlite":
@@ -202,12 +200,6 @@ def _index(path: Path) -> list[str]:
     with Catalogue(path) as catalogue:
         lines = check_index(path.parent, catalogue)
     return [f"{path.parent}: {line}" for line in lines if line != EMPTY]
-
-
-def _decoded(path: Path) -> list[str]:
-    from cxrtext.images.cache import DecodedCache
-
-    return DecodedCache(path.parent).damaged()
 
 
 def _is_score_cache(path: Path) -> bool:

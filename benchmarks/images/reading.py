@@ -1,17 +1,12 @@
 """Images a second from file to the model's input, against pydicom and Pillow used plainly.
 
     python benchmarks/images/reading.py --images 8
-    python benchmarks/images/reading.py --table DIR
-    python benchmarks/images/reading.py --digests DIR
 
-The first makes files of one radiograph-like picture and reads each kind in one process and in
-two, ours and theirs in turn.  The second prints what every DICOM file of a folder gives, as a
-Markdown table.  The third prints a line for every image of a folder, of the kind that is equal
-where two versions of the reader give the same pixels.
+It makes files of one radiograph-like picture and reads each kind in one process and in two, ours
+and theirs in turn.
 """
 
 import argparse
-import hashlib
 import multiprocessing
 import tempfile
 import time
@@ -34,8 +29,7 @@ from pydicom.pixels.processing import apply_rescale, apply_voi_lut
 from pydicom.uid import UID, ExplicitVRLittleEndian, JPEG2000Lossless, JPEGLosslessSV1, RLELossless
 
 from cxrtext.errors import ImageError
-from cxrtext.images import Preprocessing, ReaderPool, read_image
-from cxrtext.images.dicom.file import transfer_syntax, uid_name
+from cxrtext.images import Preprocessing, ReaderPool
 from cxrtext.images.reader_pool import ReadImage
 
 Floats = npt.NDArray[np.float32]
@@ -202,70 +196,15 @@ def _best(
     return max(speeds[0]), max(speeds[1], default=0.0)
 
 
-def table(folder: Path) -> None:
-    """Print what each file of a folder gives."""
-    print("| file | transfer syntax | rows x columns, range, mean; or the refusal |")
-    print("|---|---|---|")
-    with ReaderPool(1) as pool:
-        for path in sorted(folder.glob("*.dcm")):
-            try:
-                syntax = uid_name(transfer_syntax(path.read_bytes())[0]).strip("'")
-            except ImageError:
-                syntax = "not named"
-            print(f"| {path.name} | {syntax} | {_told(pool, path)} |")
-
-
-def _told(pool: ReaderPool, path: Path) -> str:
-    try:
-        image = pool.read(path)
-    except ImageError as error:
-        line = str(error).removeprefix(f"{path}: ")
-        if "; pass frame=" not in line:
-            return f"refused: {line}"
-        return f"refused: {line}. Frame 0: {_figures(pool.read(path, frame=0))}"
-    return _figures(image)
-
-
-def _figures(image: Floats) -> str:
-    _, rows, columns = image.shape
-    return f"{rows} x {columns}, {image.min():.2f} to {image.max():.2f}, mean {image.mean():.3f}"
-
-
-def digests(folder: Path) -> None:
-    """Print size and digest of the pixels of every image, or why it is refused."""
-    endings = (".png", ".jpg", ".jpeg", ".dcm")
-    for path in sorted(folder.rglob("*")):
-        if path.suffix.lower() not in endings or not path.is_file():
-            continue
-        try:
-            image = read_image(path)
-        except ImageError as error:
-            told = str(error).removeprefix(f"{path}: ")
-            if "; pass frame=" not in told:
-                print(f"{path.relative_to(folder)}\t{told}")
-                continue
-            image = read_image(path, frame=0)
-        digest = hashlib.sha256(image.tobytes()).hexdigest()
-        print(f"{path.relative_to(folder)}\t{image.shape[2]} x {image.shape[1]}\t{digest}")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--table", type=Path, help="print a table of this folder's files")
-    parser.add_argument("--digests", type=Path, help="print digests of this folder's images")
     parser.add_argument("--images", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=2)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    if options.digests:
-        digests(options.digests)
-        return
-    if options.table:
-        table(options.table)
-    else:
-        compare(options.images, options.rounds)
+    compare(options.images, options.rounds)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cxrtext import objectives
-from cxrtext.images.simclr import SimclrSpec
+from cxrtext.experiments.augmentation import SimclrSpec
 
 RIDGE = 0.1
 """λ of the kernel losses."""

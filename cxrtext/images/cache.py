@@ -2,9 +2,9 @@
 
 import hashlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,28 +12,15 @@ import numpy as np
 
 from cxrtext.errors import ImageError
 from cxrtext.files import open_regular
-from cxrtext.images.cache_store import (
-    NAME,
-    Catalogue,
-    Kept,
-    PixelFile,
-    Pixels,
-    SquareStore,
-    Stamp,
-    UnusableError,
-    disk_errors,
-    stamp_of,
-)
+from cxrtext.images.cache_store import Pixels, SquareStore, Stamp, disk_errors, stamp_of
 from cxrtext.images.preprocessing import Preprocessing
 from cxrtext.images.reader_pool import ReaderPool, ReadImage
-from cxrtext.images.source import ImageMemoryError, shown
+from cxrtext.images.source import shown
 
 AHEAD = 4  # images hashed and decoded before they are asked for, for each process
-Stored = tuple[ReadImage, int] | ImageError
-"""A square and the slot where it is kept, or why there is none."""
 
-Attempt = tuple[ReadImage | ImageError, bool]
-"""What decoding came to, and whether it failed for want of memory or time."""
+_Decoded = tuple[Stamp | None, bytes | None, ReadImage | ImageError | None]
+"""A file's times, its SHA-256, and its square, None of one that is kept already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +31,18 @@ class Squares:
 
 
 class DecodedCache:
-    """A folder of decoded images, by their content: equal files are decoded once.
+    """A folder of decoded images, by their content: a file is known again under another name.
 
     What is kept depends on a file's bytes, the size of the square, how it is made and the version
     of the reader, not on its name, the crop or the normalization.  Several sizes share a folder;
     squares of another filter or fit than the default are a cache of their own in a subfolder,
-    named by `Preprocessing.kind`.  One process at a time adds to it; any number read.  The folder
+    named by `Preprocessing.kind`.  Any number of processes read it and add to it.  The folder
     holds patients' pixels and is made for its owner alone; it can be deleted at any time when no
     process uses it.
 
     Args:
         folder: The folder; made when missing.
-        say: Takes a line when what was kept is lost and has to be decoded again.
+        say: Takes a line when what another version kept is decoded again.
     """
 
     def __init__(self, folder: Path, say: Callable[[str], None] = lambda _: None) -> None:
@@ -78,33 +65,11 @@ class DecodedCache:
         Yields:
             For each path, in order, its square [1, R, R] uint8, or why there is none.
         """
-        folder = self.of_kind(preprocessing)
-        with _Visit(folder, preprocessing, self._say, processes, ahead) as visit:
-            for image in visit.images(paths):
-                yield image if isinstance(image, ImageError) else image[0]
-
-    def of_kind(self, preprocessing: Preprocessing) -> Path:
-        return self.folder / preprocessing.kind
-
-    def damaged(self) -> list[str]:
-        """What is not as it was kept, a line each; it is decoded again when it is wanted."""
-        with disk_errors(self.folder), ExitStack() as stack:
-            try:
-                catalogue = stack.enter_context(Catalogue(self.folder))
-            except UnusableError:
-                return [f"{self.folder / NAME}: is damaged or of another version"]
-            files: dict[int, PixelFile | None] = {}
-            wrong = 0
-            for store, digest, kept in catalogue.entries():
-                if store.id not in files:
-                    path = self.folder / store.file
-                    files[store.id] = None
-                    if path.is_file():
-                        files[store.id] = pixels = PixelFile(path, store.size, write=False)
-                        stack.callback(pixels.close)
-                sound = kept.read(files[store.id], digest) if isinstance(kept, Kept) else kept
-                wrong += sound is None
-        return [f"{self.folder}: {wrong} kept image(s) are damaged"] if wrong else []
+        pool = ReaderPool(processes)
+        with disk_errors(self.folder), self._open(preprocessing) as store:
+            for _, image in _pass(store, pool, paths, preprocessing, ahead):
+                if image is not None:
+                    yield image
 
     def fill(
         self,
@@ -116,27 +81,27 @@ class DecodedCache:
     ) -> Squares:
         """Decode what is not there yet, and map the squares into memory; raises as :meth:`read`.
 
-        Every square is compared with its checksum on the way, which reads it once.
-
         Args:
             reject: Takes the place in ``paths`` and the reason of each image that cannot be read,
                 as it is met; what it raises ends the work.
             progress: Called with (done, total).
         """
-        slots = np.full(len(paths), -1, dtype=np.int64)
-        with _Visit(self.of_kind(preprocessing), preprocessing, self._say) as visit:
-            for row, image in enumerate(visit.images(paths)):
-                if isinstance(image, ImageError):
-                    if reject:
+        digests: list[bytes | None] = []
+        pool = ReaderPool()
+        with disk_errors(self.folder), self._open(preprocessing) as store:
+            with closing(_pass(store, pool, paths, preprocessing, pixels=False)) as found:
+                for row, (digest, image) in enumerate(found):
+                    digests.append(digest)
+                    if isinstance(image, ImageError) and reject:
                         reject(row, str(image))
-                else:
-                    slots[row] = image[1]
-                if progress:
-                    progress(row + 1, len(paths))
-            count = int(slots.max(initial=-1)) + 1
-            with disk_errors(self.folder):
-                pixels = visit.store.map(count)
-        return Squares(pixels, slots)
+                    if progress:
+                        progress(row + 1, len(paths))
+            store.flush()
+            slots = [-1 if digest is None else store.slot(digest) for digest in digests]
+            return Squares(store.map(), np.array(slots, dtype=np.int64))
+
+    def _open(self, preprocessing: Preprocessing) -> SquareStore:
+        return SquareStore(self.folder / preprocessing.kind, preprocessing.resize, self._say)
 
 
 def digest_of(path: Path) -> bytes | None:
@@ -147,124 +112,67 @@ def digest_of(path: Path) -> bytes | None:
         return None
 
 
-@dataclass(slots=True)
-class _File:
-    path: Path
-    stamp: Stamp | None
-    digest: bytes | None  # None where it could not be read, or changed meanwhile
-    hashing: Future[bytes | None] | None = None
-    found: Stored | None = None
-    decoding: Future[Attempt] | None = None
+def _pass(
+    store: SquareStore,
+    pool: ReaderPool,
+    paths: Sequence[Path],
+    preprocessing: Preprocessing,
+    ahead: int | None = None,
+    *,
+    pixels: bool = True,
+) -> Generator[tuple[bytes | None, ReadImage | ImageError | None], None, None]:
+    """Give the SHA-256 and the square of each file, in order; decode and keep what is lacking.
 
-    def changed(self) -> bool:
-        """Whether it holds other bytes; a hard link or a new owner changes its times alone."""
-        return stamp_of(self.path) != self.stamp and digest_of(self.path) != self.digest
+    Without ``pixels`` no square is read that is kept already.
+    """
+    ahead = max(1, pool.workers) * AHEAD if ahead is None else max(1, ahead)
+    waiting: deque[tuple[Path, Future[_Decoded] | bytes]] = deque()
+
+    def finish(
+        path: Path, begun: Future[_Decoded] | bytes
+    ) -> tuple[bytes | None, ReadImage | ImageError | None]:
+        if isinstance(begun, bytes):
+            return begun, store.find(begun) if pixels else None
+        stamp, digest, image = begun.result()
+        if isinstance(image, ImageError) or stamp is None or digest is None:
+            return None, image
+        if stamp.settled:
+            store.note(path, stamp, digest)
+        if image is not None:
+            store.add(digest, image)
+        return digest, image or store.find(digest)
+
+    with ExitStack() as stack:
+        # Twice as many, so that no reader is idle while files are hashed.
+        threads = ThreadPoolExecutor(2 * pool.workers or 1, thread_name_prefix="cache")
+        stack.callback(threads.shutdown, cancel_futures=True)
+        stack.enter_context(pool)  # closed first, so that no thread waits for a reader
+        for path in paths:
+            stamp = stamp_of(path)
+            digest = None if stamp is None else store.digest_of(path, stamp)
+            if digest is not None and store.holds(digest):
+                waiting.append((path, digest))
+            else:
+                waiting.append((path, threads.submit(_decoded, store, pool, path, preprocessing)))
+            if len(waiting) > ahead:
+                yield finish(*waiting.popleft())
+        while waiting:
+            yield finish(*waiting.popleft())
 
 
-def _later(files: Iterable[_File], count: int) -> Iterator[_File]:
-    """Give files some places later, so that what was begun for each goes on meanwhile."""
-    waiting: deque[_File] = deque()
-    for file in files:
-        waiting.append(file)
-        if len(waiting) > count:
-            yield waiting.popleft()
-    while waiting:
-        yield waiting.popleft()
-
-
-class _Visit(AbstractContextManager["_Visit"]):
-    """A pass over files: what the cache has is given, the rest is decoded and kept."""
-
-    def __init__(
-        self,
-        folder: Path,
-        preprocessing: Preprocessing,
-        say: Callable[[str], None],
-        processes: int | None = None,
-        ahead: int | None = None,
-    ) -> None:
-        self._folder = folder
-        self._preprocessing = preprocessing
-        self._pool = ReaderPool(processes)
-        with disk_errors(folder):
-            self.store = SquareStore(folder, preprocessing.resize, say)
-        self._open = ExitStack()
-        self._open.callback(self.store.close)
-        workers = max(1, self._pool.workers)
-        # Twice as many, so that no reader is idle while files are hashed; but one where this
-        # process decodes.
-        self._threads = ThreadPoolExecutor(2 * self._pool.workers or 1, thread_name_prefix="cache")
-        self._open.callback(self._threads.shutdown, wait=True, cancel_futures=True)
-        self._open.push(self._pool)  # closed first, so that no thread waits for a reader
-        self._ahead = workers * AHEAD if ahead is None else max(1, ahead)
-        self._under_way: set[bytes] = set()
-
-    def __exit__(self, *_: object) -> None:
-        self._open.close()
-
-    def images(self, paths: Sequence[Path]) -> Iterator[Stored]:
-        """Give for each path, in order, its square and slot, or why there is none."""
-        with disk_errors(self._folder):
-            hashed = map(self._hashed, _later(map(self._begin, paths), self._ahead))
-            yield from map(self._finish, _later(map(self._plan, hashed), self._ahead))
-            self.store.catalogue.flush()
-
-    def _begin(self, path: Path) -> _File:
-        stamp = stamp_of(path)
-        digest = None if stamp is None else self.store.catalogue.digest(path, stamp)
-        hashing = None if stamp is None or digest else self._threads.submit(digest_of, path)
-        return _File(path, stamp, digest, hashing)
-
-    def _hashed(self, file: _File) -> _File:
-        if file.hashing is None or file.stamp is None:
-            return file
-        file.digest = file.hashing.result()
-        if file.digest is None:
-            return file
-        if file.stamp == stamp_of(file.path):
-            if file.stamp.settled:
-                self.store.catalogue.note(file.path, file.stamp, file.digest)
-        elif file.changed():
-            file.digest = None
-        return file
-
-    def _plan(self, file: _File) -> _File:
-        """Find a file's square, or begin to decode it, unless an equal one is being decoded."""
-        if file.digest in self._under_way:
-            return file
-        file.found = self._find(file)
-        if file.found is None:
-            self.store.begin_filling()
-            file.found = self._find(file)  # the process before may have added it
-        if file.found is None:
-            if file.digest is not None:
-                self._under_way.add(file.digest)
-            file.decoding = self._threads.submit(self._decode, file.path)
-        return file
-
-    def _find(self, file: _File) -> Stored | None:
-        found = self.store.find(file.digest) if file.digest is not None else None
-        return ImageError(f"{shown(file.path)}: {found}") if isinstance(found, str) else found
-
-    def _decode(self, path: Path) -> Attempt:
-        lost = self._pool.lost.total()
-        (image,) = self._pool.map([path], square=self._preprocessing)
-        return image, isinstance(image, ImageMemoryError) or self._pool.lost.total() > lost
-
-    def _finish(self, file: _File) -> Stored:
-        # Of an equal file that was decoded meanwhile the result is kept unless it may yet change.
-        found = file.found or (None if file.decoding else self._find(file))
-        if found is not None:
-            return found
-        image, passing = file.decoding.result() if file.decoding else self._decode(file.path)
-        if file.digest is not None:
-            self._under_way.discard(file.digest)
-        if isinstance(image, ImageError):
-            if file.digest is not None and not passing:
-                self.store.add(file.digest, str(image).removeprefix(f"{shown(file.path)}: "))
-            return image
-        if file.digest is None or file.changed():
-            return ImageError(
-                f"{shown(file.path)}: changed while it was read; run again when it is complete"
-            )
-        return image, self.store.add(file.digest, image)
+def _decoded(
+    store: SquareStore, pool: ReaderPool, path: Path, preprocessing: Preprocessing
+) -> _Decoded:
+    """Hash a file, and decode it unless an equal one is kept."""
+    stamp = stamp_of(path)
+    digest = None if stamp is None else digest_of(path)
+    if digest is not None and store.holds(digest):
+        return stamp, digest, None
+    (image,) = pool.map([path], square=preprocessing)
+    # A hard link or a new owner changes its times alone.
+    same = digest is not None and (stamp_of(path) == stamp or digest_of(path) == digest)
+    if not (same or isinstance(image, ImageError)):
+        image = ImageError(
+            f"{shown(path)}: changed while it was read; run again when it is complete"
+        )
+    return stamp, digest, image

@@ -1,78 +1,55 @@
-"""The files of a decoded cache: a catalogue in SQLite, and the squares of each size in a file."""
+"""The files of a decoded cache, to which several processes may add at a time.
 
+Squares of a size lie one after the other in ``decoded-READER-SIZE.u8``; the record of each, at the
+same place in ``….keys``, has the SHA-256 of the image file.  ``decoded-READER.paths`` has the
+SHA-256 of files by path, size and times.  Records are only ever added, after what they tell of is
+on disk: a killed process leaves whole squares.
+"""
+
+import errno
+import fcntl
+import hashlib
 import os
-import re
-import secrets
-import sqlite3
 import stat
 import struct
 import time
-import zlib
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from cxrtext.errors import DataError, WorkError, line_of
-from cxrtext.files import only_one, remove_file
-from cxrtext.files.sqlite import make_tables, strict_text, transaction
+from cxrtext.errors import DataError, WorkError
+from cxrtext.files import remove_file
+from cxrtext.images.limits import MAX_FILE_BYTES
 from cxrtext.images.reader_pool import ReadImage
-from cxrtext.images.source import MAX_FILE_BYTES
 
 Pixels = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 
-NAME = "decoded.sqlite"
-READER_VERSION = 5
+READER_VERSION = 6
 """To be raised when an image read, or made a square, is no longer the same pixels as before."""
 
-FORMAT = 2  # version of the catalogue's tables
-BUSY_SECONDS = 120.0
-
-_SCHEMA = """
-CREATE TABLE file (
-    path BLOB PRIMARY KEY,
-    size INTEGER NOT NULL,
-    mtime_ns INTEGER NOT NULL,
-    ctime_ns INTEGER NOT NULL,
-    digest BLOB NOT NULL                 -- SHA-256 of its bytes
-) STRICT, WITHOUT ROWID;
-CREATE TABLE store (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, -- never given twice
-    size INTEGER NOT NULL,               -- side of its squares
-    reader INTEGER NOT NULL,             -- version of the reader that made them
-    file TEXT NOT NULL UNIQUE,
-    UNIQUE (size, reader)
-) STRICT;
-CREATE TABLE square (
-    store INTEGER NOT NULL,
-    digest BLOB NOT NULL,
-    slot INTEGER,                        -- NULL where the image cannot be read
-    height INTEGER,                      -- of the original, in pixels
-    width INTEGER,
-    checksum INTEGER,
-    reason TEXT,                         -- why it cannot be read, without the file's name
-    PRIMARY KEY (store, digest)
-) STRICT, WITHOUT ROWID;
-"""
-
-# A file changed so shortly ago may change again without its times showing it.
+PATHS = ".paths"  # ending of the file by which a cache is known
 YOUNG_NS = 2_000_000_000
+"""A file changed so shortly ago may change again without its times showing it."""
+
+_PENDING_BYTES = 2**24  # of squares that wait to be written
+_PENDING_SECONDS = 5.0
+# Of 64 bytes, so that none lies on two pages of the disk.
+_KEY = np.dtype([("height", "<u4"), ("width", "<u4"), ("digest", "V32"), ("spare", "V24")])
+_PATH = np.dtype([("path", "V8"), ("stamp", "V24"), ("digest", "V32")])
+_STAMP = struct.Struct("<3q")
 
 
 @contextmanager
 def disk_errors(folder: Path, what: str = "decoded images") -> Iterator[None]:
-    """Turn what a disk or SQLite refuses into one line that names the cache and what it holds."""
+    """Turn what a disk refuses into one line that names the cache and what it holds."""
     try:
         yield
-    except (OSError, sqlite3.OperationalError) as error:
-        reason = line_of(error)
-        forbidden = "readonly" in reason or "unable to open" in reason
-        if isinstance(error, OSError):
-            reason = (error.strerror or type(error).__name__).lower()
-            forbidden = isinstance(error, PermissionError | NotADirectoryError | FileExistsError)
-        if forbidden:
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        if isinstance(error, PermissionError | NotADirectoryError | FileExistsError):
             raise DataError(
                 f"{folder}: {what} cannot be kept there ({reason}); name a folder that can "
                 "be written"
@@ -81,18 +58,12 @@ def disk_errors(folder: Path, what: str = "decoded images") -> Iterator[None]:
             f"{folder}: {what} cannot be kept ({reason}); make room or name another "
             "folder, then run again: what was done is kept"
         ) from None
-    except (sqlite3.DatabaseError, UnicodeDecodeError):  # the latter of SQLite's message
-        raise DataError(
-            f"{folder}: the catalogue of decoded images is damaged; delete the folder, and it is "
-            "made again"
-        ) from None
 
 
 class Stamp(NamedTuple):
     size: int
     mtime_ns: int  # when its bytes changed, as the file says
-    # when anything of it changed, as the system says; copying tools that keep the first cannot keep
-    # this.
+    # When anything of it changed, as the system says: copying tools cannot keep this.
     ctime_ns: int
 
     @property
@@ -113,37 +84,10 @@ def stamp_of(path: Path) -> Stamp | None:
     return Stamp(status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
-def _name_of(path: Path) -> bytes:
-    """Give the absolute path, as the system writes it; names need not be text."""
-    return os.fsencode(Path(os.path.abspath(path)))  # noqa: PTH100 - links stay as they are
-
-
-class PixelFile:
-    """An open file of squares [size, size] uint8, its owner's alone; a slot is a place from 0."""
-
-    def __init__(self, path: Path, size: int, *, write: bool) -> None:
-        self._size = size
-        flags = os.O_RDWR | os.O_CREAT if write else os.O_RDONLY
-        self._handle = os.open(path, flags | os.O_CLOEXEC, 0o600)
-
-    def close(self) -> None:
-        os.close(self._handle)
-
-    def slots(self) -> int:
-        return os.fstat(self._handle).st_size // self._size**2
-
-    def read(self, slot: int) -> Pixels | None:
-        """Read a square, [1, size, size]; None where the file is too short.
-
-        Read and not mapped: a mapped file that another process cuts short ends this one.
-        """
-        pixels = np.empty((1, self._size, self._size), dtype=np.uint8)
-        count = os.preadv(self._handle, [pixels.data.cast("B")], slot * pixels.nbytes)
-        return pixels if count == pixels.nbytes else None
-
-    def write(self, slot: int, pixels: Pixels) -> None:
-        view = np.ascontiguousarray(pixels, dtype=np.uint8).data.cast("B")
-        write_at(self._handle, slot * self._size**2, view)
+def path_key(path: Path) -> bytes:
+    """What stands for a path, whose name may be a patient's."""
+    name = os.fsencode(os.path.abspath(path))  # noqa: PTH100 - links stay as they are
+    return hashlib.blake2b(name, digest_size=8).digest()
 
 
 def write_at(handle: int, place: int, data: bytes | memoryview) -> None:
@@ -154,283 +98,171 @@ def write_at(handle: int, place: int, data: bytes | memoryview) -> None:
         view, place = view[count:], place + count
 
 
-class Store(NamedTuple):
-    id: int
-    size: int
-    file: str
+def _records(handle: int, kind: np.dtype[Any], first: int = 0) -> np.ndarray[Any, Any]:
+    """Read the whole records of a file, from one on."""
+    start = first * kind.itemsize
+    data = os.pread(handle, max(0, os.fstat(handle).st_size - start), start)
+    return np.frombuffer(data[: len(data) // kind.itemsize * kind.itemsize], kind)
 
 
-class Kept(NamedTuple):
-    slot: int
-    height: int
-    width: int
-    checksum: int
-
-    @classmethod
-    def of(cls, slot: int, digest: bytes, image: ReadImage) -> Self:
-        """What is noted of a square: its checksum covers the pixels and the other numbers."""
-        noted = digest + struct.pack("<II", image.height, image.width)
-        total = zlib.crc32(np.ascontiguousarray(image.pixels).data, zlib.crc32(noted))
-        return cls(slot, image.height, image.width, total)
-
-    def read(self, file: PixelFile | None, digest: bytes) -> ReadImage | None:
-        """Read the square; None where it, or what is noted of it, is not what was kept."""
-        pixels = None if file is None else file.read(self.slot)
-        if pixels is None:
-            return None
-        image = ReadImage(pixels, self.height, self.width)
-        return image if Kept.of(self.slot, digest, image) == self else None
-
-
-def _reason_checksum(digest: bytes, reason: object) -> int:
-    return zlib.crc32(digest + str(reason).encode("utf-8", "surrogatepass"))
-
-
-_FILE = re.compile(r"decoded-\w+-\w+\.u8")
-
-
-class UnusableError(DataError):
-    """The catalogue is damaged or of another version."""
-
-
-class Catalogue(AbstractContextManager["Catalogue"]):
-    """An open catalogue; one that is damaged or of another version is an UnusableError."""
-
-    def __init__(self, folder: Path) -> None:
-        path = folder / NAME
-        # SQLite's own files take the rights of this one.
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        self._base = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
-        self._base.text_factory = strict_text
-        self._noted: list[tuple[Any, ...]] = []
-        try:
-            # A killed process leaves what the system has; only a machine that loses power could
-            # lose more, and then the checksums show it.
-            self._base.execute("PRAGMA journal_mode = PERSIST")
-            self._base.execute("PRAGMA synchronous = OFF")
-            make_tables(self._base, path, _SCHEMA, FORMAT, wrong=UnusableError, mend="decode again")
-            if self._value("PRAGMA quick_check(1)") != "ok":
-                raise UnusableError
-            if any(_FILE.fullmatch(store.file) is None for store in self._stores("true")):
-                raise UnusableError  # it would lead out of the folder
-        except BaseException as error:
-            self._base.close()
-            damaged = isinstance(error, sqlite3.DatabaseError)
-            if damaged and not isinstance(error, sqlite3.OperationalError):
-                raise UnusableError from None
-            raise
-
-    def __exit__(self, *_: object) -> None:
-        self._base.close()
-
-    def _value(self, query: str, *values: Any) -> Any:
-        row = self._base.execute(query, values).fetchone()
-        return row and row[0]
-
-    def _stores(self, where: str, *values: Any) -> list[Store]:
-        query = f"SELECT id, size, file FROM store WHERE {where}"  # noqa: S608 - our own words
-        return [Store(*row) for row in self._base.execute(query, values).fetchall()]
-
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        with transaction(self._base) as base:
-            base.executemany("INSERT OR REPLACE INTO file VALUES (?,?,?,?,?)", self._noted)
-            yield base
-        self._noted.clear()
-
-    def digest(self, path: Path, stamp: Stamp) -> bytes | None:
-        query = "SELECT digest FROM file WHERE (path, size, mtime_ns, ctime_ns) = (?, ?, ?, ?)"
-        found: bytes | None = self._value(query, _name_of(path), *stamp)
-        return found
-
-    def note(self, path: Path, stamp: Stamp, digest: bytes) -> None:
-        """Note the digest of a file; kept with the next square, or by :meth:`flush`."""
-        self._noted.append((_name_of(path), *stamp, digest))
-        if len(self._noted) >= 1000:
-            self.flush()
-
-    def flush(self) -> None:
-        with self._writing():
-            pass
-
-    def store(self, size: int) -> Store | None:
-        """Give the squares of a size, as this version reads images; None where there are none."""
-        return next(iter(self._stores("size = ? AND reader = ?", size, READER_VERSION)), None)
-
-    def add_store(self, size: int) -> Store:
-        file = f"decoded-{size}-{secrets.token_hex(4)}.u8"
-        with self._writing() as base:
-            query = "INSERT INTO store (size, reader, file) VALUES (?, ?, ?)"
-            number = base.execute(query, [size, READER_VERSION, file]).lastrowid
-        return Store(number or 0, size, file)
-
-    def outdated(self) -> list[Store]:
-        return self._stores("reader != ?", READER_VERSION)
-
-    def remove_store(self, store: Store) -> None:
-        with self._writing() as base:
-            base.execute("DELETE FROM square WHERE store = ?", [store.id])
-            base.execute("DELETE FROM store WHERE id = ?", [store.id])
-
-    def kept(self, store: Store, digest: bytes) -> Kept | str | None:
-        """Give where the square of a digest lies, why there is none, or None."""
-        row = self._base.execute(
-            "SELECT slot, height, width, checksum, reason FROM square "
-            "WHERE store = ? AND digest = ?",
-            [store.id, digest],
-        ).fetchone()
-        if row is None:
-            return None
-        if row[0] is not None:
-            return Kept(*row[:4])
-        # A reason that is not what was noted is none: the image is decoded again.
-        return str(row[4]) if row[3] == _reason_checksum(digest, row[4]) else None
-
-    def add(self, store: Store, digest: bytes, entry: Kept | str) -> None:
-        """Note a square that is written, or why there is none; kept when this returns."""
-        values: tuple[Any, ...] = (*entry, None)
-        if isinstance(entry, str):
-            values = (None, None, None, _reason_checksum(digest, entry), entry)
-        with self._writing() as base:
-            query = "INSERT OR REPLACE INTO square VALUES (?,?,?,?,?,?,?)"
-            base.execute(query, [store.id, digest, *values])
-
-    def entries(self) -> Iterator[tuple[Store, bytes, Kept | str | None]]:
-        """Give every entry of every store: its digest, and what :meth:`kept` says of it."""
-        for store in self._stores("true"):
-            found = self._base.execute("SELECT digest FROM square WHERE store = ?", [store.id])
-            for (digest,) in found.fetchall():
-                yield store, digest, self.kept(store, digest)
-
-    def slots(self, store: Store) -> int:
-        """Give the number of slots in use: one more than the last."""
-        query = "SELECT coalesce(max(slot) + 1, 0) FROM square WHERE store = ?"
-        return int(self._value(query, store.id))
-
-    def cut(self, store: Store, slots: int) -> int:
-        """Forget the squares from a slot on, and say how many they were."""
-        with self._writing() as base:
-            query = "DELETE FROM square WHERE store = ? AND slot >= ?"
-            return base.execute(query, [store.id, slots]).rowcount
+def _opened(path: Path) -> int:
+    """Open a file for its owner alone."""
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 @contextmanager
-def only_filler(folder: Path) -> Iterator[None]:
-    """Hold the right to add to a cache, across processes; a killed process gives it up."""
-    with ExitStack() as stack:
+def _in_use(path: Path, *, alone: bool = False) -> Iterator[int]:
+    """Hold an open file of a cache, with others or alone; a killed process lets it go."""
+    while True:
+        handle = _opened(path)
         try:
-            stack.enter_context(only_one(folder / NAME))
-        except WorkError:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB if alone else fcntl.LOCK_SH)
+            if path.exists() and os.path.samestat(path.stat(), os.fstat(handle)):
+                yield handle
+                return
+        except BlockingIOError:
             raise WorkError(
-                f"{folder}: another process is adding decoded images to this cache; wait for "
-                "it to end, or name another folder"
+                f"{path.parent}: another process uses the decoded images of this cache; "
+                "wait for it to end"
             ) from None
+        finally:
+            os.close(handle)
+
+
+@contextmanager
+def _alone(handle: int) -> Iterator[None]:
+    """Keep other processes from writing meanwhile."""
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    try:
         yield
+    finally:
+        fcntl.flock(handle, fcntl.LOCK_UN)
 
 
-def _open_catalogue(folder: Path, say: Callable[[str], None]) -> Catalogue:
-    """Open the catalogue of a cache; one that is damaged or of another version is made afresh."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with suppress(UnusableError):
-        return Catalogue(folder)
-    with only_filler(folder):
-        with suppress(UnusableError):
-            return Catalogue(folder)  # the process before may have made it afresh
-        say(f"{folder}: the cache is damaged or of another version; images are decoded again")
-        clear(folder)
-        return Catalogue(folder)
+def remove_cache(folder: Path) -> None:
+    """Remove all decoded images of a folder (WorkError while another process uses them)."""
+    for paths in folder.glob(f"decoded*{PATHS}"):
+        with _in_use(paths, alone=True):
+            for path in folder.glob("decoded*"):
+                remove_file(path)
 
 
-def clear(folder: Path) -> None:
-    """Remove all of a cache, the catalogue last; held by :func:`only_filler`."""
-    for path in [*folder.glob("decoded-*.u8"), *folder.glob(f"{NAME}*")]:
-        if path.suffix != ".lock":
-            remove_file(path)
+def count_kept(folder: Path, paths: set[bytes], digests: set[bytes]) -> int:
+    """Count the squares and notes of files, by `path_key` or SHA-256."""
+    count = 0
+    for path in folder.glob("decoded*.keys"):
+        found = np.fromfile(path, _KEY)["digest"].tolist()
+        count += sum(digest in digests for digest in found)
+    for path in folder.glob(f"decoded*{PATHS}"):
+        noted = np.fromfile(path, _PATH)[["path", "digest"]].tolist()
+        count += sum(name in paths and digest not in digests for name, digest in noted)
+    return count
 
 
-class SquareStore:
-    """The squares of one size, of that many pixels a side; open from its making until closed."""
+class SquareStore(AbstractContextManager["SquareStore"]):
+    """The squares of one size, of that many pixels a side; open from its making until its exit."""
 
     def __init__(self, folder: Path, size: int, say: Callable[[str], None]) -> None:
-        self._folder, self._size, self._say = folder, size, say
-        self._filling, self._next = False, 0
-        self._damaged: set[bytes] = set()
-        self._pixels: PixelFile | None = None
-        self._store: Store | None = None
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        name = f"decoded-{READER_VERSION}"
+        others = [
+            p for p in folder.glob("decoded*") if not p.name.startswith((f"{name}-", f"{name}."))
+        ]
+        if others:
+            say(f"{folder}: was made by another version; images are decoded again")
+        for path in others:
+            path.unlink(missing_ok=True)
+        self._size, self._path = size, folder / f"{name}-{size}.u8"
+        self._slots: dict[bytes, int] = {}
+        self._sizes: list[tuple[int, int]] = []  # of the originals, by slot
+        self._pending: dict[bytes, ReadImage] = {}
+        self._noted: list[bytes] = []
+        self._written = time.monotonic()
         with ExitStack() as stack:
-            self.catalogue = stack.enter_context(_open_catalogue(folder, say))
-            self._open = stack
-            self._store = self.catalogue.store(size)
-            if self._store is not None and self.path.is_file():
-                self._take(PixelFile(self.path, size, write=False))
+            self._path_file = stack.enter_context(_in_use(folder / f"{name}{PATHS}"))
+            self._key_file = _opened(self._path.with_suffix(".keys"))
+            stack.callback(os.close, self._key_file)
+            self._file = _opened(self._path)
+            stack.callback(os.close, self._file)
+            self._learn()
+            noted = _records(self._path_file, _PATH)
+            # Of the notes of a path the last one counts.
+            stamps, digests = noted["stamp"].tolist(), noted["digest"].tolist()
+            found = zip(stamps, digests, strict=True)
+            self._paths = dict(zip(noted["path"].tolist(), found, strict=True))
             self._open = stack.pop_all()
 
-    @property
-    def path(self) -> Path:
-        """The file of the squares; the folder, as long as nothing is kept."""
-        return self._folder / (self._store.file if self._store else "")
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with self._open:
+            if kind is None or not issubclass(kind, OSError):
+                self.flush()
 
-    def close(self) -> None:
-        """Close the files, let others add, and say what was damaged."""
-        self._open.close()
-        if self._damaged:
-            self._say(f"{self._folder}: {len(self._damaged)} kept image(s) were damaged")
+    def _learn(self) -> None:
+        """Read the records that were added meanwhile."""
+        known, whole = len(self._sizes), os.fstat(self._file).st_size // self._size**2
+        added = _records(self._key_file, _KEY, known)[: max(0, whole - known)]
+        self._slots.update((digest, known + i) for i, digest in enumerate(added["digest"].tolist()))
+        self._sizes += zip(added["height"].tolist(), added["width"].tolist(), strict=True)
 
-    def map(self, slots: int) -> Pixels:
-        if slots == 0:
+    def digest_of(self, path: Path, stamp: Stamp) -> bytes | None:
+        """The SHA-256 of a file that was seen with these times; None where it was not."""
+        seen, digest = self._paths.get(path_key(path), (b"", b""))
+        return digest if seen == _STAMP.pack(*stamp) else None
+
+    def note(self, path: Path, stamp: Stamp, digest: bytes) -> None:
+        self._noted.append(path_key(path) + _STAMP.pack(*stamp) + digest)
+
+    def slot(self, digest: bytes) -> int:
+        """Where the square of a file lies, once it is written; -1 where there is none."""
+        return self._slots.get(digest, -1)
+
+    def holds(self, digest: bytes) -> bool:
+        return digest in self._slots or digest in self._pending
+
+    def find(self, digest: bytes) -> ReadImage | None:
+        """Read the square of a file; None where there is none."""
+        if (slot := self.slot(digest)) < 0:
+            return self._pending.get(digest)
+        pixels = np.empty((1, self._size, self._size), dtype=np.uint8)
+        if os.preadv(self._file, [pixels.data.cast("B")], slot * pixels.nbytes) < pixels.nbytes:
+            raise OSError(errno.EIO, f"{self._path.name} was cut short")
+        return ReadImage(pixels, *self._sizes[slot])
+
+    def add(self, digest: bytes, image: ReadImage) -> None:
+        """Keep a square, at the latest when the store is closed."""
+        self._pending[digest] = image
+        waited = time.monotonic() - self._written
+        if len(self._pending) * self._size**2 >= _PENDING_BYTES or waited > _PENDING_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits; when this returns it is kept."""
+        if self._noted:
+            with _alone(self._key_file):
+                end = os.fstat(self._path_file).st_size // _PATH.itemsize * _PATH.itemsize
+                write_at(self._path_file, end, b"".join(self._noted))
+            self._noted.clear()
+        if self._pending:
+            with _alone(self._key_file):
+                self._learn()
+                first = len(self._sizes)
+                new = {d: image for d, image in self._pending.items() if d not in self._slots}
+                for slot, image in enumerate(new.values(), first):
+                    square = np.ascontiguousarray(image.pixels, dtype=np.uint8)
+                    write_at(self._file, slot * square.nbytes, square.data.cast("B"))
+                os.fdatasync(self._file)
+                keys = np.array([(i.height, i.width, d, b"") for d, i in new.items()], _KEY)
+                # What is beyond belongs to squares that are gone.
+                os.ftruncate(self._key_file, first * _KEY.itemsize)
+                write_at(self._key_file, first * _KEY.itemsize, keys.tobytes())
+                self._learn()
+            self._pending.clear()
+        self._written = time.monotonic()
+
+    def map(self) -> Pixels:
+        """Map all squares into memory, [slots, size, size]."""
+        if not self._sizes:
             return np.empty((0, self._size, self._size), dtype=np.uint8)
-        return np.memmap(self.path, np.uint8, "r", shape=(slots, self._size, self._size))
-
-    def find(self, digest: bytes) -> tuple[ReadImage, int] | str | None:
-        """Give a square and its slot, or why there is none; None where it is not known."""
-        kept = None if self._store is None else self.catalogue.kept(self._store, digest)
-        if not isinstance(kept, Kept):
-            return kept
-        if (image := kept.read(self._pixels, digest)) is None:
-            self._damaged.add(digest)
-            return None
-        return image, kept.slot
-
-    def begin_filling(self) -> None:
-        """Take the right to add, once; what is no longer of use is removed."""
-        if self._filling:
-            return
-        self._open.enter_context(only_filler(self._folder))
-        self._filling = True
-        for store in self.catalogue.outdated():
-            self._say(
-                f"{self._folder}: images of size {store.size} were read by another version; "
-                "they are decoded again"
-            )
-            self.catalogue.remove_store(store)
-            (self._folder / store.file).unlink(missing_ok=True)
-        self._store = self.catalogue.store(self._size)
-        if self._store is not None and not self.path.is_file():
-            self._say(f"{self.path}: is gone; its images are decoded again")
-            self.catalogue.remove_store(self._store)
-            self._store = None
-        if self._store is None:
-            self._store = self.catalogue.add_store(self._size)
-        pixels = self._take(PixelFile(self.path, self._size, write=True))
-        if lost := self.catalogue.cut(self._store, pixels.slots()):
-            self._say(f"{self.path}: was cut short; {lost} image(s) are decoded again")
-        self._next = self.catalogue.slots(self._store)
-
-    def _take(self, pixels: PixelFile) -> PixelFile:
-        self._open.callback(pixels.close)
-        self._pixels = pixels
-        return pixels
-
-    def add(self, digest: bytes, image: ReadImage | str) -> int:
-        """Keep a square, or why there is none, for good; give its slot, -1 without a square."""
-        assert self._store is not None  # noqa: S101 - begin_filling made it
-        assert self._pixels is not None  # noqa: S101
-        if isinstance(image, str):
-            self.catalogue.add(self._store, digest, image)
-            return -1
-        slot = self._next
-        self._pixels.write(slot, image.pixels)
-        # Only now can it be found.
-        self.catalogue.add(self._store, digest, Kept.of(slot, digest, image))
-        self._next = slot + 1
-        return slot
+        return np.memmap(
+            self._path, np.uint8, "r", shape=(len(self._sizes), self._size, self._size)
+        )

@@ -11,14 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from cxrtext.errors import ImageError
+from cxrtext.images.limits import MAX_PIXELS, MAX_SIDE
 from cxrtext.images.placement import Placement
 
 Floats = npt.NDArray[np.float32]
 Samples = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
 Doubles = npt.NDArray[np.float64]
-
-MAX_PIXELS = 100_000_000
 
 _LOW, _HIGH = 0.005, 0.995
 _MARKER = 0.05  # largest share of the pixels that a marker covers
@@ -27,9 +26,13 @@ _PIECE = 2**15
 
 
 def check_size(height: int, width: int) -> None:
-    """Refuse an empty image and one of more than 100 million pixels, before it is decoded."""
+    """Refuse an empty image and one that is too large, before it is decoded."""
     if height < 1 or width < 1:
         raise ImageError(f"is {width} x {height} pixels; send an image that is not empty")
+    if max(height, width) > MAX_SIDE:
+        raise ImageError(
+            f"is {width} x {height} pixels, more than {MAX_SIDE} a side; make the image smaller"
+        )
     if height * width > MAX_PIXELS:
         raise ImageError(
             f"is {width} x {height} pixels, more than {MAX_PIXELS // 1_000_000} million; "
@@ -52,6 +55,14 @@ class Gray:
     pixels: Samples
     table: Floats | None = None  # [n] float32 gray values
     placement: Placement | None = None  # how it lies over stored pixels; None where it is these
+    # [height, width] where both were halved, once or more, while it was decoded.
+    whole: tuple[int, int] | None = None
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width of the picture, whatever it was decoded at."""
+        height, width = self.pixels.shape
+        return self.whole or (height, width)
 
     def __post_init__(self) -> None:
         levels = self.pixels if self.table is None else self.table

@@ -96,12 +96,19 @@ class Preprocessing:
         """Resize, crop and normalize to [1, crop, crop]: `normalize` of `square`."""
         return self.normalize(self.square(image))
 
-    def square(self, image: Floats | Bytes) -> Bytes:
+    @property
+    def least(self) -> int | None:
+        """Pixels that the shorter side of a picture needs at least; None: all that it has."""
+        return None if self.kind else self.resize
+
+    def square(self, image: Floats | Bytes, size: tuple[int, int] | None = None) -> Bytes:
         """Round to 8 bits, resize, and keep the center square, as training caches it.
 
         Args:
             image: [1, H, W], of any size and aspect ratio; small ones are enlarged.  Floats in [0,
                 1] are rounded to 8 bits; uint8 values stand for x/255.
+            size: Height and width of the picture, where its sides were halved in decoding; only
+                where `least` allows it.
 
         Returns:
             [1, resize, resize].
@@ -109,7 +116,8 @@ class Preprocessing:
         if image.ndim != 3 or image.shape[0] != 1:
             raise ValueError(f"an image is [1, H, W], not {list(image.shape)}")
         gray = image[0] if image.dtype == np.uint8 else eight_bit(image[0])
-        picture, geometry = Image.fromarray(np.ascontiguousarray(gray)), self.geometry(*gray.shape)
+        picture = Image.fromarray(np.ascontiguousarray(gray))
+        geometry = self.geometry(*(size or gray.shape))
         resample, side = Image.Resampling[self.resample.upper()], self.resize
         height, width = geometry.resized
         if self.fit == "pad":
@@ -122,7 +130,7 @@ class Preprocessing:
             whole = picture.resize((width, height), resample)
             return np.asarray(whole)[np.newaxis, y : y + side, x : x + side].copy()
         # Resampling only the part that is kept bounds the memory that a very long image takes.
-        resized = picture.resize((side, side), resample, box=geometry.square_box)
+        resized = picture.resize((side, side), resample, box=geometry.square_box_in(*gray.shape))
         return np.array(resized)[np.newaxis]  # a copy, which may be written to
 
     def normalize(self, square: Bytes) -> Floats:
@@ -218,6 +226,16 @@ class Geometry:
     def square_box(self) -> tuple[float, float, float, float]:
         """(left, top, right, bottom) of the center square in the original."""
         return self._place(self.square_origin, self.preprocessing.resize)
+
+    def square_box_in(self, height: int, width: int) -> tuple[float, float, float, float]:
+        """The same in the picture of that size that halving the sides of the original gave.
+
+        Wavelets keep every second pixel, from the first on: its middle stays where it is.
+        """
+        halved = round(self.height / height)
+        ends = [(end - 0.5) / halved + 0.5 for end in self.square_box]
+        left, top = (max(0.0, end) for end in ends[:2])
+        return left, top, min(ends[2], width), min(ends[3], height)
 
     @property
     def crop_box(self) -> tuple[float, float, float, float]:

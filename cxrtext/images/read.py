@@ -9,7 +9,7 @@ from cxrtext.images.gray import Floats, Gray
 from cxrtext.images.raster import JPEG_START, PNG_START, decode_raster
 from cxrtext.images.source import named_errors, stored_bytes
 
-Window = int | str | tuple[float, float]
+Window = tuple[float, float]  # center and width
 
 
 def read_image(path: Path, *, frame: int | None = None, window: Window | None = None) -> Floats:
@@ -21,10 +21,9 @@ def read_image(path: Path, *, frame: int | None = None, window: Window | None = 
 
     Args:
         frame: Which frame, from 0.  May be left out unless the file holds several.
-        window: How to choose contrast in grayscale DICOM: an index into the file's own choices (its
-            VOI LUTs, then its windows), the name that the file gives to one of them, or (center,
-            width) in modality units.  None takes the first, and where the file has none, from the
-            0.5th to the 99.5th percentile.
+        window: (center, width) in modality units, of grayscale DICOM.  None takes the first of the
+            file's own (its VOI LUTs, then its windows), and where it has none, from the 0.5th to
+            the 99.5th percentile.
 
     Returns:
         [1, H, W] float32 in [0, 1], all finite.
@@ -45,25 +44,36 @@ def read_image_bytes(
 
 
 def decode_image(
-    data: bytes, name: str, *, frame: int | None = None, window: Window | None = None
+    data: bytes,
+    name: str,
+    *,
+    frame: int | None = None,
+    window: Window | None = None,
+    least: int | None = None,
 ) -> Gray:
-    """Decode an image so far that 8 bits or floats can be made of it; see `read_image`."""
+    """Decode an image so far that 8 bits or floats can be made of it; see `read_image`.
+
+    Where ``least`` is given, a codec that can (JPEG 2000) may halve both sides, again and again,
+    while the shorter one keeps so many pixels.
+    """
     check_window(window)
     with named_errors(name):
-        return _decode(bytes(data), frame, window)
+        return _decode(bytes(data), frame, window, least)
 
 
 def check_window(window: Window | None) -> None:
-    """Raise a ValueError for a tuple of another length than 2."""
-    if isinstance(window, tuple) and len(window) != 2:
-        raise ValueError("window is an index, a name or (center, width)")
+    """Raise a ValueError for what is not two numbers."""
+    if window is not None and not (isinstance(window, tuple) and len(window) == 2):
+        raise ValueError("window is (center, width)")
 
 
-def _decode(data: bytes, frame: int | None, window: Window | None) -> Gray:
+def _decode(
+    data: bytes, frame: int | None, window: Window | None, least: int | None = None
+) -> Gray:
     if not data:
         raise ImageError("is empty; copy or export the file again")
     if is_dicom(data):
-        return decode_dicom(data, frame, window)
+        return decode_dicom(data, frame, window, least)
     if data.startswith((PNG_START, JPEG_START)):
         if frame not in (None, 0):
             raise ImageError("holds 1 frame; leave frame out or pass frame=0")

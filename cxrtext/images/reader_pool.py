@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,10 @@ import numpy.typing as npt
 
 from cxrtext.errors import ImageError
 from cxrtext.images.dicom.described import Described, described
-from cxrtext.images.dicom.elements import MAX_BYTES
 from cxrtext.images.dicom.file import is_dicom, wanted_of
 from cxrtext.images.dicom.viewing import viewing
 from cxrtext.images.gray import Bytes, Floats, Gray, Samples
+from cxrtext.images.limits import MAX_HEADER_BYTES
 from cxrtext.images.overlay import shrunk
 from cxrtext.images.placement import Placement
 from cxrtext.images.preprocessing import Preprocessing
@@ -85,7 +86,7 @@ class ReaderPool(SandboxPool):
         """Read what a DICOM header that was sent says of its object."""
         request = {"name": name, "describe": list(keywords)}
         try:
-            return Described(**self.ask(request, data[:MAX_BYTES])[0])
+            return Described(**self.ask(request, data[:MAX_HEADER_BYTES])[0])
         except ProcessLost as loss:
             raise ImageError(f"{shown(name)}: {loss.line('read')}") from None
 
@@ -130,32 +131,35 @@ def read_request(request: Any, data: bytes) -> tuple[Any, bytes | memoryview]:
         with named_errors(request["name"]):
             keywords = request["describe"]
             return asdict(described(wanted_of(data, keywords), keywords)), b""
-    window, name, sizes = request["window"], request["name"], request["square"]
-    gray = decode_image(
+    window, name = request["window"], request["name"]
+    sizes = request["square"] and Preprocessing.from_dict(request["square"])
+    decode = partial(
+        decode_image,
         stored_bytes(Path(name)) if request["stored"] else data,
         name,
         frame=request.get("frame"),
-        window=tuple(window) if isinstance(window, list) else window,
+        window=window and tuple(window),
     )
+    gray = decode(least=sizes.least if sizes else None)
     made: Samples
     said: dict[str, Any] = {}
     if request.get("viewed"):
         made, said = _viewed(gray, data, request)
     elif sizes:
-        made = Preprocessing.from_dict(sizes).square(gray.bytes())
+        made = sizes.square(gray.bytes(), gray.whole)
     else:
         made = gray.floats()
     pixels = np.ascontiguousarray(made)
     answer: dict[str, Any] = {
         "kind": pixels.dtype.name,
         "shape": pixels.shape,
-        "size": gray.pixels.shape,
+        "size": gray.size,
         "placement": gray.placement and asdict(gray.placement),
         "viewing": said,
     }
     if not request.get("whole"):
         return answer, pixels.data.cast("B")
-    whole = _shown(gray, request["side"])
+    whole = _shown(decode() if gray.whole else gray, request["side"])
     return {**answer, "whole": whole.shape}, pixels.tobytes() + whole.tobytes()
 
 

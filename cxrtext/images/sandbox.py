@@ -23,7 +23,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from cxrtext.errors import ImageError, WorkError
-from cxrtext.images.gray import MAX_PIXELS
+from cxrtext.images.limits import CPU_SECONDS, MAX_PIXELS, MEMORY_BYTES, MIN_MEMORY
 from cxrtext.images.sandbox_worker import (
     ANSWERED,
     ASKED,
@@ -39,9 +39,6 @@ from cxrtext.images.sandbox_worker import (
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-MEMORY_BYTES = 4 * 2**30
-CPU_SECONDS = 30.0
-MIN_MEMORY = 2**28
 TASKS_A_PROCESS = 1000
 """A process is replaced after so many tasks, so that whatever leaks in a decoder is given back."""
 

@@ -13,10 +13,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from cxrtext.errors import ImageError
+from cxrtext.images.limits import MAX_FILE_BYTES
 
-MAX_FILE_BYTES = 2**30
 _NO_MEMORY = "needs more memory to be {} than there is; make the image smaller"
-_SILENCED = ("pydicom", "pylibjpeg", "openjpeg", "jpeg_ls", "rle", "imagecodecs", "PIL")
+_SILENCED = ("pydicom", "imagecodecs", "PIL")
 
 _lock = threading.Lock()
 _depth = 0

@@ -34,7 +34,7 @@ def test_whole_folders(everything: Path) -> None:
     assert code == 0, said
     for kind in ("listed in SHA256SUMS", "training states", "scored sentences", "score caches"):
         assert kind in said
-    for kind in ("indexes", "decoded caches", "tensors", "features"):
+    for kind in ("indexes", "tensors", "features"):
         assert kind in said
     found = json.loads(check(everything, "--json")[1])
     assert found["problems"] == []
@@ -45,7 +45,7 @@ def test_whole_folders(everything: Path) -> None:
     "pattern",
     [
         *("run/checkpoint/model.safetensors", "run/checkpoint/training.json"),
-        *("run/checkpoint/reference.safetensors", "run/state/step-*.pt", "run/cache/decoded-*.u8"),
+        *("run/checkpoint/reference.safetensors", "run/state/step-*.pt"),
         *("index/regions.*.vectors", "sentences/sentences.csv"),
         *("sentences/sentences.csv.meta.json", "sentences/scores.sqlite"),
         "features/shards/000001.safetensors",

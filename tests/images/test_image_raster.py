@@ -10,7 +10,6 @@ import pytest
 from PIL import Image
 
 from cxrtext.errors import ImageError
-from cxrtext.images import raster
 from cxrtext.images.gray import Gray
 from tests.images.conftest import encoded, gray, jpeg_of_size, png_chunk, png_head, refused
 
@@ -117,8 +116,8 @@ def test_jpeg(mode: str, progressive: bool) -> None:
 def test_orientation_noted_by_a_camera_is_applied() -> None:
     noted = Image.Exif()
     noted[0x0112] = 6
-    upright = read(GRAY, exif=noted)
-    np.testing.assert_allclose(upright, np.rot90(GRAY, -1) / 255, atol=1e-7)
+    plain = read(GRAY, "JPEG", quality=100)
+    np.testing.assert_array_equal(read(GRAY, "JPEG", quality=100, exif=noted), np.rot90(plain, -1))
 
 
 def test_a_large_png_of_a_few_bytes_is_refused_by_its_header() -> None:
@@ -127,9 +126,10 @@ def test_a_large_png_of_a_few_bytes_is_refused_by_its_header() -> None:
     assert "cut off" in refused(png_head(9999, 9999) + bytes(9999 * 9999 // 64))
 
 
-@pytest.mark.parametrize("side", [10_001, 13_000, 50_000, 2**31 - 1])
+@pytest.mark.parametrize("side", [10_001, 50_000])
 def test_bombs_are_refused_by_their_header(side: int) -> None:
     assert "more than 100 million" in refused(png_head(side, side))
+    assert "more than 65535 a side" in refused(png_head(1, 2**31 - side))
     jpeg = jpeg_of_size(encoded(GRAY, "JPEG"), b"\xff\xc0", *[min(side, 65535)] * 2)
     assert "more than 100 million" in refused(jpeg)
 
@@ -138,7 +138,7 @@ def test_frames_and_windows_are_for_dicom_and_other_formats_are_not_opened() -> 
     data = encoded(GRAY)
     assert gray(data, frame=0).shape == (2, 3)
     assert refused(data, frame=1) == "holds 1 frame; leave frame out or pass frame=0"
-    assert "leave window out" in refused(data, window=0)
+    assert "leave window out" in refused(data, window=(1, 2))
     for kind in ("GIF", "BMP", "TIFF"):
         assert "no PNG, JPEG or DICOM" in refused(encoded(GRAY, kind))
 
@@ -164,15 +164,3 @@ def test_what_is_no_number_is_refused(bad: float) -> None:
         Gray(levels)
     with pytest.raises(ImageError, match="no numbers"):
         Gray(np.zeros((1, 1), np.uint8), levels[0])
-
-
-@pytest.mark.parametrize("depth", [np.uint8, np.uint16])
-def test_the_quick_png_decoder_gives_what_pillow_gives(
-    depth: type[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    noise = np.random.default_rng(2).integers(0, np.iinfo(depth).max, (33, 47)).astype(depth)
-    data = encoded(noise)
-    assert raster._by_libpng(data, 33, 47) is not None
-    quick = gray(data)
-    monkeypatch.setattr(raster, "_by_libpng", lambda *_: None)
-    np.testing.assert_array_equal(quick, gray(data))

@@ -16,7 +16,15 @@ from PIL import Image
 from pydicom.uid import JPEG2000Lossless, JPEGLosslessSV1, RLELossless
 
 from cxrtext.errors import ImageError, WorkError
-from cxrtext.images import Preprocessing, ReaderPool, read_image, reader_pool, sandbox, to_uint8
+from cxrtext.images import (
+    Preprocessing,
+    ReaderPool,
+    read_image,
+    read_image_bytes,
+    reader_pool,
+    sandbox,
+    to_uint8,
+)
 from cxrtext.images.read import decode_image
 from cxrtext.images.reader_pool import ReadImage, image_of
 from cxrtext.images.sandbox import SandboxPool
@@ -88,13 +96,12 @@ def test_results_and_refusals_equal_those_of_this_process(folder: Path) -> None:
 def test_frame_window_and_preparation_travel(tmp_path: Path) -> None:
     frames = np.stack([np.full((30, 20), 50 * i, np.uint8) for i in range(3)])
     windows = {"WindowCenter": [64, 128], "WindowWidth": [128, 256]}
-    names = ["NARROW", "WIDE"]
     path, one = tmp_path / "frames.dcm", tmp_path / "one.dcm"
-    path.write_bytes(make_dicom(frames, **windows, WindowCenterWidthExplanation=names))
+    path.write_bytes(make_dicom(frames, **windows))
     one.write_bytes(make_dicom(frames[2]))
     sizes = Preprocessing(resize=16, crop=12)
     with ReaderPool(1) as pool:
-        for window in (None, 1, "wide", (10.0, 300.0)):
+        for window in (None, (10.0, 300.0)):
             np.testing.assert_array_equal(
                 pool.read(path, frame=1, window=window), read_image(path, frame=1, window=window)
             )
@@ -132,12 +139,38 @@ def test_squares_are_those_of_the_floats_that_are_read(folder: Path) -> None:
     Image.fromarray(rng.integers(0, 4096, (20, 30)).astype(np.uint16)).save(folder / "deep.png")
     sizes = Preprocessing(resize=16, crop=12)
     paths = [path for path in sorted(folder.iterdir()) if path.suffix != ".txt"]
+    paths.remove(folder / "j2k.dcm")  # which is decoded smaller, see below
     for workers in (1, 0):
         with ReaderPool(workers) as pool:
             for path, image in zip(paths, pool.map(paths, square=sizes), strict=True):
                 assert isinstance(image, ReadImage), path
                 wanted = sizes.square(read_image(path))
                 np.testing.assert_array_equal(image.pixels, wanted, err_msg=path.name)
+
+
+@pytest.mark.parametrize("letters", ["L\\F", "F\\R"])
+def test_a_jpeg_2000_is_decoded_no_larger_than_its_square_needs(letters: str) -> None:
+    rows, columns = np.mgrid[:301, :403]
+    waves = 0.5 + 0.4 * np.sin(columns / 9) * np.cos(rows / 14)
+    values = np.rint(waves * 4095).astype(np.uint16)
+    header = {"PatientOrientation": letters.split("\\"), "WindowCenter": 2048, "WindowWidth": 4096}
+    data = make_dicom(values, stored=12, syntax=JPEG2000Lossless, **header)
+    whole = read_image_bytes(data, "x")
+    small = decode_image(data, "x", least=75)
+    assert small.size == whole.shape[1:]
+    assert min(small.pixels.shape) in (75, 76, 150, 151)
+    sizes = Preprocessing(resize=75, crop=75)
+    with ReaderPool(0) as pool:
+        found = pool.prepare_bytes(data, "x", sizes, whole=True)
+    assert (found.height, found.width) == whole.shape[1:]
+    assert found.whole is not None
+    np.testing.assert_array_equal(found.whole[0], to_uint8(whole))
+    far = np.abs(found.pixels.astype(int) - sizes.square(whole))
+    assert far.mean() < 1
+    assert far.max() < 6
+    # A filter of elsewhere gets what the whole picture gives.
+    other = Preprocessing(resize=75, crop=75, resample="bicubic", fit="center")
+    assert other.least is None
 
 
 def test_an_upload_is_decoded_once_into_all_that_is_wanted(

@@ -112,9 +112,9 @@ def start(arguments: list[str]) -> int:
 
 
 def listing(folder: Path) -> set[str]:
-    """Every file, a state's digest and a cache's random name left out of it."""
+    """Every file, a state's digest left out of it."""
     names = (str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
-    plain = (re.sub(r"-[0-9a-f]{16}\.pt$|-[0-9a-f]{8}\.u8$", "-", name) for name in names)
+    plain = (re.sub(r"-[0-9a-f]{16}\.pt$", "-", name) for name in names)
     return {re.sub(r"events\.out.*", "events", name) for name in plain}
 
 

@@ -9,8 +9,8 @@ from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
 from cxrtext.errors import InputError
-from cxrtext.images.dicom.header import MAX_FRAMES
 from cxrtext.images.gray import Samples
+from cxrtext.images.limits import MAX_FRAMES
 from cxrtext_api.problems import Refusal
 from cxrtext_api.routes.fields import WHOLE
 from cxrtext_api.runtime.resources import Resources, Session

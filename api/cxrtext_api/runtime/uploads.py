@@ -17,7 +17,8 @@ from cxrtext.datasets.admission.ids import IDS
 from cxrtext.datasets.importing.formats.dicom import GROUP_ELEMENTS, groups_of
 from cxrtext.images.dicom.described import Described
 from cxrtext.images.dicom.file import is_dicom
-from cxrtext.images.gray import MAX_PIXELS, Samples
+from cxrtext.images.gray import Samples
+from cxrtext.images.limits import MAX_PIXELS
 from cxrtext.images.reader_pool import ReaderPool, ReadImage
 from cxrtext.models.familiar import Unlike
 from cxrtext.service.answers import EmbeddedImage

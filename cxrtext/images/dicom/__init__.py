@@ -14,19 +14,26 @@ from cxrtext.images.dicom.pixels import DicomFile, places_of, read_file, stored_
 from cxrtext.images.gray import Gray, Samples, luma
 
 
-def decode_dicom(data: bytes, frame: int | None, window: Choice) -> Gray:
-    """Decode one frame; ``frame`` and ``window`` are those of `cxrtext.images.read_image`."""
+def decode_dicom(data: bytes, frame: int | None, window: Choice, least: int | None = None) -> Gray:
+    """Decode one frame; ``frame`` and ``window`` are those of `cxrtext.images.read_image`.
+
+    Where ``least`` is given, the codec may halve both sides, but to no fewer pixels than that.
+    """
     file = read_file(data)
     pixels = pixel_format(file.dataset)
     index = choose_frame(pixels.frames, frame)
     if window is not None and not pixels.photometric.startswith("MONOCHROME"):
         raise ImageError("is a color image, so it has no window; leave window out")
     placement = read_placement(file.dataset, pixels.rows, pixels.columns)
-    return upright(_shown(file, pixels, index, window), placement)
+    if placement.stretched:
+        least = None
+    return upright(_shown(file, pixels, index, window, least), placement)
 
 
-def _shown(file: DicomFile, pixels: PixelFormat, index: int, window: Choice) -> Gray:
-    values, rgb = stored_values(file, pixels, index)
+def _shown(
+    file: DicomFile, pixels: PixelFormat, index: int, window: Choice, least: int | None
+) -> Gray:
+    values, rgb = stored_values(file, pixels, index, least)
     if pixels.photometric == "PALETTE COLOR":
         return _palette_gray(values, file, pixels)
     if pixels.color:

@@ -20,10 +20,9 @@ from cxrtext.images.gray import Doubles, Gray, Samples, count, stretched
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
 
-Choice = int | str | tuple[float, float] | None
+Choice = tuple[float, float] | None
 
 _FUNCTIONS = ("LINEAR", "LINEAR_EXACT", "SIGMOID")
-_MAX_UNITS = 2**17  # most of a segmented table, which is there to be shorter than a plain one
 _BROKEN = "a look-up table is damaged; export the file again"
 
 
@@ -177,64 +176,19 @@ def _words(data: Any, little: bool) -> npt.NDArray[Any]:
 
 
 def read_palette(dataset: "Dataset", *, little: bool) -> list[Table]:
-    """Read the red, green and blue tables of a PALETTE COLOR image, plain or segmented."""
+    """Read the red, green and blue tables of a PALETTE COLOR image."""
     names = [f"{color}PaletteColorLookupTable" for color in ("Red", "Green", "Blue")]
-    return [_read_color(dataset, name, little) for name in names]
-
-
-def _read_color(dataset: "Dataset", name: str, little: bool) -> Table:
-    if dataset.get(f"{name}Data") is not None:
-        return _read_table(dataset, little, False, name)
-    if (packed := dataset.get(f"Segmented{name}Data")) is None:
-        raise ImageError("has no palette; export it as grayscale")
-    try:
-        length, first, bits = (int(one) for one in dataset.get(f"{name}Descriptor"))
-        words = _words(packed, little)
-    except (ValueError, TypeError, OverflowError):
-        raise ImageError(_BROKEN) from None
-    units = words.view(np.uint8) if bits == 8 else words
-    if len(units) > _MAX_UNITS:
-        raise ImageError(_BROKEN)
-    size = (length & 0xFFFF) or 65536
-    return Table(first, np.array(_expanded(units.tolist(), size, bits == 8), dtype=np.float64))
-
-
-def _expanded(units: list[int], length: int, narrow: bool) -> list[int]:
-    """Expand a table of so many entries, ``narrow`` in units of 8 bits (DICOM PS3.3 C.7.9.2)."""
-    entries: list[int] = []
-    todo = [(0, len(units))]  # where to read on, and how many segments; a copy is read first
-    for _ in range(_MAX_UNITS):
-        if not todo or len(entries) >= length:
-            break
-        place, left = todo.pop()
-        if left < 1 or place + 3 > len(units):
-            continue
-        kind, count = units[place : place + 2]
-        if kind == 0:
-            entries += units[place + 2 : place + 2 + count]
-            todo.append((place + 2 + count, left - 1))
-        elif kind == 1 and entries:
-            steps = np.linspace(entries[-1], units[place + 2], count + 1)[1:]
-            entries += np.rint(steps).astype(int).tolist()
-            todo.append((place + 3, left - 1))
-        elif kind == 2 and not todo:
-            words = 4 if narrow else 2
-            offset = units[place + 2 : place + 2 + words]
-            start = sum(unit << (8 if narrow else 16) * n for n, unit in enumerate(offset))
-            todo = [(place + 2 + words, left - 1), (start if narrow else start // 2, count)]
-        else:
-            raise ImageError(_BROKEN)
-    if len(entries) < length:
-        raise ImageError(_BROKEN)
-    return entries[:length]
+    if any(dataset.get(f"{name}Data") is None for name in names):
+        raise ImageError("has no palette, or one in segments; export it as grayscale")
+    return [_read_table(dataset, little, False, name) for name in names]
 
 
 def render_gray(stored: Samples, pixels: PixelFormat, display: Display, choice: Choice) -> Gray:
     """Show stored values as a viewer would, MONOCHROME1 inverted.
 
     Args:
-        choice: An index into ``display.choices``, one of their names in either case, (center,
-            width), or None for the first usable one and percentiles where there is none.
+        choice: (center, width), or None for the first usable of ``display.choices``, and
+            percentiles where there is none.
     """
     if pixels.stored <= 16:
         axis = np.arange(pixels.lowest, pixels.highest + 1, dtype=np.int64)
@@ -271,27 +225,10 @@ def _contrast(display: Display, choice: Choice) -> Table | ContrastWindow | None
     if choice is None:
         usable = (one for one, _ in display.choices if isinstance(one, Table) or one.width > 0)
         return next(usable, None)
-    if isinstance(choice, tuple):
-        center, width = choice
-        if not (math.isfinite(center) and math.isfinite(width) and width > 0):
-            raise ImageError(
-                "cannot be shown with that window; pass a finite center and a width > 0"
-            )
-        return ContrastWindow(center, width, display.function)
-    count = len(display.choices)
-    if isinstance(choice, str):
-        wanted = choice.strip().casefold()
-        named = [name.casefold() for _, name in display.choices]
-        choice = named.index(wanted) if wanted and wanted in named else count
-    if not 0 <= choice < count:
-        known = f"has {count} window(s), counted from 0" if count else "has no window of its own"
-        raise ImageError(
-            f"{known}; pass another index or name, (center, width), or leave window out"
-        )
-    chosen, _ = display.choices[choice]
-    if isinstance(chosen, ContrastWindow) and chosen.width <= 0:
-        raise ImageError("its window of that index has no width; choose another or leave it out")
-    return chosen
+    center, width = choice
+    if not (math.isfinite(center) and math.isfinite(width) and width > 0):
+        raise ImageError("cannot be shown with that window; pass a finite center and a width > 0")
+    return ContrastWindow(center, width, display.function)
 
 
 def windowed(values: Doubles, window: ContrastWindow) -> Doubles:

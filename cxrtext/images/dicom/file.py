@@ -17,19 +17,17 @@ from cxrtext.images.dicom.elements import (
     BIG_ENDIAN,
     IMPLICIT,
     LONG_VRS,
-    MAX_BYTES,
     PIXEL_DATA,
     select,
 )
-from cxrtext.images.source import MAX_FILE_BYTES, quiet
+from cxrtext.images.limits import MAX_FILE_BYTES, MAX_HEADER_BYTES
+from cxrtext.images.source import quiet
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
 
 DEFLATED = "1.2.840.10008.1.2.1.99"
 RLE = "1.2.840.10008.1.2.5"
-RAW_FRAME = "1.2.840.10008.1.2.1.98"
-DEFLATED_FRAME = "1.2.840.10008.1.2.8.1"
 # 53 and 55 are progressive, retired but found in archives.
 JPEG = frozenset(f"1.2.840.10008.1.2.4.{n}" for n in (50, 51, 53, 55, 57, 70))
 JPEG_LS = frozenset(f"1.2.840.10008.1.2.4.{n}" for n in (80, 81))
@@ -38,12 +36,10 @@ JPEG_2000 = frozenset(f"1.2.840.10008.1.2.4.{n}" for n in (90, 91, 201, 202, 203
 # Codestreams that give back every bit of what went in.
 LOSSLESS = frozenset(f"1.2.840.10008.1.2.4.{n}" for n in (57, 70, 80, 90, 201, 202))
 NATIVE = frozenset({IMPLICIT, "1.2.840.10008.1.2.1", DEFLATED, BIG_ENDIAN})
-ALLOWED = NATIVE | JPEG | JPEG_LS | JPEG_2000 | {RLE, RAW_FRAME, DEFLATED_FRAME}
+ALLOWED = NATIVE | JPEG | JPEG_LS | JPEG_2000 | {RLE}
 FIRST_BYTES = 2**16  # read of a header at first; those of most files are shorter
-_INFLATE_STEP = 2**16
 _BARE_START = b"DICM\x02\x00"
 _HEADLESS = re.compile(rb".{0,2}\x08\x00.\x00", re.DOTALL)
-_DEFLATED_DATA = "its deflated data is {}; copy or export the file again"
 
 
 class NotDicomError(ImageError):
@@ -88,50 +84,17 @@ def uid_name(uid: str) -> str:
     return f"'{known.name}'" if known.name != str(known) else "of a private kind"
 
 
-class Inflation:
-    """Deflated data, inflated as far as they are asked for."""
-
-    def __init__(self, packed: bytes | memoryview) -> None:
-        self._packed = memoryview(packed)
-        self._inflater = zlib.decompressobj(-zlib.MAX_WBITS)
-        self._place = 0
-        self._out = bytearray()
-
-    @property
-    def ended(self) -> bool:
-        return self._inflater.eof
-
-    def first(self, size: int, *, cut: bool = False) -> bytearray:
-        """Give the first ``size`` bytes, no fewer than before; fewer where the data end.
-
-        ``cut`` says that what is to be inflated may be the beginning only.
-        """
-        while len(self._out) < size and not self._inflater.eof:
-            if not (piece := self._inflater.unconsumed_tail):
-                piece = bytes(self._packed[self._place : self._place + _INFLATE_STEP])
-                self._place += len(piece)
-            try:
-                more = self._inflater.decompress(piece, size - len(self._out))
-            except zlib.error:
-                raise ImageError(_DEFLATED_DATA.format("damaged")) from None
-            self._out += more
-            if not piece and not more and not self._inflater.eof:
-                if cut:
-                    break
-                raise ImageError(_DEFLATED_DATA.format("cut off"))
-        return self._out
-
-
-def inflate(packed: bytes | memoryview, max_bytes: int) -> bytearray:
-    """Inflate all of it, but not past a bound."""
-    found = Inflation(packed).first(max_bytes + 1)
-    if len(found) > max_bytes:
-        raise ImageError(f"inflates to more than {max_bytes} bytes; export it uncompressed")
-    return found
+def inflate(packed: bytes | memoryview, size: int) -> tuple[bytes, bool]:
+    """Inflate up to so many bytes; say whether that is all."""
+    inflater = zlib.decompressobj(-zlib.MAX_WBITS)
+    try:
+        return inflater.decompress(packed, size), inflater.eof
+    except zlib.error:
+        raise ImageError("its deflated data is damaged; copy or export the file again") from None
 
 
 def header_too_long() -> ImageError:
-    return ImageError(f"its header is longer than {MAX_BYTES >> 20} MiB; export it again")
+    return ImageError(f"its header is longer than {MAX_HEADER_BYTES >> 20} MiB; export it again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +107,8 @@ class Header:
 def read_wanted(path: Path, keywords: Iterable[str], *, longest: int = FIRST_BYTES) -> Header:
     """Read some elements of a DICOM file, with its 128-byte preamble or without, and no others.
 
-    Memory is bounded whatever the file claims: no more than ``MAX_BYTES`` are read and no more
-    inflated, and nothing is made of elements that are not wanted.
+    Memory is bounded whatever the file claims: no more than ``MAX_HEADER_BYTES`` are read and
+    no more inflated, and nothing is made of elements that are not wanted.
 
     What is no DICOM is a NotDicomError; ``longest`` bounds the bytes of a sequence that is wanted.
     """
@@ -159,8 +122,8 @@ def read_wanted(path: Path, keywords: Iterable[str], *, longest: int = FIRST_BYT
                 raise ImageError("DICOM data without its file header; export the file again")
             raise NotDicomError("is no DICOM file; leave it out")
         if (found := _header(data, FIRST_BYTES, wanted, longest)) is None:
-            data += handle.read(MAX_BYTES - len(data))
-            found = _header(data, MAX_BYTES, wanted, longest)
+            data += handle.read(MAX_HEADER_BYTES - len(data))
+            found = _header(data, MAX_HEADER_BYTES, wanted, longest)
     if found is None:
         raise header_too_long()
     return found
@@ -169,7 +132,7 @@ def read_wanted(path: Path, keywords: Iterable[str], *, longest: int = FIRST_BYT
 def wanted_of(data: bytes, keywords: Iterable[str]) -> Header:
     """Read some elements of a DICOM file that was sent; see `read_wanted`."""
     wanted = list(keywords)
-    for size in (FIRST_BYTES, MAX_BYTES):
+    for size in (FIRST_BYTES, MAX_HEADER_BYTES):
         if (found := _header(data[:size], size, wanted)) is not None:
             return found
     raise header_too_long()
@@ -184,14 +147,12 @@ def _header(
     inflated of them.
     """
     syntax, start = transfer_syntax(data)
-    body: bytes | bytearray = data
     whole = len(data) < max_bytes
     if syntax == DEFLATED:
-        inflation = Inflation(memoryview(data)[start:])
-        body, start = inflation.first(max_bytes, cut=not whole), 0
-        whole = inflation.ended
+        data, whole = inflate(memoryview(data)[start:], max_bytes)
+        start = 0
     with quiet():
-        found = select(body, start, keywords, syntax, longest=longest)
+        found = select(data, start, keywords, syntax, longest=longest)
     if not (found.reached or whole):
         return None
     return Header(found.dataset, syntax, found.reached and found.tag <= PIXEL_DATA)

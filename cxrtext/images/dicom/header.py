@@ -4,12 +4,12 @@ Sizes, depths and counts are checked before any decoding.  Nothing that names a 
 """
 
 import math
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cxrtext.errors import ImageError
 from cxrtext.images.gray import check_size
+from cxrtext.images.limits import MAX_FRAMES
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
@@ -20,13 +20,10 @@ PIXEL_KEYWORDS = (
 )
 """The elements of the Image Pixel module."""
 
-MAX_FRAMES = 100_000
-
 _SAMPLES = {
     **dict.fromkeys(("MONOCHROME1", "MONOCHROME2", "PALETTE COLOR"), 1),
     **dict.fromkeys(("RGB", "YBR_FULL", "YBR_FULL_422", "YBR_ICT", "YBR_RCT"), 3),
 }
-_NUMBER = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,46 +77,19 @@ def whole_number(dataset: "Dataset", keyword: str, default: int | None = None) -
 def numbers(dataset: "Dataset", keyword: str, *, lenient: bool = False) -> list[float]:
     """Read an element of any number of decimal numbers; a missing one gives none.
 
-    What is no number is refused (ImageError), and an empty place left out; where ``lenient`` each
-    is NaN or infinite in its place.
-
-    Of a number with one comma it is the decimal point, as some writers have it ("40,5"); several,
-    or one with a blank after it, divide a list.
+    What is no number is refused (ImageError); where ``lenient`` it is NaN or infinite.
     """
-    divided = [one for text in _number_texts(dataset, keyword) for one in _divided(text)]
-    found = [one for one in divided if one or lenient]
-    values = [float(text) if _NUMBER.fullmatch(text) else math.nan for text in found]
+    try:
+        value = dataset.get(keyword)
+        if value is None or value == "":
+            return []
+        several = value if hasattr(value, "__iter__") and not isinstance(value, str) else [value]
+        values = [math.nan if one in (None, "") else float(one) for one in several]
+    except (ValueError, TypeError, OverflowError, AttributeError):
+        values = [math.nan]
     if lenient or all(map(math.isfinite, values)):
         return values
     raise ImageError(f"{keyword} is no number; export the file again")
-
-
-def _number_texts(dataset: "Dataset", keyword: str) -> list[str]:
-    try:
-        value = dataset.get(keyword)
-        several = value if hasattr(value, "__iter__") and not isinstance(value, str) else [value]
-        return [str(one) for one in several if one is not None]
-    except (ValueError, TypeError, OverflowError, AttributeError):
-        return _raw_texts(dataset, keyword)
-
-
-def _raw_texts(dataset: "Dataset", keyword: str) -> list[str]:
-    """Give the texts of an element that pydicom cannot make numbers of."""
-    try:
-        value = dataset.get_item(keyword).value
-        text = value.decode("ascii") if isinstance(value, bytes) else "?"
-    except (ValueError, TypeError, AttributeError, KeyError):
-        return ["?"]
-    return [part.strip(" \0") for part in text.split("\\")]
-
-
-def _divided(text: str) -> list[str]:
-    if "," not in text:
-        return [text]
-    if text.count(",") == 1 and ", " not in text.strip():
-        return [text.replace(",", "." if "." not in text else "")]
-    parts = [part.strip() for part in text.split(",")]
-    return parts if any(parts) else [""]
 
 
 def pixel_format(dataset: "Dataset") -> PixelFormat:

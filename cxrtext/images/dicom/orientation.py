@@ -5,6 +5,7 @@ Source: DICOM PS3.3 C.7.6.1.1.1 (Patient Orientation), C.7.6.2.1.1 (Image Orient
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,8 @@ from PIL import Image
 from cxrtext.errors import ImageError
 from cxrtext.images.dicom.file import NotDicomError, read_wanted
 from cxrtext.images.dicom.header import numbers, whole_number
-from cxrtext.images.gray import MAX_PIXELS, Gray
+from cxrtext.images.gray import Gray
+from cxrtext.images.limits import MAX_PIXELS
 from cxrtext.images.placement import Placement
 
 if TYPE_CHECKING:
@@ -70,10 +72,12 @@ def movement_said(letters: Sequence[str], cosines: Sequence[str]) -> str:
 
 
 def upright(gray: Gray, placement: Placement) -> Gray:
-    """Make the picture that is shown of stored pixels."""
+    """Make the picture that is shown of stored pixels, of all or of a halved picture."""
+    stored = placement.stored_height, placement.stored_width
+    whole = None if gray.pixels.shape == stored else (placement.height, placement.width)
     if placement.plain:
-        return gray
-    turned = Gray(placement.turned(gray.pixels), gray.table, placement)
+        return replace(gray, whole=whole)
+    turned = Gray(placement.turned(gray.pixels), gray.table, placement, whole)
     if not placement.stretched:
         return turned
     size = (placement.width, placement.height)

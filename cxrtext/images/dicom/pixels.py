@@ -5,6 +5,7 @@ Only elements that decide how pixels look are read.
 
 import struct
 from dataclasses import dataclass
+from io import BytesIO
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,6 @@ from cxrtext.errors import ImageError
 from cxrtext.images.dicom.codecs import decompress, decompress_rle
 from cxrtext.images.dicom.elements import (
     BIG_ENDIAN,
-    MAX_BYTES,
     PIXEL_DATA,
     UNDEFINED,
     Selection,
@@ -22,13 +22,9 @@ from cxrtext.images.dicom.elements import (
 from cxrtext.images.dicom.file import (
     ALLOWED,
     DEFLATED,
-    DEFLATED_FRAME,
-    FIRST_BYTES,
     LOSSLESS,
     NATIVE,
-    RAW_FRAME,
     RLE,
-    Inflation,
     header_too_long,
     inflate,
     transfer_syntax,
@@ -38,27 +34,27 @@ from cxrtext.images.dicom.header import PIXEL_KEYWORDS, PixelFormat, frame_bits,
 from cxrtext.images.dicom.orientation import KEYWORDS as ORIENTATION_KEYWORDS
 from cxrtext.images.gray import Samples
 from cxrtext.images.jpeg import Codestream
+from cxrtext.images.limits import MAX_HEADER_BYTES, MAX_INFLATED_BYTES
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
 
-MAX_INFLATED_BYTES = 2**28  # the most that a deflated data set may grow to, whatever sizes it tells
 _AFTER_PIXELS = 2**20  # signatures and padding
-_ITEM, _END = 0xE000, 0xE0DD
 _CUT = "its pixel data is cut off; copy or export the file again"
 _UNCLEAR = "its compressed frames have no clear limits; export the file uncompressed"
 _NO_PIXELS = "holds no pixel data; export the image with its pixels"
 _KEYWORDS = (
     *PIXEL_KEYWORDS,
     *("SOPClassUID", "PixelPaddingValue", "PixelPaddingRangeLimit", "ExtendedOffsetTable"),
+    "ExtendedOffsetTableLengths",
     *("RescaleSlope", "RescaleIntercept", "ModalityLUTSequence", "VOILUTSequence"),
     *("WindowCenter", "WindowWidth", "WindowCenterWidthExplanation", "VOILUTFunction"),
     *ORIENTATION_KEYWORDS,
     *("SharedFunctionalGroupsSequence", "PerFrameFunctionalGroupsSequence"),
     *(
-        f"{kind}{color}PaletteColorLookupTable{part}"
+        f"{color}PaletteColorLookupTable{part}"
         for color in ("Red", "Green", "Blue")
-        for kind, part in (("", "Descriptor"), ("", "Data"), ("Segmented", "Data"))
+        for part in ("Descriptor", "Data")
     ),
 )
 
@@ -87,28 +83,31 @@ def read_file(data: bytes) -> DicomFile:
             f"has a transfer syntax {uid_name(syntax)} that is not supported; "
             "export it uncompressed"
         )
-    body: bytes | bytearray = data
+    body = data
     if syntax == DEFLATED:
         body, start = _inflated(memoryview(data)[start:]), 0
     found = select(body, start, _KEYWORDS, syntax)
     return DicomFile(syntax, found.dataset, _pixel_value(memoryview(body), found, syntax))
 
 
-def _inflated(packed: memoryview) -> bytearray:
+def _inflated(packed: memoryview) -> bytes:
     """Inflate a data set: its header first, which says how large the rest may be."""
-    inflation = Inflation(packed)
-    for size in (FIRST_BYTES, MAX_BYTES):
-        head = inflation.first(size)
-        found = select(head, 0, _KEYWORDS, DEFLATED)
-        if found.reached or inflation.ended:
-            break
-    else:
-        raise header_too_long()
+    body, ended = inflate(packed, MAX_HEADER_BYTES)
+    if ended:
+        return body
+    found = select(body, 0, _KEYWORDS, DEFLATED)
     if not found.reached:
-        return head
+        raise header_too_long() if len(body) == MAX_HEADER_BYTES else ImageError(_CUT)
     pixels = pixel_format(found.dataset)
     needed = found.place + -(-frame_bits(pixels) * pixels.frames // 8) + _AFTER_PIXELS
-    return inflate(packed, min(needed, MAX_INFLATED_BYTES))
+    most = min(needed, MAX_INFLATED_BYTES)
+    body, ended = inflate(packed, most)
+    if not ended:
+        whole = len(body) < most
+        raise ImageError(
+            _CUT if whole else f"inflates to more than {most} bytes; export it uncompressed"
+        )
+    return body
 
 
 def _pixel_value(body: memoryview, found: Selection, syntax: str) -> memoryview:
@@ -166,58 +165,23 @@ def native_frame(value: memoryview, pixels: PixelFormat, frame: int) -> tuple[me
 
 def compressed_frame(value: memoryview, frames: int, frame: int, dataset: "Dataset") -> bytes:
     """Put the fragments of one compressed frame, counted from 0, together."""
-    items = _items(value)
-    if len(items) < 2:
-        raise ImageError(_NO_PIXELS)
-    (_, table), fragments = items[0], items[1:]
-    if frames == 1:
-        return b"".join(data for _, data in fragments)
-    if len(fragments) == frames:
-        return bytes(fragments[frame][1])
-    if len(fragments) < frames:
-        raise ImageError("holds fewer frames than its header tells; export the file again")
-    starts = _starts(bytes(table), dataset, frames)
-    origin = fragments[0][0]
-    first = origin + starts[frame]
-    stop = origin + starts[frame + 1] if frame + 1 < frames else len(value)
-    chosen = [data for place, data in fragments if first <= place < stop]
-    if not chosen or first not in {place for place, _ in fragments}:
-        raise ImageError(_UNCLEAR)
-    return b"".join(chosen)
+    from pydicom.encaps import get_frame
+
+    offsets = [dataset.get(f"ExtendedOffsetTable{part}") for part in ("", "Lengths")]
+    extended = (offsets[0], offsets[1]) if all(offsets) else None
+    try:
+        return get_frame(BytesIO(value), frame, number_of_frames=frames, extended_offsets=extended)
+    except (ValueError, IndexError, struct.error):
+        raise ImageError(_UNCLEAR) from None
 
 
-def _items(value: memoryview) -> list[tuple[int, memoryview]]:
-    """Give (place of the item, its value) up to the sequence delimiter."""
-    found: list[tuple[int, memoryview]] = []
-    place = 0
-    while place + 8 <= len(value):
-        group, element, length = struct.unpack("<HHL", value[place : place + 8])
-        if group != 0xFFFE or element not in (_ITEM, _END):
-            raise ImageError("its compressed pixel data is damaged; copy or export the file again")
-        if element == _END:
-            return found
-        if (end := place + 8 + length) > len(value):
-            break
-        found.append((place, value[place + 8 : end]))
-        place = end
-    raise ImageError(_CUT)
-
-
-def _starts(basic: bytes, dataset: "Dataset", frames: int) -> list[int]:
-    """Read where frames start, in bytes from the first fragment's item."""
-    extended = dataset.get("ExtendedOffsetTable", b"")
-    if basic and len(basic) == 4 * frames:
-        return list(struct.unpack(f"<{frames}L", basic))
-    if isinstance(extended, bytes) and len(extended) == 8 * frames:
-        return list(struct.unpack(f"<{frames}Q", extended))
-    raise ImageError(_UNCLEAR)
-
-
-def stored_values(file: DicomFile, pixels: PixelFormat, frame: int) -> tuple[Samples, bool]:
+def stored_values(
+    file: DicomFile, pixels: PixelFormat, frame: int, least: int | None = None
+) -> tuple[Samples, bool]:
     """Decode the stored values of one frame, counted from 0, and say whether they are RGB.
 
     [H, W] for gray, palette and YCbCr (of which Y alone is kept), [H, W, 3] for RGB, all within
-    ``pixels.lowest`` to ``pixels.highest``.
+    ``pixels.lowest`` to ``pixels.highest``.  ``least`` is as of `decompress`.
     """
     luma_first = pixels.photometric in ("YBR_FULL", "YBR_FULL_422")
     if file.syntax in NATIVE:
@@ -226,13 +190,9 @@ def stored_values(file: DicomFile, pixels: PixelFormat, frame: int) -> tuple[Sam
     else:
         data = compressed_frame(file.pixels, pixels.frames, frame, file.dataset)
         if file.syntax == RLE:
-            cells = np.frombuffer(decompress_rle(data, pixels), dtype=f"<u{pixels.allocated // 8}")
-            values = _from_cells(_planes_last(cells, pixels), pixels)
-        elif file.syntax in (RAW_FRAME, DEFLATED_FRAME):
-            raw = _raw_frame(data, file.syntax, pixels)
-            values = _from_cells(_native_cells(raw, 0, file, pixels), pixels)
+            values = _from_cells(_planes_last(decompress_rle(data, pixels), pixels), pixels)
         else:
-            samples, stream = decompress(data, file.syntax, pixels)
+            samples, stream = decompress(data, file.syntax, pixels, least)
             values = _from_codestream(samples, stream, pixels, exact=file.syntax in LOSSLESS)
             if stream.luma_first is not None:
                 luma_first = stream.luma_first
@@ -241,17 +201,6 @@ def stored_values(file: DicomFile, pixels: PixelFormat, frame: int) -> tuple[Sam
     if luma_first:
         return values if values.ndim == 2 else values[..., 0], False
     return values, True
-
-
-def _raw_frame(data: bytes, syntax: str, pixels: PixelFormat) -> memoryview:
-    """Take raw samples out of a fragment, where one byte of padding may follow them."""
-    needed = -(-frame_bits(pixels) // 8)
-    raw = inflate(data, needed + 2) if syntax == DEFLATED_FRAME else data
-    if not needed <= len(raw) <= needed + 1:
-        raise ImageError(
-            "its frame has another size than its header tells, or is cut off; export the file again"
-        )
-    return memoryview(raw)[:needed]
 
 
 def _planes_last(cells: Samples, pixels: PixelFormat) -> Samples:

@@ -9,8 +9,7 @@ from pathlib import Path
 from cxrtext.errors import CxrTextError, WorkError
 from cxrtext.files import only_one, remove_file
 from cxrtext.files.sqlite import open_database, sqlite_errors
-from cxrtext.images.cache_store import NAME as DECODED
-from cxrtext.images.cache_store import clear, only_filler
+from cxrtext.images.cache_store import count_kept, path_key
 from cxrtext.service.forget.subject import Subject
 
 BUSY_SECONDS = 120.0
@@ -48,21 +47,8 @@ def tables_of(path: Path) -> set[str]:
 
 def count_squares(folder: Path, subject: Subject) -> int:
     """Entries of a decoded cache."""
-    if not (folder / DECODED).is_file():
-        return 0
     digests = {bytes.fromhex(digest) for digest in subject.digests}
-    with opened(folder / DECODED) as base:
-        squares = [digest for (digest,) in base.execute("SELECT digest FROM square")]
-        paths = base.execute("SELECT path, digest FROM file").fetchall()
-    return max(
-        sum(digest in digests for digest in squares),
-        sum(d in digests or _is_theirs(os.fsdecode(path), subject) for path, d in paths),
-    )
-
-
-def remove_squares(folder: Path) -> None:
-    with only_filler(folder):
-        clear(folder)
+    return count_kept(folder, {path_key(Path(file)) for file in subject.files}, digests)
 
 
 def _is_theirs(path: str, subject: Subject) -> bool:

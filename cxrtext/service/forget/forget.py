@@ -20,6 +20,7 @@ from cxrtext.datasets.admission.ids import IDS, Ids, object_ids, read_key
 from cxrtext.errors import DataError, ImageError
 from cxrtext.files import only_one, open_regular, remove_file, sha256
 from cxrtext.files.signed_log import append_signed, key_of, mark_of
+from cxrtext.images.cache_store import remove_cache as remove_decoded
 from cxrtext.images.dicom.described import described
 from cxrtext.images.dicom.file import read_wanted
 from cxrtext.index.maintain import forget_images, traces
@@ -332,7 +333,7 @@ class _Work:
             ("marks of readers", places.marks, caches.count_marks, caches.forget_marks, about),
             ("inbox", places.inboxes, inboxes.count_inbox, inboxes.forget_inbox, known),
             ("state of a peer", places.peers, inboxes.count_peer, inboxes.forget_peer, known),
-            ("decoded images", places.decoded, caches.count_squares, caches.remove_squares, ()),
+            ("decoded images", places.decoded, caches.count_squares, remove_decoded, ()),
             ("sentence scores", scores, caches.count_scores, caches.remove_cache, ()),
             ("facts of check-data", places.facts, caches.count_facts, caches.remove_cache, ()),
             (OF_ENCODER, features, caches.count_features, caches.remove_features, ()),
