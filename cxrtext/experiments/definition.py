@@ -142,7 +142,6 @@ class Scale(Part):
     settings: dict[str, Any] = {}
     groups: dict[str, dict[str, Any]] = {}
     seeds: int = 1
-    resamples: int = 1000
     device: str = "auto"
     train: int | None = None
     test: int | None = None

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from cxrtext.evaluation.intervals.bootstrap import BETTER, TRAININGS, WORSE
+from cxrtext.evaluation.comparison import BETTER, WORSE
 from cxrtext.experiments.table import Failures
+from cxrtext.metrics.intervals import TRAININGS
 from cxrtext.page import EMPTY, Block, Bullets, Section, Table, Text
 
 Measures = Sequence[Mapping[str, Any]]
@@ -135,8 +136,8 @@ def head_of(table: Mapping[str, Any]) -> list[Block]:
             f"seed(s). {table['about']} {table['machine']}; {table['versions']}."
         ),
         Text(
-            "Intervals are 95 %, by bootstrap of patients or test images, the same resamples for "
-            f"all rows; ± is the deviation over seeds. {training} They are not corrected for the "
+            "Intervals are 95 %, by how far each patient or test image moves a figure; ± is the "
+            f"deviation over seeds. {training} They are not corrected for the "
             f"number of comparisons: of the {compared} below, about {compared / 20:.1f} would "
             "leave out 0 by chance alone."
         ),

@@ -11,20 +11,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from cxrtext.config import PATHS, Config, load_config, write_config
 from cxrtext.device import choose_device
 from cxrtext.errors import ConfigError, DataError
-from cxrtext.evaluation import Evaluation, Prompts, Settings, evaluate
-from cxrtext.evaluation.classification.zero_shot import ZeroShot, classify, measure_zero_shot
+from cxrtext.evaluation import Evaluation, Prompts, evaluate
+from cxrtext.evaluation.classification.zero_shot import classify, measure_zero_shot
 from cxrtext.evaluation.data import find_table, manifest_of, reports_of
-from cxrtext.evaluation.intervals.bootstrap import Resampled, draw
-from cxrtext.evaluation.intervals.comparison import OF_FINDING
-from cxrtext.evaluation.metrics import area_under_curve
 from cxrtext.evaluation.result import Details
-from cxrtext.evaluation.rows import ZERO_SHOT
+from cxrtext.evaluation.rows import OF_FINDING
 from cxrtext.evaluation.truth import measure_truth
 from cxrtext.experiments.definition import (
     Experiment,
@@ -287,7 +283,6 @@ class Pairs:
             device=device,
             cache=DecodedCache(self.cache),
             features=open_features(features) if features else None,
-            settings=Settings(resamples=self.scale.resamples),
         )
         about = (
             f"Measured on {evaluation.images} images of {evaluation.patients} patients, split "
@@ -301,18 +296,17 @@ class Pairs:
     def _measures(self, evaluation: Evaluation) -> Measures:
         """The measures of table 1 that an evaluation has, and the AUC of each finding."""
         compared = evaluation.rows.compared
-        resampled = {k: one for k, one in compared.items() if isinstance(one, Resampled)}
-        wanted = [one.name for group in self.experiment.groups for one in group.measures]
-        measures: Measures = {name: resampled[name] for name in wanted if name in resampled}
-        details = evaluation.details
-        if details is None:
-            return measures
-        measures |= self._beyond(details)
-        if (first := resampled.get(RETRIEVED)) is not None:
+        wanted = {one.name for group in self.experiment.groups for one in group.measures}
+        measures: Measures = {
+            name: one
+            for name, one in compared.items()
+            if name in wanted or name.startswith(OF_FINDING)
+        }
+        if evaluation.details is not None:
+            measures |= self._beyond(evaluation.details)
+        if (first := compared.get(RETRIEVED)) is not None:
             measures[TOP10] = first
-        areas = _areas(ZeroShot(evaluation.rows, evaluation.scores), details)
-        measures |= {OF_FINDING + name: one for name, one in areas.items()}
-        return measures | _mean_area("AUC", areas, len(evaluation.scores))
+        return measures
 
     def _beyond(self, details: Details) -> Measures:
         """What the paper does not measure, as far as the data allow it."""
@@ -323,9 +317,10 @@ class Pairs:
             several = measure_zero_shot(
                 classify(model, cohort, prompts, labels, settings), settings
             )
-            measures |= _mean_area(PROMPTED, _areas(several, details), len(several.scores))
+            if (mean := several.rows.compared.get("AUC")) is not None:
+                measures[PROMPTED] = mean
         if (known := read_truth(self.data)) is not None:
-            measures |= measure_truth(model, cohort, known, settings)
+            measures |= measure_truth(model, cohort, known)
         return measures
 
 
@@ -342,29 +337,3 @@ def _one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def _areas(zero_shot: ZeroShot, details: Details) -> Measures:
-    """The AUC of each finding on resamples, over which the trainings of a row are averaged."""
-    cohort, settings = details.cohort, details.settings
-    counts = draw(cohort.patients, settings.resamples, (settings.seed, 0))
-    measures: Measures = {}
-    for name, one in zero_shot.scores.items():
-        auc = zero_shot.rows.value(ZERO_SHOT, name, "AUC")
-        if auc is not None:
-            values = area_under_curve(one.scores, one.truth, counts[:, one.rows])
-            studies = (*(cohort.studies[row] for row in one.rows), *one.truth.tolist())
-            patients = len({cohort.patients[row] for row in one.rows})
-            measures[name] = Resampled(auc, values, studies, patients=patients)
-    return measures
-
-
-def _mean_area(name: str, areas: Measures, findings: int) -> Measures:
-    """The mean over findings; none where a finding has no area."""
-    if not areas or len(areas) < findings:
-        return {}
-    values = np.mean([one.values for one in areas.values()], axis=0)
-    rows = tuple(row for one in areas.values() for row in one.rows)
-    patients = min(one.patients or 0 for one in areas.values()) or None
-    estimate = float(np.mean([one.estimate for one in areas.values()]))
-    return {name: Resampled(estimate, values, rows, patients=patients)}

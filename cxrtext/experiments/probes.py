@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,10 +12,9 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cxrtext.evaluation.intervals.bootstrap import Resampled, draw
-from cxrtext.evaluation.metrics import weighted_mean
 from cxrtext.experiments.runs import Measures
 from cxrtext.experiments.small_sets import CLASSES, THINNED, ImageSet
+from cxrtext.metrics.intervals import Measured, mean_of
 
 RIDGE = 1e-4
 """λ of mean cross-entropy + λ / 2 · ‖W‖², and of mean squared error + λ · ‖W‖²."""
@@ -24,16 +23,15 @@ SOME_LABELS = (0.01, 0.1)
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Frozen features of a set, [n, D] and [m, D]; test images are resampled so many times.
+    """Frozen features of a set, [n, D] and [m, D].
 
-    The seed chooses labels and orders, not resamples; a probe is trained by Adam for so many
-    epochs, or fitted by L-BFGS in so many steps.
+    The seed chooses labels and orders; a probe is trained by Adam for so many epochs, or fitted by
+    L-BFGS in so many steps.
     """
 
     train: Tensor
     test: Tensor
     data: ImageSet
-    resamples: int
     seed: int = 0
     epochs: int = 100
     steps: int = 500
@@ -46,14 +44,15 @@ class Features:
         scale = torch.where(live, 1 / torch.where(live, spread, 1.0), 0.0)
         return (train - center) * scale, (self.test.double() - center) * scale
 
-    def mean(self, values: NDArray[Any], some: NDArray[np.bool_] | None = None) -> Resampled:
-        """The mean over the test images, or some of them, and on resamples of the images."""
-        chosen = np.ones(len(values), dtype=np.bool_) if some is None else some
-        units = np.arange(len(values))
-        counts = draw(units.tolist(), self.resamples, (0, 0))[:, chosen]
-        numbers = np.asarray(values, dtype=np.float64)[chosen]
-        resampled = weighted_mean(numbers, counts) if len(counts) else np.zeros(0)
-        return Resampled(float(numbers.mean()), resampled, tuple(units[chosen].tolist()))
+    def mean(self, values: NDArray[Any], some: NDArray[np.bool_] | None = None) -> Measured:
+        """The mean over the test images, or some of them."""
+        numbers = np.asarray(values, dtype=np.float64)
+        if some is not None:
+            numbers = np.where(some, numbers, np.nan)
+        mean = mean_of(numbers)
+        if mean is None:
+            raise ValueError("there are no test images")
+        return replace(mean, rows=("" if some is None else some.tobytes().hex(), len(numbers)))
 
 
 def _adam_ranks(f: Features, rows: NDArray[np.intp] | None = None) -> NDArray[np.int64]:

@@ -20,8 +20,8 @@ from cxrtext.experiments.definition import (
 from cxrtext.experiments.page import failed_lines, head_of, sections
 from cxrtext.experiments.runs import (
     FORMAT,
+    MEASURES,
     METRICS,
-    RESAMPLED,
     Finished,
     Measures,
     Run,
@@ -146,16 +146,16 @@ class _Runner:
                 f"{run.folder}: was trained with {d[0]} {d[1]!r}, not {d[2]!r}; remove the folder "
                 "to train it again"
             )
-        if not noted or noted["format"] != FORMAT or not (run.folder / RESAMPLED).is_file():
+        if not noted or noted["format"] != FORMAT or not (run.folder / MEASURES).is_file():
             trained, measures = work.train(run)
             if not measures:
                 raise WorkError(f"{run.name}: nothing could be measured on these data")
             trained["machine"] = machine(trained.pop("device"))
-            write_measures(run.folder / RESAMPLED, measures)
+            write_measures(run.folder / MEASURES, measures)
             noted = {"format": FORMAT, "settings": run.settings, "versions": versions(), **trained}
             write_sealed(path, noted)
             self.listener.say(f"{run.name}: done in {trained['seconds']:.0f} s")
-        return Finished(run, noted, read_measures(run.folder / RESAMPLED))
+        return Finished(run, noted, read_measures(run.folder / MEASURES))
 
     def _table(self, finished: Sequence[Finished]) -> dict[str, Any]:
         experiment, groups = self.experiment, {group.name: group for group, _ in self.rows}
@@ -199,7 +199,7 @@ def _check_paired(one: Finished, others: Sequence[Finished]) -> None:
         common = one.measures.keys() & other.measures.keys()
         if not all(paired(one.measures[name], other.measures[name]) for name in common):
             raise WorkError(
-                f"{one.run.folder / RESAMPLED}: was measured on other images than "
+                f"{one.run.folder / MEASURES}: was measured on other images than "
                 f"{other.run.name}; remove {METRICS} beside it, and the command measures again"
             )
 

@@ -53,7 +53,7 @@ class SmallImages:
             raise ConfigError(f"give {given} with --data: {ACCEPTED}")
         if not self.data.is_file():
             raise DataError(f"{self.data}: not a file; --data takes {ACCEPTED}")
-        sizes = {key: getattr(self.scale, key) for key in ("train", "test", "resamples")}
+        sizes = {key: getattr(self.scale, key) for key in ("train", "test")}
         return {"scale": sizes, "data": sha256(self.data)}
 
     def prepare(self, groups: Iterable[Group]) -> dict[str, Any]:
@@ -108,7 +108,6 @@ class SmallImages:
             encode(encoder, data.train.pixels),
             encode(encoder, data.test.pixels),
             data,
-            self.scale.resamples,
             settings.seed,
             self.scale.probe_epochs,
             self.scale.probe_steps,

@@ -1,6 +1,6 @@
 """The tables of an experiment: what the trainings of each row came to, beside those of others.
 
-Differences are paired by resample of the patients.
+Differences are paired by patient.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,17 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from cxrtext.evaluation.intervals.bootstrap import (
-    BETTER,
-    TIED,
-    TRAININGS,
-    WORSE,
-    Resampled,
-    verdict_of,
-)
-from cxrtext.evaluation.intervals.comparison import estimate_of
+from cxrtext.evaluation.comparison import BETTER, TIED, WORSE, verdict_of
 from cxrtext.experiments.definition import Claim, Group, Measure, Row
-from cxrtext.experiments.runs import Finished, Measures, mean_of_seeds, mean_of_trainings, paired
+from cxrtext.experiments.runs import Finished, Measures, interval_of, mean_of_seeds, paired
+from cxrtext.metrics.intervals import TRAININGS, Measured, average, with_training
+from cxrtext.metrics.intervals import difference as paired_difference
 
 Trainings = Mapping[int, Measures]
 """The measures of a row's trainings, by seed."""
@@ -28,7 +22,7 @@ Failures = Mapping[str, Sequence[Mapping[str, Any]]]
 
 def _pairs(
     first: Trainings | None, second: Trainings | None, name: str
-) -> list[tuple[Resampled, Resampled]]:
+) -> list[tuple[Measured, Measured]]:
     """A measure of two rows by each seed that both have."""
     one, other = first or {}, second or {}
     return [
@@ -38,28 +32,30 @@ def _pairs(
     ]
 
 
-def difference(measure: Measure, pairs: Sequence[tuple[Resampled, Resampled]]) -> dict[str, Any]:
+def difference(measure: Measure, pairs: Sequence[tuple[Measured, Measured]]) -> dict[str, Any]:
     """The first less the second, over the trainings of both.
 
-    ``value``, ``low`` and ``high`` (None without resamples), ``seeds``, ``training`` (whether the
+    ``value``, ``low`` and ``high`` (None of a single patient), ``seeds``, ``training`` (whether the
     interval includes training), ``ahead`` (in how many seeds the first is better), ``verdict`` on
-    the first: by whether the interval leaves out 0; where it does not include training, every seed
-    has to agree.
+    the first: by whether it is as large as counts and the interval leaves out 0; where that does
+    not include training, every seed has to agree.
     """
-    mean = mean_of_trainings(
-        [
-            Resampled(one.estimate - two.estimate, one.values - two.values, (), None, one.patients)
-            for one, two in pairs
-        ]
-    )
-    ends, sign = mean.interval(), -1 if measure.smaller else 1
-    ahead = sum(sign * (one.estimate - two.estimate) > 0 for one, two in pairs)
-    training = ends is not None and len(pairs) >= TRAININGS
-    verdict = TIED if ends is None else verdict_of(ends, smaller=measure.smaller)
+    first, second = (average([pair[at] for pair in pairs]) for at in (0, 1))
+    mean, each = paired_difference(first, second), [one.value - two.value for one, two in pairs]
+    value, sign = float(np.mean(each)), -1 if measure.smaller else 1
+    ahead = sum(sign * apart > 0 for apart in each)
+    training = mean is not None and len(pairs) >= TRAININGS
+    ends = None if mean is None else (mean.low, mean.high)
+    if training and ends is not None:
+        ends = with_training(each, ends)
+    verdict = TIED if ends is None else verdict_of(measure.name, value, ends)
     if not training and ahead != {BETTER: len(pairs), WORSE: 0}.get(verdict, ahead):
         verdict = TIED
+    low, high = ends or (None, None)
     return {
-        **estimate_of(mean),
+        "value": value,
+        "low": low,
+        "high": high,
         "verdict": verdict,
         "seeds": len(pairs),
         "training": training,
@@ -112,7 +108,7 @@ def trainings_of(finished: Sequence[Finished], starts: int = 1) -> dict[str, Tra
         seed = one.run.seed % starts if starts > 1 else one.run.seed
         rows.setdefault(one.run.row, {}).setdefault(seed, []).append(one.measures)
     return {
-        row: {seed: mean_of_seeds(several, training=False) for seed, several in seeds.items()}
+        row: {seed: mean_of_seeds(several) for seed, several in seeds.items()}
         for row, seeds in rows.items()
     }
 
@@ -156,22 +152,23 @@ def group_table(
 
 
 def _run(one: Finished) -> dict[str, Any]:
-    measures = {name: measure.estimate for name, measure in one.measures.items()}
+    measures = {name: measure.value for name, measure in one.measures.items()}
     return {"seed": one.run.seed, **one.noted, "measures": measures}
 
 
 def _cells(group: Group, trainings: Trainings | None) -> dict[str, dict[str, Any]]:
     if not trainings:
         return {}
-    mean = mean_of_seeds(list(trainings.values()))
     cells: dict[str, dict[str, Any]] = {}
-    for measure in (one for one in group.measures if one.name in mean):
-        several = [measures[measure.name].estimate for measures in trainings.values()]
-        cell = estimate_of(mean[measure.name])
+    for measure in group.measures:
+        each = [one[measure.name] for one in trainings.values() if measure.name in one]
+        if len(each) < len(trainings):
+            continue
+        values, (low, high) = [one.value for one in each], interval_of(each) or (None, None)
         cells[measure.name] = {
-            "value": cell["value"],
-            "low": cell["low"] and max(0.0, cell["low"]),
-            "high": cell["high"] and min(measure.most or np.inf, cell["high"]),
-            "deviation": float(np.std(several, ddof=1)) if len(several) > 1 else None,
+            "value": float(np.mean(values)),
+            "low": low and max(0.0, low),
+            "high": high and min(measure.most or np.inf, high),
+            "deviation": float(np.std(values, ddof=1)) if len(values) > 1 else None,
         }
     return cells

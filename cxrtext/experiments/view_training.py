@@ -16,11 +16,11 @@ from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 
 from cxrtext.device import autocast, choose_device
+from cxrtext.experiments.augmentation import SimclrDraws, draw_simclr, simclr
 from cxrtext.experiments.small_sets import Floats, ImageSet
 from cxrtext.experiments.view_encoder import ProjectionHead, ViewEncoder, channel_statistics
 from cxrtext.experiments.view_losses import Known, ViewSettings, floored, score_views, view_losses
 from cxrtext.files import only_one
-from cxrtext.experiments.augmentation import SimclrDraws, draw_simclr, simclr
 from cxrtext.training.data.loader import batch_rows
 from cxrtext.training.loop.job import Learner, StepNumbers
 from cxrtext.training.loop.optimization import Schedule, decay_groups, seed_of

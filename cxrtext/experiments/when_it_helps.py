@@ -17,10 +17,10 @@ from torch import Tensor, nn
 
 from cxrtext import objectives
 from cxrtext.errors import ConfigError
-from cxrtext.evaluation.intervals.quantiles import quantile
 from cxrtext.experiments.definition import ExperimentListener, ExperimentOptions, Outcome
 from cxrtext.experiments.runs import claim, stage
 from cxrtext.files import only_one, write_json, write_text
+from cxrtext.metrics.intervals import quantile
 from cxrtext.page import Figure, Section, Table, Text, draw_svg, html_page, markdown
 
 if TYPE_CHECKING:

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 from cxrtext.errors import DataError, WorkError
-from cxrtext.evaluation.intervals.bootstrap import Resampled
-from cxrtext.evaluation.intervals.comparison import estimate_of
 from cxrtext.experiments.definition import Claim, load_experiment
 from cxrtext.experiments.page import interval_text, sections
 from cxrtext.experiments.runner import _check_paired as check_paired
@@ -18,22 +16,23 @@ from cxrtext.experiments.runs import (
     Finished,
     Measures,
     Run,
+    interval_of,
     mean_of_seeds,
     read_measures,
     write_measures,
 )
 from cxrtext.experiments.table import compare_rows as compare
 from cxrtext.experiments.table import group_table, order_of
+from cxrtext.metrics.intervals import Measured, area, median_of, precision_of, share
 from cxrtext.page import markdown
 
 TABLE1 = load_experiment("table1").groups[0]
 MEASURES = {one.name: one for one in TABLE1.measures}
-SWING = np.array([0.0, -0.1, 0.1])
-"""What all rows have in common from one resample to the next."""
 
 
-def one(value: float, values: np.ndarray | None = None) -> Resampled:
-    return Resampled(value, value + SWING if values is None else values, ("images",))
+def one(value: float, *influence: float, rows: str = "images") -> Measured:
+    """A figure of two patients, who move all rows alike unless it is said otherwise."""
+    return Measured(value, np.array([influence or (0.1, -0.1)]), rows=(rows,))
 
 
 def row(**values: float) -> Measures:
@@ -42,8 +41,7 @@ def row(**values: float) -> Measures:
 
 def finished(name: str, shift: float, rows: str = "images") -> Finished:
     values = {"AUC": 0.7, "CNR": 1.25, "MedR": 100.0, "AUC of Edema": 0.7}
-    swing = np.array([-0.02, 0.0, 0.02])
-    measures = {k: Resampled(v + shift, v + shift + swing, (rows,)) for k, v in values.items()}
+    measures = {k: one(v + shift, 0.008, -0.006, rows=rows) for k, v in values.items()}
     noted = {"steps": 8, "images": 48, "seconds": 12.3, "machine": "2 cores, CPU"}
     return Finished(Run(name, 0, Path(name), "table1", {}), noted, measures)
 
@@ -65,16 +63,16 @@ def test_ours_stands_beside_the_papers() -> None:
     order = order_of(claims, trainings, MEASURES)
     table = {"question": "?", "order": order, "groups": [group], "different": ["all"]}
     page = markdown("", sections(table))
-    # The interval is of three resamples: its ends lie at 2.5 % and 97.5 % of 0.78, 0.80, 0.82.
+    # Two patients move each figure by 0.008 and −0.006: a deviation of 0.01.
     assert (
-        "| DCL-η_LM | 0.800 [0.781, 0.819] | 0.86 | 1.350 [1.331, 1.369] | 1.49 |"
+        "| DCL-η_LM | 0.800 [0.780, 0.820] | 0.86 | 1.350 [1.330, 1.370] | 1.49 |"
         " 100.1 [100.1, 100.1] | 104 |"
     ) in page
     assert "| remove by text similarity | failed | 0.84 | – | 1.39 |" in page
     assert "| DCL-η_LM | +0.100 [+0.100, +0.100] better | +0.100" in page
     assert "Of 1 pairs of rows that the paper tells apart, 1 stand in the same" in page
     assert "| dcl-eta-lm | lse-nl | AUC | +0.100 [+0.100, +0.100] | not included | yes |" in page
-    assert "| LSE+NL | 0.700 [0.681, 0.719] | 0.876 |" in page
+    assert "| LSE+NL | 0.700 [0.680, 0.720] | 0.876 |" in page
     assert "| DCL-η_LM | 0 | 8 | 48 | 12 | 0.800 | 1.350 |" in page
     assert "- remove-by-text, seed 0: the loss is not a number at step 3" in page
 
@@ -88,40 +86,51 @@ def test_a_row_measured_on_other_images_is_told() -> None:
 
 
 def test_measures_come_back_and_damaged_ones_are_said(tmp_path: Path) -> None:
-    path, measures = tmp_path / "resampled.npz", finished("lse-nl", 0.0).measures
-    measures["CNR"] = Resampled(1.2, SWING, ("boxes",), (1.1, 1.3), 8)
-    write_measures(path, measures)
+    path, labels = tmp_path / "measures.npz", np.arange(40) < 12
+    scores = np.random.default_rng(0).normal(labels)
+    kinds = {
+        "AUC": area(scores, labels),
+        "ACC": share(labels),
+        "MedR": median_of(scores),
+        "AP": precision_of(scores, labels),
+    }
+    written = {**finished("lse-nl", 0.0).measures, **kinds}
+    write_measures(path, written)
     back = read_measures(path)
-    assert list(back) == list(measures)
-    for name, written in measures.items():
-        assert back[name].estimate == written.estimate
-        np.testing.assert_array_equal(back[name].values, written.values)
-    assert (back["CNR"].ends, back["CNR"].patients) == ((1.1, 1.3), 8)
-    assert (back["AUC"].ends, back["AUC"].patients) == (None, None)
-    assert back["AUC"].rows == back["MedR"].rows != back["CNR"].rows
+    assert list(back) == list(written)
+    for name, measure in written.items():
+        assert type(back[name]) is type(measure)
+        assert (back[name].value, back[name].interval()) == (measure.value, measure.interval())
+        np.testing.assert_array_equal(back[name].influence, measure.influence)
+    write_measures(path, finished("lse-nl", 1.0).measures)
+    assert read_measures(path)["CNR"].rows == back["CNR"].rows  # of the rows, not of the figures
+    write_measures(path, finished("lse-nl", 0.0, "others").measures)
+    assert read_measures(path)["CNR"].rows != back["CNR"].rows
     path.write_bytes(path.read_bytes()[:200])
-    with pytest.raises(DataError, match=r"resampled.npz: not readable .*remove metrics.json"):
+    with pytest.raises(DataError, match=r"measures.npz: not readable .*remove metrics.json"):
         read_measures(path)
 
 
 def test_a_difference_is_paired_and_a_smaller_rank_is_better() -> None:
-    # Both rows swing with the resample, their difference does not.
+    # Patients move both rows, and not their difference.
     told = compare_rows({0: row(AUC=0.8, MedR=90.0)}, {0: row(AUC=0.7, MedR=100.0)})
     area = told["AUC"]
-    assert [area[key] for key in ("value", "low", "high")] == pytest.approx([0.1, 0.1, 0.1])
+    assert [area[key] for key in ("value", "low", "high")] == pytest.approx(
+        [0.1, 0.1, 0.1], abs=1e-6
+    )
     assert (area["verdict"], area["ahead"], area["seeds"]) == ("better", 1, 1)
     assert (told["MedR"]["value"], told["MedR"]["verdict"]) == (pytest.approx(-10), "better")
     assert list(told) == ["AUC", "MedR"]
 
 
 def test_an_interval_that_holds_0_tells_nothing() -> None:
-    wide = {0: {"AUC": one(0.8, np.linspace(0.5, 0.9, 21))}}
-    fixed = {0: {"AUC": one(0.7, np.full(21, 0.7))}}
+    wide = {0: {"AUC": one(0.8, 0.1, -0.05)}}
+    fixed = {0: {"AUC": one(0.7, 0.0, 0.0)}}
     told = compare_rows(wide, fixed)["AUC"]
     assert told["low"] < 0 < told["high"]
     assert told["verdict"] == "not distinguishable"
     same = compare_rows(wide, wide)["AUC"]
-    assert [same[key] for key in ("value", "low", "high")] == [0, 0, 0]
+    assert [same[key] for key in ("value", "low", "high")] == pytest.approx([0, 0, 0], abs=1e-6)
     assert (same["verdict"], same["ahead"]) == ("not distinguishable", 0)
 
 
@@ -140,19 +149,18 @@ def test_rows_are_compared_on_the_seeds_that_both_have() -> None:
     assert compare_rows(None, other) == {}
 
 
-def test_seeds_are_averaged_within_each_resample_with_the_interval_of_so_many_patients() -> None:
-    first = {"AUC": one(0.6, np.array([0.2, 0.8])), "CNR": one(1.0)}
-    mean = mean_of_seeds([first, {"AUC": one(0.8, np.array([0.4, 0.2]))}])
+def test_seeds_are_averaged_by_the_influence_of_patients() -> None:
+    first = {"AUC": one(0.6, 0.2, 0.8), "CNR": one(1.0)}
+    mean = mean_of_seeds([first, {"AUC": one(0.8, 0.4, 0.2)}])
     assert list(mean) == ["AUC"]  # what all seeds have
-    assert mean["AUC"].estimate == pytest.approx(0.7)
-    np.testing.assert_allclose(mean["AUC"].values, [0.3, 0.5])
-    few = Resampled(1.0, np.linspace(0.8, 1.2, 41), ("images",), None, 8)
-    own = replace(few, ends=(0.7, 1.1))
-    assert mean_of_seeds([{"CNR": few}])["CNR"].interval() == few.interval()
-    assert mean_of_seeds([{"CNR": few}] * 2)["CNR"].interval() == pytest.approx(few.interval())
-    assert few.interval() != pytest.approx(replace(few, patients=None).interval())
-    assert mean_of_seeds([{"CNR": own}])["CNR"].interval() == (0.7, 1.1)
-    assert mean_of_seeds([{"CNR": own}, {"CNR": few}])["CNR"].ends is None
+    assert mean["AUC"].value == pytest.approx(0.7)
+    np.testing.assert_allclose(mean["AUC"].influence, [[0.3, 0.5]])
+    assert interval_of([one(1.0)]) == interval_of([one(1.0)] * 2) == one(1.0).interval()
+
+
+def test_a_hair_is_no_difference() -> None:
+    told = compare_rows({0: row(AUC=0.70002)}, {0: row(AUC=0.7)})["AUC"]
+    assert (told["low"] > 0, told["verdict"]) == (True, "not distinguishable")
 
 
 @pytest.mark.parametrize(("seeds", "least", "most"), [(2, 0, 0.8), (3, 0.93, 1), (5, 0.93, 1)])
@@ -163,17 +171,15 @@ def test_three_seeds_give_an_interval_that_includes_training(
     generator, held = np.random.default_rng(0), 0
     for _ in range(300):
         patients = 0.01 * generator.standard_normal()
-        swing = 0.01 * generator.standard_normal(200)
         values = patients + 0.02 * generator.standard_normal(seeds)
-        ends = mean_of_seeds([{"AUC": one(v, v + swing)} for v in values])["AUC"].interval()
+        ends = interval_of([one(v, 0.008, -0.006) for v in values])
         assert ends is not None
         held += ends[0] <= 0 <= ends[1]
     assert least <= held / 300 <= most
 
 
-def test_without_resamples_there_is_no_interval_and_no_claim() -> None:
-    first, second = one(0.8, np.empty(0)), one(0.5, np.empty(0))
-    assert estimate_of(first) == {"value": 0.8, "low": None, "high": None}
+def test_of_a_single_patient_there_is_no_interval_and_no_claim() -> None:
+    first, second = (replace(one(value), degrees=0) for value in (0.8, 0.5))
     told = compare_rows({0: {"AUC": first}}, {0: {"AUC": second}})["AUC"]
     assert (told["low"], told["training"], told["verdict"]) == (None, False, "not distinguishable")
     assert interval_text(told, 3, "+") == "+0.300"
@@ -193,10 +199,10 @@ def test_the_papers_order_is_counted_over_its_pairs() -> None:
         return [order[key] for key in keys]
 
     assert counts() == [5, 4, 1, 4, 1]
-    # Below the others in one resample of three.
-    assert counts(d={0: {"AUC": one(0.7, np.array([0.7, 0.0, 0.8]))}}) == [5, 4, 1, 1, 1]
+    # One whose patients move it by more than it is apart.
+    assert counts(d={0: {"AUC": one(0.7, 0.5, -0.5)}}) == [5, 4, 1, 1, 1]
     # On the seeds that both have: with the third c would be ahead of a, which a has not.
     assert counts(c={0: row(AUC=0.4), 1: row(AUC=0.99)}) == [5, 4, 1, 4, 1]
     assert counts(c={3: row(AUC=0.6)}) == [3, 3, 0, 3, 0]
-    others = {0: {"AUC": Resampled(0.5, 0.5 + SWING, ("others",))}}
+    others = {0: {"AUC": one(0.5, rows="others")}}
     assert counts(a=others) == [2, 2, 0, 2, 0]  # measured on other images

@@ -84,7 +84,7 @@ def test_what_an_older_version_measured_is_measured_again_and_not_trained(
     run = copy / "runs/lse-nl/seed-0"
     metrics = read_sealed(run / "metrics.json")
     write_sealed(run / "metrics.json", {**metrics, "format": 3})
-    (run / "resampled.npz").unlink()
+    (run / "measures.npz").unlink()
     (copy / "text/sentences.csv").write_text("study_id,sentence\n")  # training would fail
     before = (run / "stages/training.json").stat().st_mtime_ns
     outcome = again(copy)

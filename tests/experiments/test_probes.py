@@ -56,39 +56,40 @@ def features_of(target: str, noise: float = 0.01, scale: float = 1.0) -> Feature
         coded = torch.from_numpy(np.eye(10)[value] if value.ndim == 1 else value)
         drawn = torch.randn(coded.shape, generator=torch.Generator().manual_seed(i))
         parts.append((scale * (coded + noise * drawn)).float())
-    return Features(*parts, DATA, 40, epochs=200, steps=100)
+    return Features(*parts, DATA, epochs=200, steps=100)
 
 
 @pytest.mark.parametrize("probe", ["classes", "classes-lbfgs"])
 def test_classes(probe: str) -> None:
     found = PROBES[probe](features_of("labels"))
-    assert found["acc@1"].estimate == found["acc@5"].estimate == 100
-    assert found["acc@1"].values.tolist() == [100] * 40
+    assert found["acc@1"].value == found["acc@5"].value == 100
+    assert found["acc@1"].interval() == (100, 100)
     blind = PROBES[probe](features_of("", noise=1.0))
-    assert blind["acc@1"].estimate < 25
-    assert 35 < blind["acc@5"].estimate < 65
-    assert blind["acc@1"].values.std() > 0.5
+    assert blind["acc@1"].value < 25
+    assert 35 < blind["acc@5"].value < 65
+    assert blind["acc@1"].variance > 0.5**2
     # The height of features, and one that is the same everywhere, change nothing.
     one, other = features_of("labels", noise=0.6), features_of("labels", noise=0.6, scale=30.0)
     padded = [torch.cat([f, torch.full((len(f), 1), 0.3)], dim=1) for f in (one.train, one.test)]
     wider = replace(one, train=padded[0], test=padded[1])
-    first, *others = (PROBES[probe](f)["acc@1"].estimate for f in (one, other, wider))
+    first, *others = (PROBES[probe](f)["acc@1"].value for f in (one, other, wider))
     assert others == pytest.approx([first, first], abs=0.5)
 
 
 def test_fewer_labels_tell_less_and_thinned_classes_are_a_part() -> None:
     found = PROBES["labels"](features_of("labels", noise=0.6))
-    few, some = (found[f"accuracy, {share} % of labels"].estimate for share in (1, 10))
-    whole = found["accuracy"].estimate
+    few, some = (found[f"accuracy, {share} % of labels"].value for share in (1, 10))
+    whole = found["accuracy"].value
     assert 10 < few < some < whole < 90
     thinned = found["accuracy, thinned classes"]
-    assert thinned.estimate != whole
-    assert len(thinned.rows) == M // 2
+    assert thinned.value != whole
+    assert thinned.degrees == M // 2 - 1
+    assert thinned.rows != found["accuracy"].rows
 
 
 def test_color_error_is_in_squared_grey_values() -> None:
     told = PROBES["digit-color"](features_of("colors", noise=5.0))
-    assert told["color MSE"].estimate == pytest.approx(25, rel=0.15)
+    assert told["color MSE"].value == pytest.approx(25, rel=0.15)
     blind = PROBES["digit-color"](features_of("labels"))
-    assert blind["color MSE"].estimate == pytest.approx(255**2 / 12, rel=0.1)
-    assert blind["accuracy"].estimate == 100
+    assert blind["color MSE"].value == pytest.approx(255**2 / 12, rel=0.1)
+    assert blind["accuracy"].value == 100
