@@ -203,11 +203,11 @@ def when_it_helps(options: ExperimentOptions, out: Path, listener: ExperimentLis
     cells: dict[str, list[dict[str, Any]]] = {}
     with only_one(out / "when-it-helps"):
         claim(out, {"experiment": "when-it-helps", "scale": options.scale})
-        for name, setting in SETTINGS.items():
+        for number, (name, setting) in enumerate(SETTINGS.items()):
             for seed in range(seeds):
                 work = partial(run_setting, setting, seed, options.scale)
-                key = f"{'-'.join(name.split())}-{seed}"
-                cells.setdefault(name, []).append(stage(out, key, out, work))
+                note = stage(out, f"setting-{number}-{seed}", out, work)
+                cells.setdefault(name, []).append(note)
                 done = sum(map(len, cells.values()))
                 listener.progress("settings", done, seeds * len(SETTINGS), "trainings of 6 methods")
         return _write(out, cells, options.scale, seeds)
