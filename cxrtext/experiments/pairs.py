@@ -15,7 +15,7 @@ import torch
 
 from cxrtext.config import PATHS, Config, load_config, write_config
 from cxrtext.device import choose_device
-from cxrtext.errors import ConfigError, DataError
+from cxrtext.errors import DataError
 from cxrtext.evaluation import Evaluation, Prompts, evaluate
 from cxrtext.evaluation.classification.zero_shot import classify, measure_zero_shot
 from cxrtext.evaluation.data import find_table, manifest_of, reports_of
@@ -32,12 +32,10 @@ from cxrtext.experiments.definition import (
     merged,
 )
 from cxrtext.experiments.runs import Measures, Run, stage
-from cxrtext.files import sha256
 from cxrtext.images import Preprocessing
 from cxrtext.images.cache import DecodedCache
 from cxrtext.language import pretrain_text, score_reports
 from cxrtext.models.features import open_features
-from cxrtext.models.features.folder import FEATURES
 from cxrtext.phantom.truth import read_truth
 from cxrtext.phantom.write import write_phantoms
 from cxrtext.records import read_manifest
@@ -48,8 +46,6 @@ from cxrtext.training.image_pretraining import ImagePretrainSettings, pretrain_i
 
 CONFIG = "train.yaml"
 """What a run is trained with, in its folder."""
-TABLES = ("manifest", "reports", "labels", "boxes", "truth")
-"""The tables of a data folder."""
 TRAINING, LEARNING = "train.csv", "learning.csv"
 """Reports of the training split, and of training and validation."""
 PROMPTED, TOP10 = "AUC, more prompts", "R@10, sentences"
@@ -71,22 +67,6 @@ class Pairs:
         self.cache, self.text = out / "decoded", out / "text"
         self.model = scale.language_model
         self.notes: dict[str, dict[str, Any]] = {}
-
-    def identity(self) -> dict[str, Any]:
-        given, features = self.options.data, self.options.features
-        if features is not None and "live" in self.scale.groups:
-            raise ConfigError(f"--features: at --scale {self.options.scale} no row takes them")
-        if given is None and not self.scale.studies:
-            raise ConfigError(
-                f"--scale {self.options.scale}: wants real data; give a data folder with --data"
-            )
-        data = None
-        if given is not None:
-            manifest_of(given)
-            paths = [path for stem in TABLES if (path := find_table(given, stem))]
-            data = {path.name: sha256(path) for path in paths}
-        digest = sha256(open_features(features).folder / FEATURES) if features else None
-        return {"scale": self.scale.model_dump(), "data": data, "features": digest}
 
     # --- what all rows share ---
 

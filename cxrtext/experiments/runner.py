@@ -17,6 +17,7 @@ from cxrtext.experiments.definition import (
     Row,
     load_experiment,
 )
+from cxrtext.experiments.given import identity_of
 from cxrtext.experiments.page import failed_lines, head_of, sections
 from cxrtext.experiments.runs import (
     FORMAT,
@@ -39,9 +40,6 @@ from cxrtext.page import html_page, markdown
 
 class Work(Protocol):
     """What rows are trained on, and how: pairs (table 1), or views of small images."""
-
-    def identity(self) -> dict[str, Any]:
-        """What the experiment's folder is made with; refuses what it cannot be made with."""
 
     def prepare(self, groups: Iterable[Group]) -> dict[str, Any]:
         """Make what all rows share; gives its notes."""
@@ -76,6 +74,9 @@ def run_experiment(
     if out.exists() and not out.is_dir():
         raise ConfigError(f"{out}: is a file; name a folder with --out")
     if name == "when-it-helps":
+        for option in ("data", "features", "rows"):
+            if getattr(asked, option) is not None:
+                raise ConfigError(f"--{option}: when-it-helps takes none")
         from cxrtext.experiments.when_it_helps import when_it_helps
 
         return when_it_helps(asked, out, heard)
@@ -103,10 +104,10 @@ class _Runner:
         return SmallImages(self.experiment, self.scale, self.options, self.listener)
 
     def run(self) -> Outcome:
+        identity = identity_of(self.experiment, self.options)
         work = self._work()
-        identity = {"experiment": self.name, **work.identity()}
         with only_one(self.out / self.name):
-            claim(self.out, identity)
+            claim(self.out, {"experiment": self.name, **identity})
             stages = work.prepare(group for group, _ in self.rows)
             finished = self._train(work)
             return self._write({**self._table(finished), "stages": stages})

@@ -5,7 +5,6 @@ from dataclasses import fields
 from functools import partial
 from typing import Any
 
-from cxrtext.errors import ConfigError, DataError
 from cxrtext.experiments.definition import (
     Experiment,
     ExperimentListener,
@@ -18,7 +17,6 @@ from cxrtext.experiments.definition import (
 from cxrtext.experiments.probes import PROBES, Features
 from cxrtext.experiments.runs import Measures, Run, stage
 from cxrtext.experiments.small_sets import (
-    ACCEPTED,
     ImageSet,
     first_of_each_class,
     make_set,
@@ -27,7 +25,6 @@ from cxrtext.experiments.small_sets import (
 from cxrtext.experiments.view_encoder import encode
 from cxrtext.experiments.view_losses import ViewSettings
 from cxrtext.experiments.view_training import train_views
-from cxrtext.files import sha256
 from cxrtext.training import Listener
 
 DEFAULTS = {"log_every": 10, "save_every": 100}
@@ -41,20 +38,9 @@ class SmallImages:
         options: ExperimentOptions,
         listener: ExperimentListener,
     ) -> None:
-        if options.features is not None:
-            raise ConfigError("--features: small images take none; table1 does")
         self.experiment, self.scale = experiment, scale
         self.data, self.listener = options.data, listener
         self.sets: dict[str, ImageSet] = {}
-
-    def identity(self) -> dict[str, Any]:
-        given = self.experiment.given
-        if self.data is None:
-            raise ConfigError(f"give {given} with --data: {ACCEPTED}")
-        if not self.data.is_file():
-            raise DataError(f"{self.data}: not a file; --data takes {ACCEPTED}")
-        sizes = {key: getattr(self.scale, key) for key in ("train", "test")}
-        return {"scale": sizes, "data": sha256(self.data)}
 
     def prepare(self, groups: Iterable[Group]) -> dict[str, Any]:
         assert self.data is not None and self.experiment.given != "pairs"  # noqa: S101, PT018

@@ -73,6 +73,7 @@ BASE = Setting()
 SETTINGS = {
     "base": BASE,
     "equal classes": replace(BASE, common=0.1),
+    "equal, batch 32": replace(BASE, common=0.1, batch=32),
     "1 wording": replace(BASE, wordings=1),
     "20 wordings": replace(BASE, wordings=20),
     "batch 64": replace(BASE, batch=64),
@@ -196,20 +197,17 @@ def run_setting(setting: Setting, seed: int, scale: str) -> dict[str, Any]:
 
 def when_it_helps(options: ExperimentOptions, out: Path, listener: ExperimentListener) -> Outcome:
     """Train every method in every setting, and write the page: ``table.html``, ``table.json``."""
-    for option in ("data", "features", "rows"):
-        if getattr(options, option) is not None:
-            raise ConfigError(f"--{option}: when-it-helps takes none")
     if options.scale not in STEPS:
         raise ConfigError(f"--scale {options.scale}: is not one of {', '.join(STEPS)}")
     seeds = options.seeds or 3
     cells: dict[str, list[dict[str, Any]]] = {}
     with only_one(out / "when-it-helps"):
         claim(out, {"experiment": "when-it-helps", "scale": options.scale})
-        for name, setting in SETTINGS.items():
+        for number, (name, setting) in enumerate(SETTINGS.items()):
             for seed in range(seeds):
                 work = partial(run_setting, setting, seed, options.scale)
-                key = f"{'-'.join(name.split())}-{seed}"
-                cells.setdefault(name, []).append(stage(out, key, out, work))
+                note = stage(out, f"setting-{number}-{seed}", out, work)
+                cells.setdefault(name, []).append(note)
                 done = sum(map(len, cells.values()))
                 listener.progress("settings", done, seeds * len(SETTINGS), "trainings of 6 methods")
         return _write(out, cells, options.scale, seeds)
@@ -339,6 +337,6 @@ def _draw(
         path.set_xticks(steps, [str(step) for step in steps])
         path.minorticks_off()
         bars.axhline(0, color="#56616c", linewidth=0.8)
-        bars.set_xticks(range(len(gains)), list(gains))
+        bars.set_xticks(range(len(gains)), [name.replace(", ", "\n") for name in gains])
         bars.set(title="Gain over InfoNCE: ● at the end, ○ stopped by validation", ylabel="points")
     axes[0][0].legend(ncols=2, fontsize=7)

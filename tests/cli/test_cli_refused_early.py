@@ -233,9 +233,9 @@ SAYS = {
     "serve": "Missing argument 'place'",
     "serve CHECKPOINT --gateway FILE": "--gateway wants an index",
     "job status GONE": "gone: holds no job",
-    "experiment table9": "there is no experiment 'table9'; there is table1: every correction",
-    "experiment cifar10-r": "cifar10-r: give cifar10 with --data: an .npz of x_train",
-    "experiment cifar10-r --features .": "--features: cifar10-r takes none; table1 and sweep do",
+    "experiment table9": "there is no experiment 'table9'; there is when-it-helps: when a",
+    "experiment cifar10-r": "give cifar10 with --data: an .npz of x_train",
+    "experiment cifar10-r --features .": "--features: small images take none; table1 does",
     "experiment table1 --data nowhere": "nowhere: no such folder",
 }
 """What else is wrong, and what is said of it."""

@@ -56,7 +56,8 @@ def features_of(target: str, noise: float = 0.01, scale: float = 1.0) -> Feature
         coded = torch.from_numpy(np.eye(10)[value] if value.ndim == 1 else value)
         drawn = torch.randn(coded.shape, generator=torch.Generator().manual_seed(i))
         parts.append((scale * (coded + noise * drawn)).float())
-    return Features(*parts, DATA, epochs=200, steps=100)
+    train, test = parts
+    return Features(train, test, DATA, epochs=200, steps=100)
 
 
 @pytest.mark.parametrize("probe", ["classes", "classes-lbfgs"])

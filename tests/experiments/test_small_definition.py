@@ -9,10 +9,8 @@ from cxrtext.errors import ConfigError
 from cxrtext.experiments.definition import EXPERIMENTS, Claim, load_experiment, merged
 from cxrtext.experiments.small_sets import (
     THINNED,
-    Images,
     cifar10_r,
     color_mnist,
-    first_of_each_class,
 )
 from cxrtext.experiments.view_losses import ViewSettings
 
@@ -28,8 +26,8 @@ def test_tables_and_claims_name_what_is_there(name: str) -> None:
     claims = experiment.all_claims()
     assert claims
     for claim in claims:
-        for row in (claim.better, claim.worse):
-            assert claim.measure in {measure.name for measure in rows[row].measures}
+        for name in (claim.better, claim.worse):
+            assert claim.measure in {measure.name for measure in rows[name].measures}
         assert claim.better != claim.worse
     # No pair is claimed in both directions.
     ordered = {(one.better, one.worse, one.measure) for one in claims}
@@ -132,10 +130,3 @@ def test_color_mnist() -> None:
         stroke[2:30, 2:30] = digit[0] >= 128
         assert (image[:, stroke] == 0).all()
         assert (image[:, ~stroke] == color[:, None]).all()
-
-
-def test_a_smaller_set_has_equal_classes() -> None:
-    pixels = np.arange(2000, dtype=np.int64).astype(np.uint8)[:, None, None, None]
-    few = first_of_each_class(Images(pixels, LABELS), 50)
-    assert np.bincount(few.labels).tolist() == [5] * 10
-    np.testing.assert_array_equal(few.pixels[:5], pixels[:5])

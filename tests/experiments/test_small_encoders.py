@@ -26,18 +26,6 @@ def test_shapes_and_sizes(name: str, features: int, parameters: int) -> None:
     assert encoder(torch.rand(2, 3, 32, 32)).shape == (2, features)
 
 
-@pytest.mark.parametrize("name", ["resnet18", "resnet50"])
-def test_no_pooling_before_the_last_stage_and_any_size_is_taken(name: str) -> None:
-    encoder = build_small_encoder(name, channels=3, width=16)
-    grids: list[tuple[int, ...]] = []
-    for block in encoder.get_submodule("blocks").children():
-        block.register_forward_hook(lambda _m, _i, out: grids.append(tuple(out.shape[2:])))
-    encoder(torch.rand(2, 3, 32, 32))
-    assert (grids[0], grids[-1]) == ((32, 32), (4, 4))
-    narrow = build_small_encoder("resnet18", channels=1, width=16)
-    assert narrow(torch.rand(2, 1, 48, 40)).shape == (2, narrow.features) == (2, 128)
-
-
 def test_head_with_and_without_norms() -> None:
     with pytest.raises(ValueError, match="one size or more"):
         ProjectionHead(4, ())

@@ -66,9 +66,9 @@ def test_the_page_has_every_setting_and_is_resumed(tmp_path: Path) -> None:
     base = gains["base"]["auc"]["end"]
     assert len({one["value"] for one in base.values()}) == len(METHODS)
     assert (tmp_path / "out/figure.svg").read_text().startswith("<?xml")
-    before = (tmp_path / "out/stages/base-0.json").stat().st_mtime_ns
+    before = (tmp_path / "out/stages/setting-0-0.json").stat().st_mtime_ns
     assert run_experiment("when-it-helps", options).page == outcome.page
-    assert (tmp_path / "out/stages/base-0.json").stat().st_mtime_ns == before
+    assert (tmp_path / "out/stages/setting-0-0.json").stat().st_mtime_ns == before
 
 
 def test_what_it_does_not_take_is_refused(tmp_path: Path) -> None:
