@@ -25,7 +25,7 @@ def identity_of(experiment: Experiment, options: ExperimentOptions) -> dict[str,
     if not options.data.is_file():
         raise DataError(f"{options.data}: not a file; --data takes {ACCEPTED}")
     scale = experiment.scale(options.scale)
-    sizes = {key: getattr(scale, key) for key in ("train", "test", "resamples")}
+    sizes = {key: getattr(scale, key) for key in ("train", "test")}
     return {"scale": sizes, "data": sha256(options.data)}
 
 
