@@ -29,7 +29,7 @@ def test_scores_checkpoints_and_evaluations_say_so(
     train(load_config(None, [*_training_options(data_copy, table, language_model, out), *few]))
     checkpoint = out / "checkpoint"
     assert json.loads((checkpoint / "training.json").read_text())["reports"] == MADE
-    result = evaluate(checkpoint, data_copy, settings=Settings(resamples=0))
+    result = evaluate(checkpoint, data_copy, settings=Settings())
     write_report(tmp_path / "out", result, ReportOptions(pictures=False))
     assert MADE in (tmp_path / "out/report.html").read_text()
     assert f"| reports | {MADE} |" in (tmp_path / "out/documents/model-card.md").read_text()

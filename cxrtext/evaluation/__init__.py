@@ -7,8 +7,8 @@ from cxrtext.surface import import_on_use
 if TYPE_CHECKING:
     from cxrtext.evaluation.classification.prompt_scores import prompt_embeddings, score_differences
     from cxrtext.evaluation.classification.prompts import CHEX5_PROMPTS, Prompts, read_prompts
+    from cxrtext.evaluation.comparison import Comparison, compare
     from cxrtext.evaluation.evaluate import evaluate
-    from cxrtext.evaluation.intervals.comparison import Comparison, compare
     from cxrtext.evaluation.measure import measure, measure_file
     from cxrtext.evaluation.predictions.file import Predictions, write_predictions
     from cxrtext.evaluation.result import Evaluation

@@ -21,15 +21,15 @@ from cxrtext.evaluation.classification.operating import measure_operating, opera
 from cxrtext.evaluation.classification.subgroups import MOST_GROUPS
 from cxrtext.evaluation.classification.zero_shot import FindingScores, measure_zero_shot
 from cxrtext.evaluation.cohort import Embedder
-from cxrtext.evaluation.intervals.estimates import Estimate, share_of
-from cxrtext.evaluation.intervals.multiple import FEW
-from cxrtext.evaluation.metrics import Floats, Truth
 from cxrtext.evaluation.result import Evaluation
 from cxrtext.evaluation.rows import HEADS, OPERATING, ZERO_SHOT, Rows
 from cxrtext.evaluation.settings import Settings
 from cxrtext.evaluation.verdicts.fit import fit_verdicts
 from cxrtext.evaluation.verdicts.kept import KeptVerdicts
 from cxrtext.images.cache import DecodedCache
+from cxrtext.metrics.intervals import FEW, share
+from cxrtext.metrics.intervals import Measured as Figure
+from cxrtext.metrics.ranking import Floats, Truth
 from cxrtext.models.features.folder import FeatureFolder
 from cxrtext.records import Rejects
 
@@ -148,8 +148,8 @@ class _Films:
         if self.truth.all() or not self.truth.any():
             return None
         over, people = self.scores > threshold, self.patients.tolist()
-        found = operating_point(self.scores, self.truth, threshold, clusters=people)
-        found["prevalence"] = share_of(self.truth, people)
+        found = operating_point(self.scores, self.truth, threshold, patients=people)
+        found["prevalence"] = share(self.truth, people)
         rows = {
             "sensitivity": self.truth, "specificity": ~self.truth, "PPV": over, "NPV": ~over,
             "prevalence": np.ones_like(over),
@@ -160,11 +160,12 @@ class _Films:
         return OperatingPoint.model_validate({"threshold": threshold, **shares})
 
 
-def enough(found: Estimate, patients: int) -> Measured | None:
+def enough(found: object, patients: int) -> Measured | None:
     """A share as it is kept; None where it is of too few patients, or wider than :data:`WIDEST`."""
-    if found.value is None or found.low is None or found.high is None or patients < FEW:
+    ends = found.interval() if isinstance(found, Figure) else None
+    if not isinstance(found, Figure) or ends is None or patients < FEW:
         return None
-    return (found.value, found.low, found.high) if found.high - found.low <= WIDEST else None
+    return (found.value, *ends) if ends[1] - ends[0] <= WIDEST else None
 
 
 def classified(evaluation: Evaluation) -> Classified:

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from cxrtext.errors import DataError
 from cxrtext.evaluation.data import manifest_of
-from cxrtext.evaluation.metrics import Floats
 from cxrtext.images import Geometry, Preprocessing
 from cxrtext.images.cache import DecodedCache
+from cxrtext.metrics.ranking import Floats
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.features.folder import FeatureFolder
 from cxrtext.models.reference import choose_reference, reference_of, save_reference

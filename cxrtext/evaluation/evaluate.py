@@ -21,11 +21,19 @@ from cxrtext.evaluation.classification.prompt_scores import scorer
 from cxrtext.evaluation.classification.prompts import Prompts
 from cxrtext.evaluation.cohort import Cohort, Embedder
 from cxrtext.evaluation.data import DataFolder, read_data_folder
-from cxrtext.evaluation.grounding.absence import looked_for, score_absence
 from cxrtext.evaluation.grounding.boxes import Phrase, image_finder, place_boxes
-from cxrtext.evaluation.grounding.masks import NOT_ONE_SIZE, map_masks, place_masks
-from cxrtext.evaluation.grounding.phrases import ground_phrases
-from cxrtext.evaluation.grounding.sides import BOXES, REPORTS, score_sides, sided_phrases
+from cxrtext.evaluation.grounding.phrases import (
+    Sentence,
+    Sided,
+    dice_threshold,
+    ground_phrases,
+    looked_for,
+    phrases_of,
+    score_absence,
+    score_sides,
+    sided_phrases,
+    signed_by_phrase,
+)
 from cxrtext.evaluation.measure import measure
 from cxrtext.evaluation.predictions.columns import images_of
 from cxrtext.evaluation.predictions.file import Part, Predictions
@@ -47,8 +55,7 @@ Others = Mapping[str, list[ImageRecord]]
 class Gathered:
     """The parts so far, and by part the lines about what is left out of it.
 
-    ``validation``: the validation images that are named in the file of boxes, where thresholds of
-    masks and of sentences without a box are chosen on them.
+    ``validation``: the validation images with a mask, on which the threshold of Dice is chosen.
     """
 
     parts: dict[str, Part] = field(default_factory=dict)
@@ -103,13 +110,10 @@ def evaluate(
     gathered = Gathered()
     _classify(gathered, details, embedder, others)
     if model.has_regions:
-        phrases = _ground(gathered, details)
-        _tell_sides(gathered, details, phrases)
-        _map_masks(gathered, details)
-        _look_for(gathered, details, phrases)
+        _ground(gathered, details)
     else:
         gathered.leave_out(
-            "grounding",
+            "phrases",
             f"grounding and sides: {model.spec.image_title} has one embedding for a whole image",
         )
     _retrieve(gathered, details)
@@ -161,10 +165,8 @@ def _others(folder: DataFolder, split: str, settings: Settings) -> Others:
 
 
 def _drawn_rows(folder: DataFolder, records: Sequence[ImageRecord]) -> set[int]:
-    """The images with a mask, and if sentences say that they have no box all with any."""
+    """The images with a mask."""
     named = {box.image for box in folder.boxes or () if box.segmentation is not None}
-    if folder.absent:
-        named |= {one.image for one in (*(folder.boxes or ()), *folder.absent)}
     find = image_finder([record.name for record in records]) if named else None
     return {row for row in map(find, named) if row is not None} if find else set()
 
@@ -245,48 +247,64 @@ def _classify(gathered: Gathered, details: Details, embedder: Embedder, others: 
         gathered.leave_out("probe", line)
 
 
-def _ground(gathered: Gathered, details: Details) -> list[Phrase]:
-    """Map every sentence that has boxes, and rank boxes and sentences; returns the sentences."""
-    part = "grounding"
-    if details.folder.boxes is None:
+def _ground(gathered: Gathered, details: Details) -> None:
+    """Measure sentences in their images, and rank boxes and sentences."""
+    model, cohort, folder = details.model, details.cohort, details.folder
+    phrases = _placed(gathered, details)
+    sentences: list[Sentence] = []
+    if phrases:
+        threshold = None
+        if (seen := gathered.validation) is not None:
+            own = place_boxes(folder.boxes or (), seen).phrases
+            threshold = dice_threshold(model, seen, own, details.settings)
+        sentences = ground_phrases(model, cohort, phrases, details.settings, threshold)
+        details.grounded = list(zip(phrases, signed_by_phrase(sentences), strict=True))
+    if sided := _sided(details, phrases):
+        sentences += score_sides(model, cohort, sided)
+    asked, denying = looked_for(phrases, folder.absent, cohort)
+    if denying:
+        gathered.leave_out("phrases", f"phrases without a box: {denying} deny what they name")
+    if not all(present for *_, present in asked):
+        sentences += score_absence(model, cohort, asked)
+    if sentences:
+        gathered.parts["phrases"] = phrases_of(cohort, sentences)
+
+
+def _placed(gathered: Gathered, details: Details) -> list[Phrase]:
+    """The sentences with boxes; ranks boxes and sentences."""
+    part, boxes = "phrases", details.folder.boxes
+    if boxes is None:
         gathered.leave_out(part, "grounding: the data have no boxes.json")
         return []
-    placed = place_boxes(details.folder.boxes, details.cohort)
+    placed = place_boxes(boxes, details.cohort)
     placed.left_out.update({"boxes that are damaged": len(details.folder.bad_boxes)})
     for reason, count in sorted(placed.left_out.items()):
         if count:
             gathered.leave_out(part, f"grounding: {reason}: {count}")
-    phrases = placed.phrases
-    if not phrases:
+    if not placed.boxes:
         gathered.leave_out(part, "grounding: the data have no boxes on these images")
         return []
-    model, cohort, settings = details.model, details.cohort, details.settings
-    gathered.parts[part] = ground_phrases(model, cohort, phrases, settings)
     part = "box retrieval"
-    ranks, outside = rank_boxes(model, cohort, placed.boxes, settings)
+    ranks, outside = rank_boxes(details.model, details.cohort, placed.boxes, details.settings)
     if ranks is None:
         gathered.leave_out(part, "box retrieval: every box lies outside the crop")
-        return phrases
+        return placed.phrases
     gathered.parts[part] = ranks
     if outside:
         gathered.leave_out(
             part, f"box retrieval: boxes outside the crop that the model sees: {outside}"
         )
-    return phrases
+    return placed.phrases
 
 
-def _tell_sides(gathered: Gathered, details: Details, phrases: Sequence[Phrase]) -> None:
-    """Score sentences of one side beside their mirror: those with boxes, else those of reports."""
+def _sided(details: Details, phrases: Sequence[Phrase]) -> list[Sided]:
+    """Sentences of one side whose mirror is false: those with boxes, else those of reports."""
     reports = _reported(details)
     said: dict[int, list[tuple[str, str]]] = {}
     for phrase in phrases:
         said.setdefault(phrase.row, []).append((phrase.finding, phrase.text))
-    found, source = sided_phrases(said, reports), BOXES
-    if not found:
-        named = {row: [("", text) for text in texts] for row, texts in reports.items()}
-        found, source = sided_phrases(named, {}), REPORTS
-    if found:
-        gathered.parts["sides"] = score_sides(details.model, details.cohort, found, source)
+    named = {row: [("", text) for text in texts] for row, texts in reports.items()}
+    return sided_phrases(said, reports) or sided_phrases(named, {})
 
 
 def _reported(details: Details) -> dict[int, list[str]]:
@@ -296,36 +314,6 @@ def _reported(details: Details) -> dict[int, list[str]]:
         of_study.setdefault(sentence.study_id, []).append(sentence.sentence)
     studies = enumerate(details.cohort.studies)
     return {row: of_study[study] for row, study in studies if study in of_study}
-
-
-def _map_masks(gathered: Gathered, details: Details) -> None:
-    """Map every sentence that has masks, those of validation images too."""
-    boxes = details.folder.boxes or ()
-    found, apart = place_masks(boxes, details.cohort)
-    if apart:
-        gathered.leave_out("masks", f"masks: {NOT_ONE_SIZE}: {apart}")
-    if not found:
-        return
-    cohorts = [(details.cohort, found)]
-    if gathered.validation is not None:
-        cohorts.append((gathered.validation, place_masks(boxes, gathered.validation)[0]))
-    gathered.parts["masks"] = map_masks(details.model, cohorts, details.settings)
-
-
-def _look_for(gathered: Gathered, details: Details, phrases: Sequence[Phrase]) -> None:
-    """Score sentences with a box and without, those of validation images too."""
-    folder = details.folder
-    found, denying = looked_for(phrases, folder.absent, details.cohort)
-    if denying:
-        gathered.leave_out("absence", f"phrases without a box: they deny what they name: {denying}")
-    if all(one.present for one in found):
-        return
-    cohorts = [(details.cohort, found)]
-    if gathered.validation is not None:
-        own = place_boxes(folder.boxes or (), gathered.validation).phrases
-        others, _ = looked_for(own, folder.absent, gathered.validation)
-        cohorts.append((gathered.validation, others))
-    gathered.parts["absence"] = score_absence(details.model, cohorts)
 
 
 def _retrieve(gathered: Gathered, details: Details) -> None:

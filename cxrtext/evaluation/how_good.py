@@ -8,13 +8,7 @@ from typing import Literal
 import numpy as np
 
 from cxrtext.errors import CheckpointError
-from cxrtext.evaluation.grounding.phrases import POINTING
-from cxrtext.evaluation.grounding.sides import AUC as SIDE_AUC
-from cxrtext.evaluation.intervals.bootstrap import Interval
-from cxrtext.evaluation.intervals.comparison import OF_FINDING, Ranked
-from cxrtext.evaluation.intervals.delong import Area, mean_area
-from cxrtext.evaluation.intervals.multiple import FEW
-from cxrtext.evaluation.intervals.quantiles import quantile
+from cxrtext.evaluation.grounding.phrases import POINTING, SIDE_AUC
 from cxrtext.evaluation.kept import KeptFile
 from cxrtext.evaluation.result import Evaluation
 from cxrtext.evaluation.rows import (
@@ -24,12 +18,14 @@ from cxrtext.evaluation.rows import (
     GROUNDING,
     HEADS,
     MEAN_OF_SENTENCES,
+    OF_FINDING,
     RETRIEVAL,
     SIDES,
     ZERO_SHOT,
     Row,
     Rows,
 )
+from cxrtext.metrics.intervals import FEW, Area, Interval, average, quantile
 from cxrtext.models import ImageTextModel
 from cxrtext.models.folders import read_training
 from cxrtext.page import with_interval, without_zero
@@ -165,7 +161,7 @@ def _at_chance(evaluation: Evaluation, tasks: Sequence[tuple[str, bool]]) -> tup
     if not (areas := [*_areas(evaluation).values()]):
         why = "; ".join(name for name, _ in tasks)
         return bool(tasks) and not any(is_beyond for _, is_beyond in tasks), why
-    mean, level = mean_area(areas), 1 - 0.05 / len(areas)
+    mean, level = average(areas), 1 - 0.05 / len(areas)
     found = any(area.interval(level)[0] > CHANCE for area in areas)
     why = f"mean AUC {_short(mean.value, mean.interval())} of {len(areas)} findings in "
     return mean.interval()[0] <= CHANCE and not found, f"{why}{evaluation.images:,} images"
@@ -181,7 +177,7 @@ def with_curve(good: HowGood, trained: Sequence[tuple[int, Evaluation]]) -> HowG
     shared = [name for name in areas[0] if all(name in some for some in areas)]
     if not shared:
         return good
-    means = [mean_area([some[name] for name in shared]) for some in areas]
+    means = [average([some[name] for name in shared]) for some in areas]
     curve = [
         (studies, mean.value, mean.interval())
         for (studies, _), mean in zip(trained, means, strict=True)
@@ -198,7 +194,7 @@ def _areas(evaluation: Evaluation) -> dict[str, Area]:
         )
         for name in evaluation.findings
     }
-    return {name: one.area for name, one in ranked.items() if isinstance(one, Ranked)}
+    return {name: one for name, one in ranked.items() if isinstance(one, Area)}
 
 
 def keeping_curve(good: HowGood, folder: Path) -> HowGood:

@@ -14,22 +14,17 @@ from cxrtext.evaluation.classification.multiclass import SCORES, measure_classes
 from cxrtext.evaluation.classification.operating import measure_operating
 from cxrtext.evaluation.classification.subgroups import measure_slices
 from cxrtext.evaluation.classification.zero_shot import measure_zero_shot
-from cxrtext.evaluation.grounding.absence import AbsenceScores, measure_absence
-from cxrtext.evaluation.grounding.masks import MaskValues, measure_masks
-from cxrtext.evaluation.grounding.phrases import PhraseValues, measure_grounding
-from cxrtext.evaluation.grounding.sides import SideScores, measure_sides
-from cxrtext.evaluation.intervals.comparison import OF_FINDING, Compared, Ranked, estimate_of
-from cxrtext.evaluation.intervals.estimates import Estimate
-from cxrtext.evaluation.intervals.methods import AREA, DRAWS
-from cxrtext.evaluation.intervals.multiple import FEW, POWER, detectable_difference
+from cxrtext.evaluation.comparison import estimate_of
+from cxrtext.evaluation.grounding.phrases import Phrases, measure_phrases
 from cxrtext.evaluation.predictions.file import AGAIN, Part, Predictions, read_predictions
 from cxrtext.evaluation.probes.linear_probe import Probed, measure_probes
 from cxrtext.evaluation.result import Evaluation
 from cxrtext.evaluation.retrieval.boxes import BoxRanks, measure_box_retrieval
 from cxrtext.evaluation.retrieval.sentences import SentenceRanks, measure_retrieval
-from cxrtext.evaluation.rows import CLASSES, HEADS, PROBES, Rows, estimate
+from cxrtext.evaluation.rows import CLASSES, HEADS, OF_FINDING, Rows
 from cxrtext.evaluation.settings import Settings
 from cxrtext.evaluation.tabulated import read_probabilities
+from cxrtext.metrics.intervals import FEW, POWER, Area, Measured, detectable_difference
 
 
 def measure(predictions: Predictions, **settings: Any) -> Evaluation:
@@ -96,20 +91,19 @@ def _completed(predictions: Predictions) -> Predictions:
     return replace(predictions, about=about | predictions.about)
 
 
-def few_patients(compared: Mapping[str, Compared]) -> list[str]:
+def few_patients(compared: Mapping[str, Measured]) -> list[str]:
     """A line for each finding with fewer than 25 patients with it, or without.
 
     It says what difference could have been detected.
     """
     lines = []
     for name, one in compared.items():
-        if isinstance(one, Ranked) and name.startswith(OF_FINDING):
+        if isinstance(one, Area) and name.startswith(OF_FINDING):
             lines += _few_line(name.removeprefix(OF_FINDING), one)
     return lines
 
 
-def _few_line(finding: str, one: Ranked) -> list[str]:
-    area = one.area
+def _few_line(finding: str, area: Area) -> list[str]:
     images, side = (area.positives, area.negatives), ("with", "without")
     rare = 0 if area.patients[0] <= area.patients[1] else 1
     if area.patients[rare] >= FEW:
@@ -134,22 +128,14 @@ def _declare(result: Evaluation, primary: str) -> None:
     compared = result.rows.compared
     row = result.rows.find(CLASSES, SCORES[0], "accuracy")
     if primary in compared:
-        found = {"measure": primary, **estimate_of(compared[primary])}
-        result.primary.update({**found, "method": _method_of(result.rows, primary)})
+        one = compared[primary]
+        result.primary.update({"measure": primary, **estimate_of(one), "method": one.METHOD})
     elif primary == CLASS_ACCURACY and row is not None:
         found = {"value": row.value, "low": row.low, "high": row.high, "method": row.method}
         result.primary.update({"measure": primary, **found})
     elif compared:
         line = f"the primary measure, {primary}, was not measured; others are: "
         result.warnings.append(line + "; ".join(compared))
-
-
-def _method_of(rows: Rows, primary: str) -> str:
-    """By which method a measure that models are compared by has its interval."""
-    if isinstance(rows.compared[primary], Ranked):
-        return AREA
-    last = primary.rsplit(" ", 1)[-1]
-    return next((row.method for row in rows if row.measure in (primary, last) and row.method), "")
 
 
 MADE = ("average", "boxes", "sigma", "exclude_same_patient", "probe", "calibrate")
@@ -185,9 +171,8 @@ def measure_files(paths: Iterable[Path], **settings: Any) -> Iterator[Evaluation
         yield _measure_read(path, found, settings)
 
 
-AGREEING = ("primary", "uncertain", "resamples", "seed")
-"""Settings of figures that files which are compared must share: by another seed the same resamples
-would only seem to be the same."""
+AGREEING = ("primary", "uncertain")
+"""Settings of figures that files which are compared must share."""
 
 
 def _read(path: Path) -> Predictions:
@@ -246,19 +231,6 @@ def _in_both(given: Classified) -> int:
     return len(parts[0] & parts[1])
 
 
-def _probe(given: Probed, settings: Settings) -> Rows:
-    """AUCs of linear probes, with all labels and with few."""
-    rows = Rows()
-    for finding, one in measure_probes(given, settings).items():
-        rows.add(PROBES, finding, "AUC", estimate(one["auc"], one["interval"]), method=AREA)
-        rows.add(PROBES, finding, "train", one["train"])
-        rows.add(PROBES, finding, "ridge", one["ridge"])
-        for shots, areas in one["few_labels"].items():
-            few = Estimate(sum(areas) / len(areas), min(areas), max(areas))
-            rows.add(PROBES, finding, f"{shots} + {shots} labels", few, method=DRAWS)
-    return rows
-
-
 def _heads(given: Classified, settings: Settings) -> Rows:
     """Heads of findings, measured as their prompts are."""
     rows = measure_zero_shot(given, settings, HEADS).rows
@@ -268,13 +240,10 @@ def _heads(given: Classified, settings: Settings) -> Rows:
 
 PARTS: dict[str, tuple[type[Part], Callable[[Any, Settings], Rows]]] = {
     "heads": (Classified, _heads),
-    "probe": (Probed, _probe),
-    "grounding": (PhraseValues, measure_grounding),
-    "sides": (SideScores, measure_sides),
-    "masks": (MaskValues, measure_masks),
-    "absence": (AbsenceScores, measure_absence),
-    "box retrieval": (BoxRanks, measure_box_retrieval),
-    "retrieval": (SentenceRanks, measure_retrieval),
+    "probe": (Probed, measure_probes),
+    "phrases": (Phrases, lambda part, _: measure_phrases(part)),
+    "box retrieval": (BoxRanks, lambda part, _: measure_box_retrieval(part)),
+    "retrieval": (SentenceRanks, lambda part, _: measure_retrieval(part)),
 }
 """By name of the part beside the classification its kind, and what is computed from it."""
 KINDS: dict[str, type[Part]] = {

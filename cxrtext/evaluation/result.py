@@ -7,6 +7,7 @@ from cxrtext.evaluation.classification.prompts import Prompts
 from cxrtext.evaluation.classification.zero_shot import FindingScores
 from cxrtext.evaluation.cohort import Cohort
 from cxrtext.evaluation.data import DataFolder
+from cxrtext.evaluation.grounding.boxes import Phrase
 from cxrtext.evaluation.predictions.file import Predictions
 from cxrtext.evaluation.retrieval.sentences import Wording
 from cxrtext.evaluation.rows import MEAN, ZERO_SHOT, Rows
@@ -23,7 +24,8 @@ ASIDE = ("rows", "scores", "predictions", "details")
 class Details:
     """The model and the data themselves, where an evaluation was just made.
 
-    ``rejects`` are the names of images that could not be read, and why.
+    ``rejects`` are the names of images that could not be read, and why; ``grounded`` the sentences
+    with boxes, and their measures by name.
     """
 
     model: ImageTextModel
@@ -32,6 +34,7 @@ class Details:
     prompts: dict[str, Prompts]
     settings: Settings
     wording: Wording | None = None
+    grounded: list[tuple[Phrase, dict[str, float]]] = field(default_factory=list)
     rejects: list[tuple[str, str]] = field(default_factory=list)
 
 

@@ -5,24 +5,21 @@ headline and the documents are pivots of them.
 """
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cxrtext.evaluation.intervals.bootstrap import Interval, Resampled
-from cxrtext.evaluation.intervals.comparison import Compared
-from cxrtext.evaluation.intervals.estimates import Estimate
-from cxrtext.evaluation.metrics import Floats
+from cxrtext.metrics.intervals import Interval, Measured
 from cxrtext.records import write_table
 
 ZERO_SHOT = "zero-shot classification"
 HEADS = "finding heads"
 OPERATING, YOUDEN, CALIBRATION = "operating points", "Youden", "calibration"
 NET_BENEFIT, ON_ALL = "net benefit", "net benefit of acting on all"
-CLASSES, CONFUSION = "findings as classes", "confusion"
+CLASSES = "findings as classes"
 GROUPS, PROBES = "groups", "linear probes"
-GROUNDING, MASKS, DICE_CURVE = "grounding", "masks", "Dice by threshold"
+GROUNDING, MASKS = "grounding", "masks"
 ABSENCE, SIDES = "phrases without a box", "left and right"
 BOX_RETRIEVAL, RETRIEVAL = "retrieval of boxes", "retrieval"
 """Parts; of some the name goes on after a comma: "operating points, Youden"."""
@@ -30,6 +27,8 @@ MEAN, MEAN_OF_FINDINGS, MEAN_OF_SENTENCES = "mean", "mean of findings", "mean of
 ALL, ALL_IMAGES, NO_FINDING = "all sentences", "all images", "no finding"
 BOTH, GAP = "both directions", "gap"
 """Groups beside findings, directions and cells of the manifest."""
+OF_FINDING = "AUC of "
+"""Before a finding's name: its AUC."""
 BY_CHANCE = ", by chance"
 ELSEWHERE, GAIN = ", other patients", ", gain over other patients"
 """What a measure's name goes on with: of a random order, and of other patients' images."""
@@ -56,6 +55,15 @@ class Row(NamedTuple):
         return None if self.low is None or self.high is None else (self.low, self.high)
 
 
+class Estimate(NamedTuple):
+    """A figure whose interval is no :class:`~cxrtext.metrics.intervals.Measured`'s."""
+
+    value: float
+    low: float | None
+    high: float | None
+    method: str
+
+
 @dataclass(slots=True)
 class Rows:
     """Rows in the order in which they were measured, found by part, group and measure.
@@ -63,7 +71,7 @@ class Rows:
     ``compared`` has by name the measures that models are compared by, with what pairs them.
     """
 
-    compared: dict[str, Compared] = field(default_factory=dict)
+    compared: dict[str, Measured] = field(default_factory=dict)
     _rows: dict[tuple[str, str, str], Row] = field(default_factory=dict)
 
     def add(
@@ -71,32 +79,24 @@ class Rows:
         part: str,
         group: str,
         measure: str,
-        found: Estimate | float | None,
+        found: Measured | Estimate | float | None,
         n: int | None = None,
-        method: str = "",
     ) -> None:
         """Add a figure, with its interval where it has one."""
-        one = found if isinstance(found, Estimate) else Estimate(found)
-        known = "" if one.low is None else method
-        row = Row(part, group, measure, one.value, one.low, one.high, n, known)
+        value = found if not isinstance(found, (Measured, Estimate)) else found.value
+        ends: tuple[float | None, float | None] = (None, None)
+        method = ""
+        if isinstance(found, Estimate):
+            ends, method = (found.low, found.high), found.method
+        elif isinstance(found, Measured) and (known := found.interval()) is not None:
+            ends, method = known, found.METHOD
+        row = Row(part, group, measure, value, *ends, n, method)
         self._rows[part, group, measure] = row
 
-    def compare_by(
-        self,
-        name: str,
-        place: tuple[str, str, str],
-        resampled: Floats,
-        keys: tuple[Hashable, ...],
-        patients: int,
-    ) -> None:
-        """Let models be compared by the figure at (part, group, measure), if it was measured.
-
-        ``resampled`` [R] are its values on resamples of so many patients, and ``keys`` what stands
-        for the rows that it is of.
-        """
-        row = self.find(*place)
-        if row is not None and row.value is not None:
-            self.compared[name] = Resampled(row.value, resampled, keys, row.ends, patients)
+    def compare_by(self, name: str, found: Measured | None, rows: tuple[Hashable, ...]) -> None:
+        """Let models be compared by a figure, if it was measured, on equal rows."""
+        if found is not None:
+            self.compared[name] = replace(found, rows=rows)
 
     def update(self, other: "Rows") -> None:
         self._rows |= other._rows
@@ -154,7 +154,3 @@ class Rows:
     def write(self, path: Path) -> None:
         """Write them as CSV, figures with all their digits, an empty cell for None."""
         write_table(path, Row._fields, [row._asdict() for row in self])
-
-
-def estimate(value: float | None, ends: Interval | None) -> Estimate:
-    return Estimate(value, *(ends or (None, None)))

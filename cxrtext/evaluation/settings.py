@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
 from cxrtext.errors import ConfigError
-from cxrtext.evaluation.intervals.comparison import PRIMARY
-from cxrtext.evaluation.metrics import Uncertain
+from cxrtext.evaluation.comparison import PRIMARY
+from cxrtext.metrics.ranking import Uncertain
 
 Average = Literal["embeddings", "scores"]
 SLICE_COLUMNS = ("sex", "age", "view", "site")
@@ -33,7 +33,6 @@ class Settings:
         uncertain: What the label −1 counts as; "ignore" leaves it out.
         calibrate: Whether validation images are embedded too, which choose the threshold and the
             temperature.
-        resamples: Of the patients, for intervals; 0 for none.
         boxes: A box file; by default ``boxes.json``, ``.csv`` or ``.parquet`` of the data folder.
         sigma: Of a Gaussian over the region grid before it is enlarged, in regions; the paper
             has none.
@@ -50,8 +49,6 @@ class Settings:
     average: Average = "embeddings"
     uncertain: Uncertain = "ignore"
     calibrate: bool = True
-    resamples: int = 1000
-    seed: int = 0
     boxes: Path | None = None
     sigma: float = 0.0
     exclude_same_patient: bool = False
@@ -68,8 +65,6 @@ class Settings:
         ):
             if value not in known:
                 raise ConfigError(f"--{name}: '{value}' is not one of {', '.join(known)}")
-        if self.resamples < 0:
-            raise ConfigError(f"--resamples: {self.resamples} is below 0; give 0 for no intervals")
         if not 0 < self.sensitivity <= 1:
             raise ConfigError(
                 f"--sensitivity: {self.sensitivity} is not above 0 and at most 1; give a share"

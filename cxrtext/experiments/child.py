@@ -20,20 +20,17 @@ import torch
 from cxrtext.config import Clustered, load_config, read_objective
 from cxrtext.device import choose_device
 from cxrtext.errors import CxrTextError
-from cxrtext.evaluation import Evaluation, Settings, evaluate
-from cxrtext.evaluation.classification.zero_shot import ZeroShot, classify, measure_zero_shot
+from cxrtext.evaluation import Evaluation, evaluate
+from cxrtext.evaluation.classification.zero_shot import classify, measure_zero_shot
 from cxrtext.evaluation.data import read_data_folder
-from cxrtext.evaluation.intervals.bootstrap import Resampled, draw
-from cxrtext.evaluation.intervals.comparison import OF_FINDING
-from cxrtext.evaluation.metrics import area_under_curve
 from cxrtext.evaluation.result import Details
-from cxrtext.evaluation.rows import ZERO_SHOT
+from cxrtext.evaluation.rows import OF_FINDING
 from cxrtext.evaluation.truth import measure_truth
 from cxrtext.experiments.data.images import Floats, ImageSet, read_set
 from cxrtext.experiments.papers.table1 import CONFIG, MEASURES, MORE_PROMPTS, PROMPTS, TOP10
 from cxrtext.experiments.simclr.encoders import encode
 from cxrtext.experiments.simclr.losses import ViewSet, ViewSettings
-from cxrtext.experiments.simclr.probes import PROBES, Features, resamples_of
+from cxrtext.experiments.simclr.probes import PROBES, Features
 from cxrtext.experiments.simclr.train import train_views
 from cxrtext.experiments.stages import (
     FORMAT,
@@ -107,45 +104,16 @@ def _note_trained(folder: Path, steps: int, images: int) -> None:
 def _measures_of(evaluation: Evaluation) -> Measures:
     """The measures of table 1 that an evaluation has, and the AUC of each finding."""
     details, compared = evaluation.details, evaluation.rows.compared
-    held = {k: one for k, one in compared.items() if isinstance(one, Resampled)}
-    found: Measures = {name: held[name] for name in MEASURES if name in held}
-    if details is None:
-        return found
-    found |= _beyond(details, Path(evaluation.data))
-    if (first := held.get("sentence to image R@10")) is not None:
+    found: Measures = {
+        name: one
+        for name, one in compared.items()
+        if name in MEASURES or name.startswith(OF_FINDING)
+    }
+    if details is not None:
+        found |= _beyond(details, Path(evaluation.data))
+    if (first := compared.get("sentence to image R@10")) is not None:
         found[TOP10] = first
-    if not evaluation.scores:
-        return found
-    zero_shot = ZeroShot(evaluation.rows, evaluation.scores)
-    areas = _areas(zero_shot, details)
-    found |= {OF_FINDING + name: one for name, one in areas.items()}
-    mean = _mean_area(areas, zero_shot)
-    return {**found, "AUC": mean} if mean is not None else found
-
-
-def _areas(zero_shot: ZeroShot, details: Details) -> Measures:
-    """The AUC of each finding on resamples, over which the trainings of a row are averaged."""
-    cohort, settings = details.cohort, details.settings
-    counts = draw(cohort.patients, settings.resamples, (settings.seed, 0))
-    found: Measures = {}
-    for name, one in zero_shot.scores.items():
-        auc = zero_shot.rows.value(ZERO_SHOT, name, "AUC")
-        if auc is not None:
-            values = area_under_curve(one.scores, one.truth, counts[:, one.rows])
-            studies = (*(cohort.studies[row] for row in one.rows), *one.truth.tolist())
-            patients = len({cohort.patients[row] for row in one.rows})
-            found[name] = Resampled(auc, values, studies, patients=patients)
     return found
-
-
-def _mean_area(areas: Measures, zero_shot: ZeroShot) -> Resampled | None:
-    if not areas or set(areas) != set(zero_shot.scores):
-        return None
-    values = np.mean([one.values for one in areas.values()], axis=0)
-    rows = tuple(row for one in areas.values() for row in one.rows)
-    patients = min(one.patients or 0 for one in areas.values()) or None
-    estimate = float(np.mean([one.estimate for one in areas.values()]))
-    return Resampled(estimate, values, rows, patients=patients)
 
 
 def _beyond(details: Details, data: Path) -> Measures:
@@ -155,12 +123,10 @@ def _beyond(details: Details, data: Path) -> Measures:
     labels = read_data_folder(data).labels
     if labels is not None:
         several = measure_zero_shot(classify(model, cohort, PROMPTS, labels, settings), settings)
-        mean = _mean_area(_areas(several, details), several)
-        found |= {MORE_PROMPTS: mean} if mean is not None else {}
+        if (mean := several.rows.compared.get("AUC")) is not None:
+            found[MORE_PROMPTS] = mean
     known = read_truth(data)
-    if known is not None:
-        found |= measure_truth(model, cohort, known, settings)
-    return found
+    return found if known is None else {**found, **measure_truth(model, cohort, known)}
 
 
 def _pairs(folder: Path, job: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
@@ -179,7 +145,6 @@ def _pairs(folder: Path, job: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
         device=device,
         cache=DecodedCache(Path(job["cache"])),
         features=open_features(Path(job["features"])) if job.get("features") else None,
-        settings=Settings(resamples=int(job["resamples"])),
     )
     write_measures(folder / RESAMPLED, _measures_of(evaluation))
     return {
@@ -246,7 +211,6 @@ def _views(folder: Path, job: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
         train_features,
         test_features,
         held,
-        resamples_of(held.test, int(job["resamples"])),
         settings.seed,
         int(job["epochs"]),
         int(job["probe_steps"]),

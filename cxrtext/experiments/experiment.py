@@ -159,7 +159,6 @@ class Scale:
     side: int = 32
     epochs: int = 100
     steps: int = 500
-    resamples: int = 1000
     device: str = "auto"
 
 

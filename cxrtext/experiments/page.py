@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from cxrtext.evaluation.intervals.bootstrap import BETTER, TRAININGS, WORSE
+from cxrtext.evaluation.comparison import BETTER, WORSE
 from cxrtext.experiments.papers.table1 import LIVE
 from cxrtext.experiments.processes import Failures
 from cxrtext.experiments.table import interval_text
+from cxrtext.metrics.intervals import TRAININGS
 from cxrtext.page import EMPTY, Block, Bullets, Section, Table, Text
 
 Measures = Sequence[Mapping[str, Any]]
@@ -124,12 +125,11 @@ def order_text(order: Mapping[str, Any] | None) -> list[Text]:
             "The paper's order appears in part: where rows can be distinguished, it is as the "
             "paper has it, but most pairs cannot."
         )
-    tau = interval_text({**order, "value": order["tau"]}, 2)
     return [
         Text(verdict, "lead"),
         Text(
             f"Of {order['pairs']} pairs of rows that the paper tells apart, {order['agree']} stand "
-            f"in the same order here (Kendall's tau {tau}, without the randomness of training), "
+            f"in the same order here (Kendall's tau {order['tau']:.2f}), "
             f"{agree} of them with a difference whose interval leaves out 0; "
             f"{order['contrary']} stand the other way round, "
             f"{contrary} of them with such a difference."
@@ -181,7 +181,7 @@ def intervals_text(table: Mapping[str, Any], how: str) -> Text:
             "starts). "
         )
     return Text(
-        f"Intervals are 95 %, {how}, the same resamples for all rows. {several}{training}They are "
+        f"Intervals are 95 %, by how far each {how} moves a figure. {several}{training}They are "
         f"not corrected for the number of comparisons: of the {compared} below, about "
         f"{compared / 20:.1f} would leave out 0 by chance alone."
     )

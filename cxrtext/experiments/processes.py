@@ -83,7 +83,7 @@ class Finished:
             "steps": budget["steps"],
             "seconds": budget["seconds"],
             "images_seen": budget["images"],
-            "measures": {name: self.measures[name].estimate for name in known},
+            "measures": {name: self.measures[name].value for name in known},
             **{key: metrics[key] for key in ("machine", "threads", "versions")},
             **recipe,
         }

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cxrtext.evaluation.intervals.bootstrap import BETTER, WORSE
+from cxrtext.evaluation.comparison import BETTER, WORSE
 from cxrtext.evaluation.settings import TRUTH, TRUTH_BINS
 from cxrtext.experiments.papers.table1 import (
     ALL_MEASURES,

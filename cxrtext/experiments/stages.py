@@ -7,7 +7,7 @@ import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,18 @@ import numpy as np
 from cxrtext import __version__
 from cxrtext.config import first_difference
 from cxrtext.errors import ConfigError, DataError
-from cxrtext.evaluation.intervals.bootstrap import TRAININGS, Interval, Resampled, with_training
-from cxrtext.evaluation.metrics import Floats
 from cxrtext.files import DAMAGED_ARCHIVE, read_sealed, replacing, write_sealed
+from cxrtext.metrics.intervals import (
+    TRAININGS,
+    Area,
+    Interval,
+    Measured,
+    Median,
+    OnLogit,
+    Share,
+    average,
+    with_training,
+)
 
 IDENTITY = "experiment.json"
 """What an experiment's folder was made with."""
@@ -95,77 +104,62 @@ def stage(
 JOB, METRICS, RESAMPLED = "job.json", "metrics.json", "resampled.npz"
 """In a run's folder."""
 MEASURE_AGAIN = f"remove its folder's {METRICS}, and the command measures again"
-FORMAT = 5
+FORMAT = 6
 """Of what a measured run leaves; one that an older version measured is measured again."""
-Measures = dict[str, Resampled]
-"""By name; of those read from a file ``rows`` is the digest of what was resampled."""
+Measures = dict[str, Measured]
+"""By name; of those read from a file ``rows`` is the digest of what was measured."""
+KINDS = {one.__name__: one for one in (Measured, OnLogit, Area, Share, Median)}
 
 
-def write_measures(path: Path, measures: Mapping[str, Resampled]) -> None:
-    """Write measures, all with the same number of resamples, as ``.npz``, whole or not at all."""
-    held = list(measures.values())
-    digests = [hashlib.sha256(repr(one.rows).encode()).hexdigest()[:16] for one in held]
+def write_measures(path: Path, measures: Mapping[str, Measured]) -> None:
+    """Write measures with the influence of each patient as ``.npz``, whole or not at all."""
+    arrays: dict[str, Any] = {
+        "names": np.array(list(measures), dtype=np.str_),
+        "kinds": np.array([type(one).__name__ for one in measures.values()], dtype=np.str_),
+    }
+    for place, one in enumerate(measures.values()):
+        rows = hashlib.sha256(repr(one.rows).encode()).hexdigest()[:16]
+        held = {each.name: getattr(one, each.name) for each in fields(one)}
+        for name, value in {**held, "rows": rows}.items():
+            arrays[f"{place} {name}"] = np.asarray(value)
     with replacing(path) as temporary:
-        np.savez_compressed(
-            temporary,
-            names=np.array(list(measures), dtype=np.str_),
-            estimates=np.array([one.estimate for one in held], dtype=np.float64),
-            values=np.array([one.values for one in held], dtype=np.float64),
-            digests=np.array(digests, dtype=np.str_),
-            ends=np.array([one.ends or (np.nan, np.nan) for one in held], dtype=np.float64),
-            patients=np.array([one.patients or 0 for one in held], dtype=np.int64),
-        )
+        np.savez_compressed(temporary, **arrays)
 
 
 def read_measures(path: Path) -> Measures:
     with opened_arrays(path, MEASURE_AGAIN) as held:
-        names = ("names", "estimates", "values", "digests", "ends", "patients")
-        return {
-            str(name): Resampled(
-                float(estimate),
-                values,
-                (str(digest),),
-                None if np.isnan(low) else (float(low), float(high)),
-                int(patients) or None,
-            )
-            for name, estimate, values, digest, (low, high), patients in zip(
-                *(held[name] for name in names), strict=True
-            )
-        }
+        found: Measures = {}
+        for place, (name, kind) in enumerate(zip(held["names"], held["kinds"], strict=True)):
+            own = KINDS[str(kind)]
+            values = {each.name: held[f"{place} {each.name}"] for each in fields(own)}
+            plain: dict[str, Any] = {n: v if v.ndim else v.item() for n, v in values.items()}
+            plain["rows"] = (plain["rows"],)
+            if own is Area:
+                plain["patients"] = tuple(plain["patients"].tolist())
+            found[str(name)] = own(**plain)
+        return found
 
 
-def paired(one: Resampled, other: Resampled) -> bool:
-    """Whether two measures are of the same images, with the same resamples."""
-    return one.rows == other.rows and len(one.values) == len(other.values)
+def paired(one: Measured, other: Measured) -> bool:
+    """Whether two measures are of the same images."""
+    return one.rows == other.rows and one.influence.shape == other.influence.shape
 
 
-def mean_of_seeds(seeds: Sequence[Measures], *, training: bool = True) -> Measures:
-    """The mean, within each resample, of what all trainings of a row have, on the same images."""
+def mean_of_seeds(seeds: Sequence[Measures]) -> Measures:
+    """The mean of what all trainings of a row have, on the same images."""
     return {
-        name: mean_of_trainings([one[name] for one in seeds], training=training)
+        name: average([one[name] for one in seeds])
         for name in seeds[0]
         if all(name in one for one in seeds)
     }
 
 
-def mean_of_trainings(each: Sequence[Resampled], *, training: bool = True) -> Resampled:
-    """The mean of one measure of trainings; three or more give an interval that includes training.
-
-    Where each has an interval of its own, the ends of theirs are averaged first: no narrower than
-    those of the mean.
-    """
-    estimates, first = [one.estimate for one in each], each[0]
-    known = [one.ends for one in each if one.ends is not None]
-    ends: Interval | None = None
-    if len(known) == len(each):
-        low, high = np.mean(known, axis=0)
-        ends = float(low), float(high)
-    values: Floats = np.mean([one.values for one in each], axis=0)
-    mean = Resampled(float(np.mean(estimates)), values, first.rows, ends, first.patients)
-    patients = mean.interval()
-    if not training or len(each) < TRAININGS or patients is None:
-        return mean
-    return replace(mean, ends=with_training(estimates, patients))
+def interval_of(each: Sequence[Measured]) -> Interval | None:
+    """The interval of the mean of a measure of trainings; of three or more it includes training."""
+    ends = average(each).interval()
+    if ends is None or len(each) < TRAININGS:
+        return ends
+    return with_training([one.value for one in each], ends)
 
 
 def machine(device: str) -> str:

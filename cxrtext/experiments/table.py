@@ -1,6 +1,6 @@
 """The tables of an experiment: what the trainings of each row came to, beside those of others.
 
-Differences are paired by resample of the patients.
+Differences are paired by patient.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,19 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from cxrtext.evaluation.intervals.bootstrap import (
-    BETTER,
-    TIED,
-    TRAININGS,
-    WORSE,
-    Resampled,
-    interval_of,
-    verdict_of,
-)
-from cxrtext.evaluation.intervals.comparison import estimate_of
+from cxrtext.evaluation.comparison import BETTER, TIED, WORSE, verdict_of
 from cxrtext.experiments.experiment import Claim, Group, Measure, Trial
 from cxrtext.experiments.processes import Failures, Finished
-from cxrtext.experiments.stages import Measures, mean_of_seeds, mean_of_trainings, paired
+from cxrtext.experiments.stages import Measures, interval_of, mean_of_seeds, paired
+from cxrtext.metrics.intervals import TRAININGS, Measured, average, with_training
+from cxrtext.metrics.intervals import difference as paired_difference
 
 UNKNOWN = "not measured"
 Trainings = Mapping[int, Measures]
@@ -38,7 +31,7 @@ def interval_text(cell: Mapping[str, Any], digits: int, sign: str = "") -> str:
 
 def _pairs(
     first: Trainings | None, second: Trainings | None, name: str
-) -> list[tuple[Resampled, Resampled]]:
+) -> list[tuple[Measured, Measured]]:
     """A measure of two rows by each seed that both have."""
     one, other = first or {}, second or {}
     return [
@@ -48,32 +41,30 @@ def _pairs(
     ]
 
 
-def _mean_difference(pairs: Sequence[tuple[Resampled, Resampled]]) -> Resampled:
-    return mean_of_trainings(
-        [
-            Resampled(one.estimate - two.estimate, one.values - two.values, (), None, one.patients)
-            for one, two in pairs
-        ]
-    )
-
-
-def difference(measure: Measure, pairs: Sequence[tuple[Resampled, Resampled]]) -> dict[str, Any]:
+def difference(measure: Measure, pairs: Sequence[tuple[Measured, Measured]]) -> dict[str, Any]:
     """The first less the second, over the trainings of both.
 
-    ``value``, ``low`` and ``high`` (None without resamples), ``seeds``, ``training`` (whether the
+    ``value``, ``low`` and ``high`` (None of a single patient), ``seeds``, ``training`` (whether the
     interval includes training), ``ahead`` (in how many seeds the first is better), ``verdict`` on
-    the first: by whether the interval leaves out 0; where it does not include training, every seed
-    has to agree.
+    the first: by whether it is as large as counts and the interval leaves out 0; where that does
+    not include training, every seed has to agree.
     """
-    mean = _mean_difference(pairs)
-    ends, sign = mean.interval(), -1 if measure.smaller else 1
-    ahead = sum(sign * (one.estimate - two.estimate) > 0 for one, two in pairs)
-    training = ends is not None and len(pairs) >= TRAININGS
-    verdict = TIED if ends is None else verdict_of(ends, smaller=measure.smaller)
+    firsts, seconds = (average([pair[at] for pair in pairs]) for at in (0, 1))
+    found, each = paired_difference(firsts, seconds), [one.value - two.value for one, two in pairs]
+    value, sign = float(np.mean(each)), -1 if measure.smaller else 1
+    ahead = sum(sign * one > 0 for one in each)
+    training = found is not None and len(pairs) >= TRAININGS
+    ends = None if found is None else (found.low, found.high)
+    if training and ends is not None:
+        ends = with_training(each, ends)
+    verdict = TIED if ends is None else verdict_of(measure.name, value, ends)
     if not training and ahead != {BETTER: len(pairs), WORSE: 0}.get(verdict, ahead):
         verdict = TIED
+    low, high = ends or (None, None)
     return {
-        **estimate_of(mean),
+        "value": value,
+        "low": low,
+        "high": high,
         "verdict": verdict,
         "seeds": len(pairs),
         "training": training,
@@ -98,30 +89,23 @@ def order_of(
 
     Returns:
         ``pairs``; ``agree`` and ``contrary`` of them, and of those ``agree_clearly`` and
-        ``contrary_clearly`` by a difference whose interval leaves out 0; ``tau``, ``low``,
-        ``high``, without training; ``claims``, each with its :func:`difference`.  None where there
-        is no pair.
+        ``contrary_clearly`` by a difference whose interval leaves out 0; ``tau``; ``claims``, each
+        with its :func:`difference`.  None where there is no pair.
 
     Source: Kendall 1938 (tau), over the pairs without a tie in the paper.
     """
-    found, estimates, signs = [], [], []
-    patients = None
+    found, estimates = [], []
     for claim in dict.fromkeys(claims):
         pairs = _pairs(rows.get(claim.better), rows.get(claim.worse), claim.measure)
         if not pairs or not paired(*pairs[0]):
             continue
         measure = measures[claim.measure]
+        one = difference(measure, pairs)
+        found.append({**asdict(claim), **one})
         # Positive where it is the expected order.
-        sign = -1.0 if measure.smaller else 1.0
-        mean = _mean_difference(pairs)
-        found.append({**asdict(claim), **difference(measure, pairs)})
-        estimates.append(sign * mean.estimate)
-        patients = mean.patients
-        signs.append(np.sign(sign * mean.values))
+        estimates.append(-one["value"] if measure.smaller else one["value"])
     if not found:
         return None
-    # A resample in which a row has no figure is NaN, and left out of the interval.
-    low, high = interval_of(np.mean(signs, axis=0), patients) or (None, None)
     return {
         "pairs": len(found),
         "agree": sum(one > 0 for one in estimates),
@@ -129,8 +113,6 @@ def order_of(
         "agree_clearly": sum(one["verdict"] == BETTER for one in found),
         "contrary_clearly": sum(one["verdict"] == WORSE for one in found),
         "tau": float(np.mean(np.sign(estimates))),
-        "low": low,
-        "high": high,
         "claims": found,
     }
 
@@ -146,7 +128,7 @@ def trainings_of(finished: Sequence[Finished], starts: int = 1) -> dict[str, Tra
         seed = one.run.seed % starts if starts > 1 else one.run.seed
         rows.setdefault(one.run.row, {}).setdefault(seed, []).append(one.measures)
     return {
-        row: {seed: mean_of_seeds(several, training=False) for seed, several in found.items()}
+        row: {seed: mean_of_seeds(several) for seed, several in found.items()}
         for row, found in rows.items()
     }
 
@@ -197,15 +179,16 @@ def group_of(
 def _cells(group: Group, own: Trainings | None) -> dict[str, dict[str, Any]]:
     if not own:
         return {}
-    mean = mean_of_seeds(list(own.values()))
     cells: dict[str, dict[str, Any]] = {}
-    for measure in (one for one in group.measures if one.name in mean):
-        several = [measures[measure.name].estimate for measures in own.values()]
-        found = estimate_of(mean[measure.name])
+    for measure in group.measures:
+        several = [one[measure.name] for one in own.values() if measure.name in one]
+        if len(several) < len(own):
+            continue
+        values, (low, high) = [one.value for one in several], interval_of(several) or (None, None)
         cells[measure.name] = {
-            "value": found["value"],
-            "low": found["low"] and max(0.0, found["low"]),
-            "high": found["high"] and min(measure.most or np.inf, found["high"]),
-            "deviation": float(np.std(several, ddof=1)) if len(several) > 1 else None,
+            "value": float(np.mean(values)),
+            "low": low and max(0.0, low),
+            "high": high and min(measure.most or np.inf, high),
+            "deviation": float(np.std(values, ddof=1)) if len(values) > 1 else None,
         }
     return cells

@@ -143,7 +143,7 @@ class Table1:
                 f"{table['seeds']} seed(s). {table['machine']}; "
                 f"{table['versions']}."
             ),
-            intervals_text(table, f"by {sample['resamples']} bootstrap resamples of patients"),
+            intervals_text(table, "patient"),
         ]
         if sample["left_out"]:
             found += [Text("Left out:"), Bullets(sample["left_out"])]
@@ -201,7 +201,6 @@ def plan(
                 "cache": str(prepared.cache.resolve()),
                 "features": str(prepared.features.resolve()) if prepared.features else None,
                 "split": scale.split,
-                "resamples": scale.resamples,
                 "device": tree["training"]["device"],
             }
             write_sealed(folder / JOB, job)
@@ -238,7 +237,6 @@ def _sample(first: Finished) -> dict[str, Any]:
         "images": found["images"],
         "patients": found["patients"],
         "split": found["split"],
-        "resamples": found["settings"]["resamples"],
         "findings": counts,
         "sentences": values.get((GROUNDING, MEAN_OF_SENTENCES, "sentences"), 0),
         "boxes": pairs,

@@ -55,7 +55,7 @@ class Views:
         given = self.options.data
         require_data(self.experiment, self.sets, given)
         scale = asdict(self.scale)
-        kept = {key: scale[key] for key in ("train", "test", "studies", "side", "resamples")}
+        kept = {key: scale[key] for key in ("train", "test", "studies", "side")}
         data = sha256(given) if given and self.experiment.given else None
         return {"experiment": self.experiment.name, "scale": kept, "data": data}
 
@@ -97,7 +97,6 @@ class Views:
                     "settings": settings,
                     "epochs": self.scale.epochs,
                     "probe_steps": self.scale.steps,
-                    "resamples": self.scale.resamples,
                     "device": self.scale.device,
                 }
                 write_sealed(folder / JOB, job)
@@ -141,8 +140,10 @@ class Views:
             f"{table['source']}. Scale '{table['scale']}', on {table['given']}, {table['seeds']} "
             f"seed(s). {table['machine']}; {table['versions']}."
         )
-        how = "by bootstrap of the test images (of drawn radiographs: patients)"
-        return self.experiment.title, [about, intervals_text(table, how)]
+        return self.experiment.title, [
+            about,
+            intervals_text(table, "test image (of drawn radiographs: patient)"),
+        ]
 
 
 def _group(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cxrtext.evaluation import Prompts, prompt_embeddings
-from cxrtext.evaluation.classification.calibration import Calibration, calibrations_of
+from cxrtext.evaluation.classification.calibration import calibrations_of
 from cxrtext.evaluation.classification.heads import BetterHeads
 from cxrtext.index.changes import set_attributes
 from cxrtext.index.features.scoring import exact_scores, images_a_piece
@@ -19,6 +19,7 @@ from cxrtext.index.search.index import Index
 from cxrtext.index.store.catalogue import UNLIKE, IndexedImage, set_meta
 from cxrtext.index.store.vectors import fetch, rows_of
 from cxrtext.index.store.writer import write_summary, writing
+from cxrtext.metrics.calibration import Calibration
 from cxrtext.models import ImageTextModel
 from cxrtext.models.familiar import Familiar
 from cxrtext.models.regions import EmbeddedBatch, unpack

@@ -8,9 +8,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cxrtext.evaluation.classification.calibration import fit_platt
 from cxrtext.evaluation.classification.prompt_scores import prompt_embeddings, score_differences
-from cxrtext.evaluation.metrics import area_under_curve
+from cxrtext.metrics.calibration import fit_platt
+from cxrtext.metrics.ranking import area_under_curve
 from cxrtext.models import ImageTextModel
 from cxrtext.models.heads import (
     FEWEST,

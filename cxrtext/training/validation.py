@@ -15,9 +15,8 @@ from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation.classification.prompt_scores import prompt_embeddings, score_differences
 from cxrtext.evaluation.classification.prompts import CHEX5_PROMPTS, Prompts, read_prompts
 from cxrtext.evaluation.data import find_table
-from cxrtext.evaluation.metrics import area_under_curve
-from cxrtext.evaluation.retrieval.sentences import retrieval_metrics
 from cxrtext.images.augment import center_crop
+from cxrtext.metrics.ranking import area_under_curve, retrieval_metrics
 from cxrtext.models import ImageTextModel
 from cxrtext.models.regions import standardized
 from cxrtext.models.similarity import attention_entropy

@@ -51,7 +51,7 @@ def test_embeddings_of_a_checkpoint_are_exported(
 ) -> None:
     out = tmp_path / "v.parquet"
     done = cxrtext(
-        "evaluate", checkpoint, "--data", data_folder, "--split", "val", "--resamples", "0",
+        "evaluate", checkpoint, "--data", data_folder, "--split", "val",
         "--device", "cpu", "--export", out,
     )  # fmt: skip
     assert str(out) in done.stdout

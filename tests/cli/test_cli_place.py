@@ -41,7 +41,7 @@ def test_every_command_takes_a_project(project: Path, tmp_path: Path) -> None:
     cxrtext("ground", project, image, "Effusion.", "--out", tmp_path / "map.png")
     assert (tmp_path / "map.png").is_file()
     assert "Effusion." in cxrtext("verify", project, image, "-", text=b"Effusion.").stdout
-    assert "split 'test'" in cxrtext("evaluate", project, "--resamples", 0).stdout
+    assert "split 'test'" in cxrtext("evaluate", project).stdout
     assert (project / DECODED).is_dir()
 
 
@@ -61,7 +61,7 @@ def test_what_is_calibrated_is_asked_of_the_checkpoint_from_then_on(
     columns = {"image", "study_id", "patient_id", "Pneumothorax", "not calibrated"}
     assert set(labels[0]) == columns
     assert not labels[0]["not calibrated"]
-    found = json.loads(cxrtext("evaluate", mine, "--resamples", 0, "--json").stdout)
+    found = json.loads(cxrtext("evaluate", mine, "--json").stdout)
     measured = {one["group"] for one in found["results"] if one["measure"] == "AUC"}
     assert measured == {"Pneumothorax", "mean"}
     kept = json.loads((mine / CHECKPOINT / "calibration.json").read_text())

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from cxrtext.evaluation import Evaluation, Prompts, Settings, evaluate
-from cxrtext.evaluation.grounding.boxes import box_mask
 from cxrtext.evaluation.predictions.columns import Images
+from cxrtext.metrics.maps import box_mask
 from cxrtext.records import Absent, Box, write_boxes
 from cxrtext.records.masks import runs_of_mask
 
-QUICK = Settings(resamples=50)
+QUICK = Settings()
 PROMPTS = {
     "Pleural Effusion": Prompts(("Left pleural effusion.",), ("The lungs are clear.",)),
     "Pneumothorax": Prompts(("Right pneumothorax.",), ("The lungs are clear.",)),

@@ -1,25 +1,27 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from cxrtext.evaluation import compare
-from cxrtext.evaluation.intervals.bootstrap import Resampled
-from cxrtext.evaluation.intervals.comparison import Compared, Ranked, rows_digest
-from cxrtext.evaluation.intervals.delong import area, difference, mean_area
+from cxrtext.evaluation.classification.zero_shot import rows_digest
+from cxrtext.evaluation.comparison import verdict_of
 from cxrtext.evaluation.measure import few_patients
 from cxrtext.evaluation.report.comparison import difference_rows, primary_lines
+from cxrtext.metrics.intervals import Measured, area, average, difference, median_of
 
 
-def measures(better: float, positives: int = 60) -> dict[str, Compared]:
+def measures(better: float, positives: int = 60) -> dict[str, Measured]:
     """Two findings of 300 images by a model that is better by so much, and a mean rank."""
     generator = np.random.default_rng(0)
     codes, truth = np.arange(300) // 2, np.arange(300) < positives
     errors = generator.normal(size=(2, 300))
     areas = [area(one + (1.5 + better) * truth, truth, codes, 150) for one in errors]
-    ranks = generator.normal(9, 1, size=200)
+    ranks = generator.normal(900, 100, size=300)
     return {
-        "MedR": Resampled(9 - better, ranks - better, ("all",), patients=150),
-        "AUC": Ranked(mean_area(areas), ("all",)),
-        **{f"AUC of {n}": Ranked(one, (n,)) for n, one in zip("XY", areas, strict=True)},
+        "MedR": replace(median_of(ranks - 400 * better, codes), rows=("all",)),
+        "AUC": replace(average(areas), rows=("all",)),
+        **{f"AUC of {n}": replace(one, rows=(n,)) for n, one in zip("XY", areas, strict=True)},
     }
 
 
@@ -29,10 +31,8 @@ def test_the_primary_measure_stands_first_and_the_others_are_adjusted() -> None:
     names = [one.measure for one in found.differences]
     assert names == ["AUC", "MedR", "AUC of X", "AUC of Y"]
     main, *others = found.differences
-    one, other = second["AUC"], first["AUC"]
-    assert isinstance(one, Ranked)
-    assert isinstance(other, Ranked)
-    expected = difference(one.area, other.area)
+    expected = difference(second["AUC"], first["AUC"])
+    assert expected is not None
     assert (main.low, main.high) == (expected.low, expected.high)
     assert main.adjusted_p == main.p_value  # one pair of models
     smallest = min(others, key=lambda one: one.p_value)
@@ -56,23 +56,21 @@ def test_noninferiority_by_the_whole_interval() -> None:
     worse = compare({"a": measures(0.25), "b": measures(-0.2)}, margin=0.02)
     assert worse.differences[0].noninferior is False
     # Of ranks a smaller one is better: the upper end counts.
-    ranks = compare({"a": measures(0.0), "b": measures(0.01)}, primary="MedR", margin=0.5)
-    assert ranks.differences[0].noninferior is True
-    ranks = compare({"a": measures(0.0), "b": measures(-0.6)}, primary="MedR", margin=0.5)
-    assert ranks.differences[0].noninferior is False
+    ranks = compare({"a": measures(0.0), "b": measures(0.1)}, primary="MedR", margin=0.5)
+    assert (ranks.differences[0].noninferior, ranks.differences[0].verdict) == (True, "better")
+    ranks = compare({"a": measures(0.0), "b": measures(-0.1)}, primary="MedR", margin=0.5)
+    assert (ranks.differences[0].noninferior, ranks.differences[0].verdict) == (False, "worse")
     with pytest.raises(ValueError, match="margin"):
         compare({"a": measures(0.0), "b": measures(0.0)}, margin=-1.0)
 
 
 def test_what_cannot_be_compared_is_said() -> None:
     first, second = measures(0.0), measures(0.1)
-    one = second["AUC"]
-    assert isinstance(one, Ranked)
-    second["AUC"] = Ranked(one.area, ("others",))
-    second["MedR"] = Ranked(one.area, ("all",))
+    second["AUC"] = replace(second["AUC"], rows=("others",))
+    del second["MedR"]
     found = compare({"a": first, "b": second}, primary="CNR")
     assert [line.split(": ")[-1] for line in found.left_out[1:]] == [
-        "measured in different ways",
+        "one of them was not measured",
         "measured on other images or boxes",
     ]
     assert found.left_out[0].startswith("the primary measure, CNR, was not measured")
@@ -88,3 +86,27 @@ def test_findings_of_few_patients_are_named_with_what_could_be_detected() -> Non
     assert "detectable with a power of 80 %" in lines[0]
     without = few_patients(measures(0.0, positives=290))
     assert "10 images of 5 patients without it" in without[0]
+
+
+def test_a_difference_has_to_be_as_large_as_counts() -> None:
+    assert verdict_of("AUC", 0.004, (0.001, 0.007)) == "not distinguishable"
+    assert verdict_of("AUC", 0.006, (0.001, 0.011)) == "better"
+    assert verdict_of("AUC", 0.006, (-0.001, 0.013)) == "not distinguishable"
+    assert verdict_of("CNR", -0.01, (-0.015, -0.005)) == "not distinguishable"
+    assert verdict_of("MedR", -2.0, (-3.0, -1.0)) == "better"
+
+
+def test_what_holm_does_not_confirm_is_not_better() -> None:
+    generator, truth = np.random.default_rng(3), np.arange(300) < 60
+    models = {
+        name: {
+            f"AUC of {number}": replace(
+                area(generator.normal(size=300) + truth, truth), rows=("x",)
+            )
+            for number in range(40)
+        }
+        for name in "ab"
+    }
+    found = compare(models).differences
+    assert min(one.p_value for one in found) < 0.05
+    assert {one.verdict for one in found if one.adjusted_p >= 0.05} == {"not distinguishable"}

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from cxrtext.evaluation import CHEX5_PROMPTS, Evaluation, Prompts, Settings, compare, evaluate
+from cxrtext.evaluation import CHEX5_PROMPTS, Evaluation, Prompts, Settings, evaluate
 from cxrtext.evaluation.classification.finding import (
     UNFITTED,
     Case,
-    Drawn,
     ValidationFit,
     fit_validation,
     measure_finding,
@@ -22,12 +21,9 @@ from cxrtext.evaluation.classification.prompt_scores import (
     scorer,
 )
 from cxrtext.evaluation.classification.zero_shot import classify, label_rows
-from cxrtext.evaluation.intervals.bootstrap import Resampled, draw, interval_of
-from cxrtext.evaluation.intervals.delong import area
-from cxrtext.evaluation.intervals.proportions import proportion_interval
-from cxrtext.evaluation.metrics import Floats, Truth
-from cxrtext.evaluation.retrieval.sentences import retrieval_metrics
 from cxrtext.evaluation.rows import GAP, GROUPS, PROBES, RETRIEVAL, ZERO_SHOT, Rows
+from cxrtext.metrics.intervals import Measured, area, share
+from cxrtext.metrics.ranking import Floats, Truth, retrieval_metrics
 from cxrtext.models import ImageTextModel
 from tests.evaluation.conftest import PROMPTS, QUICK
 
@@ -78,7 +74,7 @@ def test_scores_and_embeddings_are_averaged_differently(usual: Evaluation) -> No
     one, other = (prompts.positive for prompts in PROMPTS.values())
 
     def scores(positive: tuple[str, ...], average: str) -> Floats:
-        settings = Settings(average=average, resamples=0)  # type: ignore[arg-type]
+        settings = Settings(average=average)  # type: ignore[arg-type]
         prompts = {"x": Prompts(positive, ("The lungs are clear.",))}
         found: Floats = classify(model, cohort, prompts, {"s": {"x": 1}}, settings).scores[0]
         return found
@@ -119,28 +115,24 @@ def test_labels_of_studies() -> None:
 
 def _case(scores: list[float], truth: Truth, fit: ValidationFit = UNFITTED) -> Case:
     """Of scores that are those of the positive prompt alone."""
-    return Case(np.array(scores), np.zeros(len(scores)), truth, fit)
-
-
-def _drawn(images: int) -> Drawn:
-    """Each image once, and of a patient of its own."""
-    return Drawn(np.arange(images), images, np.ones((2, images), dtype=np.uint16))
+    n = len(scores)
+    return Case(np.array(scores), np.zeros(n), truth, np.arange(n), n, fit)
 
 
 def test_a_finding_without_a_class_has_no_curve() -> None:
     truth = np.array([True, True])
     assert fit_validation(np.array([1.0, 2.0]), truth) is None
     rows = Rows()
-    found = measure_finding(rows, "X", _case([1.0, -2.0], truth), 3, _drawn(2))
+    found = measure_finding(rows, "X", _case([1.0, -2.0], truth), 3)
     one = rows.of(ZERO_SHOT, "X")
     assert (one["AUC"], one["ACC"], one["left out"]) == (None, 0.5, 3)
     assert "AUC" not in found
-    measure_finding(rows, "Y", _case([], truth[:0]), 2, _drawn(0))
+    measure_finding(rows, "Y", _case([], truth[:0]), 2)
     empty = rows.of(ZERO_SHOT, "Y")
     assert (empty["ACC"], empty["with"], empty["without"]) == (None, 0, 0)
 
 
-def test_a_resample_of_each_image_once_changes_nothing() -> None:
+def test_measures_of_a_finding_by_hand() -> None:
     fit = fit_validation(np.array([0.0, 2.0]), np.array([False, True]))
     assert fit is not None
     assert fit.threshold == 1.0
@@ -148,15 +140,13 @@ def test_a_resample_of_each_image_once_changes_nothing() -> None:
     truth = np.array([True, True, False, False, False])
     case = _case(scores, truth, fit)
     rows = Rows()
-    found = measure_finding(rows, "X", case, 0, _drawn(5))
+    found = measure_finding(rows, "X", case, 0)
     own = {row.measure: row for row in rows}
     assert (own["sensitivity"].value, own["specificity"].value) == (0.5, 1.0)
     for name, one in found.items():
-        assert (own[name].value, own[name].ends) == (one.value, one.ends)
-        if one.share is not None:
-            assert one.share[2].tolist() == pytest.approx([one.value] * 2), name
-    assert own["Brier"].ends == pytest.approx((own["Brier"].value, own["Brier"].value))
-    assert own["sensitivity"].ends == proportion_interval([True, False])
+        if isinstance(one, Measured):
+            assert (own[name].value, own[name].ends) == (one.value, one.interval())
+    assert own["sensitivity"].ends == share([True, False]).interval()
     assert own["AUC"].ends == area(case.scores, truth).interval()
 
 
@@ -170,15 +160,11 @@ def test_scores_are_times_gamma_squared(model: ImageTextModel) -> None:
 
 
 def test_probes_and_groups(checkpoint: Path, data_folder: Path) -> None:
-    settings = Settings(resamples=50, probe=True, slices=("age", "split", "ward"))
+    settings = Settings(probe=True, slices=("age", "split", "ward"))
     result = evaluate(checkpoint, data_folder, prompts=PROMPTS, settings=settings)
     probe = result.rows.of(PROBES, "Pneumothorax")
     assert (probe["AUC"] or 0) > 0.9
     assert probe["train"] == 28
-    row = result.rows.find(PROBES, "Pneumothorax", "5 + 5 labels")
-    assert row is not None
-    assert (row.low or 1) <= (row.value or 0) <= (row.high or 0)
-    assert "10 + 10 labels" not in probe  # there are not so many with the finding
     assert any(line.startswith("probe: Pleural Effusion") for line in result.left_out)
     assert not result.rows.below(GROUPS)  # twelve images
     assert "slices: ward: the manifest does not say" in result.left_out
@@ -190,7 +176,7 @@ def test_groups_are_measured_where_they_are_large(
     checkpoint: Path, data_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cxrtext.evaluation.classification.subgroups.MINIMUM", 4)
-    settings = Settings(resamples=50, slices=("age",))
+    settings = Settings(slices=("age",))
     result = evaluate(checkpoint, data_folder, split="all", prompts=PROMPTS, settings=settings)
     rows, part, measure = result.rows, f"{GROUPS}, age", "AUC of Pleural Effusion"
     assert set(rows.groups(part)) == {"40-59", "60-79", "80 and over", GAP}
@@ -201,34 +187,6 @@ def test_groups_are_measured_where_they_are_large(
     assert 0 <= (gap.value or 0) <= (gap.high or 0) <= 1
 
 
-def test_differences_are_paired_and_signed() -> None:
-    noise, rows = np.random.default_rng(0).normal(size=200), ("p1", "p2")
-    weak = {"AUC": Resampled(0.7, 0.7 + 0.1 * noise, rows), "MedR": Resampled(9, 9 + noise, rows)}
-    strong = {
-        "AUC": Resampled(0.8, 0.8 + 0.1 * noise, rows),  # shares its noise with the other
-        "MedR": Resampled(5, 5 + noise, rows),
-        "CNR": Resampled(1, 1 + noise, rows),
-    }
-    found = compare({"weak": weak, "strong": strong})
-    auc, rank = found.differences
-    assert auc.estimate == pytest.approx(0.1)
-    assert (auc.low, auc.high) == pytest.approx((0.1, 0.1))
-    assert (auc.verdict, rank.verdict) == ("better", "better")
-    assert auc.p_value == pytest.approx(2 / 201)
-    assert found.left_out == ["CNR: weak and strong: one of them was not measured"]
-    elsewhere = {"AUC": Resampled(0.7, noise, ("p3",))}
-    assert compare({"a": elsewhere, "b": weak}).left_out[0].endswith("other images or boxes")
-
-
-def test_an_interval_wants_most_resamples_to_be_defined() -> None:
-    values = np.linspace(0, 1, 100)
-    values[:5] = np.nan
-    assert interval_of(values) is not None
-    values[:20] = np.nan
-    assert interval_of(values) is None
-    assert interval_of(np.empty(0)) is None
-
-
 def test_labels_of_other_findings_are_left_out(checkpoint: Path, data_copy: Path) -> None:
     (data_copy / "labels.csv").write_text("study_id,Tuberculosis\ns07,1\ns08,0\n")
     result = evaluate(checkpoint, data_copy, settings=QUICK)
@@ -237,11 +195,3 @@ def test_labels_of_other_findings_are_left_out(checkpoint: Path, data_copy: Path
     prompts = {"Tuberculosis": CHEX5_PROMPTS["Pneumonia"]}
     found = evaluate(checkpoint, data_copy, prompts=prompts, settings=QUICK)
     assert found.rows.value(ZERO_SHOT, "Tuberculosis", "with") == 1
-
-
-def test_resamples_do_not_depend_on_their_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    patients = ["a", "a", "b", "c"]
-    whole = draw(patients, 30, (1, 2))
-    monkeypatch.setattr("cxrtext.evaluation.intervals.bootstrap.RESAMPLES_AT_ONCE", 7)
-    assert np.array_equal(draw(patients, 30, (1, 2)), whole)
-    assert draw(patients, 0, (1, 2)).shape == (0, 4)

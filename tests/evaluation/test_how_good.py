@@ -20,16 +20,15 @@ from cxrtext.evaluation.how_good import (
     keeping_curve,
     with_curve,
 )
-from cxrtext.evaluation.metrics import Floats
 from cxrtext.evaluation.predictions.file import Part
 from cxrtext.evaluation.report import write_report
 from cxrtext.evaluation.retrieval.sentences import (
     DIRECTIONS,
     Queries,
     SentenceRanks,
-    positive_ranks,
 )
 from cxrtext.evaluation.rows import BY_CHANCE, RETRIEVAL
+from cxrtext.metrics.ranking import Floats, positive_ranks
 from cxrtext.models import ImageTextModel
 from tests.evaluation.conftest import images_of_two
 
@@ -47,7 +46,7 @@ def evaluation_of(
     )  # fmt: skip
     about = {
         **{"checkpoint": "none", "fingerprint": "f", "data": "/d/set", "split": "test"},
-        "settings": Settings(resamples=100, slices=()).to_dict(),
+        "settings": Settings(slices=()).to_dict(),
     }
     parts: dict[str, Part] = {"classification": classified}
     if ranks:

@@ -10,16 +10,10 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 from cxrtext.errors import DataError
-from cxrtext.evaluation.metrics import area_under_curve
-from cxrtext.evaluation.probes import linear_probe as probes
-from cxrtext.evaluation.probes.feature_probe import neighbor_scores, probe_features
-from cxrtext.evaluation.probes.linear_probe import (
-    few_label_logits,
-    few_label_rows,
-    fit_probe,
-    linear_probe,
-)
+from cxrtext.evaluation.probes.feature_probe import probe_features
+from cxrtext.evaluation.probes.linear_probe import fit_probe, linear_probe
 from cxrtext.evaluation.settings import Settings
+from cxrtext.metrics.ranking import area_under_curve
 from cxrtext.models.features import open_features
 from cxrtext.records import read_manifest
 from tests.models.feature_folders import drawn_regions, write_feature_folder
@@ -82,32 +76,6 @@ def test_the_ridge_is_chosen_on_validation() -> None:
         linear_probe(features, labels, seen, truth, [])
 
 
-def test_rows_with_few_labels() -> None:
-    labels = np.array([1] * 5 + [0] * 20)
-    rows = few_label_rows(labels, 3, np.random.default_rng(0))
-    assert len(set(rows.tolist())) == 6
-    assert labels[rows].sum() == 3
-    assert rows.tolist() == few_label_rows(labels, 3, np.random.default_rng(0)).tolist()
-    with pytest.raises(ValueError, match="6 positives are wanted, of which there are 5"):
-        few_label_rows(labels, 6, np.random.default_rng(0))
-
-
-def test_more_labels_help(monkeypatch: pytest.MonkeyPatch) -> None:
-    sets = [drawn(seed, n) for seed, n in ((4, 300), (5, 100), (6, 400))]
-    train, validation, (test, truth) = sets
-    monkeypatch.setattr(probes, "SEEDS", range(3))
-
-    def aucs(*shots: int) -> dict[int, list[float]]:
-        monkeypatch.setattr(probes, "SHOTS", shots)
-        found = few_label_logits(train, validation, test)
-        return {n: [area_under_curve(one, truth) for one in some] for n, some in found.items()}
-
-    found = aucs(1, 10, 100, 1000)
-    assert [len(found[shots]) for shots in (1, 10, 100, 1000)] == [3, 3, 3, 0]
-    assert np.mean(found[1]) < np.mean(found[100])
-    assert found[1] == aucs(1)[1]
-
-
 def test_wrong_arguments() -> None:
     wrong: list[tuple[list[Any], list[int], float, str]] = [
         ([1.0], [1], 1.0, r"\[n, D\]"),
@@ -120,7 +88,7 @@ def test_wrong_arguments() -> None:
             fit_probe(features, labels, ridge)
 
 
-FAST = Settings(resamples=50)
+FAST = Settings()
 
 
 @pytest.fixture
@@ -146,10 +114,6 @@ def test_planted_findings_are_found(features: Path, data_folder: Path, tmp_path:
     one = found.linear["Pneumothorax"]
     assert one["auc"] > 0.9
     assert one["interval"][0] <= one["auc"] <= one["interval"][1]
-    assert {"1", "5"} <= one["few_labels"].keys()
-    for name in ("Pleural Effusion", "Pneumothorax"):
-        assert found.neighbors[name]["auc"] > 0.8
-        assert 0 <= found.neighbors[name]["accuracy"] <= 1
     held = json.loads((tmp_path / "out/probe.json").read_text())
     assert held["linear"] == json.loads(json.dumps(found.linear))
 
@@ -177,12 +141,3 @@ def test_images_of_another_set_are_refused(data_folder: Path, tmp_path: Path) ->
     made = write_feature_folder(tmp_path / "F", drawn_regions(2, 1, 2, 6), ["x.png", "y.png"])
     with pytest.raises(DataError, match="has features of none of the images of"):
         probe_features(open_features(made), data_folder, FAST)
-
-
-def test_neighbors_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    train = [[2.0, 0.0], [-1.0, 1.0], [-1.0, -1.0]]  # of mean 0
-    monkeypatch.setattr("cxrtext.evaluation.probes.feature_probe.NEIGHBORS", 2)
-    scores = neighbor_scores(train, [1, 0, 0], [[1.0, 0.0], [-1.0, 0.0]])
-    near, far = np.exp(0 / 0.07), np.exp((-np.sqrt(0.5) - 1) / 0.07)
-    assert scores[0] == pytest.approx(near / (near + far))
-    assert scores[1] == 0

@@ -5,20 +5,20 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cxrtext.evaluation.retrieval.boxes import mean_median_rank, mean_recall
 from cxrtext.evaluation.retrieval.sentences import (
     DIRECTIONS,
     Queries,
     SentenceRanks,
-    embedding_ranks,
     gather_wording,
     measure_retrieval,
+)
+from cxrtext.evaluation.rows import RETRIEVAL
+from cxrtext.metrics.ranking import (
+    embedding_ranks,
     positive_ranks,
     rank_metrics,
     retrieval_metrics,
 )
-from cxrtext.evaluation.rows import RETRIEVAL
-from cxrtext.evaluation.settings import Settings
 from cxrtext.records import ImageRecord, Sentence
 
 Floats = NDArray[np.float64]
@@ -42,7 +42,7 @@ def test_a_recall_among_all_candidates_is_not_told() -> None:
         name: Queries(list("abcde"), list("vwxyz"), np.arange(1, 6), candidates)
         for name, candidates in zip(DIRECTIONS, (5, 6), strict=True)
     }
-    found = measure_retrieval(SentenceRanks(queries), Settings(resamples=20))
+    found = measure_retrieval(SentenceRanks(queries))
     first, second = (found.of(RETRIEVAL, direction) for direction in DIRECTIONS)
     assert "R@5" not in first  # it is 1 whatever the model says
     assert second["R@5"] == 1
@@ -73,7 +73,7 @@ def test_blocks_of_rows_equal_the_loop(seed: int, monkeypatch: pytest.MonkeyPatc
     ]
     assert positive_ranks(scores, right, apart).tolist() == expected
     diagonal = positive_ranks(scores)
-    monkeypatch.setattr("cxrtext.evaluation.retrieval.sentences.SCORES_AT_ONCE", 120)  # three rows
+    monkeypatch.setattr("cxrtext.metrics.ranking.SCORES_AT_ONCE", 120)  # three rows
     assert positive_ranks(scores, right, apart).tolist() == expected
     assert positive_ranks(scores).tolist() == diagonal.tolist()
     assert positive_ranks(scores.astype(np.float32)).tolist() == diagonal.tolist()
@@ -87,7 +87,7 @@ def test_ranks_of_embeddings_equal_those_of_their_scores(
     generator = np.random.default_rng(seed)
     queries, candidates = generator.integers(-2, 3, (2, 40, 3)).astype(np.float64)
     scores = queries @ candidates.T
-    monkeypatch.setattr("cxrtext.evaluation.retrieval.sentences.SCORES_AT_ONCE", 280)
+    monkeypatch.setattr("cxrtext.metrics.ranking.SCORES_AT_ONCE", 280)
     assert embedding_ranks(queries, candidates).tolist() == positive_ranks(scores).tolist()
     found = embedding_ranks(queries, candidates, keys=sentences, groups=patients)
     expected = positive_ranks(scores, same(sentences, sentences), same(patients, patients))
@@ -109,19 +109,6 @@ def test_both_directions_by_hand() -> None:
     assert positive_ranks(scores, right).tolist() == [1, 1, 1]
     assert positive_ranks(scores.T, right).tolist() == [1, 1, 1]
     assert positive_ranks(scores, None, right).tolist() == [1, 1, 1]  # those of the patient apart
-
-
-def test_the_papers_recall_is_the_mean_of_six() -> None:
-    directions = {
-        "sentence to box": {"R@10": 0.10, "R@50": 0.33, "R@100": 0.50, "MedR": 102.0},
-        "box to sentence": {"R@10": 0.10, "R@50": 0.31, "R@100": 0.48, "MedR": 106.0},
-    }
-    assert mean_recall(directions) == pytest.approx(0.303, abs=1e-3)  # printed as 0.30
-    assert mean_median_rank(directions) == 104  # printed as 104
-    with pytest.raises(ValueError, match="R@50"):
-        mean_recall({"one": {"R@10": 1.0, "R@100": 1.0}})
-    with pytest.raises(ValueError, match="no direction"):
-        mean_median_rank({})
 
 
 def test_metrics_of_ranks() -> None:

@@ -1,10 +1,12 @@
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
-from cxrtext.evaluation.classification.subgroups import age_bands, slice_aucs
-from cxrtext.evaluation.intervals.delong import area, difference
-from cxrtext.evaluation.intervals.estimates import Estimate
+from cxrtext.evaluation.classification.subgroups import age_bands, gap_of, measure_slices
+from cxrtext.evaluation.classification.zero_shot import FindingScores
+from cxrtext.evaluation.predictions.columns import Images
+from cxrtext.evaluation.rows import GAP, Rows
+from cxrtext.evaluation.settings import Settings
+from cxrtext.metrics.intervals import area, difference
 
 
 def drawn(
@@ -18,45 +20,52 @@ def drawn(
     return generator.normal(labels * strength), labels, groups
 
 
+def sliced(strengths: dict[str, float], small: int = 0) -> Rows:
+    """AUCs by sex of two images a patient, some of whom do not say it."""
+    scores, labels, groups = drawn(strengths)
+    groups[:small] = [""] * small
+    names = [str(number) for number in range(len(groups))]
+    patients = [str(number // 2) for number in range(len(groups))]
+    images = Images(names, names, patients, ["test"] * len(names), {"sex": groups})
+    one = FindingScores(scores, labels == 1, np.arange(len(names)), None)
+    return measure_slices(images, {"Edema": one}, Settings(slices=("sex",)))[0]
+
+
 def test_slices_and_their_gap() -> None:
-    scores, labels, groups = drawn({"F": 3.0, "M": 0.0})
-    patients = [number // 2 for number in range(300)]
-    report = slice_aucs(scores, labels, groups, patients)
-    codes, halves = np.array(patients), (slice(0, 150), slice(150, 300))
+    scores, labels, _ = drawn({"F": 3.0, "M": 0.0})
+    codes, halves = np.arange(300) // 2, (slice(0, 150), slice(150, 300))
     first, second = (area(scores[at], labels[at], codes[at], 150) for at in halves)
-    assert list(report.slices) == ["F", "M"]
-    for one, own in zip(report.slices.values(), (first, second), strict=True):
-        assert (one.auc.value, one.auc.low, one.auc.high) == (own.value, *own.interval())
-        assert one.positives + one.negatives == 150
+    rows = sliced({"F": 3.0, "M": 0.0})
+    for name, own in (("F", first), ("M", second)):
+        row = rows.find("groups, sex", name, "AUC of Edema")
+        assert row is not None
+        assert (row.value, row.low, row.high, row.n) == (own.value, *own.interval(), 150)
     # Of two groups the interval is that of their difference.
-    found, gap = difference(first, second), report.gap
-    assert (gap.value, gap.low, gap.high) == pytest.approx((found.estimate, found.low, found.high))
+    found, gap = difference(first, second), rows.find("groups, sex", GAP, "AUC of Edema")
+    assert found is not None
+    assert gap is not None
+    assert (gap.value, gap.low, gap.high) == (found.estimate, found.low, found.high)
     assert found.low > 0.2
 
 
-def test_small_slices_are_named_and_not_dropped_and_a_gap_wants_two_that_are_not() -> None:
-    scores, labels, groups = drawn({"PA": 1.0, "AP": 1.0})
-    groups[:9] = [""] * 9
-    report = slice_aucs(scores, labels, groups, range(300))
-    assert [one.auc.value is None for one in report.slices.values()] == [False, False, True]
-    small = report.slices["unknown"]
-    assert small.auc == Estimate()
-    assert small.positives + small.negatives == 9
-    assert report.gap.value is not None
-    alone = slice_aucs(*drawn({"one": 1.0}), range(150))
-    assert alone.slices["one"].auc.value is not None
-    assert alone.gap == Estimate()
-    with pytest.raises(ValueError, match="equally long"):
-        slice_aucs([1.0, 2.0], [0, 1], ["a"], ["p", "q"])
+def test_small_slices_are_named_and_not_dropped() -> None:
+    rows = sliced({"PA": 1.0, "AP": 1.0}, small=9)
+    small = rows.of("groups, sex", "unknown")
+    assert small["AUC of Edema"] is None
+    assert (small["with Edema"] or 0) + (small["without Edema"] or 0) == 9
+    assert rows.value("groups, sex", GAP, "AUC of Edema") is not None
 
 
 def test_gaps_of_groups_that_are_alike_hold_0_as_often_as_they_say() -> None:
     generator, held = np.random.default_rng(2), 0
+    codes = np.arange(240)
     for _ in range(200):
         labels = generator.integers(0, 2, 240)
-        groups = [str(number % 4) for number in range(240)]
-        report = slice_aucs(generator.normal(labels * 1.0), labels, groups, range(240))
-        held += report.gap.low == 0
+        scores = generator.normal(labels * 1.0)
+        groups = [codes % 4 == group for group in range(4)]
+        gap = gap_of([area(scores[at], labels[at], codes[at], 240) for at in groups])
+        assert gap is not None
+        held += gap.low == 0
     assert held / 200 > 0.94
 
 

@@ -11,8 +11,6 @@ import pytest
 
 from cxrtext.config import Config, first_difference, load_config
 from cxrtext.errors import DataError, WorkError
-from cxrtext.evaluation.intervals.bootstrap import Resampled
-from cxrtext.evaluation.intervals.comparison import estimate_of
 from cxrtext.experiments import ExperimentOptions
 from cxrtext.experiments.experiment import Measure, Trial, choose, claims_of
 from cxrtext.experiments.page import sections
@@ -21,11 +19,18 @@ from cxrtext.experiments.papers.table1 import BY_FINDING, MEASURES, PAPER_TABLE,
 from cxrtext.experiments.preparation import Prepared
 from cxrtext.experiments.processes import Finished, Run
 from cxrtext.experiments.runner import check_run, read_finished, require_finished
-from cxrtext.experiments.stages import Measures, mean_of_seeds, read_measures, write_measures
+from cxrtext.experiments.stages import (
+    Measures,
+    interval_of,
+    mean_of_seeds,
+    read_measures,
+    write_measures,
+)
 from cxrtext.experiments.table import compare_rows as compare
 from cxrtext.experiments.table import interval_text, order_of
 from cxrtext.experiments.table1 import Table1, plan, recipe_of
 from cxrtext.files import write_sealed
+from cxrtext.metrics.intervals import Measured, area, median_of, precision_of, share
 from cxrtext.page import markdown
 
 ROWS = ("lse-nl", "dcl-eta-lm", "remove-by-text")
@@ -39,7 +44,7 @@ def metrics(name: str) -> dict[str, Any]:
             "images": 40,
             "patients": 30,
             "split": "test",
-            "settings": {"resamples": 3},
+            "settings": {},
             "results": [
                 {"part": part, "group": group, "measure": measure, "value": value}
                 for part, group, measure, value in (
@@ -70,8 +75,10 @@ def metrics(name: str) -> dict[str, Any]:
 def measures(shift: float, rows: str = "images") -> Measures:
     values = {"AUC": 0.7, "CNR": 1.25, "MedR": 100.0, "AUC of Edema": 0.7}
     shifted = {name: value + shift for name, value in values.items()}
-    swing = np.array([-0.02, 0.0, 0.02])
-    return {name: Resampled(one, one + swing, (rows,)) for name, one in shifted.items()}
+    return {
+        name: Measured(one, np.array([[0.008, -0.006]]), rows=(rows,))
+        for name, one in shifted.items()
+    }
 
 
 def finished(folder: Path, name: str, shift: float) -> Finished:
@@ -101,16 +108,16 @@ def test_ours_stands_beside_the_papers(tmp_path: Path) -> None:
     assert base["difference"] == removed["difference"] == removed["measures"] == {}
     assert list(proposed["difference"]) == ["AUC", "CNR", "MedR"]
     page = page_of(table)
-    # The interval is of three resamples: its ends lie at 2.5 % and 97.5 % of 0.78, 0.80, 0.82.
+    # Two patients move each figure by 0.008 and −0.006: a deviation of 0.01.
     assert (
-        "| DCL-η_LM | 0.800 [0.781, 0.819] | 0.86 | – | 0.72 | 1.350 [1.331, 1.369] | 1.49 | – |"
+        "| DCL-η_LM | 0.800 [0.780, 0.820] | 0.86 | – | 0.72 | 1.350 [1.330, 1.370] | 1.49 | – |"
         " 0.20 | – | 0.30 | 100.1 [100.1, 100.1] | 104 |"
     ) in page
     assert "| remove by text similarity | failed | 0.84 | – | 0.72 | – | 1.39 |" in page
     assert "| DCL-η_LM | +0.100 [+0.100, +0.100] better; paper +0.07 | –; paper +0.07 |" in page
     assert "Of 1 pairs of rows that the paper tells apart, 1 stand in the same" in page
-    assert "tau 1.00 [1.00, 1.00]" in page
-    assert "| LSE+NL | 0.700 [0.681, 0.719] | 0.876 |" in page
+    assert "tau 1.00)" in page
+    assert "| LSE+NL | 0.700 [0.680, 0.720] | 0.876 |" in page
     assert "- AUC: no images with or none without Pneumonia" in page
     assert "- Recall: 26 boxes are too few for its cut-offs" in page
     assert "| DCL-η_LM | 0 | 8 | 48 | 12 | 1 | 0.800 | – | 1.350 |" in page
@@ -132,12 +139,20 @@ def test_measures_come_back_and_damaged_ones_are_said(tmp_path: Path) -> None:
     back = read_measures(path)
     assert list(back) == list(measures(0.0))
     for name, one in measures(0.0).items():
-        assert back[name].estimate == one.estimate
-        np.testing.assert_array_equal(back[name].values, one.values)
-    few = {"CNR": replace(measures(0.0)["CNR"], ends=(1.1, 1.3), patients=8), "AUC": back["AUC"]}
-    write_measures(path, few)
-    held = [(one.ends, one.patients) for one in read_measures(path).values()]
-    assert held == [((1.1, 1.3), 8), (None, None)]
+        assert back[name].value == one.value
+        np.testing.assert_array_equal(back[name].influence, one.influence)
+    labels = np.arange(40) < 12
+    scores = np.random.default_rng(0).normal(labels)
+    kinds = {
+        "AUC": area(scores, labels),
+        "ACC": share(labels),
+        "MedR": median_of(scores),
+        "AP": precision_of(scores, labels),
+    }
+    write_measures(path, kinds)
+    for name, one in read_measures(path).items():
+        assert type(one) is type(kinds[name])
+        assert (one.value, one.interval()) == (kinds[name].value, kinds[name].interval())
     write_measures(path, measures(1.0))
     assert read_measures(path)["AUC"].rows == back["AUC"].rows  # of the rows, not of the figures
     write_measures(path, measures(0.0, "others"))
@@ -237,12 +252,9 @@ def test_rows_stand_in_the_order_of_the_table() -> None:
         assert {*row.paper} - {one.name for one in BY_FINDING} in ({*MEASURES}, set())
 
 
-SWING = np.array([0.0, -0.1, 0.1])
-"""What all rows have in common from one resample to the next."""
-
-
-def one(value: float, values: np.ndarray | None = None) -> Resampled:
-    return Resampled(value, value + SWING if values is None else values, ("images",))
+def one(value: float, *influence: float) -> Measured:
+    """A figure of two patients, who move all rows alike unless it is said otherwise."""
+    return Measured(value, np.array([influence or (0.1, -0.1)]), rows=("images",))
 
 
 def row(**values: float) -> Measures:
@@ -261,23 +273,25 @@ def paper_order(
 
 
 def test_a_difference_is_paired_and_a_smaller_rank_is_better() -> None:
-    # Both rows swing with the resample, their difference does not.
+    # Patients move both rows, and not their difference.
     told = compare_rows({0: row(AUC=0.8, MedR=90.0)}, {0: row(AUC=0.7, MedR=100.0)})
     area = told["AUC"]
-    assert [area[key] for key in ("value", "low", "high")] == pytest.approx([0.1, 0.1, 0.1])
+    assert [area[key] for key in ("value", "low", "high")] == pytest.approx(
+        [0.1, 0.1, 0.1], abs=1e-6
+    )
     assert (area["verdict"], area["ahead"], area["seeds"]) == ("better", 1, 1)
     assert (told["MedR"]["value"], told["MedR"]["verdict"]) == (pytest.approx(-10), "better")
     assert list(told) == ["AUC", "MedR"]
 
 
 def test_an_interval_that_holds_0_tells_nothing() -> None:
-    wide = {0: {"AUC": one(0.8, np.linspace(0.5, 0.9, 21))}}
-    fixed = {0: {"AUC": one(0.7, np.full(21, 0.7))}}
+    wide = {0: {"AUC": one(0.8, 0.1, -0.05)}}
+    fixed = {0: {"AUC": one(0.7, 0.0, 0.0)}}
     told = compare_rows(wide, fixed)["AUC"]
     assert told["low"] < 0 < told["high"]
     assert told["verdict"] == "not distinguishable"
     same = compare_rows(wide, wide)["AUC"]
-    assert [same[key] for key in ("value", "low", "high")] == [0, 0, 0]
+    assert [same[key] for key in ("value", "low", "high")] == pytest.approx([0, 0, 0], abs=1e-6)
     assert (same["verdict"], same["ahead"]) == ("not distinguishable", 0)
 
 
@@ -296,19 +310,18 @@ def test_rows_are_compared_on_the_seeds_that_both_have() -> None:
     assert compare_rows(None, other) == {}
 
 
-def test_seeds_are_averaged_within_each_resample_with_the_interval_of_so_many_patients() -> None:
-    first = {"AUC": one(0.6, np.array([0.2, 0.8])), "CNR": one(1.0)}
-    mean = mean_of_seeds([first, {"AUC": one(0.8, np.array([0.4, 0.2]))}])
+def test_seeds_are_averaged_by_the_influence_of_patients() -> None:
+    first = {"AUC": one(0.6, 0.2, 0.8), "CNR": one(1.0)}
+    mean = mean_of_seeds([first, {"AUC": one(0.8, 0.4, 0.2)}])
     assert list(mean) == ["AUC"]  # what all seeds have
-    assert mean["AUC"].estimate == pytest.approx(0.7)
-    np.testing.assert_allclose(mean["AUC"].values, [0.3, 0.5])
-    few = Resampled(1.0, np.linspace(0.8, 1.2, 41), ("images",), None, 8)
-    own = replace(few, ends=(0.7, 1.1))
-    assert mean_of_seeds([{"CNR": few}])["CNR"].interval() == few.interval()
-    assert mean_of_seeds([{"CNR": few}] * 2)["CNR"].interval() == pytest.approx(few.interval())
-    assert few.interval() != pytest.approx(replace(few, patients=None).interval())
-    assert mean_of_seeds([{"CNR": own}])["CNR"].interval() == (0.7, 1.1)
-    assert mean_of_seeds([{"CNR": own}, {"CNR": few}])["CNR"].ends is None
+    assert mean["AUC"].value == pytest.approx(0.7)
+    np.testing.assert_allclose(mean["AUC"].influence, [[0.3, 0.5]])
+    assert interval_of([one(1.0)]) == interval_of([one(1.0)] * 2) == one(1.0).interval()
+
+
+def test_a_hair_is_no_difference() -> None:
+    told = compare_rows({0: row(AUC=0.70002)}, {0: row(AUC=0.7)})["AUC"]
+    assert (told["low"] > 0, told["verdict"]) == (True, "not distinguishable")
 
 
 @pytest.mark.parametrize(("seeds", "least", "most"), [(2, 0, 0.8), (3, 0.93, 1), (5, 0.93, 1)])
@@ -319,17 +332,15 @@ def test_three_seeds_give_an_interval_that_includes_training(
     generator, held = np.random.default_rng(0), 0
     for _ in range(300):
         patients = 0.01 * generator.standard_normal()
-        swing = 0.01 * generator.standard_normal(200)
         values = patients + 0.02 * generator.standard_normal(seeds)
-        ends = mean_of_seeds([{"AUC": one(v, v + swing)} for v in values])["AUC"].interval()
+        ends = interval_of([one(v, 0.008, -0.006) for v in values])
         assert ends is not None
         held += ends[0] <= 0 <= ends[1]
     assert least <= held / 300 <= most
 
 
-def test_without_resamples_there_is_no_interval_and_no_claim() -> None:
-    first, second = one(0.8, np.empty(0)), one(0.5, np.empty(0))
-    assert estimate_of(first) == {"value": 0.8, "low": None, "high": None}
+def test_of_a_single_patient_there_is_no_interval_and_no_claim() -> None:
+    first, second = (replace(one(value), degrees=0) for value in (0.8, 0.5))
     told = compare_rows({0: {"AUC": first}}, {0: {"AUC": second}})["AUC"]
     assert (told["low"], told["training"], told["verdict"]) == (None, False, "not distinguishable")
     assert interval_text(told, 3, "+") == "+0.300"
@@ -344,12 +355,11 @@ def test_the_papers_order_is_counted_over_its_pairs() -> None:
     assert order is not None
     assert (order["pairs"], order["agree"], order["contrary"]) == (5, 4, 1)
     assert (order["agree_clearly"], order["contrary_clearly"]) == (4, 1)
-    assert [order[key] for key in ("tau", "low", "high")] == pytest.approx([0.6] * 3)
-    rows["d"] = {"AUC": one(0.7, np.array([0.7, 0.0, 0.8]))}  # below the others in one of three
+    assert order["tau"] == pytest.approx(0.6)
+    rows["d"] = {"AUC": one(0.7, 0.4, 0.4)}  # it may lie below the others
     told = paper_order(rows, paper)
     assert told is not None
     assert (told["agree"], told["agree_clearly"]) == (4, 1)
-    assert told["low"] < told["tau"] == told["high"] == pytest.approx(0.6)
     assert paper_order({"a": rows["a"], "e": rows["e"]}, paper) is None
 
 

@@ -76,9 +76,7 @@ def test_every_experiment_comes_to_its_table(
     for group in outcome.data["groups"]:
         for row in group["rows"]:
             assert set(row["measures"]) == {one.name for one in measures[group["name"]]}
-            for measure, cell in row["measures"].items():
-                if (group["name"], measure) == ("phantoms", "AUC") and cell["low"] is None:
-                    continue  # of so few drawn patients, resamples may lack a finding
+            for cell in row["measures"].values():
                 assert cell["low"] <= cell["value"] <= cell["high"]
     assert outcome.data["order"]["pairs"] >= 2
     page = (tmp_path / "out/table.html").read_text()

@@ -167,9 +167,7 @@ def test_an_evaluation_measures_heads_beside_prompts(
     )
     save_heads(checkpoint_copy, own, model.fingerprint)
     prompts = {"Pleural Effusion": Prompts(("Left pleural effusion.",), ("Clear.",))}
-    result = evaluate(
-        checkpoint_copy, data_folder, prompts=prompts, settings=Settings(resamples=50)
-    )
+    result = evaluate(checkpoint_copy, data_folder, prompts=prompts, settings=Settings())
     rows = result.rows
     zero_shot, head = (
         rows.value(part, "Pleural Effusion", "AUC")

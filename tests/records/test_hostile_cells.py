@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 import cxrtext
 import cxrtext_api
 import cxrtext_cli
-from cxrtext.evaluation.report.export import to_csv
 from cxrtext.evaluation.rows import Rows
-from cxrtext.page import Table
 from cxrtext.records import read_table, write_table
 from cxrtext.records.rows import as_written
 from cxrtext.records.tables import Rejects, RowWriter, plain
@@ -79,12 +77,11 @@ def test_every_writer(tmp_path: Path) -> None:
     for one in HOSTILE:
         figures.add("part", one, one, -0.5, 3)
     figures.write(tmp_path / "results.csv")
-    (tmp_path / "report.csv").write_text(to_csv(Table(tuple((one, one) for one in HOSTILE))))
     rejects = Rejects()
     for one in HOSTILE:
         rejects.add(one, one)
     rejects.write(tmp_path / "out.csv")
-    for name in ("results.csv", "report.csv", "out.csv.rejected.csv"):
+    for name in ("results.csv", "out.csv.rejected.csv"):
         check(tmp_path / name)
 
 

@@ -41,7 +41,7 @@ COMMANDS = {
         "index/*.vectors",
     ),
     "evaluate": (
-        "evaluate {checkpoint} --data {data} --out {out}/report --resamples 20",
+        "evaluate {checkpoint} --data {data} --out {out}/report",
         "report/results.csv",
     ),
     "calibrate": (

@@ -29,7 +29,6 @@ from cxrtext.evaluation.classification.calibration import (
     FindingCalibration,
     KeptCalibration,
 )
-from cxrtext.evaluation.intervals.bootstrap import Resampled
 from cxrtext.evaluation.measure import PARTS
 from cxrtext.evaluation.predictions.file import read_predictions, write_predictions
 from cxrtext.experiments.stages import claim, read_json, read_measures, stage, write_measures
@@ -43,6 +42,7 @@ from cxrtext.jobs.plan import begin, read_plan
 from cxrtext.language import ScoreSettings, pretrain_text, score_reports
 from cxrtext.language.scoring.cache import digest_of
 from cxrtext.language.scoring.store import PartialScores
+from cxrtext.metrics.intervals import Measured
 from cxrtext.models import load_model
 from cxrtext.models.image_encoder import ImageEncoder
 from cxrtext.models.image_weights import load_image_weights
@@ -352,13 +352,14 @@ def test_cache_of_check_data(data_folder: Path, tmp_path: Path, try_flips: Flip)
 
 
 def test_notes_of_experiments(tmp_path: Path, try_flips: Flip) -> None:
-    values = np.random.default_rng(0).normal(size=50)
+    values = np.random.default_rng(0).normal(size=(1, 50))
     path = tmp_path / "measures.npz"
-    write_measures(path, {"AUC": Resampled(0.8, values, (1, 2)), "ACC": Resampled(0.7, values, ())})
+    measures = {"AUC": Measured(0.8, values, rows=(1, 2)), "ACC": Measured(0.7, values)}
+    write_measures(path, measures)
 
     def read() -> str:
         found = read_measures(path)
-        return digest(*((name, m.estimate, m.values, m.rows) for name, m in found.items()))
+        return digest(*((name, m.value, m.influence, m.rows) for name, m in found.items()))
 
     try_flips("measures.npz", [path], read)
     out = tmp_path / "experiment"

@@ -12,7 +12,6 @@ from cxrtext.evaluation import CHEX5_PROMPTS, Evaluation, Prompts, Settings, eva
 from cxrtext.evaluation.calibrate import calibration_of
 from cxrtext.evaluation.classification.calibration import (
     CALIBRATION,
-    Calibration,
     KeptCalibration,
     OperatingPoint,
 )
@@ -20,6 +19,7 @@ from cxrtext.evaluation.rows import OPERATING, YOUDEN, ZERO_SHOT
 from cxrtext.files import SEAL, write_sealed
 from cxrtext.index import make_index, open_index
 from cxrtext.index.labels import prompts_of_json
+from cxrtext.metrics.calibration import Calibration
 from cxrtext.models import load_model
 from cxrtext.service import FindingScore, load_service
 from cxrtext.service.answers import calibrated
@@ -93,7 +93,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def evaluation(checkpoint: Path, data_folder: Path) -> Evaluation:
-    return evaluate(checkpoint, data_folder, prompts=PROMPTS, settings=Settings(resamples=0))
+    return evaluate(checkpoint, data_folder, prompts=PROMPTS, settings=Settings())
 
 
 def test_an_evaluation_gives_a_calibration(
@@ -171,7 +171,7 @@ def test_a_checkpoint_answers_by_its_own_prompts_unless_told_otherwise(
     assert found["Pneumothorax"].flagged is not None
     assert not found["Pleural Effusion"].calibrated
     assert (told.calibrated, told.flagged) == (False, None)
-    asked = evaluate(own, data_folder, settings=Settings(resamples=0))
+    asked = evaluate(own, data_folder, settings=Settings())
     assert asked.details is not None
     assert asked.details.prompts == PROMPTS
     made = make_index(own, tmp_path / "index").as_dict()

@@ -378,7 +378,7 @@ class Fit:
                 (best, self.folder / EVALUATION),
             )
             trained = [
-                (int(read_training(model)["studies"]), measure_file(to / NAME, resamples=0))
+                (int(read_training(model)["studies"]), measure_file(to / NAME))
                 for model, to in pairs
             ]
             good = with_curve(good, trained)

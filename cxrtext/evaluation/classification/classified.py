@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from cxrtext.evaluation.metrics import UNKNOWN_LABEL, Floats, Truth, Uncertain, settled
 from cxrtext.evaluation.predictions.columns import (
     Images,
     Pivot,
@@ -17,6 +16,7 @@ from cxrtext.evaluation.predictions.columns import (
     floats,
     words,
 )
+from cxrtext.metrics.ranking import UNKNOWN_LABEL, Floats, Truth, Uncertain, settled
 
 if TYPE_CHECKING:
     import pyarrow as pa

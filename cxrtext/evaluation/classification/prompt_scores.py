@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cxrtext.evaluation.classification.prompts import Prompts
-from cxrtext.evaluation.metrics import Floats
 from cxrtext.evaluation.settings import Settings
+from cxrtext.metrics.ranking import Floats
 from cxrtext.models import ImageTextModel
 
 

@@ -2,26 +2,21 @@
 
 import math
 from bisect import bisect
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from cxrtext.evaluation.classification.zero_shot import FindingScores
-from cxrtext.evaluation.intervals.comparison import OF_FINDING
-from cxrtext.evaluation.intervals.delong import Area, area, difference
-from cxrtext.evaluation.intervals.estimates import Estimate
-from cxrtext.evaluation.intervals.methods import AREA, PAIRS
-from cxrtext.evaluation.intervals.proportions import cluster_codes
-from cxrtext.evaluation.metrics import scores_and_truth
 from cxrtext.evaluation.predictions.columns import Images
-from cxrtext.evaluation.rows import GAP, GROUPS, Rows
+from cxrtext.evaluation.rows import GAP, GROUPS, OF_FINDING, Estimate, Rows
 from cxrtext.evaluation.settings import SLICE_COLUMNS, Settings
+from cxrtext.metrics.intervals import Area, area, difference
+from cxrtext.metrics.ranking import patient_codes
 from cxrtext.records.cells import years as whole_years
 from cxrtext.records.numbers import read_number
 
+PAIRS = "paired logit-DeLong, clustered by patient, of all pairs of groups at once (Bonferroni)"
 UNKNOWN = "unknown"
 NOT_SAID = "the manifest does not say"
 MINIMUM = 10
@@ -33,23 +28,6 @@ OLDEST = 122
 """Years of the longest life that is documented."""
 MOST_GROUPS = 12
 """Groups of a column beyond which it is taken for something that is not a group."""
-
-
-@dataclass(frozen=True, slots=True)
-class SliceResult:
-    """AUC within a group, without a value of few images; how many have the finding, or not."""
-
-    auc: Estimate
-    positives: int
-    negatives: int
-
-
-@dataclass(frozen=True, slots=True)
-class SliceReport:
-    """All groups of a column, sorted; ``gap`` is highest less lowest AUC, if two are measured."""
-
-    slices: dict[str, SliceResult]
-    gap: Estimate
 
 
 def age_bands(ages: Sequence[str | float | None]) -> list[str]:
@@ -81,59 +59,33 @@ def age_years(age: str | float | None) -> float:
     return years if years <= OLDEST else math.nan
 
 
-def slice_aucs(
-    scores: ArrayLike,
-    labels: ArrayLike,
-    groups: Sequence[str],
-    patients: Sequence[Hashable],
-) -> SliceReport:
-    """Measure the AUC of each group, and the gap between the best and the worst.
+def gap_of(areas: Sequence[Area]) -> Estimate | None:
+    """The highest AUC of groups less the lowest; None of fewer than two groups.
 
-    The gap's interval is of all pairs of groups at once: it holds whichever two turn out to be the
-    best and the worst.  It takes account of patients in several groups.  The gap itself is never
-    below 0 and larger by chance the smaller the groups.
+    Its interval is of all pairs of groups at once: it holds whichever two turn out to be the best
+    and the worst.  It takes account of patients in several groups.  The gap itself is never below 0
+    and larger by chance the smaller the groups.
 
-    Scores are finite, labels 1 or 0, a group "" is called "unknown"; all are [n], as the patients
-    are.  A group is measured with at least :data:`MINIMUM` positives and as many negatives.
-
-    Source: Bonferroni 1936, for the pairs; the AUCs as in
-        :mod:`cxrtext.evaluation.intervals.delong`.
+    Source: Bonferroni 1936, for the pairs.
     """
-    values, truth = scores_and_truth(scores, labels, positive=False, negative=False)
-    if not len(values) == len(groups) == len(patients):
-        raise ValueError("scores, groups and patients must be equally long")
-    names = np.asarray([group or UNKNOWN for group in groups], dtype=object)
-    codes = cluster_codes(patients)
-    found: dict[str, SliceResult] = {}
-    areas: list[Area] = []
-    for name in sorted(set(names)):
-        at = names == name
-        positives, negatives = int(truth[at].sum()), int((~truth[at]).sum())
-        known = Estimate()
-        if min(positives, negatives) >= MINIMUM:
-            one = area(values[at], truth[at], codes[at], int(codes.max()) + 1)
-            areas.append(one)
-            known = Estimate(one.value, *one.interval())
-        found[name] = SliceResult(known, positives, negatives)
-    return SliceReport(found, _gap(areas))
-
-
-def _gap(areas: Sequence[Area]) -> Estimate:
     pairs = list(combinations(areas, 2))
     if not pairs:
-        return Estimate()
+        return None
     each = 1 - (1 - 0.95) / len(pairs)
-    ordered = [sorted(pair, key=lambda one: -one.value) for pair in pairs]
-    found = [difference(better, worse, each) for better, worse in ordered]
+    ordered = [(a, b) if a.value >= b.value else (b, a) for a, b in pairs]
+    found = [one for a, b in ordered if (one := difference(a, b, each)) is not None]
     values = [one.value for one in areas]
     low, high = max(one.low for one in found), max(one.high for one in found)
-    return Estimate(max(values) - min(values), max(low, 0.0), high)
+    return Estimate(max(values) - min(values), max(low, 0.0), high, PAIRS)
 
 
 def measure_slices(
-    images: Images, scores: dict[str, FindingScores], settings: Settings
+    images: Images, scores: Mapping[str, FindingScores], settings: Settings
 ) -> tuple[Rows, list[str]]:
-    """AUC by column and group of each finding, and the gap; a line for what was asked in vain."""
+    """AUC by column and group of each finding, and the gap; a line for what was asked in vain.
+
+    A group is measured with at least :data:`MINIMUM` images with the finding, and without.
+    """
     rows = Rows()
     lines: list[str] = []
     for column in settings.slices:
@@ -146,9 +98,7 @@ def measure_slices(
             continue
         part = f"{GROUPS}, {column}"
         for finding, one in scores.items():
-            report = _finding(images, groups, one)
-            if report is not None:
-                _add(rows, part, finding, report)
+            _measure(rows, part, finding, one, images, groups)
         if part not in rows:
             lines.append(
                 f"slices: {column}: no group has {MINIMUM} images with a finding and {MINIMUM} "
@@ -157,13 +107,31 @@ def measure_slices(
     return rows, lines
 
 
-def _add(rows: Rows, part: str, finding: str, report: SliceReport) -> None:
-    for name, group in report.slices.items():
-        n = group.positives + group.negatives
-        rows.add(part, name, OF_FINDING + finding, group.auc, n, AREA)
-        rows.add(part, name, f"with {finding}", group.positives)
-        rows.add(part, name, f"without {finding}", group.negatives)
-    rows.add(part, GAP, OF_FINDING + finding, report.gap, method=PAIRS)
+def _measure(
+    rows: Rows,
+    part: str,
+    finding: str,
+    one: FindingScores,
+    images: Images,
+    groups: Sequence[str],
+) -> None:
+    names = np.array([groups[row] for row in one.rows], dtype=object)
+    codes = patient_codes([images.patients[row] for row in one.rows], len(one.rows))
+    counts, areas = {}, {}
+    for name in sorted(set(names)):
+        at = names == name
+        counts[name] = int(one.truth[at].sum()), int((~one.truth[at]).sum())
+        if min(counts[name]) >= MINIMUM:
+            total = int(codes.max()) + 1
+            areas[name] = area(one.scores[at], one.truth[at], codes[at], total)
+    if not areas:
+        return
+    for name, (positives, negatives) in counts.items():
+        auc = areas.get(name)
+        rows.add(part, name, OF_FINDING + finding, auc, positives + negatives)
+        rows.add(part, name, f"with {finding}", positives)
+        rows.add(part, name, f"without {finding}", negatives)
+    rows.add(part, GAP, OF_FINDING + finding, gap_of(list(areas.values())))
 
 
 def _groups(images: Images, column: str) -> list[str]:
@@ -180,11 +148,3 @@ def _problem(groups: Sequence[str]) -> str:
     if len(names) > MOST_GROUPS:
         return f"{len(names)} different values, more than {MOST_GROUPS}; group them first"
     return ""
-
-
-def _finding(images: Images, groups: Sequence[str], one: FindingScores) -> SliceReport | None:
-    if not len(one.rows):
-        return None
-    own = [groups[row] for row in one.rows]
-    report = slice_aucs(one.scores, one.truth, own, [images.patients[row] for row in one.rows])
-    return report if any(group.auc.value is not None for group in report.slices.values()) else None

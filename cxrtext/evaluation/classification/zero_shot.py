@@ -4,7 +4,8 @@ A score difference is that of a finding's positive prompt less that of its negat
 above 0 the positive prompt wins, and its logistic is the probability before calibration.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+import hashlib
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,6 @@ from cxrtext.evaluation.classification.finding import (
     MEASURES,
     UNFITTED,
     Case,
-    Drawn,
     ValidationFit,
     Value,
     fit_validation,
@@ -24,14 +24,11 @@ from cxrtext.evaluation.classification.finding import (
 from cxrtext.evaluation.classification.prompt_scores import scorer
 from cxrtext.evaluation.classification.prompts import Prompts
 from cxrtext.evaluation.cohort import Cohort
-from cxrtext.evaluation.intervals.bootstrap import Resampled, draw
-from cxrtext.evaluation.intervals.comparison import OF_FINDING, Compared, Ranked, rows_digest
-from cxrtext.evaluation.intervals.delong import mean_area
-from cxrtext.evaluation.intervals.proportions import cluster_codes, mean_proportion
-from cxrtext.evaluation.metrics import Floats, Truth, settled
 from cxrtext.evaluation.predictions.columns import images_of
-from cxrtext.evaluation.rows import MEAN, ZERO_SHOT, Rows, estimate
+from cxrtext.evaluation.rows import MEAN, OF_FINDING, ZERO_SHOT, Rows
 from cxrtext.evaluation.settings import SLICE_COLUMNS, Settings
+from cxrtext.metrics.intervals import Measured, average
+from cxrtext.metrics.ranking import Floats, Truth, patient_codes, settled
 from cxrtext.models import ImageTextModel
 
 Labels = Mapping[str, Mapping[str, int | None]]
@@ -98,53 +95,42 @@ def measure_zero_shot(given: Classified, settings: Settings, part: str = ZERO_SH
     """
     places = np.flatnonzero(given.measured)
     patients = [given.images.patients[place] for place in places]
-    codes = cluster_codes(patients)
-    total = len(set(patients))
-    counts = draw(patients, settings.resamples, (settings.seed, 0))
-    differences = given.scores
+    codes, total = patient_codes(patients, len(patients)), len(set(patients))
     rows = Rows()
     scores: dict[str, FindingScores] = {}
     measured: list[dict[str, Value]] = []
-    compared: dict[str, Compared] = {}
+    compared: dict[str, tuple[Measured, tuple[Hashable, ...]]] = {}
     names = [given.images.names[place] for place in places]
     for number, finding in enumerate(given.findings):
         seen, said = given.rows(number, settings.uncertain, measured=False)
-        fit = fit_validation(differences[number][seen], said) if len(seen) else None
+        fit = fit_validation(given.scores[number][seen], said) if len(seen) else None
         own, truth = given.rows(number, settings.uncertain)
-        positive, negative = given.positive[number][own], given.negative[number][own]
-        case = Case(positive, negative, truth, fit or UNFITTED)
         at = np.searchsorted(places, own)
+        positive, negative = given.positive[number][own], given.negative[number][own]
+        case = Case(positive, negative, truth, codes[at], total, fit or UNFITTED)
         scores[finding] = FindingScores(case.scores, truth, at, fit)
-        drawn = Drawn(codes[at], total, counts[:, at])
-        found = measure_finding(rows, finding, case, len(places) - len(at), drawn, part)
+        found = measure_finding(rows, finding, case, len(places) - len(at), part)
         measured.append(found)
-        if (one := found.get("AUC")) and one.area is not None:
+        if isinstance(one := found.get("AUC"), Measured):
             same = rows_digest([(names[row] for row in at), codes[at].tolist(), truth.tolist()])
-            compared[OF_FINDING + finding] = Ranked(one.area, same)
+            compared[OF_FINDING + finding] = one, same
     labels = given.labels[:, places].ravel().tolist()
     same = rows_digest([names, patients, given.findings, labels, [settings.uncertain]])
     for measure in MEASURES:
-        if not measure.mean:
-            continue
-        each = [found.get(measure.name) for found in measured]
-        some = [value for value in each if value is not None and value.value is not None]
-        if not some or len(some) < len(each):
-            rows.add(part, MEAN, measure.name, None)
-            continue
-        mean = rows.compared[measure.name] = _mean(some, same)
-        value = float(np.mean([value.value for value in some]))
-        known = estimate(value, mean.interval())
-        rows.add(part, MEAN, measure.name, known, len(places), measure.method)
-    rows.compared |= compared
+        if measure.mean:
+            each = [found.get(measure.name) for found in measured]
+            some = [value for value in each if isinstance(value, Measured)]
+            mean = average(some) if some and len(some) == len(each) else None
+            rows.add(part, MEAN, measure.name, mean, None if mean is None else len(places))
+            rows.compare_by(measure.name, mean, same)
+    for name, (one, same) in compared.items():
+        rows.compare_by(name, one, same)
     return ZeroShot(rows, scores)
 
 
-def _mean(found: Sequence[Value], rows: tuple[Hashable, ...]) -> Compared:
-    """The mean of a measure over findings, as it is compared among models."""
-    areas = [one.area for one in found if one.area is not None]
-    if areas:
-        return Ranked(mean_area(areas), rows)
-    shares = [one.share for one in found if one.share is not None]
-    share = mean_proportion([(right, codes) for right, codes, _ in shares])
-    values = np.mean([resampled for _, _, resampled in shares], axis=0)
-    return Resampled(share.value, values, rows, share.interval(), share.patients)
+def rows_digest(columns: Iterable[Iterable[Hashable]]) -> tuple[Hashable, ...]:
+    """What stands for the rows that something was measured on, in place of their ids."""
+    digest = hashlib.sha256()
+    for column in columns:
+        digest.update(repr(list(column)).encode())
+    return (digest.hexdigest(),)

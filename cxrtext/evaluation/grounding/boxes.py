@@ -1,6 +1,6 @@
-"""Boxes: which pixels lie in them, their features (RoIAlign), and those of a cohort.
+"""Boxes and masks of a cohort: brought to its images, and the features of boxes (RoIAlign).
 
-Boxes are COCO's, (x, y, width, height); a pixel lies in a box when its center does.
+Boxes are COCO's, (x, y, width, height).
 """
 
 from collections import Counter, defaultdict
@@ -8,21 +8,20 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import PurePosixPath
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from cxrtext.evaluation.cohort import Cohort
 from cxrtext.images import Geometry
 from cxrtext.images.dicom.orientation import placement_of
 from cxrtext.images.placement import Placement
+from cxrtext.metrics.maps import Mask, box_slices
 from cxrtext.records import Box
+from cxrtext.records.masks import Runs, mask_of_runs
 
-Map = NDArray[np.floating[Any]]
-Mask = NDArray[np.bool_]
 BoxRow = tuple[float, float, float, float]
 BOXES_AT_ONCE = 64
 """Boxes pooled at the same time; bounds memory."""
@@ -31,45 +30,6 @@ ASPECT = 0.02
 NO_SENTENCE = "boxes without a sentence"
 NOT_ONE_SIZE = "boxes that count in another image's size"
 NO_PIXEL = "boxes that cover no pixel of their image"
-
-
-def map_and_mask(heat: ArrayLike, boxes: ArrayLike) -> tuple[Map, Mask]:
-    """Check a map, and give it beside the :func:`box_mask` of its boxes, [H, W] each."""
-    values = np.asarray(heat)
-    if values.ndim != 2 or not values.size or values.dtype.kind != "f":
-        raise ValueError(f"a map is [H, W] of floats, not {list(values.shape)} {values.dtype}")
-    return values, box_mask(boxes, values.shape)
-
-
-def _slices(box: NDArray[np.float64], shape: tuple[int, ...]) -> tuple[slice, slice]:
-    """The rows and columns whose centers lie in a box, clipped to the image."""
-    x, y, w, h = box.tolist()
-    ends = np.ceil(np.array([y, y + h, x, x + w]) - 0.5)
-    top, bottom = np.clip(ends[:2], 0, shape[0]).astype(int).tolist()
-    left, right = np.clip(ends[2:], 0, shape[1]).astype(int).tolist()
-    return slice(top, bottom), slice(left, right)
-
-
-def box_mask(boxes: ArrayLike, shape: tuple[int, int]) -> Mask:
-    """The pixels, [H, W], whose centers lie in any of the boxes [n, 4], clipped to the image."""
-    rows = np.atleast_2d(np.asarray(boxes, dtype=np.float64))
-    if rows.ndim != 2 or rows.shape[1] != 4 or not len(rows):
-        raise ValueError(f"boxes are [n, 4] with n of at least 1, not {list(rows.shape)}")
-    mask: Mask = np.zeros(shape, dtype=np.bool_)
-    for number, row in enumerate(rows):
-        if not np.isfinite(row).all() or (row[2:] <= 0).any():
-            raise ValueError(
-                f"box {number} is {row.tolist()}; x, y, width and height are numbers, the latter "
-                "two above 0: leave it out or fix it"
-            )
-        place = _slices(row, shape)
-        if not mask[place].size:
-            raise ValueError(
-                f"box {number} {row.tolist()} covers no pixel of an image of {shape[1]} x "
-                f"{shape[0]}: leave it out or fix it"
-            )
-        mask[place] = True
-    return mask
 
 
 def region_boxes(boxes: ArrayLike, geometry: Geometry, grid: tuple[int, int]) -> Tensor:
@@ -169,23 +129,51 @@ def _weights(start: Tensor, extent: Tensor, bins: int, cells: int) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True)
+class DrawnMask:
+    """A mask as its file has it: runs over height x width of stored pixels, or of a copy."""
+
+    runs: Runs
+    height: int
+    width: int
+    placement: Placement | None
+
+    def shown(self, height: int, width: int) -> Mask:
+        """The mask of the picture shown, at a size of it, [height, width]; the nearest pixels."""
+        mask, placement = mask_of_runs(self.runs, self.height, self.width), self.placement
+        if placement is not None:
+            across, down = (
+                self.width * placement.stored_height,
+                self.height * placement.stored_width,
+            )
+            if abs(across / down - 1) <= ASPECT:
+                mask = placement.turned(mask)
+        rows, columns = (
+            ((np.arange(size) + 0.5) * own / size).astype(np.intp)
+            for size, own in zip((height, width), mask.shape, strict=True)
+        )
+        return mask[np.ix_(rows, columns)]
+
+
+@dataclass(frozen=True, slots=True)
 class PlacedBox:
-    """A box, in original pixels, of the image at a row of the cohort, and its sentence."""
+    """A box, in original pixels, of the image at a row of the cohort, its mask and sentence."""
 
     row: int
     finding: str
     text: str
     bbox: BoxRow
+    mask: DrawnMask | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """A sentence with all its boxes in one image; of several findings the first."""
+    """A sentence with all its boxes in one image, and masks; of several findings the first."""
 
     row: int
     finding: str
     text: str
     boxes: tuple[BoxRow, ...]
+    masks: tuple[DrawnMask, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +189,13 @@ class Placed:
         for box in self.boxes:
             gathered[box.row, box.text].append(box)
         return [
-            Phrase(row, some[0].finding, text, tuple(box.bbox for box in some))
+            Phrase(
+                row,
+                some[0].finding,
+                text,
+                tuple(box.bbox for box in some),
+                tuple(box.mask for box in some if box.mask is not None),
+            )
             for (row, text), some in gathered.items()
         ]
 
@@ -230,7 +224,9 @@ def place_boxes(boxes: Iterable[Box], cohort: Cohort) -> Placed:
         elif not _covers(bbox, cohort.sizes[row]):
             left_out[NO_PIXEL] += 1
         else:
-            placed.append(PlacedBox(row, box.finding, box.label_text.strip(), bbox))
+            runs, text = box.segmentation, box.label_text.strip()
+            mask = runs and DrawnMask(runs, box.height, box.width, placement(row))
+            placed.append(PlacedBox(row, box.finding, text, bbox, mask or None))
     return Placed(sorted(placed, key=lambda box: box.row), left_out)
 
 
@@ -278,5 +274,5 @@ def _covers(bbox: BoxRow, size: tuple[int, int]) -> bool:
     values = np.array(bbox)
     if not np.isfinite(values).all() or (values[2:] <= 0).any():
         return False
-    rows, columns = _slices(values, size)
+    rows, columns = box_slices(values, size)
     return bool(rows.start < rows.stop and columns.start < columns.stop)

@@ -1,50 +1,56 @@
-"""Grounding: how well a map of scores agrees with the boxes a radiologist drew.
+"""Sentences in single images: places, masks, sides, and whether there is anything to find.
 
-A map is [H, W] in original pixels, NaN where the model saw nothing.  Boxes are COCO's
-(x, y, width, height) [n, 4] in original pixels; several boxes of one sentence count as their
-union.  A map or box of another form, and a box that covers no pixel, is a ValueError.
+Each task gives measures of a sentence in its image.  A measure stands beside the same of other
+patients' images (its control), since words alone move it: "left" pulls a peak to the left whatever
+the image shows.  A measure with a truth (left or right, with a box or without) is ranked: its
+figure is an AUC; others are means.
 """
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from cxrtext.evaluation.cohort import Cohort
-from cxrtext.evaluation.grounding.boxes import Map, Phrase, map_and_mask
-from cxrtext.evaluation.intervals.bootstrap import draw, interval_of
-from cxrtext.evaluation.intervals.estimates import Estimate
-from cxrtext.evaluation.intervals.methods import RESAMPLED, SHARE
-from cxrtext.evaluation.intervals.proportions import cluster_codes, proportion
-from cxrtext.evaluation.metrics import Floats, weighted_mean
-from cxrtext.evaluation.predictions.columns import (
-    Images,
-    as_table,
-    floats,
-    images_of,
-    lists,
-    matrix,
-    texts,
-    words,
-)
+from cxrtext.evaluation.cohort import Cohort, score_pairs
+from cxrtext.evaluation.grounding.boxes import Phrase, image_finder
+from cxrtext.evaluation.predictions.columns import Images, as_table, floats, images_of, texts, words
 from cxrtext.evaluation.rows import (
+    ABSENCE,
+    ALL,
     ELSEWHERE,
     GAIN,
     GROUNDING,
+    MASKS,
     MEAN_OF_FINDINGS,
     MEAN_OF_SENTENCES,
     NO_FINDING,
+    SIDES,
     Rows,
-    estimate,
 )
 from cxrtext.evaluation.settings import Settings
 from cxrtext.images import Geometry
+from cxrtext.metrics.intervals import Measured, area_of, mean_of, share
+from cxrtext.metrics.maps import (
+    COMMON_THRESHOLDS,
+    PAPER_THRESHOLDS,
+    Mask,
+    box_mask,
+    contrast_to_noise,
+    dice_by_threshold,
+    overlap_by_threshold,
+    peaks_left,
+    pixel_auroc,
+    pointing_game,
+)
+from cxrtext.metrics.ranking import Floats
 from cxrtext.models import ImageTextModel
+from cxrtext.records import Absent
+from cxrtext.text.sides import false_mirrors, other_side, side_of
+from cxrtext.text.wording import mentions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,95 +59,73 @@ LONGEST_SIDE = 640
 """Larger images are measured on maps of this longest side, their boxes scaled alike: more than 40
 pixels a region, which changed the mean CNR and mIoU of 2048 x 2500 images by 0.2 % and took a tenth
 of the time."""
-
-MEASURES = SIGNED, CNR, MIOU, COMMON, POINTING = (
+OTHERS = 4
+"""Images of other patients that each sentence with boxes is also measured in."""
+SIGNED, CNR, MIOU, COMMON, POINTING = (
     "signed CNR", "CNR", "mIoU", "mIoU 0.1-0.5", "pointing game",
 )  # fmt: skip
+DICE, AUROC = "Dice", "pixel AUROC"
+AUC, SIDE_AUC, HEAD_AUC = "AUC", "AUC of the side", "AUC by the head"
+ABOVE, PEAK = "above its mirror", "peak on its side"
+TASKS: Mapping[str, tuple[str, ...]] = {
+    GROUNDING: (SIGNED, CNR, MIOU, COMMON, POINTING),
+    MASKS: (DICE, AUROC),
+    SIDES: (SIDE_AUC, HEAD_AUC, ABOVE, PEAK),
+    ABSENCE: (AUC,),
+}
+SHARES = (POINTING, ABOVE, PEAK)
+TRUTHS = {SIDES: ("left", "right"), ABSENCE: ("with a box", "without")}
+"""What sentences are called whose truth is true, and false."""
 
-COLUMNS = ("cnr_signed", "cnr", "miou", "miou_common", "pointing")
-"""What :data:`MEASURES` are called in a table, and in images of other patients with this after."""
-OF_OTHERS = "_elsewhere"
-OTHERS = 4
-"""Images of other patients that each sentence is also measured in: of sentences whose words alone
-say where to look, that is what they get whatever the image shows."""
 
-PAPER_THRESHOLDS: tuple[float, ...] = tuple(k / 20 for k in range(-20, 21))
-"""−1, −0.95, …, 1, as the paper has them."""
-COMMON_THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5)
-"""Those of other evaluations on MS-CXR."""
+class Sentence(NamedTuple):
+    """A measure of a sentence in the image at a row; ``truth`` is None where it is not ranked."""
+
+    row: int
+    task: str
+    finding: str
+    text: str
+    measure: str
+    value: float
+    control: float = float("nan")
+    truth: bool | None = None
 
 
-def contrast_to_noise(heat: ArrayLike, boxes: ArrayLike, *, signed: bool = False) -> float:
-    """Contrast-to-noise ratio of a map: |μ_in − μ_out| / √(σ²_in + σ²_out).
+@dataclass(frozen=True, slots=True)
+class Phrases:
+    """Part "phrases": measures of sentences, whose rows are places in ``images``.
 
-    >>> contrast_to_noise(np.array([[3.0, 1.0], [0.0, 0.0]]), [0, 0, 2, 1])
-    2.0
-
-    "in" is the union of the boxes, "out" the rest of the image; pixels that are NaN are left out.
-    ``signed`` keeps the sign of μ_in − μ_out, so that a map that avoids the boxes is below 0.
-
-    Returns:
-        The ratio; NaN where nothing inside or nothing outside is defined (say, a box beyond the
-        crop) or the map is constant; infinite where it has one value inside and another outside.
-
-    Source: Boecking et al. 2022 (BioViL, MS-CXR), not signed.
+    Values and controls are NaN where they are not defined.
     """
-    values, mask = map_and_mask(heat, boxes)
-    defined = ~np.isnan(values)
-    inside, outside = values[mask & defined], values[~mask & defined]
-    if not inside.size or not outside.size:
-        return math.nan
-    (mean_in, variance_in), (mean_out, variance_out) = _moments(inside), _moments(outside)
-    contrast = mean_in - mean_out if signed else abs(mean_in - mean_out)
-    noise = math.sqrt(variance_in + variance_out)
-    if noise == 0:
-        return math.copysign(math.inf, contrast) if contrast else math.nan
-    return contrast / noise
 
+    images: Images
+    sentences: list[Sentence] = field(default_factory=list)
 
-def _moments(values: Map) -> tuple[float, float]:
-    """Mean and variance, which is exactly 0 of equal values."""
-    first = float(values[0])
-    rest = values.astype(np.float64) - first
-    return first + float(rest.mean()), float(rest.var())
+    def to_table(self) -> "pa.Table":
+        import pyarrow as pa
 
+        columns = dict(zip(Sentence._fields, zip(*self.sentences, strict=True), strict=True))
+        places = np.array(columns.pop("row"), dtype=np.intp)
+        values: dict[str, Any] = {
+            name: np.array(columns.pop(name), dtype=np.float64) for name in ("value", "control")
+        }
+        values["truth"] = pa.array(columns.pop("truth"), pa.bool_())
+        named = {"sentence" if name == "text" else name: words(c) for name, c in columns.items()}
+        return as_table({**self.images.to_columns(places), **named, **values})
 
-def overlap_by_threshold(heat: ArrayLike, boxes: ArrayLike) -> Floats:
-    """Intersection over union of {map ≥ threshold} and the union of the boxes, [41].
-
-    At each of :data:`PAPER_THRESHOLDS`.  Pixels of a box where the map is NaN count as missed,
-    since the finding is there.
-
-    Source: Jaccard 1912; Boecking et al. 2022.
-    """
-    values, mask = map_and_mask(heat, boxes)
-    inside = at_or_above(values[mask])
-    overlap: Floats = inside / (mask.sum() + at_or_above(values.ravel()) - inside)
-    return overlap
-
-
-def at_or_above(values: Map) -> NDArray[np.int64]:
-    """How many values reach each of :data:`PAPER_THRESHOLDS`, [41], by one histogram."""
-    cuts = np.asarray(PAPER_THRESHOLDS)
-    reached = np.searchsorted(cuts, values.astype(np.float64), side="right")
-    counts = np.bincount(reached, minlength=len(cuts) + 1)
-    counts[-1] -= np.isnan(values).sum()  # NaN is sorted behind every number
-    return counts[::-1].cumsum()[::-1][1:]
-
-
-def pointing_game(heat: ArrayLike, boxes: ArrayLike) -> float:
-    """Whether the peak of a map lies in a box: 1 or 0.
-
-    Where several pixels are equally high it is the share of them that lies in a box, so that a
-    constant map gets what chance would.  NaN is never the peak; NaN where the map is nowhere
-    defined.
-
-    Source: Zhang et al. 2018 (excitation backprop).
-    """
-    values, mask = map_and_mask(heat, boxes)
-    if np.isnan(values).all():
-        return math.nan
-    return float(mask[values == np.nanmax(values)].mean())
+    @classmethod
+    def from_table(cls, table: "pa.Table") -> Self:
+        images, places = Images.from_columns(table)
+        tasks, measures = texts(table, "task"), texts(table, "measure")
+        for task, measure in set(zip(tasks, measures, strict=True)):
+            if measure not in TASKS.get(task, ()):
+                raise ValueError(f"there is no measure '{measure}' of '{task}'")
+        columns = (
+            places.tolist(), tasks, texts(table, "finding"), texts(table, "sentence"), measures,
+            floats(table, "value").tolist(), floats(table, "control").tolist(),
+            table["truth"].to_pylist(),
+        )  # fmt: skip
+        return cls(images, [Sentence(*row) for row in zip(*columns, strict=True)])
 
 
 def smooth_grid(grid: ArrayLike, sigma: float) -> NDArray[np.float64]:
@@ -170,65 +154,6 @@ def heat_map(grid: ArrayLike, geometry: Geometry, sigma: float = 0.0) -> NDArray
     return geometry.map_to_original(smooth_grid(grid, sigma))
 
 
-@dataclass(frozen=True, slots=True)
-class PhraseValues:
-    """Part "grounding": the measures of n sentences, each with its boxes in one image.
-
-    ``phrases`` name their images by place in ``images``.  ``values`` [n, 5] are :data:`MEASURES`,
-    NaN where one is not defined; ``elsewhere`` [n, 5] their means where the same boxes are laid
-    over the sentence's maps of :data:`OTHERS` other patients; ``overlap`` [n, 41] is the overlap at
-    :data:`PAPER_THRESHOLDS`; ``peaks`` [n, 2] are x and y of the highest pixel, in original pixels.
-    """
-
-    images: Images
-    phrases: list[Phrase]
-    values: Floats
-    elsewhere: Floats
-    overlap: Floats
-    peaks: Floats
-
-    def to_table(self) -> "pa.Table":
-        """A row a sentence; ``boxes`` are COCO's, ``iou`` has a number a threshold."""
-        import pyarrow as pa
-
-        places = np.array([phrase.row for phrase in self.phrases], dtype=np.intp)
-        columns = {
-            **self.images.to_columns(places),
-            "finding": words([phrase.finding for phrase in self.phrases]),
-            "sentence": words([phrase.text for phrase in self.phrases]),
-            "boxes": pa.array(
-                [list(map(list, phrase.boxes)) for phrase in self.phrases],
-                pa.list_(pa.list_(pa.float64())),
-            ),
-        }
-        columns |= dict(zip(COLUMNS, self.values.T, strict=True))
-        columns |= dict(zip([name + OF_OTHERS for name in COLUMNS], self.elsewhere.T, strict=True))
-        return as_table(
-            {
-                **columns,
-                "iou": lists(self.overlap),
-                "peak_x": self.peaks[:, 0],
-                "peak_y": self.peaks[:, 1],
-            }
-        )
-
-    @classmethod
-    def from_table(cls, table: "pa.Table") -> Self:
-        images, places = Images.from_columns(table)
-        findings, sentences = texts(table, "finding"), texts(table, "sentence")
-        boxes = table["boxes"].to_pylist()
-        phrases = [
-            Phrase(int(place), finding, text, tuple((x, y, w, h) for x, y, w, h in some))
-            for place, finding, text, some in zip(places, findings, sentences, boxes, strict=True)
-        ]
-        values, elsewhere = (
-            np.stack([floats(table, name + end) for name in COLUMNS], axis=1)
-            for end in ("", OF_OTHERS)
-        )
-        peaks = np.stack([floats(table, name) for name in ("peak_x", "peak_y")], axis=1)
-        return cls(images, phrases, values, elsewhere, matrix(table, "iou"), peaks)
-
-
 @torch.inference_mode()
 def phrase_grid(cohort: Cohort, row: int, vector: Tensor) -> NDArray[np.float32]:
     """Region scores of a sentence in the image at a row, [h, w], in [−1, 1]."""
@@ -236,124 +161,317 @@ def phrase_grid(cohort: Cohort, row: int, vector: Tensor) -> NDArray[np.float32]
     return grid
 
 
-def measuring(geometry: Geometry, boxes: Floats) -> tuple[Geometry, Floats]:
+def _copy(geometry: Geometry) -> Geometry:
+    """The geometry of the copy that maps are measured on."""
     longest = max(geometry.height, geometry.width)
     if longest <= LONGEST_SIDE:
-        return geometry, boxes
+        return geometry
     height, width = (
         max(1, round(side * LONGEST_SIDE / longest)) for side in (geometry.height, geometry.width)
     )
-    across, down = width / geometry.width, height / geometry.height
-    return Geometry(height, width, geometry.preprocessing), boxes * [across, down, across, down]
+    return Geometry(height, width, geometry.preprocessing)
 
 
-def _measure(
-    grid: NDArray[np.float32], phrase: Phrase, geometry: Geometry, sigma: float
-) -> tuple[Floats, Floats, Floats]:
-    """Measures, overlaps and peak (x, y) of a sentence; NaN where its boxes vanish in the copy."""
-    place, boxes = measuring(geometry, np.asarray(phrase.boxes, dtype=np.float64))
-    heat = heat_map(grid, place, sigma)
-    row, column = np.unravel_index(int(np.nanargmax(heat)), heat.shape)
-    scale = np.array([geometry.width / place.width, geometry.height / place.height])
-    peak = (np.array([column, row]) + 0.5) * scale
-    try:
-        signed = contrast_to_noise(heat, boxes, signed=True)
-    except ValueError:
-        return np.full(len(MEASURES), np.nan), np.full(len(PAPER_THRESHOLDS), np.nan), peak
-    overlap = overlap_by_threshold(heat, boxes)
+@dataclass(frozen=True, slots=True)
+class Maps:
+    """Maps of sentences in the images of a cohort."""
+
+    cohort: Cohort
+    vectors: Mapping[str, Tensor]
+    sigma: float
+
+    @classmethod
+    def of(
+        cls, model: ImageTextModel, cohort: Cohort, phrases: Sequence[Phrase], settings: Settings
+    ) -> Self:
+        distinct = list(dict.fromkeys(phrase.text for phrase in phrases))
+        vectors = model.embed_sentences(distinct).cpu()
+        return cls(cohort, dict(zip(distinct, vectors, strict=True)), settings.sigma)
+
+    def heat(self, phrase: Phrase, row: int) -> NDArray[np.float32]:
+        """The map of a sentence in the image at a row, laid over the phrase's own image."""
+        grid = phrase_grid(self.cohort, row, self.vectors[phrase.text])
+        return heat_map(grid, _copy(self.cohort.geometry(phrase.row)), self.sigma)
+
+    def inside(self, phrase: Phrase) -> tuple[Mask | None, Mask | None]:
+        """The pixels of a phrase's boxes and masks; None without, or where they vanish."""
+        whole = self.cohort.geometry(phrase.row)
+        copy = _copy(whole)
+        across, down = copy.width / whole.width, copy.height / whole.height
+        boxes = np.asarray(phrase.boxes, dtype=np.float64) * [across, down, across, down]
+        drawn = np.zeros((copy.height, copy.width), dtype=np.bool_)
+        for mask in phrase.masks:
+            drawn |= mask.shown(copy.height, copy.width)
+        try:
+            return box_mask(boxes, drawn.shape), drawn if drawn.any() else None
+        except ValueError:
+            return None, drawn if drawn.any() else None
+
+
+def _places(heat: ArrayLike, boxed: Mask | None) -> dict[str, float]:
+    """Measures of a map beside boxes."""
+    if boxed is None:
+        return dict.fromkeys(TASKS[GROUNDING], float("nan"))
+    signed = contrast_to_noise(heat, boxed, signed=True)
+    overlap = overlap_by_threshold(heat, boxed)
     common = overlap[[PAPER_THRESHOLDS.index(cut) for cut in COMMON_THRESHOLDS]]
-    numbers = [signed, abs(signed), overlap.mean(), common.mean(), pointing_game(heat, boxes)]
-    values = np.array(numbers, dtype=np.float64)
-    values[np.isinf(values)] = np.nan  # one value inside and another outside: no noise to compare
-    return values, overlap, peak
+    values = (signed, abs(signed), overlap.mean(), common.mean(), pointing_game(heat, boxed))
+    # Infinite: one value inside and another outside, with no noise to compare.
+    finite = (float(value) if np.isfinite(value) else float("nan") for value in values)
+    return dict(zip(TASKS[GROUNDING], finite, strict=True))
+
+
+def dice_threshold(
+    model: ImageTextModel, cohort: Cohort, phrases: Sequence[Phrase], settings: Settings
+) -> int | None:
+    """The place of the threshold with the best mean Dice; None without a mask."""
+    masked = [phrase for phrase in phrases if phrase.masks]
+    maps = Maps.of(model, cohort, masked, settings)
+    dice = [
+        dice_by_threshold(maps.heat(phrase, phrase.row), drawn)
+        for phrase in masked
+        if (drawn := maps.inside(phrase)[1]) is not None
+    ]
+    return int(np.mean(dice, axis=0).argmax()) if dice else None
 
 
 def ground_phrases(
-    model: ImageTextModel, cohort: Cohort, phrases: Sequence[Phrase], settings: Settings
-) -> PhraseValues:
-    distinct = list(dict.fromkeys(phrase.text for phrase in phrases))
-    vectors = dict(zip(distinct, model.embed_sentences(distinct).cpu(), strict=True))
+    model: ImageTextModel,
+    cohort: Cohort,
+    phrases: Sequence[Phrase],
+    settings: Settings,
+    threshold: int | None = None,
+) -> list[Sentence]:
+    """Places and masks of sentences in their images, and in :data:`OTHERS` other patients'.
 
-    def measured(phrase: Phrase, row: int) -> tuple[Floats, Floats, Floats]:
-        grid = phrase_grid(cohort, row, vectors[phrase.text])
-        return _measure(grid, phrase, cohort.geometry(phrase.row), settings.sigma)
-
+    ``threshold`` is that of :func:`dice_threshold`.
+    """
+    maps = Maps.of(model, cohort, phrases, settings)
     rows = np.array(sorted({phrase.row for phrase in phrases}))
     patients = np.array([cohort.records[row].patient_id for row in rows])
     generator = np.random.default_rng(0)
-    parts, elsewhere = [], np.full((len(phrases), len(MEASURES)), np.nan)
-    for number, phrase in enumerate(phrases):
-        parts.append(measured(phrase, phrase.row))
+    found: list[Sentence] = []
+    for phrase in phrases:
+        boxed, drawn = maps.inside(phrase)
+
+        def measured(
+            row: int,
+            phrase: Phrase = phrase,
+            boxed: Mask | None = boxed,
+            drawn: Mask | None = drawn,
+        ) -> dict[tuple[str, str], float]:
+            heat = maps.heat(phrase, row)
+            values = {(GROUNDING, name): one for name, one in _places(heat, boxed).items()}
+            if drawn is not None:
+                values[MASKS, AUROC] = pixel_auroc(heat, drawn)
+                if threshold is not None:
+                    values[MASKS, DICE] = float(dice_by_threshold(heat, drawn)[threshold])
+            return values
+
         others = rows[patients != cohort.records[phrase.row].patient_id]
-        drawn = generator.permutation(others)[:OTHERS].tolist()
-        if drawn:
-            elsewhere[number] = np.mean([measured(phrase, row)[0] for row in drawn], axis=0)
-    values, overlap, peaks = map(np.stack, zip(*parts, strict=True))
-    return PhraseValues(images_of(cohort.records), list(phrases), values, elsewhere, overlap, peaks)
+        elsewhere = [measured(row) for row in generator.permutation(others)[:OTHERS].tolist()]
+        for (task, name), value in measured(phrase.row).items():
+            control = [one[task, name] for one in elsewhere]
+            mean = float(np.mean(control)) if control else float("nan")
+            found.append(Sentence(phrase.row, task, phrase.finding, phrase.text, name, value, mean))
+    return found
 
 
-def measure_grounding(given: PhraseValues, settings: Settings) -> Rows:
-    """Means and intervals, of all sentences (each weighs the same), of findings and by finding."""
+class Sided(NamedTuple):
+    """A sentence that names one side, of the image at a row; left, or right."""
+
+    row: int
+    finding: str
+    text: str
+    left: bool
+
+
+def sided_phrases(
+    said: Mapping[int, Sequence[tuple[str, str]]], reports: Mapping[int, Sequence[str]]
+) -> list[Sided]:
+    """The sentences whose mirror is false of their image, of findings and sentences by row.
+
+    They name one side, affirm a finding and are false when mirrored, as far as words tell.
+    ``reports``: by row, other sentences of its report, which may say that the mirror is true too.
+    """
+    found = []
+    for row, entries in said.items():
+        own = list(dict.fromkeys(text for _, text in entries))
+        if not any(map(side_of, own)):
+            continue
+        forms = dict(zip(own, false_mirrors([*own, *reports.get(row, ())]), strict=False))
+        for finding, text in dict.fromkeys(entries):
+            if forms[text]:
+                found.append(Sided(row, finding, text, side_of(text) == "left"))
+    return found
+
+
+@torch.inference_mode()
+def score_sides(model: ImageTextModel, cohort: Cohort, phrases: Sequence[Sided]) -> list[Sentence]:
+    """Score each sentence and its mirror, and find the peak of its map, in its image and others.
+
+    What a sentence scores on any image is no evidence of the image, so the AUC is of the score of
+    the form that says left less that of the form that says right, less the mean of this over the
+    other patients' images; its control is the same of one of these.
+    """
+    rows = list(dict.fromkeys(phrase.row for phrase in phrases))
+    place = {row: at for at, row in enumerate(rows)}
+    patients = np.array([cohort.records[row].patient_id for row in rows])
+    pairs = list(dict.fromkeys((phrase.text, phrase.left) for phrase in phrases))
+    said, lefts = [text for text, _ in pairs], [left for _, left in pairs]
+    vectors = model.embed_sentences([*said, *map(other_side, said)])
+    # Of every sentence in every image, [pairs, images].
+    ahead, peaks = (np.empty((len(pairs), len(rows))) for _ in range(2))
+    for at, row in enumerate(rows):
+        regions = cohort.regions[row : row + 1].to(model.device).float()
+        both = (model.gamma_sq * model.scores(regions, vectors)).double().cpu().numpy()[:, 0]
+        ahead[:, at] = both[: len(pairs)] - both[len(pairs) :]
+        share = peaks_left((cohort.grid(row) @ vectors[: len(pairs)].cpu().T).numpy())
+        peaks[:, at] = np.where(lefts, share, 1 - share)
+    above = (np.sign(ahead) + 1) / 2
+    regions = cohort.regions[rows].to(model.device).float()
+    left = None if model.heads is None else model.heads.left(regions)
+    heads = None if left is None else left.double().cpu().numpy()
+    of_pair = {pair: number for number, pair in enumerate(pairs)}
+    generator = np.random.default_rng(0)
+    found: list[Sentence] = []
+    for phrase in phrases:
+        pair, at = of_pair[phrase.text, phrase.left], place[phrase.row]
+        others = np.flatnonzero(patients != patients[at])
+        usual, drawn, above_elsewhere, peaks_elsewhere = 0.0, *[float("nan")] * 3
+        if len(others):
+            usual, drawn = ahead[pair, others].mean(), ahead[pair, generator.choice(others)]
+            above_elsewhere, peaks_elsewhere = (one[pair, others].mean() for one in (above, peaks))
+        sign = 1 if phrase.left else -1
+        measures: list[tuple[str, float, float, bool | None]] = [
+            (SIDE_AUC, sign * (ahead[pair, at] - usual), sign * (drawn - usual), phrase.left),
+            (ABOVE, above[pair, at], above_elsewhere, None),
+            (PEAK, peaks[pair, at], peaks_elsewhere, None),
+        ]
+        if heads is not None:
+            measures.insert(1, (HEAD_AUC, heads[at], float("nan"), phrase.left))
+        found += [
+            Sentence(phrase.row, SIDES, phrase.finding, phrase.text, name, float(value),
+                     float(control), truth)
+            for name, value, control, truth in measures
+        ]  # fmt: skip
+    return found
+
+
+def looked_for(
+    phrases: Sequence[Phrase], absent: Iterable[Absent], cohort: Cohort
+) -> tuple[list[tuple[int, str, str, bool]], int]:
+    """Sentences with a box (row, finding, text, True) and without (False).
+
+    And how many of the latter deny what they name, which are left out.
+    """
+    find = image_finder([record.name for record in cohort.records])
+    found = [(one.row, one.finding, one.text, True) for one in phrases]
+    boxed = {(one.row, one.text) for one in phrases}
+    denying = 0
+    for one in absent:
+        row, text = find(one.image), one.label_text.strip()
+        if row is None or not text or (row, text) in boxed:
+            continue
+        affirmed, denied = mentions(text)
+        if denied and not affirmed:  # "no effusion" is true where there is nothing to draw
+            denying += 1
+        else:
+            found.append((row, one.finding, text, False))
+    return list(dict.fromkeys(found)), denying
+
+
+def score_absence(
+    model: ImageTextModel, cohort: Cohort, asked: Sequence[tuple[int, str, str, bool]]
+) -> list[Sentence]:
+    """Score sentences with a box and without in their images."""
+    scores = score_pairs(model, cohort, [one[0] for one in asked], [one[2] for one in asked])
+    return [
+        Sentence(row, ABSENCE, finding, text, AUC, score, truth=present)
+        for (row, finding, text, present), score in zip(asked, scores.tolist(), strict=True)
+    ]
+
+
+def phrases_of(cohort: Cohort, sentences: list[Sentence]) -> Phrases:
+    return Phrases(images_of(cohort.records), sentences)
+
+
+def measure_phrases(given: Phrases) -> Rows:
+    """Each measure by finding, the mean of findings, and of all sentences, beside its control.
+
+    Of sentences without a box those of findings count that have sentences of both kinds, where any
+    has: others would compare sentences that differ anyway.
+    """
     rows = Rows()
-    phrases = given.phrases
-    own = [given.images.patients[phrase.row] for phrase in phrases]
-    findings = np.array([phrase.finding or NO_FINDING for phrase in phrases])
-    names = sorted(set(findings.tolist()))
-    for name in names:
-        at = np.flatnonzero(findings == name)
-        theirs = [own[number] for number in at]
-        _add(rows, name, given, at, draw(theirs, settings.resamples, (settings.seed, 2)), theirs)
-    for measure in MEASURES:
-        each = [rows.value(GROUNDING, name, measure) for name in names]
-        known = [value for value in each if value is not None]
-        rows.add(GROUNDING, MEAN_OF_FINDINGS, measure, float(np.mean(known)) if known else None)
-    counts = draw(own, settings.resamples, (settings.seed, 1))
-    resampled = _add(rows, MEAN_OF_SENTENCES, given, np.arange(len(phrases)), counts, own)
-    # By boxes, since sentences may be numbered in place of written out.
-    keys = tuple((given.images.names[phrase.row], phrase.boxes) for phrase in phrases)
-    for name in (CNR, MIOU, POINTING):
-        if name in resampled:
-            place = GROUNDING, MEAN_OF_SENTENCES, name
-            rows.compare_by(name, place, resampled[name], keys, len(set(own)))
+    for task, measures in TASKS.items():
+        own = [one for one in given.sentences if one.task == task]
+        if not own:
+            continue
+        names = sorted({one.finding for one in own})
+        whole = MEAN_OF_SENTENCES if task == GROUNDING else ALL
+        several = names if names != [""] or task in (GROUNDING, ABSENCE) else []
+        for name in several:
+            some = [one for one in own if one.finding == name]
+            _add(rows, task, name or NO_FINDING, some, given.images)
+        for measure in measures if several else ():
+            each = [rows.value(task, name or NO_FINDING, measure) for name in several]
+            known = [value for value in each if value is not None]
+            if known:
+                rows.add(task, MEAN_OF_FINDINGS, measure, float(np.mean(known)))
+        if task == ABSENCE:
+            both = [n for n in names if rows.value(task, n or NO_FINDING, AUC) is not None]
+            own = [one for one in own if not both or one.finding in both]
+        _add(rows, task, whole, own, given.images)
     return rows
 
 
-def _add(
-    rows: Rows,
-    group: str,
-    given: PhraseValues,
-    at: NDArray[np.intp],
-    counts: NDArray[np.uint16],
-    patients: Sequence[str],
-) -> dict[str, Floats]:
-    """Means of some sentences, of so many patients; returns them on every resample."""
-    resampled: dict[str, Floats] = {}
-    codes = cluster_codes(patients)
-    figures = zip(MEASURES, given.values[at].T, given.elsewhere[at].T, strict=True)
-    for name, values, others in figures:
-        known = ~np.isnan(values)
-        found = Estimate()
-        if known.any():
-            own = codes[known]
-            resampled[name] = weighted_mean(values[known], counts[:, known])
-            ends = interval_of(resampled[name], len(np.unique(own)))
-            if name == POINTING:
-                ends = proportion(values[known], own).interval()
-            found = estimate(float(values[known].mean()), ends)
-        method = SHARE if name == POINTING else RESAMPLED
-        rows.add(GROUNDING, group, name, found, int(known.sum()), method)
-        both = known & ~np.isnan(others)
-        mean = float(others[both].mean()) if both.any() else None
-        rows.add(GROUNDING, group, name + ELSEWHERE, mean, int(both.sum()))
-        gain = Estimate()
+def _add(rows: Rows, task: str, group: str, own: Sequence[Sentence], images: Images) -> None:
+    """The measures of some sentences of a task."""
+    for measure in TASKS[task]:
+        some = [one for one in own if one.measure == measure]
+        if not some:
+            continue
+        values, controls = (np.array([one[at] for one in some]) for at in (5, 6))
+        patients = np.array([images.patients[one.row] for one in some], dtype=object)
+        truth = np.array([one.truth is True for one in some])
+        ranked = some[0].truth is not None
+        found = _figure(measure, values, patients.tolist(), truth if ranked else None)
+        rows.add(task, group, measure, found, int((~np.isnan(values)).sum()))
+        if measure in (CNR, MIOU, POINTING) and group == MEAN_OF_SENTENCES:
+            same = [(images.names[one.row], one.finding) for one in some]
+            rows.compare_by(measure, found, tuple(same))
+        both = ~np.isnan(values) & ~np.isnan(controls)
         if both.any():
-            ahead = values[both] - others[both]
-            ends = interval_of(weighted_mean(ahead, counts[:, both]), len(set(codes[both])))
-            gain = estimate(float(ahead.mean()), ends)
-        rows.add(GROUNDING, group, name + GAIN, gain, int(both.sum()), RESAMPLED)
-    some = [given.phrases[number] for number in at]
-    rows.add(GROUNDING, group, "sentences", len(some))
-    rows.add(GROUNDING, group, "boxes", sum(len(phrase.boxes) for phrase in some))
-    rows.add(GROUNDING, group, "images", len({phrase.row for phrase in some}))
-    rows.add(GROUNDING, group, "undefined", int(np.isnan(given.values[at, 0]).sum()))
-    return resampled
+            control: Measured | float | None = float(controls[both].mean())
+            if ranked:
+                control = area_of(controls, truth, patients.tolist())
+            rows.add(task, group, measure + ELSEWHERE, control, int(both.sum()))
+            if not ranked:
+                gain = mean_of((values - controls)[both], patients[both].tolist())
+                rows.add(task, group, measure + GAIN, gain, int(both.sum()))
+    counted = min((one.measure for one in own), key=TASKS[task].index, default="")
+    first = [one for one in own if one.measure == counted]
+    for name, side in zip(TRUTHS.get(task, ()), (True, False), strict=False):
+        rows.add(task, group, name, sum(one.truth is side for one in first))
+    rows.add(task, group, "sentences", len(first))
+    rows.add(task, group, "images", len({one.row for one in first}))
+
+
+def _figure(
+    measure: str, values: Floats, patients: list[str], truth: NDArray[np.bool_] | None
+) -> Measured | None:
+    if truth is not None:
+        return area_of(values, truth, patients)
+    if measure not in SHARES or np.isnan(values).all():
+        return mean_of(values, patients)
+    known = ~np.isnan(values)
+    return share(values[known], [patients[at] for at in np.flatnonzero(known)])
+
+
+def signed_by_phrase(sentences: Iterable[Sentence]) -> Iterator[dict[str, float]]:
+    """The measures of places of each phrase, in order."""
+    of_phrase: dict[tuple[int, str], dict[str, float]] = {}
+    for one in sentences:
+        if one.task == GROUNDING:
+            of_phrase.setdefault((one.row, one.text), {})[one.measure] = one.value
+    yield from of_phrase.values()

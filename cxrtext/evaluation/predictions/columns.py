@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cxrtext.evaluation.metrics import UNKNOWN_LABEL
+from cxrtext.metrics.ranking import UNKNOWN_LABEL
 
 if TYPE_CHECKING:
     import pyarrow as pa

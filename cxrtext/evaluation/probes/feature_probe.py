@@ -1,4 +1,4 @@
-"""What a backbone's features hold of findings: linear probes, few labels, neighbors.
+"""What a backbone's features hold of findings: linear probes.
 
 An image's features are the mean of its regions.  Training images fit, validation images choose, and
 test images are measured; images without features are left out and counted.
@@ -12,16 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from cxrtext.errors import DataError
-from cxrtext.evaluation.classification.zero_shot import Labels, label_rows
 from cxrtext.evaluation.data import find_table, manifest_of
-from cxrtext.evaluation.intervals.delong import area
-from cxrtext.evaluation.intervals.proportions import cluster_codes
-from cxrtext.evaluation.metrics import Floats
 from cxrtext.evaluation.predictions.columns import images_of
 from cxrtext.evaluation.probes.linear_probe import Features, fit_probes, measure_probes
+from cxrtext.evaluation.rows import PROBES, Rows
 from cxrtext.evaluation.settings import Settings
 from cxrtext.files import replacing, write_sealed
 from cxrtext.models.features.folder import FeatureFolder
@@ -38,14 +35,12 @@ class FeatureProbe:
     """What was measured.
 
     ``images`` counts by split those that have features, ``missing`` those of the manifest without.
-    ``linear`` and ``neighbors`` are by finding, as :func:`.linear_probe.measure_probes` and
-    :func:`measure_neighbors` give them.
+    ``linear``: by finding ``auc``, its ``interval``, ``ridge`` and ``train`` (images fitted to).
     """
 
     images: dict[str, int]
     missing: int
     linear: dict[str, Any] = field(default_factory=dict)
-    neighbors: dict[str, Any] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
@@ -128,79 +123,25 @@ def _measure(
             "train, chosen on val and measured on test"
         )
         return
-    rows = {split: [i for i, one in enumerate(records) if one.split == split] for split in SPLITS}
+    places = {split: [i for i, one in enumerate(records) if one.split == split] for split in SPLITS}
 
     def of(split: str) -> Features:
-        studies = [records[i].study_id for i in rows[split]]
-        return Features(vectors[rows[split]].astype(np.float64), studies)
+        studies = [records[i].study_id for i in places[split]]
+        return Features(vectors[places[split]].astype(np.float64), studies)
 
     train, validation, test = map(of, SPLITS)
-    patients = [records[i].patient_id for i in rows["test"]]
-    images = images_of([records[i] for i in rows["test"]])
+    images = images_of([records[i] for i in places["test"]])
     probed, lines = fit_probes(train, validation, test, labels, findings, images, settings)
-    found.linear.update(measure_probes(probed, settings) if probed else {})
     found.left_out.extend(lines)
-    found.neighbors.update(measure_neighbors(train, test, labels, findings, patients, settings))
-
-
-NEIGHBORS = 20
-TEMPERATURE = 0.07
-
-
-def neighbor_scores(train: ArrayLike, labels: ArrayLike, test: ArrayLike) -> Floats:
-    """The weighted share of an image's 20 nearest training images that have a finding.
-
-    Features [n, D] and [m, D] are centered by the training mean and compared by their cosine; each
-    neighbor has the weight exp(cosine / 0.07).
-
-    All count where there are fewer.  Labels [n] are 1 or 0; -> [m], in [0, 1].
-
-    Source: Wu et al. 2018, section 3.4.
-    """
-    from sklearn.neighbors import KNeighborsClassifier
-
-    known, truth = np.asarray(train, dtype=np.float64), np.asarray(labels)
-    if known.ndim != 2 or truth.shape != known.shape[:1] or not len(known):
-        raise ValueError(f"features must be [n, D] and labels [n], got {known.shape}")
-    center = known.mean(axis=0)
-    nearest = KNeighborsClassifier(
-        min(NEIGHBORS, len(known)),
-        weights=lambda distances: np.exp(-distances / TEMPERATURE),
-        metric="cosine",
-    )
-    nearest.fit(known - center, truth)
-    found: Floats = nearest.predict_proba(np.asarray(test, dtype=np.float64) - center)[:, 1]
-    return found
-
-
-def measure_neighbors(
-    train: Features,
-    test: Features,
-    labels: Labels,
-    findings: Sequence[str],
-    patients: Sequence[str],
-    settings: Settings,
-) -> dict[str, Any]:
-    """Measure the neighbors' findings; ``patients`` are of the test images.
-
-    By finding ``auc``, ``interval``, ``accuracy`` (a share above 0.5 says that it is there) and
-    ``train``; without those that lack a class in the training or the test images.
-    """
-    found: dict[str, Any] = {}
-    for finding in findings:
-        rows, truth = label_rows(labels, train.studies, finding, settings)
-        asked, wanted = label_rows(labels, test.studies, finding, settings)
-        if len(set(truth.tolist())) < 2 or len(set(wanted.tolist())) < 2:
-            continue
-        scores = neighbor_scores(train.vectors[rows], truth, test.vectors[asked])
-        measured = area(scores, wanted, cluster_codes([patients[row] for row in asked]))
-        found[finding] = {
-            "auc": measured.value,
-            "interval": measured.interval(),
-            "accuracy": float(((scores > 0.5) == wanted).mean()),
-            "train": len(rows),
+    rows = measure_probes(probed, settings) if probed else Rows()
+    for finding in rows.groups(PROBES):
+        auc = rows.find(PROBES, finding, "AUC")
+        found.linear[finding] = {
+            "auc": auc and auc.value,
+            "interval": auc and auc.ends,
+            "ridge": rows.value(PROBES, finding, "ridge"),
+            "train": rows.count(PROBES, finding, "train"),
         }
-    return found
 
 
 _ROWS = 4096  # of a group of a Parquet file

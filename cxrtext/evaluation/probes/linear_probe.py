@@ -1,39 +1,35 @@
-"""What frozen image features hold: linear probes of findings, with all labels and with few."""
+"""What frozen image features hold: linear probes of findings."""
 
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cxrtext.evaluation.classification.calibration import log_loss
 from cxrtext.evaluation.classification.classified import Codes, label_codes
 from cxrtext.evaluation.classification.zero_shot import Labels, label_rows
 from cxrtext.evaluation.cohort import Cohort, Embedder
-from cxrtext.evaluation.intervals.delong import area
-from cxrtext.evaluation.intervals.proportions import cluster_codes
-from cxrtext.evaluation.metrics import UNKNOWN_LABEL, Floats, area_under_curve, settled
 from cxrtext.evaluation.predictions.columns import (
     Images,
     Pivot,
     as_table,
     codes,
     floats,
-    lists,
-    matrix,
     whole,
     words,
 )
+from cxrtext.evaluation.rows import PROBES, Rows
 from cxrtext.evaluation.settings import Settings
+from cxrtext.metrics.calibration import log_loss
+from cxrtext.metrics.intervals import area_of
+from cxrtext.metrics.ranking import UNKNOWN_LABEL, Floats, settled
 from cxrtext.records import ImageRecord
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SHOTS = (1, 5, 10, 100)
-SEEDS = range(5)
 RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 
 
@@ -69,14 +65,12 @@ def standardization(features: ArrayLike) -> tuple[Floats, Floats]:
     return center, np.where(live, 1 / np.where(live, spread, 1), 0)
 
 
-def _fits(
-    features: ArrayLike, labels: ArrayLike, ridges: Sequence[float], reference: ArrayLike | None
-) -> Iterator[Probe]:
+def _fits(features: ArrayLike, labels: ArrayLike, ridges: Sequence[float]) -> Iterator[Probe]:
     """A probe a ridge, from the stiffest on, each begun at the last."""
     from sklearn.linear_model import LogisticRegression
 
     x, y = _checked(features, labels)
-    center, scale = standardization(x if reference is None else reference)
+    center, scale = standardization(x)
     design = (x - center) * scale
     model = LogisticRegression(tol=1e-8, max_iter=500, warm_start=True)
     for ridge in sorted(ridges, reverse=True):
@@ -100,7 +94,7 @@ def fit_probe(features: ArrayLike, labels: ArrayLike, ridge: float) -> Probe:
 
     Source: Alain and Bengio 2017.
     """
-    return next(_fits(features, labels, [ridge], None))
+    return next(_fits(features, labels, [ridge]))
 
 
 def linear_probe(
@@ -109,58 +103,16 @@ def linear_probe(
     validation_features: ArrayLike,
     validation_labels: ArrayLike,
     ridges: Sequence[float] = RIDGES,
-    *,
-    reference: ArrayLike | None = None,
 ) -> Probe:
     """Fit a probe, with the ridge that gives validation images the lowest log-loss.
 
-    The largest of several equally good ridges is taken; see :func:`fit_probe`.  ``reference``
-    [m, D] are the features whose mean and deviation standardize, such as all training features
-    where few of them have labels; by default ``features``.
+    The largest of several equally good ridges is taken; see :func:`fit_probe`.
     """
     if not ridges:
         raise ValueError("give at least one ridge")
     seen, truth = _checked(validation_features, validation_labels)
-    fits = _fits(features, labels, ridges, reference)
+    fits = _fits(features, labels, ridges)
     return min(fits, key=lambda probe: log_loss(probe.logits(seen), truth))
-
-
-def few_label_rows(
-    labels: ArrayLike, positives: int, generator: np.random.Generator
-) -> NDArray[np.int64]:
-    """Draw as many positives and as many negatives, without replacement -> rising rows."""
-    truth = np.asarray(labels)
-    rows = []
-    for label, name in ((1, "positives"), (0, "negatives")):
-        places = np.flatnonzero(truth == label)
-        if not 1 <= positives <= len(places):
-            raise ValueError(f"{positives} {name} are wanted, of which there are {len(places)}")
-        rows.append(generator.choice(places, size=positives, replace=False))
-    return np.sort(np.concatenate(rows)).astype(np.int64)
-
-
-def few_label_logits(
-    train: tuple[ArrayLike, ArrayLike],
-    validation: tuple[ArrayLike, ArrayLike],
-    test: ArrayLike,
-) -> dict[int, list[Floats]]:
-    """Logits of test images, of probes fitted with a few labels.
-
-    Features and labels to draw from, that choose the ridge, and features that are measured.  All
-    training features standardize; the same seed draws the same rows for every model.  By number of
-    positives, of :data:`SHOTS`, [n] a seed; one that the training images cannot fill is empty.
-    """
-    features, labels = np.asarray(train[0], dtype=np.float64), np.asarray(train[1])
-    fewest = min(int((labels == 1).sum()), int((labels == 0).sum()))
-    found: dict[int, list[Floats]] = {}
-    for positives in SHOTS:
-        found[positives] = []
-        for seed in SEEDS if positives <= fewest else ():
-            rows = few_label_rows(labels, positives, np.random.default_rng([seed, positives]))
-            some = features[rows], labels[rows]
-            probe = linear_probe(*some, *validation, reference=features)
-            found[positives].append(probe.logits(test))
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,17 +139,15 @@ def features_of(cohort: Cohort) -> Features:
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """Part "probe": logits of probes of F findings on B images.
+    """Part "probe": logits of probes of F findings on B images, [F, B].
 
-    ``logits`` [F, B] are with all labels; ``few`` [F, B, K] with few, K being :data:`SHOTS` times
-    :data:`SEEDS`, NaN where the training images could not fill them.  ``labels`` [F, B] as in
-    :class:`Classified`; ``ridges`` and ``train`` [F] say how each was fitted, to how many images.
+    ``labels`` [F, B] as in :class:`Classified`; ``ridges`` and ``train`` [F] say how each was
+    fitted, to how many images.
     """
 
     findings: tuple[str, ...]
     images: Images
     logits: Floats
-    few: Floats
     labels: Codes
     ridges: Floats
     train: NDArray[np.int64]
@@ -212,7 +162,6 @@ class Probed:
                 **self.images.to_columns(np.tile(np.arange(B), F)),
                 "finding": words(self.findings, np.repeat(np.arange(F), B)),
                 "probe": self.logits.ravel(),
-                "probe_few": lists(self.few.reshape(F * B, -1)),
                 "label": pa.array(labels, mask=labels == UNKNOWN_LABEL),
                 "probe_ridge": np.repeat(self.ridges, B),
                 "probe_train": np.repeat(self.train, B),
@@ -222,13 +171,11 @@ class Probed:
     @classmethod
     def from_table(cls, table: "pa.Table") -> Self:
         pivot = Pivot.of(table)
-        few = matrix(table, "probe_few")
         first = pivot.first
         return cls(
             pivot.findings,
             pivot.images,
             pivot.placed(floats(table, "probe")),
-            pivot.placed(few),
             pivot.placed(codes(table)),
             floats(table, "probe_ridge")[first],
             whole(table, "probe_train")[first],
@@ -245,7 +192,7 @@ def fit_probes(
     settings: Settings,
 ) -> tuple[Probed | None, list[str]]:
     """A probe a finding applied to the test images, or None; a line where a part lacks a class."""
-    fits: dict[str, tuple[Floats, Floats, float, int]] = {}
+    fits: dict[str, tuple[Floats, float, int]] = {}
     lines: list[str] = []
     for finding in findings:
         parts = []
@@ -256,43 +203,29 @@ def fit_probes(
             lines.append(f"probe: {finding}: training, validation or test images lack a class")
             continue
         probe = linear_probe(*parts[0], *parts[1])
-        some = few_label_logits(parts[0], parts[1], test.vectors)
-        nothing = [np.full(len(test.studies), np.nan)] * len(SEEDS)
-        columns = np.stack([one for shots in SHOTS for one in some[shots] or nothing], axis=1)
-        fits[finding] = probe.logits(test.vectors), columns, probe.ridge, len(parts[0][1])
+        fits[finding] = probe.logits(test.vectors), probe.ridge, len(parts[0][1])
     if not fits:
         return None, lines
-    logits, few, ridges, counts = map(np.array, zip(*fits.values(), strict=True))
+    logits, ridges, counts = map(np.array, zip(*fits.values(), strict=True))
     return Probed(
         tuple(fits),
         images,
         logits,
-        few,
         label_codes(labels, test.studies, list(fits)),
         ridges,
         counts,
     ), lines
 
 
-def measure_probes(given: Probed, settings: Settings) -> dict[str, Any]:
-    """By finding ``auc``, ``interval``, ``ridge``, ``train`` and ``few_labels``."""
-    found: dict[str, Any] = {}
+def measure_probes(given: Probed, settings: Settings) -> Rows:
+    """AUC by finding, beside the ridge and how many images it was fitted to."""
+    rows = Rows()
     for number, finding in enumerate(given.findings):
         known, truth = settled(given.labels[number], settings.uncertain)
-        rows = np.flatnonzero(known)
-        logits = given.logits[number][rows]
-        patients = [given.images.patients[row] for row in rows]
-        measured = area(logits, truth[rows], cluster_codes(patients))
-        few = given.few[number][rows].T.reshape(len(SHOTS), len(SEEDS), len(rows))
-        found[finding] = {
-            "auc": measured.value,
-            "interval": measured.interval(),
-            "ridge": float(given.ridges[number]),
-            "train": int(given.train[number]),
-            "few_labels": {
-                str(shots): [area_under_curve(one, truth[rows]) for one in some]
-                for shots, some in zip(SHOTS, few, strict=True)
-                if not np.isnan(some).any()
-            },
-        }
-    return found
+        at = np.flatnonzero(known)
+        patients = [given.images.patients[row] for row in at]
+        found = area_of(given.logits[number][at], truth[at], patients)
+        rows.add(PROBES, finding, "AUC", found, len(at))
+        rows.add(PROBES, finding, "train", int(given.train[number]))
+        rows.add(PROBES, finding, "ridge", float(given.ridges[number]))
+    return rows

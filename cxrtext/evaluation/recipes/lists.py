@@ -2,19 +2,16 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from cxrtext.datasets.importing.formats.openi import split_of
 from cxrtext.datasets.importing.reading import find_table, read_rows
 from cxrtext.errors import DataError
 from cxrtext.evaluation.recipes.recipe import ImageList, KnownList, ListFile, Recipe
 from cxrtext.records.decoding import decode
-from cxrtext.records.numbers import read_number
 from cxrtext.records.study import none_left_out
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".dcm", ".dicom")
@@ -101,19 +98,6 @@ def _find(folder: Path, one: ListFile) -> Path | None:
     return find_table(whole.parent, whole.stem) if whole.suffix == ".csv" else None
 
 
-def draw_rsna(names: Iterable[str]) -> tuple[frozenset[str], frozenset[str]]:
-    """15 % measured and 15 % that choose thresholds, of all images sorted by name.
-
-    Source: GLoRIA's ``preprocess_datasets.py`` (and MGCA's), whose ``train_test_split`` has
-    ``random_state=0`` twice.
-    """
-    from sklearn.model_selection import train_test_split
-
-    _, held = train_test_split(sorted(names), test_size=0.3, random_state=0)
-    test, val = train_test_split(held, test_size=0.5, random_state=0)
-    return frozenset(test), frozenset(val)
-
-
 def draw_studies(names: Iterable[str]) -> tuple[frozenset[str], frozenset[str]]:
     drawn: dict[str, set[str]] = {"train": set(), "val": set(), "test": set()}
     for name in names:
@@ -121,52 +105,7 @@ def draw_studies(names: Iterable[str]) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(drawn["test"]), frozenset(drawn["val"])
 
 
-DRAWS = {"rsna-70-15-15": draw_rsna, "sha256-of-study": draw_studies}
-
-CHEXPERT_5X200 = (
-    *("Atelectasis", "Cardiomegaly", "Consolidation", "Edema", "Pleural Effusion"),
-    *("Enlarged Cardiomediastinum", "Lung Lesion", "Lung Opacity", "Pneumonia", "Pneumothorax"),
-    *("Pleural Other", "Fracture", "Support Devices"),
-)
-"""Columns of CheXpert that say who is eligible: the first five are the classes."""
-
-
-def chexpert_5x200(folder: Path) -> list[str]:
-    """200 frontal images each of ``train.csv`` that have one of five findings alone, drawn.
-
-    Source: MGCA's ``preprocess/chexpert.py``, which draws by pandas' ``sample(random_state=0)``.
-    """
-    table = find_table(folder, "train")
-    if table is None:
-        raise DataError(
-            f"{folder}: neither chexpert_5x200.csv nor CheXpert's train.csv is there, and one of "
-            "them says which images are measured"
-        )
-    classes: list[list[str]] = [[] for _ in range(5)]
-    rows = read_rows(table, ["Path", "Frontal/Lateral", *CHEXPERT_5X200])
-    for _, cells in none_left_out(table, rows):
-        if cells["Frontal/Lateral"] != "Frontal":
-            continue
-        said = [_number(cells[name]) for name in CHEXPERT_5X200]
-        if sorted(said) == [0.0] * (len(said) - 1) + [1.0] and 1.0 in said[:5]:
-            classes[said.index(1.0)].append(cells["Path"])
-    if min(map(len, classes)) < 200:
-        raise DataError(f"{table}: a class has fewer than 200 images; is it CheXpert's train.csv?")
-    return [
-        part[i]
-        for part in classes
-        for i in np.random.RandomState(0).choice(len(part), size=200, replace=False)
-    ]
-
-
-def _number(text: str) -> float:
-    try:
-        return read_number(text or 0)
-    except ValueError:
-        return float("nan")
-
-
-RULES: dict[str, Callable[[Path], list[str]]] = {"chexpert-5x200": chexpert_5x200}
+DRAWS = {"sha256-of-study": draw_studies}
 
 
 def _known(images: ImageList, names: frozenset[str]) -> KnownList | None:
@@ -200,9 +139,6 @@ def read_list(recipe: Recipe, folder: Path) -> FoundList:
             raise DataError(f"{path}: lists no image; get it anew from {recipe.content.get}")
         names = [name for name, _ in entries]
         return _found(images, path.name, names, [name for name, taken in entries if taken])
-    if images.rule:
-        made = [name_of(images.name, name) for name in RULES[images.rule](folder)]
-        return _found(images, "train.csv", made)
     needed = " or ".join(one.file for one in images.files)
     raise DataError(
         f"{folder}: {needed} is missing, which lists the images of {recipe.name}; get it from "

@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation.classification.prompts import Prompts, read_yaml
-from cxrtext.evaluation.metrics import Uncertain
 from cxrtext.evaluation.settings import SLICE_COLUMNS, Average
+from cxrtext.metrics.ranking import Uncertain
 
 FOLDER = Path(__file__).with_name("data")
 
@@ -53,13 +53,9 @@ class ImageList(_Part):
     """The first one that is there is read."""
     name: Literal["file", "stem", "tail"]
     """What is compared: an image's file name, without its ending, or its last three parts."""
-    rule: Literal["", "chexpert-5x200"] = ""
-    """How the list is made where no file names it."""
-    draw: Literal["", "rsna-70-15-15", "sha256-of-study"] = ""
+    draw: Literal["", "sha256-of-study"] = ""
     """How the images that are measured, and those that choose thresholds, are drawn of the list."""
     known: tuple[KnownList, ...] = Field(min_length=1)
-    drawn: KnownList | None = None
-    """The images measured, where they are drawn."""
 
 
 class Phrasings(_Part):

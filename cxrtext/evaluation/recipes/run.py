@@ -6,7 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from cxrtext.evaluation.documents.population import counted
+from cxrtext.evaluation.documents.images import counted
 from cxrtext.evaluation.documents.provenance import now
 from cxrtext.evaluation.evaluate import evaluate
 from cxrtext.evaluation.recipes.lists import digest_of_names

@@ -1,17 +1,18 @@
 """A comparison of models as ``comparison.html`` and ``comparison.json``."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cxrtext.evaluation.grounding.phrases import CNR, SIGNED
-from cxrtext.evaluation.intervals.bootstrap import BETTER, SMALLER_IS_BETTER, WORSE
-from cxrtext.evaluation.intervals.comparison import OF_FINDING, Comparison, PairedDifference
-from cxrtext.evaluation.intervals.methods import AREA, RESAMPLED, SHARE
-from cxrtext.evaluation.report.export import TABLES, export_tables
-from cxrtext.evaluation.report.tables import digits_of, told
+from cxrtext.evaluation.comparison import (
+    BETTER,
+    SMALLER_IS_BETTER,
+    WORSE,
+    Comparison,
+    PairedDifference,
+)
+from cxrtext.evaluation.report.sections import digits_of, told
 from cxrtext.files import write_json, write_text
 from cxrtext.page import (
     COLORS,
@@ -30,7 +31,6 @@ from cxrtext.page import (
 )
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
 VERDICTS = {BETTER: COLORS[0], WORSE: COLORS[1]}
@@ -100,7 +100,7 @@ def primary_lines(comparison: Comparison) -> list[str]:
 
 
 def _unit(measure: str) -> str:
-    if measure in (CNR, SIGNED):
+    if measure.endswith("CNR"):
         return "CNR"
     return "ranks" if measure.endswith(SMALLER_IS_BETTER) else "shares and AUCs"
 
@@ -116,7 +116,7 @@ def difference_figures(comparison: Comparison) -> list[Figure]:
     ]
     caption = (
         "Second model less first, with 95 % intervals: blue where the second is better, orange "
-        "where it is worse, gray where 0 lies in the interval. Of ranks a smaller one is better."
+        "where it is worse, gray where neither is shown. Of ranks a smaller one is better."
     )
     if comparison.margin:
         caption += " Dotted: the margin of noninferiority."
@@ -146,47 +146,16 @@ def _forest(
     return draw_svg(640, 80 + 20 * len(rows), draw)
 
 
-def finding_figures(comparison: Comparison) -> list[Figure]:
-    models = comparison.models[: len(COLORS)]
-    found = Counter(name for model in models for name in comparison.measures[model])
-    names = [name for name in found if name.startswith(OF_FINDING)]
-    if not names:
-        return []
-
-    def points(axes: "Axes", model: str, color: str, shift: float) -> None:
-        for place, name in enumerate(names):
-            one = comparison.measures[model].get(name)
-            if one is not None:
-                low, high = one["low"], one["high"]
-                if low is not None and high is not None:
-                    axes.plot([low, high], [place + shift] * 2, color=color)
-                label = model if place == 0 else None
-                axes.plot(one["value"] or 0.0, place + shift, "o", color=color, label=label)
-
-    def draw(drawing: "Drawing") -> None:
-        axes = drawing.add_subplot(title="AUC by finding", xlabel="AUC")
-        for number_, (color, model) in enumerate(zip(COLORS, models, strict=False)):
-            points(axes, model, color, 0.6 * ((number_ + 0.5) / len(models) - 0.5))
-        axes.set_yticks(range(len(names)), [name.removeprefix(OF_FINDING) for name in names])
-        axes.set_ylim(len(names) - 0.5, -0.5)
-        axes.grid(axis="y", visible=False)
-        axes.set_xlim(right=1.0)
-        drawing.legend(loc="outside lower center", ncols=min(len(models), 4))
-
-    height = 110 + len(names) * max(22, 13 * len(models))
-    return [Figure([(draw_svg(640, height, draw), "AUC by finding")], "With 95 % intervals.")]
-
-
 def _sections(comparison: Comparison) -> list[Section]:
     measures = (
-        f"Brackets: 95 % intervals; of AUCs {AREA}, of shares {SHARE}, of others {RESAMPLED}. CNR, "
-        "mIoU and the pointing game are means over sentences; Recall and MedR are those of boxes "
-        "and sentences."
+        "Brackets: 95 % intervals, by how far each patient moves a figure. CNR, mIoU and the "
+        "pointing game are means over sentences; Recall and MedR are those of boxes and sentences."
     )
     others = sum(one.measure != comparison.primary for one in comparison.differences)
     differences = (
         "On the same images of the same patients, so that what both models find hard cancels out. "
-        "AUCs: paired DeLong, clustered by patient; others: the same resamples of the patients. "
+        "A difference counts from .005 on (CNR: .02, MedR: 1), if its interval leaves out 0 and "
+        "its Holm p is below .05. "
         "MedR is better when smaller. p is two-sided; Holm p is adjusted, so that the chance of "
         f"any false finding among all {others} comparisons beside the primary measure's stays at "
         "the level. Detectable: the difference that 80 % of such comparisons would have found."
@@ -199,7 +168,7 @@ def _sections(comparison: Comparison) -> list[Section]:
     first: list[Block] = [Text(measures), Table(measure_rows(comparison))]
     second: list[Block] = [Text(differences), Table(difference_rows(comparison))]
     sections = [
-        Section("Measures", [*first, *finding_figures(comparison)]),
+        Section("Measures", first),
         Section("Differences", [*second, *difference_figures(comparison)]),
     ]
     if comparison.left_out:
@@ -210,7 +179,7 @@ def _sections(comparison: Comparison) -> list[Section]:
 def write_comparison(
     folder: Path, comparison: Comparison, evaluated: Mapping[str, str]
 ) -> list[Path]:
-    """Write and return ``comparison.html``, ``.json`` and ``tables/``; ``evaluated`` is on what."""
+    """Write and return ``comparison.html`` and ``.json``; ``evaluated`` is on what."""
     sections = _sections(comparison)
     head: list[Block] = [Text(line, "lead") for line in primary_lines(comparison)]
     head.append(Bullets([f"{name}: {line}" for name, line in evaluated.items()]))
@@ -218,5 +187,4 @@ def write_comparison(
     footer = f"{RESEARCH} cxrtext {version('cxrtext')}."
     write_text(files[0], html_page("Comparison", sections, head=head, footer=footer))
     write_json(files[1], comparison.to_dict())
-    export_tables(folder / TABLES, sections)
-    return [*files, folder / TABLES]
+    return files

@@ -4,42 +4,23 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
-from cxrtext.evaluation.classification.calibration import reliability_bins
 from cxrtext.evaluation.classification.finding import UNSCALED
-from cxrtext.evaluation.classification.prompts import Prompts
 from cxrtext.evaluation.classification.zero_shot import FindingScores
-from cxrtext.evaluation.grounding.phrases import CNR, MEASURES, SIGNED, PhraseValues
-from cxrtext.evaluation.metrics import Floats
 from cxrtext.evaluation.result import Evaluation
-from cxrtext.evaluation.rows import (
-    ALL,
-    DICE_CURVE,
-    GROUNDING,
-    MASKS,
-    MEAN_OF_FINDINGS,
-    MEAN_OF_SENTENCES,
-    NET_BENEFIT,
-    ON_ALL,
-    OPERATING,
-    YOUDEN,
-    Rows,
-)
-from cxrtext.models import ImageTextModel
-from cxrtext.page import COLORS, Figure, draw_svg, number, without_zero
+from cxrtext.evaluation.rows import NET_BENEFIT, ON_ALL, OPERATING, YOUDEN, Rows
+from cxrtext.metrics.calibration import reliability_bins
+from cxrtext.metrics.ranking import Floats
+from cxrtext.page import COLORS, Figure, draw_svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
-BARS = 24
-MOST_PROMPTS = 40
 PANELS = 12
 """Most findings whose net benefit is drawn."""
 PANEL = 215
 """Sides of a drawing of one finding, of several beside each other, in pixels."""
-Line = tuple[str, float, Sequence[float] | None]
 Scores = Mapping[str, FindingScores]
 
 
@@ -124,31 +105,6 @@ def _reliability(name: str, one: FindingScores) -> bytes:
     return draw_svg(PANEL, PANEL, draw)
 
 
-def grounding_figures(result: Evaluation) -> list[Figure]:
-    """The distribution of CNR, and its means by finding."""
-    drawings = []
-    grounded = result.predictions and result.predictions.parts.get("grounding")
-    if isinstance(grounded, PhraseValues):
-        signed = grounded.values[:, MEASURES.index(SIGNED)]
-        known = signed[~np.isnan(signed)]
-        if len(known):
-            title = "CNR of all sentences"
-            drawings.append((histogram(known, title, "signed CNR"), title))
-    findings = (row for row in result.rows if row.part == GROUNDING and row.measure == CNR)
-    rows = [
-        (row.group, row.value, row.ends)
-        for row in findings
-        if row.value is not None and row.group not in (MEAN_OF_FINDINGS, MEAN_OF_SENTENCES)
-    ]
-    if rows:
-        drawings.append((forest(rows, "CNR by finding", "CNR"), "CNR by finding"))
-    caption = (
-        "Signed CNR of every sentence: the orange ones have a map that avoids the boxes, which "
-        "the paper's CNR does not tell apart. CNR by finding: means with 95 % intervals."
-    )
-    return [Figure(drawings, caption)] if drawings else []
-
-
 def benefit_figures(rows: Rows) -> list[Figure]:
     found = rows.groups(NET_BENEFIT)[:PANELS]
     if not found:
@@ -188,92 +144,3 @@ def _benefit(rows: Rows, name: str) -> bytes:
         )  # fmt: skip
 
     return draw_svg(PANEL, 190, draw)
-
-
-def mask_figures(rows: Rows) -> list[Figure]:
-    cuts, (dice, _, _) = _curve(rows, DICE_CURVE, ALL)
-    chosen = rows.value(MASKS, ALL, "threshold")
-    if not len(cuts):
-        return []
-
-    def draw(drawing: "Drawing") -> None:
-        axes = drawing.add_subplot(
-            title="Dice by threshold", xlabel="threshold", ylabel="mean Dice"
-        )
-        axes.plot(cuts, dice, color=COLORS[0])
-        if chosen is not None:
-            axes.axvline(chosen, color=COLORS[1], linewidth=1)
-        axes.set(xlim=(-1, 1), ylim=(0, None))
-
-    caption = "Mean Dice of all sentences. Line: the threshold chosen on validation images."
-    return [Figure([(draw_svg(420, 260, draw), "Dice by threshold")], caption)]
-
-
-def histogram(values: Floats, title: str, label: str) -> bytes:
-    """A histogram; what lies below 0 has another color."""
-    low, high = min(float(values.min()), 0.0), max(float(values.max()), 0.1)
-    width = (high - low) / BARS
-    # 0 is an edge, so that no bar is of two colors.
-    edges = (np.arange(BARS + 2) - int(np.ceil(-low / width))) * width
-    counts, _ = np.histogram(values, edges)
-
-    def draw(drawing: "Drawing") -> None:
-        axes = drawing.add_subplot(title=title, xlabel=label, ylabel="sentences")
-        colors = [COLORS[1] if edge <= 1e-9 else COLORS[0] for edge in edges[1:]]
-        axes.bar(edges[:-1], counts, np.diff(edges) * 0.94, align="edge", color=colors)
-        axes.grid(axis="x", visible=False)
-        axes.locator_params(axis="y", integer=True)
-
-    return draw_svg(420, 260, draw)
-
-
-def forest(rows: Sequence[Line], title: str, label: str) -> bytes:
-    """Values with their intervals, one a line, from 0 on."""
-
-    def draw(drawing: "Drawing") -> None:
-        axes = drawing.add_subplot(title=title, xlabel=label)
-        for place, (_, value, ends) in enumerate(rows):
-            if ends is not None:
-                axes.plot(ends, [place, place], color=COLORS[0])
-            axes.plot(value, place, "o", color=COLORS[0])
-        axes.set_yticks(range(len(rows)), [name for name, _, _ in rows])
-        axes.set_ylim(len(rows) - 0.5, -0.5)
-        axes.grid(axis="y", visible=False)
-        axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
-
-    return draw_svg(520, 76 + 20 * len(rows), draw)
-
-
-def prompt_matrix(model: ImageTextModel, prompts: Mapping[str, Prompts]) -> Figure:
-    sides = [side for one in prompts.values() for side in (one.positive, one.negative)]
-    texts = [phrase for side in sides for phrase in side]
-    if len(texts) > MOST_PROMPTS:
-        texts = [side[0] for side in sides]
-    texts = texts[:MOST_PROMPTS]
-    with torch.inference_mode():
-        vectors = model.embed_sentences(texts).double()
-        cosines = (vectors @ vectors.T).cpu().numpy()
-    large = len(texts) <= 12
-    side = (34 if large else 17) * len(texts)
-
-    def draw(drawing: "Drawing") -> None:
-        from matplotlib.colors import LinearSegmentedColormap
-
-        axes = drawing.add_subplot()
-        colors = LinearSegmentedColormap.from_list("signed", (COLORS[1], "#ffffff", COLORS[0]))
-        axes.pcolormesh(cosines, cmap=colors, vmin=-1, vmax=1, edgecolors="w", linewidth=1)
-        axes.invert_yaxis()
-        names = [name if len(name) <= 42 else name[:41] + "…" for name in texts]
-        axes.set_yticks(np.arange(len(texts)) + 0.5, names)
-        axes.set_xticks([])
-        axes.grid(visible=False)
-        for (row, column), value in np.ndenumerate(cosines) if large else ():
-            text = without_zero(number(value, 2))
-            place = column + 0.5, row + 0.5
-            axes.text(*place, text, ha="center", va="center", fontsize=7.5)
-
-    return Figure(
-        [(draw_svg(250 + side, side + 16, draw), "Cosine of every two prompts")],
-        "Cosine of every two prompts: above 0 blue, below 0 orange. A model that tells a finding "
-        "from its absence has light or orange cells between a prompt and its denial.",
-    )

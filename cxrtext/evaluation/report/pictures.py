@@ -11,20 +11,13 @@ from PIL import Image
 
 from cxrtext.errors import ImageError
 from cxrtext.evaluation.grounding.boxes import BoxRow, Phrase
-from cxrtext.evaluation.grounding.phrases import (
-    CNR,
-    MEASURES,
-    MIOU,
-    SIGNED,
-    PhraseValues,
-    heat_map,
-    phrase_grid,
-)
+from cxrtext.evaluation.grounding.phrases import CNR, MIOU, SIGNED, heat_map, phrase_grid
 from cxrtext.evaluation.result import Details
-from cxrtext.evaluation.retrieval.sentences import Ranks, Wording
+from cxrtext.evaluation.retrieval.sentences import Wording
 from cxrtext.images import Geometry
 from cxrtext.images.overlay import encode_png, render_overlay
 from cxrtext.images.reader_pool import ReaderPool
+from cxrtext.metrics.ranking import Ranks
 from cxrtext.page import Gallery, Picture, number
 
 LARGE, SMALL = 300, 132
@@ -66,11 +59,11 @@ def _spread(order: Sequence[int], rows: Sequence[int], most: int) -> list[int]:
     return chosen
 
 
-def grounding_galleries(details: Details, grounded: PhraseValues, most: int) -> list[Gallery]:
+def grounding_galleries(details: Details, most: int) -> list[Gallery]:
     """The sentences with the highest and with the lowest signed CNR, no image twice."""
-    signed = grounded.values[:, MEASURES.index(SIGNED)]
+    signed = np.array([values[SIGNED] for _, values in details.grounded])
     known = [int(i) for i in np.argsort(-signed, kind="stable") if not np.isnan(signed[i])]
-    rows = [phrase.row for phrase in grounded.phrases]
+    rows = [phrase.row for phrase, _ in details.grounded]
     best = _spread(known, rows, most)
     taken = {rows[place] for place in best}
     worst = _spread([i for i in reversed(known) if rows[i] not in taken], rows, most)
@@ -78,7 +71,7 @@ def grounding_galleries(details: Details, grounded: PhraseValues, most: int) -> 
     pixels = _read((records[rows[i]].path for i in (*best, *worst)), LARGE)
     galleries = []
     for title, places in (("Best grounded", best), ("Worst grounded", worst)):
-        drawn = [_grounded(details, grounded, place, pixels) for place in places]
+        drawn = [_grounded(details, place, pixels) for place in places]
         pictures = [one for one in drawn if one is not None]
         if pictures:
             note = "By signed CNR. Left the boxes, right the map over them, shaded from its mean."
@@ -86,10 +79,8 @@ def grounding_galleries(details: Details, grounded: PhraseValues, most: int) -> 
     return galleries
 
 
-def _grounded(
-    details: Details, grounded: PhraseValues, place: int, pixels: dict[Path, Grey]
-) -> Picture | None:
-    phrase, cohort = grounded.phrases[place], details.cohort
+def _grounded(details: Details, place: int, pixels: dict[Path, Grey]) -> Picture | None:
+    (phrase, values), cohort = details.grounded[place], details.cohort
     image = pixels.get(cohort.records[phrase.row].path)
     if image is None:
         return None
@@ -100,7 +91,6 @@ def _grounded(
     plain = render_overlay(image, np.full_like(image, np.nan), boxes=boxes)
     limits = float(grid.mean()), max(float(grid.max()), float(grid.mean()) + 1e-6)
     shaded = render_overlay(image, heat, limits=limits, boxes=boxes)
-    values = dict(zip(MEASURES, grounded.values[place].tolist(), strict=True))
     figures = (
         f"CNR {number(values[CNR], 2)}, signed {number(values[SIGNED], 2)}, mIoU "
         f"{number(values[MIOU], 2)}"

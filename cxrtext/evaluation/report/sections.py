@@ -1,53 +1,73 @@
-"""The sections of a report: what each part measured, what that means, its tables and figures."""
+"""The sections of a report: of each part what was measured, and its rows as a table.
 
-from collections.abc import Callable, Mapping
+A table has a row a group and a column a measure; what differs from part to part is in
+:data:`SECTIONS`.  Tables are lists of cells, the first row the header.
+"""
 
-from cxrtext.evaluation.classification.finding import MEASURES
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cxrtext.evaluation.classification.finding import FITTED, MEASURES, SCORED
 from cxrtext.evaluation.classification.multiclass import SCORES
-from cxrtext.evaluation.grounding.masks import VALIDATION
-from cxrtext.evaluation.grounding.phrases import OTHERS
-from cxrtext.evaluation.grounding.sides import SideScores
-from cxrtext.evaluation.intervals.methods import AREA, LOGIT, RESAMPLED, SHARE
-from cxrtext.evaluation.report import tables
-from cxrtext.evaluation.report.figures import (
-    benefit_figures,
-    classification_figures,
-    grounding_figures,
-    mask_figures,
+from cxrtext.evaluation.classification.subgroups import MINIMUM, UNKNOWN
+from cxrtext.evaluation.comparison import SMALLER_IS_BETTER
+from cxrtext.evaluation.grounding.phrases import (
+    ABOVE,
+    AUC,
+    AUROC,
+    CNR,
+    COMMON,
+    DICE,
+    HEAD_AUC,
+    MIOU,
+    OTHERS,
+    PEAK,
+    POINTING,
+    SIDE_AUC,
+    SIGNED,
 )
+from cxrtext.evaluation.report.figures import benefit_figures, classification_figures
 from cxrtext.evaluation.result import Evaluation
 from cxrtext.evaluation.rows import (
     ABSENCE,
-    ALL,
     ALL_IMAGES,
     BOTH,
     BOX_RETRIEVAL,
+    BY_CHANCE,
     CALIBRATION,
     CLASSES,
+    ELSEWHERE,
+    GAIN,
+    GAP,
     GROUNDING,
     GROUPS,
     HEADS,
     MASKS,
+    MEAN,
+    MEAN_OF_SENTENCES,
+    OF_FINDING,
     OPERATING,
     PROBES,
     RETRIEVAL,
     SIDES,
     ZERO_SHOT,
+    Row,
+    Rows,
 )
-from cxrtext.page import Block, Bullets, Section, Table, Text, number
+from cxrtext.metrics.intervals import Area, Median, OnLogit, Share
+from cxrtext.page import EMPTY, Block, Bullets, Section, Table, Text, with_interval
 
-UNCERTAIN = {
-    "ignore": "too",
-    "positive": "counted as present",
-    "negative": "counted as absent",
-}
+Cells = list[list[str]]
+LIMIT = 99.99
+"""Temperature from which on it is taken for the limit of its fit, 100."""
 DEFINITIONS = {
     **{one.title or one.name: one.definition for one in MEASURES if one.definition},
     "PPV, NPV": "positive and negative predictive value: the shares of the images above and not "
     "above the threshold that are rightly there.",
     "LR+, LR−": "likelihood ratios, sensitivity / (1 − specificity) and (1 − sensitivity) / "
     "specificity: what a result multiplies the odds of the finding by.",
-    "F1, MCC": "2 TP / (2 TP + FP + FN), and Matthews' correlation of call and label.",
+    "F1": "2 TP / (2 TP + FP + FN).",
     "Net benefit": "TP / n − FP / n · t / (1 − t), of acting from a probability t on.",
     "CNR": "contrast-to-noise ratio |mean inside − mean outside| / √(variance inside + variance "
     "outside) of the map of region–sentence scores, in original pixels.",
@@ -68,33 +88,343 @@ DEFINITIONS = {
     "chance the smaller the groups. Its interval is of all pairs of groups at once.",
     "Probe": "AUC of a logistic regression on the mean region of frozen features, its ridge chosen "
     "on validation images.",
-    "Intervals": "in brackets, 95 %, with patients and not images as what was drawn. Of an AUC: "
-    f"{AREA} (Obuchowski), drawn toward Hanley and McNeil's variance where patients are few. Of a "
-    f"share: {SHARE} (design effect). Of AP: {LOGIT}. Of all others: {RESAMPLED}.",
+    "Intervals": "in brackets, 95 %, by how far each patient, and not each image, moves a figure. "
+    f"Of an AUC: {Area.METHOD} (Obuchowski), drawn toward Hanley and McNeil's variance where "
+    f"patients are few. Of a share: {Share.METHOD} (design effect). Of AP: {OnLogit.METHOD}. Of a "
+    f"median rank: {Median.METHOD}. Of means: Student's t.",
 }
+
+
+def cell(row: Row | None, digits: int = 3) -> str:
+    """A figure with its interval: a dash where it could not be measured, nothing without a row."""
+    if row is not None and row.measure == "T" and row.value is not None and row.value >= LIMIT:
+        return f"≥ {LIMIT:.0f}"  # the fit has no end: the scores rank, but have no zero
+    return "" if row is None else with_interval(row.value, row.ends, digits)
+
+
+def told(one: Mapping[str, Any], digits: int) -> str:
+    """``value``, ``low`` and ``high`` of a measure, as far as it has them."""
+    low, high = one.get("low"), one.get("high")
+    ends = None if low is None or high is None else (low, high)
+    return with_interval(one.get("value"), ends, digits)
+
+
+Columns = Mapping[str, int]
+"""Measures as columns, and how many digits each has after the point."""
+COUNTS = dict.fromkeys(("with", "without", "left out"), 0)
+SHARES = dict.fromkeys(("sensitivity", "specificity", "PPV", "NPV", "LR+", "LR−", "F1"), 2)
+
+
+def digits(number: int, *names: str) -> Columns:
+    return dict.fromkeys(names, number)
+
+
+def beside(*measures: str) -> Columns:
+    """Measures, the same of other patients' images, and what each gains over these."""
+    return digits(2, *(one + end for one in measures for end in ("", ELSEWHERE, GAIN)))
+
+
+def pivot(
+    rows: Rows,
+    part: str,
+    columns: Columns,
+    *,
+    first: str = "finding",
+    groups: Sequence[str] | None = None,
+) -> Cells:
+    """A row a group of a part, with a column a measure; ``first`` is the head of the groups."""
+    found = [[first, *columns]]
+    for group in rows.groups(part) if groups is None else groups:
+        found.append([group, *(cell(rows.find(part, group, m), n) for m, n in columns.items())])
+    return found
+
+
+def digits_of(name: str) -> int:
+    """Digits after the point that a measure is printed with."""
+    if name in ("queries", "candidates"):
+        return 0
+    return 1 if name.removesuffix(BY_CHANCE).endswith(SMALLER_IS_BETTER) else 3
+
+
+def ranked(rows: Rows, part: str) -> Cells:
+    """A row a direction; of boxes strict and with equal sentences right."""
+    directions = [one for one in rows.groups(part) if not one.startswith(BOTH)]
+    names = dict.fromkeys(name for one in directions for name in rows.of(part, one))
+    shown = {name: digits_of(name) for name in names}
+    cells = pivot(rows, part, shown, first="direction", groups=directions)
+    return [[text or EMPTY for text in line] for line in cells]
+
+
+def points(rows: Rows, columns: Columns = SHARES) -> Cells:
+    """A row a finding and way in which its threshold was chosen."""
+    chosen = rows.below(OPERATING)
+    tables = {how: pivot(rows, f"{OPERATING}, {how}", columns) for how in chosen}
+    found = [["finding", "threshold by", *columns]]
+    for lines in zip(*(table[1:] for table in tables.values()), strict=True):
+        for how, (finding, *cells) in zip(chosen, lines, strict=True):
+            found.append([finding, how, *cells])
+    return found
+
+
+def _band_order(name: str) -> tuple[bool, int, str]:
+    """Age bands by age, other groups by name, the unknown last."""
+    numbers = "".join(c if c.isdigit() else " " for c in name).split()
+    first = int(numbers[0]) if numbers else 0
+    return name == UNKNOWN, first - (1 if name.startswith("under ") else 0), name
+
+
+def slices(rows: Rows, column: str) -> Cells:
+    """A row a finding, with a column a group of the manifest's column, and the gap."""
+    part = f"{GROUPS}, {column}"
+    groups = sorted((name for name in rows.groups(part) if name != GAP), key=_band_order)
+    found = [["finding", *groups, GAP]]
+    for measure in rows.of(part, GAP):
+        finding = measure.removeprefix(OF_FINDING)
+        cells = []
+        for name in groups:
+            sides = ("with", "without")
+            counts = {side: rows.count(part, name, f"{side} {finding}") for side in sides}
+            few = [f"{count} {side}" for side, count in counts.items() if count < MINIMUM]
+            few_text = f"too few ({', '.join(few)})"
+            cells.append(few_text if few else cell(rows.find(part, name, measure), 2))
+        found.append([finding, *cells, cell(rows.find(part, GAP, measure), 2)])
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A section: its ``part`` of the rows, a ``note`` to read it by, and its ``table``.
+
+    Names in braces in the note are filled in (:func:`_facts`).  ``terminal``: the title under which
+    the terminal shows the table; "" where it does not.  The ``last`` row may be strong.
+    """
+
+    title: str
+    part: str
+    note: str
+    table: Callable[[Rows], Cells]
+    terminal: str = ""
+    last: bool = False
+    more: Callable[[Evaluation], list[Block]] = lambda _: []
+
+
+def _of(part: str, **columns: Any) -> Callable[[Rows], Cells]:
+    return lambda rows: pivot(rows, part, **columns)
+
+
+def _classification(result: Evaluation) -> list[Block]:
+    rows = result.rows
+    value = rows.value
+    fitted = [
+        one for one in rows.groups(ZERO_SHOT) if value(ZERO_SHOT, one, "threshold") is not None
+    ]
+    figures: list[Block] = [*classification_figures(result)]
+    if not fitted:
+        return figures
+    note = (
+        "Threshold and calibration, both chosen on validation images. Where ECE stays high with a "
+        "temperature T and falls with Platt's scale and shift, the two prompts lean to one side: "
+        "calibrate before a probability is read."
+    )
+    table = pivot(rows, ZERO_SHOT, {one.name: one.digits for one in FITTED}, groups=fitted)
+    return [Text(note), Table(table), *figures]
+
+
+def _operating(result: Evaluation) -> list[Block]:
+    rows = result.rows
+    counts = {"threshold": 2, **digits(0, "TP", "FP", "FN", "TN")}
+    blocks: list[Block] = [Table(points(rows, counts), "Counts")]
+    if result.settings.get("prevalence"):
+        names = ("prevalence", "PPV", "NPV", "other prevalence", "PPV at it", "NPV at it")
+        caption = "Predictive values of these data and of another prevalence"
+        blocks.append(Table(points(rows, digits(3, *names)), caption))
+    note = (
+        "Calibration slope and intercept of the probability with Platt's scale and shift. A slope "
+        "below 1: probabilities are too extreme. An intercept above 0: the finding is more "
+        "frequent here than the validation images suggest."
+    )
+    table = pivot(rows, CALIBRATION, digits(2, "slope", "intercept"))
+    return [*blocks, Text(note), Table(table, "Calibration"), *benefit_figures(rows)]
+
+
+def _slices(result: Evaluation) -> list[Block]:
+    return [Table(slices(result.rows, one), f"By {one}") for one in result.rows.below(GROUPS)[1:]]
+
+
+SECTIONS = (
+    Part(
+        "Zero-shot classification", ZERO_SHOT,
+        "{how} Images with an unknown label are left out, those with an uncertain one {uncertain}.",
+        _of(ZERO_SHOT, columns={**{one.name: one.digits for one in SCORED}, **COUNTS}),
+        "zero-shot classification", last=True, more=_classification,
+    ),
+    Part(
+        "Finding heads", HEADS,
+        "Heads were trained on what the training reports say of each finding. Where a head ranks "
+        "validation images better than its prompts, it answers: {better}. Any other sentence is "
+        "asked as it stands.",
+        _of(HEADS, columns={
+            **{one.name: one.digits for one in SCORED if not one.sides}, **COUNTS
+        }),
+        "finding heads", last=True,
+    ),
+    Part(
+        "Operating points", OPERATING,
+        "Both thresholds were chosen on validation images and are measured here on others. PPV and "
+        "NPV are those of these data, whose prevalence may be that of no hospital; likelihood "
+        "ratios do not depend on it, and their intervals follow from those of both shares.",
+        points, "operating points", more=_operating,
+    ),
+    Part(
+        "Findings as classes", CLASSES,
+        "Of the {classes} images that have exactly one of the findings, in the manner of CheXpert "
+        "5x200: a finding that is unknown counts as absent; images with none, with several or with "
+        "an uncertain one are left out ({apart_classes}). Accuracy: the finding whose score is "
+        "highest. P@K: the share of the first K images for a finding's sentence that have it; a "
+        "mean over findings. Compare data sets only where findings are equally frequent.",
+        lambda rows: pivot(
+            rows, CLASSES, digits(3, *rows.of(CLASSES, SCORES[0])), first="score", groups=SCORES
+        ),
+    ),
+    Part(
+        "Grounding", GROUNDING,
+        "For every sentence with boxes, the scores of the image's regions are enlarged to original "
+        "pixels{smooth}; outside the crop that the model sees the map is not defined. Several "
+        f"boxes of a sentence are one area. Other patients: the same boxes over the sentence's "
+        f"maps of up to {OTHERS} other patients, which is what the words of the sentence bring by "
+        "themselves; read a measure by its gain over these.",
+        _of(GROUNDING, columns={
+            **beside(SIGNED, MIOU, POINTING), **digits(2, CNR, COMMON), "sentences": 0
+        }),
+        "grounding", last=True,
+    ),
+    Part(
+        "Masks", MASKS,
+        "For every sentence with masks, of the map of region scores in original pixels; several "
+        "masks of a sentence are one. The threshold of Dice is the best of validation images with "
+        "masks. A map that says nothing has a pixel AUROC of 0.5.",
+        _of(MASKS, columns={**beside(DICE, AUROC), "sentences": 0}), "masks", last=True,
+    ),
+    Part(
+        "Phrases without a box", ABSENCE,
+        "Sentences that were looked for in an image: the chance that one with a box there scores "
+        "above one without, by the image-sentence score. Of the findings that have sentences of "
+        "both kinds. The AUC of all compares sentences of different findings too, whose scores "
+        "differ anyway.",
+        lambda rows: pivot(
+            rows, ABSENCE, {AUC: 3, **digits(0, "with a box", "without")},
+            groups=[n for n in rows.groups(ABSENCE) if rows.value(ABSENCE, n, AUC) is not None],
+        ),
+        "phrases without a box", last=True,
+    ),
+    Part(
+        "Left and right", SIDES,
+        "Of sentences that name one side, affirm a finding and are false with left and right "
+        "exchanged, as far as the words of the report tell. AUC of the side: of the score of the "
+        "form that says left less that of the form that says right, less the mean of this over "
+        "other patients' images, 0.5 where the image tells no side. Above its mirror: the share of "
+        "sentences that score higher than with the sides exchanged. Peak on its side: the share "
+        "whose highest region lies on that side of the picture's middle, the patient's left being "
+        "at the right; regions in the middle count half. Other patients: the same of the sentence "
+        "in the images of the other patients, one drawn for the AUC and all for the shares; a gain "
+        "whose interval holds 0 is no evidence that the image was read.",
+        _of(SIDES, columns={
+            **digits(2, SIDE_AUC, SIDE_AUC + ELSEWHERE, HEAD_AUC), **beside(ABOVE, PEAK),
+            **digits(0, "left", "right"),
+        }),
+        "left and right", last=True,
+    ),
+    Part(
+        "Retrieval of boxes and sentences", BOX_RETRIEVAL,
+        "{pairs} pairs of a box and its sentence. The feature of a box is the mean of its regions "
+        "(RoIAlign). In the first two rows the one right answer is the pair's own, as in the "
+        "paper; an equal sentence of another box counts against the model. In the variant any pair "
+        "with an equal sentence is right.{apart}",
+        lambda rows: ranked(rows, BOX_RETRIEVAL),
+        "retrieval of boxes and sentences (ties count against the model)",
+    ),
+    Part(
+        "Retrieval of sentences and images", RETRIEVAL,
+        "Queries and candidates are the images of the split and the distinct sentences of their "
+        "reports; every image whose report holds the sentence is a right answer; ties count "
+        "against the model. A sentence is drawn with the patient of its first report.{apart}",
+        lambda rows: ranked(rows, RETRIEVAL),
+        "retrieval (ties count against the model; equal sentences are right)",
+    ),
+    Part(
+        "Groups of patients", GROUPS,
+        f"AUC of zero-shot classification within each group with at least {MINIMUM} images with "
+        f"the finding and {MINIMUM} without. A gap is never below 0 and grows by chance with the "
+        "number of groups: read it beside the intervals of the groups.",
+        lambda rows: slices(rows, rows.below(GROUPS)[0]), more=_slices,
+    ),
+    Part(
+        "Linear probes", PROBES,
+        "Logistic regressions on the mean region of each image, the model frozen.",
+        _of(PROBES, columns={"AUC": 3, "train": 0}),
+    ),
+)  # fmt: skip
+"""In the order of the report."""
+
+
+def _facts(result: Evaluation) -> dict[str, object]:
+    """What notes of sections say of this evaluation."""
+    settings, rows = result.settings, result.rows
+    about = result.predictions.about if result.predictions else {}
+    asked = about.get("prompts", True) or any(
+        rows.value(ZERO_SHOT, name, "AUC, positive prompt") for name in result.findings
+    )
+    sigma, average = settings.get("sigma"), settings.get("average")
+    return {
+        "how": "The label is the prompt with the higher image-sentence score; AUC and AP are those "
+        f"of the score difference. Several prompts of a side are averaged as {average}."
+        if asked
+        else "The model has one score of a finding and no prompts; above 0 means present.",
+        "uncertain": {"positive": "counted as present", "negative": "counted as absent"}.get(
+            str(settings.get("uncertain")), "too"
+        ),
+        "better": ", ".join(about.get("by_head", ())) or "none",
+        "classes": rows.count(CLASSES, ALL_IMAGES, "images"),
+        "apart_classes": rows.count(CLASSES, ALL_IMAGES, "left out"),
+        "smooth": f", smoothed by a Gaussian of {sigma} regions" if sigma else "",
+        "pairs": rows.count(BOX_RETRIEVAL, BOTH, "pairs"),
+        "apart": " Others of the query's patient are left out."
+        if settings.get("exclude_same_patient")
+        else "",
+    }
 
 
 def sections_of(result: Evaluation) -> list[Section]:
     found = [Section("Benchmark", _benchmark(result))] if result.recipe else []
     measured = {row.part.partition(", ")[0] for row in result.rows}
-    for title, (part, make) in SECTIONS.items():
-        if part in measured:
-            found.append(Section(title, make(result)))
+    facts = _facts(result)
+    for one in SECTIONS:
+        if one.part in measured:
+            cells = one.table(result.rows)
+            strong = frozenset({len(cells) - 1}) if one.last else frozenset[int]()
+            table = Table(cells, strong=strong)
+            note = Text(one.note.format(**facts))
+            found.append(Section(one.title, [note, table, *one.more(result)]))
     return found
+
+
+def shown(rows: Rows) -> dict[str, Cells]:
+    """By title the tables that the terminal shows; those with a row."""
+    tables = {one.terminal: one.table(rows) for one in SECTIONS if one.terminal}
+    return {title: cells for title, cells in tables.items() if len(cells) > 1}
 
 
 def _benchmark(result: Evaluation) -> list[Block]:
     """What was measured by which recipe, and what that rests on."""
     note = result.recipe
     listed, primary = note["list"], note["primary"]
-    value = "not measured" if primary["value"] is None else str(tables.told(primary, 3))
+    value = "not measured" if primary["value"] is None else str(told(primary, 3))
     official = listed["official"]
     if official is None:
         compared = "none of the official lists"
-    elif official["sha256"]:
-        compared = f"{official['title']}, equal by digest ({official['source']})"
     else:
-        compared = f"{official['title']}, by count alone ({official['source']})"
+        how = "equal by digest" if official["sha256"] else "by count alone"
+        compared = f"{official['title']}, {how} ({official['source']})"
     form = note["preprocessing"] or {}
     prepared = ", ".join(f"{name} {form[name]}" for name in ("fit", "resize", "crop") if form)
     rows = [
@@ -109,234 +439,31 @@ def _benchmark(result: Evaluation) -> list[Block]:
         ["preprocessing", f"the checkpoint's own: {prepared}"],
     ]
     blocks: list[Block] = [Table(rows, words=True)]
-    if note["facts"]:
-        blocks += [Text("What the recipe rests on:"), Bullets(note["facts"])]
-    if note["not_had"]:
-        blocks += [Text("What could not be verified:"), Bullets(note["not_had"])]
+    for title, name in (("rests on", "facts"), ("could not verify", "not_had")):
+        if note[name]:
+            blocks += [Text(f"What the recipe {title}:"), Bullets(note[name])]
     return blocks
 
 
-def _last_strong(rows: list[list[str]]) -> Table:
-    return Table(rows, strong=frozenset({len(rows) - 1}))
+def primary_line(result: Evaluation) -> str:
+    name = result.primary["measure"]
+    return f"Primary measure: {name} {told(result.primary, digits_of(name))}"
 
 
-def _classification(result: Evaluation) -> list[Block]:
-    settings, rows = result.settings, result.rows
-    uncertain = UNCERTAIN.get(str(settings.get("uncertain")), "")
-    prompts = result.predictions.about.get("prompts") if result.predictions else True
-    asked = prompts or any(
-        rows.value(ZERO_SHOT, name, "AUC, positive prompt") for name in result.findings
-    )
-    how = (
-        "The label is the prompt with the higher image-sentence score; AUC and AP are those of the "
-        f"score difference. Several prompts of a side are averaged as {settings.get('average')}."
-        if asked
-        else "The model has one score of a finding and no prompts; above 0 means present."
-    )
-    blocks: list[Block] = [
-        Text(
-            f"{how} Images with an unknown label are left out, those with an uncertain one "
-            f"{uncertain}."
-        ),
-        _last_strong(tables.pivot(rows, ZERO_SHOT)),
-    ]
-    fitted = tables.threshold_rows(rows)
-    if len(fitted) > 1:
-        note = (
-            "Threshold and calibration, both chosen on validation images. Where ECE stays high "
-            "with a temperature T and falls with Platt's scale and shift, the two prompts lean to "
-            "one side: calibrate before a probability is read."
-        )
-        blocks += [Text(note), Table(fitted)]
-    return [*blocks, *classification_figures(result)]
-
-
-def _heads(result: Evaluation) -> list[Block]:
-    about = result.predictions.about if result.predictions else {}
-    better = ", ".join(about.get("by_head", ())) or "none"
-    note = (
-        "Heads were trained on what the training reports say of each finding. Where a head ranks "
-        f"validation images better than its prompts, it answers: {better}. Any other sentence is "
-        "asked as it stands."
-    )
-    return [Text(note), _last_strong(tables.pivot(result.rows, HEADS))]
-
-
-def _grounding(result: Evaluation) -> list[Block]:
-    sigma = result.settings.get("sigma")
-    smooth = f", smoothed by a Gaussian of {sigma} regions" if sigma else ""
-    note = (
-        "For every sentence with boxes, the scores of the image's regions are enlarged to "
-        f"original pixels{smooth}; outside the crop that the model sees the map is not defined. "
-        "Several boxes of a sentence are one area. Other patients: the same boxes over the "
-        f"sentence's maps of up to {OTHERS} other patients, which is what the words of the "
-        "sentence bring by themselves; read a measure by its gain over these."
-    )
-    table = _last_strong(tables.pivot(result.rows, GROUNDING))
-    return [Text(note), table, *grounding_figures(result)]
-
-
-def _apart(result: Evaluation, what: str) -> str:
-    left_out = result.settings.get("exclude_same_patient")
-    return f" Other {what} of the query's patient are left out." if left_out else ""
-
-
-def _box(result: Evaluation) -> list[Block]:
-    note = (
-        f"{result.rows.count(BOX_RETRIEVAL, BOTH, 'pairs')} pairs of a box and its sentence. The "
-        "feature of a box is the mean of its regions (RoIAlign). In the first two rows the one "
-        "right answer is the pair's own, as in the paper; an equal sentence of another box counts "
-        "against the model. In the variant any pair with an equal sentence is right."
-        + _apart(result, "pairs")
-    )
-    return [Text(note), Table(tables.box_retrieval_rows(result.rows))]
-
-
-def _retrieval(result: Evaluation) -> list[Block]:
-    note = (
-        "Queries and candidates are the images of the split and the distinct sentences of their "
-        "reports; every image whose report holds the sentence is a right answer; ties count "
-        "against the model. A sentence is drawn with the patient of its first report."
-        + _apart(result, "candidates")
-    )
-    return [Text(note), Table(tables.retrieval_rows(result.rows))]
-
-
-def _slices(result: Evaluation) -> list[Block]:
-    note = (
-        "AUC of zero-shot classification within each group with at least 10 images with the "
-        "finding and 10 without. A gap is never below 0 and grows by chance with the number of "
-        "groups: read it beside the intervals of the groups."
-    )
-    names = {name: "age band" if name == "age" else name for name in result.rows.below(GROUPS)}
-    found = (
-        Table(tables.slice_rows(result.rows, key), f"By {name}") for key, name in names.items()
-    )
-    return [Text(note), *found]
-
-
-def _probe(result: Evaluation) -> list[Block]:
-    note = (
-        "Logistic regressions on the mean region of each image, the model frozen. Few labels: "
-        "mean, least and greatest AUC of five draws of so many images with the finding and as "
-        "many without."
-    )
-    return [Text(note), Table(tables.probe_rows(result.rows))]
-
-
-def _operating(result: Evaluation) -> list[Block]:
-    rows = result.rows
-    blocks: list[Block] = [
-        Text(
-            "Both thresholds were chosen on validation images and are measured here on others. "
-            "PPV and NPV are those of these data, whose prevalence may be that of no hospital; "
-            "likelihood ratios do not depend on it. Brackets: Wilson's 95 % intervals, clustered "
-            "by patient, of shares; of likelihood ratios what follows from them; of F1 and MCC "
-            "percentiles."
-        ),
-        Table(tables.point_rows(rows), "Shares and likelihood ratios"),
-        Table(tables.point_rows(rows, tables.COUNTS), "Counts"),
-    ]
-    if result.settings.get("prevalence"):
-        predictive = tables.point_rows(rows, tables.PREVALENCES)
-        blocks.append(
-            Table(predictive, "Predictive values of these data and of another prevalence")
-        )
-    blocks += [
-        Text(
-            "Calibration slope and intercept of the probability with Platt's scale and shift. "
-            "A slope below 1: probabilities are too extreme. An intercept above 0: the finding is "
-            "more frequent here than the validation images suggest."
-        ),
-        Table(tables.pivot(rows, CALIBRATION), "Calibration"),
-    ]
-    return [*blocks, *benefit_figures(rows)]
-
-
-def _classes(result: Evaluation) -> list[Block]:
-    rows = result.rows
-    images, left_out = (rows.count(CLASSES, ALL_IMAGES, name) for name in ("images", "left out"))
-    findings = len(rows.groups(f"{CLASSES}, {SCORES[0]}"))
-    note = (
-        f"Of the {images} images that have exactly one of the findings, in the manner of "
-        "CheXpert 5x200: a finding that is unknown counts as absent; images with none, with "
-        f"several or with an uncertain one are left out ({left_out}). Accuracy: the "
-        f"finding whose score is highest, of {findings}. P@K: the share of the first K images "
-        "for a finding's sentence that have it, which a finding in fewer images cannot bring to "
-        "1; a mean over findings, without an interval. Compare data sets only where findings are "
-        "equally frequent."
-    )
-    return [Text(note), *tables.class_tables(rows)]
-
-
-def _masks(result: Evaluation) -> list[Block]:
-    rows = result.rows
-    threshold, seen = rows.value(MASKS, ALL, "threshold"), rows.count(MASKS, ALL, VALIDATION)
-    chosen = (
-        f"The threshold of Dice, {number(threshold, 2)}, was chosen on {seen} sentences of "
-        "validation images."
-        if threshold is not None
-        else "There are no masks on validation images, so that no threshold of Dice was chosen."
-    )
-    note = (
-        "For every sentence with masks, of the map of region scores in original pixels; several "
-        f"masks of a sentence are one. {chosen} Best Dice is at the threshold that is best for the "
-        "row itself: it flatters. A map that says nothing has a pixel AUROC of 0.5."
-    )
-    return [Text(note), _last_strong(tables.pivot(rows, MASKS)), *mask_figures(rows)]
-
-
-def _absence(result: Evaluation) -> list[Block]:
-    note = (
-        "Sentences that were looked for in an image: the chance that one with a box there scores "
-        "above one without, by the image-sentence score. Of the findings that have sentences of "
-        "both kinds. The AUC of all compares sentences of different findings too, whose scores "
-        "differ anyway."
-    )
-    rows = result.rows
-    blocks: list[Block] = [Text(note), _last_strong(tables.absence_rows(rows))]
-    part = f"{ABSENCE}, thresholds"
-    if part in rows:
-        shares = tables.pivot(rows, part, tables.FOUND, first="threshold by")
-        caption = "Shares of sentences above thresholds that validation sentences chose"
-        blocks.append(Table(shares, caption))
-    return blocks
-
-
-def _sides(result: Evaluation) -> list[Block]:
-    note = (
-        f"Of {_source(result)} that name one side, affirm a finding and are false with left "
-        "and right exchanged, as far as the words of the report tell. AUC of the side: of the "
-        "score of the form that says left less that of the form that says right, less the mean "
-        "of this over other patients' images, 0.5 where the image tells no side. Above its "
-        "mirror: the share of sentences that score higher than with the sides exchanged. Peak on "
-        "its side: the share whose highest region lies on "
-        "that side of the picture's middle, the patient's left being at the right; regions in the "
-        "middle count half. Other patients: the same of the sentence in the images of the other "
-        "patients, one drawn for the AUC and all for the shares; a gain whose interval holds 0 "
-        "is no evidence that the image was read."
-    )
-    return [Text(note), _last_strong(tables.pivot(result.rows, SIDES))]
-
-
-def _source(result: Evaluation) -> str:
-    part = result.predictions.parts["sides"] if result.predictions else None
-    return part.source if isinstance(part, SideScores) else "sentences"
-
-
-IN_GROUNDING, IN_RETRIEVAL = "Grounding", "Retrieval of sentences and images"
-SECTIONS: Mapping[str, tuple[str, Callable[[Evaluation], list[Block]]]] = {
-    "Zero-shot classification": (ZERO_SHOT, _classification),
-    "Finding heads": (HEADS, _heads),
-    "Operating points": (OPERATING, _operating),
-    "Findings as classes": (CLASSES, _classes),
-    IN_GROUNDING: (GROUNDING, _grounding),
-    "Masks": (MASKS, _masks),
-    "Phrases without a box": (ABSENCE, _absence),
-    "Left and right": (SIDES, _sides),
-    "Retrieval of boxes and sentences": (BOX_RETRIEVAL, _box),
-    IN_RETRIEVAL: (RETRIEVAL, _retrieval),
-    "Groups of patients": (GROUPS, _slices),
-    "Linear probes": (PROBES, _probe),
+HEADLINE = {
+    "AUC": ("zero-shot AUC", ZERO_SHOT, MEAN, 2),
+    "ACC": ("zero-shot ACC", ZERO_SHOT, MEAN, 2),
+    CNR: ("grounding CNR", GROUNDING, MEAN_OF_SENTENCES, 2),
+    MIOU: ("grounding mIoU", GROUNDING, MEAN_OF_SENTENCES, 2),
+    "Recall": ("box retrieval Recall", BOX_RETRIEVAL, BOTH, 2),
+    "MedR": ("box retrieval MedR", BOX_RETRIEVAL, BOTH, 0),
 }
-"""By title the part, without whose rows there is no such section, and its blocks."""
+"""Six figures of all three tasks: what they are called, where they stand, and their digits."""
+
+
+def headline(rows: Rows) -> dict[str, str]:
+    """The six figures by what they are called, a dash for one that was not measured."""
+    return {
+        title: cell(rows.find(part, group, name), places) or EMPTY
+        for name, (title, part, group, places) in HEADLINE.items()
+    }

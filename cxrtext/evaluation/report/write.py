@@ -1,23 +1,15 @@
-"""Writing an evaluation: the report, its tables, documents, results and predictions."""
+"""Writing an evaluation: the report, documents, results and predictions."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from cxrtext.evaluation.documents.cards import IMAGES
-from cxrtext.evaluation.documents.flow import flow_blocks
-from cxrtext.evaluation.documents.material import Material
-from cxrtext.evaluation.documents.table_one import NOTE
-from cxrtext.evaluation.documents.write import write_documents
-from cxrtext.evaluation.grounding.phrases import PhraseValues
+from cxrtext.evaluation.documents.documents import Material, write_documents
+from cxrtext.evaluation.documents.images import TABLE_NOTE, table_one
 from cxrtext.evaluation.how_good import how_good_of
 from cxrtext.evaluation.predictions.file import NAME, write_predictions
-from cxrtext.evaluation.report.export import TABLES, export_tables, to_csv, to_latex
-from cxrtext.evaluation.report.figures import prompt_matrix
 from cxrtext.evaluation.report.pictures import grounding_galleries, retrieval_galleries
-from cxrtext.evaluation.report.sections import DEFINITIONS, IN_GROUNDING, IN_RETRIEVAL, sections_of
-from cxrtext.evaluation.report.tables import headline, primary_line
+from cxrtext.evaluation.report.sections import DEFINITIONS, headline, primary_line, sections_of
 from cxrtext.evaluation.result import ABOUT, RESULTS, Details, Evaluation
 from cxrtext.evaluation.retrieval.sentences import DIRECTIONS, SentenceRanks
 from cxrtext.files import write_json, write_text
@@ -38,14 +30,6 @@ PROTECTED = (
     "This page holds pixels of patients' images and sentences of their reports: keep it where you "
     "keep them. `--no-pictures` leaves both out."
 )
-TILES = {
-    "AUC": "zero-shot AUC",
-    "ACC": "zero-shot ACC",
-    "CNR": "grounding CNR",
-    "mIoU": "grounding mIoU",
-    "Recall": "box retrieval Recall",
-    "MedR": "box retrieval MedR",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +38,13 @@ class ReportOptions:
 
     So many best and worst grounded sentences, and sentences with what they retrieve; or no pixels
     of patients and no sentences of reports at all.  ``command`` is the command line that asked for
-    it, and ``answers`` are the author's to the questions of the documents, by name.  ``data`` is
-    the data folder that the documents describe, where figures are computed from predictions.
+    it.  ``data`` is the data folder that the documents describe, where figures are computed from
+    predictions.
     """
 
     examples: int = 4
     pictures: bool = True
     command: tuple[str, ...] = ()
-    answers: Mapping[str, str] = field(default_factory=dict)
     data: Path | None = None
 
 
@@ -73,43 +56,28 @@ def summary_line(result: Evaluation) -> str:
     )
 
 
-def _pictures(
-    result: Evaluation, details: Details, options: ReportOptions
-) -> dict[str, list[Gallery]]:
+def _pictures(details: Details, ranked: object, most: int) -> dict[str, list[Gallery]]:
     """Galleries by the title of their section."""
-    most = options.examples if options.pictures else 0
     found: dict[str, list[Gallery]] = {}
-    if not most:
-        return found
-    parts = result.predictions.parts if result.predictions else {}
-    grounded, ranked = parts.get("grounding"), parts.get("retrieval")
-    if isinstance(grounded, PhraseValues):
-        found[IN_GROUNDING] = grounding_galleries(details, grounded, most)
+    if details.grounded:
+        found["Grounding"] = grounding_galleries(details, most)
     if isinstance(ranked, SentenceRanks) and details.wording is not None:
         ranks = ranked.queries[DIRECTIONS[0]].ranks
-        found[IN_RETRIEVAL] = retrieval_galleries(details, details.wording, ranks, most)
+        galleries = retrieval_galleries(details, details.wording, ranks, most)
+        found["Retrieval of sentences and images"] = galleries
     return found
-
-
-def _images(material: Material) -> list[Section]:
-    """Who was measured, and who was not and why."""
-    if material.table_one is None or material.flow is None:
-        return []
-    note = f"{NOTE} Both for a paper: `documents/`."
-    shown = [material.table_one.page_table(), *flow_blocks(material.flow)]
-    return [Section(IMAGES, [Text(note), *shown])]
 
 
 def _sections(result: Evaluation, options: ReportOptions, material: Material) -> list[Section]:
     found = sections_of(result)
-    if result.details is not None:
-        pictures = _pictures(result, result.details, options)
+    if result.details is not None and options.pictures and options.examples:
+        parts = result.predictions.parts if result.predictions else {}
+        pictures = _pictures(result.details, parts.get("retrieval"), options.examples)
         for section in found:
             section.blocks += pictures.get(section.title, [])
-    found += _images(material)
-    if result.details is not None and result.scores:
-        matrix = prompt_matrix(result.details.model, result.details.prompts)
-        found.append(Section("Prompts", [matrix]))
+    if material.population is not None and material.flow is not None:
+        table = Table(table_one(material.population), "By split")
+        found.append(Section("The images", [Text(TABLE_NOTE), table, *material.flow.blocks()]))
     rows = [["measure", "definition"], *([name, text] for name, text in DEFINITIONS.items())]
     found.append(Section("Definitions", [Table(rows, words=True)]))
     if result.left_out:
@@ -120,12 +88,12 @@ def _sections(result: Evaluation, options: ReportOptions, material: Material) ->
 def write_report(
     folder: Path, result: Evaluation, options: ReportOptions | None = None
 ) -> list[Path]:
-    """Write results, predictions, the page, its tables and documents; returns what was written.
+    """Write results, predictions, the page and documents; returns what was written.
 
     Without pictures the predictions have numbers in place of sentences.
     """
     options = options or ReportOptions()
-    material = Material(result, options.command, options.answers, options.data)
+    material = Material(result, options.command, options.data)
     files = [folder / name for name in ("report.html", RESULTS, ABOUT)]
     result.rows.write(files[1])
     write_json(files[2], result.about())
@@ -143,7 +111,7 @@ def write_report(
     if any(isinstance(block, Gallery) for one in sections for block in one.blocks):
         head.append(Text(PROTECTED, "warn"))
     tiles = [
-        Tile(TILES[name], *text.split(" ", 1))
+        Tile(name, *text.split(" ", 1))
         for name, text in headline(result.rows).items()
         if text != EMPTY
     ]
@@ -152,14 +120,4 @@ def write_report(
         footer=f"{RESEARCH} cxrtext {version('cxrtext')}.",
     )  # fmt: skip
     write_text(files[0], page)
-    export_tables(folder / TABLES, sections)
-    documents = write_documents(folder, material, sections, _table_one(material))
-    return [*files, folder / TABLES, documents]
-
-
-def _table_one(material: Material) -> dict[str, str]:
-    """Table 1 as CSV and LaTeX, by name."""
-    if material.table_one is None:
-        return {}
-    latex = to_latex(material.table_one.page_table(), "table-1")
-    return {"table-1.csv": to_csv(material.table_one.data_table()), "table-1.tex": latex}
+    return [*files, write_documents(folder, material, sections)]

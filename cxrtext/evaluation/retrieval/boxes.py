@@ -17,11 +17,6 @@ from cxrtext.evaluation.grounding.boxes import (
     region_boxes,
     region_of_interest_align,
 )
-from cxrtext.evaluation.intervals.bootstrap import draw, interval_of
-from cxrtext.evaluation.intervals.estimates import Estimate
-from cxrtext.evaluation.intervals.methods import RESAMPLED, SHARE
-from cxrtext.evaluation.intervals.proportions import cluster_codes, proportion
-from cxrtext.evaluation.metrics import Floats, weighted_mean, weighted_median
 from cxrtext.evaluation.predictions.columns import (
     Images,
     Places,
@@ -34,47 +29,24 @@ from cxrtext.evaluation.predictions.columns import (
     whole,
     words,
 )
-from cxrtext.evaluation.retrieval.sentences import (
-    CUTOFFS,
-    PAPER_CUTOFFS,
-    add_ranks,
-    embedding_ranks,
-    rank_metrics,
-)
-from cxrtext.evaluation.rows import BOTH, BOX_RETRIEVAL, Rows, estimate
+from cxrtext.evaluation.retrieval.sentences import add_ranks
+from cxrtext.evaluation.rows import BOTH, BOX_RETRIEVAL, Rows
 from cxrtext.evaluation.settings import Settings
+from cxrtext.metrics.intervals import Measured, average, share
+from cxrtext.metrics.ranking import CUTOFFS, Ranks, embedding_ranks
 from cxrtext.models import ImageTextModel
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+PAPER_CUTOFFS = (10, 50, 100)
+"""Those whose mean over both directions the paper calls Recall."""
 BINS = 7
 """Bins along each side of a box; their mean is the feature of the box."""
 DIRECTIONS = ("sentence to box", "box to sentence")
 EQUAL_RIGHT = ", equal sentences right"
 """What follows the name of a direction in the variant in which equal sentences are right."""
 Vectors = NDArray[np.float64]
-Ranks = NDArray[np.int64]
-
-
-def mean_recall(directions: Mapping[str, Mapping[str, float]]) -> float:
-    """The paper's "Recall": mean of R@10, R@50 and R@100 over both directions."""
-    return _mean(directions, [f"R@{k}" for k in PAPER_CUTOFFS])
-
-
-def mean_median_rank(directions: Mapping[str, Mapping[str, float]]) -> float:
-    """The paper's single "MedR": mean of the median ranks of both directions."""
-    return _mean(directions, ["MedR"])
-
-
-def _mean(directions: Mapping[str, Mapping[str, float]], names: Sequence[str]) -> float:
-    for direction, metrics in directions.items():
-        missing = [name for name in names if name not in metrics]
-        if missing:
-            raise ValueError(f"'{direction}' has no {', '.join(missing)}")
-    if not directions:
-        raise ValueError("there is no direction to average over")
-    return float(np.mean([metrics[name] for metrics in directions.values() for name in names]))
 
 
 EQUAL = "equal_"
@@ -152,36 +124,6 @@ def _ranks(
     }
 
 
-def _add(
-    rows: Rows,
-    ranks: dict[str, Ranks],
-    counts: NDArray[np.uint16],
-    patients: NDArray[np.intp],
-    suffix: str = "",
-) -> dict[str, Floats]:
-    """Measures of each direction and of both; returns "Recall" and "MedR" on every resample."""
-    cutoffs = [k for k in CUTOFFS if k < counts.shape[1]]
-    directions = {name: rank_metrics(some, cutoffs) for name, some in ranks.items()}
-    n = counts.shape[1]
-    resampled: dict[str, Floats] = {}
-    recall = Estimate()
-    if set(PAPER_CUTOFFS) <= set(cutoffs):
-        # Of each pair the share of directions and cutoffs at which it is found.
-        right = np.mean([some <= k for some in ranks.values() for k in PAPER_CUTOFFS], axis=0)
-        resampled["Recall"] = weighted_mean(right, counts)
-        recall = estimate(mean_recall(directions), proportion(right, patients).interval())
-    medians = {name: weighted_median(some, counts) for name, some in ranks.items()}
-    resampled["MedR"] = np.mean(list(medians.values()), axis=0)
-    distinct = len(np.unique(patients))
-    middle = estimate(mean_median_rank(directions), interval_of(resampled["MedR"], distinct))
-    rows.add(BOX_RETRIEVAL, BOTH + suffix, "Recall", recall, n, SHARE)
-    rows.add(BOX_RETRIEVAL, BOTH + suffix, "MedR", middle, n, RESAMPLED)
-    for name, some in ranks.items():
-        ends = {"MedR": interval_of(medians[name], distinct)}
-        add_ranks(rows, (BOX_RETRIEVAL, name + suffix), some, cutoffs, patients, ends)
-    return resampled
-
-
 def rank_boxes(
     model: ImageTextModel, cohort: Cohort, boxes: Sequence[PlacedBox], settings: Settings
 ) -> tuple[BoxRanks | None, int]:
@@ -207,17 +149,36 @@ def rank_boxes(
     ), len(boxes) - len(kept)
 
 
-def measure_box_retrieval(given: BoxRanks, settings: Settings) -> Rows:
+def measure_box_retrieval(given: BoxRanks) -> Rows:
     """Recall, median ranks and their intervals; strict, and with equal sentences right."""
     rows = Rows()
     patients = [given.images.patients[place] for place in given.places]
-    codes = cluster_codes(patients)
-    counts = draw(patients, settings.resamples, (settings.seed, 3))
-    resampled = _add(rows, given.ranks, counts, codes)
-    _add(rows, given.equal, counts, codes, EQUAL_RIGHT)
-    rows.add(BOX_RETRIEVAL, BOTH, "pairs", len(given.places))
     names = [given.images.names[place] for place in given.places]
-    keys = tuple(zip(names, given.boxes, strict=True))
-    for name, values in resampled.items():
-        rows.compare_by(name, (BOX_RETRIEVAL, BOTH, name), values, keys, len(set(patients)))
+    same = tuple(zip(names, given.boxes, strict=True))
+    for ranks, suffix in ((given.ranks, ""), (given.equal, EQUAL_RIGHT)):
+        for name, found in _both(rows, ranks, patients, suffix).items():
+            if not suffix:
+                rows.compare_by(name, found, same)
+    rows.add(BOX_RETRIEVAL, BOTH, "pairs", len(given.places))
     return rows
+
+
+def _both(
+    rows: Rows, ranks: Mapping[str, Ranks], patients: Sequence[str], suffix: str
+) -> dict[str, Measured | None]:
+    """Measures of each direction, and the paper's of both: "Recall", and the mean of "MedR"."""
+    n = len(patients)
+    cutoffs = [k for k in CUTOFFS if k < n]
+    # Of each pair the share of directions and cutoffs at which it is found.
+    right = np.mean([some <= k for some in ranks.values() for k in PAPER_CUTOFFS], axis=0)
+    recall = share(right, patients) if set(PAPER_CUTOFFS) <= set(cutoffs) else None
+    own = Rows()
+    medians = [
+        add_ranks(own, (BOX_RETRIEVAL, name + suffix), some, cutoffs, patients)
+        for name, some in ranks.items()
+    ]
+    both: dict[str, Measured | None] = {"Recall": recall, "MedR": average(medians)}
+    for name, found in both.items():
+        rows.add(BOX_RETRIEVAL, BOTH + suffix, name, found, n)
+    rows.update(own)
+    return both

@@ -1,26 +1,16 @@
-"""Retrieval, and that between the images of a cohort and the sentences of their reports.
-
-Scores have queries in rows and candidates in columns.  A rank is 1 plus the number of wrong
-candidates that score at least as high as the best right one: nothing is sorted, ties count against
-the model, and a block of rows is looked at at a time, so that memory stays bounded.  What does not
-fit, a score that is NaN and a query without a right answer are a ValueError.
-"""
+"""Retrieval between the images of a cohort and the sentences of their reports."""
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from cxrtext.evaluation.cohort import IMAGES_AT_ONCE, Cohort
-from cxrtext.evaluation.intervals.bootstrap import Interval, draw, interval_of
-from cxrtext.evaluation.intervals.methods import RESAMPLED, SHARE
-from cxrtext.evaluation.intervals.proportions import cluster_codes, codes_of_rows, proportion
-from cxrtext.evaluation.metrics import weighted_mean, weighted_median
 from cxrtext.evaluation.predictions.columns import (
     as_table,
     images_of,
@@ -29,128 +19,21 @@ from cxrtext.evaluation.predictions.columns import (
     whole,
     words,
 )
-from cxrtext.evaluation.rows import BY_CHANCE, RETRIEVAL, Rows, estimate
+from cxrtext.evaluation.rows import BY_CHANCE, RETRIEVAL, Rows
 from cxrtext.evaluation.settings import Settings
+from cxrtext.metrics.intervals import Median, mean_of, median_of, share
+from cxrtext.metrics.ranking import CUTOFFS, Ranks, chance_median_rank, positive_ranks
 from cxrtext.models import ImageTextModel
 from cxrtext.records import Sentence
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-CUTOFFS = (1, 5, 10, 50, 100)
-PAPER_CUTOFFS = (10, 50, 100)
-"""Those whose mean over both directions the paper calls Recall."""
-SCORES_AT_ONCE = 1 << 22
-"""Scores looked at at the same time; bounds memory."""
 ON_DISK = 1 << 27
 """Scores from which on their matrix lies in a temporary file."""
 ROWS_AT_ONCE = 512
 Scores = NDArray[np.float32]
-Ranks = NDArray[np.int64]
 Answers = dict[int, list[int]]
-
-
-def positive_ranks(
-    scores: ArrayLike, relevant: ArrayLike | None = None, left_out: ArrayLike | None = None
-) -> NDArray[np.int64]:
-    """Rank of the best right answer of each query, [Q], from 1; ties count against the model.
-
-    Args:
-        scores: [Q, C], without NaN.
-        relevant: [Q, C], boolean: the right answers, one a query or more; by default the diagonal.
-        left_out: [Q, C], boolean: candidates that are not counted, as those of the query's own
-            patient; a right answer always stays in.
-    """
-    values = np.asarray(scores)
-    if values.ndim != 2 or not values.size:
-        raise ValueError(f"scores must be [queries, candidates], got {values.shape}")
-    right, apart = (
-        None if given is None else np.asarray(given, dtype=np.bool_)
-        for given in (relevant, left_out)
-    )
-    for name, mask in (("relevant", right), ("left_out", apart)):
-        if mask is not None and mask.shape != values.shape:
-            raise ValueError(f"{name} must be {values.shape}, got {mask.shape}")
-    if right is None and values.shape[0] > values.shape[1]:
-        raise ValueError("every query wants at least one right answer; give relevant")
-    rows = max(1, SCORES_AT_ONCE // values.shape[1])
-    ranks = []
-    for start in range(0, len(values), rows):
-        block = slice(start, start + rows)
-        part = values[block].astype(np.float64)
-        columns = np.arange(values.shape[1])
-        places = np.arange(start, start + len(part))
-        answers = places[:, None] == columns if right is None else right[block]
-        ranks.append(_ranks(part, answers, None if apart is None else apart[block]))
-    return np.concatenate(ranks)
-
-
-def _ranks(
-    values: NDArray[np.float64], right: NDArray[np.bool_], apart: NDArray[np.bool_] | None
-) -> NDArray[np.int64]:
-    if np.isnan(values.max()):  # the maximum is NaN where any score is
-        raise ValueError("scores must not be NaN")
-    rows, columns = np.nonzero(right)
-    if len(np.unique(rows)) < len(values):
-        raise ValueError("every query wants at least one right answer")
-    # Right answers are few: their rows are gone through, and not the whole block once more.
-    best = np.maximum.reduceat(values[rows, columns], np.searchsorted(rows, np.arange(len(values))))
-    ahead = values >= best[:, None]
-    ahead[rows, columns] = False
-    if apart is not None:
-        ahead &= ~apart
-    counts: NDArray[np.int64] = np.count_nonzero(ahead, axis=1)
-    return 1 + counts
-
-
-def rank_metrics(ranks: ArrayLike, cutoffs: Sequence[int] = CUTOFFS) -> dict[str, float]:
-    """Recall at cut-offs, median rank and mean reciprocal rank of ranks [Q] from 1."""
-    values = np.asarray(ranks)
-    if values.ndim != 1 or not values.size or (values < 1).any():
-        raise ValueError("ranks must be a list of numbers from 1")
-    metrics = {f"R@{k}": float((values <= k).mean()) for k in cutoffs}
-    return {**metrics, "MedR": float(np.median(values)), "MRR": float((1 / values).mean())}
-
-
-def retrieval_metrics(
-    scores: ArrayLike, relevant: ArrayLike | None = None, cutoffs: Sequence[int] = CUTOFFS
-) -> dict[str, float]:
-    """Recall at cut-offs, median rank and mean reciprocal rank.
-
-    >>> retrieval_metrics([[0.9, 0.1], [0.8, 0.3]], cutoffs=[1])
-    {'R@1': 0.5, 'MedR': 1.5, 'MRR': 0.75}
-
-    Returns ``R@K`` for each cut-off, ``MedR`` and ``MRR``; see :func:`positive_ranks`.
-    """
-    return rank_metrics(positive_ranks(scores, relevant), cutoffs)
-
-
-def embedding_ranks(
-    queries: ArrayLike,
-    candidates: ArrayLike,
-    *,
-    keys: Sequence[Hashable] | None = None,
-    groups: Sequence[Hashable] | None = None,
-) -> Ranks:
-    """Ranks [n] by inner product where query and candidate i, [n, D], are a pair; in blocks.
-
-    Args:
-        keys: [n]; a candidate of a pair with an equal key is right.  By default candidate i is the
-            one right answer of query i.
-        groups: [n]; wrong candidates of an equal group (the same patient's) are not counted.
-    """
-    left, right = (np.asarray(given, dtype=np.float64) for given in (queries, candidates))
-    if left.ndim != 2 or left.shape != right.shape or not right.size:
-        raise ValueError(f"embeddings {left.shape} and {right.shape} must be [n, D] both")
-    own = codes_of_rows(keys, len(left))
-    of = None if groups is None else codes_of_rows(groups, len(left))
-    rows = max(1, SCORES_AT_ONCE // len(right))
-    ranks = []
-    for start in range(0, len(left), rows):
-        block = slice(start, start + rows)
-        left_out = None if of is None else of[block, None] == of
-        ranks.append(positive_ranks(left[block] @ right.T, own[block, None] == own, left_out))
-    return np.concatenate(ranks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,44 +217,25 @@ def rank_sentences(
     return SentenceRanks(dict(zip(DIRECTIONS, (first, second), strict=True)))
 
 
-def chance_median_rank(right: Ranks, candidates: int) -> float:
-    """The median rank of the first right answer in a random order.
-
-    >>> chance_median_rank(np.array([1, 1]), 9), chance_median_rank(np.array([5]), 9)
-    (5.0, 1.0)
-
-    ``right`` [Q] says how many of the candidates are right for each query, 1 or more.
-    """
-    left = candidates - np.arange(candidates)
-    missed = np.zeros(candidates)  # the share of queries without a right one among the first r
-    for count, times in zip(*np.unique(right, return_counts=True), strict=True):
-        missed += times / len(right) * np.cumprod(np.maximum(1 - count / left, 0))
-    return float(np.argmax(missed <= 0.5) + 1)
-
-
-def measure_retrieval(given: SentenceRanks, settings: Settings) -> Rows:
+def measure_retrieval(given: SentenceRanks) -> Rows:
     """Metrics of both directions, with intervals."""
     rows = Rows()
     images = given.queries[DIRECTIONS[1]].names
     for direction, one in given.queries.items():
-        ranks, patients = one.ranks, len(set(one.patients))
         cutoffs = [k for k in CUTOFFS if k < one.candidates]
-        counts = draw(one.patients, settings.resamples, (settings.seed, 4))
-        resampled = {"R@10": weighted_mean(ranks <= 10, counts)} if 10 in cutoffs else {}
-        resampled["MedR"] = weighted_median(ranks, counts)
-        resampled["MRR"] = weighted_mean(1 / ranks, counts)
-        ends = {name: interval_of(resampled[name], patients) for name in ("MedR", "MRR")}
-        add_ranks(rows, (RETRIEVAL, direction), ranks, cutoffs, cluster_codes(one.patients), ends)
+        median = add_ranks(rows, (RETRIEVAL, direction), one.ranks, cutoffs, one.patients)
         if one.right is not None:
             chance = chance_median_rank(one.right, one.candidates)
-            rows.add(RETRIEVAL, direction, "MedR" + BY_CHANCE, chance, len(ranks))
-        rows.add(RETRIEVAL, direction, "queries", len(ranks))
+            rows.add(RETRIEVAL, direction, "MedR" + BY_CHANCE, chance, len(one.ranks))
+        rows.add(RETRIEVAL, direction, "queries", len(one.ranks))
         rows.add(RETRIEVAL, direction, "candidates", one.candidates)
         # The patients of the queries alone, so that no sentence is kept for a comparison.
         keys = (*one.patients, *images)
-        for name, values in resampled.items():
-            place = RETRIEVAL, direction, name
-            rows.compare_by(f"{direction} {name}", place, values, keys, patients)
+        top = share(one.ranks <= 10, one.patients) if 10 in cutoffs else None
+        for name, found in (
+            ("R@10", top), ("MedR", median), ("MRR", mean_of(1 / one.ranks, one.patients))
+        ):  # fmt: skip
+            rows.compare_by(f"{direction} {name}", found, keys)
     return rows
 
 
@@ -380,15 +244,15 @@ def add_ranks(
     group: tuple[str, str],
     ranks: Ranks,
     cutoffs: Sequence[int],
-    patients: NDArray[np.intp],
-    ends: Mapping[str, Interval | None],
-) -> None:
-    """Add :func:`rank_metrics` of the queries [n] of a direction, (part, group).
+    patients: Sequence[str],
+) -> Median:
+    """Add recall, median rank and mean reciprocal rank of the queries [n] of (part, group).
 
-    ``patients`` [n] are the numbers of the queries' patients, and ``ends`` the intervals of other
-    measures than recall, whose intervals are those of shares.
+    ``patients`` [n] are the queries'.  Returns the median rank.
     """
-    recall = {f"R@{k}": proportion(ranks <= k, patients).interval() for k in cutoffs}
-    for name, value in rank_metrics(ranks, cutoffs).items():
-        known = estimate(value, {**ends, **recall}.get(name))
-        rows.add(*group, name, known, len(ranks), SHARE if name in recall else RESAMPLED)
+    for k in cutoffs:
+        rows.add(*group, f"R@{k}", share(ranks <= k, patients), len(ranks))
+    median = median_of(ranks, patients)
+    rows.add(*group, "MedR", median, len(ranks))
+    rows.add(*group, "MRR", mean_of(1 / ranks, patients), len(ranks))
+    return median

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cxrtext.evaluation.cohort import Cohort
-from cxrtext.evaluation.metrics import area_under_curve
 from cxrtext.evaluation.verdicts.evidence import Contrast, Floats, contrasts_of, evidence_of
 from cxrtext.evaluation.verdicts.judge import Evidence, judge_assertions
 from cxrtext.evaluation.verdicts.kept import FindingVerdicts, KeptVerdicts, Tails, VerdictCounts
+from cxrtext.metrics.ranking import area_under_curve
 from cxrtext.models import ImageTextModel
 from cxrtext.text.assertions import Assertion, StudySays, Vocabulary, learn_vocabulary
 

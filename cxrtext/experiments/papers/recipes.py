@@ -42,9 +42,7 @@ def smoke(train: int | None = None, settings: Settings | None = None, studies: i
     """Three steps; ``train`` images of a set that is given."""
     own = {**(settings or {}), "width": 2, "head": (16, 8), "batch": 16, "steps": 3}
     test = None if train is None else 100
-    return Scale(
-        own, train=train, test=test, studies=studies, epochs=2, steps=5, resamples=50, device="cpu"
-    )
+    return Scale(own, train=train, test=test, studies=studies, epochs=2, steps=5, device="cpu")
 
 
 def cpu(

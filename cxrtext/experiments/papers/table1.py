@@ -13,7 +13,7 @@ from typing import Any
 
 from cxrtext.evaluation import paper
 from cxrtext.evaluation.classification.prompts import Prompts
-from cxrtext.evaluation.intervals.comparison import OF_FINDING
+from cxrtext.evaluation.rows import OF_FINDING
 from cxrtext.evaluation.settings import TRUTH, TRUTH_BINS
 from cxrtext.experiments.experiment import Claim, Measure, Settings, Trial
 from cxrtext.models.folders import DEFAULT_MODEL
@@ -195,7 +195,6 @@ class Scale:
     language_model: Mapping[str, Any] | str
     config: Mapping[str, Mapping[str, Any]]
     split: str = "test"
-    resamples: int = 2000
     seeds: int = 1
     image: Mapping[str, Any] = field(default_factory=dict)
     start: Mapping[str, Any] = field(default_factory=dict)
@@ -219,7 +218,6 @@ SCALES = {
             },
         },
         split="all",
-        resamples=200,
         image={"epochs": 1, "batch": 16, "warmup": 2},
         start={"steps": 4, "lock": ["image"]},
         columns={LOCKED: {"steps": 8, "lock": ["image", "text"]}, LIVE: {"steps": 4}},
@@ -237,7 +235,6 @@ SCALES = {
                 "log_every": 10, "validate_every": 400, "save_every": 100,
             },
         },
-        resamples=500,
         seeds=3,
         image={"sides": True},
         start={"steps": 400, "lock": ["image"]},
@@ -259,7 +256,6 @@ SCALES = {
                 "log_every": 10, "validate_every": 300, "save_every": 100,
             },
         },
-        resamples=500,
         seeds=15,
         start={"steps": 300, "lock": ["image"]},
         starts=3,

@@ -1,7 +1,7 @@
 """What frozen features hold: linear maps of classes and numbers, and the probes of each table."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -10,12 +10,12 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cxrtext.evaluation.intervals.bootstrap import Resampled, draw
-from cxrtext.evaluation.metrics import Floats, area_under_curve, weighted_mean
 from cxrtext.evaluation.probes.linear_probe import fit_probe
 from cxrtext.experiments.data.images import ImageSet, SplitImages
 from cxrtext.experiments.data.sets import THINNED
 from cxrtext.experiments.stages import Measures
+from cxrtext.metrics.intervals import Measured, area, average, mean_of
+from cxrtext.metrics.ranking import patient_codes
 
 Solver = Literal["adam", "lbfgs"]
 RIDGE = 1e-2
@@ -138,35 +138,29 @@ def _by_adam(
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Frozen features of a set, [n, D] and [m, D], and the resamples of its test images, [R, m].
+    """Frozen features of a set, [n, D] and [m, D].
 
-    The seed chooses labels and orders, not resamples; a probe is trained by Adam for so many
-    epochs, or fitted by L-BFGS in so many steps.
+    The seed chooses labels and orders; a probe is trained by Adam for so many epochs, or fitted by
+    L-BFGS in so many steps.
     """
 
     train: Tensor
     test: Tensor
     held: ImageSet
-    counts: NDArray[np.uint16]
     seed: int
     epochs: int
     steps: int
 
-    def share(self, right: NDArray[Any], factor: float = 1.0) -> Resampled:
-        return _mean(right, factor, self.counts, self.held.test)
+    def share(self, right: NDArray[Any], factor: float = 1.0) -> Measured:
+        return _mean(right, factor, self.held.test)
 
 
-def resamples_of(part: SplitImages, resamples: int) -> NDArray[np.uint16]:
-    """Resamples of test images by unit, the same for every row and seed, [R, m]."""
-    return draw(part.units.tolist(), resamples, (0, 0))
-
-
-def _mean(
-    values: NDArray[Any], factor: float, counts: NDArray[np.uint16], part: SplitImages
-) -> Resampled:
-    numbers = np.asarray(values, dtype=np.float64) * factor
-    resampled = weighted_mean(numbers, counts) if len(counts) else np.zeros(0)
-    return Resampled(float(numbers.mean()), resampled, tuple(part.units.tolist()))
+def _mean(values: NDArray[Any], factor: float, part: SplitImages) -> Measured:
+    """The mean of a value of each test image, by unit."""
+    units = part.units.tolist()
+    found = mean_of(np.asarray(values, dtype=np.float64) * factor, units)
+    assert found is not None  # noqa: S101 - a set has test images
+    return replace(found, rows=tuple(units))
 
 
 def _tensor(values: NDArray[Any]) -> Tensor:
@@ -227,7 +221,7 @@ def _labels(f: Features) -> Measures:
     found = {"accuracy": f.share(ranks < 1, 100)}
     thinned = np.isin(truth, [f.held.names.index(name) for name in THINNED])
     part = SplitImages(f.held.test.images, f.held.test.units[thinned], {})
-    found["accuracy, thinned classes"] = _mean(ranks[thinned] < 1, 100, f.counts[:, thinned], part)
+    found["accuracy, thinned classes"] = _mean(ranks[thinned] < 1, 100, part)
     for some in SOME_LABELS:
         ranks, _ = _ranks(f, _fit(f, "adam", "class", _some(f, some)), "class")
         found[f"accuracy, {100 * some:g} % of labels"] = f.share(ranks < 1, 100)
@@ -252,17 +246,16 @@ def _digit_color(f: Features) -> Measures:
 def _findings(f: Features) -> Measures:
     train, test = (part.targets["findings"] for part in (f.held.train, f.held.test))
     design, seen = (x.double().cpu().numpy() for x in (f.train, f.test))
-    ones = np.ones((1, len(test)), dtype=np.uint16)
-    areas: list[Floats] = []
+    codes = patient_codes(f.held.test.units.tolist(), len(test))
+    areas = []
     for column in range(test.shape[1]):
         if min(len(np.unique(train[:, column])), len(np.unique(test[:, column]))) < 2:
             continue
         scores = fit_probe(design, train[:, column], RIDGE).logits(seen)
-        areas.append(area_under_curve(scores, test[:, column], np.concatenate([ones, f.counts])))
+        areas.append(area(scores, test[:, column], codes, int(codes.max()) + 1))
     if not areas:
         return {}
-    mean = np.mean(areas, axis=0)
-    return {"AUC": Resampled(float(mean[0]), mean[1:], tuple(f.held.test.units.tolist()))}
+    return {"AUC": replace(average(areas), rows=tuple(f.held.test.units.tolist()))}
 
 
 def _findings_site(f: Features) -> Measures:

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 
 from cxrtext.device import adamw, autocast
-from cxrtext.evaluation.metrics import area_under_curve
 from cxrtext.images import Preprocessing
 from cxrtext.images.augment import Views, augment, draw_views
+from cxrtext.metrics.ranking import area_under_curve
 from cxrtext.models.image_weights import sample_images, set_norms
 from cxrtext.models.regions import normalized, standardized
 from cxrtext.text.finding_words import FindingWord

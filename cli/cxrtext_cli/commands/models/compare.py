@@ -23,7 +23,7 @@ def compare(
     ],
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for comparison.html, comparison.json and tables/."),
+        typer.Option(help="Folder for comparison.html and comparison.json."),
         NEW_FOLDER,
     ] = None,
     primary: Annotated[

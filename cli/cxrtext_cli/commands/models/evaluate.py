@@ -58,9 +58,9 @@ def evaluate(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Folder for report.html, results.csv, evaluation.json, predictions.parquet, "
-            "tables/ and documents/ (table 1, flow of images, provenance, model card). "
-            "report.html and predictions.parquet hold ids."
+            help="Folder for report.html, results.csv, evaluation.json, predictions.parquet and "
+            "documents/ (table 1, flow of images, provenance, model card). report.html and "
+            "predictions.parquet hold ids."
         ),
         NEW_FOLDER,
     ] = None,
@@ -81,10 +81,9 @@ def evaluate(
             "--exclude-same-patient", help="Leave the query's own patient out of retrieval."
         ),
     ] = False,
-    resamples: Annotated[
-        int, typer.Option(min=0, help="Of the patients, for intervals of means and ranks; 0: none.")
-    ] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="Of the resamples.")] = 0,
+    _resamples: Annotated[
+        int | None, typer.Option("--resamples", hidden=True, help="Of no effect.")
+    ] = None,
     slices: Annotated[
         list[str] | None,
         typer.Option(
@@ -126,14 +125,6 @@ def evaluate(
             "predictions.parquet.",
         ),
     ] = True,
-    answers: Annotated[
-        Path | None,
-        typer.Option(
-            help="The author's answers to the questions of the model card, as questions.yaml of "
-            "--out/documents has them."
-        ),
-        FILE,
-    ] = None,
     device: Device = "auto",
     allow_outside: AllowOutside = False,
     max_rejected: MaxRejected = 100,
@@ -143,11 +134,9 @@ def evaluate(
 ) -> None:
     """Measure a checkpoint: zero-shot classification, grounding and retrieval."""
     from cxrtext.evaluation import Settings
-    from cxrtext.evaluation.documents.questions import read_answers
     from cxrtext.evaluation.settings import SLICE_COLUMNS
     from cxrtext.records import Rejects
 
-    told = read_answers(answers) if answers else {}
     command = ("cxrtext", *sys.argv[1:])
     if predictions:
         asked = {name: ctx.params[name] for name in _given_with_from(ctx) & MEASURED}
@@ -156,7 +145,7 @@ def evaluate(
         from cxrtext.evaluation import measure_file
         from cxrtext.evaluation.report import ReportOptions, write_report
 
-        options = ReportOptions(pictures=False, data=data, command=command, answers=told)
+        options = ReportOptions(pictures=False, data=data, command=command)
         result = measure_file(predictions, **asked)
         _tell(result, write_report(out, result, options) if out else [], as_json)
         return
@@ -169,8 +158,6 @@ def evaluate(
     settings = Settings(
         average=average,  # type: ignore[arg-type]  # checked there
         uncertain=uncertain,  # type: ignore[arg-type]
-        resamples=resamples,
-        seed=seed,
         boxes=boxes,
         exclude_same_patient=exclude_same_patient,
         slices=tuple(slices) if slices else SLICE_COLUMNS,
@@ -206,7 +193,7 @@ def evaluate(
         written += kept
         result.left_out.extend(map(str, lacking))
     if out is not None:
-        options = ReportOptions(pictures=pictures, command=command, answers=told)
+        options = ReportOptions(pictures=pictures, command=command)
         written = write_report(out, result, options)
         rejects.write(out / "images")
     if export is not None:
@@ -223,8 +210,8 @@ def evaluate(
     _tell(result, written, as_json, len(rejects.rows))
 
 
-MEASURED = {"uncertain", "resamples", "seed", "slices", "sensitivity", "prevalence", "primary"}
-RECOMPUTED = {"predictions", "out", "as_json", "data", "answers", *MEASURED}
+MEASURED = {"uncertain", "slices", "sensitivity", "prevalence", "primary"}
+RECOMPUTED = {"predictions", "out", "as_json", "data", "_resamples", *MEASURED}
 """Parameters that ``--from`` goes with: the others decide about the predictions themselves."""
 
 
@@ -255,15 +242,13 @@ def _tell(
 def _show(result: "Evaluation") -> None:
     """Print every table of an evaluation, its primary measure, what was left out, and the sum."""
     from cxrtext.evaluation.how_good import how_good_of
-    from cxrtext.evaluation.report.tables import SHOWN, primary_line
+    from cxrtext.evaluation.report.sections import primary_line, shown
     from cxrtext.records import CHEX5
 
     typer.echo(f"{result.images} images of {result.patients} patients, split '{result.split}'")
-    for title, rows in SHOWN.items():
-        found = rows(result.rows)
-        if len(found) > 1:
-            typer.echo(f"\n{title}")
-            print_table(found)
+    for title, cells in shown(result.rows).items():
+        typer.echo(f"\n{title}")
+        print_table(cells)
     if result.primary:
         typer.echo(f"\n{primary_line(result)}")
     for line in result.warnings:

@@ -2,7 +2,7 @@
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -27,8 +27,6 @@ from cxrtext_cli.options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from cxrtext.evaluation.probes.feature_probe import FeatureProbe
     from cxrtext.models.features import FeatureFolder
 
@@ -135,7 +133,7 @@ def probe(
     uncertain: Uncertain = "ignore",
     as_json: AsJson = False,
 ) -> None:
-    """Measure what features hold: linear and few-label probes, neighbors."""
+    """Measure what features hold of findings by linear probes."""
     from cxrtext.evaluation.settings import Settings
 
     settings = Settings(uncertain=uncertain)  # type: ignore[arg-type]  # checked there
@@ -157,26 +155,15 @@ def probe(
 
 
 def _print_probe(found: "FeatureProbe") -> None:
-    shots = sorted({int(n) for one in found.linear.values() for n in one["few_labels"]})
-    if found.neighbors:
-        head = ["finding", "training", "probe AUC", "95 %"]
-        rows = [[*head, *(f"{n} of each" for n in shots), "kNN AUC", "kNN accuracy"]]
-        for finding, near in found.neighbors.items():
-            one = found.linear.get(finding)
-            linear = _linear(one, shots) if one else [""] * (2 + len(shots))
-            ends = [f"{near['auc']:.3f}", f"{near['accuracy']:.3f}"]
-            rows.append([finding, str(near["train"]), *linear, *ends])
+    if found.linear:
+        rows = [["finding", "training", "probe AUC"]]
+        for finding, one in found.linear.items():
+            auc = "–" if one["auc"] is None else f"{one['auc']:.3f}"
+            ends = "" if one["interval"] is None else " [{:.3f}, {:.3f}]".format(*one["interval"])
+            rows.append([finding, str(one["train"]), auc + ends])
         print_table(rows)
     counts = ", ".join(f"{count} {split}" for split, count in found.images.items())
     missing = f"; {found.missing} of the manifest have no features" if found.missing else ""
     typer.echo(f"images: {counts}{missing}")
     for line in found.left_out:
         typer.echo(f"left out: {line}")
-
-
-def _linear(one: "Mapping[str, Any]", shots: "Sequence[int]") -> list[str]:
-    interval = one["interval"]
-    low_high = f"{interval[0]:.3f}-{interval[1]:.3f}" if interval else ""
-    few = [one["few_labels"].get(str(n)) for n in shots]
-    means = [f"{sum(areas) / len(areas):.3f}" if areas else "" for areas in few]
-    return [f"{one['auc']:.3f}", low_high, *means]

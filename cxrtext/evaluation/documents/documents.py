@@ -1,52 +1,63 @@
-"""Everything that the documents of an evaluation are made from, gathered once."""
+"""The documents of an evaluation: what is known of its images, its model and its making."""
 
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jinja2 import Environment, FileSystemLoader
 
 from cxrtext.errors import DataError
 from cxrtext.evaluation.classification.classified import Classified
 from cxrtext.evaluation.data import DataFolder, read_data_folder
 from cxrtext.evaluation.documents import provenance
-from cxrtext.evaluation.documents.flow import Flow, Step, Task, flow_of, reason_class
-from cxrtext.evaluation.documents.imported import Imported, read_imported
-from cxrtext.evaluation.documents.population import Counts, Population, population_in, population_of
-from cxrtext.evaluation.documents.table_one import TableOne, table_one
+from cxrtext.evaluation.documents.images import (
+    Counts,
+    Flow,
+    Population,
+    Step,
+    counted,
+    flow_of,
+    population_in,
+    population_of,
+    read_imported,
+    reason_class,
+    table_one,
+)
 from cxrtext.evaluation.predictions.file import NAME as PREDICTIONS
 from cxrtext.evaluation.result import ABOUT, RESULTS, Evaluation
-from cxrtext.evaluation.retrieval.sentences import DIRECTIONS
-from cxrtext.evaluation.rows import (
-    ABSENCE,
-    ALL,
-    GROUNDING,
-    MASKS,
-    MEAN_OF_SENTENCES,
-    RETRIEVAL,
-    SIDES,
-    ZERO_SHOT,
-)
+from cxrtext.evaluation.rows import GROUPS, ZERO_SHOT
 from cxrtext.evaluation.settings import Settings
-from cxrtext.files import sha256
+from cxrtext.files import sha256, write_json, write_sums, write_text
 from cxrtext.files.digests import read_sums
+from cxrtext.page import RESEARCH, Section, Table, markdown_block, markdown_cell
+from cxrtext.records import write_table
+
+FOLDER = "documents"
+CARD, FLOW, TABLE_ONE, PROVENANCE = "model-card.md", "flow.json", "table-1.csv", "provenance.json"
+TEXTS = Path(__file__).parent / "texts"
+UNCERTAIN_NAMES = {
+    "ignore": "left out as unknown ones are",
+    "positive": "counted as present",
+    "negative": "counted as absent",
+}
+"""What becomes of uncertain labels, by the setting."""
 
 
 @dataclass(frozen=True)
 class Material:
     """An evaluation, and what is known of its images, its model and its making.
 
-    ``command`` is empty where a program asked for it, ``answers`` are by the name of the question,
-    ``given`` is the data folder where the figures were computed from predictions.
+    ``command`` is empty where a program asked for it, ``given`` is the data folder where the
+    figures were computed from predictions.
     """
 
     result: Evaluation
     command: Sequence[str] = ()
-    answers: Mapping[str, str] = field(default_factory=dict)
     given: Path | None = None
 
     @cached_property
@@ -57,7 +68,8 @@ class Material:
             return None
         settings = Settings.from_dict(self.result.settings)
         boxes = settings.boxes if settings.boxes and settings.boxes.is_file() else None
-        return read_data_folder(self.given, allow_outside=True, findings=self.findings, boxes=boxes)
+        findings = self._classified.findings if self._classified else tuple(self.prompts)
+        return read_data_folder(self.given, allow_outside=True, findings=findings, boxes=boxes)
 
     @cached_property
     def population(self) -> Population | None:
@@ -67,7 +79,7 @@ class Material:
         if self.folder is None:
             return population_in(part, bool(predictions.about["labeled"]))
         measured = {name for name, own in zip(part.images.names, part.measured, strict=True) if own}
-        found = population_of(self.folder, self.findings, measured)
+        found = population_of(self.folder, part.findings, measured)
         if lacking := len(measured) - int(found.measured.sum()):
             raise DataError(
                 f"{self.folder.path}: lacks {lacking} of the {len(measured)} images that were "
@@ -81,40 +93,21 @@ class Material:
         return found
 
     @cached_property
-    def data(self) -> Path | None:
-        return self.folder.path if self.folder else None
-
-    @property
-    def data_name(self) -> str:
-        return Path(self.result.data).resolve().name
-
-    @cached_property
-    def imported(self) -> Imported | None:
-        return read_imported(self.data) if self.data else None
-
-    @cached_property
-    def images_listed(self) -> bool:
-        with suppress(OSError, ValueError):
-            listed = read_sums(self.data) if self.data else None
-            return any(name.startswith("images/") for name in listed or ())
-        return False
-
-    @cached_property
-    def table_one(self) -> TableOne | None:
-        return table_one(self.population) if self.population else None
-
-    @cached_property
     def flow(self) -> Flow | None:
         if self.population is None:
             return None
+        recipe, first = self.result.recipe, None
+        if recipe:
+            listed, title = recipe["list"], f"Images that recipe {recipe['recipe']} asks for"
+            left_out = {why: Counts(images) for why, images in listed["left_out"].items() if images}
+            first = Step(title, Counts(listed["needed"]), left_out)
         return flow_of(
             self.population,
             self.result.split,
-            imported=self.imported,
+            imported=read_imported(self.folder.path) if self.folder else None,
             rejects=self.unread,
             validation=self.fitted,
-            tasks=_tasks(self.result),
-            first=_listed(self.result.recipe),
+            first=first,
         )
 
     @property
@@ -128,28 +121,6 @@ class Material:
         return provenance.checkpoint_facts(Path(self.result.checkpoint), self.result.fingerprint)
 
     @property
-    def model(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self.checkpoint.get("configuration", {})
-        return found
-
-    @property
-    def preparation(self) -> str:
-        """How the model prepares an image, in words; "" where its folder is not there."""
-        if not self.model:
-            return ""
-        given = self.model["preprocessing"]
-        sides = "both sides" if given.get("fit", "crop") == "stretch" else "shorter side"
-        return (
-            f"{sides} resized to {given['resize']} pixels, center crop of {given['crop']}, gray "
-            f"values of 8 bits brought to mean {given['mean']:g} and scale {given['std']:g}"
-        )
-
-    @property
-    def training(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self.checkpoint.get("training", {}).get("configuration", {})
-        return found
-
-    @property
     def prompts(self) -> Mapping[str, Mapping[str, Sequence[str]]]:
         predictions = self.result.predictions
         return predictions.about["prompts"] if predictions else {}
@@ -159,10 +130,6 @@ class Material:
         predictions = self.result.predictions
         part = predictions.parts.get("classification") if predictions else None
         return part if isinstance(part, Classified) else None
-
-    @property
-    def findings(self) -> tuple[str, ...]:
-        return self._classified.findings if self._classified else tuple(self.prompts)
 
     @cached_property
     def unread(self) -> Mapping[str, str]:
@@ -192,13 +159,13 @@ class Material:
         Where figures were computed from predictions, ``predictions_sha256`` says from which file,
         and ``predictions_making`` when, how and where a model made it.
         """
-        result, data = self.result, self.data
+        result, data = self.result, self.folder.path if self.folder else None
         found: dict[str, Any] = {
             "about": "research use only; not a medical device; no claim of conformity",
             **self.making,
             "model_applied": result.details is not None,
             "checkpoint": self.checkpoint,
-            "data": {"name": self.data_name, "split": result.split},
+            "data": {"name": Path(result.data).resolve().name, "split": result.split},
             "prompts": provenance.prompt_facts(self.prompts),
             "settings": provenance.without_paths(result.settings),
             "outputs": {
@@ -220,12 +187,76 @@ class Material:
         if data is not None:
             boxes = Settings.from_dict(result.settings).boxes
             found["data"]["tables"] = provenance.table_facts(data, boxes)
-            found["data"]["images_listed"] = self.images_listed
+            found["data"]["images_listed"] = _images_listed(data)
         if result.recipe:
             told = ("recipe", "version", "recipe_sha256", "benchmark", "why_not", "list")
             found["benchmark"] = {name: result.recipe[name] for name in told}
         # What is not JSON (a path, a numpy number) is a fault of ours, and raises here.
         return dict(json.loads(json.dumps(found, allow_nan=False)))
+
+    def card(self, sections: Sequence[Section]) -> str:
+        """The model card, with the first table of each section of the report."""
+        result = self.result
+        found = Environment(  # noqa: S701 - Markdown; cells are escaped where they stand
+            loader=FileSystemLoader(TEXTS), trim_blocks=True, lstrip_blocks=True
+        )
+        found.filters |= {"cell": markdown_cell, "counted": counted}
+        population, model = self.population, self.checkpoint.get("configuration", {})
+        tables = {
+            one.title: [block for block in one.blocks if isinstance(block, Table)]
+            for one in sections
+        }
+        return found.get_template("model-card.md.j2").render(
+            research=RESEARCH,
+            material=self,
+            result=result,
+            groups=result.rows.below(GROUPS),
+            model=model,
+            preparation=_preparation(model),
+            data_name=Path(result.data).resolve().name,
+            versions=provenance.versions(),
+            made=provenance.now(),
+            uncertain=UNCERTAIN_NAMES[str(result.settings["uncertain"])],
+            measured=population.counts(population.measured).text() if population else None,
+            training=_training(self.checkpoint.get("training", {})),
+            analyses=[
+                (title, markdown_block(some[0]).replace("### ", "#### "))
+                for title, some in tables.items()
+                if some and not some[0].words
+            ],
+        )  # fmt: skip
+
+
+def write_documents(folder: Path, material: Material, sections: Sequence[Section]) -> Path:
+    """Write all documents into ``documents/`` of an evaluation's folder; returns that folder.
+
+    A model card that somebody changed since it was written, as the folder's list of digests tells,
+    stays; the new one is ``model-card.new.md``.
+    """
+    own = folder / FOLDER
+    card = own / CARD
+    with suppress(OSError, ValueError):
+        noted = (read_sums(own) or {}).get(CARD)
+        if card.is_file() and sha256(card) != noted:
+            card = card.with_name("model-card.new.md")
+    write_text(card, material.card(sections))
+    write_json(own / PROVENANCE, material.provenance(folder))
+    names = [card.name, PROVENANCE]
+    if material.population is not None and material.flow is not None:
+        header, *rows = table_one(material.population)
+        header = ["characteristic", *header[1:]]
+        write_table(own / TABLE_ONE, header, [dict(zip(header, row, strict=True)) for row in rows])
+        write_json(own / FLOW, material.flow.to_dict())
+        names += [TABLE_ONE, FLOW]
+    write_sums(own, names)
+    return own
+
+
+def _images_listed(data: Path) -> bool:
+    """Whether a list of digests of a data folder names its images."""
+    with suppress(OSError, ValueError):
+        return any(name.startswith("images/") for name in read_sums(data) or ())
+    return False
 
 
 def _labeled_otherwise(population: Population, part: Classified) -> int:
@@ -240,56 +271,36 @@ def _labeled_otherwise(population: Population, part: Classified) -> int:
     return int(other.sum())
 
 
-def _listed(recipe: Mapping[str, Any]) -> Step | None:
-    """The images that the list of a benchmark asks for; None where it was none."""
-    if not recipe:
-        return None
-    listed, title = recipe["list"], f"Images that recipe {recipe['recipe']} asks for"
-    left_out = {why: Counts(images) for why, images in listed["left_out"].items() if images}
-    return Step(title, Counts(listed["needed"]), left_out)
+def _preparation(model: Mapping[str, Any]) -> str:
+    """How the model prepares an image, in words; "" where its folder is not there."""
+    if not model:
+        return ""
+    given = model["preprocessing"]
+    sides = "both sides" if given.get("fit", "crop") == "stretch" else "shorter side"
+    return (
+        f"{sides} resized to {given['resize']} pixels, center crop of {given['crop']}, gray "
+        f"values of 8 bits brought to mean {given['mean']:g} and scale {given['std']:g}"
+    )
 
 
-def _tasks(result: Evaluation) -> list[Task]:
-    """What else was measured, on how many images and sentences."""
-    tasks = []
-    for title, (part, group, names) in COUNTED.items():
-        if part in result.rows:
-            lines = [(told, result.rows.count(part, group, name)) for name, told in names.items()]
-            if part == GROUNDING:
-                lines.insert(1, ("images without", result.images - lines[0][1]))
-                lines += _left_out(result, "grounding")
-            tasks.append(Task(title, lines))
-    return tasks
-
-
-COUNTED: Mapping[str, tuple[str, str, Mapping[str, str]]] = {
-    "Grounding": (
-        GROUNDING,
-        MEAN_OF_SENTENCES,
-        {
-            "images": "images with boxes",
-            "sentences": "sentences with boxes",
-            "boxes": "their boxes",
-        },
-    ),
-    "Masks": (MASKS, ALL, {"images": "images with masks", "sentences": "sentences"}),
-    "Phrases without a box": (
-        ABSENCE,
-        ALL,
-        {"with a box": "phrases with a box", "without": "without"},
-    ),
-    "Sentences of one side": (SIDES, ALL, {name: name for name in ("images", "left", "right")}),
-    "Retrieval of sentences and images": (
-        RETRIEVAL,
-        DIRECTIONS[0],
-        {"queries": "distinct sentences", "candidates": "images searched"},
-    ),
-}
-"""By title the part, the group and the counts that a flow of images ends in."""
-
-
-def _left_out(result: Evaluation, part: str) -> list[tuple[str, int]]:
-    """Lines of what a part left out, as (reason, number)."""
-    own = [line.removeprefix(f"{part}: ") for line in result.left_out if line.startswith(part)]
-    parted = [line.rpartition(": ") for line in own]
-    return [(f"left out, {why}", int(n)) for why, _, n in parted if n.isdigit()]
+def _training(noted: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """What a reader looks for first of a training's configuration."""
+    config = noted.get("configuration", {})
+    if not config:
+        return []
+    data, model, how = (config.get(name, {}) for name in ("data", "model", "training"))
+    rows = [
+        ("objective", config.get("objective", {}).get("name")),
+        ("images, sentences", f"{data.get('manifest')}, {data.get('sentences')}"),
+        ("digest of the training tables", noted.get("data_fingerprint")),
+        ("reports", noted.get("reports") or None),
+        ("image encoder begins as", model.get("image_weights") or model.get("init") or "random"),
+        ("text encoder begins as", model.get("text") or model.get("init")),
+        ("steps", noted.get("step")),
+        ("batch", how.get("batch")),
+        ("learning rate", how.get("lr")),
+        ("locked encoders", ", ".join(how.get("lock") or ()) or "none"),
+        ("seed", how.get("seed")),
+        ("chosen by", how.get("best")),
+    ]
+    return [(what, value) for what, value in rows if value is not None]

@@ -7,19 +7,29 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from scipy.ndimage import map_coordinates
+from sklearn.metrics import f1_score, roc_auc_score
 
-from cxrtext.evaluation.grounding.boxes import box_mask, region_boxes, region_of_interest_align
-from cxrtext.evaluation.grounding.phrases import (
-    PAPER_THRESHOLDS,
-    contrast_to_noise,
-    heat_map,
-    overlap_by_threshold,
-    pointing_game,
-    smooth_grid,
-)
+from cxrtext.evaluation.grounding.boxes import region_boxes, region_of_interest_align
+from cxrtext.evaluation.grounding.phrases import heat_map, smooth_grid
 from cxrtext.images import Preprocessing
+from cxrtext.metrics import maps
+from cxrtext.metrics.maps import PAPER_THRESHOLDS, box_mask, peaks_left, pixel_auroc
 
 Floats = NDArray[np.float64]
+
+
+def contrast_to_noise(heat: Any, boxes: Any, *, signed: bool = False) -> float:
+    return maps.contrast_to_noise(heat, box_mask(boxes, heat.shape), signed=signed)
+
+
+def overlap_by_threshold(heat: Any, boxes: Any) -> Floats:
+    return maps.overlap_by_threshold(heat, box_mask(boxes, heat.shape))
+
+
+def pointing_game(heat: Any, boxes: Any) -> float:
+    return maps.pointing_game(heat, box_mask(boxes, heat.shape))
+
+
 HEAT = np.array([[3.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 4.0]])
 
 
@@ -118,6 +128,41 @@ def test_wrong_boxes(boxes: list[float], words: str) -> None:
     for measure in (contrast_to_noise, overlap_by_threshold, pointing_game):
         with pytest.raises(ValueError, match=words):
             measure(HEAT, boxes)
+
+
+def test_the_side_of_a_peak() -> None:
+    grid = np.zeros((3, 3))
+    assert peaks_left(grid) == 0.5
+    grid[1, 2] = 1
+    assert peaks_left(np.stack([grid, grid[:, ::-1]], axis=2)).tolist() == [1, 0]
+    grid[0, 0] = 1
+    assert peaks_left(grid) == 0.5
+    grid[0, 1] = 2
+    assert peaks_left(grid) == 0.5
+
+
+def test_dice_by_hand() -> None:
+    heat = np.array([[0.9, 0.6], [0.4, math.nan]])
+    mask = np.array([[True, False], [True, True]])
+    # At 0.5 two pixels of which one is inside of three; at 0 three, two of them inside.
+    found = dict(zip(PAPER_THRESHOLDS, maps.dice_by_threshold(heat, mask), strict=True))
+    assert (found[0.0], found[0.5], found[0.95]) == (4 / 6, 2 / 5, 0)
+    with pytest.raises(ValueError, match="cover a pixel"):
+        maps.dice_by_threshold(heat, np.zeros((2, 2)))
+
+
+def test_dice_and_auroc_are_those_of_scikit_learn() -> None:
+    rng = np.random.default_rng(0)
+    heat = rng.normal(size=(40, 50)).round(2)  # with ties
+    mask = rng.random((40, 50)) < 0.2
+    heat[mask] += 0.5
+    for cut, dice in zip(PAPER_THRESHOLDS, maps.dice_by_threshold(heat, mask), strict=True):
+        assert dice == pytest.approx(f1_score(mask.ravel(), (heat >= cut).ravel()))
+    assert pixel_auroc(heat, mask) == pytest.approx(roc_auc_score(mask.ravel(), heat.ravel()))
+    heat[:, :10] = math.nan
+    seen = ~np.isnan(heat)
+    assert pixel_auroc(heat, mask) == pytest.approx(roc_auc_score(mask[seen], heat[seen]))
+    assert math.isnan(pixel_auroc(np.full((2, 2), math.nan), np.ones((2, 2))))
 
 
 def test_smoothing_by_hand_and_wrong_grids_are_refused() -> None:

@@ -1,54 +1,49 @@
 """Models on the same images: how much better one is than another, by one declared measure first."""
 
-import hashlib
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from typing import Any
 
-from cxrtext.evaluation.intervals.bootstrap import (
-    SMALLER_IS_BETTER,
+from cxrtext.metrics.intervals import (
+    NORMAL,
+    POWER,
+    Area,
     Difference,
-    Interval,
-    Resampled,
-    difference_of,
-    verdict_of,
+    Measured,
+    difference,
+    holm,
+    quantile,
 )
-from cxrtext.evaluation.intervals.delong import Area, difference
-from cxrtext.evaluation.intervals.multiple import POWER, holm
-from cxrtext.evaluation.intervals.quantiles import NORMAL, quantile
 
+BETTER, WORSE, TIED = "better", "worse", "not distinguishable"
+SMALLER_IS_BETTER = "MedR"
+"""How the names of measures end of which a smaller one is better."""
 PRIMARY = "AUC"
 """The primary measure where none is declared: the mean AUC over findings."""
-OF_FINDING = "AUC of "
-"""Before a finding's name: its AUC."""
+LEVEL = 0.05
+Measures = Mapping[str, Measured]
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """An AUC, and what it was measured on: those of two models on equal rows are paired."""
+def smallest_difference(measure: str) -> float:
+    """The smallest difference of a measure that counts; less is "not distinguishable".
 
-    area: Area
-    rows: tuple[Hashable, ...] = field(repr=False)
-
-    @property
-    def estimate(self) -> float:
-        return self.area.value
-
-    def interval(self) -> Interval | None:
-        return self.area.interval()
+    Of shares and AUCs half a point in a hundred, of CNR a fiftieth, of a median rank one.
+    """
+    if measure.endswith(SMALLER_IS_BETTER):
+        return 1.0
+    return 0.02 if measure.endswith("CNR") else 0.005
 
 
-Compared = Resampled | Ranked
-Measures = Mapping[str, Compared]
+def verdict_of(measure: str, estimate: float, ends: tuple[float, float]) -> str:
+    """What a difference says of the first.
 
-
-def rows_digest(columns: Iterable[Iterable[Hashable]]) -> tuple[Hashable, ...]:
-    """What stands for the rows that something was measured on, in place of their ids."""
-    digest = hashlib.sha256()
-    for column in columns:
-        digest.update(repr(list(column)).encode())
-    return (digest.hexdigest(),)
+    It has to be as large as counts, and its interval to leave out 0.
+    """
+    low, high = ends
+    if abs(estimate) < smallest_difference(measure) or low <= 0 <= high:
+        return TIED
+    return BETTER if (low > 0) != measure.endswith(SMALLER_IS_BETTER) else WORSE
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +51,10 @@ class PairedDifference:
     """A measure of the second model less that of the first, with its 95 % interval.
 
     The p-value is two-sided; ``adjusted_p`` is Holm's, for the primary measure among its pairs of
-    models, for the others among all of theirs.  The verdict, on the second, is "better", "worse"
-    or "not distinguishable", by whether the interval leaves out 0.  ``noninferior``: whether the
-    interval lies above the margin, None without one.  ``detectable``: the difference that would
+    models, for the others among all of theirs.  The verdict, on the second, is "better" or "worse"
+    where the interval leaves out 0, the adjusted p-value is below .05, and the difference as large
+    as counts (:func:`smallest_difference`); else "not distinguishable".  ``noninferior``: whether
+    the interval lies above the margin, None without one.  ``detectable``: the difference that would
     have been found with a power of 80 %.
     """
 
@@ -126,12 +122,12 @@ def compare(
             problem = _problem(one, other)
             found = None
             if one is not None and other is not None and not problem:
-                found = _difference(other, one)
-                problem = "hardly any resample holds both classes, or there is one patient"
+                found = difference(other, one)
+                problem = "there is one patient"
             if found is None:
                 left_out.append(f"{name}: {first} and {second}: {problem}")
                 continue
-            asked = margin if name == primary or isinstance(one, Ranked) else None
+            asked = margin if name == primary or isinstance(one, Area) else None
             differences.append(_paired(name, (first, second), found, asked))
     values_of = {
         model: {name: estimate_of(one) for name, one in measures.items()}
@@ -142,27 +138,13 @@ def compare(
     )
 
 
-def _problem(one: Compared | None, other: Compared | None) -> str:
+def _problem(one: Measured | None, other: Measured | None) -> str:
     """Why two models cannot be compared on a measure; "" where they can."""
     if one is None or other is None:
         return "one of them was not measured"
-    if one.rows != other.rows:
+    if one.rows != other.rows or one.influence.shape != other.influence.shape:
         return "measured on other images or boxes"
-    if isinstance(one, Ranked) and isinstance(other, Ranked):
-        return ""
-    if isinstance(one, Ranked) or isinstance(other, Ranked):
-        return "measured in different ways"
-    if not len(one.values) or len(one.values) != len(other.values):
-        return "there are no resamples; ask for some with --resamples"
     return ""
-
-
-def _difference(one: Compared, other: Compared) -> Difference | None:
-    if isinstance(one, Ranked) and isinstance(other, Ranked):
-        return difference(one.area, other.area)
-    if isinstance(one, Resampled) and isinstance(other, Resampled):
-        return difference_of(one, other)
-    return None
 
 
 def _paired(
@@ -178,7 +160,7 @@ def _paired(
     least = -found.high if smaller else found.low
     return PairedDifference(
         name, *models, found.estimate, found.low, found.high, found.p_value,
-        verdict_of((found.low, found.high), smaller=smaller),
+        verdict_of(name, found.estimate, (found.low, found.high)),
         noninferior=None if margin is None else least > -margin,
         detectable=(quantile(0.95) + NORMAL.inv_cdf(POWER)) * deviation,
     )  # fmt: skip
@@ -190,10 +172,13 @@ def _adjusted(found: Sequence[PairedDifference], primary: str) -> list[PairedDif
     for main in (True, False):
         places = [at for at, one in enumerate(found) if (one.measure == primary) == main]
         adjusted.update(zip(places, holm([found[at].p_value for at in places]), strict=True))
-    return [replace(one, adjusted_p=adjusted[at]) for at, one in enumerate(found)]
+    return [
+        replace(one, adjusted_p=adjusted[at], verdict=one.verdict if adjusted[at] < LEVEL else TIED)
+        for at, one in enumerate(found)
+    ]
 
 
-def estimate_of(one: Compared) -> dict[str, float | None]:
+def estimate_of(one: Measured) -> dict[str, float | None]:
     """A measure with its interval: ``value``, ``low`` and ``high``; None where it has none."""
     low, high = one.interval() or (None, None)
-    return {"value": one.estimate, "low": low, "high": high}
+    return {"value": one.value, "low": low, "high": high}

@@ -1,13 +1,19 @@
 from collections.abc import Callable
 from math import inf
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from cxrtext.evaluation.intervals.proportions import proportion, proportion_interval
-from cxrtext.evaluation.intervals.quantiles import quantile, two_sided
+from cxrtext.metrics.intervals import Interval, quantile, share, two_sided
+
+
+def proportion_interval(right: Any, patients: Any = None) -> Interval:
+    found = share(right, patients).interval()
+    assert found is not None
+    return found
 
 
 def test_students_t_by_the_tables() -> None:
@@ -29,17 +35,17 @@ def test_wilson_agrees_with_scipy(right: int, rows: int) -> None:
 
 def test_the_design_effect_by_hand() -> None:
     # Four patients; sums 2, 0, 1, 1 of 2, 2, 1, 1 rows: the share is 4 / 6.
-    share = proportion([1, 1, 0, 0, 1, 1], ["a", "a", "b", "b", "c", "d"])
+    one = share([1, 1, 0, 0, 1, 1], ["a", "a", "b", "b", "c", "d"])
     variance = 4 / 3 * ((2 - 4 / 3) ** 2 + (4 / 3) ** 2 + 2 * (1 / 3) ** 2) / 36
     found = variance / ((4 / 6) * (2 / 6) / 5)
     # Only one patient has a wrong row, so that its square, 1, weighs against 2 of full correlation.
-    assert share.design_effect == pytest.approx((found + 2 * 10 / 6) / 3)
-    assert (share.rows, share.patients, share.degrees) == (6, 4, 3)
+    assert 6 / one.effective == pytest.approx((found + 2 * 10 / 6) / 3)
+    assert one.degrees == 3
     t = quantile(0.95, 3)
-    n = 6 / share.design_effect
+    n = one.effective
     middle = (4 / 6 + t**2 / (2 * n)) / (1 + t**2 / n)
     half = t * np.sqrt(2 / 9 / n + t**2 / (4 * n**2)) / (1 + t**2 / n)
-    assert share.interval() == pytest.approx((middle - half, middle + half))
+    assert one.interval() == pytest.approx((middle - half, middle + half))
 
 
 def test_copies_of_rows_tell_nothing_new() -> None:
@@ -61,8 +67,7 @@ def test_values_between_right_and_wrong() -> None:
 def test_ends_and_single_patients() -> None:
     assert proportion_interval([True] * 4, list("aabb"))[1] == 1.0
     assert proportion_interval([False] * 4, list("aabb"))[0] == 0.0
-    assert proportion_interval([True, False], ["a", "a"]) == (0.0, 1.0)
-    assert proportion([True, False], ["a", "a"]).interval() is None
+    assert share([True, False], ["a", "a"]).interval() is None
     assert proportion_interval([True]) == pytest.approx((0.2065, 1.0), abs=1e-4)
 
 
@@ -71,9 +76,9 @@ def test_ends_and_single_patients() -> None:
     [
         (lambda: quantile(1.0), "level"),
         (lambda: quantile(0.95, 0.0), "degrees"),
-        (lambda: proportion([]), "at least one row"),
-        (lambda: proportion([0.5, np.nan]), r"lie in \[0, 1\]"),
-        (lambda: proportion([True], ["a", "b"]), "equally many"),
+        (lambda: share([]), "at least one row"),
+        (lambda: share([0.5, np.nan]), r"lie in \[0, 1\]"),
+        (lambda: share([True], ["a", "b"]), "equally many"),
     ],
 )
 def test_wrong_arguments(call: Callable[[], object], message: str) -> None:

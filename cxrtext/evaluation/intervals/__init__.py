@@ -1,1 +1,0 @@
-"""Intervals and differences: how sure a figure is."""

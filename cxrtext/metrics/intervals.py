@@ -1,0 +1,618 @@
+"""Figures of rows that belong to patients: their 95 % intervals and their differences.
+
+One method for all.  How far each patient moves a figure, its influence, says how sure it is: the
+sum of squares is the variance (Efron 1982, infinitesimal jackknife).  Influence is linear, so the
+mean of findings or of trainings, and the difference of two models on the same rows, have the mean
+and the difference of the influences.  Kinds of figure differ only in the scale on which the
+interval is taken: logit for an AUC, Wilson's for a share, ranks for a median, none for a mean.
+
+Rows are [n], ``patients`` [n] their patients; without them every row is its own.  ``total`` says
+how many patients there are in all, where figures of different rows go together.  What does not fit
+is a ValueError.
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from math import exp, inf, log, sqrt
+from statistics import NormalDist
+from typing import Any, ClassVar, Final, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cxrtext.metrics.ranking import Floats, Patients, patient_codes, scores_and_truth
+
+Interval = tuple[float, float]
+Kind = TypeVar("Kind", bound="Measured")
+NORMAL = NormalDist()
+PRIOR: Final = 8.0
+"""Patients that Hanley and McNeil's variance weighs as much as, for an AUC."""
+FULL_CORRELATION: Final = 2.0
+"""Weight of a full correlation within patients, against the square of the patients seen."""
+EDGE: Final = 0.25
+"""Of a patient of the rarer class: as near to 0 and 1 the logit is taken."""
+FARTHEST = 37.0
+"""Standard errors beyond which a p-value is 0 in float64."""
+FEW = 25
+"""Patients with a finding, or without, below which a report warns."""
+POWER = 0.8
+
+
+@lru_cache(maxsize=1024)
+def quantile(level: float, degrees: float = inf) -> float:
+    """How far from 0 an interval of a level reaches, in standard errors: 1.96 for 0.95.
+
+    >>> round(quantile(0.95), 3), round(quantile(0.95, 9), 3)
+    (1.96, 2.262)
+
+    Of Student's t; with infinite degrees of freedom, of the normal distribution.
+    """
+    from scipy.special import stdtrit
+
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie between 0 and 1, not {level}")
+    if not degrees > 0:
+        raise ValueError(f"degrees of freedom must be above 0, not {degrees}")
+    return float(stdtrit(degrees, (1 + level) / 2))
+
+
+def two_sided(t: float, degrees: float = inf) -> float:
+    """The probability that a number of Student's distribution is at least as far from 0 as t."""
+    from scipy.special import stdtr
+
+    return 2 * float(stdtr(degrees, -abs(t)))
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A figure and how far each patient moves it: of a mean, on no scale of its own.
+
+    Attributes:
+        influence: [k, P]; its sum of squares is the variance, a sum of products a covariance.
+        degrees: Of Student's t; 0 where a single patient tells nothing of others.
+        rows: What it was measured on: figures of two models on equal rows are paired.
+    """
+
+    METHOD: ClassVar[str] = "Student's t of a mean, by the sums of patients"
+
+    value: float
+    influence: Floats = field(repr=False, compare=False)
+    degrees: float = inf
+    rows: tuple[Hashable, ...] = field(default=(), repr=False, kw_only=True)
+
+    @property
+    def variance(self) -> float:
+        return float(np.vdot(self.influence, self.influence))
+
+    def ends(self, z: float) -> Interval:
+        """The interval that reaches z standard errors on either side, were it symmetric."""
+        reach = z * sqrt(self.variance)
+        return self.value - reach, self.value + reach
+
+    def interval(self, level: float = 0.95) -> Interval | None:
+        """(low, high); None of a single patient."""
+        return self.ends(quantile(level, self.degrees)) if self.degrees > 0 else None
+
+    @classmethod
+    def mean(cls, every: Sequence[Any]) -> dict[str, Any]:
+        """What a mean of figures of this kind has, by field."""
+        return {
+            "value": float(np.mean([one.value for one in every])),
+            "influence": np.mean([one.influence for one in every], axis=0),
+            "degrees": min(one.degrees for one in every),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class OnLogit(Measured):
+    """A figure from 0 to 1 whose interval is taken on the logit scale.
+
+    Attributes:
+        apart: Variance that is not seen in the data: of an AUC of 1, or of a single patient.
+        edge: How near to 0 and 1 the logit is taken.  Beyond it, it is taken at the edge, and the
+            interval reaches to the end, as an AUC of 1 may be 1.
+    """
+
+    METHOD: ClassVar[str] = "logit scale, by the sums of patients"
+
+    apart: float = 0.0
+    edge: float = 0.0
+
+    @property
+    def variance(self) -> float:
+        return float(np.vdot(self.influence, self.influence)) + self.apart
+
+    def ends(self, z: float) -> Interval:
+        middle = min(max(self.value, self.edge), 1 - self.edge)
+        if not 0 < middle < 1:
+            return self.value, self.value
+        at, reach = log(middle / (1 - middle)), z * sqrt(self.variance) / (middle * (1 - middle))
+        low = 0.0 if self.value < middle else _logistic(at - reach)
+        high = 1.0 if self.value > middle else _logistic(at + reach)
+        return min(low, self.value), max(high, self.value)
+
+    @classmethod
+    def mean(cls, every: Sequence[Any]) -> dict[str, Any]:
+        apart = sum(one.apart for one in every) / len(every) ** 2
+        edge = float(np.mean([one.edge for one in every]))
+        return {**Measured.mean(every), "apart": apart, "edge": edge}
+
+
+def _logistic(x: float) -> float:
+    return 1 / (1 + exp(-x)) if x > -700 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Area(OnLogit):
+    """An AUC, or a mean of AUCs.
+
+    Attributes:
+        positives: Rows with the finding; of a mean, the fewest.
+        negatives: Rows without; of a mean, the fewest.
+        patients: Patients with a positive, and with a negative; of a mean, the fewest of each.
+        design_effect: How many times the variance is that of as many independent rows; of a mean,
+            the largest.
+    """
+
+    METHOD: ClassVar[str] = "logit-DeLong, clustered by patient"
+
+    positives: int = 0
+    negatives: int = 0
+    patients: tuple[int, int] = (0, 0)
+    design_effect: float = 1.0
+
+    def interval(self, level: float = 0.95) -> Interval:
+        """(low, high), within [0, 1], and the AUC between them."""
+        return self.ends(quantile(level))
+
+    @classmethod
+    def mean(cls, every: Sequence[Any]) -> dict[str, Any]:
+        patients = [one.patients for one in every]
+        return {
+            **OnLogit.mean(every),
+            "positives": min(one.positives for one in every),
+            "negatives": min(one.negatives for one in every),
+            "patients": (min(one for one, _ in patients), min(one for _, one in patients)),
+            "design_effect": max(one.design_effect for one in every),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Share(Measured):
+    """A share, whose interval is Wilson's (1927) with the number of rows that it is worth."""
+
+    METHOD: ClassVar[str] = "Wilson, clustered by patient"
+
+    effective: float = 1.0
+
+    def ends(self, z: float) -> Interval:
+        share, square = self.value, z**2 / self.effective
+        middle = (share + square / 2) / (1 + square)
+        spread = share * (1 - share) / self.effective + square / (4 * self.effective)
+        half = z * sqrt(max(spread, 0.0)) / (1 + square)
+        # At 0 and 1 the end is the share itself, which rounding may miss.
+        low = 0.0 if share == 0 else max(0.0, middle - half)
+        return low, 1.0 if share == 1 else min(1.0, middle + half)
+
+    @classmethod
+    def mean(cls, every: Sequence[Any]) -> dict[str, Any]:
+        found, rows = Measured.mean(every), [one.effective for one in every]
+        spread = found["value"] * (1 - found["value"])
+        variance = float(np.vdot(found["influence"], found["influence"]))
+        worth = min(spread / variance, sum(rows)) if variance > 0 else min(rows)
+        return {**found, "effective": worth}
+
+
+@dataclass(frozen=True, slots=True)
+class Median(Measured):
+    """A median, whose interval ends at the rows that its share's interval ends at.
+
+    ``ordered`` [n] are the values; of a mean of medians, the means of such.  ``error`` is the
+    standard error of the share of rows below the median.
+
+    Source: Woodruff 1952.
+    """
+
+    METHOD: ClassVar[str] = "Woodruff, clustered by patient"
+
+    ordered: Floats = field(default_factory=lambda: np.zeros(1), repr=False, compare=False)
+    error: float = 0.0
+
+    def ends(self, z: float) -> Interval:
+        places = np.clip([0.5 - z * self.error, 0.5 + z * self.error], 0, 1)
+        low, high = np.quantile(self.ordered, places)
+        return float(low), float(high)
+
+    @classmethod
+    def mean(cls, every: Sequence[Any]) -> dict[str, Any]:
+        ordered = np.mean([one.ordered for one in every], axis=0)
+        error = max(one.error for one in every)
+        return {**Measured.mean(every), "ordered": ordered, "error": error}
+
+
+def average(figures: Sequence[Kind]) -> Kind:
+    """The mean of figures of one kind, whose rows may differ; of patients numbered alike."""
+    if not figures:
+        raise ValueError("a mean wants at least one figure")
+    if len({one.influence.shape for one in figures}) > 1:
+        raise ValueError("the figures must be of the same patients: give 'total' to each")
+    return replace(figures[0], **type(figures[0]).mean(figures))
+
+
+def _numbered(patients: Patients, n: int, total: int | None) -> NDArray[np.intp]:
+    """The patients of n rows as numbers; with ``total`` they are such already."""
+    if total is None or patients is None:
+        return patient_codes(patients, n)
+    return np.asarray(patients)
+
+
+def _summed(values: Floats, codes: NDArray[np.intp], total: int | None) -> tuple[Floats, int]:
+    """Sums by patient [1, P], with the factor of few patients, and how many have a row."""
+    size = int(codes.max()) + 1 if total is None else total
+    groups = len(np.unique(codes))
+    factor = sqrt(groups / (groups - 1)) if groups > 1 else 0.0
+    sums = np.bincount(codes, values, size).astype(np.float64)
+    return (factor * sums)[None], groups
+
+
+def mean_of(
+    values: ArrayLike, patients: Patients = None, total: int | None = None
+) -> Measured | None:
+    """The mean of values, those that are NaN left out; None where all are."""
+    numbers = np.asarray(values, dtype=np.float64)
+    codes, known = patient_codes(patients, len(numbers)), ~np.isnan(numbers)
+    if not known.any():
+        return None
+    size = int(codes.max()) + 1 if total is None else total
+    rows = numbers[known]
+    mean = float(rows.mean())
+    sums, groups = _summed((rows - mean) / len(rows), codes[known], size)
+    return Measured(mean, sums, groups - 1)
+
+
+def ratio_of(
+    top: ArrayLike, bottom: ArrayLike, patients: Patients = None, total: int | None = None
+) -> Share | None:
+    """A ratio of sums of rows that lies from 0 to 1, such as F1; None where it is 0 / 0."""
+    above, below = (np.asarray(given, dtype=np.float64) for given in (top, bottom))
+    whole = float(below.sum())
+    if not whole > 0:
+        return None
+    value = float(above.sum()) / whole
+    codes = patient_codes(patients, len(above))
+    sums, groups = _summed((above - value * below) / whole, codes, total)
+    variance = float(np.vdot(sums, sums))
+    worth = value * (1 - value) / variance if variance > 0 else float(groups)
+    return Share(value, sums, groups - 1, effective=worth)
+
+
+def share(right: ArrayLike, patients: Patients = None, total: int | None = None) -> Share:
+    """The share of rows that are right, booleans or values in [0, 1].
+
+    >>> low, high = share([True] * 5 + [False] * 5).interval()
+    >>> round(low, 4), round(high, 4)
+    (0.2366, 0.7634)
+
+    The variance is that of a ratio of sums over patients.  It says little where only few patients
+    have a row that is right, or one that is wrong: with k of them, the design effect of the data
+    gets the weight k² against 2 for that of a full correlation, Σ rows of a patient² / rows.
+
+    Source: Rao and Scott 1992; Korn and Graubard 1998 (effective rows, Student's t with one
+        degree fewer than patients); Kish 1965 (the design effect of full correlation).  The
+        weight is ours: docs/decisions/07-evaluation.md.
+    """
+    values = np.asarray(right, dtype=np.float64)
+    if values.ndim != 1 or not values.size:
+        raise ValueError("a share wants a list of at least one row")
+    if not ((values >= 0) & (values <= 1)).all():
+        raise ValueError("the rows of a share must be true or false, or lie in [0, 1]")
+    codes = _numbered(patients, len(values), total)
+    n, mean = len(values), float(values.mean())
+    moved, groups = _summed((values - mean) / n, codes, total)
+    spread, effect = mean * (1 - mean), 1.0
+    alone = groups == n
+    if n > 1 and not (alone and np.isin(values, (0, 1)).all()):
+        sizes, sums = np.bincount(codes), np.bincount(codes, values)
+        full = float((sizes**2).sum()) / n
+        few = float(min((sums > 0).sum(), (sums < sizes).sum())) ** 2
+        effect = full
+        if 0 < mean < 1 and groups > 1:
+            effect = float(np.vdot(moved, moved)) * (n - 1) / spread
+        effect = (few * effect + FULL_CORRELATION * full) / (few + FULL_CORRELATION)
+    variance, known = spread * effect / n, float(np.vdot(moved, moved))
+    influence = moved * sqrt(variance / known) if known > 0 else moved
+    degrees = inf if alone else float(groups - 1)
+    return Share(mean, influence, degrees, effective=n / effect)
+
+
+def median_of(values: ArrayLike, patients: Patients = None) -> Median:
+    """The median of rows, such as ranks; of an even number the mean of the middle two."""
+    ordered = np.sort(np.asarray(values, dtype=np.float64))
+    if ordered.ndim != 1 or not ordered.size or np.isnan(ordered).any():
+        raise ValueError("values must be a list of numbers without NaN")
+    numbers, middle = np.asarray(values, dtype=np.float64), float(np.median(ordered))
+    below = ((numbers < middle) + 0.5 * (numbers == middle)).astype(np.float64)
+    codes = patient_codes(patients, len(numbers))
+    moved, groups = _summed((below - below.mean()) / len(numbers), codes, None)
+    # Rows at the median count a half and seem to vary less; the share is that of independent rows
+    # at least.
+    error = max(sqrt(float(np.vdot(moved, moved))), 0.5 / sqrt(len(numbers)))
+    plain = Median(middle, moved, groups - 1, ordered=ordered, error=error)
+    low, high = plain.ends(1.0)
+    known = sqrt(float(np.vdot(moved, moved)))
+    scale = (high - low) / 2 / known if known > 0 else 0.0
+    return replace(plain, influence=-moved * scale)
+
+
+def placements(scores: ArrayLike, labels: ArrayLike) -> tuple[Floats, Floats]:
+    """How each row does against the other class: positives [m] and negatives [n], in [0, 1].
+
+    Of a positive it is the share of negatives below it, of a negative the share of positives above
+    it; a tie counts one half.  The mean of either is the AUC.
+
+    Source: DeLong, DeLong and Clarke-Pearson 1988 (structural components); in n log n as Sun and Xu
+        2014.
+    """
+    values, truth = scores_and_truth(scores, labels)
+    with_it, without = np.sort(values[truth]), np.sort(values[~truth])
+
+    def below(rows: Floats, others: Floats) -> Floats:
+        sides = [np.searchsorted(others, rows, side) for side in ("left", "right")]
+        return (sides[0] + sides[1]) / (2 * len(others))
+
+    return below(values[truth], without), 1 - below(values[~truth], with_it)
+
+
+def hanley_mcneil_variance(area: float, positives: float, negatives: float) -> float:
+    """Of an AUC, for exponential scores.  Source: Hanley and McNeil 1982, formulas 1 and 2."""
+    if not 0 <= area <= 1 or not positives > 0 or not negatives > 0:
+        raise ValueError(f"no AUC of {positives} positives and {negatives} negatives is {area}")
+    both = area * (1 - area)
+    by_positives = area / (2 - area) - area**2
+    rest = (positives - 1) * by_positives + (negatives - 1) * (2 * area**2 / (1 + area) - area**2)
+    return max(both + rest, 0.0) / (positives * negatives)
+
+
+def area(
+    scores: ArrayLike, labels: ArrayLike, patients: Patients = None, total: int | None = None
+) -> Area:
+    """The AUC of scores [n] for labels [n] of 1 and 0, with its variance clustered by patient.
+
+    >>> one = area([3.0, 2.0, 2.0, 1.0], [1, 0, 1, 0])
+    >>> one.value, [round(end, 3) for end in one.interval()]
+    (0.875, [0.158, 0.996])
+
+    Its variance is too small for few positives that happen to rank well: it is drawn toward that of
+    Hanley and McNeil, with the weight of :data:`PRIOR` patients.  With ``total``, patients are
+    numbers from 0.
+
+    Source: Obuchowski 1997, with the logit of Zou, Hall and Shapiro 1997 and Pepe 2003 (section
+        5.2.5); the weight: docs/decisions/07-evaluation.md.
+    """
+    values, truth = scores_and_truth(scores, labels)
+    codes = _numbered(patients, len(values), total)
+    if codes.shape != values.shape or codes.dtype.kind not in "iu" or codes.min() < 0:
+        raise ValueError(f"patients must be {len(values)} numbers from 0, got {list(codes.shape)}")
+    size = int(codes.max()) + 1 if total is None else total
+    if size <= codes.max():
+        raise ValueError(f"patient {codes.max()} is beyond the {size} patients in all")
+    by_positives, by_negatives = placements(values, truth)
+    value = float(by_positives.mean())
+    m, n = len(by_positives), len(by_negatives)
+    some, others = (np.unique(codes[rows]) for rows in (truth, ~truth))
+    counts = len(some), len(others), len(np.union1d(some, others))
+    edge = EDGE / min(counts[:2])
+    middle = min(max(value, edge), 1 - edge)
+    guess = _guess(middle, counts[0], counts[1])
+    unseen = Area(
+        value, np.zeros((3, size)), apart=guess, edge=edge,
+        positives=m, negatives=n, patients=counts[:2],
+    )  # fmt: skip
+    if min(counts[:2]) < 2:
+        return unseen
+    present = np.bincount(codes[truth], by_positives - value, size) / m
+    absent = np.bincount(codes[~truth], by_negatives - value, size) / n
+    influence, degrees = _stacked(present, absent, counts)
+    variance = float(np.vdot(influence, influence))
+    if not variance > 0:
+        return unseen
+    effect = variance / float(by_positives.var(ddof=1) / m + by_negatives.var(ddof=1) / n)
+    guess = _guess(middle, m, n) * max(effect, 1.0)
+    shrunk = (degrees * variance + PRIOR * guess) / (degrees + PRIOR)
+    influence = influence * sqrt(shrunk / variance)
+    return replace(unseen, influence=influence, apart=0.0, design_effect=effect)
+
+
+def _guess(value: float, positives: int, negatives: int) -> float:
+    """Hanley and McNeil's variance, alike for scores that are turned around."""
+    return hanley_mcneil_variance(max(value, 1 - value), positives, negatives)
+
+
+def _stacked(present: Floats, absent: Floats, counts: tuple[int, int, int]) -> tuple[Floats, float]:
+    """Obuchowski's variance as a sum of squares, and its degrees of freedom (Satterthwaite).
+
+    ``present`` and ``absent`` [P] are by patient the sums over its positives and its negatives,
+    ``counts`` the patients with a positive, with a negative, and with either.  Her formula is
+    a Σ present² + b Σ absent² + 2 c Σ present · absent with a ≥ c and b ≥ c, each I / (I − 1).
+    """
+    a, b, c = (count / (count - 1) for count in counts)
+    influence = np.stack(
+        [sqrt(c) * (present + absent), sqrt(a - c) * present, sqrt(b - c) * absent]
+    )
+    cross = c * float(present @ absent)
+    shares = a * float(present @ present) + cross, b * float(absent @ absent) + cross
+    spread = shares[0] ** 2 / (counts[0] - 1) + shares[1] ** 2 / (counts[1] - 1)
+    return influence, (shares[0] + shares[1]) ** 2 / spread if spread else 0.0
+
+
+def area_of(scores: ArrayLike, labels: ArrayLike, patients: Patients = None) -> Area | None:
+    """:func:`area`; None where a class lacks, or a score is NaN."""
+    truth = np.asarray(labels) == 1
+    if not truth.any() or truth.all() or np.isnan(np.asarray(scores)).any():
+        return None
+    return area(scores, truth, patients)
+
+
+def precision_of(
+    scores: ArrayLike, labels: ArrayLike, patients: Patients = None, total: int | None = None
+) -> OnLogit:
+    """The average precision (:func:`~cxrtext.metrics.ranking.average_precision`).
+
+    With w rows of each kind it is Σ w y P / Σ w y, P being the precision at each positive; the
+    influence is its derivative by w, which a sum from the highest score down gives for all rows.
+    Within a quarter of a patient of 1 the deviation is that of a share of as many patients.
+
+    Source: Boyd, Eng and Page 2013 (the logit, and the deviation of a share).
+    """
+    values, truth = scores_and_truth(scores, labels, negative=False)
+    codes = _numbered(patients, len(values), total)
+    distinct, place = np.unique(-values, return_inverse=True)
+    found = np.bincount(place, truth, len(distinct))
+    all_, upto = np.cumsum(np.bincount(place, minlength=len(distinct))), np.cumsum(found)
+    precision, m = upto / all_, float(truth.sum())
+    value = float((found * precision).sum() / m)
+    # Of the positives at or below a score: what one more row there would change.
+    ones, shares = (np.cumsum((found * some / all_)[::-1])[::-1] for some in (1.0, precision))
+    moved = (truth * (precision[place] - value + ones[place]) - shares[place]) / m
+    influence, _ = _summed(moved, codes, total)
+    positives = len(np.unique(codes[truth]))
+    edge = EDGE / positives
+    apart = 0.0
+    if value > 1 - edge:
+        apart = max(edge * (1 - edge) / positives - float(np.vdot(influence, influence)), 0.0)
+    degrees = len(np.unique(codes)) - 1
+    return OnLogit(value, influence, degrees, apart=apart, edge=edge)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How much better one model is than another, with the ends of its interval, two-sided."""
+
+    estimate: float
+    low: float
+    high: float
+    p_value: float
+
+
+def difference(one: Measured, other: Measured, level: float = 0.95) -> Difference | None:
+    """The first figure less the second, of the same patients, with interval and p-value.
+
+    The interval is put together from those of both figures and their correlation, so that it is
+    longer on the side where there is more room.  Where both models say almost the same that is too
+    long, as the two sides do not cancel: then it is the deviation of the difference, as far
+    stretched as the longer of the two sides.  The p-value belongs to the interval: it is 1 less the
+    level of the one that ends at 0.  None of a single patient.
+
+    Source: Zou and Donner 2008 (MOVER); Newcombe 1998 (shares); Obuchowski 1997 (the covariance).
+    """
+    from scipy.optimize import brentq
+
+    if one.influence.shape != other.influence.shape:
+        raise ValueError("the figures must be of the same patients: give 'total' to each")
+    degrees = min(one.degrees, other.degrees)
+    if not degrees > 0:
+        return None
+    deviation, other_deviation = sqrt(one.variance), sqrt(other.variance)
+    both = deviation * other_deviation
+    correlation = float(np.vdot(one.influence, other.influence)) / both if both else 0.0
+    estimate = one.value - other.value
+    apart = _joined(deviation, other_deviation, correlation)
+
+    def joined(reach: float, other_reach: float) -> float:
+        whole = _joined(reach, other_reach, correlation)
+        if not both:
+            return whole
+        return min(whole, max(reach / deviation, other_reach / other_deviation) * apart)
+
+    def ends(z: float) -> Interval:
+        (low, high), (other_low, other_high) = one.ends(z), other.ends(z)
+        down, up = one.value - low, high - one.value
+        other_down, other_up = other.value - other_low, other_high - other.value
+        return estimate - joined(down, other_up), estimate + joined(up, other_down)
+
+    low, high = ends(quantile(level, degrees))
+    side = 0 if estimate > 0 else 1
+    # Of an AUC of 1, whose interval never closes on it, none ends at 0.
+    if not estimate or ends(0.0)[side] * estimate <= 0:
+        return Difference(estimate, low, high, 1.0)
+    if ends(FARTHEST)[side] * estimate > 0:
+        return Difference(estimate, low, high, two_sided(FARTHEST, degrees))
+    at_zero = brentq(lambda z: ends(z)[side], 0.0, FARTHEST)
+    return Difference(estimate, low, high, two_sided(at_zero, degrees))
+
+
+def _joined(one: float, other: float, correlation: float) -> float:
+    return sqrt(max(one**2 + other**2 - 2 * correlation * one * other, 0.0))
+
+
+TRAININGS = 3
+"""From so many trainings on, the interval of their mean includes the randomness of training."""
+
+
+def with_training(estimates: Sequence[float], ends: Interval) -> Interval:
+    """The interval of a mean of trainings over patients and trainings.
+
+    ``ends`` are over the patients alone, for these trainings; what trainings differ by on the same
+    patients adds Student's t with one degree fewer than there are trainings.
+
+    Source: Zou and Donner 2008 (MOVER, of a sum of two independent parts).
+    """
+    mean, n = float(np.mean(estimates)), len(estimates)
+    reach = quantile(0.95, n - 1) * float(np.std(estimates, ddof=1)) / sqrt(n)
+    return mean - _joined(mean - ends[0], reach, 0), mean + _joined(ends[1] - mean, reach, 0)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """P-values adjusted so that the chance of any false finding among all stays at the level.
+
+    >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]
+    [0.03, 0.06, 0.06]
+
+    The smallest of k is multiplied by k, the next by k − 1, and so on; none falls below one before
+    it.  Needs no independence.
+
+    Source: Holm 1979.
+    """
+    given = np.asarray(p_values, dtype=np.float64)
+    if given.ndim != 1 or not ((given >= 0) & (given <= 1)).all():
+        raise ValueError("p-values must be a list of numbers in [0, 1]")
+    order = np.argsort(given, kind="stable")
+    stepped = given[order] * np.arange(len(given), 0, -1)
+    adjusted = np.empty_like(given)
+    adjusted[order] = np.minimum(np.maximum.accumulate(stepped), 1.0)
+    return [float(one) for one in adjusted]
+
+
+def detectable_difference(
+    area: float, positives: int, negatives: int, *, design_effect: float = 1.0
+) -> float | None:
+    """How much lower an AUC a test could tell from this one with a power of 80 %.
+
+    >>> round(detectable_difference(0.85, 12, 400), 3)
+    0.231
+
+    None where even an AUC of 0 would not be far enough.  The other AUC is a fixed value, such as
+    one that is claimed; the test is two-sided at 5 %.
+
+    Source: Hanley and McNeil 1982 (the variance); Obuchowski 1997 (sizes of samples).
+    """
+    from scipy.optimize import brentq
+
+    if not 0 < area <= 1 or min(positives, negatives) < 1 or not design_effect > 0:
+        raise ValueError(f"no AUC of {positives} positives and {negatives} negatives is {area}")
+    edge = 0.5 / (positives * negatives)
+
+    def variance(one: float) -> float:
+        inside = min(max(one, edge), 1 - edge)
+        return design_effect * hanley_mcneil_variance(inside, positives, negatives)
+
+    def missing(lower: float) -> float:
+        """How far the difference is from being large enough; falls as the other AUC falls."""
+        errors = sqrt(variance(area)), sqrt(variance(lower))
+        needed = quantile(0.95) * errors[1] + NORMAL.inv_cdf(POWER) * errors[0]
+        return needed - (area - lower)
+
+    if missing(0.0) > 0:
+        return None
+    return area - float(brentq(missing, 0.0, area))

@@ -1,0 +1,268 @@
+"""Measures of scores [n] beside labels [n], and of the ranks of right answers.
+
+Scores are finite, labels 1 or 0; anything else is a ValueError, as is a class that a measure wants
+and the labels lack.
+"""
+
+from collections.abc import Hashable, Sequence
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+Truth = NDArray[np.bool_]
+Ranks = NDArray[np.int64]
+Patients = Sequence[Hashable] | NDArray[np.integer[Any]] | None
+Uncertain = Literal["ignore", "positive", "negative"]
+UNKNOWN_LABEL = -2
+"""What a label that is not known is written as in an array of labels."""
+CUTOFFS = (1, 5, 10, 50, 100)
+SCORES_AT_ONCE = 1 << 22
+"""Scores looked at at the same time; bounds memory."""
+
+
+def patient_codes(patients: Patients, n: int) -> NDArray[np.intp]:
+    """Number the patients of n rows from 0, [n]: in the order in which they come; numbers by size.
+
+    Without patients every row is its own.
+    """
+    if patients is None:
+        return np.arange(n)
+    if len(patients) != n:
+        raise ValueError(f"{n} rows and {len(patients)} patients must be equally many")
+    if isinstance(patients, np.ndarray):
+        return np.unique(patients, return_inverse=True)[1]
+    numbers: dict[Hashable, int] = {}
+    codes = (numbers.setdefault(patient, len(numbers)) for patient in patients)
+    return np.fromiter(codes, dtype=np.intp, count=n)
+
+
+def settled(labels: NDArray[np.int8], uncertain: Uncertain) -> tuple[Truth, Truth]:
+    """Which labels are known, and what they say, once the uncertain ones are settled.
+
+    Labels [n] are 1, 0, −1 (uncertain; "ignore" leaves it out) or :data:`UNKNOWN_LABEL`, which is
+    always left out -> (known, truth), both [n]; truth is False where the label is not known.
+
+    Source: Irvin et al. 2019 (U-Ignore, U-Ones, U-Zeros).
+    """
+    if uncertain not in get_args(Uncertain):
+        raise ValueError(f"uncertain must be one of {get_args(Uncertain)}, not {uncertain!r}")
+    known = (labels == 1) | (labels == 0)
+    truth = labels == 1
+    if uncertain != "ignore":
+        known |= labels == -1
+    if uncertain == "positive":
+        truth |= labels == -1
+    return known, truth
+
+
+def scores_and_truth(
+    scores: ArrayLike, labels: ArrayLike, *, positive: bool = True, negative: bool = True
+) -> tuple[Floats, Truth]:
+    """Check scores and labels, and give them as arrays; by default both classes must occur."""
+    values, given = np.asarray(scores, dtype=np.float64), np.asarray(labels)
+    if values.ndim != 1 or values.shape != given.shape or not values.size:
+        raise ValueError(
+            f"scores {values.shape} and labels {given.shape} must be equally long and not empty"
+        )
+    if not np.isfinite(values).all():
+        raise ValueError("scores must be finite")
+    if not np.isin(given, (0, 1)).all():
+        raise ValueError("labels must be 1 or 0")
+    truth: Truth = given == 1
+    if positive and not truth.any():
+        raise ValueError("no label is 1; this measure wants at least one positive")
+    if negative and truth.all():
+        raise ValueError("no label is 0; this measure wants at least one negative")
+    return values, truth
+
+
+def _counts(scores: ArrayLike, labels: ArrayLike) -> tuple[Floats, Floats, Floats]:
+    """Distinct scores from the highest, and true and false positives at or above each."""
+    values, truth = scores_and_truth(scores, labels, negative=False)
+    distinct, place = np.unique(-values, return_inverse=True)
+    true: Floats = np.cumsum(np.bincount(place, weights=truth.astype(np.float64)))
+    return -distinct, true, np.cumsum(np.bincount(place, weights=(~truth).astype(np.float64)))
+
+
+def area_under_curve(scores: ArrayLike, labels: ArrayLike) -> float:
+    """Area under the ROC curve: the chance that a positive scores above a negative.
+
+    In [0, 1]; a tie counts one half.  Both classes must occur.
+
+    Source: Mann and Whitney 1947.
+    """
+    scores_and_truth(scores, labels)
+    _, true, false = _counts(scores, labels)
+    middle = true - np.diff(true, prepend=0.0) / 2
+    return float((np.diff(false, prepend=0.0) * middle).sum() / (true[-1] * false[-1]))
+
+
+def average_precision(scores: ArrayLike, labels: ArrayLike) -> float:
+    """Precision averaged over the steps of recall, without interpolation; in (0, 1].
+
+    Equal scores are one step, so that their order does not matter; the value for a random order
+    is the share of positives.  At least one label is 1.
+
+    Source: Manning, Raghavan and Schütze 2008, section 8.4; ties as in scikit-learn.
+    """
+    _, true, false = _counts(scores, labels)
+    return float((np.diff(true / true[-1], prepend=0.0) * (true / (true + false))).sum())
+
+
+def _below(high: float, low: float) -> float:
+    """Halfway between two scores, which suits new rows best; never the upper one by rounding."""
+    middle = low / 2 + high / 2
+    return middle if low <= middle < high else low
+
+
+def youden_threshold(scores: ArrayLike, labels: ArrayLike) -> float:
+    """The threshold with the largest sensitivity + specificity − 1, of the validation images.
+
+    Halfway between two scores; above it says present.  The highest of several equally good.
+
+    Source: Youden 1950.
+    """
+    scores_and_truth(scores, labels)
+    thresholds, true, false = _counts(scores, labels)
+    # Whole numbers, so that equally good thresholds are equal.
+    place = int((true * false[-1] - false * true[-1]).argmax())
+    high = float(thresholds[place])
+    if place + 1 == len(thresholds):
+        return float(np.nextafter(high, -np.inf))
+    return _below(high, float(thresholds[place + 1]))
+
+
+def sensitivity_threshold(scores: ArrayLike, labels: ArrayLike, sensitivity: float) -> float:
+    """The highest threshold that at least a share of the positives of validation images exceeds.
+
+    Halfway between two scores, as :func:`youden_threshold`; above it says present.
+    """
+    values, truth = scores_and_truth(scores, labels, negative=False)
+    if not 0 < sensitivity <= 1:
+        raise ValueError(f"sensitivity must lie above 0 and be at most 1, not {sensitivity}")
+    positives = np.sort(values[truth])[::-1]
+    # Rounding must not want one positive more: 0.95 of 20 are 19.
+    wanted = int(np.ceil(sensitivity * len(positives) - 1e-9))
+    high = float(positives[max(wanted, 1) - 1])
+    below = values[values < high]
+    return _below(high, float(below.max())) if below.size else float(np.nextafter(high, -np.inf))
+
+
+def positive_ranks(
+    scores: ArrayLike, relevant: ArrayLike | None = None, left_out: ArrayLike | None = None
+) -> NDArray[np.int64]:
+    """Rank of the best right answer of each query, [Q], from 1; ties count against the model.
+
+    Args:
+        scores: [Q, C], without NaN.
+        relevant: [Q, C], boolean: the right answers, one a query or more; by default the diagonal.
+        left_out: [Q, C], boolean: candidates that are not counted, as those of the query's own
+            patient; a right answer always stays in.
+    """
+    values = np.asarray(scores)
+    if values.ndim != 2 or not values.size:
+        raise ValueError(f"scores must be [queries, candidates], got {values.shape}")
+    right, apart = (
+        None if given is None else np.asarray(given, dtype=np.bool_)
+        for given in (relevant, left_out)
+    )
+    for name, mask in (("relevant", right), ("left_out", apart)):
+        if mask is not None and mask.shape != values.shape:
+            raise ValueError(f"{name} must be {values.shape}, got {mask.shape}")
+    if right is None and values.shape[0] > values.shape[1]:
+        raise ValueError("every query wants at least one right answer; give relevant")
+    rows = max(1, SCORES_AT_ONCE // values.shape[1])
+    ranks = []
+    for start in range(0, len(values), rows):
+        block = slice(start, start + rows)
+        part = values[block].astype(np.float64)
+        columns = np.arange(values.shape[1])
+        places = np.arange(start, start + len(part))
+        answers = places[:, None] == columns if right is None else right[block]
+        ranks.append(_ranks(part, answers, None if apart is None else apart[block]))
+    return np.concatenate(ranks)
+
+
+def _ranks(
+    values: NDArray[np.float64], right: NDArray[np.bool_], apart: NDArray[np.bool_] | None
+) -> NDArray[np.int64]:
+    if np.isnan(values.max()):  # the maximum is NaN where any score is
+        raise ValueError("scores must not be NaN")
+    rows, columns = np.nonzero(right)
+    if len(np.unique(rows)) < len(values):
+        raise ValueError("every query wants at least one right answer")
+    # Right answers are few: their rows are gone through, and not the whole block once more.
+    best = np.maximum.reduceat(values[rows, columns], np.searchsorted(rows, np.arange(len(values))))
+    ahead = values >= best[:, None]
+    ahead[rows, columns] = False
+    if apart is not None:
+        ahead &= ~apart
+    counts: NDArray[np.int64] = np.count_nonzero(ahead, axis=1)
+    return 1 + counts
+
+
+def rank_metrics(ranks: ArrayLike, cutoffs: Sequence[int] = CUTOFFS) -> dict[str, float]:
+    """Recall at cut-offs, median rank and mean reciprocal rank of ranks [Q] from 1."""
+    values = np.asarray(ranks)
+    if values.ndim != 1 or not values.size or (values < 1).any():
+        raise ValueError("ranks must be a list of numbers from 1")
+    metrics = {f"R@{k}": float((values <= k).mean()) for k in cutoffs}
+    return {**metrics, "MedR": float(np.median(values)), "MRR": float((1 / values).mean())}
+
+
+def retrieval_metrics(
+    scores: ArrayLike, relevant: ArrayLike | None = None, cutoffs: Sequence[int] = CUTOFFS
+) -> dict[str, float]:
+    """Recall at cut-offs, median rank and mean reciprocal rank.
+
+    >>> retrieval_metrics([[0.9, 0.1], [0.8, 0.3]], cutoffs=[1])
+    {'R@1': 0.5, 'MedR': 1.5, 'MRR': 0.75}
+
+    Returns ``R@K`` for each cut-off, ``MedR`` and ``MRR``; see :func:`positive_ranks`.
+    """
+    return rank_metrics(positive_ranks(scores, relevant), cutoffs)
+
+
+def embedding_ranks(
+    queries: ArrayLike,
+    candidates: ArrayLike,
+    *,
+    keys: Sequence[Hashable] | None = None,
+    groups: Sequence[Hashable] | None = None,
+) -> Ranks:
+    """Ranks [n] by inner product where query and candidate i, [n, D], are a pair; in blocks.
+
+    Args:
+        keys: [n]; a candidate of a pair with an equal key is right.  By default candidate i is the
+            one right answer of query i.
+        groups: [n]; wrong candidates of an equal group (the same patient's) are not counted.
+    """
+    left, right = (np.asarray(given, dtype=np.float64) for given in (queries, candidates))
+    if left.ndim != 2 or left.shape != right.shape or not right.size:
+        raise ValueError(f"embeddings {left.shape} and {right.shape} must be [n, D] both")
+    own = patient_codes(keys, len(left))
+    of = None if groups is None else patient_codes(groups, len(left))
+    rows = max(1, SCORES_AT_ONCE // len(right))
+    ranks = []
+    for start in range(0, len(left), rows):
+        block = slice(start, start + rows)
+        left_out = None if of is None else of[block, None] == of
+        ranks.append(positive_ranks(left[block] @ right.T, own[block, None] == own, left_out))
+    return np.concatenate(ranks)
+
+
+def chance_median_rank(right: Ranks, candidates: int) -> float:
+    """The median rank of the first right answer in a random order.
+
+    >>> chance_median_rank(np.array([1, 1]), 9), chance_median_rank(np.array([5]), 9)
+    (5.0, 1.0)
+
+    ``right`` [Q] says how many of the candidates are right for each query, 1 or more.
+    """
+    left = candidates - np.arange(candidates)
+    missed = np.zeros(candidates)  # the share of queries without a right one among the first r
+    for count, times in zip(*np.unique(right, return_counts=True), strict=True):
+        missed += times / len(right) * np.cumprod(np.maximum(1 - count / left, 0))
+    return float(np.argmax(missed <= 0.5) + 1)
