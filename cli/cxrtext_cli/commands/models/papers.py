@@ -118,7 +118,7 @@ def _show_list() -> None:
     for name in recipe_names():
         content = load_recipe(name).content
         images = content.images
-        counts = {(images.drawn or one).count for one in images.known}
+        counts = {one.count for one in images.known}
         by = "digest" if all(one.sha256 for one in images.known) else "count"
         shown = " or ".join(f"{count:,}" for count in sorted(counts))
         rows.append([name, shown, by, content.primary, content.title])
