@@ -298,9 +298,9 @@ def judged_checkpoint(checkpoint: Path, once: Once) -> Path:
     """The checkpoint with verdicts, calibrated on enough images; read-only by convention."""
     from cxrtext.evaluation.cohort import Embedder
     from cxrtext.evaluation.data import read_data_folder
-    from cxrtext.evaluation.verdicts.fit import fit_verdicts
     from cxrtext.models import load_model
     from cxrtext.records import Rejects
+    from cxrtext.verdicts.fit import fit_verdicts
 
     def make(folder: Path) -> None:
         made = Path(shutil.copytree(checkpoint, folder / "checkpoint"))

@@ -203,7 +203,7 @@ def ratio(one, other):
         return (inf if p else np.nan), sqrt(l1 * (2 * p - l1)) / u2, inf
 
     top, below = l1 * (2 * p - l1), u2 * (2 * q - u2)
-    low = max(top, 0) / (p * q + sqrt(max((p * q) ** 2 - top * below, 0)))
+    low = top / (p * q + sqrt(max((p * q) ** 2 - top * below, 0))) if top > 0 else 0.0
     top, below = u1 * (2 * p - u1), l2 * (2 * q - l2)
     root = sqrt(max((p * q) ** 2 - top * below, 0))
     high = (p * q + root) / below if below > 0 else inf

@@ -1,6 +1,6 @@
 """``cxrtext calibrate``: from an evaluation, just made, to what its checkpoint keeps."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,18 +20,12 @@ from cxrtext.evaluation.classification.finding import ValidationFit
 from cxrtext.evaluation.classification.operating import measure_operating, operating_point
 from cxrtext.evaluation.classification.subgroups import MOST_GROUPS
 from cxrtext.evaluation.classification.zero_shot import FindingScores, measure_zero_shot
-from cxrtext.evaluation.cohort import Embedder
 from cxrtext.evaluation.result import Evaluation
 from cxrtext.evaluation.rows import HEADS, OPERATING, ZERO_SHOT, Rows
 from cxrtext.evaluation.settings import Settings
-from cxrtext.evaluation.verdicts.fit import fit_verdicts
-from cxrtext.evaluation.verdicts.kept import KeptVerdicts
-from cxrtext.images.cache import DecodedCache
 from cxrtext.metrics.intervals import FEW, share
 from cxrtext.metrics.intervals import Measured as Figure
 from cxrtext.metrics.ranking import Floats, Truth
-from cxrtext.models.features.folder import FeatureFolder
-from cxrtext.records import Rejects
 
 GROUPED = ("site", "device", "model", "manufacturer", "view")
 """Columns of a manifest whose groups have operating points of their own; the first comes first."""
@@ -218,35 +212,3 @@ def _groups(
             threshold = chooses.threshold(specificity)
             found[f"{column}={value}"] = None if threshold is None else own.point(threshold)
     return found
-
-
-def verdicts_of(
-    evaluation: Evaluation,
-    *,
-    cache: DecodedCache | None = None,
-    features: FeatureFolder | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> KeptVerdicts:
-    """Calibrate the verdicts of an evaluation's model on the validation images of its data.
-
-    Words of findings are learned from the reports of all splits but "test".
-    """
-    details = evaluation.details
-    if details is None:
-        raise ValueError("this evaluation was made without details")
-    folder = details.folder
-    if not folder.sentences:
-        raise DataError(f"{folder.path}: no reports, and so no sentences to calibrate verdicts on")
-    reports: dict[str, list[str]] = defaultdict(list)
-    for sentence in folder.sentences:
-        reports[sentence.study_id].append(sentence.sentence)
-    records = [r for r in folder.records if r.split == "val" and r.study_id in reports]
-    rejects = Rejects()
-    embedder = Embedder(details.model, cache, rejects, len(records), progress, features)
-    cohort = embedder.cohort(records)
-    if not cohort.records:
-        why = f": {rejects.rows[-1][1]}" if rejects.rows else ""
-        raise DataError(f"{folder.path}: no image of split 'val' with a report can be read{why}")
-    tested = {record.study_id for record in folder.records if record.split == "test"}
-    corpus = {study: said for study, said in reports.items() if study not in tested}
-    return fit_verdicts(details.model, cohort, reports, corpus, Path(evaluation.data).name)

@@ -38,7 +38,7 @@ FEWEST = 20
 LABELS_GIVEN, LABELS_READ = "labels given", "labels read from reports by rules"
 EVIDENCE = "labels.evidence.csv"
 """Lies beside labels that 'cxrtext label-reports' read."""
-MORE, PER_DOUBLING = "More films", "per doubling"
+MORE = "More films"
 NEVER = (
     "This model was never measured: 'cxrtext evaluate CHECKPOINT --data DIR' does, on test images "
     "with labels."
@@ -50,8 +50,9 @@ Curve = Sequence[tuple[int, float, Interval]]
 class HowGood(KeptFile):
     """Five lines: found, found weakly, at chance, what that rests on, what more films would bring.
 
-    ``at_chance``: the model is no better than chance.  Then, and where nothing was ``measured``,
-    there is a ``warning``; without a measurement there are no lines.
+    ``curve``: the last line is measured.  ``at_chance``: the model is no better than chance.
+    Then, and where nothing was ``measured``, there is a ``warning``; without a measurement there
+    are no lines.
     """
 
     FILE = "how-good.json"
@@ -63,6 +64,7 @@ class HowGood(KeptFile):
     at_chance: bool = False
     warning: str = NEVER
     lines: tuple[str, ...] = ()
+    curve: bool = False
 
 
 def how_good_of(evaluation: Evaluation) -> HowGood:
@@ -182,7 +184,8 @@ def with_curve(good: HowGood, trained: Sequence[tuple[int, Evaluation]]) -> HowG
         (studies, mean.value, mean.interval())
         for (studies, _), mean in zip(trained, means, strict=True)
     ]
-    return good.model_copy(update={"lines": (*good.lines[:-1], f"{MORE}: {gain_of(curve)}")})
+    lines = (*good.lines[:-1], f"{MORE}: {gain_of(curve)}")
+    return good.model_copy(update={"lines": lines, "curve": True})
 
 
 def _areas(evaluation: Evaluation) -> dict[str, Area]:
@@ -203,9 +206,9 @@ def keeping_curve(good: HowGood, folder: Path) -> HowGood:
         kept = HowGood.load(folder, good.fingerprint)
     except CheckpointError:  # of a model before, or damaged: it is replaced
         kept = None
-    if kept is None or not kept.lines or PER_DOUBLING not in kept.lines[-1]:
+    if kept is None or not kept.curve:
         return good
-    return good.model_copy(update={"lines": (*good.lines[:-1], kept.lines[-1])})
+    return good.model_copy(update={"lines": (*good.lines[:-1], kept.lines[-1]), "curve": True})
 
 
 def _basis(evaluation: Evaluation) -> list[str]:
@@ -235,7 +238,7 @@ def gain_of(curve: Curve) -> str:
     told = _short(slope, (slope - reach, slope + reach), 3)
     shown = "" if slope > reach else ", no gain shown"
     span = f"from {min(sizes):,} to {max(sizes):,} studies"
-    return f"mean AUC {told} {PER_DOUBLING}, measured {span}{shown}"
+    return f"mean AUC {told} per doubling, measured {span}{shown}"
 
 
 def how_good_beside(model: ImageTextModel) -> HowGood:

@@ -20,8 +20,6 @@ from cxrtext.evaluation import Prompts, score_differences
 from cxrtext.evaluation.classification.calibration import KeptCalibration, prompts_beside
 from cxrtext.evaluation.classification.heads import BetterHeads
 from cxrtext.evaluation.how_good import how_good_beside
-from cxrtext.evaluation.verdicts.judge import Judge
-from cxrtext.evaluation.verdicts.kept import KeptVerdicts
 from cxrtext.files import note_source
 from cxrtext.files.sqlite import WAIT_S
 from cxrtext.images import Geometry, ReaderPool
@@ -55,6 +53,8 @@ from cxrtext.service.verify.sentences import ReportSentence, report_sentences
 from cxrtext.service.verify.verify import Verification, verify_sentences
 from cxrtext.text.rewording import reworded
 from cxrtext.text.sides import Side, side_of
+from cxrtext.verdicts.judge import Judge
+from cxrtext.verdicts.kept import KeptVerdicts
 
 READERS = 2
 """Processes that read images: a small file need not wait for a large one."""

@@ -63,7 +63,8 @@ def test_figures_beside_their_controls_by_hand() -> None:
     rows = measured(
         *(Sentence(r, GROUNDING, "AB"[r // 2 % 2], "x", "pointing game", value, control)
           for r, (value, control) in enumerate(values)),
-        *(Sentence(r, GROUNDING, "A", "x", "CNR", value) for r, value in enumerate((2.0, 4.0))),
+        *(Sentence(r, GROUNDING, "A", "x", "CNR", value)
+          for r, value in enumerate((2.0, 4.0, nan, nan, nan))),
     )  # fmt: skip
     whole = rows.of(GROUNDING, "mean of sentences")
     assert whole["pointing game"] == 2.5 / 4

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from cxrtext.errors import CheckpointError
-from cxrtext.evaluation.verdicts.judge import UNLIKE
 from cxrtext.models.familiar import Unlike
 from cxrtext.models.reference import REFERENCE, load_reference, save_reference
 from cxrtext.pausing import finish
@@ -18,6 +17,7 @@ from cxrtext.service.limits import UNLIKE_IMAGE
 from cxrtext.service.verify.page import verification_page
 from cxrtext.service.verify.reference import ReferenceScores, index_reference, percentile
 from cxrtext.service.verify.verify import ReferenceUsed
+from cxrtext.verdicts.judge import UNLIKE
 
 REPORT = "FINDINGS: Left pleural effusion. No right pneumothorax.\n\nIMPRESSION: Left effusion."
 

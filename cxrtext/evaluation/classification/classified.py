@@ -66,7 +66,7 @@ class Classified:
     def ordered_as(self, other: "Classified") -> "Classified":
         """The same with images and findings in another's order, as far as both have them.
 
-        Resamples and covariances of two models go together by the order of their images.
+        The influences of patients on two models go together by the order of their images.
         """
         names = {name: place for place, name in enumerate(other.images.names)}
         places = sorted(

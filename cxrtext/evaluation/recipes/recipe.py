@@ -101,8 +101,6 @@ class PromptSet(_Part):
 class HowDone(_Part):
     average: Average = "embeddings"
     uncertain: Uncertain = "ignore"
-    resamples: int = 1000
-    seed: int = 0
     sigma: float = 0.0
     exclude_same_patient: bool = False
     slices: tuple[str, ...] = SLICE_COLUMNS

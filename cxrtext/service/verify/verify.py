@@ -8,7 +8,6 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from cxrtext.evaluation.verdicts.judge import Judge, Judgment, Verdict
 from cxrtext.images import Geometry
 from cxrtext.index.features.scoring import exact_scores
 from cxrtext.models import ImageTextModel
@@ -17,6 +16,7 @@ from cxrtext.service.answers import EmbeddedImage, Grounding, ground_grid
 from cxrtext.service.verify.reference import ReferenceScores, Scores, percentile
 from cxrtext.service.verify.sentences import ReportSentence
 from cxrtext.text.wording import Wording, wording
+from cxrtext.verdicts.judge import Judge, Judgment, Verdict
 
 Source = Literal["validation", "index", "none"]
 

@@ -179,7 +179,7 @@ def _fields(one: "SupportedSentence", names: Sequence[str] = FIELDS) -> dict[str
 
 def _flat(one: "SupportedSentence") -> dict[str, Any]:
     """Why it is not judged, and what its verdict rests on, as columns of a table."""
-    from cxrtext.evaluation.verdicts.judge import Basis
+    from cxrtext.verdicts.judge import Basis
 
     basis = one.judgment.basis
     values = asdict(Basis("")) if basis is None else asdict(basis)

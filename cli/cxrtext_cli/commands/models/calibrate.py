@@ -114,7 +114,8 @@ def keep_fits(
 ) -> tuple[list[Path], list[Exception]]:
     """Keep calibrated probabilities and verdicts; returns the files, and what the data lack."""
     from cxrtext.errors import DataError
-    from cxrtext.evaluation.calibrate import calibration_of, verdicts_of
+    from cxrtext.evaluation.calibrate import calibration_of
+    from cxrtext.verdicts.fit import verdicts_of
 
     written: list[Path] = []
     lacking: list[Exception] = []

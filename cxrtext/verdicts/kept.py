@@ -6,8 +6,8 @@ import torch
 from pydantic import Field
 
 from cxrtext.evaluation.kept import Kept, KeptFile, Share
-from cxrtext.evaluation.verdicts.evidence import Contrast
 from cxrtext.text.assertions import Vocabulary
+from cxrtext.verdicts.evidence import Contrast
 
 VERDICTS = "verdicts.json"
 """In a checkpoint's folder."""
@@ -44,7 +44,7 @@ class FindingVerdicts(Kept):
     ``named`` says what the images without it are: those whose report rules it out, or, where fewer
     do than are wanted, those whose report does not name it.  ``side`` has the tails of the named
     side against the other one; None where no sentences name one.  The vectors are those of
-    :class:`~cxrtext.evaluation.verdicts.evidence.Contrast`, kept where it may be judged.
+    :class:`~cxrtext.verdicts.evidence.Contrast`, kept where it may be judged.
     """
 
     without: Literal["ruled out", "not named"] = "ruled out"

@@ -9,24 +9,24 @@ import numpy as np
 import pytest
 
 from cxrtext.errors import CheckpointError
-from cxrtext.evaluation.verdicts.evidence import contrasts_of
-from cxrtext.evaluation.verdicts.fit import (
+from cxrtext.files import SEAL, write_sealed
+from cxrtext.models import ImageTextModel, load_model
+from cxrtext.text.assertions import Assertion, Vocabulary
+from cxrtext.verdicts.evidence import contrasts_of
+from cxrtext.verdicts.fit import (
     Values,
     _Images,
     lower_quantiles,
     tails_of,
     upper_quantiles,
 )
-from cxrtext.evaluation.verdicts.judge import UNLIKE, Evidence, Judge, judge_assertions
-from cxrtext.evaluation.verdicts.kept import (
+from cxrtext.verdicts.judge import UNLIKE, Evidence, Judge, judge_assertions
+from cxrtext.verdicts.kept import (
     VERDICTS,
     FindingVerdicts,
     KeptVerdicts,
     Tails,
 )
-from cxrtext.files import SEAL, write_sealed
-from cxrtext.models import ImageTextModel, load_model
-from cxrtext.text.assertions import Assertion, Vocabulary
 
 
 def values(*numbers: float) -> Values:

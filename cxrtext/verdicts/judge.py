@@ -12,11 +12,11 @@ from typing import Literal
 
 from torch import Tensor
 
-from cxrtext.evaluation.verdicts.evidence import evidence_of
-from cxrtext.evaluation.verdicts.kept import MISSING, FindingVerdicts, KeptVerdicts, Tails
 from cxrtext.models import ImageTextModel
 from cxrtext.text.assertions import Assertion, Vocabulary
 from cxrtext.text.wording import wording
+from cxrtext.verdicts.evidence import evidence_of
+from cxrtext.verdicts.kept import MISSING, FindingVerdicts, KeptVerdicts, Tails
 
 Verdict = Literal["supported", "weak", "unsupported", "not judged"]
 ORDER: tuple[Verdict, ...] = ("unsupported", "weak", "supported", "not judged")

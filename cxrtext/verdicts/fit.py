@@ -10,18 +10,24 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cxrtext.evaluation.cohort import Cohort
-from cxrtext.evaluation.verdicts.evidence import Contrast, Floats, contrasts_of, evidence_of
-from cxrtext.evaluation.verdicts.judge import Evidence, judge_assertions
-from cxrtext.evaluation.verdicts.kept import FindingVerdicts, KeptVerdicts, Tails, VerdictCounts
+from cxrtext.errors import DataError
+from cxrtext.evaluation.cohort import Cohort, Embedder
+from cxrtext.evaluation.result import Evaluation
+from cxrtext.images.cache import DecodedCache
 from cxrtext.metrics.ranking import area_under_curve
 from cxrtext.models import ImageTextModel
+from cxrtext.models.features.folder import FeatureFolder
+from cxrtext.records import Rejects
 from cxrtext.text.assertions import Assertion, StudySays, Vocabulary, learn_vocabulary
+from cxrtext.verdicts.evidence import Contrast, Floats, contrasts_of, evidence_of
+from cxrtext.verdicts.judge import Evidence, judge_assertions
+from cxrtext.verdicts.kept import FindingVerdicts, KeptVerdicts, Tails, VerdictCounts
 
 RATE = 0.05
 """Of true ones that may be marked as unsupported, and of false ones as supported."""
@@ -282,3 +288,35 @@ def _measure(images: _Images) -> dict[Literal["affirmed", "negated"], VerdictCou
 
 def _direction(said: Sequence[Assertion]) -> str:
     return "affirmed" if any(one.present for one in said) else "negated"
+
+
+def verdicts_of(
+    evaluation: Evaluation,
+    *,
+    cache: DecodedCache | None = None,
+    features: FeatureFolder | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> KeptVerdicts:
+    """Calibrate the verdicts of an evaluation's model on the validation images of its data.
+
+    Words of findings are learned from the reports of all splits but "test".
+    """
+    details = evaluation.details
+    if details is None:
+        raise ValueError("this evaluation was made without details")
+    folder = details.folder
+    if not folder.sentences:
+        raise DataError(f"{folder.path}: no reports, and so no sentences to calibrate verdicts on")
+    reports: dict[str, list[str]] = defaultdict(list)
+    for sentence in folder.sentences:
+        reports[sentence.study_id].append(sentence.sentence)
+    records = [r for r in folder.records if r.split == "val" and r.study_id in reports]
+    rejects = Rejects()
+    embedder = Embedder(details.model, cache, rejects, len(records), progress, features)
+    cohort = embedder.cohort(records)
+    if not cohort.records:
+        why = f": {rejects.rows[-1][1]}" if rejects.rows else ""
+        raise DataError(f"{folder.path}: no image of split 'val' with a report can be read{why}")
+    tested = {record.study_id for record in folder.records if record.split == "test"}
+    corpus = {study: said for study, said in reports.items() if study not in tested}
+    return fit_verdicts(details.model, cohort, reports, corpus, Path(evaluation.data).name)
