@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from io import BytesIO
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image
 
 from cxrtext.errors import ImageError
 from cxrtext.images.gray import Samples
@@ -244,8 +244,7 @@ def _pieces(data: bytes, start: int) -> tuple[list[tuple[int, int]], int]:
 def decode_jpeg(data: bytes, scans: Scans, *, raw: bool = False) -> Image.Image:
     """Decode a JPEG of 8 bits, of which no part may be missing.
 
-    ``raw`` leaves the samples as they are stored; else the orientation that a camera noted is
-    applied.
+    ``raw`` leaves three samples as they are stored, where no Adobe marker says what they are.
     """
     source = FedJpeg(data, scans) if scans.scans == 1 else BytesIO(data)
     image = _decoded(source, raw=raw)
@@ -264,8 +263,6 @@ def _decoded(source: BytesIO, *, raw: bool) -> Image.Image:
             if raw and image.mode == "RGB" and "adobe_transform" not in image.info:
                 image.draft("YCbCr", image.size)
             image.load()
-            if not raw:
-                ImageOps.exif_transpose(image, in_place=True)  # else it copies
         return image
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
         raise ImageError("is damaged or cut off; copy or export the file again") from None
