@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from io import BytesIO
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image
 
 from cxrtext.errors import ImageError
 from cxrtext.images.gray import Samples
@@ -24,7 +24,6 @@ from cxrtext.images.limits import ALWAYS_DECODED, MAX_PIXELS_A_BYTE, MAX_SCANS
 CUT = "the compressed image is cut off; copy or export the file again"
 DAMAGED = "the compressed image is damaged; copy or export the file again"
 
-_NO_LENGTH = {0x01, *range(0xD0, 0xD9)}
 _NOT_A_FRAME = {0xC4, 0xC8, 0xCC}
 _J2K_START = b"\xff\x4f\xff\x51"
 
@@ -79,24 +78,14 @@ def check_density(height: int, width: int, size: int, most: int = MAX_PIXELS_A_B
 
 def read_jpeg(data: bytes) -> Codestream:
     """Find the frame header (SOF) of a JPEG or JPEG-LS stream."""
-    jfif = False
-    place = 2
     if data[:2] != b"\xff\xd8":
         raise ImageError(DAMAGED)
-    while place + 4 <= len(data) and data[place] == 0xFF:
-        marker = data[place + 1]
-        if marker == 0xFF or marker in _NO_LENGTH:
-            place += 1 if marker == 0xFF else 2
-            continue
-        length = int.from_bytes(data[place + 2 : place + 4], "big")
-        segment = data[place + 4 : place + 2 + length]
-        if marker == 0xE0 and segment.startswith(b"JFIF"):
-            jfif = True
+    jfif, place = False, 2
+    while (found := _segment(data, place)) is not None and found[0] != 0xDA:
+        marker, segment, place = found
+        jfif |= marker == 0xE0 and segment.startswith(b"JFIF")
         if marker == 0xF7 or (0xC0 <= marker <= 0xCF and marker not in _NOT_A_FRAME):
             return _frame_header(segment, jfif)
-        if marker in (0xDA, 0xD9) or length < 2:
-            break
-        place += 2 + length
     raise ImageError(DAMAGED)
 
 
@@ -244,8 +233,7 @@ def _pieces(data: bytes, start: int) -> tuple[list[tuple[int, int]], int]:
 def decode_jpeg(data: bytes, scans: Scans, *, raw: bool = False) -> Image.Image:
     """Decode a JPEG of 8 bits, of which no part may be missing.
 
-    ``raw`` leaves the samples as they are stored; else the orientation that a camera noted is
-    applied.
+    ``raw`` leaves three samples as they are stored, where no Adobe marker says what they are.
     """
     source = FedJpeg(data, scans) if scans.scans == 1 else BytesIO(data)
     image = _decoded(source, raw=raw)
@@ -264,8 +252,6 @@ def _decoded(source: BytesIO, *, raw: bool) -> Image.Image:
             if raw and image.mode == "RGB" and "adobe_transform" not in image.info:
                 image.draft("YCbCr", image.size)
             image.load()
-            if not raw:
-                ImageOps.exif_transpose(image, in_place=True)  # else it copies
         return image
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
         raise ImageError("is damaged or cut off; copy or export the file again") from None

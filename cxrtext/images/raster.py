@@ -29,7 +29,9 @@ def decode_raster(data: bytes) -> Gray:
         check_density(height, width, len(data), MAX_PIXELS_A_PNG_BYTE)
         return _png(data)
     check_density(height, width, len(data))
-    return _gray(decode_jpeg(data, read_scans(data)))
+    image = decode_jpeg(data, read_scans(data))
+    ImageOps.exif_transpose(image, in_place=True)  # else it copies
+    return _gray(image)
 
 
 def _png(data: bytes) -> Gray:

@@ -56,15 +56,10 @@ def decode_image(
     Where ``least`` is given, a codec that can (JPEG 2000) may halve both sides, again and again,
     while the shorter one keeps so many pixels.
     """
-    check_window(window)
-    with named_errors(name):
-        return _decode(bytes(data), frame, window, least)
-
-
-def check_window(window: Window | None) -> None:
-    """Raise a ValueError for what is not two numbers."""
     if window is not None and not (isinstance(window, tuple) and len(window) == 2):
         raise ValueError("window is (center, width)")
+    with named_errors(name):
+        return _decode(bytes(data), frame, window, least)
 
 
 def _decode(

@@ -19,7 +19,7 @@ from cxrtext.images.limits import MAX_HEADER_BYTES
 from cxrtext.images.overlay import shrunk
 from cxrtext.images.placement import Placement
 from cxrtext.images.preprocessing import Preprocessing
-from cxrtext.images.read import Window, check_window, decode_image
+from cxrtext.images.read import decode_image
 from cxrtext.images.sandbox import ProcessLost, SandboxPool
 from cxrtext.images.source import named_errors, shown, stored_bytes
 
@@ -48,9 +48,9 @@ class ReaderPool(SandboxPool):
     def __init__(self, workers: int | None = None, **limits: Any) -> None:
         super().__init__(read_request, workers, **limits)
 
-    def read(self, path: Path, *, frame: int | None = None, window: Window | None = None) -> Floats:
+    def read(self, path: Path) -> Floats:
         """Read a stored image; see `cxrtext.images.read_image`."""
-        return self._read(str(path), frame=frame, window=window).pixels
+        return self._read(str(path)).pixels
 
     def view_bytes(
         self,
@@ -113,12 +113,10 @@ class ReaderPool(SandboxPool):
         data: bytes | None = None,
         *,
         square: Preprocessing | None = None,
-        window: Window | None = None,
         **options: Any,
     ) -> ReadImage:
-        check_window(window)
-        request = {"name": name, "stored": data is None, "window": window, **options}
-        request["square"] = square and square.to_dict()
+        sizes = square and square.to_dict()
+        request = {"name": name, "stored": data is None, "square": sizes, **options}
         try:
             return image_of(*self.ask(request, data or b""))
         except ProcessLost as loss:
@@ -131,14 +129,13 @@ def read_request(request: Any, data: bytes) -> tuple[Any, bytes | memoryview]:
         with named_errors(request["name"]):
             keywords = request["describe"]
             return asdict(described(wanted_of(data, keywords), keywords)), b""
-    window, name = request["window"], request["name"]
+    name = request["name"]
     sizes = request["square"] and Preprocessing.from_dict(request["square"])
     decode = partial(
         decode_image,
         stored_bytes(Path(name)) if request["stored"] else data,
         name,
         frame=request.get("frame"),
-        window=window and tuple(window),
     )
     gray = decode(least=sizes.least if sizes else None)
     made: Samples

@@ -103,13 +103,6 @@ def test_rare_and_flat_values_without_window() -> None:
     assert gray(flat).min() == 1
 
 
-def test_inversion_needs_no_presentation_lut() -> None:
-    values = np.array([[0, 100, 200]], dtype=np.uint8)
-    for shape in ({}, {"PresentationLUTShape": "INVERSE"}, {"PresentationLUTShape": "IDENTITY"}):
-        data = make_dicom(values, photometric="MONOCHROME1", **shape)
-        np.testing.assert_allclose(gray(data)[0], [1, 0.5, 0], atol=1e-6)
-
-
 def test_file_without_meta_is_refused() -> None:
     whole = make_dicom(np.array([[0, 100, 200]], dtype=np.uint8))
     bare = refused(whole[whole.index(b"\x08\x00\x16\x00UI") :])

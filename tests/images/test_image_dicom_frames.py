@@ -6,9 +6,7 @@ import pytest
 from pydicom.dataset import Dataset
 from pydicom.encaps import encapsulate, generate_frames
 from pydicom.sequence import Sequence
-from pydicom.uid import (
-    JPEGLSLossless,
-)
+from pydicom.uid import JPEGBaseline8Bit, JPEGLSLossless
 
 from cxrtext.errors import ImageError
 from cxrtext.images import read_image_bytes
@@ -22,6 +20,27 @@ def picture(kind: str = "u2", top: int = 4095) -> npt.NDArray[np.uint16]:
     noise = np.random.default_rng(1).random((40, 48)) * 0.1
     gradient = np.add.outer(np.arange(40), np.arange(48)) / 86
     return np.rint((0.9 * gradient + noise) * top).astype(kind)
+
+
+def test_a_jpeg_of_color_is_read_whichever_way_it_says_what_its_samples_are() -> None:
+    planes = [picture("u1", top) for top in (255, 120, 200)]
+    color = np.stack([planes[0], planes[1][::-1], planes[2][:, ::-1]], axis=-1)
+    wanted = color @ np.array([0.299, 0.587, 0.114]) / 255
+    jfif = encoded(color, "JPEG", quality=98, subsampling=0)
+    end = 4 + int.from_bytes(jfif[4:6], "big")
+    adobe = b"\xff\xee\x00\x0eAdobe\x00\x64\0\0\0\0\x01"
+    rgb = encoded(color, "JPEG", quality=98, keep_rgb=True)
+    bare = jfif[:2] + jfif[end:]
+    for frame, photometric in (
+        (jfif, "YBR_FULL_422"),
+        (bare, "YBR_FULL_422"),
+        (bare[:2] + adobe + bare[2:], "YBR_FULL_422"),
+        (jfif, "RGB"),
+        (rgb, "RGB"),
+    ):
+        plain = make_dicom(color, photometric=photometric)
+        found = gray(wrapped(plain, [frame], JPEGBaseline8Bit))
+        assert np.abs(found - wanted).mean() < 0.01
 
 
 @pytest.mark.parametrize("syntax", ["1.2.840.10008.1.2.4.53", "1.2.840.10008.1.2.4.55"])

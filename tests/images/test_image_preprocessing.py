@@ -10,7 +10,6 @@ import torch
 from PIL import Image
 
 from cxrtext.images import Geometry, Preprocessing, read_image_bytes
-from cxrtext.images.augment import center_crop
 
 SIZES = [(512, 512), (600, 900), (1955, 1841), (37, 50), (3, 1), (1, 40), (700, 513)]
 PLAIN = Preprocessing(resize=512, crop=480, mean=0.0, std=1.0)
@@ -38,17 +37,6 @@ def test_prepare_is_resize_then_crop(height: int, width: int) -> None:
     np.testing.assert_array_equal(prepared, square[:, 16:-16, 16:-16] / np.float32(255))
 
 
-@pytest.mark.parametrize("sizes", [(512, 480), (13, 8), (8, 5), (7, 7), (64, 1)])
-def test_prepare_is_normalize_of_square_bit_for_bit(sizes: tuple[int, int]) -> None:
-    wanted = Preprocessing(*sizes, mean=0.47, std=0.23)
-    for height, width in SIZES:
-        image = noise(height, width)
-        square = wanted.square(image)
-        np.testing.assert_array_equal(wanted.prepare(image), wanted.normalize(square))
-        both = np.stack([square, 255 - square])
-        np.testing.assert_array_equal(wanted.normalize(both)[0], wanted.prepare(image))
-
-
 def test_bytes_and_the_floats_that_they_stand_for_give_the_same() -> None:
     every = np.resize(np.arange(256, dtype=np.uint8), (1, 48, 64))
     buffer = BytesIO()
@@ -59,17 +47,6 @@ def test_bytes_and_the_floats_that_they_stand_for_give_the_same() -> None:
     for wanted in (PLAIN, Preprocessing(resize=32, crop=21)):
         np.testing.assert_array_equal(wanted.square(read), wanted.square(every))
         np.testing.assert_array_equal(wanted.prepare(read), wanted.prepare(every))
-
-
-@pytest.mark.parametrize("sizes", [(13, 8), (8, 5), (512, 480)])
-def test_every_way_to_the_center_crop_is_the_same(sizes: tuple[int, int]) -> None:
-    resize, crop = sizes
-    wanted = Preprocessing(resize=resize, crop=crop, mean=0, std=1)
-    square = wanted.square(noise(resize, resize))
-    cut = center_crop(torch.from_numpy(square)[None], crop)[0].numpy()
-    np.testing.assert_array_equal(wanted.normalize(square), cut / np.float32(255))
-    x, y = wanted.geometry(resize, resize).crop_origin
-    np.testing.assert_array_equal(cut, square[:, y : y + crop, x : x + crop])
 
 
 def test_values_outside_the_range_are_clipped_and_nan_is_refused() -> None:
@@ -173,13 +150,6 @@ def test_a_map_is_torchs_interpolation_at_each_pixels_place_in_the_crop(
     full = geometry.map_to_original(grid)
     assert full.dtype == np.float32
     np.testing.assert_allclose(full, wanted, atol=1e-5)
-
-
-def test_wrong_arguments() -> None:
-    with pytest.raises(ValueError, match="at least one row"):
-        Geometry(0, 5, PLAIN)
-    with pytest.raises(ValueError, match=r"\[h, w\]"):
-        PLAIN.geometry(5, 5).map_to_original(np.zeros((2, 3, 4)))
 
 
 FITS = [

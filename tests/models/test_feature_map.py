@@ -1,7 +1,9 @@
 """Regions of an image: pooling by area, components and scale, and what aligns them."""
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -126,12 +128,21 @@ def test_a_cache_changes_no_bit_and_a_full_one_needs_no_decoder(
     plain = list(embed_files(model, paths, batch=4, processes=1))
     assert [len(part.rows) for part in plain] == [3, 4, 3]
     cache = DecodedCache(tmp_path / "cache")
-    for _ in range(2):
+    honest, asked = ReaderPool.map, list[Path]()
+
+    def counted(pool: ReaderPool, wanted: list[Path], **options: Any) -> Iterator[Any]:
+        asked.extend(wanted)
+        return honest(pool, wanted, **options)
+
+    monkeypatch.setattr(ReaderPool, "map", counted)
+    for times in (1, 2):
         kept = list(embed_files(model, paths, batch=4, processes=1, cache=cache))
         for one, other in zip(plain, kept, strict=True):
             assert (one.rows, one.sizes, one.failed) == (other.rows, other.sizes, other.failed)
             assert torch.equal(one.regions, other.regions)
-        monkeypatch.setattr(ReaderPool, "map", None)
+        # The one that cannot be read is tried each time.
+        assert asked.count(paths[3]) == times
+        assert len(asked) == len(paths) - 1 + times
 
 
 def test_embedding_equals_preparing_one_image_and_one_that_cannot_be_read_is_named(

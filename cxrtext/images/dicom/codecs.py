@@ -6,6 +6,7 @@ pylibjpeg-libjpeg, and the lossless JPEG and HTJ2K decoders of imagecodecs other
 """
 
 from contextlib import suppress
+from dataclasses import replace
 from io import BytesIO
 
 import numpy as np
@@ -57,7 +58,7 @@ def decompress(
             halved += 1
         samples, halved = _jpeg_2000(data, stream, halved)
     elif syntax in JPEG:
-        samples = _jpeg(data, stream)
+        samples, stream = _jpeg(data, stream)
     else:
         import imagecodecs
 
@@ -81,13 +82,16 @@ def _check_agreement(stream: Codestream, pixels: PixelFormat) -> None:
         raise ImageError("its compressed image has an unusual depth; export the file again")
 
 
-def _jpeg(data: bytes, stream: Codestream) -> Samples:
+def _jpeg(data: bytes, stream: Codestream) -> tuple[Samples, Codestream]:
     scans = read_scans(data)
     if stream.precision == 8 and not scans.lossless:
-        return np.asarray(decode_jpeg(data, scans, raw=True))
+        image = decode_jpeg(data, scans, raw=stream.luma_first is not False)
+        if image.info.get("adobe_transform") == 1:  # which Pillow made RGB
+            stream = replace(stream, luma_first=False)
+        return np.asarray(image), stream
     samples = _jpeg8(data, stream)
     check_whole(data, scans, samples, lambda continued: _jpeg8(continued, stream))
-    return samples
+    return samples, stream
 
 
 def _jpeg8(data: bytes, stream: Codestream) -> Samples:
