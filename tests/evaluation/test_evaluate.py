@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -7,6 +8,7 @@ from cxrtext.evaluation import Evaluation, Prompts, evaluate, read_prompts
 from cxrtext.evaluation.data import read_data_folder
 from cxrtext.evaluation.report import write_report
 from cxrtext.evaluation.rows import RETRIEVAL
+from cxrtext.images import ReaderPool
 from cxrtext.images.cache import DecodedCache
 from cxrtext.records import Rejects
 
@@ -52,7 +54,13 @@ def test_a_cache_of_decoded_images_changes_nothing(
     plain = evaluate(checkpoint, data_copy, rejects=plain_rejects)
     cache = DecodedCache(tmp_path / "cache")
     evaluate(checkpoint, data_copy, cache=cache)
-    monkeypatch.setattr("cxrtext.images.cache.ReaderPool.map", None)  # all is there
+    honest = ReaderPool.map
+
+    def read(pool: ReaderPool, paths: list[Path], **options: Any) -> Any:
+        assert [path.name for path in paths] == ["s07.png"], "all else is there"
+        return honest(pool, paths, **options)
+
+    monkeypatch.setattr(ReaderPool, "map", read)
     again = evaluate(checkpoint, data_copy, cache=cache, rejects=rejects)
     assert again == plain
     assert rejects.rows == plain_rejects.rows
