@@ -13,7 +13,7 @@ from cxrtext.errors import DataError
 from cxrtext.images.sandbox import ProcessLost, answers
 from cxrtext.records import LeftOut, Study, open_reports
 from cxrtext.text import split_sections, study_sentences
-from cxrtext.text.assertions import affirmed_findings
+from cxrtext.text.finding_words import affirmed_findings
 
 CHUNK = 64
 FEW = 1000  # up to so many reports are read in this process

@@ -23,8 +23,10 @@ from cxrtext.errors import DataError
 from cxrtext.files.yaml_text import parse_yaml
 from cxrtext.records import LeftOut, Study
 from cxrtext.text import study_sentences
-from cxrtext.text.assertions import Assertion, Vocabulary, words_of
-from cxrtext.text.wording import wording
+from cxrtext.text.assertions import Assertion
+from cxrtext.text.rules import rules_of
+from cxrtext.text.sides import side_of
+from cxrtext.text.wording import mentions, wording
 
 NO_FINDING, DEVICES = "No Finding", "Support Devices"
 FEW = 5  # with fewer sentences of the corpus a finding gets the plain ones too
@@ -69,7 +71,7 @@ class LabelSentences:
         self.without = tuple(n for n in findings if n not in self._entries and n != NO_FINDING)
         own = {name: _words(one, "words", "with") for name, one in self._entries.items()}
         forms = {word: n for n, one in self._entries.items() for word in one["words"].split()}
-        self._vocabulary, self._own = Vocabulary(forms), own
+        self._forms, self._own = forms, own
         self._present: dict[str, list[str]] = {name: [] for name in self._entries}
         self._absent: list[tuple[str, frozenset[str]]] = []
         self._normal: list[str] = []
@@ -86,7 +88,14 @@ class LabelSentences:
 
     def said(self, text: str) -> tuple[Assertion, ...]:
         """What a sentence says of the findings of the set."""
-        return self._vocabulary.assertions(text)
+        affirmed, denied = (
+            {self._forms[w] for w in words & self._forms.keys()} for words in mentions(text)
+        )
+        limited = rules_of(text).patterns["limited"].search(text) is not None
+        return tuple(
+            [Assertion(name, True, side_of(text)) for name in sorted(affirmed)]
+            + [Assertion(name, False, limited=limited) for name in sorted(denied - affirmed)]
+        )
 
     def _take_plain(self, kind: str, phrases: Iterable[str]) -> None:
         for phrase in dict.fromkeys(phrases):
@@ -106,7 +115,7 @@ class LabelSentences:
             self._present[said[0].finding].append(text)
         elif not said and tokens <= _words(lists, "normal"):
             core = tokens & _words(lists, "core") or wording(text) == "negated"
-            if core and not words_of(text).affirmed:
+            if core and not mentions(text)[0]:
                 self._normal.append(text)
 
     def report(self, labels: Mapping[str, int | None], key: str) -> str:
@@ -117,7 +126,7 @@ class LabelSentences:
         if labels.get(NO_FINDING) == 1 and set(present) <= {DEVICES}:
             said.append(_one(self._normal, draw))
         # A label such as "multiple nodules" has words of another finding in its name.
-        told = {self._vocabulary.forms.get(w) for n in present for w in _TOKEN.findall(n.lower())}
+        told = {self._forms.get(w) for n in present for w in _TOKEN.findall(n.lower())}
         absent = frozenset(
             name
             for name, one in self._entries.items()
