@@ -224,7 +224,8 @@ def _field(item: str, own: Rules, plus: bool) -> Field | None:
     if match := _DASH.search(item):
         name, value = item[: match.start()], item[match.end() :]
         listed = list_head(name, own) in ("absent", "present") and names_finding(value, own)
-        if listed or (is_name(name, own) and own.patterns["normal"].match(value)):
+        organ = own.patterns["normal"].match(value) or names_finding(f"{name} {value}", own)
+        if listed or (is_name(name, own) and not names_finding(name, own) and organ):
             return Field(name, value)
     for pattern in (_DASH, _PAREN, _SIGN, _LAST):
         match = pattern.search(item)
