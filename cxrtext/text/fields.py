@@ -107,7 +107,9 @@ def as_prose(sentence: str) -> Prose:
         finding = name if names_finding(name, own) else finding
         prose, known = _put(name, value, own)
         understood = understood and known
-        parts.append(prose + ("; " if end else ""))
+        # "Lungs: no consolidation, effusion": the denial goes on.
+        goes_on = names_finding(value, own) or not names_finding(name, own)
+        parts.append(prose + (end if goes_on else "; " if end else ""))
     text = "".join(parts)
     return Prose(text if len(items) == 1 else text.rstrip("; "), understood)
 
@@ -225,7 +227,10 @@ def _field(item: str, own: Rules, plus: bool) -> Field | None:
         name, value = item[: match.start()], item[match.end() :]
         listed = list_head(name, own) in ("absent", "present") and names_finding(value, own)
         organ = own.patterns["normal"].match(value) or names_finding(f"{name} {value}", own)
-        if listed or (is_name(name, own) and not names_finding(name, own) and organ):
+        says_more = names_finding(value, own) or own.patterns["before"].match(value)
+        if listed or (
+            organ and is_name(name, own) and not names_finding(name, own) and not says_more
+        ):
             return Field(name, value)
     for pattern in (_DASH, _PAREN, _SIGN, _LAST):
         match = pattern.search(item)

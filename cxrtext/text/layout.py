@@ -321,7 +321,7 @@ def _lines(plain: Plain) -> Plain:
             options = all(is_side(cell) or is_answer(cell) for cell in cells[1:])
             titles = titles or (options and _TITLES.fullmatch(cells[0]) is not None)
             new = "" if titles and not header else _row(cells, header)
-            header = header or cells
+            header = header or (cells if titles or not is_answer(cells[1]) else [])
         if new != line:
             made.append((start, end, new))
         start += len(line) + 1

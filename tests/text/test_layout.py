@@ -82,6 +82,13 @@ def test_nothing_is_affirmed_by_default(value: str) -> None:
     assert wording(f"Pneumothorax: {value}") == "uncertain"
 
 
+@pytest.mark.parametrize("colon", [":", " -"])
+def test_a_denial_behind_an_organ_goes_on(colon: str) -> None:
+    labels = label_report([f"Lungs{colon} No consolidation, effusion, or pneumothorax."])
+    for name in ("Consolidation", "Pleural Effusion", "Pneumothorax"):
+        assert labels[name].value == 0, name
+
+
 @pytest.mark.parametrize("value", ["possible", "?", "cannot be excluded", "+/-"])
 def test_a_value_may_be_uncertain(value: str) -> None:
     assert label_report([f"Pneumothorax: {value}"])["Pneumothorax"].value == -1
