@@ -220,7 +220,8 @@ def _field(item: str, own: Rules, plus: bool) -> Field | None:
     """The name and the value of a field; None where an item is none."""
     if match := _COLON.search(item):
         name, value = item[: match.start()].lstrip(" -*•"), item[match.end() :]
-        if is_name(name, own) or list_head(name, own):
+        asked = names_finding(name, own) and not own.patterns["before"].search(name)
+        if is_name(name, own) or list_head(name, own) or (asked and _denies(value, own)):
             return Field(name, value)
         return None
     if match := _DASH.search(item):
