@@ -1,13 +1,37 @@
-"""Where a sentence of a report ends."""
+"""Where a sentence ends: PySBD, cured of its slow patterns, and corrected for reports."""
 
+import functools
 import re
+from collections.abc import Iterable
 from itertools import pairwise
+from typing import Any
 
-from cxrtext.text.rules import words_in_any
 
-LONGEST = 1000
-"""Characters of a sentence; a longer one is cut between words."""
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
 
+
+# A name or more of the sentence follows these, so none ends in them.
+_NEVER_LAST = _words(
+    """
+    dr drs mr mrs ms prof rev st vs e.g i.e eg ie cf ca approx appx fig figs esp incl dept
+    """
+)
+# "No. 3", "Jan. 5": a number follows.
+_BEFORE_NUMBER = _words(
+    """
+    no nos im img ser vol p pp jan feb mar apr jun jul aug sep sept oct nov dec est max temp ext
+    ref acc
+    """
+)
+# They end a sentence, but not before a small letter: "1.5 cm. in length", "4:15 p.m. by phone".
+_BEFORE_SMALL = _words(
+    """
+    cm mm kg lb lbs ft hr hrs min mins sec secs wk wks mo mos yr yrs a.m p.m am pm ant lat bilat
+    inf sup rt lt diam wt ht pt pts resp cont poss prob temp est max etc hx dx fx tx rx prev
+    susp abd jr sr re li bds dtl ggf evtl bzw izq der dcha dcho izda izdo
+    """
+)
 # German abbreviations of two words, whole or after the first of them.
 _TWO_WORDS = re.compile(
     r"\b(?:[Vvu]\. ?a|Z\. ?n|St\. ?n|[zon]\. ?[Bb]|d\. ?h|k\. ?A|i\. ?S|a\. ?e|s\. ?o)\.(?= ?\S|$)"
@@ -19,8 +43,18 @@ _TWO_STOPS = re.compile(r"(?<=[^.\s]\.)(?=\.(?:\s|$))")
 _ORDINAL = re.compile(r"(?:^|\s)\d{1,2}\.$")
 _MAX_WORD = 40
 
-_END = re.compile(r"[.?!。．！？]['\"’”)\]>]*(?=\s)")
-_ASIDE = 200  # characters of text in brackets
+_STARTER = (
+    r"(?:The|There|This|These|Those|That|It|They|No|Not|Heart|Cardiac|Cardiomediastinal"
+    r"|Cardiomegaly|Mediastin(?:um|al)|Lungs|Pulmonary|Pleural|Degenerative|Osseous|Bony|Trachea"
+    r"|Normal|Stable|Unchanged|Clear|Mild|Moderate|Severe|Minimal|Small|Large|Low|Bilateral"
+    r"|Bibasilar|Interval|Visualized|Otherwise|However|Again|Also|Both|Please|Recommend|Consider"
+    r"|Findings|Impression|Status|Patient|If|In|Is|As|On|At|With|Without|Right|Left"
+    r"|A(?= [a-z0-9]))\b"
+)
+# PySBD takes the stop of "hepatitis C." and of "R.N." for part of the word, whatever follows.
+_MISSED = re.compile(rf"(?<=[\w)\"”]\.)\s(?={_STARTER})")
+# The ends that nobody doubts, for text that PySBD garbles.
+PLAIN_END = re.compile(r"(?<=[a-z0-9_X)]{3}[.!?])\s+(?=[A-Z])")
 
 
 def _last_word(before: str) -> str:
@@ -46,7 +80,7 @@ def is_end(text: str, end: int) -> bool:
     if before[-1] == "?":
         return before[:-1].strip() != "" and not before[:-1].endswith((" ", "("))
     if before[-1] != ".":
-        return not small or before[-1] in "!。．！？"
+        return True
     nearby = _TWO_WORDS.finditer(text, max(0, end - 8), end + 8)
     if any(match.start() < end <= match.end() + 1 for match in nearby):
         return False
@@ -54,47 +88,128 @@ def is_end(text: str, end: int) -> bool:
         return not before.endswith("...")
     word = _last_word(before)
     # "CHF v. pneumonia", but "Stage V. No effusion."
-    if word in words_in_any("never_last") or (word == "v" and before.endswith("v.")):
+    if word in _NEVER_LAST or (word == "v" and before.endswith("v.")):
         return False
-    if word in words_in_any("before_number") and after[0].isdigit():
+    if word in _BEFORE_NUMBER and after[0].isdigit():
         # "Is there edema? No. 3 mm nodule." holds an answer and no number.
         return word == "no" and before[:-3].rstrip().endswith("?")
-    if small and len(word) == 1 and word.isalpha():  # "R. lung"
-        return False
-    if small and word in words_in_any("before_small"):
+    if small and word in _BEFORE_SMALL:
         return _SMALL_STARTER.match(after) is not None
     return not (small and _ORDINAL.search(before))
+
+
+def corrected(text: str, proposed: Iterable[int]) -> list[int]:
+    """Return the true ends among those proposed, and those that PySBD is known to miss, in order.
+
+    The length of the text comes last; what lies between two ends is a sentence and the space
+    after it.
+    """
+    missed = (match.start() for match in _MISSED.finditer(text))
+    ends = {end for end in proposed if is_end(text, end)}
+    ends |= {
+        end
+        for end in missed
+        if is_end(text, end) and text.rfind("(", 0, end) <= text.rfind(")", 0, end)
+    }
+    ends = {end for end in ends if 0 < end < len(text)} | {len(text)}
+    # "No effusion..": the second stop is no part of the sentence.
+    ends |= {match.end() for match in _TWO_STOPS.finditer(text) if match.end() + 1 in ends}
+    return sorted(ends)
+
+
+CHUNK_LIMIT = 1000
+"""Longest text given to PySBD at once, in characters; some of its rules are quadratic."""
+
+ORIGINAL_PATTERN = (
+    r"(?<=[^\d\s])(\.|∯)((\[(\d{1,3},?\s?-?\s?)*\b\d{1,3}\])+|((\d{1,3}\s?)?\d{1,3}))(\s)(?=[A-Z])"
+)
+"""PySBD 0.3.4's pattern for a sentence that ends in a numbered reference; it is exponential."""
+
+CURED_PATTERN = (
+    r"(?<=[^\d\s])(\.|∯)((\[(\d+(?:,\s?-?\s?|\s-?\s?|-\s?))*\d{1,3}\])+|((\d{1,3}\s?)?\d{1,3}))"
+    r"(\s)(?=[A-Z])"
+)
+"""The same in linear time (nipunsadvilkar/pySBD#79)."""
+
+_INNER_STOP = re.compile(r"[.?!。．！？]\S*\s")
+
+
+@functools.cache
+def _language() -> Any:
+    """PySBD's English with the cured pattern, and without its abbreviations.
+
+    They are American states and ranks ("miss.", "ill.", "pa."); those of reports stand above.
+    """
+    from pysbd.lang.english import English
+
+    names = ("ABBREVIATIONS", "PREPOSITIVE_ABBREVIATIONS", "NUMBER_ABBREVIATIONS")
+    none = type("Abbreviation", (English.Abbreviation,), {name: [] for name in names})
+    changes = {"NUMBERED_REFERENCE_REGEX": CURED_PATTERN, "Abbreviation": none}
+    return type("RadiologyEnglish", (English,), changes)
+
+
+def _sentences(chunk: str) -> list[str]:
+    from pysbd.processor import Processor
+
+    processor: Any = Processor(chunk, _language())
+    # The steps of process(), but for its lists ("in zone 2. The nodule" is none; list items have
+    # been divided already), and not segment(): that looks every sentence up in the text again, in
+    # quadratic time, and drops those it does not find.
+    processor.replace_abbreviations()
+    processor.replace_numbers()
+    processor.replace_continuous_punctuation()
+    processor.replace_periods_before_numeric_references()
+    return [str(sentence) for sentence in processor.split_into_segments()]
+
+
+def _proposed(chunk: str) -> list[int]:
+    """The ends of PySBD's sentences, or the plain ones where its sentences are not the text."""
+    if not _INNER_STOP.search(chunk):
+        return []
+    ends = []
+    place = 0
+    for sentence in map(str.strip, _sentences(chunk)):
+        while place < len(chunk) and chunk[place].isspace():
+            place += 1
+        if not chunk.startswith(sentence, place):
+            return [match.start() for match in PLAIN_END.finditer(chunk)]
+        place += len(sentence)
+        ends.append(place)
+    return ends
+
+
+def _chunks(text: str) -> list[str]:
+    """Cut a text into chunks of at most CHUNK_LIMIT characters, at sentence ends where possible.
+
+    A word is never cut: one that is longer is a chunk by itself.
+    """
+    chunks, done = [], 0
+    while len(text) > done + CHUNK_LIMIT:
+        limit = done + CHUNK_LIMIT
+        ends = [match.end() for match in PLAIN_END.finditer(text, done, limit)]
+        space = text.rfind(" ", done, limit)
+        if ends:
+            cut = ends[-1]
+        elif space > done:
+            cut = space + 1
+        else:
+            cut = text.find(" ", limit) + 1 or len(text)
+        chunks.append(text[done:cut])
+        done = cut
+    return [*chunks, text[done:]]
 
 
 def segment(text: str) -> list[str]:
     """Divide one paragraph with single spaces and no line breaks into sentences.
 
-    They are cut from the text itself, stripped: nothing is lost, repeated or altered.  A sentence
-    has at most :data:`LONGEST` characters, or is a single longer word.
+    They are cut from the text itself, so that nothing is lost, repeated or altered whatever PySBD
+    makes of it: stripped, of at most CHUNK_LIMIT characters each, or a single longer word.
     """
-    ends = {
-        match.end()
-        for match in _END.finditer(text)
-        if is_end(text, match.end()) and not _in_brackets(text, match.end())
-    } | {len(text)}
-    # "No effusion..": the second stop is no part of the sentence.
-    ends |= {match.end() for match in _TWO_STOPS.finditer(text) if match.end() + 1 in ends}
-    pieces = (text[start:end].strip() for start, end in pairwise(sorted({0, *ends})))
-    return [part for piece in pieces if piece for part in _parts(piece)]
-
-
-def _in_brackets(text: str, end: int) -> bool:
-    before, after = text[max(0, end - _ASIDE) : end], text[end : end + _ASIDE]
-    closed = after.partition("(")[0]
-    return before.rfind("(") > before.rfind(")") and ")" in closed
-
-
-def _parts(sentence: str) -> list[str]:
-    """A sentence, or what a longer one is cut into."""
-    parts, done = list[str](), 0
-    while len(sentence) > done + LONGEST:
-        space = sentence.rfind(" ", done, done + LONGEST)
-        cut = space + 1 if space > done else sentence.find(" ", done + LONGEST) + 1
-        parts.append(sentence[done : cut or len(sentence)].strip())
-        done = cut or len(sentence)
-    return [part for part in [*parts, sentence[done:].strip()] if part]
+    sentences = []
+    for chunk in _chunks(text):
+        if len(chunk) > CHUNK_LIMIT:  # one word, which rules for sentences have no say in
+            sentences.append(chunk.strip())
+            continue
+        for start, end in pairwise([0, *corrected(chunk, _proposed(chunk))]):
+            sentences.append(chunk[start:end].strip())
+    return [sentence for sentence in sentences if sentence]

@@ -85,10 +85,7 @@ _PHRASES = (
     *("aside", "forward", "normal", "corrects", "retracts", "a_side"),
 )
 _ALTERNATIVES = ("clause_end", "apart")
-_WORDS = (
-    *("function_words", "empty", "stop", "seldom_denied", "qualifiers"),
-    *("never_last", "before_number", "before_small"),
-)
+_WORDS = ("function_words", "empty", "stop", "seldom_denied", "qualifiers")
 
 
 @cache
@@ -119,7 +116,7 @@ def rules(language: str) -> Rules:
     for name in _ALTERNATIVES:
         ends = said[name].replace("\n,?\\s+", f"\n{_GAP}").split("\n")[:-1]
         patterns[name] = re.compile("|".join(ends), _FLAGS)
-    words = {name: frozenset(said.get(name, "").split()) for name in _WORDS}
+    words = {name: frozenset(said[name].split()) for name in _WORDS}
     findings = said["findings"]
     named = {name: one["named"] for name, one in findings.items() if "named" in one}
     triggers = (said[name] for name in ("own", "before", "after", "uncertain", "aside"))

@@ -195,12 +195,14 @@ def divide(text: str) -> Iterator[Segment]:
 
 
 def split_sentences(text: str) -> list[str]:
-    """Divide a section or a whole text into sentences.
+    """Divide a section or a whole text into sentences, with PySBD.
 
     Markup, tables and tick boxes are resolved (:mod:`cxrtext.text.layout`).  Wrapped lines are
     joined; a blank line, a line that is a statement and a list marker ("1.", "2)", "-") end a
     sentence, and the marker is dropped.  De-identification marks (``XXXX``, ``___``) are kept, but
     what holds no letter beside them is no sentence.  Nothing else is lost.  Each sentence is one
     line with single spaces.  Time grows linearly with the text.
+
+    Source: Sadvilkar and Neumann 2020 (PySBD).
     """
     return [segment.text for segment in divide(plain_text(text).text) if segment.kept]

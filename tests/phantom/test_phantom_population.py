@@ -1,6 +1,8 @@
 import re
 from collections import Counter, defaultdict
+from collections.abc import Callable
 
+import pysbd
 import pytest
 
 from cxrtext.phantom.claims import LUNGS_CLEAR, NORMAL, OTHERWISE_CLEAR, UNCHANGED, Claim, none, rho
@@ -104,12 +106,19 @@ def test_reports_without_findings_deny_them(studies: list[PhantomStudy]) -> None
         assert shown == present
 
 
-def test_the_sentences_are_found(studies: list[PhantomStudy]) -> None:
+def by_pysbd(text: str) -> list[str]:
+    return [part.strip() for part in pysbd.Segmenter(language="en", clean=False).segment(text)]
+
+
+@pytest.mark.parametrize("split", [split_sentences, by_pysbd])
+def test_splitters_find_the_sentences(
+    studies: list[PhantomStudy], split: Callable[[str], list[str]]
+) -> None:
     sections = {texts for study in studies[:400] for _, texts in study.report.sections() if texts}
     assert len(sections) > 300
     for statements in sections:
         texts = [statement.text for statement in statements]
-        assert split_sentences(" ".join(texts)) == texts
+        assert split(" ".join(texts)) == texts
 
 
 def test_every_report_has_sentences(studies: list[PhantomStudy]) -> None:

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cxrtext.text import SECTIONS, split_sections, split_sentences
-from cxrtext.text.boundaries import LONGEST, segment
+from cxrtext.text import SECTIONS, boundaries, split_sections, split_sentences
+from cxrtext.text.boundaries import CHUNK_LIMIT, CURED_PATTERN, ORIGINAL_PATTERN, segment
 from cxrtext.text.layout import plain_text
 from cxrtext.text.sections import divide_report, find_headings
 from cxrtext.text.sentences import divide
 
-# What reports are made of, and what is rare in them.
+# What reports are made of, what PySBD marks its own places with, and what once broke it.
 FRAGMENTS = [
     "The lungs are clear. ", "No effusion", "heart normal", "FINDINGS: ", "Impression: ",
     "IMPRESSION\n", "WET READ: ___ 10:38 AM", "FINAL REPORT", "ADDENDUM #1:",
@@ -23,7 +23,8 @@ FRAGMENTS = [
     "2) ", "(3) ", "- ", "• ", "\n", "\n\n", "\r\n", "\r", "\t", " ", "\x00", "\x0c", "\x1f",
     "\x85", "\x9f", "\u2028", "\u2029", "\ufeff", "\xa0", "XXXX", "XXXX. ", "[**name**]", "[<",
     ">]", "[&lt;", "&gt;]", "&amp;", "&amp;lt;", "&#10;", '"', "'", "“", "”", "(", ")", "[",
-    "]", "[111 111]", ".1 A", "!", "!!", "?!", "。", "é", "𝒳",
+    "]", "[111 111]", ".1 A", "!", "!!", "?!", "∯", "ȸ", "ȹ", "♨", "☝", "☏☏", "ƪƪƪ", "∮", "&ᓴ&",
+    "&⎋&", "。", "é", "𝒳",
 ]  # fmt: skip
 TEXTS = st.one_of(
     st.lists(st.sampled_from(FRAGMENTS), max_size=30).map("".join),
@@ -93,16 +94,31 @@ def test_sections_and_headings_are_the_report(text: str) -> None:
 def test_a_paragraph_is_cut_and_not_rewritten(paragraph: str) -> None:
     sentences = segment(paragraph)
     assert visible("".join(sentences)) == visible(paragraph)
-    assert all(0 < len(sentence) <= LONGEST or " " not in sentence for sentence in sentences)
+    assert all(0 < len(sentence) <= CHUNK_LIMIT or " " not in sentence for sentence in sentences)
 
 
 def test_a_word_is_never_cut() -> None:
-    word = "x" * (5 * LONGEST)
+    word = "x" * (5 * CHUNK_LIMIT)
     assert segment(word) == [word]
     found = segment(f"The lungs are clear. {word} No effusion.")
     assert found == ["The lungs are clear.", word, "No effusion."]
-    dotted = "a.B" * LONGEST
+    dotted = "a.B" * CHUNK_LIMIT
     assert segment(f"{dotted} {dotted}.") == [dotted, f"{dotted}."]
+
+
+@pytest.mark.parametrize(
+    "garbled",
+    [
+        ["The lungs are clear."], ["The lungs are clear.", "No effusion.", "No effusion."],
+        ["", "x"], [],
+    ],
+)  # fmt: skip
+def test_where_pysbd_garbles_a_text_it_is_cut_at_its_plain_ends(
+    garbled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(boundaries, "_sentences", lambda _: garbled)
+    found = segment("The lungs are clear. No effusion. Stable tube.")
+    assert found == ["The lungs are clear.", "No effusion.", "Stable tube."]
 
 
 LENGTH = 20_000
@@ -112,7 +128,7 @@ UNITS = [
     "\n", "\n \n", "\n1. ", "\nAb cd\n", " ", "\x00", "\u2028", "Dr. ", "a.The ", "( A. The ",
     '"a ', '" (', "((", "[<", "[<1", "[**", "...", ". . . ", "?! ", "A", "XXXX. ", "_____\n",
     "FINDINGS: ", "findings ", "IMPRESSION\n", "ADDENDUM # 1", "FINAL REPORT\n", "CHEST VIEW\n",
-    "PA AND LATERAL ", "PORTABLE CHEST, ", "signed by ", "&lt;", "&#", "\\",
+    "PA AND LATERAL ", "PORTABLE CHEST, ", "signed by ", "&lt;", "&#", "\\", "☝\n \n",
     "|", "a | b\n", "\t", "[x] a ", "<p ", "<!--", "**a", "a: no, ",
 ]  # fmt: skip
 
@@ -142,3 +158,17 @@ def test_no_repeated_fragment_is_slow(unit: str) -> None:
 @settings(max_examples=20, deadline=None)
 def test_no_repeated_mixture_is_slow(unit: str, opening: str, closing: str) -> None:
     assert seconds((opening + unit * LENGTH)[: LENGTH - 1] + closing) < SECONDS
+
+
+@pytest.mark.parametrize("count", [10, 200, 1000])
+def test_the_known_attack_on_numbered_references_is_harmless(count: int) -> None:
+    attack = "..[" + " ".join(["111"] * count) + "]"
+    assert seconds(attack) < SECONDS
+
+
+def test_the_replacement_is_used_and_the_library_is_left_as_it_is() -> None:
+    from pysbd.lang.english import English
+
+    assert boundaries._language().NUMBERED_REFERENCE_REGEX == CURED_PATTERN
+    assert English.NUMBERED_REFERENCE_REGEX == ORIGINAL_PATTERN  # the one that was examined
+    assert English.Abbreviation.ABBREVIATIONS

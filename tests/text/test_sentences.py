@@ -6,7 +6,7 @@ import pytest
 from cxrtext.errors import ConfigError
 from cxrtext.records import Study
 from cxrtext.text import split_sentences, study_sentences
-from cxrtext.text.boundaries import LONGEST
+from cxrtext.text.boundaries import CHUNK_LIMIT
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_a_wrapped_name_does_not_end_a_line() -> None:
 
 def test_a_long_paragraph_is_cut_at_the_ends_of_sentences() -> None:
     sentence = "The cardiomediastinal silhouette is within normal limits."
-    count = 3 * LONGEST // len(sentence)
+    count = 3 * CHUNK_LIMIT // len(sentence)
     assert split_sentences(" ".join([sentence] * count)) == [sentence] * count
 
 
@@ -151,9 +151,10 @@ def test_sections_can_be_chosen() -> None:
         study_sentences(study, ["finding"])
 
 
-def test_importing_the_package_imports_no_torch() -> None:
+def test_importing_the_package_imports_neither_torch_nor_pysbd() -> None:
     code = (
-        "import sys, cxrtext.text; print([n for n in ('torch','transformers') if n in sys.modules])"
+        "import sys, cxrtext.text; print([n for n in ('torch','transformers','pysbd')"
+        " if n in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert out.stdout.strip() == "[]"

@@ -23,7 +23,7 @@ from cxrtext.models.folders import PINNED, read_checkpoint_config, read_training
 
 PACKAGES = (
     *("cxrtext", "torch", "transformers", "tokenizers", "safetensors", "numpy", "scipy"),
-    *("scikit-learn", "pyarrow", "pillow", "pydicom", "imagecodecs", "faiss-cpu"),
+    *("scikit-learn", "pyarrow", "pillow", "pydicom", "pysbd", "imagecodecs", "faiss-cpu"),
     "matplotlib",
 )
 """Whose versions can change a figure."""
