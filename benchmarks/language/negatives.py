@@ -24,7 +24,7 @@ from cxrtext.project.layout import DATA, RECIPE
 from cxrtext.records import ImageRecord, Sentence, read_labels, read_manifest
 from cxrtext.records.rows import TableRows
 from cxrtext.records.sentences import read_sentences
-from cxrtext.text.assertions import learn_vocabulary
+from cxrtext.text.assertions import assertions_of, says_of
 from cxrtext.text.entailment import statement_of
 from cxrtext.text.labelling import FINDINGS, sentence_labels
 from cxrtext.text.wording import wording
@@ -56,10 +56,9 @@ def reported(sentences: list[Sentence], said: NDArray[np.float32]) -> Mask:
     rule = by_report({text: statement_of(text) for text in texts}, sentences, reports)
     true = rule(range(len(texts)), np.arange(len(reports)))
     told = [[texts[row] for row in report] for report in reports]
-    vocabulary = learn_vocabulary(told)
-    says, against = [vocabulary.says(report) for report in told], dict[Any, Mask]()
+    says, against = [says_of(report) for report in told], dict[Any, Mask]()
     for row, text in enumerate(texts):
-        for one in vocabulary.assertions(text):
+        for one in assertions_of(text):
             if one not in against:
                 against[one] = np.array([study.contradicts((one,)) for study in says])
             true[row] &= ~against[one]

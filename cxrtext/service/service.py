@@ -239,8 +239,7 @@ class Service:
     def _spelled(self) -> frozenset[str]:
         # a byte-level vocabulary marks the beginning of a word
         pieces = (piece.lstrip("Ġ").lower() for piece in self.model.tokenizer.get_vocab())
-        forms = self.verdicts.forms if self.verdicts else ()
-        return frozenset(filter(str.isalpha, [*pieces, *forms]))
+        return frozenset(filter(str.isalpha, pieces))
 
     def caution(self, sentences: Sequence[str]) -> str | None:
         """Why one of some sentences would not be judged in a report; None where all may be."""

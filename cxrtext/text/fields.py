@@ -12,19 +12,33 @@ from cxrtext.text.rules import LANGUAGES, WORD, Answer, Rules, answer, language_
 
 UNREAD = "·"
 """Stands for each letter of what is not understood."""
-LONGEST_NAME, _LONG = 8, 60  # words, characters
+LONGEST_NAME = 8  # words
+_SHORT = 40  # characters
 
-_ITEM = re.compile(r"(?P<comma>,\s+)|;\s*|(?<=\w)[.]\s+|\s+/\s+")
-_COLON = re.compile(r"\s*(?:(?<=[^\W\d]):|:(?!\d))\s*")
+_ITEM = re.compile(
+    r"(?P<comma>,(?![^()\[\]]{0,30}[)\]])\s+(?:(?:and|or|und|y|et|e|ou?)\s+)?)|;\s*|(?<=\w\w)[.]\s+|\s+/\s+"
+    r"|(?:(?<=\w\s\([+−–-]\))|(?<=\w\([+−–-]\)))\s+(?=\w)"
+)
+_COLON = re.compile(r"\s*(?:(?<=[^\W\d]):|(?<=[\])]):|:(?!\d))\s*")
 _DASH = re.compile(r"\s+[-–—]{1,2}>?\s+")
-_PAREN = re.compile(r"\s*[(\[]\s*([^()\[\]]{1,20}?)\s*[)\]]\s*\.?$")
+_PAREN = re.compile(r"\s*[(\[{<]\s*([^()\[\]{}<>]{1,20}?)\s*[)\]}>]\s*\.?$")
 _SIGN = re.compile(r"\s*(\+{1,4}|(?<=\s)[-−–]|(?<=\w)[-−–](?=\W*$)|[±✓✔✗✘☑☐])\W*$")
-_FRONT = re.compile(r"^(?:\(([+−–-])\)|([+✓✔✗✘☑☐]))\s*(?=\w)")
-_MINUS = re.compile(r"^[-−–]\s?(?=\w)")
+_FRONT = re.compile(r"^(?:\(([+−–-])\)|([+✓✔✗✘☑☐−]))\s*(?=\w)")
+_MINUS = re.compile(r"^[-–]\s?(?=\w)")
 _LAST = re.compile(r"\s+(\w+)\W*$")
 _ENDS = re.compile(r"[\s.!]*(?:$|[(,])")
+# "yes / no", "(none, small, large)": what a form offers.
+_OFFER = re.compile(
+    r"\s*(?:[(\[](?P<inside>[^()\[\]\n]{1,60}[/,|][^()\[\]\n]{1,60})[)\]]"
+    r"|(?<![\w/])(?P<bare>\*?[^\W\d]{1,12}\*?(?: ?/ ?\*?[^\W\d]{1,12}\*?){1,5})(?![\w/]))"
+)
 _VERB = re.compile(r"\b(?:is|are|was|were|has|have|there|ist|sind|hay|est|sont|há|são)\b", re.I)
-_VE = (
+_LEAD = re.compile(
+    r"^[\s\"'‘“*]*(?:(?:is|are|was|were|definitely|clearly|ist|sind|est|sont|está|es)\s+(?!no\b))?"
+    r"(?:[(\[{<]\s*(?P<inside>[^()\[\]{}<>]{1,40}?)\s*[)\]}>])?",
+    re.I,
+)
+_SIGNS = (
     (re.compile(r"(?<![\w-])[-−–] ?ve\b", re.I), "negative"),
     (re.compile(r"(?<!\w)\+ ?ve\b", re.I), "positive"),
     (re.compile(r"(?<!\w)[Øø∅⌀]\s*(\w[^,;.]{0,60}),"), r"no \1;"),
@@ -35,11 +49,17 @@ _NOT = re.compile(
     r"\b.*$",
     re.I,
 )
+_SIDES_APART = re.compile(r"\s(?=[LR]\b)")
 
 
 class Prose(NamedTuple):
     text: str  # on one line; :data:`UNREAD` for what is not understood
     understood: bool
+
+
+class Field(NamedTuple):
+    name: str
+    value: str
 
 
 @lru_cache(maxsize=50_000)
@@ -50,53 +70,83 @@ def as_prose(sentence: str) -> Prose:
     'no Pneumothorax; effusion small.'
     """
     text = " ".join(sentence.split())
-    if not language_of(text):
-        return Prose(UNREAD * len(text), False)
     own = rules_of(text)
-    if own.patterns["retracts"].search(text):
+    if not language_of(text) or own.patterns["retracts"].search(text):
         return Prose(UNREAD * len(text), False)
     if match := own.patterns["corrects"].search(text):
         text = _NOT.sub("", text[match.end() :].lstrip(" :,'\""))
-    for pattern, word in _VE:
+    for pattern, word in _SIGNS:
         text = pattern.sub(word, text)
-    items = _items(text)
-    plus = any(_FRONT.match(item) for item, _ in items)
-    said, understood, carried = list[str](), True, ""
-    waiting = ""  # items that may belong to the name of the next field
+    text = _OFFER.sub(lambda match: _chosen(match, own), text)
+    items = _items(text, own)
+    plus = any(_FRONT.match(item) for item, _ in items) or text.startswith("-")
+    parts, understood = list[str](), True
+    denial = finding = ""  # what a list is said of, and the finding that a side belongs to
+    names = list[str]()  # of items that say nothing yet: "effusion, pneumothorax: none"
     for item, end in items:
-        field = _field(item, own, plus)
-        if field and waiting and not names_finding(field[0], own):
-            field = (
-                (f"{waiting}{field[0]}", field[1]) if is_name(waiting + field[0], own) else field
-            )
-            waiting = waiting if field[0].startswith(waiting) and said else ""
-            if waiting:
-                said.pop()
+        field = _field(item, own, plus) or _of_a_side(item, finding, own)
         if field is None:
-            said.append(f"{carried}{item}{end}")
-            waiting = f"{waiting}{item}{end}" if end[:1] == "," and len(waiting) < _LONG else ""
+            last = _LAST.search(item)
+            says = answer(item, own) or (last and answer(last[1], own))
+            bare = is_name(item, own) and not says
+            names = [*names, f"{item}{end}"] if bare and "," in end else []
+            finding = "" if names_finding(item, own) else finding
+            parts.append(f"{denial}{item}{end}")
             continue
         name, value = field
-        waiting, carried = "", ""
-        kind = answer(name, own)
-        if (
-            kind and _is_only(name, kind[1]) and names_finding(value, own)
-        ):  # "Absent: edema, effusion"
-            carried = own.prose[kind[0]]
-            said.append(f"{carried}{value}{end}")
+        if kind := list_head(name, own):
+            denial, names = own.prose[kind], []
+            parts.append(f"{denial}{value}{end}")
             continue
-        put, known = _put(name, value, own)
+        if own.patterns["a_side"].fullmatch(name.strip()):
+            name = f"{finding} {name}"
+        elif names and is_name("".join(names) + name, own):
+            name = "".join(names) + name
+            del parts[-len(names) :]
+        denial, names = "", []
+        finding = name if names_finding(name, own) else finding
+        prose, known = _put(name, value, own)
         understood = understood and known
-        said.append(put + (";" + end.lstrip(",;. ") + " " if end.strip() else end))
-    text = "".join(said).rstrip("; ") if understood is False or len(items) > 1 else "".join(said)
-    return Prose(text, understood)
+        # "Lungs: no consolidation, effusion": the denial goes on.
+        goes_on = names_finding(value, own) or not names_finding(name, own)
+        parts.append(prose + (end if goes_on else "; " if end else ""))
+    text = "".join(parts)
+    return Prose(text if len(items) == 1 else text.rstrip("; "), understood)
 
 
 def is_field(line: str) -> bool:
     """Whether a line gives a finding a value, in any language."""
     name, _, value = line.partition(":")
-    every = (rules(language) for language in LANGUAGES)
-    return any(answer(value.strip(), own) and names_finding(name, own) for own in every)
+    return any(answer(value.strip(), own) and names_finding(name, own) for own in _every())
+
+
+@lru_cache(maxsize=10_000)
+def is_bare_name(line: str) -> bool:
+    """Whether a line names a finding in some language, and says nothing of it."""
+    line = line.strip(" \t:*")
+    return ":" not in line and any(
+        names_finding(line, own) and is_name(line, own) and answer(line, own) is None
+        for own in _every()
+    )
+
+
+def is_side(text: str) -> bool:
+    return any(own.patterns["a_side"].fullmatch(text.strip()) for own in _every())
+
+
+@lru_cache(maxsize=10_000)
+def is_denial(text: str) -> bool:
+    """Whether a text is a value that says no, and nothing else, in some language."""
+    return len(text) < _SHORT and any(_denies(text, own) for own in _every())
+
+
+def list_answer(line: str) -> Answer | None:
+    """What a line such as "Pertinent negatives:" says of the list below it, in any language."""
+    return next(filter(None, (list_head(line, own) for own in _every())), None)
+
+
+def _every() -> list[Rules]:
+    return [rules(language) for language in LANGUAGES]
 
 
 def names_finding(text: str, own: Rules) -> bool:
@@ -112,76 +162,142 @@ def is_name(text: str, own: Rules) -> bool:
     )
 
 
-def _is_only(name: str, end: int) -> bool:
-    """Whether a name is an answer, "Absent" or "Negative for"."""
-    return len(WORD.findall(name[end:])) <= 1
+def list_head(name: str, own: Rules) -> Answer | None:
+    """What a name says of what is listed behind it: "Absent", "No evidence of the following"."""
+    name = name.strip(" *:.-•")
+    for kind, pattern in own.lists.items():
+        if pattern.fullmatch(name):
+            return kind
+    found = answer(name, own)
+    if found is None or found[0] not in ("absent", "uncertain") or WORD.search(name, found[1]):
+        return None
+    return found[0]
 
 
-def _items(text: str) -> list[tuple[str, str]]:
+def _of_a_side(item: str, finding: str, own: Rules) -> Field | None:
+    """What follows "Effusion: none on the right, " and says otherwise of the other side."""
+    sided = finding and own.patterns["a_side"].search(item) and not names_finding(item, own)
+    return Field(finding, item) if sided and answer(item, own) else None
+
+
+def _items(text: str, own: Rules) -> list[tuple[str, str]]:
     """The parts of a sentence between commas and the like, each with what ends it."""
-    found, done = [], 0
-    for match in _ITEM.finditer(text):
-        found.append((text[done : match.start()], match[0]))
-        done = match.end()
-    return [*found, (text[done:], "")]
+    found, done = list[tuple[str, str]](), 0
+    for match in [*_ITEM.finditer(text), None]:
+        item = text[done : match.start() if match else len(text)]
+        end = match[0] if match else ""
+        # "Effusion, none": the value stands by itself.
+        if found and _denies(item, own) and is_bare_name(found[-1][0]):
+            found[-1] = (f"{found[-1][0].rstrip(' :?')}: {item}", end)
+        else:
+            found.append((item, end))
+        done = match.end() if match else done
+    return found
 
 
-def _field(item: str, own: Rules, plus: bool) -> tuple[str, str] | None:
+def _chosen(match: re.Match[str], own: Rules) -> str:
+    """What stands for the choices that a form offers: nothing, or an unread value."""
+    kinds = [
+        answer(option.strip(" *"), own)
+        for option in re.split("[/,|]", match["inside"] or match["bare"])
+    ]
+    behind = match.string[match.end() :].lstrip(" *")
+    if not all(kinds) or len({kind[0] for kind in kinds if kind}) < 2:
+        return match[0]
+    if behind[:1] in (":", "?") or (match["inside"] and answer(behind, own)):
+        return ""
+    if behind[:1] not in ("", ".", ",", ";"):
+        return match[0]
+    return f" {UNREAD}" if match.string[: match.start()].rstrip().endswith(":") else f": {UNREAD}"
+
+
+def _denies(text: str, own: Rules) -> bool:
+    kind = answer(text, own)
+    return kind is not None and kind[0] == "absent" and not text[kind[1] :].strip(" .!")
+
+
+def _field(item: str, own: Rules, plus: bool) -> Field | None:
     """The name and the value of a field; None where an item is none."""
     if match := _COLON.search(item):
         name, value = item[: match.start()].lstrip(" -*•"), item[match.end() :]
-        kind = answer(name, own)
-        if value.strip() and (is_name(name, own) or (kind and _is_only(name, kind[1]))):
-            return name, value
+        asked = names_finding(name, own) and not own.patterns["before"].search(name)
+        if is_name(name, own) or list_head(name, own) or (asked and _denies(value, own)):
+            return Field(name, value)
         return None
+    if match := _DASH.search(item):
+        name, value = item[: match.start()], item[match.end() :]
+        listed = list_head(name, own) in ("absent", "present") and names_finding(value, own)
+        organ = own.patterns["normal"].match(value) or names_finding(f"{name} {value}", own)
+        says_more = names_finding(value, own) or own.patterns["before"].match(value)
+        if listed or (
+            organ and is_name(name, own) and not names_finding(name, own) and not says_more
+        ):
+            return Field(name, value)
     for pattern in (_DASH, _PAREN, _SIGN, _LAST):
         match = pattern.search(item)
         value = "" if match is None else item[match.end() :] if pattern is _DASH else match[1]
-        said = answer(value, own)
-        if match is None or said is None or not _ENDS.match(value, said[1]):
+        kind = answer(value, own)
+        if match is None or kind is None or not _ENDS.match(value, kind[1]):
             continue
         name = item[: match.start()]
         if pattern is _LAST and (
-            said[0] != "absent"
+            kind[0] != "absent"
             or any(own.patterns[one].search(item) for one in ("uncertain", "after"))
         ):
             continue
-        if is_name(name, own) and names_finding(name, own):
-            return name, value
+        if is_name(name, own) and (
+            names_finding(name, own) or own.patterns["a_side"].fullmatch(name.strip())
+        ):
+            return Field(name, value)
     sign = _FRONT.match(item)
     if sign and names_finding(item, own):
-        return item[sign.end() :], sign[1] or sign[2]
+        return Field(item[sign.end() :], sign[1] or sign[2])
     if plus and (sign := _MINUS.match(item)) and names_finding(item, own):
-        return item[sign.end() :], "-"
+        return Field(item[sign.end() :], "-")
     return None
 
 
 def _put(name: str, value: str, own: Rules) -> tuple[str, bool]:
     """A field as prose, and whether its value is understood."""
-    bare = value.strip(" \"'")
+    clauses = _SIDES_APART.split(value.strip())
+    if len(clauses) > 1 and names_finding(name, own) and not names_finding(value, own):
+        put = [_put(name, clause, own) for clause in clauses]  # "R none L small"
+        return "; ".join(prose for prose, _ in put), all(known for _, known in put)
+    lead = _LEAD.match(value)
+    bare = value[lead.end() :] if lead else value
+    if lead and lead["inside"]:
+        bare = lead["inside"] + (f", {bare}" if bare.strip(" .") else "")
+    side = own.patterns["a_side"].match(bare)
+    if side and answer(after := bare[side.end() :].lstrip(" -–:="), own):
+        name, bare = f"{name} {side[0]}", after
     kind = answer(bare, own)
     rest = "" if kind is None else bare[kind[1] :]
     if not names_finding(name, own):
-        if kind and not rest.strip(" .") and kind[0] != "present":
+        normal = own.patterns["normal"].match(bare)
+        if kind and not normal and not rest.strip(" .") and kind[0] in ("absent", "uncertain"):
             return f"{own.prose[kind[0]]}{name}", True
         return f"{name} {value}", True
     if names_finding(value, own):
         return value, True
-    first = re.split(r"[,;(]", bare)[0]
-    said = _said(first, kind, own)
-    if said is None:
+    meaning = _meaning(re.split(r"[,;(]", bare)[0], own)
+    if meaning in (None, "unknown"):
         return UNREAD * len(name), False
-    if said == "present":
+    if meaning == "present":
         word = bare[: kind[1]].lower() if kind else ""
         shown = any(word in own.words[one] for one in ("stop", "qualifiers"))
         return f"{name} {bare if shown or not kind else rest.lstrip()}".rstrip(), True
-    return f"{own.prose[said]}{name} {rest.strip(' .')}".rstrip(), True
+    place = rest.strip(" .") if kind and kind[0] == meaning == "absent" else ""
+    return f"{own.prose[meaning]}{name} {place}".rstrip(), True
 
 
-def _said(value: str, kind: tuple[Answer, int] | None, own: Rules) -> Answer | None:
+def _meaning(value: str, own: Rules) -> Answer | None:
     """What the first clause of a value says of the finding before it."""
     patterns = own.patterns
-    if patterns["uncertain"].search(value):
+    kind = answer(value, own)
+    if kind and kind[0] == "unknown":
+        return "unknown"
+    is_absent = kind and kind[0] == "absent"
+    if (patterns["uncertain"].match if is_absent else patterns["uncertain"].search)(value):
         return "uncertain"
     if patterns["pseudo"].search(value):
         return "present"

@@ -124,6 +124,12 @@ def sentence_words(sentence: str) -> StudyWords:
     return StudyWords(*(frozenset(map(sys.intern, words)) for words in kinds))
 
 
+def affirmed_findings(sentences: Iterable[str]) -> set[str]:
+    """The findings of :data:`SELDOM_DENIED` that sentences affirm."""
+    affirmed = {word for sentence in sentences for word in mentions(sentence)[0]}
+    return {singular(word, SELDOM_DENIED) for word in affirmed} & SELDOM_DENIED
+
+
 def find_words(studies: Sequence[StudyWords], *, sides: bool = False) -> list[FindingWord]:
     """The words of findings in the reports of a corpus.
 

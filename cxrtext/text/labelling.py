@@ -22,6 +22,7 @@ FINDINGS = tuple(rules("en").prompts)
 """What is looked for; ``No Finding`` comes last, and is of no single sentence."""
 OPACITIES = ("Consolidation", "Pneumonia")
 """Each is a ``Lung Opacity`` too, where it is affirmed or hedged."""
+MIDLINE = ("Cardiomegaly",)  # has no side
 _STRENGTH = (None, 0, -1, 1)
 
 
@@ -105,6 +106,7 @@ def sentence_labels(sentence: str) -> dict[str, Label]:
             value = max(values, key=_STRENGTH.index)
             begin, end = _clause(parts, bounds, *values[value])
             side = _side(prose, parts.rules, finding) if value else side_of(parts.text[begin:end])
+            side = "" if finding in MIDLINE else side
             labels[finding] = Label(value, side, sentence)
     opacities = [labels[name] for name in ("Lung Opacity", *OPACITIES) if name in labels]
     if any(one.value for one in opacities):

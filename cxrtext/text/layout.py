@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from cxrtext.text.fields import is_bare_name, is_side, list_answer
 from cxrtext.text.rules import is_answer
 
 _M = re.MULTILINE
@@ -39,6 +40,11 @@ _TAG = re.compile(
     r"(?:[\s/][^<>]{0,1000})?>",
     _I,
 )
+# A tick box, and an element that says all in its attributes: <finding name="edema" value="no"/>.
+_INPUT = re.compile(r"<input\b(?P<rest>[^<>]{0,200})>", _I)
+_ATTRIBUTES = re.compile(
+    r"<\w{1,40}((?:\s+[\w:-]{1,40}=(?:\"[^\"<>]{0,80}\"|'[^'<>]{0,80}')){2,8})\s*/>"
+)
 _ELEMENT = re.compile(r"<([A-Za-z]\w{0,40})>([^<>\n]{0,200})</\1>")
 # "[<Lungs are clear.>]": a dictation system's marks around a template's field.
 _FIELD_MARK = re.compile(r"\[<|>\]")
@@ -46,20 +52,32 @@ _NUMBER = re.compile(r" ?\d")
 _BOLD = re.compile(r"(?<!\[)\*\*([^*\n]{1,80})\*\*(?!\s*$)", _M)
 _UNDERSCORE = re.compile(r"(?<=[a-z])_(?=[a-z])", _I)
 _EQUALS = re.compile(r"(?<=[^\W\d]) ?(?:={1,3}>?|-{1,2}>|:=|→|⇒) ?(?=[\w+−✓✗☑☐-])")
+_WIDE_COLON = re.compile("[ \t]{0,4}\uff1a[ \t]{0,4}")
+# "Edema: no  Effusion: yes": fields that blanks set apart on a line.
+_GAP = re.compile(r"(?<=[^\W_]) {2,40}(?=[^\W\d_][\w ()/-]{1,40}:[ \t]{0,4}\S)")
+_DOTS = re.compile(r"(?<=[^\W\d])\.{3,} ?(?P<value>\w{1,12})\b")
+_BULLET = re.compile(r"(?<=\S) [•●▪] (?=\S)")
 _LEADER = re.compile(
     r"^(?P<name>[ \t]*[^\W\d_][^\n.:;?!|_…]{1,50}?) ?"
     r"(?P<dots>\.{2,}|…+|(?: \.){3,}|·{3,}|_{5,}|-{3,}|[,;](?=\S)) ?(?P<value>\S[^\n]*)$",
     _M,
 )
 _QUESTION = re.compile(
-    r"(?:^|(?<=[.!?] ))(?!(?:is|are|was|were|has|have|does|do|did|can|could)\b)"
-    r"(?P<name>[^\W\d_][\w /-]{1,40})\?[ \t]+(?P<value>\w{1,12})\b",
+    r"(?:^|(?<=[.!?] ))(?:[QF]: ?)?(?:(?:is|are) there )?(?:(?:any|an?|signs? of) )?"
+    r"(?!(?:is|are|was|were|has|have|does|do|did|can|could)\b)"
+    r"(?P<name>[^\W\d_][\w /-]{1,40})\?(?: [(\[][^()\[\]\n]{1,20}[)\]])?\s{1,4}(?:A: ?)?"
+    r"(?P<value>\w{1,12})\b(?P<stop>\.[ \t]+)?",
     _M | _I,
 )
 _MARK = re.compile(r"[\[(][ \t]{0,3}(?P<in>[xX✓✔]?)[ \t]{0,3}[\])](?!\w)|(?P<box>[☐□▢☑☒✅■⊠])")
+_BLANK_MARK = re.compile(r"^([ \t]{0,4})(?:_([xX])_|_{2,3})(?= \w)", _M)
+_CROSSED = re.compile(r"^[ \t]{0,4}_[xX]_ \w", _M)
 _TICKED = "☑☒✅■⊠"
-_SIGNED = re.compile(r"^[ \t]*(?P<sign>[+−-])[ \t]+(?P<rest>\S[^\n]*)$", _M)
-_CELL = re.compile(r"[ \t]{0,40}[|\t][ \t]{0,40}|(?<=[^\s:.,;]) {3,}(?=\S)")
+_SIGNED = re.compile(r"^[ \t]*(?P<sign>[+−-])[ \t]{0,4}(?P<rest>[^\W\d_][^\n]*)$", _M)
+_LISTED = re.compile(
+    r"[ \t]*(?:[-*•·–+]|\(?\d{1,2}[.)]|\(?[a-h][.)])?[ \t]*(?P<rest>[^\W\d_][^\n:]*)"
+)
+_CELL = re.compile(r" {0,40}[|\t] {0,40}|(?<=[^\s:.,;]) {3,}(?=\S)")
 _TITLES = re.compile(
     r"(?:findings?|status|side|results?|location|comments?|value|severity|observations?|item|present\??"
     r"|laterality|befund|seite|bewertung|hallazgo|lado|résultat|côté|signe|achado|resultado|estado|#)?",
@@ -95,7 +113,9 @@ def plain_text(text: str) -> Plain:
         plain = _put(plain, _REFERENCE, lambda m: html.unescape(m[0]))
     if "<" in plain.text:
         plain = _put(plain, _HIDDEN, lambda _: " ")
+        plain = _put(plain, _INPUT, lambda m: "☑ " if "checked" in m["rest"].lower() else "☐ ")
         plain = _put(plain, _TAG, _tag)
+        plain = _put(plain, _ATTRIBUTES, _attributes)
         plain = _put(plain, _ELEMENT, lambda m: f"\n{m[1]}: {m[2]}\n")
     plain = _put(plain, _LINE_END, lambda _: "\n")
     plain = _put(plain, _CONTROL, lambda _: " ")
@@ -152,6 +172,11 @@ def _tag(match: re.Match[str]) -> str:
     if match["block"]:
         return "" if match["shut"] and match["block"].lower() in ("tr", "li", "dt") else "\n"
     return "\t" if match["cell"] and not match["shut"] else ""
+
+
+def _attributes(match: re.Match[str]) -> str:
+    name, *values = (value.strip("\"'") for value in re.findall("\".*?\"|'.*?'", match[1]))
+    return f"\n{name}: {', '.join(values)}\n"
 
 
 def _of_json(text: str) -> str:
@@ -212,8 +237,15 @@ def _leader(match: re.Match[str]) -> str:
     return f"{match['name'].rstrip()}: {match['value']}" if plain else match[0]
 
 
+def _gap(match: re.Match[str]) -> str:
+    """A line break between fields; what stands before the first may be no field."""
+    start = match.start()
+    return "\n" if ":" in match.string[max(0, start - 60) : start].rpartition("\n")[2] else match[0]
+
+
 def _question(match: re.Match[str]) -> str:
-    return f"{match['name']}: {match['value']}" if is_answer(match["value"]) else match[0]
+    put = f"{match['name']}: {match['value']}" + (".\n" if match["stop"] else "")
+    return put if is_answer(match["value"]) else match[0]
 
 
 def _bold(match: re.Match[str]) -> str:
@@ -229,58 +261,109 @@ def _bold(match: re.Match[str]) -> str:
 
 
 _STEPS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
+    (_WIDE_COLON, lambda _: ": "),
     (_UNDERSCORE, lambda _: " "),
     (_BOLD, _bold),
     (_EQUALS, lambda _: ": "),
+    (_BULLET, lambda _: "\n"),
     (_LEADER, _leader),
+    (_DOTS, lambda m: f": {m['value']}" if is_answer(m["value"]) else m[0]),
+    (_GAP, _gap),
     (_QUESTION, _question),
 )
 
 
 def _lines(plain: Plain) -> Plain:
-    """Rows of tables, tick boxes and signed lists, line by line, as ``finding: value``."""
+    """Lines that say something together as ``finding: value``.
+
+    They are rows of tables, tick boxes, lists of ``+`` and ``-``, a value below its finding, and
+    lists below "Negative for:".
+    """
+    if _CROSSED.search(plain.text):
+        plain = _put(plain, _BLANK_MARK, lambda m: f"{m[1]}[{m[2] or ' '}]")
     text = plain.text
     signs = {match["sign"] for match in _SIGNED.finditer(text)}
     signed = "+" in signs and len(signs) > 1
-    if not (signed or _CELL.search(text) or _MARK.search(text)):
-        return plain
-    header, made = list[str](), list[tuple[int, int, str]]()
-    start, lines = 0, text.split("\n")
+    lines = text.split("\n")
     rows = list(map(_cells, lines))
-    for line, cells, after in zip(lines, rows, [*rows[1:], []], strict=True):
-        new = line
-        if not cells:
-            header = []
-            if _MARK.search(line):
-                new = _boxes(line)
-            elif signed and (match := _SIGNED.match(line)):
-                new = f"{match['rest'].rstrip(' .')}: {'yes' if match['sign'] == '+' else 'no'}"
+    header, listed, made = list[str](), "", list[tuple[int, int, str]]()
+    start = 0
+    for number, (line, cells) in enumerate(zip(lines, rows, strict=True)):
+        new, end, after = (
+            line,
+            start + len(line),
+            rows[number + 1] if number + 1 < len(rows) else [],
+        )
+        header = header if cells or not line.strip() else []
+        if not cells and _MARK.search(line):
+            new = _boxes(line)
+        elif not cells and listed and (match := _LISTED.fullmatch(line)):
+            new = (
+                f"{match['rest'].rstrip(' .,;')}: {listed}"
+                if is_bare_name(match["rest"].rstrip(" .,;"))
+                else line
+            )
+        elif not cells:
+            listed = listed if listed and not line.strip() else _list_below(line)
+            new = "" if listed else line
+            if signed and (match := _SIGNED.match(line)):
+                new = f"{match['rest'].rstrip(' .')}: {_YES[match['sign'] == '+']}"
+            elif made and made[-1][1] >= end:
+                new = line
+            elif (value := _value_below(lines[number + 1 : number + 3])) and is_bare_name(line):
+                new, end = f"{line.rstrip(' :')}: {value.strip()}", end + 1 + len(value)
         elif _RULE.fullmatch(line):
             new = ""
         elif _MARK.search(line):
             new = _boxes(" ".join(cells))
         else:
             titles = all(map(_TITLES.fullmatch, cells)) or _turned(cells, after)
+            options = all(is_side(cell) or is_answer(cell) for cell in cells[1:])
+            titles = titles or (options and _TITLES.fullmatch(cells[0]) is not None)
             new = "" if titles and not header else _row(cells, header)
-            header = header or cells
+            header = header or (cells if titles or not is_answer(cells[1]) else [])
         if new != line:
-            made.append((start, start + len(line), new))
+            made.append((start, end, new))
         start += len(line) + 1
     parts, places, done = list[str](), list[int](), 0
     for begin, end, new in made:
+        if begin < done:  # a value that was put behind its name
+            continue
         parts += [text[done:begin], new]
         places += [*plain.places[done:begin], *[plain.places[begin]] * len(new)]
         done = end
     return Plain("".join([*parts, text[done:]]), [*places, *plain.places[done:]])
 
 
+_YES = ("no", "yes")
+
+
+def _list_below(line: str) -> str:
+    """What a line says of a list below it, "" where it says nothing."""
+    kind = list_answer(line) if line.rstrip().endswith(":") else None
+    return _YES[kind == "present"] if kind in ("absent", "present") else ""
+
+
+def _value_below(lines: list[str]) -> str:
+    """The value in the next line, or behind a blank one; "" for none."""
+    below = "\n".join(lines) if lines and not lines[0].strip() else "".join(lines[:1])
+    return (
+        below
+        if below.strip() and len(below) < _VALUE and all(map(is_answer, below.split(",")))
+        else ""
+    )
+
+
+_VALUE = 40
+
+
 def _cells(line: str) -> list[str]:
     """The cells of a row of a table; none of another line."""
     if not _CELL.search(line):
         return []
-    bare = line.strip()
-    bare = bare.strip("|") if bare.startswith("|") else bare
-    cells = [cell.strip(" *\"'`:") for cell in _CELL.split(bare)]
+    bare = line.strip(" ")
+    bare = bare[1:].removesuffix("|") if bare[:1] in ("|", "\t") else bare
+    cells = [cell.strip().strip(" *\"'`:") for cell in _CELL.split(bare)]
     spaced = "|" not in line and "\t" not in line.strip()
     is_row = len(cells) > 1 and (not spaced or (_is_name(cells[0]) and is_answer(cells[1])))
     return cells if is_row else []
@@ -299,16 +382,16 @@ def _is_name(text: str) -> bool:
 def _row(cells: list[str], header: list[str]) -> str:
     """A row of a table; ``header``: the first row of it."""
     if len(header) == len(cells):
-        marked = [
-            name for name, cell in zip(header[1:], cells[1:], strict=True) if cell in _HEADER_CELLS
-        ]
-        if len(marked) == 1 and is_answer(marked[0]):
-            return f"{cells[0]}: {marked[0]}"
+        filled = [(name, cell) for name, cell in zip(header[1:], cells[1:], strict=True) if cell]
+        if len(filled) == 1 and filled[0][1] in _HEADER_CELLS and len(header) > 2:
+            return f"{cells[0]}: {filled[0][0]}"
         if _turned(header, cells):
             return "\n".join(f"{name}: {cell}" for name, cell in zip(header, cells, strict=True))
     if not _is_name(cells[0]) or all(":" in cell for cell in cells if cell):
         return "\n".join(filter(None, cells))
     name, *values = cells
+    if len(header) == len(cells) > 2 and all(map(is_side, header[1:])):
+        values = [f"{side} {cell}" for side, cell in zip(header[1:], values, strict=True) if cell]
     values = [value for value in values if value.strip("-–— ")] or values[:1]
     return f"{name}: {', '.join(values)}"
 

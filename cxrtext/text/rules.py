@@ -21,6 +21,8 @@ WORD = re.compile(rf"{LETTER}(?:{LETTER}|['/-])*")
 _FLAGS = re.IGNORECASE
 _LETTERS = re.compile(f"{LETTER}+")
 _FOREIGN = re.compile("[\u0370-\u1dff\u2e80-\ud7ff\uf900-\ufdff\uff66-\uffdc]+")
+# "-ve", and the values that a layout's signs become.
+_IN_ANY = re.compile(r"(?<![\w-])[+−–-] ?ve\b|(?<=\w: )(?:yes|no)$", _FLAGS)
 _NEVER = "(?!)"
 _GAP = r"(?:,|(?<!\s)|(?<=\.\s))\s+"
 """What ``,?\\s+`` finds: a long gap is looked through once, not from each of its blanks."""
@@ -48,13 +50,16 @@ def cased(word: str, like: str) -> str:
     return word.capitalize() if like[0].isupper() else word.lower()
 
 
-Answer = Literal["uncertain", "absent", "present"]
-"""What a value says of the finding that is asked for."""
+Answer = Literal["unknown", "uncertain", "absent", "present"]
+"""What a value says of the finding that is asked for; "unknown": that nobody looked."""
 # Signs that mean the same in every language; "0" and "1" are the values of a table.
+_GRADE = r"(?:(?:grade|score|stage|level|severity|grad|stufe|grado|stade|grau)\s*)?"
 _SIGNS: Mapping[Answer, str] = {
+    "unknown": r"n/a",
     "uncertain": r"[?±]|\+/-|\(\?\)",
-    "absent": r"[-−–—]+(?=\W*$)|\(-\)|0(?![.,]?\d)|[☐✗✘❌∅⌀ø]",
-    "present": r"\++|[1-4](?![.,]?\d)|\d+(?:[.,]\d+)? ?(?:x|cm|mm|ml)|[☑☒✓✔✅]|\(\+\)|x",
+    "absent": rf"[-−–—]+(?=\W*$)|\(-\)|{_GRADE}0(?![.,]?\d)(?:\s?/\s?\d|\s?%)?|[☐✗✘❌∅⌀ø]|no",
+    "present": rf"\++\d?|{_GRADE[:-1]}[IV]{{1,3}}|{_GRADE}[1-4](?![.,]?\d)(?:\+|\s?/\s?\d)?"
+    r"|\d+(?:[.,]\d+)? ?(?:x|cm|mm|ml|%)|[☑☒✓✔✅]|\(\+\)|x|yes",
 }
 
 
@@ -71,12 +76,13 @@ class Rules:
     prompts: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
     comparing: Mapping[str, re.Pattern[str]]  # what compares with an earlier film
     answers: Mapping[Answer, re.Pattern[str]]  # the values of a field, by what they say
+    lists: Mapping[Answer, re.Pattern[str]]  # what stands before a list, by what it says of it
     prose: Mapping[Answer, str]  # how a sentence says so of the field's name
 
 
 _PHRASES = (
     *("pseudo", "uncertain", "before", "after", "limited", "left", "both", "one_sided"),
-    *("aside", "forward", "normal", "corrects", "retracts"),
+    *("aside", "forward", "normal", "corrects", "retracts", "a_side"),
 )
 _ALTERNATIVES = ("clause_end", "apart")
 _WORDS = ("function_words", "empty", "stop", "seldom_denied", "qualifiers")
@@ -113,7 +119,7 @@ def rules(language: str) -> Rules:
     words = {name: frozenset(said[name].split()) for name in _WORDS}
     findings = said["findings"]
     named = {name: one["named"] for name, one in findings.items() if "named" in one}
-    triggers = (said[name] for name in ("own", "before", "after", "uncertain"))
+    triggers = (said[name] for name in ("own", "before", "after", "uncertain", "aside"))
     words_of_values = said["answers"].values()
     patterns["own"] = phrases("\n".join([*triggers, *words_of_values, *named.values()]))
     return Rules(
@@ -130,10 +136,11 @@ def rules(language: str) -> Rules:
         {name: phrases(text) for name, text in said["comparing"].items()},
         {
             name: re.compile(
-                rf"(?:{_SIGNS[name]}|{_any(said['answers'][name], parts)})(?!/?\w)", _FLAGS
+                rf"(?:{_SIGNS[name]}|{_any(said['answers'][name], parts)})(?!\w)", _FLAGS
             )
             for name in get_args(Answer)
         },
+        {name: phrases(text) for name, text in said["lists"].items()},
         said["prose"],
     )
 
@@ -182,7 +189,8 @@ def language_of(sentence: str) -> str:
     letters = _LETTERS.findall(sentence.lower())
     if 2 * sum(map(len, _FOREIGN.findall(sentence))) > sum(map(len, letters)):
         return ""
-    words = set(letters)
+    sentence = _IN_ANY.sub("", sentence)
+    words = set(_LETTERS.findall(sentence.lower()))
     counts = {one: len(words & rules(one).words["known"]) for one in LANGUAGES}
     if counts["en"] < 2 or sum(counts.values()) > counts["en"]:
         for one in LANGUAGES:
@@ -214,7 +222,7 @@ def answer(value: str, own: Rules) -> tuple[Answer, int] | None:
 @lru_cache(maxsize=10_000)
 def is_answer(text: str) -> bool:
     """Whether a text is the value of a field, and nothing else, in any language."""
-    value = text.strip(" .*\"'()[]") or text.strip()
+    value = text.strip().strip(" .*\"'()[]") or text.strip()
     every = (rules(one) for one in LANGUAGES)
     return bool(value) and any(
         pattern.fullmatch(value) for own in every for pattern in own.answers.values()

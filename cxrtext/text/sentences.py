@@ -6,12 +6,13 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from cxrtext.text.boundaries import is_end, segment
+from cxrtext.text.fields import is_bare_name, is_denial
 from cxrtext.text.layout import plain_text
 
 # Words that a line wrapped in the middle of a sentence may end in.
 _GOES_ON = re.compile(
     r"(?:[,/(&]|(?<! )-|(?<![\w/])(?:a|an|and|are|as|at|by|for|from|has|in|is|of|on|or|than|the|to"
-    r"|was|were|with|without|versus|(?<![:,] )(?:left|right)"
+    r"|was|were|with|without|versus|(?<![:,–-] )(?:left|right)"
     r"|(?:Dr|Drs|Mr|Mrs|Ms|vs?|e\.g|i\.e|no|approx)\.))$",
     re.IGNORECASE,
 )
@@ -44,7 +45,10 @@ def statement_lines(block: str) -> list[str]:
         listed = is_list and (len(before) <= _SHORT or before.endswith(_STOPS))
         goes_on = not before or _GOES_ON.search(before)
         opens = _STATEMENT.match(line) or not _STATEMENT.match(lines[0])
-        if not goes_on and (ended or (listed and opens) or _FIELD.match(line)):
+        is_field = _FIELD.match(line)
+        if (is_field and ":" in before) or (
+            not goes_on and (ended or (listed and opens) or is_field)
+        ):
             parts.append([line])
         else:
             parts[-1].append(line)
@@ -159,10 +163,21 @@ def _item_segments(item: str) -> Iterator[Segment]:
     for part in statement_lines(item):
         line = " ".join(part.split())
         if line:
-            for sentence in segment(_LOST_SPACE.sub(" ", line)):
+            for sentence in _with_answers(segment(_LOST_SPACE.sub(" ", line))):
                 # A letter stands outside the marks that de-identification leaves.
                 said = _LETTER.search(_PLACEHOLDERS.sub(" ", sentence))
                 yield Segment(sentence, kept=said is not None)
+
+
+def _with_answers(sentences: list[str]) -> list[str]:
+    """Sentences, a name and the value behind it as one: "Effusion. None."."""
+    found = list[str]()
+    for sentence in sentences:
+        if found and is_denial(sentence) and is_bare_name(found[-1].rstrip(".")):
+            found[-1] += f" {sentence}"
+        else:
+            found.append(sentence)
+    return found
 
 
 def divide(text: str) -> Iterator[Segment]:

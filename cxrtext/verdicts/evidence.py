@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cxrtext.models import ImageTextModel
-from cxrtext.text.assertions import Assertion, Vocabulary
+from cxrtext.text.assertions import Assertion, assertions_of
 
 Floats = NDArray[np.float64]
 Embed = Callable[[Sequence[str]], Tensor]
@@ -41,17 +41,15 @@ class Contrast:
     right: Tensor | None = None
 
 
-def contrasts_of(
-    embed: Embed, studies: Iterable[Iterable[str]], vocabulary: Vocabulary
-) -> dict[str, Contrast]:
+def contrasts_of(embed: Embed, studies: Iterable[Iterable[str]]) -> dict[str, Contrast]:
     """The contrast of each finding that sentences of reports affirm alone.
 
-    Where none rules it out ("sternotomy"), those that affirm other findings stand for them.  Which
+    Where none rules it out ("catheter"), those that affirm other findings stand for them.  Which
     sentences are used depends on no order.  ``embed`` gives unit vectors [S, D] of S sentences.
     """
     by: dict[tuple[str, str], set[str]] = defaultdict(set)
     for sentence in {sentence for sentences in studies for sentence in sentences}:
-        for kind in _kinds(vocabulary.assertions(sentence)):
+        for kind in _kinds(assertions_of(sentence)):
             by[kind].add(sentence)
     chosen = {kind: _chosen(some) for kind, some in by.items()}
     distinct = sorted({sentence for some in chosen.values() for sentence in some})
@@ -60,9 +58,7 @@ def contrasts_of(
     vectors = dict(zip(distinct, embed(distinct), strict=True))
     means = {kind: _mean(vectors[one] for one in some) for kind, some in chosen.items()}
     found = {}
-    for name in dict.fromkeys(vocabulary.forms.values()):
-        if (name, "there") not in means:
-            continue
+    for name in sorted(name for name, kind in means if kind == "there"):
         others = [m for (one, kind), m in means.items() if one != name and kind == "there"]
         if (name, "absent") not in means and not others:
             continue

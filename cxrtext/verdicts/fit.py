@@ -24,7 +24,7 @@ from cxrtext.metrics.ranking import area_under_curve
 from cxrtext.models import ImageTextModel
 from cxrtext.models.features.folder import FeatureFolder
 from cxrtext.records import Rejects
-from cxrtext.text.assertions import Assertion, StudySays, Vocabulary, learn_vocabulary
+from cxrtext.text.assertions import Assertion, StudySays, assertions_of, says_of
 from cxrtext.verdicts.evidence import Contrast, Floats, contrasts_of, evidence_of
 from cxrtext.verdicts.judge import Evidence, judge_assertions
 from cxrtext.verdicts.kept import FindingVerdicts, KeptVerdicts, Tails, VerdictCounts
@@ -192,14 +192,12 @@ def fit_verdicts(
 ) -> KeptVerdicts:
     """Calibrate verdicts on validation images and their reports.
 
-    ``corpus``: reports that findings, their wordings and what rules them out are learned from;
-    those of images that are measured later should not be among them.
+    ``corpus``: reports whose sentences ask for findings; those of images that are measured later
+    should not be among them.
     """
-    texts = list(corpus.values())
-    vocabulary = learn_vocabulary(texts)
-    contrasts = contrasts_of(model.embed_sentences, texts, vocabulary)
+    contrasts = contrasts_of(model.embed_sentences, corpus.values())
     rows = [row for row, study in enumerate(cohort.studies) if study in reports]
-    images = _images(model, cohort, rows, reports, vocabulary, contrasts)
+    images = _images(model, cohort, rows, reports, contrasts)
     findings = {
         name: one.model_copy(update={} if one.presence.reason else _vectors(contrasts[name]))
         for name, one in images.findings().items()
@@ -214,9 +212,6 @@ def fit_verdicts(
         regions=cohort.regions.shape[1],
         findings=findings,
         measured=_measure(images),
-        forms=dict(vocabulary.forms),
-        modifiers=tuple(sorted(vocabulary.modifiers)),
-        excludes=dict(vocabulary.excludes),
     )
 
 
@@ -225,7 +220,6 @@ def _images(
     cohort: Cohort,
     rows: Sequence[int],
     reports: Reports,
-    vocabulary: Vocabulary,
     contrasts: Mapping[str, Contrast],
 ) -> _Images:
     parts = [evidence_of(model, some, contrasts) for some in cohort.chunks(model)]
@@ -233,9 +227,9 @@ def _images(
         {n: np.concatenate([p[i][n] for p in parts])[rows] for n in parts[0][i]} for i in (0, 1)
     )
     studies = [cohort.studies[row] for row in rows]
-    said = {s: [vocabulary.assertions(one) for one in reports[s]] for s in dict.fromkeys(studies)}
+    said = {s: [assertions_of(one) for one in reports[s]] for s in dict.fromkeys(studies)}
     return _Images(
-        [vocabulary.says(reports[study]) for study in studies],
+        [says_of(reports[study]) for study in studies],
         [said[study] for study in studies],
         presence,
         left,

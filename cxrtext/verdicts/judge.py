@@ -13,7 +13,7 @@ from typing import Literal
 from torch import Tensor
 
 from cxrtext.models import ImageTextModel
-from cxrtext.text.assertions import Assertion, Vocabulary
+from cxrtext.text.assertions import Assertion, assertions_of
 from cxrtext.text.wording import wording
 from cxrtext.verdicts.evidence import evidence_of
 from cxrtext.verdicts.kept import MISSING, FindingVerdicts, KeptVerdicts, Tails
@@ -151,7 +151,6 @@ class Judge:
 
     def __init__(self, kept: KeptVerdicts | None) -> None:
         self.kept = kept
-        self._vocabulary = Vocabulary({}) if kept is None else kept.vocabulary()
         self._contrasts = {} if kept is None else kept.contrasts()
 
     def evidence(self, model: ImageTextModel, regions: Tensor) -> Evidence | None:
@@ -171,7 +170,7 @@ class Judge:
             return HEDGED
         if self.kept is None:
             return None
-        said = self._vocabulary.assertions(sentence)
+        said = assertions_of(sentence)
         reasons = [_reason(one, self.kept.findings.get(one.finding)) for one in said]
         return NO_FINDING if not reasons else reasons[0] if all(reasons) else None
 
@@ -181,7 +180,7 @@ class Judge:
             return Judgment("not judged", MISSING)
         if wording(sentence) == "uncertain":
             return Judgment("not judged", HEDGED)
-        said = self._vocabulary.assertions(sentence)
+        said = assertions_of(sentence)
         if not said:
             return Judgment("not judged", NO_FINDING)
         if evidence is None:

@@ -6,7 +6,6 @@ import torch
 from pydantic import Field
 
 from cxrtext.evaluation.kept import Kept, KeptFile, Share
-from cxrtext.text.assertions import Vocabulary
 from cxrtext.verdicts.evidence import Contrast
 
 VERDICTS = "verdicts.json"
@@ -79,14 +78,13 @@ class KeptVerdicts(KeptFile):
 
     ``split``, ``images``, ``patients`` and ``names`` (SHA-256 of the images' names, sorted, a line
     each) say which validation images were used; ``regions`` how many regions each has.
-    ``findings`` are by name; ``measured`` by direction.  ``forms``, ``modifiers`` and ``excludes``
-    are those of :class:`~cxrtext.text.assertions.Vocabulary`.
+    ``findings`` are by name; ``measured`` by direction.
     """
 
     FILE = VERDICTS
 
     format: Literal["cxrtext verdicts"] = "cxrtext verdicts"
-    version: Literal[1] = 1
+    version: Literal[2] = 2
     split: str = "val"
     images: Count
     patients: Count
@@ -94,18 +92,12 @@ class KeptVerdicts(KeptFile):
     regions: Count
     findings: dict[str, FindingVerdicts]
     measured: dict[Literal["affirmed", "negated"], VerdictCounts] = Field(default_factory=dict)
-    forms: dict[str, str]
-    modifiers: tuple[str, ...] = ()
-    excludes: dict[str, tuple[str, ...]] = Field(default_factory=dict)
 
     def summary(self) -> str:
         """In a few words: how many images, and which findings are judged."""
         judged = [name for name, one in self.findings.items() if one.presence.reason is None]
         which = ", ".join(judged) if judged else "no finding"
         return f"{which} judged by {self.images} validation images"
-
-    def vocabulary(self) -> Vocabulary:
-        return Vocabulary(self.forms, frozenset(self.modifiers), self.excludes)
 
     def contrasts(self) -> dict[str, Contrast]:
         """The vectors of the findings that may be judged."""

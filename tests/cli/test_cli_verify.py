@@ -59,9 +59,9 @@ def test_what_verdicts_rest_on(
         )
     asked = ("verify", judged_checkpoint, image, report)
     done = cxrtext(*asked, "--out", out)
-    assert "unsupported: effusion: evidence " in done.stdout
+    assert "unsupported: pleural effusion: evidence " in done.stdout
     effusion, _ = read_csv(out)
-    assert (effusion["verdict"], effusion["finding"]) == ("unsupported", "effusion")
+    assert (effusion["verdict"], effusion["finding"]) == ("unsupported", "pleural effusion")
     assert float(effusion["evidence"]) < float(effusion["unsupported_below"])
     basis = json.loads(cxrtext(*asked, "--json").stdout)["sentences"][0]["basis"]
     assert basis["true_images"] == 40
@@ -108,7 +108,9 @@ def test_calibrated_probabilities(
     assert str(folder / "verdicts.json") in made.stdout
     assert "no finding judged by 8 validation images" in made.stderr  # too few
     judged = cxrtext("verify", folder, image, "-", text=REPORT.encode())
-    assert "not judged (1): effusion" in judged.stdout or "names no finding" in judged.stdout
+    assert (
+        "not judged (1): pleural effusion" in judged.stdout or "names no finding" in judged.stdout
+    )
     after = json.loads(cxrtext(*asked).stdout)[0]["Pneumothorax"]
     assert after != before
 

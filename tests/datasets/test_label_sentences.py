@@ -13,8 +13,10 @@ from cxrtext.records import read_labels, read_reports
 from cxrtext.records.labels import CHEXPERT
 from cxrtext.records.report_sources import MADE, made_of_labels
 from cxrtext.text import study_sentences
-from cxrtext.text.assertions import Assertion, Vocabulary
-from cxrtext.text.sides import sides_of
+from cxrtext.text.assertions import Assertion
+from cxrtext.text.rules import rules_of
+from cxrtext.text.sides import side_of, sides_of
+from cxrtext.text.wording import mentions
 from tests.datasets import public_sets
 from tests.datasets.public_sets import nih
 from tests.datasets.written import load_table, save_table
@@ -23,7 +25,12 @@ from tests.datasets.written import load_table, save_table
 def facts(text: str, *findings: str) -> tuple[Assertion, ...]:
     """What a text says of some findings."""
     forms = {word: f for f in findings for word in _lists()["findings"][f]["words"].split()}
-    return Vocabulary(forms).assertions(text)
+    affirmed, denied = ({forms[w] for w in words & forms.keys()} for words in mentions(text))
+    limited = rules_of(text).patterns["limited"].search(text) is not None
+    return (
+        *(Assertion(name, True, side_of(text)) for name in sorted(affirmed)),
+        *(Assertion(name, False, limited=limited) for name in sorted(denied - affirmed)),
+    )
 
 
 @pytest.mark.parametrize("finding", _lists()["findings"])

@@ -44,6 +44,19 @@ FORMS = [
     "Erguss: ja\nPneumothorax: nein\nKardiomegalie: leicht",
     "Épanchement : présent\nPneumothorax : absent\nCardiomégalie : oui",
     "Derrame pleural: sim\nPneumotórax: não\nCardiomegalia: discreta",
+    "Negative for:\n- pneumothorax\n\nPositive findings:\n- effusion\n- cardiomegaly",
+    "Pneumothorax\nNone\n\nEffusion:\nSmall, left\n\nCardiomegaly\nYes",
+    "Is there a pneumothorax? No. Effusion? (Y/N) Y\nCardiomegaly: yes",
+    "Finding\tPresent\tAbsent\nPneumothorax\t\tX\nEffusion\tX\t\nCardiomegaly\tX\t",
+    "<input type=checkbox> Pneumothorax<br><input type=checkbox checked> Effusion<p>Heart enlarged",
+    "<f name='Pneumothorax' value='no'/><f name='Effusion' value='yes'/><p>Cardiomegaly</p>",
+    "Pneumothorax: no  Effusion: yes  Cardiomegaly: yes",
+    "Pneumothorax (none/small/large): none\nEffusion grade: 2/3\nCardiomegaly [mild]",
+    "-pneumothorax, +effusion, +cardiomegaly",
+    "− Pneumothorax\nEffusion\nCardiomegaly",
+    "Pneumothorax: no. Effusion: none on the right, small on the left. Heart: enlarged",
+    "Ruled out: pneumothorax.\nEffusion - yes\nHeart - enlarged",
+    "_X_ Effusion\n___ Pneumothorax\n_X_ Cardiomegaly",
     "INDICATON: Is there edema?\n\nFINDNGS: Effusion. No pneumothorax. Cardiomegaly.",
 ]  # fmt: skip
 
@@ -56,7 +69,10 @@ def test_forms_of_reports(report: str) -> None:
     assert said == {"Cardiomegaly": 1, "Pleural Effusion": 1, "Pneumothorax": 0}, SAID
 
 
-@pytest.mark.parametrize("value", ["see above", "n/a", "___", "limited view"])
+@pytest.mark.parametrize(
+    "value",
+    ["see above", "n/a", "___", "limited view", "not assessed", "yes / no", "none/small/large"],
+)
 def test_nothing_is_affirmed_by_default(value: str) -> None:
     report = f"Pneumothorax: {value}\nHeart: normal"
     labels = label_report(one.sentence for one in study_sentences(Study("s", report)))
@@ -64,6 +80,13 @@ def test_nothing_is_affirmed_by_default(value: str) -> None:
     assert labels["Cardiomegaly"].value == 0
     assert labels[NO_FINDING].value is None
     assert wording(f"Pneumothorax: {value}") == "uncertain"
+
+
+@pytest.mark.parametrize("colon", [":", " -"])
+def test_a_denial_behind_an_organ_goes_on(colon: str) -> None:
+    labels = label_report([f"Lungs{colon} No consolidation, effusion, or pneumothorax."])
+    for name in ("Consolidation", "Pleural Effusion", "Pneumothorax"):
+        assert labels[name].value == 0, name
 
 
 @pytest.mark.parametrize("value", ["possible", "?", "cannot be excluded", "+/-"])

@@ -51,7 +51,7 @@ def test_stops_that_end_no_sentence(sentence: str) -> None:
     [
         "It measures 1.5.| The heart is big.", "It is 2 cm.| there is edema.",
         "Told at 4:15 p.m.| The tube is high.", "Hepatitis C.| There is ascites.",
-        "Is there edema?| No.| 3 mm nodule.", "Limited...| The lungs are clear.",
+        "Is it wide?| No.| 3 mm nodule.", "Limited...| The lungs are clear.",
         "Tip at T12.|There is edema.", "heart normal.| lungs clear.",
         "In zone 1.| The one in zone 2.| The rest.", "NO EFFUSION.|HEART NORMAL.",
         'A 3" scar.| The heart is big.| A 2" scar.', "Opacity in the RUL.LLL clear.",

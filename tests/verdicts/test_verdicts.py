@@ -11,7 +11,7 @@ import pytest
 from cxrtext.errors import CheckpointError
 from cxrtext.files import SEAL, write_sealed
 from cxrtext.models import ImageTextModel, load_model
-from cxrtext.text.assertions import Assertion, Vocabulary
+from cxrtext.text.assertions import Assertion, assertions_of, says_of
 from cxrtext.verdicts.evidence import contrasts_of
 from cxrtext.verdicts.fit import (
     Values,
@@ -81,18 +81,17 @@ GOOD = Tails(
 CLEAR = GOOD.model_copy(update={"below": (1.0, 1.0), "above": (-1.0, -1.0)})
 INVERTED = GOOD.model_copy(update={"auc": 0.2, "reason": "inverted: its AUC is 0.20"})
 FINDINGS = {
-    "effusion": FindingVerdicts(presence=GOOD, side=GOOD),
+    "pleural effusion": FindingVerdicts(presence=GOOD, side=GOOD),
     "edema": FindingVerdicts(presence=GOOD),
     "mass": FindingVerdicts(presence=CLEAR),
     "nodule": FindingVerdicts(presence=INVERTED),
-    "line": FindingVerdicts(presence=GOOD, side=INVERTED),
+    "support devices": FindingVerdicts(presence=GOOD, side=INVERTED),
 }
-VOCABULARY = Vocabulary({name: name for name in FINDINGS}, frozenset(), {"heart": ("edema",)})
 
 
 def judged(sentence: str, presence: float, left: float = 0.0) -> str:
     evidence = Evidence(dict.fromkeys(FINDINGS, presence), dict.fromkeys(FINDINGS, left))
-    return judge_assertions(VOCABULARY.assertions(sentence), evidence, FINDINGS).verdict
+    return judge_assertions(assertions_of(sentence), evidence, FINDINGS).verdict
 
 
 @pytest.mark.parametrize(
@@ -103,7 +102,7 @@ def judged(sentence: str, presence: float, left: float = 0.0) -> str:
         ("Edema.", -1.1, 0, "unsupported"),
         ("No edema.", -1.1, 0, "supported"),
         ("No edema.", 1.1, 0, "unsupported"),
-        ("The heart is normal.", 1.1, 0, "unsupported"),
+        ("Pulmonary vasculature is normal.", 1.1, 0, "unsupported"),
         ("Mass.", 0, 0, "weak"),  # in both tails: unlike either
         ("Mass.", -1.1, 0, "unsupported"),
         # Two chances of an error: the far tail begins at half of the rate.
@@ -114,8 +113,8 @@ def judged(sentence: str, presence: float, left: float = 0.0) -> str:
         ("Left effusion.", 1.1, 0, "weak"),
         ("Left effusion.", 1.1, -2.1, "unsupported"),
         ("Right effusion.", 1.1, -1.1, "supported"),
-        ("Left line.", 1.1, 5, "not judged"),  # its side cannot be told
-        ("Left line.", -2.1, 5, "unsupported"),
+        ("Left catheter.", 1.1, 5, "not judged"),  # its side cannot be told
+        ("Left catheter.", -2.1, 5, "unsupported"),
         ("No left effusion.", 2.1, -2, "weak"),  # there, but on the right
         ("No left effusion.", 2.1, 2, "unsupported"),
         ("No large effusion.", 9, 0, "weak"),  # there may be a small one
@@ -133,9 +132,11 @@ def test_what_cannot_be_unsupported_makes_the_rest_no_harder_to_doubt() -> None:
 
 def test_of_a_report_of_both_sides_the_side_that_its_image_shows_less_counts() -> None:
     said, left = ["Left effusion.", "Right effusion."], np.arange(39.0)
-    says, own = VOCABULARY.says(said), [VOCABULARY.assertions(one) for one in said]
-    images = _Images([says] * 39, [own] * 39, {"effusion": left}, {"effusion": left}, left % 5)
-    side = images.findings()["effusion"].side
+    says, own = says_of(said), [assertions_of(one) for one in said]
+    images = _Images(
+        [says] * 39, [own] * 39, {"pleural effusion": left}, {"pleural effusion": left}, left % 5
+    )
+    side = images.findings()["pleural effusion"].side
     assert side is not None
     assert side.below[0] == -37.0  # the second of those that speak most against a named side
 
@@ -154,7 +155,7 @@ def test_what_is_only_implied_need_not_be_judged_but_is_not_supported_either() -
 
 
 def test_what_a_verdict_rests_on() -> None:
-    said = VOCABULARY.assertions("No edema.")
+    said = assertions_of("No edema.")
     found = judge_assertions(said, Evidence({"edema": 1.5}, {}), FINDINGS)
     basis = found.basis
     assert basis is not None
@@ -168,7 +169,7 @@ def test_what_a_verdict_rests_on() -> None:
 
 KEPT = KeptVerdicts(
     fingerprint="f" * 64, data="data", images=100, patients=90, names="0" * 64, regions=16,
-    findings=FINDINGS, forms={"edema": "edema", "nodule": "nodule"},
+    findings=FINDINGS,
 )  # fmt: skip
 
 
@@ -178,7 +179,7 @@ def test_reasons_why_a_sentence_is_not_judged() -> None:
     judge = Judge(KEPT)
     for sentence, why in (
         ("Possible edema.", "wording is uncertain"),
-        ("Old fracture.", "names no finding"),
+        ("Old scars.", "names no finding"),
         ("Nodule.", "nodule: inverted"),
     ):
         found = judge.judge(sentence, nothing)
@@ -227,10 +228,10 @@ def test_calibrated_on_images(checkpoint: Path, judged_checkpoint: Path) -> None
     kept = KeptVerdicts.beside(model)
     assert kept is not None
     assert (kept.images, kept.patients, kept.regions, kept.data) == (120, 120, 16, "set")
-    assert set(kept.findings) == {"effusion", "pneumothorax"}
-    effusion = kept.findings["effusion"]
-    assert effusion.without == "ruled out"  # by "The lungs are clear."
-    assert (effusion.presence.with_images, effusion.presence.without_images) == (40, 40)
+    assert set(kept.findings) == {"pleural effusion", "pneumothorax"}
+    effusion = kept.findings["pleural effusion"]
+    assert effusion.without == "not named"  # no report denies one
+    assert (effusion.presence.with_images, effusion.presence.without_images) == (40, 80)
     assert effusion.presence.reason is None
     assert len(effusion.there) == len(effusion.left or effusion.there) == model.spec.dimension
     assert effusion.side is None  # nothing but left ones
@@ -241,11 +242,10 @@ def test_calibrated_on_images(checkpoint: Path, judged_checkpoint: Path) -> None
 
 
 def test_sentences_are_chosen_by_no_order(model: ImageTextModel) -> None:
-    vocabulary = Vocabulary({"effusion": "effusion"})
     studies = [[f"{word} effusion."] for word in ("Left", "Small left", "Large", "Tiny")]
     studies += [["No effusion."], ["No pleural effusion."]]
-    one = contrasts_of(model.embed_sentences, studies, vocabulary)
-    other = contrasts_of(model.embed_sentences, studies[::-1], vocabulary)
-    assert (one["effusion"].there == other["effusion"].there).all()
-    assert one["effusion"].left is None
-    assert contrasts_of(model.embed_sentences, [], vocabulary) == {}
+    one = contrasts_of(model.embed_sentences, studies)
+    other = contrasts_of(model.embed_sentences, studies[::-1])
+    assert (one["pleural effusion"].there == other["pleural effusion"].there).all()
+    assert one["pleural effusion"].left is None
+    assert contrasts_of(model.embed_sentences, []) == {}

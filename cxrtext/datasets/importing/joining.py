@@ -26,7 +26,7 @@ from cxrtext.pausing import StageProgress
 from cxrtext.records import Absent, Box, LeftOut, RowWriter, Study
 from cxrtext.records.tables import Kind
 from cxrtext.text import study_sentences
-from cxrtext.text.assertions import affirmed_findings
+from cxrtext.text.finding_words import affirmed_findings
 
 
 class _Owner(NamedTuple):

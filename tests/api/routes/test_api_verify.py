@@ -56,7 +56,7 @@ def test_what_verdicts_rest_on(judged_checkpoint: Path, data_folder: Path) -> No
     assert effusion["verdict"] in ("supported", "weak", "unsupported")
     assert effusion["reason"] is None
     basis = effusion["basis"]
-    assert (basis["finding"], basis["test"]) == ("effusion", "presence")
+    assert (basis["finding"], basis["test"]) == ("pleural effusion", "presence")
     assert (possible["verdict"], possible["basis"]) == ("not judged", None)
     assert "uncertain" in possible["reason"]
 
