@@ -136,7 +136,7 @@ def _language_speed(size: str, device: torch.device) -> float:
 
     def learn() -> None:
         with autocast(device, precision_on(device)):
-            logits = model(input_ids=ids).logits
+            logits = model(ids)
         functional.cross_entropy(logits.float().flatten(0, 1), ids.flatten()).backward()
         _wait(device)
 

@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from transformers import BertForMaskedLM
 
 from cxrtext.errors import ConfigError
 from cxrtext.language import score_sentences_detailed
 from cxrtext.language.scoring.score import Scorer, build_network
+from cxrtext.models.bert import MaskedBert
 from cxrtext.models.masked_lm import MaskedLanguageModel
 from tests.language.conftest import network_scores, random_model
 
 IDS = torch.randint(5, 60, (30, 6), generator=torch.Generator().manual_seed(0))
 
 
-def scores(model: BertForMaskedLM, kind: Any, ids: torch.Tensor = IDS) -> NDArray[np.float32]:
+def scores(model: MaskedBert, kind: Any, ids: torch.Tensor = IDS) -> NDArray[np.float32]:
     return network_scores(build_network(model, kind), ids)
 
 

@@ -1,6 +1,7 @@
 """Text encoders of three families: outputs as transformers', folders checked key by key."""
 
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,7 @@ def test_cxr_berts_layout_is_an_encoder_as_it_is_a_language_model(tmp_path: Path
     wanted = whole.model.bert.state_dict()
     assert found.state.keys() == wanted.keys()
     assert all(torch.equal(found.state[name], wanted[name]) for name in wanted)
-    assert found.config == text_config(whole.model.config.to_dict())
+    assert found.config == text_config(asdict(whole.model.config))
     assert "model_type" not in found.config
     assert found.tokenizer.get_vocab() == whole.tokenizer.get_vocab()
     assert found.pooling is None

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import torch
 from torch import nn
-from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 
 from cxrtext.device import choose_device
 from cxrtext.errors import ConfigError
@@ -33,6 +32,7 @@ from cxrtext.language.pretraining.train import (
     train_to_end,
 )
 from cxrtext.language.scoring.score import SPECIAL, Pieces, encode_pieces
+from cxrtext.models.bert import BertConfig, MaskedBert
 from cxrtext.models.masked_lm import (
     MaskedLanguageModel,
     fingerprint_of,
@@ -43,6 +43,7 @@ from cxrtext.pausing import Progress
 from cxrtext.records.columns import NO_COLUMNS
 from cxrtext.text import train_tokenizer
 from cxrtext.text.tokenizer import continues_word
+from cxrtext.text.word_pieces import BertTokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,7 @@ SAMPLE_COST = 0.1
 because a token that is only scored costs a third of one that is trained on."""
 
 
-def new_model(shape: Shape, tokenizer: BertTokenizer, seed: int) -> BertForMaskedLM:
+def new_model(shape: Shape, tokenizer: BertTokenizer, seed: int) -> MaskedBert:
     config = BertConfig(
         vocab_size=len(tokenizer),
         hidden_size=shape.hidden,
@@ -136,7 +137,7 @@ def new_model(shape: Shape, tokenizer: BertTokenizer, seed: int) -> BertForMaske
     )
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)
-        return BertForMaskedLM(config)
+        return MaskedBert(config)
 
 
 def perplexity_sample(

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import BertForMaskedLM, BertTokenizer
 
 from cxrtext.errors import CheckpointError
 from cxrtext.files import (
@@ -20,7 +19,9 @@ from cxrtext.files import (
     write_named,
     write_sealed,
 )
+from cxrtext.models.bert import MaskedBert
 from cxrtext.text import load_tokenizer, save_tokenizer
+from cxrtext.text.word_pieces import BertTokenizer
 
 DAMAGED = (
     *(pickle.UnpicklingError, RuntimeError, OSError, EOFError),
@@ -91,7 +92,7 @@ class PretrainState:
             write_sealed(folder / SETTINGS, self.settings)
 
     def save(
-        self, model: BertForMaskedLM, optimizer: torch.optim.Optimizer, step: int, history: History
+        self, model: MaskedBert, optimizer: torch.optim.Optimizer, step: int, history: History
     ) -> None:
         content = {
             "model": model.state_dict(),
@@ -104,9 +105,7 @@ class PretrainState:
             if old != kept:
                 old.unlink()
 
-    def restore(
-        self, model: BertForMaskedLM, optimizer: torch.optim.Optimizer, history: History
-    ) -> int:
+    def restore(self, model: MaskedBert, optimizer: torch.optim.Optimizer, history: History) -> int:
         """Put a saved state into model, optimizer and history; gives the steps done, or 0."""
         # Two where a run was killed before it removed the older: the one further on counts.
         if not (files := self._files()):

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
-from transformers import BertForMaskedLM, BertTokenizer
 
 from cxrtext.device import autocast, choose_precision, forked_rng
 from cxrtext.errors import WorkError
@@ -25,8 +24,10 @@ from cxrtext.language.pretraining.batches import (
 from cxrtext.language.pretraining.settings import PretrainSettings
 from cxrtext.language.pretraining.state import History, PretrainState
 from cxrtext.language.scoring.score import Pieces, score_sentences_detailed
+from cxrtext.models.bert import MaskedBert
 from cxrtext.models.masked_lm import MaskedLanguageModel
 from cxrtext.pausing import Progress
+from cxrtext.text.word_pieces import BertTokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ def precision_on(device: torch.device) -> str:
 
 
 def masked_loss(
-    model: BertForMaskedLM,
+    model: MaskedBert,
     sentences: Sequence[Pieces],
     special: SpecialIds,
     share: float,
@@ -91,7 +92,7 @@ def masked_loss(
 
 
 def train(
-    model: BertForMaskedLM,
+    model: MaskedBert,
     optimizer: torch.optim.Optimizer,
     sentences: Sequence[Pieces],
     special: SpecialIds,
@@ -126,7 +127,7 @@ def train(
 
 @torch.inference_mode()
 def validation_loss(
-    model: BertForMaskedLM,
+    model: MaskedBert,
     sentences: Sequence[Pieces],
     special: SpecialIds,
     settings: PretrainSettings,
@@ -150,7 +151,7 @@ SAVE_SECONDS = 60.0  # how often the state of a run is kept
 class PretrainRun:
     """What a run works on, and what it has measured."""
 
-    model: BertForMaskedLM  # on its device
+    model: MaskedBert  # on its device
     tokenizer: BertTokenizer
     settings: PretrainSettings
     steps: int  # of a run that is not stopped early

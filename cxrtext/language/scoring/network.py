@@ -11,10 +11,10 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from transformers import BertForMaskedLM
-from transformers.models.bert.modeling_bert import BertLayer
 
 from cxrtext.language.scoring.linear import Activation, Linear, make_linear
+from cxrtext.models.bert import Layer as BertLayer
+from cxrtext.models.bert import MaskedBert
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class MaskedNetwork:
     float32 on the CPU: what one word piece gets decides the score.
     """
 
-    def __init__(self, model: BertForMaskedLM, dtype: torch.dtype) -> None:
+    def __init__(self, model: MaskedBert, dtype: torch.dtype) -> None:
         """Arrange a model for inference in float32, bfloat16 or float16."""
         self.dtype, activation = dtype, model.config.hidden_act
         layers = [cast(BertLayer, layer) for layer in model.bert.encoder.layer]

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TextIO
 
 import torch
-from transformers import BertTokenizer
 
 from cxrtext.errors import DataError
 from cxrtext.files import only_one
@@ -44,6 +43,7 @@ from cxrtext.records.sentences import META, write_notes
 from cxrtext.records.tables import Kind
 from cxrtext.text import study_sentences
 from cxrtext.text.tokenizer import vocabulary_of
+from cxrtext.text.word_pieces import BertTokenizer
 
 MAX_PIECES = 500
 """Word pieces; text of at most 1000 characters that has more is a pasted table, and rejected."""

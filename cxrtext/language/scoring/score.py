@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
-from transformers import BertForMaskedLM, BertTokenizer
 
 from cxrtext.defaults import DEFAULT_A, DEFAULT_K
 from cxrtext.device import choose_device
@@ -17,10 +16,12 @@ from cxrtext.errors import CheckpointError, ConfigError, DataError
 from cxrtext.language.class_probability import WordCounter, Words, eta_of
 from cxrtext.language.scoring.network import MaskedNetwork, SpecialIds, masked_copies
 from cxrtext.language.scoring.settings import Precision, check_precision
+from cxrtext.models.bert import MaskedBert
 from cxrtext.models.folders import DEFAULT_MODEL
 from cxrtext.models.masked_lm import MaskedLanguageModel, load_masked_language_model
 from cxrtext.pausing import Progress
 from cxrtext.text.tokenizer import vocabulary_of
+from cxrtext.text.word_pieces import BertTokenizer
 
 SPECIAL = 2  # special tokens around a sentence: [CLS] and [SEP]
 MAX_GROUP = 512  # most sentences in a group
@@ -56,7 +57,7 @@ def groups_of(
         yield group
 
 
-def build_network(model: BertForMaskedLM, precision: Precision) -> MaskedNetwork:
+def build_network(model: MaskedBert, precision: Precision) -> MaskedNetwork:
     """Arrange a model for scoring (ConfigError for a precision that is not to be had)."""
     check_precision(precision)
     if precision == "float16" and model.device.type == "cpu":

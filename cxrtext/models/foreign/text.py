@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from cxrtext.errors import CheckpointError
 from cxrtext.files import SUMS, check_folder
+from cxrtext.models.bert import Bert, BertConfig, MaskedBert
+from cxrtext.models.configurations import settings_of
 from cxrtext.models.folders import (
     CONFIG,
     POOLING,
@@ -32,7 +34,7 @@ from cxrtext.models.text_encoder import (
     text_config,
     text_configuration,
 )
-from cxrtext.models.weight_files import read_state
+from cxrtext.models.weight_files import check_finite, misfit, read_state
 from cxrtext.text.tokenizer import load_tokenizer_of
 
 SPARE_ROWS, SPARE_SHARE = 256, 0.1
@@ -44,14 +46,15 @@ _LEFT_OUT = (
 )
 """What a file may hold beside an encoder and a language model's head."""
 _HEADS = ("cls.predictions.", "lm_head.")
+BertNetwork = TypeVar("BertNetwork", Bert, MaskedBert)
 
 
 @dataclass(frozen=True, slots=True)
 class TextFolder:
     """What a folder holds, the parts compared with each other."""
 
-    config: Any  # transformers' configuration
-    tokenizer: Any  # as transformers' own class of the family has it
+    config: Any  # a BERT's, or transformers'
+    tokenizer: Any
     source: Path  # the file of the weights
     state: dict[str, Tensor]  # of the encoder, without a prefix, and of a language model's head
 
@@ -82,9 +85,14 @@ def load_text_encoder(name_or_path: str | Path) -> PretrainedText:
         found = read_text_folder(folder)
         pooling = _pooling_of(folder, found.config.hidden_size)
         own = {name: x for name, x in found.state.items() if not name.startswith(_HEADS)}
-        state = network_of(found.source, found.config, own).state_dict()
-    config = text_config(found.config.to_dict())
-    return PretrainedText(config, state, found.tokenizer, pooling, name, commit_of(folder))
+        if isinstance(found.config, BertConfig):
+            network = bert_of(found.source, Bert, found.config, own)
+        else:
+            network = network_of(found.source, found.config, own)
+    config = text_config({"model_type": found.config.model_type, **settings_of(found.config)})
+    return PretrainedText(
+        config, network.state_dict(), found.tokenizer, pooling, name, commit_of(folder)
+    )
 
 
 def found_folder(name_or_path: str | Path, *, offline: bool = False) -> tuple[Path, str]:
@@ -109,12 +117,12 @@ def read_text_folder(folder: Path, families: Iterable[str] = FAMILIES) -> TextFo
     source, weights = read_state(folder)
     prefix = f"{config.model_type}."
     state = {name.removeprefix(prefix): x for name, x in weights.items()}
-    state = {name: x for name, x in state.items() if not name.startswith(_LEFT_OUT)}
+    state = {_renamed(n): x for n, x in state.items() if not n.startswith(_LEFT_OUT)}
     return TextFolder(config, tokenizer, source, _completed(source, state, config))
 
 
 def _text_configuration(path: Path, families: tuple[str, ...]) -> Any:
-    """Transformers' configuration of a ``config.json`` of one of some families."""
+    """The configuration of a ``config.json`` of one of some families."""
     if not path.is_file():
         raise CheckpointError(f"{path}: no such file; a model folder holds a config.json")
     values = read_object(path)
@@ -158,6 +166,28 @@ def _completed(source: Path, state: Mapping[str, Tensor], config: Any) -> dict[s
                 "that they are one"
             )
     return filled
+
+
+def _renamed(name: str) -> str:
+    """A tensor's name as it is today; files of BERT's first years have those of TensorFlow."""
+    return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace(
+        "LayerNorm.beta", "LayerNorm.bias"
+    )
+
+
+def bert_of(
+    source: Path, network: type[BertNetwork], config: BertConfig, state: Mapping[str, Tensor]
+) -> BertNetwork:
+    """A BERT in evaluation mode with the tensors of a file, all of them used, in float32."""
+    with torch.device("meta"):  # shapes only: no memory, and nothing is drawn
+        model = network(config)
+    if fault := misfit(state, model.state_dict()):
+        raise CheckpointError(f"{source}: the tensors do not fit the configuration; {fault}")
+    check_finite(source, state)
+    tensors = {name: x.to(torch.float32, copy=True) for name, x in state.items()}
+    model.load_state_dict(tensors, assign=True)
+    model.tie()
+    return model.eval()
 
 
 def check_pieces(folder: Path, tokenizer: Any, rows: int) -> None:
