@@ -164,9 +164,6 @@ class Bert(nn.Module):
         self.encoder = Encoder(config)
         initialize(self, config)
 
-    def tie(self) -> None:
-        """Nothing is shared without a head."""
-
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> States:
         """States [S, T, H] of word pieces [S, T].
 
@@ -215,12 +212,7 @@ class MaskedBert(nn.Module):
         self.bert = Bert(config)
         self.cls = Head(config)
         initialize(self.cls, config)
-        self.tie()
-
-    def tie(self) -> None:
-        """Have the decoder share the embeddings of words, where the configuration says so."""
-        self.cls.predictions.decoder.bias = self.cls.predictions.bias
-        if self.config.tie_word_embeddings:
+        if config.tie_word_embeddings:
             self.cls.predictions.decoder.weight = self.bert.embeddings.word_embeddings.weight
 
     @property

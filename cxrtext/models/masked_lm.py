@@ -20,8 +20,8 @@ from cxrtext.files import write_json
 from cxrtext.models.bert import MaskedBert
 from cxrtext.models.configurations import settings_of
 from cxrtext.models.folders import SAFE_WEIGHTS, TRAIN, commit_of, foreign
-from cxrtext.models.foreign.text import TextFolder, bert_of, found_folder, read_text_folder
-from cxrtext.models.weight_files import on_cpu
+from cxrtext.models.foreign.text import TextFolder, found_folder, read_text_folder
+from cxrtext.models.weight_files import filled, on_cpu
 from cxrtext.text.tokenizer import save_tokenizer, vocabulary_of
 from cxrtext.text.word_pieces import BertTokenizer
 
@@ -126,5 +126,4 @@ def _network(found: TextFolder) -> MaskedBert:
     for copy, original in copies.items():
         if original in named:
             named.setdefault(copy, named[original])
-    model: MaskedBert = bert_of(found.source, MaskedBert, found.config, named)
-    return model
+    return filled(found.source, lambda: MaskedBert(found.config), named).eval()

@@ -131,8 +131,8 @@ def score(tiny: MaskedLanguageModel, reports: Path, tmp_path: Path) -> Score:
     """Scores the six reports into a file below the test's folder, if nothing else is asked for."""
 
     def run(out: str | Path = "out.csv", reports: Path = reports, **options: Any) -> ScoreSummary:
-        asked: dict[str, Any] = {"model": tiny, "on_scored": None, "progress": None, **options}
-        own = {name: asked.pop(name) for name in ("model", "on_scored", "progress")}
+        asked: dict[str, Any] = {"model": tiny, "progress": None, **options}
+        own = {name: asked.pop(name) for name in ("model", "progress")}
         return score_reports(reports, tmp_path / out, ScoreSettings(**asked), **own)
 
     return run

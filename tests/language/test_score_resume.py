@@ -50,26 +50,13 @@ def test_the_work_of_another_text_or_model_is_thrown_away(
         with pytest.raises(StopError):
             score(cache=cache, progress=stop)
         summary = score(cache=cache, model=other)
-        assert (summary.resumed, summary.from_cache) == (0, 0)
+        assert summary.from_cache == 0
     with pytest.raises(StopError):
         score(cache=False, progress=stop)
     reports.write_text("study_id,report\ns1,The lungs are clear.\n")
     summary = score(cache=False)
-    assert (summary.resumed, summary.sentences) == (0, 1)
+    assert (summary.from_cache, summary.sentences) == (0, 1)
     assert not (tmp_path / "out.csv.partial").exists()
-
-
-def test_a_run_stopped_between_the_table_and_the_end_writes_it_again(
-    score: Score, corpus: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "out.csv"
-    with pytest.raises(StopError):
-        score(out, corpus, on_scored=stop)
-    written = out.read_bytes()
-    out.unlink()
-    summary = score(out, corpus)
-    assert summary.resumed == summary.distinct_sentences
-    assert out.read_bytes() == written
 
 
 def test_the_output_and_the_tokens_are_made_by_one_run_at_a_time(
@@ -93,6 +80,23 @@ def test_nothing_is_left_where_there_was_nothing_to_score(
         with pytest.raises(DataError, match="none of the 1 reports has text"):
             score(cache=False)
     assert [p.name for p in tmp_path.iterdir()] == ["reports.csv"]
+
+
+def test_the_groups_of_a_stopped_run_stay_and_others_scores_are_left_out(
+    score: Score, reports: Path, tmp_path: Path, scored: list[int]
+) -> None:
+    """Of four sentences in groups of two, one is known from another text, one run was stopped."""
+    options = {"cache": tmp_path / "cache.db", "batch_tokens": 4096}
+    rows = "s1,No lungs. No left. No right. No clear.\n"
+    (tmp_path / "one.csv").write_text("study_id,report\ns1,No left.\n")
+    reports.write_text("study_id,report\n" + rows)
+    score("one-scored.csv", tmp_path / "one.csv", **options)
+    scored.clear()
+    with pytest.raises(StopError):
+        score(progress=stop, **options)
+    done = list(scored)
+    assert score(**options).from_cache == 1 + sum(done)
+    assert sum(scored) == 3
 
 
 @pytest.fixture
@@ -125,10 +129,10 @@ def test_a_stopped_run_goes_on_without_scoring_anything_twice(
         score(out, progress=stop_at_two, **options)
     assert not out.exists()
     assert sum(scored) == 2
-    assert (tmp_path / "stopped.csv.partial").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "stopped.csv.partial").exists()
     summary = score(out, **options)
     assert sum(scored) == 4
-    assert (summary.resumed, summary.from_cache) == (2, 0)
+    assert summary.from_cache == 2
     assert out.read_bytes() == (tmp_path / "whole.csv").read_bytes()
     left = sorted(p.name for p in tmp_path.glob("stopped*"))
     assert left == ["stopped.csv", "stopped.csv.meta.json"]
@@ -145,7 +149,7 @@ def test_a_grown_corpus_costs_its_new_sentences_only(
         handle.write("s7,Heart size is normal. Pneumothorax is seen.,The lungs are clear.,\n")
     summary = score()
     assert sum(scored) == 1
-    assert (summary.from_cache, summary.resumed, summary.distinct_sentences) == (4, 0, 5)
+    assert (summary.from_cache, summary.distinct_sentences) == (4, 5)
     rows = read_sentences(tmp_path / "out.csv")
     assert len(rows) == 11
     new = [r for r in rows if r.sentence not in before]

@@ -37,8 +37,6 @@ class History:
 
     # Mean cross-entropy of masked word pieces, in nats.
     validation_loss: list[float] = field(default_factory=list)
-    # pseudo-perplexity a word piece, on a small sample.
-    pseudo_perplexity: list[float] = field(default_factory=list)
     # Weights of the epoch of the lowest loss, on the CPU; empty before the first epoch.
     best: dict[str, Tensor] = field(default_factory=dict)
 
@@ -53,14 +51,10 @@ class History:
             return 0
         return self.validation_loss.index(min(self.validation_loss)) + 1
 
-    def add(self, model: nn.Module, loss: float, perplexity: float) -> None:
+    def add(self, model: nn.Module, loss: float) -> None:
         self.validation_loss.append(loss)
-        self.pseudo_perplexity.append(perplexity)
         if self.best_epoch == self.epochs:
             self.best = {name: value.cpu().clone() for name, value in model.state_dict().items()}
-
-    def exhausted(self, patience: int) -> bool:
-        return 0 < patience <= self.epochs - self.best_epoch
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,10 +154,9 @@ class PretrainRun:
     model: MaskedBert  # on its device
     tokenizer: BertTokenizer
     settings: PretrainSettings
-    steps: int  # of a run that is not stopped early
+    steps: int
     training: list[Pieces]  # sentences to train on
     validation: list[Pieces]  # sentences held out
-    sample: list[str]  # held-out sentences whose perplexity is measured after each epoch
     history: History = field(default_factory=History)
     first: int = 0  # the step that the run resumed from
     done: int = 0  # steps that are done
@@ -179,7 +178,7 @@ def _measure(run: PretrainRun, special: SpecialIds, step: Step) -> None:
         raise WorkError(f"the loss is not finite at step {step.number}; lower the learning rate")
     run.done = step.number
     if step.ends_epoch:
-        run.history.add(run.model, loss, pseudo_perplexity(run, run.sample))
+        run.history.add(run.model, loss)
 
 
 def train_to_end(run: PretrainRun, state: PretrainState, progress: Progress | None) -> None:
@@ -193,9 +192,7 @@ def train_to_end(run: PretrainRun, state: PretrainState, progress: Progress | No
     run.first = run.done = state.restore(run.model, optimizer, run.history)
     special = special_ids(run.tokenizer)
     saved = time.monotonic()
-    # A run may have been stopped just after its patience had ended.
-    exhausted = run.history.exhausted(run.settings.patience)
-    steps = range(run.steps if exhausted else run.first, run.steps)
+    steps = range(run.first, run.steps)
     for step in train(run.model, optimizer, run.training, special, run.settings, steps):
         _measure(run, special, step)
         try:
@@ -204,8 +201,6 @@ def train_to_end(run: PretrainRun, state: PretrainState, progress: Progress | No
         except BaseException:
             state.save(run.model, optimizer, step.number, run.history)
             raise
-        if run.history.exhausted(run.settings.patience):
-            break
         if time.monotonic() - saved > SAVE_SECONDS:
             state.save(run.model, optimizer, step.number, run.history)
             saved = time.monotonic()

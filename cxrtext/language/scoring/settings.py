@@ -68,8 +68,7 @@ class ScoreSummary:
     unknown_words: int  # of these, such as the vocabulary lacks
     without_eta: int  # sentences that have no η, because they are mostly unknown
     warning: str | None  # that the text is foreign to the model, or made of labels, or None
-    from_cache: int  # distinct sentences whose score a cache knew
-    resumed: int  # distinct sentences whose score was there from a run that was stopped
+    from_cache: int  # distinct sentences whose score the cache had
     rejected: int  # rows and sentences rejected, listed in ``<out>.rejected.csv``
     seconds: float  # wall-clock time
 

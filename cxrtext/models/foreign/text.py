@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cxrtext.errors import CheckpointError
 from cxrtext.files import SUMS, check_folder
-from cxrtext.models.bert import Bert, BertConfig, MaskedBert
+from cxrtext.models.bert import Bert, BertConfig
 from cxrtext.models.configurations import settings_of
 from cxrtext.models.folders import (
     CONFIG,
@@ -34,7 +34,7 @@ from cxrtext.models.text_encoder import (
     text_config,
     text_configuration,
 )
-from cxrtext.models.weight_files import check_finite, misfit, read_state
+from cxrtext.models.weight_files import filled, read_state
 from cxrtext.text.tokenizer import load_tokenizer_of
 
 SPARE_ROWS, SPARE_SHARE = 256, 0.1
@@ -46,7 +46,6 @@ _LEFT_OUT = (
 )
 """What a file may hold beside an encoder and a language model's head."""
 _HEADS = ("cls.predictions.", "lm_head.")
-BertNetwork = TypeVar("BertNetwork", Bert, MaskedBert)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +85,7 @@ def load_text_encoder(name_or_path: str | Path) -> PretrainedText:
         pooling = _pooling_of(folder, found.config.hidden_size)
         own = {name: x for name, x in found.state.items() if not name.startswith(_HEADS)}
         if isinstance(found.config, BertConfig):
-            network = bert_of(found.source, Bert, found.config, own)
+            network: nn.Module = filled(found.source, lambda: Bert(found.config), own)
         else:
             network = network_of(found.source, found.config, own)
     config = text_config({"model_type": found.config.model_type, **settings_of(found.config)})
@@ -173,21 +172,6 @@ def _renamed(name: str) -> str:
     return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace(
         "LayerNorm.beta", "LayerNorm.bias"
     )
-
-
-def bert_of(
-    source: Path, network: type[BertNetwork], config: BertConfig, state: Mapping[str, Tensor]
-) -> BertNetwork:
-    """A BERT in evaluation mode with the tensors of a file, all of them used, in float32."""
-    with torch.device("meta"):  # shapes only: no memory, and nothing is drawn
-        model = network(config)
-    if fault := misfit(state, model.state_dict()):
-        raise CheckpointError(f"{source}: the tensors do not fit the configuration; {fault}")
-    check_finite(source, state)
-    tensors = {name: x.to(torch.float32, copy=True) for name, x in state.items()}
-    model.load_state_dict(tensors, assign=True)
-    model.tie()
-    return model.eval()
 
 
 def check_pieces(folder: Path, tokenizer: Any, rows: int) -> None:
