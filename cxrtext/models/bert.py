@@ -118,16 +118,14 @@ class Attention(nn.Module):
 class Dense(nn.Module):
     """A linear map and what follows it."""
 
-    def __init__(self, inputs: int, outputs: int, config: BertConfig, norm: bool = False) -> None:
+    def __init__(self, inputs: int, outputs: int, config: BertConfig) -> None:
         super().__init__()
         self.dense = nn.Linear(inputs, outputs)
         self.activation: nn.Module = ACTIVATIONS[config.hidden_act]()
-        if norm:
-            self.LayerNorm = nn.LayerNorm(outputs, eps=config.layer_norm_eps)
 
     def forward(self, x: Tensor) -> Tensor:
         activated: Tensor = self.activation(self.dense(x))
-        return self.LayerNorm(activated) if hasattr(self, "LayerNorm") else activated
+        return activated
 
 
 class Layer(nn.Module):
@@ -178,10 +176,20 @@ class Bert(nn.Module):
         return States(self.encoder(self.embeddings(input_ids), mask))
 
 
+class Transform(Dense):
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__(config.hidden_size, config.hidden_size, config)
+        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+
+    def forward(self, x: Tensor) -> Tensor:
+        normalized: Tensor = self.LayerNorm(super().forward(x))
+        return normalized
+
+
 class Predictions(nn.Module):
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        self.transform = Dense(config.hidden_size, config.hidden_size, config, norm=True)
+        self.transform = Transform(config)
         self.decoder = nn.Linear(config.hidden_size, config.vocab_size)
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
         self.decoder.bias = self.bias

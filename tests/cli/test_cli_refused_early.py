@@ -205,7 +205,6 @@ SAYS = {
     "score-text REPORTS --model LM --a 1.5": "a is 1.5; it must lie between 0 and 1",
     "score-text REPORTS --model LM --precision float8": "precision 'float8' is not one of float32",
     "score-text REPORTS --model LM --out REPORTS": "is the input; name another file to write",
-    "score-text REPORTS --model LM --out t.csv --tokens t.csv": "t.csv: is the table of sentences",
     "search INDEX": "give a query, --image or --image-id",
     "search INDEX x --where weight>3": "no column 'weight'; there are image, study_id",
     "search INDEX x --image-id a.png --target sentences": "not by both",

@@ -39,10 +39,10 @@ def test_a_table_stands_beside_reports(reports: Path, language_model: Path, tmp_
 
 
 def test_every_option_reaches_the_run(reports: Path, language_model: Path, tmp_path: Path) -> None:
-    out, tokens, cache = tmp_path / "o.parquet", tmp_path / "t.csv", tmp_path / "cache.db"
+    out, cache = tmp_path / "o.parquet", tmp_path / "cache.db"
     done = cxrtext(
         "score-text", reports, "--model", language_model, "--out", out, "--device", "cpu",
-        "--a", "0.4", "--k", "0.5", "--section", "impression", "--tokens", tokens,
+        "--a", "0.4", "--k", "0.5", "--section", "impression",
         "--precision", "bfloat16", "--cache", cache, "--json",
     )  # fmt: skip
     summary = json.loads(done.stdout)
@@ -55,7 +55,6 @@ def test_every_option_reaches_the_run(reports: Path, language_model: Path, tmp_p
     }.items():  # fmt: skip
         assert summary[name] == value, name
     assert {r.section for r in read_sentences(out)} == {"impression"}
-    assert tokens.exists()
     assert cache.exists()
     assert not (tmp_path / "scores.sqlite").exists()
 

@@ -1,3 +1,4 @@
+import itertools
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from cxrtext.language.pretraining import settings as pretrain_settings
 from cxrtext.language.pretraining import train as pretrain_run
 from cxrtext.language.pretraining.batches import cut_to_window, epoch_batches, hold_out
 from cxrtext.language.pretraining.settings import SHAPES, PretrainSettings
-from cxrtext.language.pretraining.train import Step, learning_rate
+from cxrtext.language.pretraining.train import learning_rate
 from cxrtext.models.masked_lm import fingerprint_of, load_masked_language_model
 from cxrtext.pausing import Progress
 from tests.language.conftest import StopError, stop
@@ -216,25 +217,12 @@ def small_corpus(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Held-out losses that do not depend on the model, so that they rise when a test wants it.
-
-    Their number is that of the run's epoch, which a resumed run goes on counting.
-    """
-
-    def measure(run: pretrain_run.PretrainRun, special: object, step: Step) -> None:
-        run.done = step.number
-        if step.ends_epoch:
-            run.history.add(run.model, LOSSES[run.history.epochs])
-
-    monkeypatch.setattr(pretrain_run, "_measure", measure)
-
-
-@pytest.mark.usefixtures("made_up")
 def test_the_best_epoch_is_kept_and_a_stopped_run_remembers_it(
-    small_corpus: Path, tmp_path: Path
+    small_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    losses = itertools.cycle(LOSSES)
+    monkeypatch.setattr(pretrain_run, "validation_loss", lambda *_: next(losses))
+
     def train(out: Path, progress: Progress | None = None) -> PretrainSummary:
         small = replace(SHAPE, hidden=16, vocabulary_size=200, batch_tokens=256)
         return pretrain_text(

@@ -35,21 +35,21 @@ def test_scores_are_there_bit_for_bit_when_the_file_is_opened_again(tmp_path: Pa
     with ScoreCache(path, "model float32") as cache:
         cache.add(scores(range(1200)))
     with ScoreCache(path, "model float32") as cache:
-        found, _ = cache.find(KEYS)  # more than one query's worth
+        found = cache.find(KEYS)  # more than one query's worth
         assert found.keys() == set(KEYS[:1200])
         for key, value in scores(range(1200)).items():
             assert found[key].dtype == np.float32
             assert found[key].tobytes() == value.tobytes()
-        assert cache.find([]) == ({}, set())
+        assert cache.find([]) == {}
 
 
 def test_another_identity_sees_nothing_and_changes_nothing(path: Path) -> None:
     with ScoreCache(path, "a") as ours, ScoreCache(path, "b") as theirs:
         ours.add(scores(range(5)))
-        assert theirs.find(KEYS[:5])[0] == {}
+        assert theirs.find(KEYS[:5]) == {}
         theirs.add({KEYS[0]: np.array([-9.0], dtype=np.float32)})
-        assert ours.find([KEYS[0]])[0][KEYS[0]][0] == np.float32(-0.1)
-        assert theirs.find([KEYS[0]])[0][KEYS[0]][0] == -9.0
+        assert ours.find([KEYS[0]])[KEYS[0]][0] == np.float32(-0.1)
+        assert theirs.find([KEYS[0]])[KEYS[0]][0] == -9.0
 
 
 def test_the_digest_tells_order_and_length_apart() -> None:
@@ -97,7 +97,7 @@ def test_two_processes_that_add_at_once_lose_nothing(path: Path) -> None:
     with closing(sqlite3.connect(path)) as base:
         assert base.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     with ScoreCache(path, "model") as cache:
-        found, _ = cache.find([digest_of([number]) for number in range(4000)])
+        found = cache.find([digest_of([number]) for number in range(4000)])
     assert len(found) == 4000
     assert all((found[digest_of([n])] == -n).all() for n in range(4000))
     assert [p.name for p in path.parent.iterdir()] == ["scores.sqlite"]
@@ -113,7 +113,7 @@ def test_a_lock_is_waited_for(path: Path) -> None:
         assert not other.in_transaction
         release.join()
         other.close()
-        assert len(cache.find(KEYS[:3])[0]) == 3
+        assert len(cache.find(KEYS[:3])) == 3
 
 
 def test_a_lock_that_is_never_given_up_is_one_line(
@@ -213,15 +213,6 @@ def test_no_report_text_and_no_word_pieces_are_in_the_file(
         assert digest_of(pieces) in content
 
 
-def test_a_run_knows_its_own_scores_from_those_of_others(path: Path) -> None:
-    with ScoreCache(path, "m", b"ours") as ours, ScoreCache(path, "m", b"theirs") as theirs:
-        theirs.add(scores(range(3)))
-        ours.add(scores(range(2, 4)))
-        found, own = ours.find(KEYS[:5])
-    assert found.keys() == set(KEYS[:4])
-    assert own == set(KEYS[2:4])
-
-
 def test_a_full_disk_is_one_line_and_what_was_kept_stays(path: Path) -> None:
     with ScoreCache(path, "m") as cache:
         cache.add(scores(range(1)))
@@ -233,4 +224,4 @@ def test_a_full_disk_is_one_line_and_what_was_kept_stays(path: Path) -> None:
         cache.add(scores(range(1300)))
     assert "\n" not in str(e.value)
     with ScoreCache(path, "m") as cache:
-        assert cache.find(KEYS)[0].keys() == {KEYS[0]}
+        assert cache.find(KEYS).keys() == {KEYS[0]}

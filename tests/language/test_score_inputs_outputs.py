@@ -6,7 +6,6 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 from cxrtext.errors import DataError
@@ -14,7 +13,6 @@ from cxrtext.language import ScoreSettings, score_reports, score_sentences
 from cxrtext.language.eta import fit_class_probability
 from cxrtext.models.masked_lm import MaskedLanguageModel
 from cxrtext.records import Sentence, read_sentences, write_table
-from cxrtext.records.tables import read_table
 from tests.language.conftest import Score
 
 COLUMNS = ["study_id", "findings", "impression"]
@@ -74,31 +72,8 @@ def test_a_stream_gets_what_a_file_gets_and_paths_may_be_given_as_text(
     assert path.read_bytes().decode() == stream.getvalue()
     assert again.sentences == len(read_sentences(path))
     assert (tmp_path / "c.sqlite").exists()
-    with pytest.raises(DataError, match=r"-: a table of sentences or tokens ends in"):
+    with pytest.raises(DataError, match=r"-: a table of sentences ends in"):
         score_reports(str(reports), "-", model=tmp_path / "no")
-
-
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_the_word_pieces_sum_to_the_sentence(score: Score, tmp_path: Path, ending: str) -> None:
-    out, tokens = tmp_path / "out.csv", tmp_path / f"tokens.{ending}"
-    score(tokens=tokens)
-    rows = read_table(tokens, required=()).rows
-    sums: dict[tuple[str, str, str], list[float]] = {}
-    for row in rows:
-        values = sums.setdefault((row["study_id"], row["section"], row["position"]), [])
-        assert int(row["token_index"]) == len(values)
-        values.append(float(row["log_likelihood"]))
-    sentences = read_sentences(out)
-    assert list(sums) == [(r.study_id, r.section, str(r.position)) for r in sentences]
-    for sentence, values in zip(sentences, sums.values(), strict=True):
-        assert len(values) == sentence.n_tokens
-        assert sum(values) == pytest.approx(sentence.log_likelihood, abs=1e-9)
-    pieces = [row["token"] for row in rows if row["study_id"] == "s6"]
-    assert "".join(p.removeprefix("##") for p in pieces) == "nopneumothorax.thelungsareclear."
-    if ending == "parquet":
-        assert [str(t) for t in pq.read_schema(tokens).types] == [
-            "string", "string", "int64", "int64", "string", "double",
-        ]  # fmt: skip
 
 
 def write_corpus(path: Path, reports: int) -> None:
@@ -137,29 +112,22 @@ def test_a_corpus_too_small_to_fit_keeps_its_scores(score: Score, tmp_path: Path
     assert score(cache=False).from_cache == 4
 
 
-@pytest.mark.parametrize("which", ["out", "tokens", "link"])
+@pytest.mark.parametrize("name", ["reports.csv", "link.csv"])
 def test_the_input_is_never_written_over(
-    score: Score, reports: Path, tmp_path: Path, which: str
+    score: Score, reports: Path, tmp_path: Path, name: str
 ) -> None:
     before = reports.read_bytes()
     (tmp_path / "link.csv").symlink_to(reports)
-    out = {"out": reports, "tokens": tmp_path / "out.csv", "link": tmp_path / "link.csv"}[which]
-    tokens = reports if which == "tokens" else None
     with pytest.raises(DataError, match="is the input; name another file"):
-        score(out, tokens=tokens)
+        score(name)
     assert reports.read_bytes() == before
 
 
 def test_outputs_that_cannot_be_are_refused_before_the_work(score: Score, tmp_path: Path) -> None:
     (tmp_path / "folder.csv").mkdir()
-    out = tmp_path / "out.csv"
-    (tmp_path / "sub").mkdir()
-    for target, tokens, message in (
-        (tmp_path / "folder.csv", None, r"folder\.csv: is a folder"),
-        (out, tmp_path / "folder.csv", r"folder\.csv: is a folder"),
-        (out, tmp_path / "sub" / ".." / "out.csv", "is the table of sentences; name another"),
-        (out, tmp_path / "tokens.txt", r"tokens\.txt: .*ends in \.csv or \.parquet"),
-        (tmp_path / "out.txt", None, r"out\.txt: .*ends in \.csv or \.parquet"),
+    for name, message in (
+        ("folder.csv", "is a folder"),
+        ("out.txt", r"ends in \.csv or \.parquet"),
     ):
-        with pytest.raises(DataError, match=message):
-            score(target, tokens=tokens, model=tmp_path / "no")
+        with pytest.raises(DataError, match=f"{name}: .*{message}"):
+            score(name, model=tmp_path / "no")

@@ -142,7 +142,7 @@ def _summary(
         tokens=sum(map(len, run.training)),
         vocabulary_size=len(run.tokenizer),
         parameters=sum(parameter.numel() for parameter in run.model.parameters()),
-        steps=run.done,
+        steps=run.steps,
         epochs=history.epochs,
         kept_epoch=history.best_epoch,
         validation_loss=[round(loss, 4) for loss in history.validation_loss],

@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 from cxrtext.errors import DataError, line_of
 from cxrtext.files.sqlite import strict_text
 
-FORMAT = 3  # version of the file
+FORMAT = 2  # version of the file
 BUSY_SECONDS = 120.0  # how long to wait for another process that is writing
 
 _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS model (id INTEGER PRIMARY KEY, identity TEXT NOT NULL UNIQUE)",
     "CREATE TABLE IF NOT EXISTS score (model INTEGER NOT NULL, sentence BLOB NOT NULL, "
-    "run BLOB NOT NULL, tokens BLOB NOT NULL, checksum BLOB NOT NULL, "
-    "PRIMARY KEY (model, sentence, run)) WITHOUT ROWID",
+    "tokens BLOB NOT NULL, checksum BLOB NOT NULL, PRIMARY KEY (model, sentence)) WITHOUT ROWID",
 )
 
 _TABLES = frozenset({"model", "score"})
@@ -51,13 +50,12 @@ class ScoreCache:
 
     Several processes may use one file at once: SQLite locks it for each look and each addition.
     Each row has a checksum; one that is not what was written counts as unknown, and the sentence is
-    scored again.  ``identity`` is what a score depends on beside the sentence, ``run`` the digest
-    of the run that scores: one that was stopped finds its own scores again.
+    scored again.  ``identity`` is what a score depends on beside the sentence.
     """
 
-    def __init__(self, path: Path, identity: str, run: bytes = b"") -> None:
+    def __init__(self, path: Path, identity: str) -> None:
         self.path = path
-        self._identity, self._run = identity, run
+        self._identity = identity
         with self._sqlite_errors():
             path.parent.mkdir(parents=True, exist_ok=True)
             self._base = sqlite3.connect(path, timeout=BUSY_SECONDS)
@@ -85,32 +83,31 @@ class ScoreCache:
         row = base.execute("SELECT id FROM model WHERE identity = ?", [identity]).fetchone()
         return int(row[0])
 
-    def find(self, sentences: Sequence[bytes]) -> tuple[Scores, set[bytes]]:
-        """The log-likelihoods that are there, and which of them this run has scored."""
+    def find(self, sentences: Sequence[bytes]) -> Scores:
+        """The log-likelihoods that are there."""
         found: Scores = {}
-        own: set[bytes] = set()
         with self._sqlite_errors():
             for start in range(0, len(sentences), 500):
                 some = sentences[start : start + 500]
                 places = ",".join("?" * len(some))
-                query = "SELECT sentence, tokens, checksum, run = ? AS own FROM score WHERE model "
-                query += f"= ? AND sentence IN ({places}) ORDER BY own"
-                rows = self._base.execute(query, [self._run, self._model, *some])
-                for key, value, checksum, is_own in rows:
-                    if _row_is_whole(self._identity, key, value, checksum):
-                        found[key] = np.frombuffer(value, dtype="<f4")
-                        own |= {key} if is_own else set()
-        return found, own
+                query = "SELECT sentence, tokens, checksum FROM score WHERE model = ? AND sentence "
+                rows = self._base.execute(f"{query}IN ({places})", [self._model, *some])
+                found.update(
+                    (key, np.frombuffer(value, dtype="<f4"))
+                    for key, value, checksum in rows
+                    if _row_is_whole(self._identity, key, value, checksum)
+                )
+        return found
 
     def add(self, scores: Scores) -> None:
         """Keep some scores; they are in the file when this returns."""
         tokens = {key: np.asarray(value, "<f4").tobytes() for key, value in scores.items()}
         rows = [
-            (self._model, key, self._run, value, _checksum(self._identity, key, value))
+            (self._model, key, value, _checksum(self._identity, key, value))
             for key, value in tokens.items()
         ]
         with self._sqlite_errors(), self._base:
-            self._base.executemany("INSERT OR REPLACE INTO score VALUES (?, ?, ?, ?, ?)", rows)
+            self._base.executemany("INSERT OR REPLACE INTO score VALUES (?, ?, ?, ?)", rows)
 
     @contextmanager
     def _sqlite_errors(self) -> Iterator[None]:

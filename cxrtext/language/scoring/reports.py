@@ -1,16 +1,14 @@
 """From reports to a table of scored sentences.
 
-What was scored is kept every second in the cache, with the run that scored it and without text.  A
-run that was killed and is started again reads the text anew, makes the same groups and scores those
-that are missing, so that its table is the same, byte for byte.
+What was scored is kept every second in the cache, without text.  A run that was killed and is
+started again reads the text anew and scores the groups that are missing, so that its table is the
+same, byte for byte.
 """
 
-import hashlib
-import json
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TextIO
 
@@ -39,7 +37,6 @@ from cxrtext.pausing import Progress
 from cxrtext.records import (
     LeftOut,
     Rejects,
-    RowWriter,
     Sentence,
     SentenceWriter,
     TextSource,
@@ -48,9 +45,7 @@ from cxrtext.records import (
 from cxrtext.records.columns import NO_COLUMNS
 from cxrtext.records.report_sources import made_of_labels
 from cxrtext.records.sentences import META, write_notes
-from cxrtext.records.tables import Kind
 from cxrtext.text import study_sentences
-from cxrtext.text.tokenizer import vocabulary_of
 from cxrtext.text.word_pieces import BertTokenizer
 
 MAX_PIECES = 500
@@ -59,16 +54,6 @@ MAX_PIECES = 500
 CACHE_NAME = "scores.sqlite"  # the cache beside the output
 KEEP_SECONDS = 1.0  # how often scores are kept; a kill loses no more than this
 READ_SECONDS = 2.0  # how often it is said how much was read
-
-TOKEN_COLUMNS: dict[str, Kind] = {
-    "study_id": "text",
-    "section": "text",
-    "position": "whole",
-    "token_index": "whole",
-    "token": "text",
-    "log_likelihood": "real",
-}
-"""The table of word pieces: one row each, ``token_index`` from 0 in the sentence."""
 
 
 @dataclass(slots=True)
@@ -80,7 +65,6 @@ class Text:
     words: Words
     count: int = 0  # how often it occurs
     values: NDArray[np.float32] | None = None  # its word pieces' log-likelihoods
-    known: bool = False  # scored by another run
 
 
 @dataclass(slots=True)
@@ -161,22 +145,22 @@ def _score(
     """Score what the cache lacks, and keep it there; gives how many scores were known."""
     texts = list(corpus.texts.values())
     if cache is not None:
-        found, own = cache.find([text.digest for text in texts])
+        found = cache.find([text.digest for text in texts])
         for text in texts:
             text.values = found.get(text.digest)
-            text.known = text.values is not None and text.digest not in own
-    done = known = sum(text.values is not None for text in texts)
-    # Of what this run has scored itself, before it was stopped, the groups are the same again.
-    left = sorted((text for text in texts if not text.known), key=lambda text: len(text.pieces))
+    # Groups are scored in order and kept whole, so that after a stop those that are left are the
+    # same: so are the scores, which depend on a sentence's company in their last digits.
+    left = sorted(
+        (text for text in texts if text.values is None), key=lambda text: len(text.pieces)
+    )
+    done = known = len(texts) - len(left)
     unkept: Scores = {}
     kept = time.monotonic()
     try:
         for group in groups_of(
             left, lambda text: len(text.pieces), scorer.language.window, scorer.batch_tokens
         ):
-            if all(text.values is not None for text in group):
-                continue
-            done += sum(text.values is None for text in group)
+            done += len(group)
             values = scorer.score([text.pieces.tolist() for text in group])
             for text, value in zip(group, values, strict=True):
                 text.values = unkept[text.digest] = value
@@ -199,31 +183,19 @@ def _fitted(corpus: Corpus) -> tuple[float, float]:
     return fit_class_probability(values, np.array([text.count for text in some]))
 
 
-def _write(
-    corpus: Corpus,
-    out: Path | TextIO,
-    tokens: Path | None,
-    tokenizer: BertTokenizer,
-    a: float,
-    k: float,
-) -> None:
-    names = vocabulary_of(tokenizer)
-    with ExitStack() as closing:
-        writer = closing.enter_context(SentenceWriter(out))
-        pieces_writer = None
-        if tokens is not None:
-            pieces_writer = closing.enter_context(RowWriter(tokens, TOKEN_COLUMNS))
+def _write(corpus: Corpus, out: Path | TextIO, a: float, k: float) -> None:
+    with SentenceWriter(out) as writer:
         for sentence, text in corpus.sentences:
             assert text.values is not None  # noqa: S101 - all are scored
-            value, unknown = total(text.values), text.words.unknown
-            eta = eta_of(value, text.words, a, k)
-            place = (sentence.study_id, sentence.section, sentence.position)
-            row = Sentence(*place, sentence.sentence, len(text.pieces), value, eta, unknown)
-            writer.add(row)
-            if pieces_writer is not None:
-                for number, (piece, one) in enumerate(zip(text.pieces, text.values, strict=True)):
-                    cells = (*place, number, names[piece], float(one))
-                    pieces_writer.write(dict(zip(TOKEN_COLUMNS, cells, strict=True)))
+            value = total(text.values)
+            scored = replace(
+                sentence,
+                n_tokens=len(text.pieces),
+                log_likelihood=value,
+                eta=eta_of(value, text.words, a, k),
+                unknown=text.words.unknown,
+            )
+            writer.add(scored)
 
 
 def score_reports(
@@ -260,22 +232,26 @@ def score_reports(
     target = Path(out) if isinstance(out, str) else out
     path = target if isinstance(target, Path) else None
     settings.check()
-    check_paths(reports, target, settings.tokens)
+    check_paths(reports, target)
     with ExitStack() as closing:
         source = open_source(reports, columns)
-        for made in (settings.tokens, path):
-            if made is not None:
-                closing.enter_context(only_one(made))
+        if path is not None:
+            closing.enter_context(only_one(path))
         language = open_model(model, device)
         scorer = Scorer(language, settings.precision, settings.batch_tokens)
         rejects = Rejects(settings.max_rejected, where=source.description)
-        corpus = read_sentences(source, language.tokenizer, settings, rejects, on_read)
-        cache = _open_cache(source, scorer, path, settings, closing)
+        cache = _open_cache(scorer, path, settings, closing)
+        try:
+            corpus = read_sentences(source, language.tokenizer, settings, rejects, on_read)
+        except DataError:
+            if cache is not None and settings.cache is False:
+                cache.remove()
+            raise
         known = _score(corpus, scorer, cache, progress)
         a, k = _fitted(corpus) if settings.fit else (settings.a, settings.k)
         if path is not None:
             path.with_name(path.name + META).unlink(missing_ok=True)  # of the table before
-        _write(corpus, target, settings.tokens, language.tokenizer, a, k)
+        _write(corpus, target, a, k)
         words = Words(
             corpus.total(lambda text: text.words.words),
             corpus.total(lambda text: text.words.unknown),
@@ -313,19 +289,10 @@ def score_reports(
 
 
 def _open_cache(
-    source: TextSource,
-    scorer: Scorer,
-    out: Path | None,
-    settings: ScoreSettings,
-    closing: ExitStack,
+    scorer: Scorer, out: Path | None, settings: ScoreSettings, closing: ExitStack
 ) -> ScoreCache | None:
     """The cache of scores, ``<out>.partial`` where none is to outlive the run."""
     path = settings.cache if isinstance(settings.cache, Path) else None
     if path is None and out is not None:
         path = out.with_name(CACHE_NAME if settings.cache else f"{out.name}.partial")
-    if path is None:
-        return None
-    sections = settings.sections and list(settings.sections)
-    run = json.dumps([source.digest, scorer.batch_tokens, sections])
-    digest = hashlib.sha256(run.encode()).digest()[:16]
-    return closing.enter_context(ScoreCache(path, scorer.identity, digest))
+    return None if path is None else closing.enter_context(ScoreCache(path, scorer.identity))

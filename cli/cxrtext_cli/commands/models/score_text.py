@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from cxrtext.defaults import DEFAULT_A, DEFAULT_K
-from cxrtext_cli.given import LANGUAGE_MODEL, NEW_FILE, NEW_TABLE, NEW_TABLE_OR_STDOUT, SOURCE
+from cxrtext_cli.given import LANGUAGE_MODEL, NEW_FILE, NEW_TABLE_OR_STDOUT, SOURCE
 from cxrtext_cli.options import (
     AsJson,
     Device,
@@ -103,11 +103,6 @@ def score_text(
     fit: Annotated[
         bool, typer.Option("--fit", help="Fit a and k to how often the same sentence recurs.")
     ] = False,
-    tokens: Annotated[
-        Path | None,
-        typer.Option(help="Write each word piece's log-likelihood to this table too."),
-        NEW_TABLE,
-    ] = None,
     section: Sections = None,
     precision: Precision = "float32",
     device: Device = "auto",
@@ -136,10 +131,9 @@ def score_text(
         precision=precision,  # type: ignore[arg-type]  # checked there
         max_rejected=max_rejected,
         cache=False if no_cache else cache or True,
-        tokens=tokens,
     )
     options.check()
-    check_paths(reports, target, tokens)
+    check_paths(reports, target)
 
     from cxrtext.language import score_reports
 
