@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import spearmanr
 
 from cxrtext.defaults import DEFAULT_A, DEFAULT_K
 from cxrtext.evaluation.data import find_table
-from cxrtext.language.eta.fit import Floats, fit_class_probability, solve
-from cxrtext.language.eta.statistics import rank_correlation
+from cxrtext.language.eta import Floats, fit_class_probability, solve
 from cxrtext.phantom.truth import read_truth
 from cxrtext.project.layout import DATA, RECIPE
 from cxrtext.records import ImageRecord, Sentence, read_labels, read_manifest
@@ -32,6 +32,12 @@ from cxrtext.training.losses.loss_data import by_report, by_truth
 from cxrtext_cli.options import print_table
 
 Mask = NDArray[np.bool_]
+
+
+def rank_correlation(x: Floats, y: Floats, times: Floats) -> float:
+    """Spearman's of pairs that occur so often."""
+    count = times.astype(np.int64)
+    return float(spearmanr(np.repeat(x, count), np.repeat(y, count)).statistic)
 
 
 def read(data: Path, table: Path) -> tuple[list[Sentence], NDArray[np.float32], list[ImageRecord]]:
@@ -103,7 +109,7 @@ def estimates(sentences: list[Sentence], count: Any, share: Floats) -> dict[str,
     said = np.array([wording(one.sentence) for one in sentences])
     flat, all_ = np.zeros(len(log_p)), np.full(len(log_p), "")
     repeats = fit_class_probability(log_p, count)
-    numbers = ("paper", DEFAULT_A, DEFAULT_K), ("fitted to repeats", repeats.a, repeats.k)
+    numbers = ("paper", DEFAULT_A, DEFAULT_K), ("fitted to repeats", *repeats)
     found = {n: (a * np.exp(k * log_p), f"a = {a:.3g}, k = {k:.3g}") for n, a, k in numbers}
     ways = {"fitted to reports": (log_p, all_), "length": (pieces, all_), "constant": (flat, all_),
             "wording": (flat, said), "wording and likelihood": (log_p, said)}  # fmt: skip

@@ -57,15 +57,15 @@ print(json.dumps({"seconds": seconds, "values": values}))
 def draw_model(folder: Path, sentences: list[str]) -> None:
     """Write a model of BERT-base's size with random weights."""
     import torch
-    from transformers import BertConfig, BertForMaskedLM
 
+    from cxrtext.models.bert import BertConfig, MaskedBert
     from cxrtext.models.masked_lm import save_masked_language_model
     from cxrtext.text.tokenizer import make_tokenizer, train_tokenizer, vocabulary_of
 
     known = vocabulary_of(train_tokenizer(sentences, 400))
     known += [f"[unused{number}]" for number in range(VOCABULARY - len(known))]
     torch.manual_seed(0)
-    model = BertForMaskedLM(BertConfig(vocab_size=VOCABULARY)).eval()
+    model = MaskedBert(BertConfig(vocab_size=VOCABULARY)).eval()
     tokenizer = make_tokenizer({piece: number for number, piece in enumerate(known)})
     save_masked_language_model(model, tokenizer, folder)
 
@@ -117,7 +117,7 @@ def measure_plain(folder: str, file: str) -> dict[str, object]:
             masked = ids.clone()
             masked[0, place] = language.tokenizer.mask_token_id
             with torch.inference_mode():
-                logits = language.model(input_ids=masked).logits[0, place]
+                logits = language.model(masked)[0, place]
             row.append(float(torch.log_softmax(logits, -1)[ids[0, place]]))
         values.append(row)
     return {"seconds": time.perf_counter() - begun, "values": values}

@@ -10,13 +10,10 @@ words fall into known pieces, and their likelihood is low, as it should be.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from cxrtext.objectives.debiasing import MIN_ETA
 from cxrtext.text.tokenizer import continues_word, vocabulary_of
-
-if TYPE_CHECKING:
-    from transformers import BertTokenizer
+from cxrtext.text.word_pieces import BertTokenizer
 
 MOSTLY_UNKNOWN = 0.5  # share of unknown words from which on a sentence has no η
 
@@ -52,7 +49,7 @@ class Words:
 
 
 class WordCounter:
-    def __init__(self, tokenizer: "BertTokenizer") -> None:
+    def __init__(self, tokenizer: BertTokenizer) -> None:
         self._unknown: int = tokenizer.unk_token_id
         starts = zip(vocabulary_of(tokenizer), continues_word(tokenizer), strict=True)
         self._begins = [

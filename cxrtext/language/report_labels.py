@@ -79,33 +79,25 @@ class Understood:
     """The share of sentences that the rules understand: of all, by language and by section."""
 
     def __init__(self) -> None:
-        self._languages: Counter[tuple[str, bool]] = Counter()
-        self._sections: Counter[tuple[str, bool]] = Counter()
+        self._languages: dict[str, list[bool]] = {}
+        self._sections: dict[str, list[bool]] = {}
 
     def add(self, sentences: Iterable[Sentence]) -> None:
         for one in sentences:
             is_read = understands(one.sentence)
-            self._languages[language_of(one.sentence) or UNKNOWN, is_read] += 1
-            self._sections[one.section, is_read] += 1
+            language = language_of(one.sentence) or UNKNOWN
+            self._languages.setdefault(language, []).append(is_read)
+            self._sections.setdefault(one.section, []).append(is_read)
 
     @property
     def share(self) -> float:
-        understood = sum(count for (_, is_read), count in self._languages.items() if is_read)
-        return understood / max(1, self._languages.total())
+        every = [is_read for some in self._languages.values() for is_read in some]
+        return sum(every) / max(1, len(every))
 
     @property
     def by_language(self) -> dict[str, float]:
-        return _shares(self._languages)
+        return {name: sum(some) / len(some) for name, some in self._languages.items()}
 
     @property
     def by_section(self) -> dict[str, float]:
-        return _shares(self._sections)
-
-
-def _shares(counts: Mapping[tuple[str, bool], int]) -> dict[str, float]:
-    names = dict.fromkeys(name for name, _ in counts)
-    return {
-        name: counts.get((name, True), 0)
-        / (counts.get((name, True), 0) + counts.get((name, False), 0))
-        for name in names
-    }
+        return {name: sum(some) / len(some) for name, some in self._sections.items()}

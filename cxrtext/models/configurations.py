@@ -6,9 +6,11 @@ fill in what is absent, and every number is bounded before a network is built.
 """
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from cxrtext.errors import line_of
+from cxrtext.models.bert import ACTIVATIONS, BertConfig
 
 _TRANSFORMER = "hidden_size num_hidden_layers num_attention_heads hidden_act layer_norm_eps "
 _PATCHES = _TRANSFORMER + "num_channels image_size patch_size "
@@ -62,7 +64,7 @@ def configuration(model_type: str, values: Mapping[str, Any]) -> Any:
     from transformers import CONFIG_MAPPING, AutoConfig
     from transformers.activations import ACT2FN
 
-    given = {key: values[key] for key in KEYS[model_type].split() if values.get(key) is not None}
+    given = _given(model_type, values)
     for key, value in given.items():
         default = getattr(CONFIG_MAPPING[model_type], key, None)
         if isinstance(default, float) and type(value) is int:
@@ -73,32 +75,57 @@ def configuration(model_type: str, values: Mapping[str, Any]) -> Any:
         config = AutoConfig.for_model(model_type, **_FIXED.get(model_type, {}) | given)
     except (StrictDataclassError, ValueError, TypeError) as error:
         raise ValueError(line_of(error)) from None
-    settings = settings_of(config)
+    if config.hidden_act not in ACT2FN:
+        raise ValueError(f"hidden_act: {config.hidden_act[:40]!r} is not known to transformers")
+    check_sizes(settings_of(config), given)
+    return config
+
+
+def bert_configuration(values: Mapping[str, Any]) -> BertConfig:
+    """A BERT's configuration, of this program (ValueError, of one line)."""
+    given = _given("bert", values)
+    for field in fields(BertConfig):
+        value, wanted = given.get(field.name, field.default), type(field.default)
+        if wanted is float and type(value) is int:
+            given[field.name] = value = float(min(value, 2 * _WIDEST))
+        if type(value) is not wanted:
+            raise ValueError(f"{field.name}: {str(value)[:40]!r} is not of type {wanted.__name__}")
+    config = BertConfig(**given)
+    if config.hidden_act not in ACTIVATIONS:
+        known = ", ".join(ACTIVATIONS)
+        raise ValueError(f"hidden_act: {config.hidden_act[:40]!r} is not known; known are {known}")
+    check_sizes(settings_of(config), given)
+    return config
+
+
+def _given(model_type: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: values[key] for key in KEYS[model_type].split() if values.get(key) is not None}
+
+
+def check_sizes(settings: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Refuse numbers of a configuration, as they were ``given``, that are out of range."""
     for key, value in settings.items():
         numbers, most = value if isinstance(value, list) else [value], _MOST.get(key, _WIDEST)
         plain = (number for number in numbers if isinstance(number, int | float))
         if len(numbers) > 99 or not all(0 <= number <= most for number in plain):
             raise ValueError(f"{key}: {str(given.get(key))[:40]} is not between 0 and {most}")
-    if config.hidden_act not in ACT2FN:
-        raise ValueError(f"hidden_act: {config.hidden_act[:40]!r} is not known to transformers")
     if settings.get("num_channels", 3) not in (1, 3):
-        raise ValueError(f"num_channels: {config.num_channels} is neither 1 nor 3")
+        raise ValueError(f"num_channels: {settings['num_channels']} is neither 1 nor 3")
     if settings.get("image_size", 0) > _GRID * settings.get("patch_size", 0):
         raise ValueError(f"image_size: more than {_GRID} patches a side")
     heads = settings.get("num_attention_heads", 1)
     if settings.get("hidden_size", 0) % heads:
         raise ValueError(
-            f"hidden_size {config.hidden_size} is no multiple of num_attention_heads {heads}"
+            f"hidden_size {settings['hidden_size']} is no multiple of num_attention_heads {heads}"
         )
     stages = {k: len(x) for k, x in settings.items() if isinstance(x, list)}
     stages.pop("depthwise_padding", None)  # names blocks
     stages |= {"num_stages": settings["num_stages"]} if "num_stages" in settings else {}
     if len(set(stages.values())) > 1:
         raise ValueError(f"the numbers of stages differ: {stages}")
-    return config
 
 
 def settings_of(config: Any) -> dict[str, Any]:
-    """The values of :data:`KEYS` that a configuration of transformers has."""
+    """The values of :data:`KEYS` that a configuration has."""
     values = {key: getattr(config, key) for key in KEYS[config.model_type].split()}
     return {key: list(x) if isinstance(x, tuple) else x for key, x in values.items()}

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any, Self
 
 import torch
@@ -9,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cxrtext.images.preprocessing import strided_offset
+from cxrtext.models.resnet import ResNet, ResNetConfig
 
 MAX_LAYERS = 2
 HEAD_WIDTH = 64  # dimensions of one attention head
@@ -116,36 +118,32 @@ def build_position(name: str, channels: int, dimension: int) -> nn.Module | None
     raise ValueError(f"no position '{name}'; there are {', '.join(POSITIONS)}")
 
 
-_SHAPES: dict[str, dict[str, Any]] = {
-    "resnet18": {
-        "layer_type": "basic",
-        "hidden_sizes": [64, 128, 256, 512],
-        "depths": [2, 2, 2, 2],
-        "embedding_size": 64,
-    },
-    "resnet50": {
-        "layer_type": "bottleneck",
-        "hidden_sizes": [256, 512, 1024, 2048],
-        "depths": [3, 4, 6, 3],
-        "embedding_size": 64,
-        # The stride is in a block's 3×3 convolution, as in torchvision ("v1.5") and in weights
-        # trained there; with the stride elsewhere such weights load and compute nonsense.
-        "downsample_in_bottleneck": False,
-    },
-    "resnet50-half": {  # of half as many channels
-        "layer_type": "bottleneck",
-        "hidden_sizes": [128, 256, 512, 1024],
-        "depths": [3, 4, 6, 3],
-        "embedding_size": 64,
-        "downsample_in_bottleneck": True,  # as in the weights given out as "thin" (open_nsfw)
-    },
-    "resnet-narrow": {  # for small images on a CPU
-        "layer_type": "basic",
-        "hidden_sizes": [32, 64, 128],
-        "depths": [1, 1, 1],
-        "embedding_size": 32,
-        "downsample_in_first_stage": True,
-    },
+_SHAPES = {
+    "resnet18": ResNetConfig(
+        layer_type="basic", hidden_sizes=(64, 128, 256, 512), depths=(2, 2, 2, 2)
+    ),
+    # The stride is in a block's 3×3 convolution, as in torchvision ("v1.5") and in weights trained
+    # there; with the stride elsewhere such weights load and compute nonsense.
+    "resnet50": ResNetConfig(
+        layer_type="bottleneck", hidden_sizes=(256, 512, 1024, 2048), depths=(3, 4, 6, 3)
+    ),
+    "resnet50-half": ResNetConfig(  # of half as many channels
+        layer_type="bottleneck",
+        hidden_sizes=(128, 256, 512, 1024),
+        depths=(3, 4, 6, 3),
+        downsample_in_bottleneck=True,  # as in the weights given out as "thin" (open_nsfw)
+    ),
+    # For small images on a CPU.  The first stage halves the size instead of the pooling, by a
+    # learned convolution: at 128 pixels a pleural line is one pixel wide, and does not survive max
+    # pooling.
+    "resnet-narrow": ResNetConfig(
+        layer_type="basic",
+        hidden_sizes=(32, 64, 128),
+        depths=(1, 1, 1),
+        embedding_size=32,
+        downsample_in_first_stage=True,
+        pools=False,
+    ),
 }
 
 ARCHITECTURES = tuple(_SHAPES)
@@ -155,10 +153,11 @@ STRIDES = {"resnet18": 32, "resnet50": 32, "resnet50-half": 32, "resnet-narrow":
 
 def architecture_of(config: Any) -> str | None:
     """Which ResNet a configuration of transformers describes, whatever channels it takes."""
-    usual = {"downsample_in_first_stage": False, "hidden_act": "relu"}
     for name, shape in _SHAPES.items():
-        same = all(getattr(config, key) == value for key, value in (usual | shape).items())
-        if same and name != "resnet-narrow":  # of which transformers has no configuration
+        values = {key: value for key, value in asdict(shape).items() if key != "num_channels"}
+        # transformers has no configuration of a stem that does not pool.
+        found = {key: getattr(config, key, True) for key in values}
+        if values == {k: tuple(x) if isinstance(x, list) else x for k, x in found.items()}:
             return name
     return None
 
@@ -234,21 +233,15 @@ class ImageEncoder(RegionEncoder):
             raise ValueError(
                 f"no image architecture '{architecture}'; there are {', '.join(ARCHITECTURES)}"
             )
-        from transformers import ResNetConfig, ResNetModel
-
-        shape = _SHAPES[architecture]
         super().__init__()
         self.architecture = architecture
-        self.backbone = ResNetModel(ResNetConfig(num_channels=1, **shape))
-        if architecture == "resnet-narrow":
-            # The first stage halves the size instead, by a learned convolution: at 128 pixels a
-            # pleural line is one pixel wide, and does not survive max pooling.
-            self.backbone.embedder.add_module("pooler", nn.Identity())
-        self._train_on(shape["hidden_sizes"][-1], dimension, position, alignment)
+        self.backbone: Any = ResNet(_SHAPES[architecture])
+        self._train_on(_SHAPES[architecture].hidden_sizes[-1], dimension, position, alignment)
 
     @property
     def trunk(self) -> nn.Module:
-        return self.backbone
+        trunk: nn.Module = self.backbone
+        return trunk
 
     @property
     def offset(self) -> float:

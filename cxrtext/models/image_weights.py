@@ -20,6 +20,7 @@ from cxrtext.models.foreign.names import of_torchvision_resnet
 from cxrtext.models.foreign.processor import Prepared, read_processor
 from cxrtext.models.image_encoder import ImageEncoder
 from cxrtext.models.regions import normalized
+from cxrtext.models.resnet import ResNet
 from cxrtext.models.weight_files import (
     SHOWN,
     check_finite,
@@ -144,15 +145,13 @@ def _check_likeness(
     path: Path,
     source: Mapping[str, Tensor],
     prepared: Prepared,
-    network: Any,
+    network: ResNet,
     preprocessing: Preprocessing,
 ) -> None:
     """Compare features of a drawn image with those of the source's network (CheckpointError)."""
-    config = deepcopy(network.config)
-    config.num_channels = len(prepared.mean)
+    config = replace(network.config, num_channels=len(prepared.mean))
     with torch.random.fork_rng(devices=[]):
-        theirs = type(network)(config).eval()
-    theirs.embedder.pooler = network.embedder.pooler
+        theirs = ResNet(config).eval()
     theirs.load_state_dict(dict(source), strict=False)
     small = replace(preprocessing, resize=DRAWN, crop=DRAWN)
     gray = torch.from_numpy(small.square(draw()))[None].float() / 255
@@ -260,7 +259,7 @@ def _check_configuration(path: Path, encoder: ImageEncoder) -> None:
 
 def _title(encoder: ImageEncoder) -> str:
     config = encoder.backbone.config
-    return f"ResNet of {'-'.join(str(n) for n in config.depths or ())} {config.layer_type} blocks"
+    return f"ResNet of {'-'.join(str(n) for n in config.depths)} {config.layer_type} blocks"
 
 
 def _grouped(names: list[str]) -> str:

@@ -14,16 +14,16 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 from torch import nn
-from transformers import BertForMaskedLM, BertTokenizer
 
 from cxrtext.errors import CheckpointError
 from cxrtext.files import write_json
+from cxrtext.models.bert import MaskedBert
 from cxrtext.models.configurations import settings_of
 from cxrtext.models.folders import SAFE_WEIGHTS, TRAIN, commit_of, foreign
-from cxrtext.models.foreign.network import network_of
 from cxrtext.models.foreign.text import TextFolder, found_folder, read_text_folder
-from cxrtext.models.weight_files import on_cpu
-from cxrtext.text.tokenizer import save_tokenizer, unusual_settings, vocabulary_of
+from cxrtext.models.weight_files import filled, on_cpu
+from cxrtext.text.tokenizer import save_tokenizer, vocabulary_of
+from cxrtext.text.word_pieces import BertTokenizer
 
 PROJECTION = 128  # size of CXR-BERT's projection head, which is not read; part of every fingerprint
 
@@ -33,7 +33,7 @@ class MaskedLanguageModel:
     """A masked language model ready for use."""
 
     # the network, in evaluation mode; model.bert is the encoder without a head
-    model: BertForMaskedLM
+    model: MaskedBert
     tokenizer: BertTokenizer
     name: str  # what it was asked for by: a hub id or a folder's name
     # SHA-256 over configuration, weights and vocabulary; the same weights have the same fingerprint
@@ -47,12 +47,12 @@ class MaskedLanguageModel:
         return int(self.model.config.max_position_embeddings) - 2
 
 
-def fingerprint_of(model: BertForMaskedLM, tokenizer: BertTokenizer) -> str:
+def fingerprint_of(model: MaskedBert, tokenizer: BertTokenizer) -> str:
     """Return the SHA-256 digest of a model's configuration, weights and vocabulary."""
     config = _known(model) | {"projection_size": PROJECTION}
     del config["hidden_dropout_prob"], config["attention_probs_dropout_prob"]
     vocabulary: list[Any] = [bool(tokenizer.do_lower_case), vocabulary_of(tokenizer)]
-    if settings := unusual_settings(tokenizer):
+    if settings := tokenizer.unusual_settings:
         vocabulary.append(settings)
     digest = hashlib.sha256(json.dumps([config, vocabulary], sort_keys=True).encode())
     for name, tensor in sorted(on_cpu(_independent(model)).items()):
@@ -61,13 +61,13 @@ def fingerprint_of(model: BertForMaskedLM, tokenizer: BertTokenizer) -> str:
     return digest.hexdigest()
 
 
-def _known(model: BertForMaskedLM) -> dict[str, Any]:
+def _known(model: MaskedBert) -> dict[str, Any]:
     """The configuration of a model in memory, the keys that are read."""
     both = {"model_type": "bert", "position_embedding_type": "absolute"}
     return settings_of(model.config) | both
 
 
-def _independent(model: BertForMaskedLM) -> dict[str, torch.Tensor]:
+def _independent(model: MaskedBert) -> dict[str, torch.Tensor]:
     """The state without tensors that only repeat others."""
     repeated = {"cls.predictions.decoder.bias"}
     if model.config.tie_word_embeddings:
@@ -95,9 +95,7 @@ def load_masked_language_model(
     return MaskedLanguageModel(model, tokenizer, name, fingerprint, commit_of(folder))
 
 
-def save_masked_language_model(
-    model: BertForMaskedLM, tokenizer: BertTokenizer, folder: Path
-) -> None:
+def save_masked_language_model(model: MaskedBert, tokenizer: BertTokenizer, folder: Path) -> None:
     """Write ``config.json``, ``model.safetensors`` and the tokenizer's files into a folder.
 
     Tensors that repeat others are written once; transformers' own classes load it too.
@@ -111,7 +109,7 @@ def save_masked_language_model(
 _HEAD = "cls.predictions."
 
 
-def _network(found: TextFolder) -> BertForMaskedLM:
+def _network(found: TextFolder) -> MaskedBert:
     """A folder's network on the CPU, in float32; every key of the file is checked."""
     state = found.state
     has_encoder = "embeddings.word_embeddings.weight" in state
@@ -122,7 +120,10 @@ def _network(found: TextFolder) -> BertForMaskedLM:
             f"(BertForMaskedLM), or train one: {TRAIN}"
         )
     named = {name if name.startswith("cls.") else f"bert.{name}": x for name, x in state.items()}
-    if f"{_HEAD}bias" in named:
-        named.setdefault(f"{_HEAD}decoder.bias", named[f"{_HEAD}bias"])
-    model: BertForMaskedLM = network_of(found.source, found.config, named, BertForMaskedLM)
-    return model
+    copies = {f"{_HEAD}decoder.bias": f"{_HEAD}bias"}
+    if found.config.tie_word_embeddings:
+        copies[f"{_HEAD}decoder.weight"] = "bert.embeddings.word_embeddings.weight"
+    for copy, original in copies.items():
+        if original in named:
+            named.setdefault(copy, named[original])
+    return filled(found.source, lambda: MaskedBert(found.config), named).eval()

@@ -9,7 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from cxrtext.models.configurations import configuration, settings_of
+from cxrtext.models.bert import Bert, BertConfig
+from cxrtext.models.configurations import bert_configuration, configuration, settings_of
 
 TEXT_HEADS = ("linear", "mlp")
 POOLINGS = ("cls", "mean")
@@ -27,14 +28,16 @@ def family_name(text: Mapping[str, Any]) -> str:
 
 
 def text_configuration(values: Mapping[str, Any]) -> Any:
-    """Transformers' configuration of a text encoder (ValueError, of one line)."""
+    """A text encoder's configuration, a BERT's or of transformers (ValueError, of one line)."""
     if (family := MODEL_TYPES.get(family_name(values))) is None:
         raise ValueError(
             f"no text encoder '{values['model_type']}'; there are {', '.join(FAMILIES)}"
         )
-    config = configuration(family, values)
     if values.get("position_embedding_type", "absolute") != "absolute":
         raise ValueError("position_embedding_type: only 'absolute' is read")
+    if family == "bert":
+        return bert_configuration(values)
+    config = configuration(family, values)
     # transformers' MPNet counts positions from 2, whatever it pads with.
     if family == "mpnet" and (
         config.pad_token_id != 1 or config.relative_attention_num_buckets < _BUCKETS
@@ -82,6 +85,17 @@ def mean_state(states: Tensor, real: Tensor | None) -> Tensor:
     return (states * weights).sum(dim=1) / weights.sum(dim=1)
 
 
+def _network(config: Any) -> nn.Module:
+    """An encoder with random weights."""
+    if isinstance(config, BertConfig):
+        return Bert(config)
+    from transformers import MODEL_MAPPING
+
+    network: Any = MODEL_MAPPING[type(config)]
+    made: nn.Module = network(config, add_pooling_layer=False)
+    return made
+
+
 class TextEncoder(nn.Module):
     """A text encoder's pooled state and a map of it to D dimensions, linear or of two layers.
 
@@ -96,12 +110,8 @@ class TextEncoder(nn.Module):
         pooling: str = "cls",
     ) -> None:
         super().__init__()
-        from transformers import MODEL_MAPPING
-
         self.family, self.pooling = family_name(config), pooling
-        own = text_configuration(config)
-        network: Any = MODEL_MAPPING[type(own)]
-        self.backbone: Any = network(own, add_pooling_layer=False)
+        self.backbone: Any = _network(text_configuration(config))
         width = int(config["hidden_size"])
         self.projection: nn.Module = nn.Linear(width, dimension)
         if head == "mlp":

@@ -14,6 +14,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from cxrtext.errors import CheckpointError
 from cxrtext.files import SEAL, open_regular, replacing, seal_of
@@ -210,16 +211,30 @@ def _read_pickle(path: Path, advice: str = "convert it to model.safetensors") ->
     return state
 
 
+class _Undrawn(TorchFunctionMode):
+    """Networks are made without drawing their weights, which takes as long as to read them."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        named = kwargs or {}
+        if (
+            func in (Tensor.normal_, Tensor.uniform_)
+            or getattr(func, "__module__", "") == nn.init.__name__
+        ):
+            return args[0] if args else named["tensor"]
+        return func(*args, **named)
+
+
 def filled(
     source: Path, make: Callable[[], M], state: Mapping[str, Tensor], fix: str = "copy it again"
 ) -> M:
     """A module with the tensors of a file, every one of them used (CheckpointError)."""
-    with torch.device("meta"):  # shapes only, no memory
-        wanted = make().state_dict()
-    if fault := misfit(state, wanted):
+    with _Undrawn():  # memory that nothing is written to is none
+        module = make()
+    if fault := misfit(state, module.state_dict()):
         raise CheckpointError(f"{source}: the tensors do not fit: {fault}; {fix}")
     check_finite(source, {n: x for n, x in state.items() if x.is_floating_point()})
-    module = make()
     module.load_state_dict(dict(state), strict=False)
     return module
 

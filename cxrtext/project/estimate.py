@@ -19,7 +19,7 @@ from cxrtext.images import Preprocessing, read_image
 from cxrtext.jobs.encode import BATCH as ENCODE_BATCH
 from cxrtext.jobs.encode import MAP_IMAGES
 from cxrtext.language.pretraining.pretrain import new_model
-from cxrtext.language.pretraining.settings import BATCH_TOKENS, SHAPES
+from cxrtext.language.pretraining.settings import SHAPES
 from cxrtext.language.pretraining.train import precision_on
 from cxrtext.project.facts import Facts
 from cxrtext.project.layout import GRID
@@ -130,13 +130,14 @@ def _each(work: Callable[[], Any], count: int) -> float:
 
 def _language_speed(size: str, device: torch.device) -> float:
     """Seconds to train on a word piece, a batch forward and back."""
-    model = new_model(SHAPES[size], train_tokenizer(["no effusion"], 200), seed=0)
+    shape = SHAPES[size]
+    model = new_model(shape, train_tokenizer(["no effusion"], 200), seed=0)
     nn.Module.to(model, device)
-    ids = torch.randint(5, int(model.config.vocab_size), (BATCH_TOKENS // 16, 16)).to(device)
+    ids = torch.randint(5, int(model.config.vocab_size), (shape.batch_tokens // 16, 16)).to(device)
 
     def learn() -> None:
         with autocast(device, precision_on(device)):
-            logits = model(input_ids=ids).logits
+            logits = model(ids)
         functional.cross_entropy(logits.float().flatten(0, 1), ids.flatten()).backward()
         _wait(device)
 

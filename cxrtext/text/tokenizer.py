@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from cxrtext.files import write_json, write_text
+from cxrtext.files import write_text
 from cxrtext.text.vocabularies import (
     SPECIAL,
     SPECIAL_TOKENS,
@@ -15,16 +15,14 @@ from cxrtext.text.vocabularies import (
     read_byte_pairs,
     read_word_pieces,
 )
-
-if TYPE_CHECKING:
-    from transformers import BertTokenizer
+from cxrtext.text.word_pieces import BertTokenizer
 
 OTHER_CHARACTERS = 100
 """Most characters outside ASCII in a trained vocabulary; the rest become [UNK]."""
 
 
 def make_tokenizer(vocabulary: dict[str, int]) -> BertTokenizer:
-    return _bert(WordPieces(vocabulary))
+    return BertTokenizer(WordPieces(vocabulary))
 
 
 def load_tokenizer(folder: Path) -> BertTokenizer:
@@ -32,7 +30,7 @@ def load_tokenizer(folder: Path) -> BertTokenizer:
 
     Only the vocabulary and the normalization are read; no class or code that the folder names is.
     """
-    return _bert(read_word_pieces(folder))
+    return BertTokenizer(read_word_pieces(folder))
 
 
 def load_tokenizer_of(folder: Path, family: str) -> Any:
@@ -50,22 +48,14 @@ def load_tokenizer_of(folder: Path, family: str) -> Any:
         return RobertaTokenizer(add_prefix_space=found.add_prefix_space, **values)
     from transformers import MPNetTokenizer
 
-    return MPNetTokenizer(**values, **_of_word_pieces(read_word_pieces(folder, family)))
-
-
-def _bert(pieces: WordPieces) -> BertTokenizer:
-    from transformers import BertTokenizer
-
-    return BertTokenizer(**_of_word_pieces(pieces))
-
-
-def _of_word_pieces(pieces: WordPieces) -> dict[str, Any]:
-    return {
-        "vocab": dict(pieces.ids),
-        "do_lower_case": pieces.lowercase,
-        "strip_accents": pieces.strip_accents,
-        "tokenize_chinese_chars": pieces.split_chinese,
-    }
+    pieces = read_word_pieces(folder, family)
+    return MPNetTokenizer(
+        vocab=dict(pieces.ids),
+        do_lower_case=pieces.lowercase,
+        strip_accents=pieces.strip_accents,
+        tokenize_chinese_chars=pieces.split_chinese,
+        **values,
+    )
 
 
 def train_tokenizer(sentences: Iterable[str], vocabulary_size: int = 4000) -> BertTokenizer:
@@ -114,9 +104,7 @@ def _alphabet(corpus: Iterable[str], normalize: Callable[[str], str]) -> list[st
 def save_tokenizer(tokenizer: BertTokenizer, folder: Path) -> None:
     """Write ``vocab.txt``, ``tokenizer.json`` and ``tokenizer_config.json`` into a folder."""
     write_text(folder / "vocab.txt", "\n".join(vocabulary_of(tokenizer)) + "\n")
-    tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"))
-    settings = {"do_lower_case": bool(tokenizer.do_lower_case), "tokenizer_class": "BertTokenizer"}
-    write_json(folder / "tokenizer_config.json", settings | unusual_settings(tokenizer))
+    tokenizer.save_pretrained(folder)
 
 
 def vocabulary_of(tokenizer: BertTokenizer) -> list[str]:
@@ -127,13 +115,3 @@ def vocabulary_of(tokenizer: BertTokenizer) -> list[str]:
 def continues_word(tokenizer: BertTokenizer) -> list[bool]:
     """Return by id whether a piece continues the word of the piece before it."""
     return [piece.startswith("##") and piece != "##" for piece in vocabulary_of(tokenizer)]
-
-
-def unusual_settings(tokenizer: BertTokenizer) -> dict[str, bool]:
-    """How a tokenizer normalizes text, where it is not as BERT's own beside the lower case."""
-    settings: dict[str, bool] = {}
-    if tokenizer.strip_accents is not None:
-        settings["strip_accents"] = bool(tokenizer.strip_accents)
-    if not tokenizer.tokenize_chinese_chars:
-        settings["tokenize_chinese_chars"] = False
-    return settings

@@ -159,9 +159,7 @@ def pretrainings(folder: Path) -> dict[str, Any]:
     )
     lines = ["study_id,findings", *(f"s{i},The heart of study {i} is normal." for i in range(60))]
     (folder / "reports.csv").write_text("\n".join(lines))
-    pretrain_text(
-        folder / "reports.csv", folder / "text", size="demo", hidden=32, layers=1, epochs=1
-    )
+    pretrain_text(folder / "reports.csv", folder / "text", size="demo", epochs=1)
     return {"findings": len(encoder.findings)}
 
 

@@ -1,5 +1,5 @@
-import copy
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from transformers import BertConfig, BertForMaskedLM
+from transformers import BertConfig as TheirConfig
+from transformers import BertForMaskedLM
 
 from cxrtext.language import ScoreSettings, ScoreSummary, score_reports
 from cxrtext.language.scoring.network import MaskedNetwork, SpecialIds, masked_copies
+from cxrtext.models.bert import BertConfig, MaskedBert
 from cxrtext.models.masked_lm import MaskedLanguageModel, fingerprint_of
 from cxrtext.text import train_tokenizer
 
@@ -45,7 +47,7 @@ def tiny() -> MaskedLanguageModel:
         max_position_embeddings=24,
         initializer_range=0.3,
     )
-    model = BertForMaskedLM(config).eval()
+    model = MaskedBert(config).eval()
     return MaskedLanguageModel(model, tokenizer, "tiny", fingerprint_of(model, tokenizer))
 
 
@@ -86,11 +88,10 @@ def copies_by_loops(sentence: Sequence[int], window: int) -> list[PlainCopy]:
 
 
 @torch.no_grad()
-def plain_scores(
-    model: BertForMaskedLM, sentence: Sequence[int], window: int
-) -> NDArray[np.float64]:
+def plain_scores(model: MaskedBert, sentence: Sequence[int], window: int) -> NDArray[np.float64]:
     """Every masked copy through the whole of transformers' network, in float64."""
-    exact = copy.deepcopy(model).double()
+    exact = BertForMaskedLM(TheirConfig(**asdict(model.config))).double().eval()
+    exact.load_state_dict(model.state_dict())
     values = []
     for ids, position, target in copies_by_loops(sentence, window):
         logits = exact(input_ids=torch.tensor([ids])).logits[0, position]
@@ -99,11 +100,11 @@ def plain_scores(
 
 
 @torch.no_grad()
-def random_model(width: int = 32, spread: float = 0.15, **sizes: Any) -> BertForMaskedLM:
+def random_model(width: int = 32, spread: float = 0.15, **sizes: Any) -> MaskedBert:
     """Every parameter random, so that a bias or a norm's weight that is left out shows."""
     sizes = {"vocab_size": 60, "num_hidden_layers": 2, "num_attention_heads": 4, **sizes}
     sizes |= {"hidden_size": width, "intermediate_size": 3 * width}
-    model: BertForMaskedLM = BertForMaskedLM(BertConfig(max_position_embeddings=14, **sizes)).eval()
+    model = MaskedBert(BertConfig(max_position_embeddings=14, **sizes)).eval()
     generator = torch.Generator().manual_seed(0)
     for name, values in model.named_parameters():
         center = 1.0 if name.endswith("LayerNorm.weight") else 0.0
@@ -130,8 +131,8 @@ def score(tiny: MaskedLanguageModel, reports: Path, tmp_path: Path) -> Score:
     """Scores the six reports into a file below the test's folder, if nothing else is asked for."""
 
     def run(out: str | Path = "out.csv", reports: Path = reports, **options: Any) -> ScoreSummary:
-        asked: dict[str, Any] = {"model": tiny, "on_scored": None, "progress": None, **options}
-        own = {name: asked.pop(name) for name in ("model", "on_scored", "progress")}
+        asked: dict[str, Any] = {"model": tiny, "progress": None, **options}
+        own = {name: asked.pop(name) for name in ("model", "progress")}
         return score_reports(reports, tmp_path / out, ScoreSettings(**asked), **own)
 
     return run

@@ -6,28 +6,31 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from transformers import BertForMaskedLM
 
 from cxrtext.errors import ConfigError
 from cxrtext.language import score_sentences_detailed
-from cxrtext.language.scoring.score import Scorer, build_network
+from cxrtext.language.scoring.network import MaskedNetwork
+from cxrtext.language.scoring.score import Scorer
+from cxrtext.models.bert import MaskedBert
 from cxrtext.models.masked_lm import MaskedLanguageModel
 from tests.language.conftest import network_scores, random_model
 
 IDS = torch.randint(5, 60, (30, 6), generator=torch.Generator().manual_seed(0))
 
 
-def scores(model: BertForMaskedLM, kind: Any, ids: torch.Tensor = IDS) -> NDArray[np.float32]:
-    return network_scores(build_network(model, kind), ids)
+def scores(model: MaskedBert, kind: Any, ids: torch.Tensor = IDS) -> NDArray[np.float32]:
+    return network_scores(MaskedNetwork(model, getattr(torch, kind)), ids)
 
 
 @pytest.mark.parametrize("name", ["float64", "", "int8"])
-def test_an_unknown_name_is_refused_with_the_known_ones_and_float16_on_a_cpu(name: Any) -> None:
+def test_an_unknown_name_is_refused_with_the_known_ones_and_float16_on_a_cpu(
+    tiny: MaskedLanguageModel, name: Any
+) -> None:
     known = "float32, bfloat16, float16"
     with pytest.raises(ConfigError, match=f"^precision '{name}' is not one of {known}$"):
-        build_network(random_model(), name)
+        Scorer(tiny, name)
     with pytest.raises(ConfigError, match="float16 is for GPUs; on a CPU take bfloat16"):
-        build_network(random_model(), "float16")
+        Scorer(tiny, "float16")
 
 
 def test_bfloat16_is_near_float32() -> None:

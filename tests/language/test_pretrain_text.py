@@ -1,5 +1,6 @@
+import itertools
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,24 +18,20 @@ from cxrtext.language import (
     score_sentences,
     score_sentences_detailed,
 )
+from cxrtext.language.pretraining import settings as pretrain_settings
 from cxrtext.language.pretraining import train as pretrain_run
 from cxrtext.language.pretraining.batches import cut_to_window, epoch_batches, hold_out
-from cxrtext.language.pretraining.pretrain import measure_coverage, perplexity_sample
-from cxrtext.language.pretraining.settings import PretrainSettings
-from cxrtext.language.pretraining.train import Step, learning_rate
-from cxrtext.language.scoring.score import encode_pieces
+from cxrtext.language.pretraining.settings import SHAPES, PretrainSettings
+from cxrtext.language.pretraining.train import learning_rate
 from cxrtext.models.masked_lm import fingerprint_of, load_masked_language_model
 from cxrtext.pausing import Progress
-from cxrtext.text.tokenizer import make_tokenizer
 from tests.language.conftest import StopError, stop
 
 COMMON = "The lungs are clear."
 RARE = "A pneumothorax is seen on the left."
 SECRET = "Zebulon Quill was seen here."
-SMALL: dict[str, Any] = {
-    **{"size": "demo", "hidden": 32, "layers": 1, "vocabulary_size": 300},
-    **{"batch_tokens": 512, "device": "cpu"},
-}
+SHAPE = replace(SHAPES["demo"], hidden=32, layers=1, vocabulary_size=300, learning_rate=6e-3)
+SMALL: dict[str, Any] = {"size": SHAPE, "device": "cpu"}
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +50,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def learned(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> PretrainSummary:
     out = tmp_path_factory.getbasetemp() / "trained" / "lm"
-    return pretrain_text(corpus, out, epochs=30, learning_rate=6e-3, **SMALL)
+    return pretrain_text(corpus, out, epochs=30, **SMALL)
 
 
 @pytest.fixture(scope="module")
@@ -81,12 +78,10 @@ def test_the_folder_is_a_model_with_its_history(trained: Path, learned: Pretrain
     assert learned.reports == learned.with_text == 120
     assert learned.validation_sentences == 6 * 3
     assert learned.training_sentences == 114 * 3 + 1
-    for measured in (learned.validation_loss, learned.pseudo_perplexity):
-        assert len(measured) == 30
-        assert measured[-1] < 0.5 * measured[0]
+    assert len(learned.validation_loss) == 30
+    assert learned.validation_loss[-1] < 0.5 * learned.validation_loss[0]
     assert 1 < learned.perplexity < 4
-    assert learned.coverage.unknown == 0
-    assert 1 <= learned.coverage.pieces_per_word < 1.2
+    assert learned.unknown_words == 0 < learned.words
     for word in ("zebulon", "was seen here", "lungs"):
         assert word not in text.lower()
     assert not trained.with_name("lm.partial").exists()
@@ -115,7 +110,6 @@ def test_a_stopped_run_goes_on_and_ends_in_the_same_model(
     assert rest.resumed_from_step == whole.steps // 4 + middle
     assert rest.fingerprint == whole.fingerprint
     assert rest.validation_loss == whole.validation_loss
-    assert rest.pseudo_perplexity == whole.pseudo_perplexity
     assert not (tmp_path / "b.partial").exists()
 
 
@@ -141,14 +135,15 @@ def test_a_damaged_state_is_refused_and_that_of_other_settings_thrown_away(
     assert pretrain_text(corpus, tmp_path / "m", epochs=1, **SMALL).resumed_from_step == 0
 
 
-def test_fine_tuning_keeps_the_vocabulary_and_learns(trained: Path, tmp_path: Path) -> None:
+def test_fine_tuning_keeps_the_vocabulary_and_learns(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "reports.csv"
     new = "Heart is clear on the left."
     rows = "".join(f"s{number},{new}\n" for number in range(60))
     path.write_text("study_id,report\n" + rows)
-    summary = pretrain_text(
-        path, tmp_path / "tuned", base=trained, epochs=10, learning_rate=2e-3, device="cpu"
-    )
+    monkeypatch.setattr(pretrain_settings, "FINE_TUNING_RATE", 2e-3)
+    summary = pretrain_text(path, tmp_path / "tuned", base=trained, epochs=10, device="cpu")
     before, after = map(load_masked_language_model, (trained, tmp_path / "tuned"))
     assert summary.base == before.fingerprint != after.fingerprint
     assert before.tokenizer.get_vocab() == after.tokenizer.get_vocab()
@@ -168,20 +163,11 @@ def test_a_model_trained_here_is_replaced_and_nothing_else(corpus: Path, tmp_pat
         pretrain_text(corpus, tmp_path / "file", epochs=1, **SMALL)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"size": "huge"}, "compact, demo"),
-        ({"hidden": 33}, "multiple"),
-        ({"learning_rate": -1.0}, "learning_rate is -1"),
-        ({"learning_rate": float("nan")}, "learning_rate is nan"),
-    ],
-)
-def test_wrong_options_are_refused(
-    corpus: Path, tmp_path: Path, options: dict[str, object], message: str
-) -> None:
-    with pytest.raises(ConfigError, match=message):
-        pretrain_text(corpus, tmp_path / "m", **{**SMALL, **options})
+def test_wrong_options_are_refused(corpus: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="compact, demo"):
+        pretrain_text(corpus, tmp_path / "m", size="huge")
+    with pytest.raises(ConfigError, match="epochs is 0"):
+        pretrain_text(corpus, tmp_path / "m", epochs=0)
 
 
 def test_one_report_is_too_little_and_a_folder_is_of_one_process(tmp_path: Path) -> None:
@@ -210,7 +196,7 @@ def test_an_epoch_has_every_sentence_once_within_the_budget() -> None:
 
 
 def test_the_learning_rate_rises_and_falls() -> None:
-    settings = PretrainSettings(None, None, None, 1.0, 1, 0, warmup=0.1)
+    settings = PretrainSettings(None, replace(SHAPE, learning_rate=1.0), None, 0, warmup=0.1)
     rates = [learning_rate(step, 100, settings) for step in range(100)]
     assert rates[9] == rates[10] == 1.0
     assert rates[:10] == sorted(rates[:10])
@@ -219,8 +205,8 @@ def test_the_learning_rate_rises_and_falls() -> None:
     assert rates[55] == pytest.approx(0.5)
 
 
-LOSSES = [3.0, 2.0, 2.5, 2.0, 2.2, 1.0, 0.5]
-"""Made up: epoch 2 is the best, and with patience 3 epoch 5 is the last."""
+LOSSES = [3.0, 2.0, 1.5, 2.0]
+"""Made up: the last epoch but one is the best."""
 
 
 @pytest.fixture
@@ -231,76 +217,35 @@ def small_corpus(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Held-out losses that do not depend on the model, so that they rise when a test wants it.
+def test_the_best_epoch_is_kept_and_a_stopped_run_remembers_it(
+    small_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    losses = itertools.cycle(LOSSES)
+    monkeypatch.setattr(pretrain_run, "validation_loss", lambda *_: next(losses))
 
-    Their number is that of the run's epoch, which a resumed run goes on counting.
-    """
+    def train(out: Path, progress: Progress | None = None) -> PretrainSummary:
+        small = replace(SHAPE, hidden=16, vocabulary_size=200, batch_tokens=256)
+        return pretrain_text(
+            small_corpus, out, epochs=4, size=small, device="cpu", progress=progress
+        )
 
-    def measure(run: pretrain_run.PretrainRun, special: object, step: Step) -> None:
-        run.done = step.number
-        if step.ends_epoch:
-            run.history.add(run.model, LOSSES[run.history.epochs], 1.0)
-
-    monkeypatch.setattr(pretrain_run, "_measure", measure)
-
-
-def stop_after(epoch: int) -> Progress:
-    def progress(step: int, total: int) -> None:
-        if step == total // 7 * epoch:
+    def stop_after_three(step: int, total: int) -> None:
+        if step == total // 4 * 3:
             raise StopError
 
-    return progress
-
-
-def train(
-    small_corpus: Path, out: Path, patience: int, progress: Progress | None = None
-) -> PretrainSummary:
-    smaller = {**SMALL, "hidden": 16, "vocabulary_size": 200, "batch_tokens": 256}
-    return pretrain_text(
-        small_corpus, out, epochs=7, patience=patience, progress=progress, **smaller
-    )
-
-
-@pytest.mark.usefixtures("made_up")
-def test_training_stops_and_the_best_epoch_is_kept(small_corpus: Path, tmp_path: Path) -> None:
-    totals: list[int] = []
-
-    def count(step: int, total: int) -> None:
-        assert step == len(totals) + 1
-        totals.append(total)
-
-    summary = train(small_corpus, tmp_path / "a", 3, count)
-    assert (summary.epochs, summary.kept_epoch, summary.stopped_early) == (5, 2, True)
-    assert summary.steps == totals[0] // 7 * 5 == len(totals)
-    assert summary.validation_loss == LOSSES[:5]
-
+    whole = train(tmp_path / "a")
+    assert (whole.epochs, whole.kept_epoch, whole.validation_loss) == (4, 3, LOSSES)
     with pytest.raises(StopError):
-        train(small_corpus, tmp_path / "b", 3, stop_after(2))
+        train(tmp_path / "b", stop_after_three)
     (state,) = (tmp_path / "b.partial").glob("state-*.pt")
-    second = torch.load(state, weights_only=True)["model"]
-    kept = load_masked_language_model(tmp_path / "a")
+    third = torch.load(state, weights_only=True)["model"]
+    rest = train(tmp_path / "b")
+    assert rest.resumed_from_step == whole.steps // 4 * 3
+    assert (rest.fingerprint, rest.kept_epoch) == (whole.fingerprint, 3)
+    kept = load_masked_language_model(tmp_path / "b")
     for name, value in kept.model.state_dict().items():
-        assert torch.equal(value, second[name])
-    assert fingerprint_of(kept.model, kept.tokenizer) == summary.fingerprint
-    summary = train(small_corpus, tmp_path / "c", 0)  # without patience every epoch is run
-    assert (summary.epochs, summary.kept_epoch, summary.stopped_early) == (7, 7, False)
-
-
-@pytest.mark.usefixtures("made_up")
-@pytest.mark.parametrize("epoch", [1, 2, 3, 5])
-def test_a_stopped_run_remembers_the_best_epoch_and_the_patience(
-    small_corpus: Path, tmp_path: Path, epoch: int
-) -> None:
-    whole = train(small_corpus, tmp_path / "a", 3)
-    with pytest.raises(StopError):
-        train(small_corpus, tmp_path / "b", 3, stop_after(epoch))
-    rest = train(small_corpus, tmp_path / "b", 3)
-    assert rest.resumed_from_step == whole.steps // 5 * epoch
-    assert rest.fingerprint == whole.fingerprint
-    assert rest.validation_loss == whole.validation_loss
-    assert (rest.epochs, rest.kept_epoch, rest.steps) == (5, 2, whole.steps)
+        assert torch.equal(value, third[name])
+    assert fingerprint_of(kept.model, kept.tokenizer) == whole.fingerprint
 
 
 def test_the_measurements_are_of_the_weights_that_were_written(
@@ -311,24 +256,3 @@ def test_the_measurements_are_of_the_weights_that_were_written(
     scores = score_sentences_detailed(sentences, load_masked_language_model(trained))
     perplexity = np.exp(-scores.log_likelihood.sum() / scores.n_tokens.sum())
     assert learned.perplexity == pytest.approx(perplexity, abs=2e-3)
-    assert len(set(learned.pseudo_perplexity)) > 20
-
-
-def test_coverage_counts_words_and_their_pieces() -> None:
-    names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "no", "pneumo", "##thor", "##ax", "."]
-    tokenizer = make_tokenizer({name: number for number, name in enumerate(names)})
-    pieces = encode_pieces(tokenizer, ["No pneumothorax.", "No zebra."])
-    coverage = measure_coverage(tokenizer, pieces)
-    assert coverage.words == 6  # no pneumothorax . no [UNK] .
-    assert coverage.pieces_per_word == pytest.approx(8 / 6, abs=1e-4)
-    assert coverage.whole == pytest.approx(4 / 6, abs=1e-4)
-    assert coverage.unknown == pytest.approx(1 / 6, abs=1e-6)
-    assert measure_coverage(tokenizer, []).words == 0
-
-
-def test_the_sample_keeps_to_its_budget_and_is_never_empty() -> None:
-    sentences = ["a", "a", "b", "c"]
-    pieces = [(1, 2), (1, 2), (3, 4, 5), (6,)]
-    assert perplexity_sample(sentences, pieces, 10, 0) == ["a", "a"]
-    assert perplexity_sample(sentences, pieces, 10, 8 + 15) == ["a", "a", "b"]
-    assert perplexity_sample(sentences, pieces, 10, 1e9) == sentences

@@ -2,21 +2,17 @@
 
 import io
 import json
-import tracemalloc
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 from cxrtext.errors import DataError
 from cxrtext.language import ScoreSettings, score_reports, score_sentences
-from cxrtext.language.eta.fit import fit_class_probability
-from cxrtext.language.eta.statistics import EtaReport
+from cxrtext.language.eta import fit_class_probability
 from cxrtext.models.masked_lm import MaskedLanguageModel
 from cxrtext.records import Sentence, read_sentences, write_table
-from cxrtext.records.tables import read_table
 from tests.language.conftest import Score
 
 COLUMNS = ["study_id", "findings", "impression"]
@@ -76,31 +72,8 @@ def test_a_stream_gets_what_a_file_gets_and_paths_may_be_given_as_text(
     assert path.read_bytes().decode() == stream.getvalue()
     assert again.sentences == len(read_sentences(path))
     assert (tmp_path / "c.sqlite").exists()
-    with pytest.raises(DataError, match=r"-: a table of sentences or tokens ends in"):
+    with pytest.raises(DataError, match=r"-: a table of sentences ends in"):
         score_reports(str(reports), "-", model=tmp_path / "no")
-
-
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_the_word_pieces_sum_to_the_sentence(score: Score, tmp_path: Path, ending: str) -> None:
-    out, tokens = tmp_path / "out.csv", tmp_path / f"tokens.{ending}"
-    score(tokens=tokens)
-    rows = read_table(tokens, required=()).rows
-    sums: dict[tuple[str, str, str], list[float]] = {}
-    for row in rows:
-        values = sums.setdefault((row["study_id"], row["section"], row["position"]), [])
-        assert int(row["token_index"]) == len(values)
-        values.append(float(row["log_likelihood"]))
-    sentences = read_sentences(out)
-    assert list(sums) == [(r.study_id, r.section, str(r.position)) for r in sentences]
-    for sentence, values in zip(sentences, sums.values(), strict=True):
-        assert len(values) == sentence.n_tokens
-        assert sum(values) == pytest.approx(sentence.log_likelihood, abs=1e-9)
-    pieces = [row["token"] for row in rows if row["study_id"] == "s6"]
-    assert "".join(p.removeprefix("##") for p in pieces) == "nopneumothorax.thelungsareclear."
-    if ending == "parquet":
-        assert [str(t) for t in pq.read_schema(tokens).types] == [
-            "string", "string", "int64", "int64", "string", "double",
-        ]  # fmt: skip
 
 
 def write_corpus(path: Path, reports: int) -> None:
@@ -119,18 +92,16 @@ def write_corpus(path: Path, reports: int) -> None:
 
 def test_a_fit_is_that_of_the_written_table(score: Score, reports: Path, tmp_path: Path) -> None:
     write_corpus(reports, 60)
-    judged: list[EtaReport] = []
-    score(fit=True, a=0.5, k=9.0, on_scored=judged.append)
+    score(fit=True, a=0.5, k=9.0)
     rows = read_sentences(tmp_path / "out.csv")
     counts = Counter((row.sentence.lower(), row.log_likelihood) for row in rows)
     values = np.array([value for _, value in counts])
-    fit = fit_class_probability(values, np.array(list(counts.values())))
+    a, k = fit_class_probability(values, np.array(list(counts.values())))
     meta = json.loads((tmp_path / "out.csv.meta.json").read_text())
     assert meta["fitted"] is True
-    assert (meta["a"], meta["k"]) == (pytest.approx(fit.a), pytest.approx(fit.k))
+    assert (meta["a"], meta["k"]) == (pytest.approx(a), pytest.approx(k))
     assert meta["a"] != 0.5
-    assert judged[0].fit is not None
-    eta = [fit.a * np.exp(fit.k * row.log_likelihood) for row in rows]
+    eta = [a * np.exp(k * row.log_likelihood) for row in rows]
     np.testing.assert_allclose([row.eta or 0.0 for row in rows], eta, rtol=1e-6)
 
 
@@ -138,53 +109,25 @@ def test_a_corpus_too_small_to_fit_keeps_its_scores(score: Score, tmp_path: Path
     with pytest.raises(DataError, match="cannot be fitted: .*give a and k instead"):
         score(fit=True, cache=False)
     assert not (tmp_path / "out.csv").exists()
-    assert score(cache=False).resumed == 4
+    assert score(cache=False).from_cache == 4
 
 
-@pytest.mark.parametrize("which", ["out", "tokens", "link"])
+@pytest.mark.parametrize("name", ["reports.csv", "link.csv"])
 def test_the_input_is_never_written_over(
-    score: Score, reports: Path, tmp_path: Path, which: str
+    score: Score, reports: Path, tmp_path: Path, name: str
 ) -> None:
     before = reports.read_bytes()
     (tmp_path / "link.csv").symlink_to(reports)
-    out = {"out": reports, "tokens": tmp_path / "out.csv", "link": tmp_path / "link.csv"}[which]
-    tokens = reports if which == "tokens" else None
     with pytest.raises(DataError, match="is the input; name another file"):
-        score(out, tokens=tokens)
+        score(name)
     assert reports.read_bytes() == before
 
 
 def test_outputs_that_cannot_be_are_refused_before_the_work(score: Score, tmp_path: Path) -> None:
     (tmp_path / "folder.csv").mkdir()
-    out = tmp_path / "out.csv"
-    (tmp_path / "sub").mkdir()
-    for target, tokens, message in (
-        (tmp_path / "folder.csv", None, r"folder\.csv: is a folder"),
-        (out, tmp_path / "folder.csv", r"folder\.csv: is a folder"),
-        (out, tmp_path / "sub" / ".." / "out.csv", "is the table of sentences; name another"),
-        (out, tmp_path / "tokens.txt", r"tokens\.txt: .*ends in \.csv or \.parquet"),
-        (tmp_path / "out.txt", None, r"out\.txt: .*ends in \.csv or \.parquet"),
+    for name, message in (
+        ("folder.csv", "is a folder"),
+        ("out.txt", r"ends in \.csv or \.parquet"),
     ):
-        with pytest.raises(DataError, match=message):
-            score(target, tokens=tokens, model=tmp_path / "no")
-
-
-LITTLE = 300_000
-"""Bytes by which the memory of Python objects may grow with 2,700 more reports: 111 each.  The
-digests by which repeated study_ids are told take about 100 of them."""
-
-
-@pytest.mark.slow
-def test_memory_does_not_grow_with_the_corpus(
-    score: Score, reports: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("cxrtext.language.scoring.store.PAGE", 100)
-    peaks = []
-    for number in (300, 300, 3000):  # the first fills caches of the interpreter
-        write_corpus(reports, number)
-        tracemalloc.start()
-        score(cache=False)
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-    assert len(read_sentences(tmp_path / "out.csv")) == 15_000
-    assert peaks[2] - peaks[1] < LITTLE, peaks
+        with pytest.raises(DataError, match=f"{name}: .*{message}"):
+            score(name, model=tmp_path / "no")

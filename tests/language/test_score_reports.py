@@ -45,7 +45,7 @@ def test_every_sentence_is_written_with_its_values(
     assert meta["tokens"] == sum(r.n_tokens for r in rows)
     assert meta["rejected"] == summary.rejected == 0
     assert meta["fitted"] is False
-    assert (meta["from_cache"], meta["resumed"]) == (0, 0)
+    assert meta["from_cache"] == 0
     names = sorted(p.name for p in (tmp_path / "out").iterdir())
     assert names == ["scores.sqlite", f"sentences.{ending}", f"sentences.{ending}.meta.json"]
 

@@ -1,5 +1,6 @@
 """A stopped scoring run goes on, and what was scored once is not scored again."""
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -50,38 +51,21 @@ def test_the_work_of_another_text_or_model_is_thrown_away(
         with pytest.raises(StopError):
             score(cache=cache, progress=stop)
         summary = score(cache=cache, model=other)
-        assert (summary.resumed, summary.from_cache) == (0, 0)
+        assert summary.from_cache == 0
     with pytest.raises(StopError):
         score(cache=False, progress=stop)
     reports.write_text("study_id,report\ns1,The lungs are clear.\n")
     summary = score(cache=False)
-    assert (summary.resumed, summary.sentences) == (0, 1)
+    assert (summary.from_cache, summary.sentences) == (0, 1)
     assert not (tmp_path / "out.csv.partial").exists()
 
 
-def test_a_run_stopped_between_the_table_and_the_end_writes_it_again(
-    score: Score, corpus: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "out.csv"
-    with pytest.raises(StopError):
-        score(out, corpus, on_scored=stop)
-    written = out.read_bytes()
-    out.unlink()
-    summary = score(out, corpus)
-    assert summary.resumed == summary.distinct_sentences
-    assert out.read_bytes() == written
-
-
-def test_the_output_and_the_tokens_are_made_by_one_run_at_a_time(
-    score: Score, tmp_path: Path
-) -> None:
-    tokens = tmp_path / "tokens.csv"
-    for held in (tmp_path / "out.csv", tokens):
-        with (
-            only_one(held),
-            pytest.raises(WorkError, match=rf"{held.name}: another process is making this file"),
-        ):
-            score(tokens=tokens)
+def test_the_output_is_made_by_one_run_at_a_time(score: Score, tmp_path: Path) -> None:
+    with (
+        only_one(tmp_path / "out.csv"),
+        pytest.raises(WorkError, match=r"out\.csv: another process is making this file"),
+    ):
+        score()
     assert [p.name for p in tmp_path.iterdir()] == ["reports.csv"]
 
 
@@ -109,29 +93,43 @@ def scored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
-def test_a_stopped_run_goes_on_without_scoring_anything_twice(
-    score: Score, tmp_path: Path, scored: list[int]
+def test_a_stopped_run_goes_on_in_the_same_groups(
+    score: Score, corpus: Path, tmp_path: Path, scored: list[int]
 ) -> None:
-    def stop_at_two(done: int, total: int) -> None:
-        assert total == 4
-        if done >= 2:
+    """Stopped in the middle; some sentences are known from another text, one of each length."""
+    known = [" ".join(WORDS[:count]) for count in range(2, 10)]
+    (tmp_path / "known.csv").write_text("sentence\n" + "".join(f"{text}.\n" for text in known))
+    options = {"cache": tmp_path / "cache.db", "batch_tokens": 200}
+    score("known-scored.csv", tmp_path / "known.csv", **options)
+    shutil.copy(tmp_path / "cache.db", tmp_path / "other.db")
+    scored.clear()
+    score("whole.csv", corpus, cache=tmp_path / "other.db", batch_tokens=200)
+    groups = list(scored)
+    assert len(groups) > 6
+    assert max(groups) > 3
+    scored.clear()
+
+    def stop_in_the_middle(done: int, total: int) -> None:
+        if done > total // 2:
             raise StopError
 
-    out, options = tmp_path / "stopped.csv", {"cache": False, "batch_tokens": 8}
-    score("whole.csv", **options)
-    assert sum(scored) == 4
-    scored.clear()
     with pytest.raises(StopError):
-        score(out, progress=stop_at_two, **options)
-    assert not out.exists()
-    assert sum(scored) == 2
-    assert (tmp_path / "stopped.csv.partial").stat().st_mode & 0o777 == 0o600
-    summary = score(out, **options)
+        score("stopped.csv", corpus, progress=stop_in_the_middle, **options)
+    assert not (tmp_path / "stopped.csv").exists()
+    score("stopped.csv", corpus, **options)
+    assert scored == groups
+    assert (tmp_path / "stopped.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+
+
+def test_without_a_cache_a_stopped_run_goes_on_too(
+    score: Score, tmp_path: Path, scored: list[int]
+) -> None:
+    with pytest.raises(StopError):
+        score(progress=stop, cache=False, batch_tokens=8)
+    assert (tmp_path / "out.csv.partial").exists()
+    assert score(cache=False, batch_tokens=8).from_cache == scored[0]
     assert sum(scored) == 4
-    assert (summary.resumed, summary.from_cache) == (2, 0)
-    assert out.read_bytes() == (tmp_path / "whole.csv").read_bytes()
-    left = sorted(p.name for p in tmp_path.glob("stopped*"))
-    assert left == ["stopped.csv", "stopped.csv.meta.json"]
+    assert sorted(p.name for p in tmp_path.glob("out*")) == ["out.csv", "out.csv.meta.json"]
 
 
 def test_a_grown_corpus_costs_its_new_sentences_only(
@@ -145,7 +143,7 @@ def test_a_grown_corpus_costs_its_new_sentences_only(
         handle.write("s7,Heart size is normal. Pneumothorax is seen.,The lungs are clear.,\n")
     summary = score()
     assert sum(scored) == 1
-    assert (summary.from_cache, summary.resumed, summary.distinct_sentences) == (4, 0, 5)
+    assert (summary.from_cache, summary.distinct_sentences) == (4, 5)
     rows = read_sentences(tmp_path / "out.csv")
     assert len(rows) == 11
     new = [r for r in rows if r.sentence not in before]
@@ -156,14 +154,14 @@ def test_a_grown_corpus_costs_its_new_sentences_only(
 def test_what_is_known_asks_the_network_nothing_and_gives_the_same_bytes(
     score: Score, tmp_path: Path, scored: list[int]
 ) -> None:
-    out, tokens = tmp_path / "out.csv", tmp_path / "tokens.csv"
-    score(tokens=tokens)
-    written = out.read_bytes(), tokens.read_bytes()
+    out = tmp_path / "out.csv"
+    score()
+    written = out.read_bytes()
     scored.clear()
-    summary = score(tokens=tokens, batch_tokens=7)
+    summary = score(batch_tokens=7)
     assert scored == []
     assert summary.from_cache == summary.distinct_sentences == 4
-    assert (out.read_bytes(), tokens.read_bytes()) == written
+    assert out.read_bytes() == written
 
 
 def test_other_models_and_precisions_have_scores_of_their_own(

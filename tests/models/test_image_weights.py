@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from cxrtext.errors import CheckpointError
 from cxrtext.images import Preprocessing
 from cxrtext.models.image_encoder import ImageEncoder
 from cxrtext.models.image_weights import load_image_weights, set_norms
+from cxrtext.models.resnet import ResNet
 from cxrtext.models.weight_files import save_sealed
 from tests.conftest import flip
 from tests.grids import some
@@ -215,8 +217,7 @@ def test_other_weights_are_refused_and_change_nothing(
 def test_a_configuration_that_tensors_do_not_show_is_refused(tmp_path: Path) -> None:
     source = ImageEncoder("resnet50", 16).backbone
     path = write(tmp_path, dict(source.state_dict()), "model.safetensors")
-    config = source.config.to_dict()
-    assert config["model_type"] == "resnet"
+    config = {"model_type": "resnet", **asdict(source.config)}
     (tmp_path / "config.json").write_text(json.dumps(config))
     load_image_weights(ImageEncoder("resnet50", 16), path)
     (tmp_path / "config.json").write_text(json.dumps({**config, "downsample_in_bottleneck": True}))
@@ -254,11 +255,9 @@ def test_weights_of_the_program_are_compared_with_their_digest(tmp_path: Path) -
 
 def test_the_source_s_levels_filter_and_fit_are_taken_along(tmp_path: Path) -> None:
     """Weights of photographs see a radiograph as their own code shows it to them."""
-    from transformers import ResNetConfig, ResNetModel
-
     torch.manual_seed(5)
     encoder = ImageEncoder("resnet18", 16)
-    source = ResNetModel(ResNetConfig(**{**encoder.backbone.config.to_dict(), "num_channels": 3}))
+    source = ResNet(replace(encoder.backbone.config, num_channels=3))
     levels = {
         "image_processor_type": "ViTImageProcessor",
         "resample": 3,

@@ -31,8 +31,7 @@ COMMANDS = {
         "m/model.safetensors m/config.json m/vocab.txt",
     ),
     "score-text": (
-        "score-text {data}/reports.csv --model {language_model} --out {out}/s/sentences.csv "
-        "--tokens {out}/s/tokens.csv",
+        "score-text {data}/reports.csv --model {language_model} --out {out}/s/sentences.csv",
         "s/*.csv s/*.json",
     ),
     "train": ("train", "run/checkpoint*/model.safetensors run/checkpoint*/tokenizer.json"),

@@ -12,6 +12,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -40,8 +41,7 @@ from cxrtext.index import Query, open_index
 from cxrtext.integrity import check_files
 from cxrtext.jobs.plan import begin, read_plan
 from cxrtext.language import ScoreSettings, pretrain_text, score_reports
-from cxrtext.language.scoring.cache import digest_of
-from cxrtext.language.scoring.store import PartialScores
+from cxrtext.language.pretraining.settings import SHAPES
 from cxrtext.metrics.intervals import Measured
 from cxrtext.models import load_model
 from cxrtext.models.image_encoder import ImageEncoder
@@ -62,6 +62,7 @@ FLIPS = int(os.environ.get("CXRTEXT_FLIPS", "200"))
 
 Read = Callable[[], object]
 """Reads what a later step would, anew; gives something that can be compared."""
+SMALL = replace(SHAPES["compact"], hidden=32, layers=1, heads=2)
 Flip = Callable[..., None]
 """Flips bits of some files, each in turn; nothing else may come of it than a refusal."""
 
@@ -189,9 +190,7 @@ def test_calibration(checkpoint: Path, tmp_path: Path, try_flips: Flip) -> None:
 
 def test_language_model(data_folder: Path, tmp_path: Path, try_flips: Flip) -> None:
     out = tmp_path / "model"
-    pretrain_text(
-        data_folder / "reports.csv", out, epochs=1, hidden=32, layers=1, heads=2, device="cpu"
-    )
+    pretrain_text(data_folder / "reports.csv", out, epochs=1, size=SMALL, device="cpu")
     files = [path for path in out.iterdir() if not path.name.startswith("report.")]
 
     def read() -> str:
@@ -232,24 +231,6 @@ def test_score_cache(
     try_flips("score cache", [cache], read)
 
 
-def test_work_of_a_stopped_scoring(tmp_path: Path, try_flips: Flip) -> None:
-    path, identity = tmp_path / "out.csv.partial", {"source": "x"}
-    keys = [digest_of([number, 7, 8]) for number in range(30)]
-    with PartialScores(path, identity) as partial:
-        partial.add({key: np.full(3, -n, dtype=np.float32) for n, key in enumerate(keys)})
-
-    def read() -> str:
-        """What continues; a damaged row is scored again, which loses work and nothing else."""
-        with PartialScores(path, identity) as partial:
-            found = partial.find(keys)
-        same = all((value == -keys.index(key)).all() for key, value in found.items())
-        return "right" if same else digest(*found.values())
-
-    again = kept_as(path, read)
-    assert again() == "right"
-    try_flips("work of score-text", [path], again)
-
-
 def test_configuration_of_a_run(run_folder: Path, tmp_path: Path, try_flips: Flip) -> None:
     copy = Path(shutil.copy(run_folder / "config.yaml", tmp_path))
     try_flips("config.yaml of a run", [copy], lambda: load_config(copy))
@@ -259,7 +240,7 @@ def test_state_of_a_stopped_pretraining(data_folder: Path, tmp_path: Path, try_f
     """A stopped run goes on to the same weights, or is refused, or begins anew: the same too."""
 
     def train(out: Path, progress: Callable[[int, int], None] | None = None) -> str:
-        small: dict[str, Any] = {"epochs": 1, "hidden": 16, "layers": 1, "heads": 1}
+        small: dict[str, Any] = {"epochs": 1, "size": replace(SMALL, hidden=16, heads=1)}
         reports = data_folder / "reports.csv"
         return pretrain_text(reports, out, device="cpu", progress=progress, **small).fingerprint
 

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from transformers import BertTokenizer, MPNetTokenizer, RobertaTokenizer
+from transformers import BertTokenizer as TheirBertTokenizer
+from transformers import MPNetTokenizer, RobertaTokenizer
 
 from cxrtext.errors import CheckpointError
 from cxrtext.text import load_tokenizer, save_tokenizer, train_tokenizer
 from cxrtext.text.tokenizer import continues_word, load_tokenizer_of, make_tokenizer
 from cxrtext.text.vocabularies import SPECIAL_TOKENS
+from cxrtext.text.word_pieces import BertTokenizer
 from tests.models.text_families import report_sentences, write_mpnet, write_roberta
 
 SENTENCES = ["The lungs are clear.", "No pneumothorax.", "Heart size is normal."] * 5
@@ -27,7 +29,8 @@ def test_a_trained_vocabulary_has_whole_words_and_falls_back_on_letters(
 ) -> None:
     assert tokenizer.tokenize("The LUNGS are clear.") == ["the", "lungs", "are", "clear", "."]
     assert "[UNK]" not in tokenizer.tokenize("zygomatic, 7%! [x]")
-    assert tokenizer.convert_ids_to_tokens([0, 1, 2, 3, 4]) == list(SPECIAL_TOKENS)
+    assert tokenizer.all_special_ids == [0, 1, 2, 3, 4]
+    assert [tokenizer.get_vocab()[token] for token in SPECIAL_TOKENS] == [0, 1, 2, 3, 4]
 
 
 def test_training_again_gives_the_same_and_few_pieces_are_refused(
@@ -41,14 +44,14 @@ def test_training_again_gives_the_same_and_few_pieces_are_refused(
 @pytest.mark.parametrize("keep", ["vocab.txt", "tokenizer.json"])
 def test_either_file_loads_the_same(tokenizer: BertTokenizer, tmp_path: Path, keep: str) -> None:
     save_tokenizer(tokenizer, tmp_path)
-    ours = BertTokenizer.from_pretrained(tmp_path)
+    theirs = TheirBertTokenizer.from_pretrained(tmp_path)
     for path in tmp_path.iterdir():
         if path.name != keep:
             path.unlink()
     text = "No Pneumothorax: zygomatic."
     expected = tokenizer(text)["input_ids"]
     assert load_tokenizer(tmp_path)(text)["input_ids"] == expected
-    assert ours(text)["input_ids"] == expected
+    assert theirs(text)["input_ids"] == expected
     assert (expected[0], expected[-1]) == (tokenizer.cls_token_id, tokenizer.sep_token_id)
 
 
@@ -126,7 +129,12 @@ def test_pieces_that_continue_a_word_are_told_from_those_that_start_one() -> Non
     assert continues_word(tokenizer) == [False] * 6 + [True, False, False]
 
 
-OWN: dict[str, Any] = {"bert": BertTokenizer, "roberta": RobertaTokenizer, "mpnet": MPNetTokenizer}
+OWN: dict[str, Any] = {
+    "bert": TheirBertTokenizer,
+    "roberta": RobertaTokenizer,
+    "mpnet": MPNetTokenizer,
+}
+LOADED = OWN | {"bert": BertTokenizer}
 ODD = [
     "",
     " ",
@@ -151,7 +159,7 @@ def folders(tokenizer: BertTokenizer, tmp_path_factory: pytest.TempPathFactory) 
     }
 
 
-@pytest.mark.parametrize("family", ["roberta", "mpnet"])
+@pytest.mark.parametrize("family", ["bert", "roberta", "mpnet"])
 def test_ids_are_those_of_transformers_from_either_files(
     family: str, folders: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -164,9 +172,10 @@ def test_ids_are_those_of_transformers_from_either_files(
     for folder in (folders[family], tmp_path / "fast"):
         theirs = OWN[family].from_pretrained(folder)
         for given in (sentences, ODD):
-            wanted = theirs(given, truncation=True, max_length=64)["input_ids"]
+            asked: dict[str, Any] = {"truncation": True, "max_length": 64, "padding": True}
+            wanted = theirs(given, return_token_type_ids=False, **asked)
             for ours in (plain, fast):
-                assert ours(given, truncation=True, max_length=64)["input_ids"] == wanted
+                assert ours(given, return_token_type_ids=False, **asked) == dict(wanted)
     if family == "roberta":  # files of the first years, as roberta-base's
         fast_json(lambda c: (c["model"].pop("type"), c["model"].update(merges_as_text(c))))(
             tmp_path / "fast"
@@ -174,7 +183,7 @@ def test_ids_are_those_of_transformers_from_either_files(
         old = load_tokenizer_of(tmp_path / "fast", family)
         assert old(sentences)["input_ids"] == plain(sentences)["input_ids"]
     assert plain("")["input_ids"] == [plain.cls_token_id, plain.sep_token_id]
-    assert type(plain) is OWN[family]
+    assert type(plain) is LOADED[family]
 
 
 @pytest.mark.parametrize("settings", [{"strip_accents": False}, {"tokenize_chinese_chars": False}])
@@ -256,4 +265,4 @@ def test_nothing_that_the_folder_names_is_imported(
     (tmp_path / "evil.py").write_text("raise SystemExit('ran')")
     hostile = {"auto_map": {"AutoTokenizer": "evil.Evil"}, "tokenizer_class": "Evil"}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(hostile))
-    assert type(load_tokenizer_of(tmp_path, family)) is OWN[family]
+    assert type(load_tokenizer_of(tmp_path, family)) is LOADED[family]

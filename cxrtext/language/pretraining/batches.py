@@ -7,12 +7,12 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from transformers import BertTokenizer
 
 from cxrtext.errors import DataError
 from cxrtext.language.corpus import Corpus
 from cxrtext.language.scoring.score import SPECIAL, Pieces
 from cxrtext.text.tokenizer import continues_word
+from cxrtext.text.word_pieces import BertTokenizer
 
 HELD_OUT_SHARE, HELD_OUT_MAX = 0.05, 1000
 """Studies held out for validation: this share, and at most so many."""

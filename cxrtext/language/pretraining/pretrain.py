@@ -7,12 +7,11 @@ from pathlib import Path
 
 import torch
 from torch import nn
-from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 
 from cxrtext.device import choose_device
 from cxrtext.errors import ConfigError
 from cxrtext.files import only_one, replacing_folder, write_json
-from cxrtext.language.class_probability import Words
+from cxrtext.language.class_probability import WordCounter, Words
 from cxrtext.language.corpus import Corpus, read_corpus
 from cxrtext.language.pretraining.batches import HeldOutSplit, cut_to_window, hold_out
 from cxrtext.language.pretraining.settings import (
@@ -20,10 +19,8 @@ from cxrtext.language.pretraining.settings import (
     KIND,
     PretrainSettings,
     Shape,
-    check_numbers,
     check_output,
-    choose_settings,
-    choose_shape,
+    shape_of,
 )
 from cxrtext.language.pretraining.state import PretrainState
 from cxrtext.language.pretraining.train import (
@@ -32,7 +29,8 @@ from cxrtext.language.pretraining.train import (
     pseudo_perplexity,
     train_to_end,
 )
-from cxrtext.language.scoring.score import SPECIAL, Pieces, encode_pieces
+from cxrtext.language.scoring.score import SPECIAL, encode_pieces
+from cxrtext.models.bert import BertConfig, MaskedBert
 from cxrtext.models.masked_lm import (
     MaskedLanguageModel,
     fingerprint_of,
@@ -42,41 +40,7 @@ from cxrtext.models.masked_lm import (
 from cxrtext.pausing import Progress
 from cxrtext.records.columns import NO_COLUMNS
 from cxrtext.text import train_tokenizer
-from cxrtext.text.tokenizer import continues_word
-
-
-@dataclass(frozen=True, slots=True)
-class Coverage:
-    """How the words of some sentences fall into pieces; a punctuation mark counts as a word."""
-
-    words: int  # number of words, repeated ones counted
-    pieces_per_word: float  # mean number of pieces a word
-    whole: float  # share of the words that are one piece and not [UNK]
-    unknown: float  # share of the words that are [UNK]
-
-
-def measure_coverage(tokenizer: BertTokenizer, sentences: Sequence[Pieces]) -> Coverage:
-    continues = continues_word(tokenizer)
-    words = pieces = split = unknown = 0
-    for sentence in sentences:
-        pieces += len(sentence)
-        inside = False
-        for place, piece in enumerate(sentence):
-            if place and continues[piece]:
-                split += not inside
-                inside = True
-            else:
-                words += 1
-                unknown += piece == tokenizer.unk_token_id
-                inside = False
-    if not words:
-        return Coverage(0, 0.0, 0.0, 0.0)
-    return Coverage(
-        words,
-        round(pieces / words, 4),
-        round((words - split - unknown) / words, 4),
-        round(unknown / words, 6),
-    )
+from cxrtext.text.word_pieces import BertTokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,34 +60,24 @@ class PretrainSummary:
     steps: int  # optimizer steps
     epochs: int  # passes through the training sentences
     kept_epoch: int  # the epoch of the lowest held-out loss, from 1; its weights are the result
-    stopped_early: bool  # whether patience ended the training
-    # Mean cross-entropy of masked word pieces of held-out sentences after each epoch, in
-    # nats.
+    # Mean cross-entropy of masked word pieces of held-out sentences after each epoch, in nats.
     validation_loss: list[float]
-    # pseudo-perplexity, a word piece, of a small sample of held-out sentences after each
-    # epoch.
-    pseudo_perplexity: list[float]
     perplexity: float  # pseudo-perplexity of held-out sentences, a word piece, of the result
-    coverage: Coverage  # how the training sentences' words fall into pieces
-    held_out_coverage: Coverage  # the same of the sentences held out
+    words: int  # of the training sentences, punctuation not counted
+    unknown_words: int  # of these, such as the vocabulary lacks
     resumed_from_step: int  # steps that a run that was stopped had done; 0 otherwise
     seconds: float  # wall-clock time of this run
 
     @property
     def warning(self) -> str | None:
         """A line that says that the corpus is foreign to the vocabulary, or None."""
-        words = self.coverage.words
-        return Words(words, round(words * self.coverage.unknown)).warning()
+        return Words(self.words, self.unknown_words).warning()
 
 
 WINDOW = 512  # positions of a new network, special tokens counted
 
-SAMPLE_COST = 0.1
-"""Tokens to score after each epoch, a part of those of the epoch: about a thirtieth of its time,
-because a token that is only scored costs a third of one that is trained on."""
 
-
-def new_model(shape: Shape, tokenizer: BertTokenizer, seed: int) -> BertForMaskedLM:
+def new_model(shape: Shape, tokenizer: BertTokenizer, seed: int) -> MaskedBert:
     config = BertConfig(
         vocab_size=len(tokenizer),
         hidden_size=shape.hidden,
@@ -136,25 +90,7 @@ def new_model(shape: Shape, tokenizer: BertTokenizer, seed: int) -> BertForMaske
     )
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)
-        return BertForMaskedLM(config)
-
-
-def perplexity_sample(
-    sentences: Sequence[str], pieces: Sequence[Pieces], window: int, budget: float
-) -> list[str]:
-    """Return the first sentences that can be scored within a budget of tokens, one at least."""
-    seen: set[str] = set()
-    sample: list[str] = []
-    spent = 0
-    for sentence, ids in zip(sentences, pieces, strict=True):
-        if sentence not in seen:
-            # One masked copy a word piece; equal sentences are scored once.
-            spent += len(ids) * (min(len(ids), window) + SPECIAL)
-            if sample and spent > budget:
-                break
-            seen.add(sentence)
-        sample.append(sentence)
-    return sample
+        return MaskedBert(config)
 
 
 def prepare(
@@ -174,7 +110,6 @@ def prepare(
     model = base.model if base else new_model(shape, tokenizer, settings.seed)
     window = int(model.config.max_position_embeddings) - 2
     training = cut_to_window(encode_pieces(tokenizer, split.training), window)
-    validation = encode_pieces(tokenizer, split.validation)
     nn.Module.to(model, device)
     tokens = sum(len(sentence) + SPECIAL for sentence in training)
     epochs = settings.epochs or max(3, round(settings.tokens / tokens))
@@ -184,10 +119,7 @@ def prepare(
         settings,
         steps=epochs * batches_per_epoch(training, settings.batch_tokens),
         training=training,
-        validation=cut_to_window(validation, window),
-        sample=perplexity_sample(
-            split.validation, validation, window, SAMPLE_COST * sum(map(len, training))
-        ),
+        validation=cut_to_window(encode_pieces(tokenizer, split.validation), window),
     )
 
 
@@ -197,7 +129,8 @@ PERPLEXITY_SENTENCES = 500  # most sentences that the result's perplexity is mea
 def _summary(
     run: PretrainRun, base: str | None, corpus: Corpus, split: HeldOutSplit, started: float
 ) -> PretrainSummary:
-    history = run.history
+    history, counter = run.history, WordCounter(run.tokenizer)
+    counts = [counter.count(sentence) for sentence in run.training]
     return PretrainSummary(
         kind=KIND,
         fingerprint=fingerprint_of(run.model, run.tokenizer),
@@ -209,15 +142,13 @@ def _summary(
         tokens=sum(map(len, run.training)),
         vocabulary_size=len(run.tokenizer),
         parameters=sum(parameter.numel() for parameter in run.model.parameters()),
-        steps=run.done,
+        steps=run.steps,
         epochs=history.epochs,
         kept_epoch=history.best_epoch,
-        stopped_early=run.done < run.steps,
         validation_loss=[round(loss, 4) for loss in history.validation_loss],
-        pseudo_perplexity=[round(value, 3) for value in history.pseudo_perplexity],
         perplexity=round(pseudo_perplexity(run, split.validation[:PERPLEXITY_SENTENCES]), 3),
-        coverage=measure_coverage(run.tokenizer, run.training),
-        held_out_coverage=measure_coverage(run.tokenizer, run.validation),
+        words=sum(words.words for words in counts),
+        unknown_words=sum(words.unknown for words in counts),
         resumed_from_step=run.first,
         seconds=round(time.monotonic() - started, 1),
     )
@@ -228,15 +159,8 @@ def pretrain_text(
     out: Path,
     *,
     base: str | Path | None = None,
-    size: str = "compact",
-    vocabulary_size: int | None = None,
-    hidden: int | None = None,
-    layers: int | None = None,
-    heads: int | None = None,
+    size: str | Shape = "compact",
     epochs: int | None = None,
-    learning_rate: float | None = None,
-    batch_tokens: int | None = None,
-    patience: int = 0,
     seed: int = 0,
     sections: Sequence[str] | None = None,
     columns: Mapping[str, str] = NO_COLUMNS,
@@ -254,13 +178,10 @@ def pretrain_text(
             and ``training.json``.  A model that was trained here before is replaced.
         base: A hub id or model folder to fine-tune; its vocabulary and size are kept, a projection
             head is left out.
-        size: "compact" (3 layers of 192) or "demo" (2 layers of 128); without ``base`` only.
+        size: "compact" (3 layers of 192) or "demo" (2 layers of 128), or a shape of your own;
+            without ``base`` only.
         epochs: Passes through the sentences; by default a fixed number of tokens, three epochs at
             least.
-        learning_rate: At the peak; default by size, or 5e-5 with ``base``.
-        batch_tokens: Most tokens in a batch; default 512, or 2048 with ``base``.
-        patience: Stop after so many epochs without a lower held-out loss.  0, the default, never
-            stops: the learning rate falls to nothing over all epochs, and most is gained late.
         sections: Sections to train on; by default those that describe the image.
         columns: What a table calls its columns; the others are guessed.
         progress: Called with steps done and in all; may raise to stop the run.
@@ -270,25 +191,15 @@ def pretrain_text(
     """
     started = time.monotonic()
     check_output(out)
-    shape = choose_shape(
-        size, vocabulary_size=vocabulary_size, hidden=hidden, layers=layers, heads=heads
-    )
-    check_numbers(epochs=epochs, learning_rate=learning_rate, batch_tokens=batch_tokens)
-    if patience < 0:
-        raise ConfigError(f"patience is {patience}; it must be 0 (off) or a number of epochs")
+    shape = shape_of(size)
+    if epochs is not None and epochs < 1:
+        raise ConfigError(f"epochs is {epochs}; it must be at least 1")
     with only_one(out):
         corpus = read_corpus(reports, sections, columns)
         split = hold_out(reports, corpus, seed)
         model = None if base is None else load_masked_language_model(base)
-        settings = choose_settings(
-            shape,
-            None if model is None else model.fingerprint,
-            epochs=epochs,
-            learning_rate=learning_rate,
-            batch_tokens=batch_tokens,
-            seed=seed,
-            patience=patience,
-        )
+        fingerprint = None if model is None else model.fingerprint
+        settings = PretrainSettings(fingerprint, None if model else shape, epochs, seed)
         identity = asdict(settings) | {"corpus": split.digest()}
         state = PretrainState(out.with_name(out.name + ".partial"), identity)
         run = prepare(split, settings, shape, model, state, choose_device(device))

@@ -1,10 +1,8 @@
 """How large a network is trained, how long and how."""
 
-import math
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cxrtext.errors import ConfigError, DataError
 
@@ -20,6 +18,7 @@ class Shape:
     vocabulary_size: int  # most word pieces
     tokens: int  # tokens to train on in all, from which the epochs follow
     learning_rate: float  # at the peak
+    batch_tokens: int = 512  # most in a batch: small networks gain more from many steps
 
 
 SHAPES = {
@@ -27,9 +26,6 @@ SHAPES = {
     "demo": Shape(2, 128, 2, vocabulary_size=1000, tokens=700_000, learning_rate=2e-3),
 }
 """Named sizes: "compact" for real corpora, "demo" for the embedded data set."""
-
-BATCH_TOKENS = 512
-"""Default tokens in a batch: small networks gain more from many steps than from large batches."""
 
 INITIAL_SCALE = 0.05
 """Standard deviation of new weights: BERT's 0.02 leaves narrow networks on a plateau for epochs."""
@@ -41,13 +37,10 @@ FINE_TUNING_TOKENS, FINE_TUNING_RATE, FINE_TUNING_BATCH_TOKENS = 2_000_000, 5e-5
 @dataclass(frozen=True, slots=True)
 class PretrainSettings:
     base: str | None  # fingerprint of the model to fine-tune, or None
-    shape: Shape | None  # size of a new network, or None with ``base``
+    shape: Shape | None  # of a new network, or None with ``base``
     # Passes through the sentences; None takes as many as the tokens wanted ask for.
     epochs: int | None
-    learning_rate: float  # at the peak
-    batch_tokens: int  # most tokens in a batch
     seed: int  # of everything random
-    patience: int = 0  # epochs without a lower held-out loss after which training stops; 0 is off
     mask_share: float = 0.15  # share of the word pieces to mask
     warmup: float = 0.06  # share of the steps over which the learning rate rises
     weight_decay: float = 0.01  # on matrices
@@ -56,45 +49,22 @@ class PretrainSettings:
     def tokens(self) -> int:
         return FINE_TUNING_TOKENS if self.shape is None else self.shape.tokens
 
+    @property
+    def learning_rate(self) -> float:
+        return FINE_TUNING_RATE if self.shape is None else self.shape.learning_rate
 
-def choose_shape(size: str, **wanted: int | None) -> Shape:
+    @property
+    def batch_tokens(self) -> int:
+        return FINE_TUNING_BATCH_TOKENS if self.shape is None else self.shape.batch_tokens
+
+
+def shape_of(size: str | Shape) -> Shape:
+    """A named size, or the one given."""
+    if isinstance(size, Shape):
+        return size
     if size not in SHAPES:
         raise ConfigError(f"size '{size}' is not one of {', '.join(SHAPES)}")
-    given: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
-    shape = replace(SHAPES[size], **given)
-    check_numbers(**asdict(shape))
-    if shape.hidden % shape.heads:
-        raise ConfigError(f"hidden {shape.hidden} is no multiple of heads {shape.heads}")
-    if not 150 <= shape.vocabulary_size <= 200_000:
-        raise ConfigError(
-            f"vocabulary_size is {shape.vocabulary_size}; it must lie between 150 and 200000"
-        )
-    return shape
-
-
-def choose_settings(
-    shape: Shape,
-    base: str | None,
-    *,
-    learning_rate: float | None,
-    batch_tokens: int | None,
-    **rest: Any,
-) -> PretrainSettings:
-    """Fill in the defaults of a new network, or with ``base``, a fingerprint, those of tuning."""
-    rate, batch = shape.learning_rate, BATCH_TOKENS
-    if base is not None:
-        rate, batch = FINE_TUNING_RATE, FINE_TUNING_BATCH_TOKENS
-    own = None if base is not None else shape
-    return PretrainSettings(
-        base, own, learning_rate=learning_rate or rate, batch_tokens=batch_tokens or batch, **rest
-    )
-
-
-def check_numbers(**numbers: float | None) -> None:
-    """Raise a ConfigError for a number that is given and not above 0."""
-    for name, value in numbers.items():
-        if value is not None and not 0 < value < math.inf:
-            raise ConfigError(f"{name} is {value:g}; it must be above 0")
+    return SHAPES[size]
 
 
 def check_output(out: Path) -> None:

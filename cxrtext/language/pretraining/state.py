@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import BertForMaskedLM, BertTokenizer
 
 from cxrtext.errors import CheckpointError
 from cxrtext.files import (
@@ -20,7 +19,9 @@ from cxrtext.files import (
     write_named,
     write_sealed,
 )
+from cxrtext.models.bert import MaskedBert
 from cxrtext.text import load_tokenizer, save_tokenizer
+from cxrtext.text.word_pieces import BertTokenizer
 
 DAMAGED = (
     *(pickle.UnpicklingError, RuntimeError, OSError, EOFError),
@@ -36,8 +37,6 @@ class History:
 
     # Mean cross-entropy of masked word pieces, in nats.
     validation_loss: list[float] = field(default_factory=list)
-    # pseudo-perplexity a word piece, on a small sample.
-    pseudo_perplexity: list[float] = field(default_factory=list)
     # Weights of the epoch of the lowest loss, on the CPU; empty before the first epoch.
     best: dict[str, Tensor] = field(default_factory=dict)
 
@@ -52,14 +51,10 @@ class History:
             return 0
         return self.validation_loss.index(min(self.validation_loss)) + 1
 
-    def add(self, model: nn.Module, loss: float, perplexity: float) -> None:
+    def add(self, model: nn.Module, loss: float) -> None:
         self.validation_loss.append(loss)
-        self.pseudo_perplexity.append(perplexity)
         if self.best_epoch == self.epochs:
             self.best = {name: value.cpu().clone() for name, value in model.state_dict().items()}
-
-    def exhausted(self, patience: int) -> bool:
-        return 0 < patience <= self.epochs - self.best_epoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +86,7 @@ class PretrainState:
             write_sealed(folder / SETTINGS, self.settings)
 
     def save(
-        self, model: BertForMaskedLM, optimizer: torch.optim.Optimizer, step: int, history: History
+        self, model: MaskedBert, optimizer: torch.optim.Optimizer, step: int, history: History
     ) -> None:
         content = {
             "model": model.state_dict(),
@@ -104,9 +99,7 @@ class PretrainState:
             if old != kept:
                 old.unlink()
 
-    def restore(
-        self, model: BertForMaskedLM, optimizer: torch.optim.Optimizer, history: History
-    ) -> int:
+    def restore(self, model: MaskedBert, optimizer: torch.optim.Optimizer, history: History) -> int:
         """Put a saved state into model, optimizer and history; gives the steps done, or 0."""
         # Two where a run was killed before it removed the older: the one further on counts.
         if not (files := self._files()):

@@ -6,12 +6,11 @@ number, so a run that continues from a saved step goes on exactly as one in one 
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
-from transformers import BertForMaskedLM, BertTokenizer
 
 from cxrtext.device import autocast, choose_precision, forked_rng
 from cxrtext.errors import WorkError
@@ -25,17 +24,10 @@ from cxrtext.language.pretraining.batches import (
 from cxrtext.language.pretraining.settings import PretrainSettings
 from cxrtext.language.pretraining.state import History, PretrainState
 from cxrtext.language.scoring.score import Pieces, score_sentences_detailed
+from cxrtext.models.bert import MaskedBert
 from cxrtext.models.masked_lm import MaskedLanguageModel
 from cxrtext.pausing import Progress
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What one step, counted from 1, did; its loss is a mean cross-entropy in nats."""
-
-    number: int
-    loss: float
-    ends_epoch: bool
+from cxrtext.text.word_pieces import BertTokenizer
 
 
 def learning_rate(step: int, steps: int, settings: PretrainSettings) -> float:
@@ -65,7 +57,7 @@ def precision_on(device: torch.device) -> str:
 
 
 def masked_loss(
-    model: BertForMaskedLM,
+    model: MaskedBert,
     sentences: Sequence[Pieces],
     special: SpecialIds,
     share: float,
@@ -90,43 +82,9 @@ def masked_loss(
     return nn.functional.cross_entropy(logits.float(), ids[chosen].to(device))
 
 
-def train(
-    model: BertForMaskedLM,
-    optimizer: torch.optim.Optimizer,
-    sentences: Sequence[Pieces],
-    special: SpecialIds,
-    settings: PretrainSettings,
-    steps: range,
-) -> Iterator[Step]:
-    """Train the steps that are left, on sentences of 1 to a window of pieces; reports each."""
-    lengths = [len(sentence) for sentence in sentences]
-    length_of_epoch = batches_per_epoch(sentences, settings.batch_tokens)
-    batches: list[list[int]] = []
-    for number in steps:
-        model.train()
-        epoch, place = divmod(number, length_of_epoch)
-        if not batches or place == 0:
-            order = _generator(settings.seed, 1, epoch)
-            batches = epoch_batches(lengths, settings.batch_tokens, order)
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate(number, steps.stop, settings)
-        batch = [sentences[index] for index in batches[place]]
-        # Dropout draws from the global generator: seeded inside, as it was outside.
-        with forked_rng(model.device):
-            torch.manual_seed(_generator(settings.seed, 4, number).initial_seed())
-            noise = _generator(settings.seed, 2, number)
-            loss = masked_loss(model, batch, special, settings.mask_share, noise)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        ends_epoch = place + 1 == length_of_epoch or number + 1 == steps.stop
-        yield Step(number + 1, float(loss.detach()), ends_epoch)
-
-
 @torch.inference_mode()
 def validation_loss(
-    model: BertForMaskedLM,
+    model: MaskedBert,
     sentences: Sequence[Pieces],
     special: SpecialIds,
     settings: PretrainSettings,
@@ -150,16 +108,14 @@ SAVE_SECONDS = 60.0  # how often the state of a run is kept
 class PretrainRun:
     """What a run works on, and what it has measured."""
 
-    model: BertForMaskedLM  # on its device
+    model: MaskedBert  # on its device
     tokenizer: BertTokenizer
     settings: PretrainSettings
-    steps: int  # of a run that is not stopped early
+    steps: int
     training: list[Pieces]  # sentences to train on
     validation: list[Pieces]  # sentences held out
-    sample: list[str]  # held-out sentences whose perplexity is measured after each epoch
     history: History = field(default_factory=History)
     first: int = 0  # the step that the run resumed from
-    done: int = 0  # steps that are done
 
 
 def pseudo_perplexity(run: PretrainRun, sentences: Sequence[str]) -> float:
@@ -170,15 +126,27 @@ def pseudo_perplexity(run: PretrainRun, sentences: Sequence[str]) -> float:
     return float(math.exp(-scores.log_likelihood.sum() / scores.n_tokens.sum()))
 
 
-def _measure(run: PretrainRun, special: SpecialIds, step: Step) -> None:
-    loss = step.loss
-    if step.ends_epoch and math.isfinite(loss):
-        loss = validation_loss(run.model, run.validation, special, run.settings)
-    if not math.isfinite(loss):
-        raise WorkError(f"the loss is not finite at step {step.number}; lower the learning rate")
-    run.done = step.number
-    if step.ends_epoch:
-        run.history.add(run.model, loss, pseudo_perplexity(run, run.sample))
+def _take_step(
+    run: PretrainRun,
+    optimizer: torch.optim.Optimizer,
+    special: SpecialIds,
+    number: int,
+    batch: Sequence[Pieces],
+) -> float:
+    """Take a step, counted from 0; gives the loss before it."""
+    model, settings = run.model.train(), run.settings
+    for group in optimizer.param_groups:
+        group["lr"] = learning_rate(number, run.steps, settings)
+    # Dropout draws from the global generator: seeded inside, as it was outside.
+    with forked_rng(model.device):
+        torch.manual_seed(_generator(settings.seed, 4, number).initial_seed())
+        noise = _generator(settings.seed, 2, number)
+        loss = masked_loss(model, batch, special, settings.mask_share, noise)
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    return float(loss.detach())
 
 
 def train_to_end(run: PretrainRun, state: PretrainState, progress: Progress | None) -> None:
@@ -189,24 +157,34 @@ def train_to_end(run: PretrainRun, state: PretrainState, progress: Progress | No
         {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
     ]
     optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, betas=(0.9, 0.98), fused=True)
-    run.first = run.done = state.restore(run.model, optimizer, run.history)
+    run.first = state.restore(run.model, optimizer, run.history)
     special = special_ids(run.tokenizer)
+    lengths = [len(sentence) for sentence in run.training]
+    length_of_epoch = batches_per_epoch(run.training, settings.batch_tokens)
+    batches: list[list[int]] = []
     saved = time.monotonic()
-    # A run may have been stopped just after its patience had ended.
-    exhausted = run.history.exhausted(run.settings.patience)
-    steps = range(run.steps if exhausted else run.first, run.steps)
-    for step in train(run.model, optimizer, run.training, special, run.settings, steps):
-        _measure(run, special, step)
+    for number in range(run.first, run.steps):
+        epoch, place = divmod(number, length_of_epoch)
+        if not batches or place == 0:
+            order = _generator(settings.seed, 1, epoch)
+            batches = epoch_batches(lengths, settings.batch_tokens, order)
+        batch = [run.training[index] for index in batches[place]]
+        loss = _take_step(run, optimizer, special, number, batch)
+        ends_epoch = place + 1 == length_of_epoch
+        if ends_epoch and math.isfinite(loss):
+            loss = validation_loss(run.model, run.validation, special, settings)
+        if not math.isfinite(loss):
+            raise WorkError(f"the loss is not finite at step {number + 1}; lower the learning rate")
+        if ends_epoch:
+            run.history.add(run.model, loss)
         try:
             if progress is not None:
-                progress(step.number, run.steps)
+                progress(number + 1, run.steps)
         except BaseException:
-            state.save(run.model, optimizer, step.number, run.history)
+            state.save(run.model, optimizer, number + 1, run.history)
             raise
-        if run.history.exhausted(run.settings.patience):
-            break
         if time.monotonic() - saved > SAVE_SECONDS:
-            state.save(run.model, optimizer, step.number, run.history)
+            state.save(run.model, optimizer, number + 1, run.history)
             saved = time.monotonic()
     run.model.load_state_dict(run.history.best)
     run.model.eval()

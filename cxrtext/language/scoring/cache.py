@@ -2,7 +2,7 @@
 
 import hashlib
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from cxrtext.errors import CxrTextError, DataError, line_of
+from cxrtext.errors import DataError, line_of
 from cxrtext.files.sqlite import strict_text
 
 FORMAT = 2  # version of the file
@@ -23,6 +23,8 @@ _SCHEMA = (
 )
 
 _TABLES = frozenset({"model", "score"})
+
+Scores = dict[bytes, NDArray[np.float32]]  # word pieces' log-likelihoods by digest of the sentence
 
 
 def digest_of(pieces: Sequence[int]) -> bytes:
@@ -81,9 +83,9 @@ class ScoreCache:
         row = base.execute("SELECT id FROM model WHERE identity = ?", [identity]).fetchone()
         return int(row[0])
 
-    def find(self, sentences: Sequence[bytes]) -> dict[bytes, NDArray[np.float32]]:
-        """Return the log-likelihoods that are there, by digest."""
-        found: dict[bytes, NDArray[np.float32]] = {}
+    def find(self, sentences: Sequence[bytes]) -> Scores:
+        """The log-likelihoods that are there."""
+        found: Scores = {}
         with self._sqlite_errors():
             for start in range(0, len(sentences), 500):
                 some = sentences[start : start + 500]
@@ -97,7 +99,7 @@ class ScoreCache:
                 )
         return found
 
-    def add(self, scores: Mapping[bytes, NDArray[np.float32]]) -> None:
+    def add(self, scores: Scores) -> None:
         """Keep some scores; they are in the file when this returns."""
         tokens = {key: np.asarray(value, "<f4").tobytes() for key, value in scores.items()}
         rows = [
@@ -117,15 +119,15 @@ class ScoreCache:
                 "another file"
             ) from None
         except sqlite3.OperationalError as error:
-            raise self._unusable(error) from None
+            raise DataError(
+                f"{self.path}: the cache of scores cannot be used ({line_of(error)}); make "
+                "room, or name another file"
+            ) from None
         except (sqlite3.DatabaseError, UnicodeDecodeError):  # the latter of SQLite's own message
             raise DataError(
                 f"{self.path}: the cache of scores is damaged, or no cache; remove it or name "
                 "another file"
             ) from None
-
-    def _unusable(self, error: sqlite3.Error) -> CxrTextError:
-        return DataError(f"{self.path}: the cache of scores cannot be used ({line_of(error)})")
 
     def remove(self) -> None:
         """Close the file and remove it."""

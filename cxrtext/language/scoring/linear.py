@@ -1,34 +1,22 @@
 """Matrix products for inference: weights packed once, in the precision asked for."""
 
-from collections.abc import Callable
-from functools import partial
-from typing import Literal
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-Activation = Literal["none", "gelu", "gelu_tanh", "relu", "silu"]
-"""What follows a product; the fused forms are those of oneDNN."""
+from cxrtext.models.bert import ACTIVATIONS
 
 POINTWISE = {
     "none": ("none", ""),
     "gelu": ("gelu", "none"),
-    "gelu_tanh": ("gelu", "tanh"),
+    "gelu_new": ("gelu", "tanh"),
+    "gelu_pytorch_tanh": ("gelu", "tanh"),
     "relu": ("relu", ""),
     "silu": ("swish", ""),
 }
-"""oneDNN's names: operation and algorithm."""
+"""oneDNN's names of what follows a product: operation and algorithm, by transformers' names."""
 
 PACKED_ROWS = 1024  # rows of input that packed weights are laid out for; any other number works
-
-ACTIVATE: dict[Activation, Callable[[Tensor], Tensor]] = {
-    "none": lambda x: x,
-    "gelu": F.gelu,
-    "gelu_tanh": partial(F.gelu, approximate="tanh"),
-    "relu": F.relu,
-    "silu": F.silu,
-}
 
 
 class PlainLinear:
@@ -41,9 +29,10 @@ class PlainLinear:
         self.weight = weight.detach().to(dtype)
         self.bias = bias.detach().to(dtype)
 
-    def __call__(self, x: Tensor, activation: Activation = "none") -> Tensor:
+    def __call__(self, x: Tensor, activation: str = "none") -> Tensor:
         """Map [M, K] to [M, N]."""
-        return ACTIVATE[activation](F.linear(x, self.weight, self.bias))
+        y = F.linear(x, self.weight, self.bias)
+        return y if activation == "none" else ACTIVATIONS[activation]()(y)
 
     def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
         return F.linear(x, self.weight, self.bias).add_(residual)
@@ -60,7 +49,7 @@ class PackedLinear:
         self.weight = torch.ops.mkldnn._reorder_linear_weight(plain, PACKED_ROWS)
         self.bias = bias.detach().to(dtype)
 
-    def __call__(self, x: Tensor, activation: Activation = "none") -> Tensor:
+    def __call__(self, x: Tensor, activation: str = "none") -> Tensor:
         name, algorithm = POINTWISE[activation]
         y: Tensor = torch.ops.mkldnn._linear_pointwise(
             x, self.weight, self.bias, name, [], algorithm

@@ -11,10 +11,10 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from transformers import BertForMaskedLM
-from transformers.models.bert.modeling_bert import BertLayer
 
-from cxrtext.language.scoring.linear import Activation, Linear, make_linear
+from cxrtext.language.scoring.linear import Linear, make_linear
+from cxrtext.models.bert import Layer as BertLayer
+from cxrtext.models.bert import MaskedBert
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +63,6 @@ def masked_copies(ids: Tensor, rows: range, window: int, special: SpecialIds) ->
     return MaskedCopies(framed, owner, masked, place - start + 1, ids[sentence, place])
 
 
-ACTIVATIONS: dict[str, Activation] = {
-    "gelu": "gelu",
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "relu": "relu",
-    "silu": "silu",
-}
-"""transformers' names."""
-
-
 class Norm:
     def __init__(self, module: nn.LayerNorm, dtype: torch.dtype) -> None:
         # torch takes float32 weights with bfloat16 input on the CPU, and not on a GPU.
@@ -93,7 +83,7 @@ class Layer:
     mix: Linear  # after attention, D to D
     widen: Linear  # D to 4 D
     narrow: Linear  # back
-    activation: Activation  # between the two
+    activation: str  # between the two
     attention_norm: Norm  # after ``mix`` and its residual
     output_norm: Norm  # after ``narrow`` and its residual
 
@@ -113,7 +103,7 @@ def make_layer(layer: BertLayer, dtype: torch.dtype, hidden_act: str) -> Layer:
         mix=make_linear(mix.dense.weight, mix.dense.bias, dtype),
         widen=make_linear(widen.weight, widen.bias, dtype),
         narrow=make_linear(narrow.weight, narrow.bias, dtype),
-        activation=ACTIVATIONS[hidden_act],
+        activation=hidden_act,
         attention_norm=Norm(mix.LayerNorm, dtype),
         output_norm=Norm(layer.output.LayerNorm, dtype),
     )
@@ -127,7 +117,7 @@ class MaskedNetwork:
     float32 on the CPU: what one word piece gets decides the score.
     """
 
-    def __init__(self, model: BertForMaskedLM, dtype: torch.dtype) -> None:
+    def __init__(self, model: MaskedBert, dtype: torch.dtype) -> None:
         """Arrange a model for inference in float32, bfloat16 or float16."""
         self.dtype, activation = dtype, model.config.hidden_act
         layers = [cast(BertLayer, layer) for layer in model.bert.encoder.layer]
@@ -146,7 +136,7 @@ class MaskedNetwork:
         )
         self.transform_norm = Norm(head.transform.LayerNorm, head_dtype)
         self.decode = make_linear(head.decoder.weight, head.decoder.bias, head_dtype)
-        self.activation = ACTIVATIONS[model.config.hidden_act]
+        self.activation = model.config.hidden_act
 
     @torch.inference_mode()
     def log_probabilities(self, copies: MaskedCopies, mask_id: int) -> Tensor:

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
-from transformers import BertForMaskedLM, BertTokenizer
 
 from cxrtext.defaults import DEFAULT_A, DEFAULT_K
 from cxrtext.device import choose_device
@@ -21,6 +20,7 @@ from cxrtext.models.folders import DEFAULT_MODEL
 from cxrtext.models.masked_lm import MaskedLanguageModel, load_masked_language_model
 from cxrtext.pausing import Progress
 from cxrtext.text.tokenizer import vocabulary_of
+from cxrtext.text.word_pieces import BertTokenizer
 
 SPECIAL = 2  # special tokens around a sentence: [CLS] and [SEP]
 MAX_GROUP = 512  # most sentences in a group
@@ -56,14 +56,6 @@ def groups_of(
         yield group
 
 
-def build_network(model: BertForMaskedLM, precision: Precision) -> MaskedNetwork:
-    """Arrange a model for scoring (ConfigError for a precision that is not to be had)."""
-    check_precision(precision)
-    if precision == "float16" and model.device.type == "cpu":
-        raise ConfigError("float16 is for GPUs; on a CPU take bfloat16")
-    return MaskedNetwork(model, getattr(torch, precision))
-
-
 ENGINE = 2  # version of the arithmetic: scores of another one are not taken from a cache
 BATCH_TOKENS_CPU, BATCH_TOKENS_CUDA = 4096, 65_536  # default tokens in one forward pass
 
@@ -91,6 +83,9 @@ class Scorer:
     ) -> None:
         if batch_tokens is not None and batch_tokens < 1:
             raise ConfigError(f"batch_tokens is {batch_tokens}; it must be at least 1")
+        check_precision(precision)
+        if precision == "float16" and language.model.device.type == "cpu":
+            raise ConfigError("float16 is for GPUs; on a CPU take bfloat16")
         self.language, self.precision = language, precision
         on_gpu = language.model.device.type == "cuda"
         self.batch_tokens = batch_tokens or (BATCH_TOKENS_CUDA if on_gpu else BATCH_TOKENS_CPU)
@@ -98,7 +93,7 @@ class Scorer:
         self._special = SpecialIds(
             tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id
         )
-        self._network = build_network(language.model, precision)
+        self._network = MaskedNetwork(language.model, getattr(torch, precision))
 
     @property
     def identity(self) -> str:
@@ -131,8 +126,6 @@ class Scorer:
 
 
 Pieces = tuple[int, ...]  # a sentence as word-piece ids, without special tokens
-Group = Sequence[tuple[bytes, Pieces]]  # sentences of one length: digest and word pieces of each
-Scores = dict[bytes, NDArray[np.float32]]  # word pieces' log-likelihoods by digest of the sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,12 +155,6 @@ def encode_pieces(tokenizer: BertTokenizer, sentences: Sequence[str]) -> list[Pi
     encodings = tokenizer.backend_tokenizer.encode_batch(texts, add_special_tokens=False)
     pieces = {text: tuple(encoding.ids) for text, encoding in zip(texts, encodings, strict=True)}
     return [pieces[text] for text in sentences]
-
-
-def scores_of(scorer: Scorer, group: Group) -> Scores:
-    """Score a group, by digest of the sentence."""
-    values = scorer.score([pieces for _, pieces in group])
-    return {digest: value for (digest, _), value in zip(group, values, strict=True)}
 
 
 def score_sentences_detailed(

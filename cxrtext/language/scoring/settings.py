@@ -32,7 +32,6 @@ class ScoreSettings:
     max_rejected: int = 100  # rows and sentences
     # The file of scores that outlives the run; True is ``scores.sqlite`` beside the output.
     cache: Path | bool = True
-    tokens: Path | None = None  # a table of word pieces to write, CSV or Parquet
 
     def check(self) -> None:
         """Refuse what is out of range before any work is done (ConfigError)."""
@@ -68,8 +67,7 @@ class ScoreSummary:
     unknown_words: int  # of these, such as the vocabulary lacks
     without_eta: int  # sentences that have no η, because they are mostly unknown
     warning: str | None  # that the text is foreign to the model, or made of labels, or None
-    from_cache: int  # distinct sentences whose score a cache knew
-    resumed: int  # distinct sentences whose score was there from a run that was stopped
+    from_cache: int  # distinct sentences whose score the cache had
     rejected: int  # rows and sentences rejected, listed in ``<out>.rejected.csv``
     seconds: float  # wall-clock time
 
@@ -80,17 +78,14 @@ def check_precision(precision: str) -> None:
         raise ConfigError(f"precision '{precision}' is not one of {', '.join(PRECISIONS)}")
 
 
-def check_paths(reports: Path | str, out: Path | TextIO, tokens: Path | None) -> None:
-    """Refuse outputs that are no tables, or would replace the input or each other (DataError)."""
-    for path in (out, tokens):
-        if not isinstance(path, Path):
-            continue
-        if path.suffix.lower() not in (".csv", ".parquet"):
-            raise DataError(f"{path}: a table of sentences or tokens ends in .csv or .parquet")
-        if path.is_dir():
-            raise DataError(f"{path}: is a folder; name a file to write")
-        given = Path(reports)
-        if str(reports) != "-" and path.exists() and given.exists() and path.samefile(given):
-            raise DataError(f"{path}: is the input; name another file to write")
-    if isinstance(out, Path) and tokens and out.resolve() == tokens.resolve():
-        raise DataError(f"{out}: is the table of sentences; name another file for the tokens")
+def check_paths(reports: Path | str, out: Path | TextIO) -> None:
+    """Refuse an output that is no table, or would replace the input (DataError)."""
+    if not isinstance(out, Path):
+        return
+    if out.suffix.lower() not in (".csv", ".parquet"):
+        raise DataError(f"{out}: a table of sentences ends in .csv or .parquet")
+    if out.is_dir():
+        raise DataError(f"{out}: is a folder; name a file to write")
+    given = Path(reports)
+    if str(reports) != "-" and out.exists() and given.exists() and out.samefile(given):
+        raise DataError(f"{out}: is the input; name another file to write")

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cxrtext.errors import CheckpointError
 from cxrtext.files import SUMS, check_folder
+from cxrtext.models.bert import Bert, BertConfig
+from cxrtext.models.configurations import settings_of
 from cxrtext.models.folders import (
     CONFIG,
     POOLING,
@@ -32,7 +34,7 @@ from cxrtext.models.text_encoder import (
     text_config,
     text_configuration,
 )
-from cxrtext.models.weight_files import read_state
+from cxrtext.models.weight_files import filled, read_state
 from cxrtext.text.tokenizer import load_tokenizer_of
 
 SPARE_ROWS, SPARE_SHARE = 256, 0.1
@@ -50,8 +52,8 @@ _HEADS = ("cls.predictions.", "lm_head.")
 class TextFolder:
     """What a folder holds, the parts compared with each other."""
 
-    config: Any  # transformers' configuration
-    tokenizer: Any  # as transformers' own class of the family has it
+    config: Any  # a BERT's, or transformers'
+    tokenizer: Any
     source: Path  # the file of the weights
     state: dict[str, Tensor]  # of the encoder, without a prefix, and of a language model's head
 
@@ -82,9 +84,14 @@ def load_text_encoder(name_or_path: str | Path) -> PretrainedText:
         found = read_text_folder(folder)
         pooling = _pooling_of(folder, found.config.hidden_size)
         own = {name: x for name, x in found.state.items() if not name.startswith(_HEADS)}
-        state = network_of(found.source, found.config, own).state_dict()
-    config = text_config(found.config.to_dict())
-    return PretrainedText(config, state, found.tokenizer, pooling, name, commit_of(folder))
+        if isinstance(found.config, BertConfig):
+            network: nn.Module = filled(found.source, lambda: Bert(found.config), own)
+        else:
+            network = network_of(found.source, found.config, own)
+    config = text_config({"model_type": found.config.model_type, **settings_of(found.config)})
+    return PretrainedText(
+        config, network.state_dict(), found.tokenizer, pooling, name, commit_of(folder)
+    )
 
 
 def found_folder(name_or_path: str | Path, *, offline: bool = False) -> tuple[Path, str]:
@@ -109,12 +116,12 @@ def read_text_folder(folder: Path, families: Iterable[str] = FAMILIES) -> TextFo
     source, weights = read_state(folder)
     prefix = f"{config.model_type}."
     state = {name.removeprefix(prefix): x for name, x in weights.items()}
-    state = {name: x for name, x in state.items() if not name.startswith(_LEFT_OUT)}
+    state = {_renamed(n): x for n, x in state.items() if not n.startswith(_LEFT_OUT)}
     return TextFolder(config, tokenizer, source, _completed(source, state, config))
 
 
 def _text_configuration(path: Path, families: tuple[str, ...]) -> Any:
-    """Transformers' configuration of a ``config.json`` of one of some families."""
+    """The configuration of a ``config.json`` of one of some families."""
     if not path.is_file():
         raise CheckpointError(f"{path}: no such file; a model folder holds a config.json")
     values = read_object(path)
@@ -158,6 +165,13 @@ def _completed(source: Path, state: Mapping[str, Tensor], config: Any) -> dict[s
                 "that they are one"
             )
     return filled
+
+
+def _renamed(name: str) -> str:
+    """A tensor's name as it is today; files of BERT's first years have those of TensorFlow."""
+    return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace(
+        "LayerNorm.beta", "LayerNorm.bias"
+    )
 
 
 def check_pieces(folder: Path, tokenizer: Any, rows: int) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import BertTokenizer
 
 from cxrtext.language.pretraining.batches import mask_words
+from cxrtext.text.word_pieces import BertTokenizer
 
 GROUP = 64
 """Sentences that are padded to one length; padding them all to the longest costs several times

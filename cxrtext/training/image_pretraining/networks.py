@@ -6,7 +6,6 @@ from typing import Any
 
 from cxrtext.files import replacing_folder, write_json, write_text
 from cxrtext.images import Preprocessing
-from cxrtext.models.foreign.network import quietly
 from cxrtext.models.foreign.processor import FILTERS
 from cxrtext.models.image_encoder import ImageEncoder
 from cxrtext.models.image_weights import load_image_weights
@@ -75,8 +74,7 @@ def write_backbone(
     ``lines`` say in the README what it was trained on.  The folder is replaced as a whole.
     """
     with replacing_folder(folder) as temporary:
-        with quietly():
-            network.save_pretrained(temporary)
+        network.save_pretrained(temporary)
         write_json(temporary / "preprocessor_config.json", processor_of(preprocessing))
         text = _README.format(
             name=folder.name,

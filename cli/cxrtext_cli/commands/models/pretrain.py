@@ -50,9 +50,9 @@ def pretrain_text(
     as_json: AsJson = False,
 ) -> None:
     """Train a compact masked language model and its word pieces, or fine-tune one."""
-    from cxrtext.language.pretraining.settings import check_output, choose_shape
+    from cxrtext.language.pretraining.settings import check_output, shape_of
 
-    choose_shape(size)
+    shape_of(size)
     check_output(out)
 
     from cxrtext.language import pretrain_text as run
@@ -84,13 +84,11 @@ def pretrain_text(
         f"pseudo-perplexity {summary.perplexity:.2f} a word piece"
     )
     if kept < summary.epochs:
-        early = "stopped early; " if summary.stopped_early else ""
-        typer.echo(f"{early}kept epoch {kept} of {summary.epochs}, the best on held-out text")
-    covered, held_out = summary.coverage, summary.held_out_coverage
-    if covered.unknown or held_out.unknown:
+        typer.echo(f"kept epoch {kept} of {summary.epochs}, the best on held-out text")
+    if summary.unknown_words:
         typer.echo(
-            f"words that the vocabulary lacks: {covered.unknown:.2%} of the training sentences', "
-            f"{held_out.unknown:.2%} of the held-out ones'"
+            f"words that the vocabulary lacks: {summary.unknown_words / summary.words:.2%} of the "
+            "training sentences'"
         )
     if summary.warning:
         typer.echo(f"warning: {summary.warning}")

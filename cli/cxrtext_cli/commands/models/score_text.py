@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from cxrtext.defaults import DEFAULT_A, DEFAULT_K
-from cxrtext_cli.given import LANGUAGE_MODEL, NEW_FILE, NEW_TABLE, NEW_TABLE_OR_STDOUT, SOURCE
+from cxrtext_cli.given import LANGUAGE_MODEL, NEW_FILE, NEW_TABLE_OR_STDOUT, SOURCE
 from cxrtext_cli.options import (
     AsJson,
     Device,
@@ -28,7 +28,6 @@ from cxrtext_cli.options import (
 
 if TYPE_CHECKING:
     from cxrtext.language import ScoreSummary
-    from cxrtext.language.eta.statistics import EtaReport
 
 
 def _target(reports: str, out: str | None) -> Path | TextIO:
@@ -62,19 +61,16 @@ def _tell(summary: "ScoreSummary", target: Path | TextIO, echo: Callable[[str], 
             f"({summary.unknown_words / summary.words:.2%}); sentences left without eta for it: "
             f"{summary.without_eta}"
         )
+    if summary.fitted:
+        echo(
+            f"fitted to equal sentences: a = {summary.a:.3g}, k = {summary.k:.3g}. Paraphrases are "
+            "not counted, so a is a lower bound"
+        )
     if summary.warning:
         echo(f"warning: {summary.warning}")
     if summary.rejected:
         listed = f", in {target}.rejected.csv" if isinstance(target, Path) else ""
         echo(f"rows and sentences rejected: {summary.rejected}{listed}")
-
-
-def _drawn(report: "EtaReport", plot: Path) -> list[str]:
-    """Draw the figure; what the terminal shows of it."""
-    from cxrtext.language.eta.figure import write_figure
-    from cxrtext.language.eta.statistics import eta_summary
-
-    return [*eta_summary(report, write_figure(plot, report)), f"drawn: {plot}"]
 
 
 def score_text(
@@ -107,16 +103,6 @@ def score_text(
     fit: Annotated[
         bool, typer.Option("--fit", help="Fit a and k to how often the same sentence recurs.")
     ] = False,
-    plot: Annotated[
-        Path | None,
-        typer.Option(help="Draw what a and k can be checked by: .png, .svg or .pdf."),
-        NEW_FILE,
-    ] = None,
-    tokens: Annotated[
-        Path | None,
-        typer.Option(help="Write each word piece's log-likelihood to this table too."),
-        NEW_TABLE,
-    ] = None,
     section: Sections = None,
     precision: Precision = "float32",
     device: Device = "auto",
@@ -134,12 +120,9 @@ def score_text(
     A stopped run resumes when it is started again; a sentence that was scored once is not
     scored again.
     """
-    from cxrtext.language.eta import check_target
     from cxrtext.language.scoring.settings import ScoreSettings, check_paths
 
     target = _target(reports, out)
-    if plot is not None:
-        check_target(plot)
     options = ScoreSettings(
         a=a,
         k=k,
@@ -148,21 +131,11 @@ def score_text(
         precision=precision,  # type: ignore[arg-type]  # checked there
         max_rejected=max_rejected,
         cache=False if no_cache else cache or True,
-        tokens=tokens,
     )
     options.check()
-    check_paths(reports, target, tokens)
+    check_paths(reports, target)
 
     from cxrtext.language import score_reports
-    from cxrtext.language.eta.statistics import fit_line
-
-    lines: list[str] = []
-
-    def on_scored(report: "EtaReport") -> None:
-        if plot is not None:
-            lines.extend(_drawn(report, plot))
-        elif report.fit is not None:
-            lines.append(fit_line(report.fit))
 
     given = say_columns(reports, columns)
     with progress("scoring", "sentences") as update:
@@ -173,7 +146,6 @@ def score_text(
             model=model,
             columns=given,
             device=pick_device(device),
-            on_scored=on_scored,
             on_read=lambda count: say(f"reading: {count}"),
             progress=update,
         )
@@ -183,5 +155,3 @@ def score_text(
         echo(json.dumps(asdict(summary), indent=2))
         return
     _tell(summary, target, echo)
-    for line in lines:
-        echo(line)

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,19 +77,7 @@ def solve(log_p: Floats, count: Counts, share: Floats | None = None) -> tuple[fl
 MIN_SENTENCES = 20  # distinct sentences below which two numbers are not fitted
 
 
-@dataclass(frozen=True, slots=True)
-class EtaFit:
-    """A fitted class probability, ``η = a · p^k``, and how well it fits."""
-
-    a: float  # scale, in (0, 0.99]
-    k: float  # exponent on the likelihood, at least 0
-    log_a_error: float  # standard error of log a, NaN where a or k stopped at the end of its range
-    k_error: float  # standard error of k, likewise
-    explained: float  # share of the deviance that the likelihood explains, 0 to 1
-
-
 def check_corpus(log_likelihood: Floats, count: Counts) -> None:
-    """Check one log-likelihood and one count, at least 1, for each distinct sentence, [D]."""
     if log_likelihood.ndim != 1 or log_likelihood.shape != count.shape:
         raise ValueError(
             "log_likelihood and count must be vectors of one length, got shapes "
@@ -120,31 +107,8 @@ def _check_can_be_fitted(log_p: Floats, count: Counts) -> None:
         raise refuse("only sentences of the largest log-likelihood occur twice")
 
 
-def _deviance(count: Counts, eta: Floats) -> float:
-    """Poisson deviance of the repeats of each occurrence, summed over the occurrences."""
-    seen = count.astype(np.float64) - 1.0
-    expected = (float(count.sum()) - 1.0) * eta
-    ratio = np.divide(seen, expected, out=np.ones_like(seen), where=seen > 0)
-    return float(2.0 * count @ (seen * np.log(ratio) - (seen - expected)))
-
-
-def _errors(log_p: Floats, count: Counts, eta: Floats) -> tuple[float, float]:
-    """Standard errors of log a and k that hold whatever the counts' variance is (sandwich)."""
-    occurrences = count.astype(np.float64)
-    expected = (occurrences.sum() - 1.0) * eta
-    design = np.stack([np.ones_like(log_p), log_p], axis=1)
-    information = design.T @ (design * (occurrences * expected)[:, None])
-    score = design * (occurrences * (occurrences - 1.0 - expected))[:, None]
-    try:
-        bread = np.linalg.inv(information)
-    except np.linalg.LinAlgError:
-        return math.nan, math.nan
-    log_a_error, k_error = np.sqrt(np.maximum(np.diag(bread @ (score.T @ score) @ bread), 0.0))
-    return float(log_a_error), float(k_error)
-
-
-def fit_class_probability(log_likelihood: Floats, count: Counts) -> EtaFit:
-    """Fit ``η = a · p^k`` to how often the sentences of a corpus come back.
+def fit_class_probability(log_likelihood: Floats, count: Counts) -> tuple[float, float]:
+    """Fit a and k of ``η = a · p^k`` to how often the sentences of a corpus come back.
 
     An anchor of the loss is an occurrence of a sentence.  Each of the other N - 1 occurrences of
     the corpus is one more of sentence i with probability π_i, so that the repeats ``n_i - 1`` have
@@ -152,25 +116,16 @@ def fit_class_probability(log_likelihood: Floats, count: Counts) -> EtaFit:
 
         ``Σ_i n_i [ (n_i - 1) log((N - 1) η_i) - (N - 1) η_i ]``,
 
-    is concave in (log a, k) and is maximized under 0 < a ≤ 0.99 and k ≥ 0.  Why this one:
+    is concave in (log a, k) and is maximized under 0 < a ≤ 0.99 and k ≥ 0.
 
-    - Sentences that never occurred are not in the table.  Counting repeats over anchors needs no
-      correction for that: a sentence that was not seen has no anchor.  Under a truncated Poisson
-      the estimating equation has mean 0, so a and k are recovered.
-    - Counts of sentences are heavy-tailed: at one log p some are stock phrases and most never
-      come back.  The zero-truncated Poisson likelihood is wrong then: on 17,918 real sentences it
-      lay 5 times below the rate of repeats, 7 times among the likeliest.  With a negative binomial
-      instead, its size went to 0, where a is not determined.  The Poisson estimating equation
-      needs the mean alone to be right; the standard errors are sandwich ones.
-    - A straight line through log frequencies of sentences seen 3 times or more picks its points by
-      what it is to explain: its slope came out at 0.02 to 0.06, against 0.26 here.
-    - It weighs by expected repeats, and so fits where false negatives arise; among unlikely
-      sentences, where they are rare, the line may run below the data.  Mean η over the anchors is
-      the corpus's rate of repeats, ``Σ n_i (n_i - 1) / (N (N - 1))`` (Simpson's index), unless a
-      stopped at 0.99.
+    - Sentences that never occurred need no correction: they have no anchor.
+    - Counts of sentences are heavy-tailed.  The Poisson estimating equation needs the mean alone to
+      be right; a zero-truncated Poisson lay 5 times below the rate of repeats of 17,918 real
+      sentences, and a line through log frequencies picks its points by what it is to explain.
+    - Mean η over the anchors is the corpus's rate of repeats, ``Σ n_i (n_i - 1) / (N (N - 1))``
+      (Simpson's index), unless a stopped at 0.99.
 
-    An equal sentence is always a false negative, but a paraphrase is one too: the fitted η is a
-    lower bound of the class probability, and its k says more than its a.
+    A paraphrase is a false negative, too, and is not counted: the fitted η is a lower bound.
 
     Natural log-likelihoods, at most 0, and counts, at least 1, are of the distinct sentences, [D].
 
@@ -181,12 +136,4 @@ def fit_class_probability(log_likelihood: Floats, count: Counts) -> EtaFit:
     count = np.asarray(count, dtype=np.int64)
     check_corpus(log_p, count)
     _check_can_be_fitted(log_p, count)
-    a, k = solve(log_p, count)
-    eta = np.exp(math.log(a) + k * log_p)
-    inside = k > 0.0 and a < MAX_A
-    log_a_error, k_error = _errors(log_p, count, eta) if inside else (math.nan, math.nan)
-    total = float(count.sum())
-    rate = float(count @ (count - 1.0)) / (total * (total - 1.0))
-    null = _deviance(count, np.full_like(eta, rate))
-    explained = 1.0 - _deviance(count, eta) / null if null > 0 else 0.0
-    return EtaFit(a, k, log_a_error, k_error, explained)
+    return solve(log_p, count)
