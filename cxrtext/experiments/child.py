@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from cxrtext.config import Clustered, load_config, read_objective
+from cxrtext.config import load_config, read_objective
 from cxrtext.device import choose_device
 from cxrtext.errors import CxrTextError
 from cxrtext.evaluation import Evaluation, Settings, evaluate
@@ -53,7 +53,8 @@ from cxrtext.models.features import open_features
 from cxrtext.phantom.truth import read_truth
 from cxrtext.training import Listener, train
 from cxrtext.training.loop.job import StepReport
-from cxrtext.training.losses.metadata import Columns, Kind, cluster
+from cxrtext.training.objectives.shared.metadata import Clustered, Columns, Kind, cluster
+from cxrtext.training.objectives.shared.objective import as_objective
 
 SPENT, TRAINED = "spent.json", "trained.json"
 """Seconds spent on training so far, and what the training came to."""
@@ -196,7 +197,7 @@ def view_settings(plain: Mapping[str, Any]) -> ViewSettings:
         for key, value in given.pop("augmentation", {}).items()
     }
     return ViewSettings(
-        objective=read_objective(given.pop("objective")),
+        objective=as_objective(read_objective(given.pop("objective"))),
         head=tuple(given.pop("head")),
         augmentation=SimclrSpec(**augmentation),
         **given,

@@ -32,6 +32,7 @@ from cxrtext.records import (
 )
 from cxrtext.text.comparing import comparison
 from cxrtext.text.finding_words import read_words
+from cxrtext.training.data.drawn import Ask
 from cxrtext.training.data.loader import (
     Examples,
     ReadImages,
@@ -54,8 +55,7 @@ from cxrtext.training.loop.folder import OUT, check_folder, own_folder
 from cxrtext.training.loop.optimization import TrainingArguments, lock_towers
 from cxrtext.training.loop.resume import check_same, deciding, fingerprint, load_newest_state
 from cxrtext.training.loop.steps import Listener
-from cxrtext.training.losses.loss_data import gather_extras, objective_files
-from cxrtext.training.losses.objective import build_objective
+from cxrtext.training.objectives.shared.objective import as_objective, source_of
 from cxrtext.training.step import PairLearner, build_learner, pair_job
 from cxrtext.training.trainer import Trainer, keep_references
 from cxrtext.training.validation import check_best, not_learned, training_prompts, zero_shot_of
@@ -130,10 +130,13 @@ def _train(
     model.to(device)
     rejects = Rejects(config.data.max_rejected, name="data.max_rejected")
     look = look_of(config, model, features, listener)
-    extras = gather_extras(config, tables.records, tables.sentences, model, listener.decoding)
-    objective = build_objective(config.objective, extras.kinds)
+    objective = as_objective(config.objective)
+    source = source_of(config, tables.records, tables.sentences, model, listener.decoding)
+    # Without training images or sentences it is said below which tables do not meet.
+    meet = source.training and source.sentences
+    ask: Ask = objective.prepare(source) if meet else lambda _: {}
     train_set, val_set = (
-        replace(extras.attach(examples), relate=objective.relate)
+        replace(examples, ask=ask)
         for examples in processes.in_turn(
             lambda: gather_examples(config, tables, model, rejects, look)
         )
@@ -275,7 +278,7 @@ def read_tables(config: Config) -> Tables:
     files = [
         config.data.manifest,
         config.data.sentences,
-        *objective_files(config),
+        *as_objective(config.objective).files(config),
         *(text / name for name in deciding_text if (text / name).is_file()),
         *(p for p in (config.training.prompts, config.data.words, config.data.findings) if p),
         *([config.data.features / FEATURES] if config.data.features else []),

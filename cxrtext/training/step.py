@@ -21,7 +21,8 @@ from cxrtext.images.augment import Views, augment
 from cxrtext.models import ImageTextModel
 from cxrtext.models.regions import standardized
 from cxrtext.models.text_encoder import TextEncoder
-from cxrtext.training.data.batches import Batch, Pairs, Tokens, span
+from cxrtext.objectives.findings import known_loss
+from cxrtext.training.data.batches import Batch, Tokens, span
 from cxrtext.training.data.loader import Examples, Loader
 from cxrtext.training.loop.distributed import Processes, gather_same, gather_shared, synchronize
 from cxrtext.training.loop.job import Learner, StepNumbers
@@ -32,11 +33,9 @@ from cxrtext.training.loop.optimization import (
     seed_of,
     set_training,
 )
-from cxrtext.training.losses.directions import Terms
-from cxrtext.training.losses.findings import known_loss
+from cxrtext.training.objectives.shared.objective import Scored, Terms
 
-Loss = Callable[[Tensor, Pairs, Tensor, Tensor, torch.Generator], Terms]
-"""Scores [S, B] scaled by γ², pairs, γ², texts [S, D], and a source of draws."""
+Loss = Callable[[Scored], Terms]
 
 
 def embed_group(encoder: TextEncoder, group: Tokens) -> Tensor:
@@ -230,7 +229,7 @@ def backward(
         model, processes = learner.model, learner.processes
         scores, gamma_sq, said = score_batch(model, regions, texts, batch, processes)
         own, prompts = scores.tensor_split([len(batch.pairs.image_of)])
-        terms = objective(own, batch.pairs, gamma_sq, said[: len(own)], draws)
+        terms = objective(Scored(own, batch.pairs, gamma_sq, said[: len(own)], draws))
         measures = [accuracy(own, batch.pairs.image_of), gamma_sq, *terms.measures()]
         loss = terms.losses.mean()
         if batch.pairs.findings is not None:

@@ -9,11 +9,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cxrtext import objectives
-from cxrtext.config import OBJECTIVES, read_objective
+from cxrtext.config import objective_class, read_objective
 from cxrtext.experiments.simclr.losses import Known, ViewSettings, view_losses
 from cxrtext.objectives.contrastive import score_views, view_accuracy
-from cxrtext.training.losses.directions import Terms
-from cxrtext.training.losses.metadata import Kind, kernels_for
+from cxrtext.training.objectives.shared.metadata import Kind
+from cxrtext.training.objectives.shared.objective import Terms, as_objective
 from tests.objectives import reference_loops as loops
 
 GAMMA = 5.0
@@ -31,13 +31,13 @@ def evaluate(
 ) -> Terms:
     keys = ("condition", "kernel", "eta", "tau_plus", "ridge", "beta", "weight")
     chosen = {"name": name, **{k: given.pop(k) for k in keys if k in given}}
-    taken = OBJECTIVES[name].model_fields
-    section = read_objective({k: v for k, v in chosen.items() if k in taken})
+    taken = objective_class(name).model_fields
+    section = as_objective(read_objective({k: v for k, v in chosen.items() if k in taken}))
     given |= {"batch": z.shape[1], "positives": len(z) - 1, "gamma_sq": GAMMA}
     settings = ViewSettings(section, "lenet5", width=1, head=(8,), steps=1, lr=0.1, **given)
     gamma_sq = torch.tensor(GAMMA)
-    scores, parts = score_views(z, gamma_sq), kernels_for(section, kinds)
-    return view_losses(settings, parts, scores, z, known or Known(), gamma_sq)
+    scores = score_views(z, gamma_sq)
+    return view_losses(settings, kinds, scores, z, known or Known(), gamma_sq)
 
 
 class Plain:

@@ -12,11 +12,12 @@ from cxrtext.experiments.simclr.losses import ViewSet, ViewSettings
 from cxrtext.experiments.simclr.train import train_views
 from cxrtext.images.simclr import SimclrSpec
 from cxrtext.training import Listener
+from cxrtext.training.objectives.shared.objective import as_objective
 from tests.training.conftest import metrics as all_metrics
 from tests.training.test_training_run import stop_at
 
 SETTINGS = ViewSettings(
-    read_objective({"name": "info-nce"}), "resnet18", width=2, head=(16, 8),
+    as_objective(read_objective({"name": "info-nce"})), "resnet18", width=2, head=(16, 8),
     steps=6, batch=16, lr=3e-3, seed=1, save_every=4, log_every=1,
 )  # fmt: skip
 
@@ -93,7 +94,7 @@ def test_it_learns_to_tell_images_and_the_seed_decides(tmp_path: Path) -> None:
 
 
 def test_several_positives_and_half_precision(tmp_path: Path) -> None:
-    objective = read_objective({"name": "positive-debiased"})
+    objective = as_objective(read_objective({"name": "positive-debiased"}))
     settings = replace(
         SETTINGS, objective=objective, positives=2, aggregate="group", steps=2, head_norm=True
     )

@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
 from cxrtext.config import Config, load_config
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.image_text import GAMMA_SQ_CAP
 from cxrtext.training.data.batches import (
     Batch,
-    Pairs,
     Tokens,
     mask_tokens,
     span,
@@ -32,8 +31,7 @@ from cxrtext.training.initialization import (
 from cxrtext.training.loop.distributed import Processes
 from cxrtext.training.loop.job import prefetched, train_steps
 from cxrtext.training.loop.optimization import Average, TrainingArguments, lock_towers, set_training
-from cxrtext.training.losses.directions import Terms
-from cxrtext.training.losses.objective import build_objective
+from cxrtext.training.objectives.shared.objective import Scored, Terms, as_objective
 from cxrtext.training.step import PairLearner, backward, build_learner, pair_job, score_batch
 from tests.training.conftest import Counting, Gradients, check_equal, examples_of, still
 
@@ -87,7 +85,7 @@ def step(config: Config, learner: PairLearner, arguments: TrainingArguments) -> 
     batch = in_parts(batch, arguments.accumulate)
     set_training(learner.model, arguments.lock)
     learner.optimizer.zero_grad(set_to_none=True)
-    backward(learner, build_objective(config.objective), batch, noise(), arguments, step=3)
+    backward(learner, as_objective(config.objective), batch, noise(), arguments, step=3)
     named = learner.model.named_parameters()
     return {name: p.grad.clone() for name, p in named if p.grad is not None}
 
@@ -174,7 +172,7 @@ def test_a_language_model_loss_is_the_mean_of_its_masked_pieces(options: list[st
     without = step(config, learner, TrainingArguments(1, 8))[name]
     torch.testing.assert_close(both - without, 0.5 * alone, rtol=1e-3, atol=1e-6)
 
-    objective = build_objective(config.objective)
+    objective = as_objective(config.objective)
     chosen = TrainingArguments(1, 8, mlm_weight=0.5)
     terms, measures = backward(learner, objective, whole, noise(), chosen, step=3)
     loss, _, gamma_sq, _, _, mlm = measures.tolist()
@@ -337,9 +335,9 @@ def test_what_is_fetched_ahead_comes_in_order_and_errors_pass() -> None:
 def pushed(learner: PairLearner, *, until: int, steps: int) -> list[float]:
     """γ² before each step of a loss that raises it until a step, and lowers it from there on."""
 
-    def loss(scores: Tensor, _: Pairs, gamma_sq: Tensor, *__: object) -> Terms:
+    def loss(batch: Scored) -> Terms:
         sign = -1 if learner.progress.step < until else 1
-        return Terms(sign * gamma_sq.expand(len(scores)) + 0 * scores.sum(dim=1))
+        return Terms(sign * batch.gamma_sq.expand(len(batch.scores)) + 0 * batch.scores.sum(dim=1))
 
     arguments = TrainingArguments(steps, 8, lr=0.5, decay="constant", clip=1e6)
     return [r.gamma_sq for r in train_steps(pair_job(learner, examples(), loss, arguments))]
@@ -382,7 +380,7 @@ def test_findings_are_learned_as_differences_of_their_prompts(options: list[str]
         batch = one.batch(np.arange(8), np.random.default_rng(0), 2)
         set_training(learner.model.eval(), ("image", "text"))
         learner.optimizer.zero_grad(set_to_none=True)
-        objective = build_objective(config.objective)
+        objective = as_objective(config.objective)
         _, numbers = backward(learner, objective, batch, noise(), arguments, step=3)
         losses.append(float(numbers[0]))
     model = learner.model

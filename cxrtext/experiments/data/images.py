@@ -11,7 +11,7 @@ from cxrtext.experiments.stages import opened_arrays
 from cxrtext.files import replacing
 
 if TYPE_CHECKING:
-    from cxrtext.training.losses.metadata import Kind as ColumnKind
+    from cxrtext.training.objectives.shared.metadata import Kind as ColumnKind
 
 Kind = Literal["cifar10", "mnist"]
 Pixels = NDArray[np.uint8]

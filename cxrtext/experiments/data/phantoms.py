@@ -17,7 +17,7 @@ from cxrtext.phantom.studies import PhantomStudy, draw_studies
 from cxrtext.phantom.write import write_phantoms
 
 if TYPE_CHECKING:
-    from cxrtext.training.losses.metadata import Kind
+    from cxrtext.training.objectives.shared.metadata import Kind
 
 DRAWN = 64
 """Pixels along a side, as they are drawn."""

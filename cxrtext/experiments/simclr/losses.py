@@ -35,38 +35,27 @@ to the alignment of each anchor.
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor
 
 from cxrtext import objectives
-from cxrtext.config import (
-    AlignmentUniformity,
-    Clustered,
-    DclEta,
-    DclEtaTrue,
-    HardnegCclk,
-    ObjectiveSection,
-    PositiveDebiased,
-    Supervised,
-)
 from cxrtext.images.simclr import SimclrSpec
 from cxrtext.objectives.contrastive import positives_of_views
 from cxrtext.objectives.debiasing import debiased_terms, mean_positive, positive_debiased_terms
 from cxrtext.objectives.scores import split_rows
-from cxrtext.training.losses.directions import (
+from cxrtext.training.objectives.hardneg_cclk import Objective as EmbeddingKernel
+from cxrtext.training.objectives.shared.metadata import Kind, WithKernel, gram
+from cxrtext.training.objectives.shared.objective import (
+    Contrast,
     Direction,
+    Objective,
     Terms,
-    check_uniformity,
-    check_weights,
-    defined,
     joined,
-    losses_of,
-    needed,
 )
-from cxrtext.training.losses.metadata import Kernel, Kind, gram
 
+T = TypeVar("T")
 FREE = ("save_every", "log_every")
 """Settings that a resumed run may have otherwise."""
 
@@ -106,7 +95,7 @@ class ViewSettings:
     written every so many steps.
     """
 
-    objective: ObjectiveSection
+    objective: Objective
     encoder: str
     width: int
     head: tuple[int, ...]
@@ -150,58 +139,70 @@ class Known:
 
 def view_losses(
     settings: ViewSettings,
-    parts: Sequence[Kernel],
+    kinds: Sequence[Kind],
     scores: Tensor,
     embedded: Tensor,
     known: Known,
     gamma_sq: Tensor,
 ) -> Terms:
-    """Losses of scores [VB, VB] (:func:`score_views`) and unit vectors [V, B, D], not averaged."""
-    section = settings.objective
-    if section.name in BY_ANCHOR:
-        return _by_anchor(settings, scores, len(embedded), known, gamma_sq)
-    if isinstance(section, Supervised):
-        return _supervised(section, scores, known, gamma_sq)
-    if isinstance(section, AlignmentUniformity):
+    """Losses of scores [VB, VB] (:func:`score_views`) and unit vectors [V, B, D], not averaged.
+
+    ``kinds`` are those of the columns of metadata.
+    """
+    objective = settings.objective
+    if objective.name == "alignment-uniformity":
         x, y = embedded
-        return Terms(objectives.alignment_uniformity(x, y, weight=section.weight)[None])
-    return _by_view(section, parts, scores, embedded, known, gamma_sq)
+        weight = float(objective.model_dump()["weight"])
+        return Terms(objectives.alignment_uniformity(x, y, weight=weight)[None])
+    assert isinstance(objective, Contrast)  # noqa: S101 - the table above
+    if objective.name in BY_ANCHOR:
+        return _by_anchor(settings, objective, scores, len(embedded), known, gamma_sq)
+    if objective.name == "supervised":
+        return _supervised(objective, scores, known, gamma_sq)
+    return _by_view(objective, kinds, scores, embedded, known, gamma_sq)
+
+
+def _needed(value: T | None, name: str, what: str) -> T:
+    if value is None:
+        raise ValueError(f"{name} needs {what}")
+    return value
 
 
 def _by_anchor(
-    settings: ViewSettings, scores: Tensor, views: int, known: Known, gamma_sq: Tensor
+    settings: ViewSettings,
+    objective: Contrast,
+    scores: Tensor,
+    views: int,
+    known: Known,
+    gamma_sq: Tensor,
 ) -> Terms:
-    section, count = settings.objective, len(scores)
+    name, count = objective.name, len(scores)
     columns = positives_of_views(count, views, scores.device)  # [VB, M]
     positive = scores.gather(1, columns)
     negative = scores.scatter(1, columns, -torch.inf)
     if settings.without_same_class:
-        labels = needed(known.labels, section.name, "labels of the images").repeat(views)
+        labels = _needed(known.labels, name, "labels of the images").repeat(views)
         negative = negative.masked_fill(labels[:, None] == labels, -torch.inf)
     alone = torch.isneginf(negative).all(dim=1)
-    eta = scores.new_zeros(count)
-    if isinstance(section, DclEtaTrue):
-        eta = needed(known.eta, section.name, "class probabilities of the images").repeat(views)
-    if isinstance(section, PositiveDebiased):
+    eta = scores.new_full((count,), float(getattr(objective, "eta", 0.0)))
+    if name == "dcl-eta-true":
+        eta = _needed(known.eta, name, "class probabilities of the images").repeat(views)
+    if name == "positive-debiased":
         # A view scores γ² against itself.
-        given = (positive, negative, gamma_sq, section.tau_plus, gamma_sq, settings.aggregate)
+        tau_plus = float(objective.model_dump()["tau_plus"])
+        given = (positive, negative, gamma_sq, tau_plus, gamma_sq, settings.aggregate)
         return Terms(*positive_debiased_terms(*given), alone)
     found = []
     for m in range(views - 1):
         one = negative.scatter(1, columns[:, m : m + 1], positive[:, m : m + 1])
-        anchors = Direction(one, columns[:, m], eta, gamma_sq)
         if settings.aggregate == "group" and views > 2:
-            found.append(_grouped(section, anchors, positive))
+            rows = split_rows(one, columns[:, m])
+            shared = mean_positive(rows.positive, positive)
+            found.append(Terms(*debiased_terms(rows, eta, gamma_sq, shared)))
         else:
-            found.append(losses_of(section, anchors))
+            anchors = Direction(one, columns[:, m], eta, gamma_sq, {"eta": eta})
+            found.append(objective.losses(anchors))
     return replace(_averaged(found), without_negatives=alone)
-
-
-def _grouped(section: ObjectiveSection, anchors: Direction, positive: Tensor) -> Terms:
-    eta = section.eta if isinstance(section, DclEta) else anchors.eta
-    rows = split_rows(anchors.scores, anchors.positive)
-    shared = mean_positive(rows.positive, positive)
-    return Terms(*debiased_terms(rows, eta, anchors.gamma_sq, shared))
 
 
 def _averaged(found: Sequence[Terms]) -> Terms:
@@ -211,40 +212,37 @@ def _averaged(found: Sequence[Terms]) -> Terms:
     return Terms(losses, torch.stack(floored).any(dim=0) if floored else None)
 
 
-def _supervised(section: ObjectiveSection, scores: Tensor, known: Known, gamma_sq: Tensor) -> Terms:
-    labels = needed(known.labels, section.name, "labels of the images").repeat(2)
+def _supervised(objective: Contrast, scores: Tensor, known: Known, gamma_sq: Tensor) -> Terms:
+    labels = _needed(known.labels, objective.name, "labels of the images").repeat(2)
     positive = positives_of_views(len(scores), 2, scores.device)[:, 0]
-    same = labels[:, None] == labels
+    same = {"same": labels[:, None] == labels}
     eta = scores.new_zeros(len(scores))
-    return losses_of(section, Direction(scores, positive, eta, gamma_sq, same=same))
+    return objective.losses(Direction(scores, positive, eta, gamma_sq, same))
 
 
 def _by_view(
-    section: ObjectiveSection,
-    parts: Sequence[Kernel],
+    objective: Contrast,
+    kinds: Sequence[Kind],
     scores: Tensor,
     embedded: Tensor,
     known: Known,
     gamma_sq: Tensor,
 ) -> Terms:
-    if isinstance(section, HardnegCclk) and not bool(torch.isfinite(embedded).all()):
-        # Diverged: a loss that is no number, as other objectives give, not a kernel's complaint.
-        return Terms(embedded.sum()[None] * torch.nan)
     B = embedded.shape[1]
     diagonal = torch.arange(B, device=scores.device)
     forward = Direction(scores[:B, B:], diagonal, scores.new_zeros(B), gamma_sq)
     back = replace(forward, scores=scores[B:, :B])
-    if isinstance(section, Clustered):
-        clusters = needed(known.metadata, section.name, "clusters of the images")[:, 0].long()
-        forward, back = (replace(d, clusters=clusters) for d in (forward, back))
-        return joined([losses_of(section, forward), losses_of(section, back)])
-    with defined(section):
-        if isinstance(section, HardnegCclk):
-            grams = [gram(view.detach(), parts) for view in embedded]
+    views: list[dict[str, Any]]
+    if isinstance(objective, EmbeddingKernel):
+        views = [{"kernel": objective.gram(view)} for view in embedded]
+    else:
+        metadata = _needed(known.metadata, objective.name, "metadata of the images")
+        if isinstance(objective, WithKernel):
+            with objective.defined():
+                kernel = gram(metadata, objective.compared(kinds))
+            asked = {"kernel": kernel, **objective.check(kernel, diagonal)}
         else:
-            grams = [gram(needed(known.metadata, section.name, "metadata"), parts)] * 2
-        for kernel in grams:
-            check_weights(section, kernel)
-            check_uniformity(section, kernel)
-        directions = zip((forward, back), grams, strict=True)
-        return joined([losses_of(section, replace(d, kernel=kernel)) for d, kernel in directions])
+            asked = {"clusters": metadata[:, 0].long()}
+        views = [asked, asked]
+    directions = zip((forward, back), views, strict=True)
+    return joined([objective.losses(replace(d, known=asked)) for d, asked in directions])

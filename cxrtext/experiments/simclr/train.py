@@ -31,7 +31,6 @@ from cxrtext.training.loop.job import Learner, StepNumbers
 from cxrtext.training.loop.optimization import Schedule, decay_groups, seed_of
 from cxrtext.training.loop.resume import check_same, load_newest_state
 from cxrtext.training.loop.steps import Listener, StateKeeper, take_steps
-from cxrtext.training.losses.metadata import Kernel, kernels_for
 
 TENSORS = ("images", "labels", "eta", "metadata")
 """Fields of a :class:`ViewSet`."""
@@ -117,7 +116,6 @@ class ViewJob:
     schedule: Schedule
     data: ViewSet
     settings: ViewSettings
-    parts: list[Kernel]
     gamma_sq: Tensor
 
     def make(self, step: int) -> tuple[Tensor, SimclrDraws]:
@@ -140,7 +138,7 @@ class ViewJob:
         scores = score_views(embedded, self.gamma_sq)
         given = (getattr(self.data, name) for name in Known.__slots__)
         known = Known(*(None if values is None else values[rows] for values in given))
-        terms = view_losses(self.settings, self.parts, scores, embedded, known, self.gamma_sq)
+        terms = view_losses(self.settings, self.data.kinds, scores, embedded, known, self.gamma_sq)
         loss = terms.losses.mean()
         scaler.scale(loss).backward()
         shown = [loss.detach(), view_accuracy(scores, views), *terms.measures()]
@@ -155,7 +153,6 @@ class ViewJob:
 
 def build_view_job(data: ViewSet, settings: ViewSettings, device: torch.device) -> ViewJob:
     """A new encoder and head with random weights, and all that trains them, on the device."""
-    parts = kernels_for(settings.objective, data.kinds)
     torch.manual_seed(settings.seed)
     encoder = ViewEncoder(settings.encoder, data.images.shape[1], settings.width)
     head = ProjectionHead(encoder.features, settings.head, norm=settings.head_norm)
@@ -185,7 +182,7 @@ def build_view_job(data: ViewSet, settings: ViewSettings, device: torch.device) 
     there = {
         name: value.to(device) for name in TENSORS if (value := getattr(data, name)) is not None
     }
-    return ViewJob(learner, schedule, replace(data, **there), settings, parts, gamma_sq)
+    return ViewJob(learner, schedule, replace(data, **there), settings, gamma_sq)
 
 
 def train_views(

@@ -1,18 +1,25 @@
-"""Columns of a manifest as numbers, kernels and clusters, for conditional objectives."""
+"""Objectives that read columns of the manifest: as kernels, or as clusters."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
-from torch import Tensor
+from pydantic import BeforeValidator, Field, model_validator
 
-from cxrtext.config import HardnegCclk, ObjectiveSection, WithKernel
-from cxrtext.errors import ConfigError, DataError
-from cxrtext.objectives import kernels
+from cxrtext.config import Section
+from cxrtext.errors import ConfigError, DataError, WorkError
 from cxrtext.records import ImageRecord
 from cxrtext.records.numbers import read_number
+from cxrtext.training.data.drawn import Ask, Drawn
+from cxrtext.training.objectives.shared.objective import Contrast, Direction, Source, Terms
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Kind = Literal["number", "category"]
 Values = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
@@ -79,55 +86,198 @@ def as_number(cell: str) -> float | None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
-    """A kernel and the columns that it compares."""
-
-    name: str  # one of objectives.kernels
-    sigma: float = 1.0  # its width in standard deviations, where it has one
-    columns: tuple[int, ...] | None = None  # indices of the columns; None for all
+WIDE = ("rbf", "laplacian")
+"""Kernels with a width."""
 
 
-def kernels_of(
-    wanted: Sequence[tuple[str, float]], names: Sequence[str], kinds: Sequence[Kind]
-) -> list[Kernel]:
+class Kernel(Section):
+    """A kernel; sigma is in standard deviations of the column."""
+
+    name: Literal["rbf", "laplacian", "linear", "cosine", "polynomial", "delta"] = "rbf"
+    sigma: Annotated[float, Field(gt=0)] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _width(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        if given.get("name", "rbf") in WIDE:
+            return {"sigma": 1.0, **given}
+        if given.get("sigma") is not None:
+            raise ValueError(
+                "sigma: this kernel takes no such key; only rbf and laplacian have a sigma"
+            )
+        return given
+
+
+def _several(kernel: object) -> object:
+    """One kernel as a list of one; a bare name is a kernel of that name."""
+    if kernel is None:
+        return ()
+    listed = kernel if isinstance(kernel, (list, tuple)) else [kernel]
+    return [{"name": one} if isinstance(one, str) else one for one in listed]
+
+
+Kernels = Annotated[tuple[Kernel, ...], BeforeValidator(_several)]
+Compared = Sequence[tuple[Kernel, list[int]]]
+"""Kernels, and the columns that each compares."""
+
+
+def check_kernels(kernels: Sequence[Kernel], columns: int) -> None:
+    if len(kernels) not in (0, 1, columns):
+        raise ValueError(
+            f"kernel: {len(kernels)} kernels for {columns} column(s) of condition; give "
+            "one for all, or one a column in their order"
+        )
+
+
+def kernels_of(wanted: Sequence[Kernel], names: Sequence[str], kinds: Sequence[Kind]) -> Compared:
     """Decide which kernel compares which columns; their product is the kernel of all.
 
-    ``wanted`` has name and sigma: one a column; or one for all numbers together, beside which
-    categories are compared by delta; or none, which is RBF with σ = 1.
+    One kernel a column; or one for all numbers together, beside which categories are compared by
+    delta; or none, which is RBF with σ = 1.
     """
     if len(wanted) == len(names) > 0:
-        for (kernel, _), name, kind in zip(wanted, names, kinds, strict=True):
-            if kind == "category" and kernel != "delta":
+        for kernel, name, kind in zip(wanted, names, kinds, strict=True):
+            if kind == "category" and kernel.name != "delta":
                 raise ConfigError(
-                    f"objective.kernel: {kernel} compares numbers, but column '{name}' holds "
+                    f"objective.kernel: {kernel.name} compares numbers, but column '{name}' holds "
                     "words; take delta for it"
                 )
-        return [Kernel(kernel, sigma, (i,)) for i, (kernel, sigma) in enumerate(wanted)]
-    kernel, sigma = wanted[0] if wanted else ("rbf", 1.0)
-    numbers = tuple(i for i, kind in enumerate(kinds) if kind == "number")
-    words = tuple(i for i, kind in enumerate(kinds) if kind == "category")
-    made = [Kernel(kernel, sigma, numbers)] if numbers else []
-    return [*made, Kernel("delta", columns=words)] if words else made
+        return [(kernel, [i]) for i, kernel in enumerate(wanted)]
+    numbers = [i for i, kind in enumerate(kinds) if kind == "number"]
+    words = [i for i, kind in enumerate(kinds) if kind == "category"]
+    first = wanted[0] if wanted else Kernel.model_validate({})
+    made = [(first, numbers)] if numbers else []
+    return [*made, (Kernel(name="delta"), words)] if words else made
 
 
-def kernels_for(section: ObjectiveSection, kinds: Sequence[Kind]) -> list[Kernel]:
-    if isinstance(section, HardnegCclk):
-        return [Kernel(one.name, one.sigma) for one in section.kernel] or [Kernel("rbf")]
-    if isinstance(section, WithKernel):
-        wanted = [(one.name, one.sigma) for one in section.kernel]
-        return kernels_of(wanted, section.condition, kinds)
-    return []
-
-
-def gram(values: Tensor, parts: Sequence[Kernel]) -> Tensor:
+def gram(values: Tensor, compared: Compared) -> Tensor:
     """The Gram matrix [n, n] of rows [n, M]: the product of the kernels of their columns."""
+    from cxrtext.objectives import kernels
+
     grams = []
-    for kernel in parts:
-        z = values if kernel.columns is None else values[:, list(kernel.columns)]
-        width = (kernel.sigma,) if kernel.name in ("rbf", "laplacian") else ()
-        grams.append(getattr(kernels, kernel.name)(z, *width))
+    for kernel, columns in compared:
+        width = (kernel.sigma or 1.0,) if kernel.name in WIDE else ()
+        grams.append(getattr(kernels, kernel.name)(values[:, columns], *width))
     return kernels.product(*grams)
+
+
+class Conditional(Contrast):
+    """Reads columns of the manifest."""
+
+    condition: Annotated[
+        tuple[str, ...], BeforeValidator(lambda v: [v] if isinstance(v, str) else v or ())
+    ] = ()
+
+    @model_validator(mode="after")
+    def _columns(self) -> Self:
+        if not self.condition:
+            raise ValueError(
+                f"condition: {self.name} needs one or more columns of the manifest, such as [age]"
+            )
+        if len(set(self.condition)) < len(self.condition):
+            raise ValueError("condition: a column is named twice")
+        return self
+
+    def columns(self, source: Source) -> Columns:
+        return read_columns(source.config.data.manifest, source.records, self.condition)
+
+
+def by_name(source: Source, values: Values) -> Callable[[Drawn], Tensor]:
+    """Rows [B, M] of the values [n, M] of all records."""
+    import torch
+
+    of = {record.name: row for record, row in zip(source.records, values, strict=True)}
+    return lambda drawn: torch.from_numpy(np.stack([of[record.name] for record in drawn.records]))
+
+
+class WithKernel(Conditional):
+    """``known["kernel"]`` [B, B]: the columns compared by kernels, of the images."""
+
+    kernel: Kernels = ()
+
+    @model_validator(mode="after")
+    def _kernels(self) -> Self:
+        check_kernels(self.kernel, len(self.condition))
+        return self
+
+    def compared(self, kinds: Sequence[Kind]) -> Compared:
+        return kernels_of(self.kernel, self.condition, kinds)
+
+    def prepare(self, source: Source) -> Ask:
+        columns = self.columns(source)
+        compared = self.compared(columns.kinds)
+        values_of = by_name(source, columns.values)
+
+        def ask(drawn: Drawn) -> dict[str, Any]:
+            with self.defined():
+                kernel = gram(values_of(drawn), compared)
+            return {"kernel": kernel, **self.check(kernel, drawn.image_of)}
+
+        return ask
+
+    def check(self, kernel: Tensor, positive: Tensor) -> dict[str, Any]:
+        """Refuse a kernel [B, B] with which the loss of these anchors is not defined."""
+        return {}
+
+    @contextmanager
+    def defined(self) -> Iterator[None]:
+        """Say which key to change where the metadata of a batch leave the loss undefined."""
+        try:
+            yield
+        except ValueError as error:
+            raise WorkError(
+                f"objective.name: {self.name} is not defined on a batch: {error}; raise "
+                "training.batch, or change objective.kernel or objective.condition"
+            ) from None
+
+    def turned(self, forward: Direction) -> Direction:
+        """Images and their first sentences alone, so that the kernel stays the images' own."""
+        return of_first_sentences(forward)
+
+
+def of_first_sentences(forward: Direction) -> Direction:
+    """Images as the anchors of their first sentence; no other sentence is a candidate."""
+    import torch
+
+    B = forward.scores.shape[1]
+    first = torch.arange(B, device=forward.scores.device)
+    return replace(forward, scores=forward.scores[:B].T, positive=first, eta=forward.eta[:B])
+
+
+def cclk(d: Direction, ridge: float, *, fair: bool) -> Terms:
+    """A loss of CCL-K of ``known["kernel"]``."""
+    from cxrtext.objectives.conditional import cclk_terms, conditional_weights
+
+    weights = conditional_weights(d.known["kernel"], ridge)
+    return Terms(*cclk_terms(d.scores, weights, d.positive, fair=fair))
+
+
+class Clustered(Conditional):
+    """``known["clusters"]`` [B]: clusters of the columns, or equal values, of the images."""
+
+    clusters: Annotated[int, Field(ge=2)] | None = None
+
+    def prepare(self, source: Source) -> Ask:
+        columns = self.columns(source)
+        if self.clusters is None:
+            values = distinct_values(source.config.data.manifest, columns, self.condition)
+        else:
+            fit = np.asarray([record.split == "train" for record in source.records])
+            values = cluster(columns, fit, self.clusters, source.config.training.seed)
+        values_of = by_name(source, values)
+        return lambda drawn: {"clusters": values_of(drawn)[:, 0].long()}
+
+    def turn_known(self, forward: Direction) -> Mapping[str, Any]:
+        """Sentences are of their image's cluster."""
+        return {"clusters": forward.known["clusters"][forward.positive]}
+
+    def same(self, d: Direction) -> Tensor:
+        """Where a candidate is of the anchor's cluster, [A, C]."""
+        from cxrtext.objectives.contrastive import same_cluster
+
+        return same_cluster(d.scores, d.known["clusters"], d.positive)
 
 
 def cluster(

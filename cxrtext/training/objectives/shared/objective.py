@@ -1,68 +1,63 @@
-"""The losses of anchors against candidates, in one direction, by the name of the objective.
+"""What an objective is: settings, what it asks of the data, and losses of anchors.
 
-Nothing here reads a value from the device: what can be refused is refused before, by the
-``check_`` functions, on the CPU.
+Sentences are the anchors and images the candidates; ``symmetric`` adds images as anchors of their
+first sentence, with the sentences of other images as candidates.  A loss reads no value from the
+device: what can be refused is refused before, on the CPU, where a batch is put together.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from __future__ import annotations
 
-import torch
-from torch import Tensor
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from cxrtext.config import (
-    Cclk,
-    Clustered,
-    ConditionalAlignmentUniformity,
-    DclEta,
-    DclEtaLm,
-    DclEtaTrue,
-    HardNegative,
-    HardnegCclk,
-    InfoNce,
-    ObjectiveSection,
-    PositiveDebiased,
-    RemoveByLabels,
-    RemoveByReport,
-    RemoveByText,
-    RemoveByTruth,
-    ResampleByText,
-    ReweightByText,
-    Supervised,
-    YAware,
-)
-from cxrtext.errors import WorkError
-from cxrtext.objectives import kernels
-from cxrtext.objectives.conditional import (
-    cclk_terms,
-    check_repulsion,
-    check_shares,
-    conditional_alignment_terms,
-    conditional_uniformity_terms,
-    conditional_weights,
-    weights_of,
-    y_aware_terms,
-)
-from cxrtext.objectives.contrastive import (
-    info_nce_terms,
-    removed_terms,
-    resampled,
-    reweighted_terms,
-    same_cluster,
-    supervised_terms,
-)
-from cxrtext.objectives.debiasing import (
-    debiased_terms,
-    hard_negative_terms,
-    positive_debiased_terms,
-)
-from cxrtext.objectives.scores import rows_of
-from cxrtext.training.losses.metadata import Kernel
+from cxrtext.config import Config, ObjectiveSection
+from cxrtext.errors import ConfigError
+from cxrtext.evaluation.data import find_table
+from cxrtext.records import ImageRecord, Sentence
+from cxrtext.training.data.drawn import Ask
 
-T = TypeVar("T")
-TEXTS = "text vectors of the sentences"
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from cxrtext.models import ImageTextModel
+    from cxrtext.training.data.batches import Pairs
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What an objective may read, once, before any image is decoded.
+
+    Images of training and validation, and the sentences of their studies.  ``model`` is the new
+    one, before its first step and before a state is loaded, so that what it gives is the same when
+    a run is resumed; ``progress`` is called with (done, total) of sentences.
+    """
+
+    config: Config
+    records: Sequence[ImageRecord]
+    sentences: Sequence[Sentence]
+    model: ImageTextModel
+    progress: Callable[[int, int], None] | None = None
+
+    @property
+    def training(self) -> list[ImageRecord]:
+        return [record for record in self.records if record.split == "train"]
+
+
+def source_of(
+    config: Config,
+    records: Sequence[ImageRecord],
+    sentences: Sequence[Sentence],
+    model: ImageTextModel,
+    progress: Callable[[int, int], None] | None = None,
+) -> Source:
+    """The part of the tables that is trained and validated on."""
+    used = [record for record in records if record.split in ("train", "val")]
+    studies = {record.study_id for record in used}
+    said = [sentence for sentence in sentences if sentence.study_id in studies]
+    return Source(config, used, said, model, progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +68,28 @@ class Direction:
     positive: Tensor  # [A], the column of each anchor's positive
     eta: Tensor  # [A], class probability of each anchor's sentence
     gamma_sq: Tensor
-    # [A, C], where findings are shared, or the sentence is true of the image
-    same: Tensor | None = None
-    similarity: Tensor | None = None  # [A, C], cosines of texts
-    clusters: Tensor | None = None  # [C], the candidates' clusters
-    kernel: Tensor | None = None  # [C, C], Gram matrix of the candidates
+    known: Mapping[str, Any] = field(default_factory=dict)  # what the objective asked for
     generator: torch.Generator | None = None  # draws negatives
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """What a loss is taken of: S sentences and B images."""
+
+    scores: Tensor  # [S, B], scaled by γ²
+    pairs: Pairs  # how they belong together, and what is known of them
+    gamma_sq: Tensor
+    texts: Tensor  # [S, D], the sentences' embeddings, unit vectors
+    # draws negatives; follows from the run's seed and the step alone, so that a resumed run draws
+    # the same
+    generator: torch.Generator | None = None
+
+    def forward(self) -> Direction:
+        """Sentences as anchors."""
+        pairs = self.pairs
+        return Direction(
+            self.scores, pairs.image_of, pairs.eta, self.gamma_sq, pairs.known, self.generator
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,95 +116,10 @@ class Terms:
         ]
 
 
-def needed(value: T | None, name: str, what: str) -> T:
-    """A value that the objective cannot do without."""
-    if value is None:
-        raise ValueError(f"{name} needs {what}; see gather_extras")
-    return value
-
-
-@contextmanager
-def defined(section: ObjectiveSection) -> Iterator[None]:
-    """Say which key to change where the metadata that met in a batch leave a loss undefined."""
-    try:
-        yield
-    except ValueError as error:
-        raise WorkError(
-            f"objective.name: {section.name} is not defined on a batch: {error}; raise "
-            "training.batch, or change objective.kernel or objective.condition"
-        ) from None
-
-
-def check_weights(section: ObjectiveSection, weights: Tensor) -> None:
-    """Refuse weights [A, C] with which a loss of alignment is not defined."""
-    if isinstance(section, YAware | ConditionalAlignmentUniformity):
-        with defined(section):
-            check_shares(weights)
-
-
-def check_uniformity(section: ObjectiveSection, weights: Tensor) -> None:
-    """Refuse weights [A, C] with which uniformity is not defined."""
-    if isinstance(section, ConditionalAlignmentUniformity):
-        with defined(section):
-            check_repulsion(weights, weights.shape[1])
-
-
-def hard_sentences(
-    section: HardnegCclk,
-    kernel: Kernel,
-    forward: Direction,
-    texts: Tensor,
-    rounds: Sequence[Tensor],
-) -> Terms:
-    """HardNeg-CCLK of sentences, z of each anchor being its own embedding.
-
-    An image's candidate has the z of a sentence of its own, so the first, the second … sentences
-    of the images are taken in turn.
-    """
-    image_of, own = forward.positive, texts.detach()
-    parts = []
-    for anchors in rounds:
-        z = own[: forward.scores.shape[1]].index_copy(0, image_of[anchors], own[anchors])
-        part = replace(
-            forward,
-            scores=forward.scores[anchors],
-            positive=image_of[anchors],
-            eta=forward.eta[anchors],
-            kernel=kernels.gram(kernel.name, z, kernel.sigma),
-        )
-        parts.append(losses_of(section, part))
-    order = torch.cat(list(rounds)).argsort()
-    floored = [needed(part.floored, section.name, "floors") for part in parts]
-    return Terms(torch.cat([part.losses for part in parts])[order], torch.cat(floored)[order])
-
-
-def image_anchors(forward: Direction) -> Direction:
-    """The other direction: images are the anchors of their first sentence.
-
-    The other sentences of an image are no candidates.  Where a kernel compares candidates, they
-    are the first sentences alone, one an image, so that it stays the images' own.
-    """
-    B = forward.scores.shape[1]
-    first = torch.arange(B, device=forward.scores.device)
-    if forward.kernel is not None:
-        scores = forward.scores[:B].T
-        return Direction(scores, first, forward.eta[:B], forward.gamma_sq, kernel=forward.kernel)
-    others = forward.positive[:, None] == first
-    others[first, first] = False
-    return Direction(
-        scores=forward.scores.masked_fill(others, -torch.inf).T,
-        positive=first,
-        eta=forward.eta[:B],
-        gamma_sq=forward.gamma_sq,
-        same=None if forward.same is None else forward.same.T,
-        similarity=None if forward.similarity is None else forward.similarity.T,
-        clusters=None if forward.clusters is None else forward.clusters[forward.positive],
-        generator=forward.generator,
-    )
-
-
 def joined(terms: Sequence[Terms], advice: str = "") -> Terms:
     """One or both directions as one, which weigh the same whatever their sizes."""
+    import torch
+
     total = sum(len(part.losses) for part in terms)
     floored = [part.floored for part in terms if part.floored is not None]
     alone = [part.without_negatives for part in terms if part.without_negatives is not None]
@@ -205,60 +131,106 @@ def joined(terms: Sequence[Terms], advice: str = "") -> Terms:
     )
 
 
-def losses_of(section: ObjectiveSection, d: Direction) -> Terms:
-    """The objective's losses in one direction, with what is worth logging of them."""
-    name = section.name
-    match section:
-        case InfoNce():
-            return Terms(info_nce_terms(rows_of(d.scores, d.positive)))
-        case DclEta() | DclEtaLm() | DclEtaTrue():
-            eta = section.eta if isinstance(section, DclEta) else d.eta
-            return Terms(*debiased_terms(rows_of(d.scores, d.positive), eta, d.gamma_sq))
-        case HardNegative():
-            rows = rows_of(d.scores, d.positive)
-            return Terms(*hard_negative_terms(rows, section.tau_plus, section.beta, d.gamma_sq))
-        case PositiveDebiased():
-            column = d.positive[:, None]
-            positive = d.scores.gather(1, column)
-            negative = d.scores.scatter(1, column, -torch.inf)
-            # An anchor scores γ² against itself: embeddings are unit vectors before the scaling.
-            given = (positive, negative, d.gamma_sq, section.tau_plus, d.gamma_sq)
-            return Terms(*positive_debiased_terms(*given))
-        case RemoveByText():
-            return _removed(d, needed(d.similarity, name, TEXTS) > section.threshold)
-        case RemoveByLabels() | RemoveByReport() | RemoveByTruth():
-            return _removed(d, needed(d.same, name, "what tells where sentences are true"))
-        case ResampleByText():
-            similarity = needed(d.similarity, name, TEXTS)
-            if d.generator is None:
-                raise ValueError(f"{name} needs a generator that follows from the seed and step")
-            draws = (section.keep, section.beta, d.generator, d.positive)
-            scores = resampled(d.scores, similarity, *draws)
-            return Terms(info_nce_terms(rows_of(scores, d.positive)))
-        case ReweightByText():
-            similarity = needed(d.similarity, name, TEXTS)
-            return Terms(reweighted_terms(rows_of(d.scores, d.positive), similarity, section.beta))
-        case Supervised():
-            same = needed(d.same, name, "labels of the images' studies")
-            return Terms(supervised_terms(d.scores, same, d.positive))
-        case Clustered():
-            clusters = needed(d.clusters, name, "clusters of the images")
-            same = same_cluster(d.scores, clusters, d.positive)
-            if name == "weaksup-info-nce":
-                return Terms(supervised_terms(d.scores, same, d.positive))
-            return _removed(d, ~same)
-    kernel = needed(d.kernel, name, "metadata of the images")
-    if isinstance(section, Cclk | HardnegCclk):
-        # HardNeg-CCLK is Fair-CCLK with the anchors' own embeddings as metadata.
-        solved, fair = conditional_weights(kernel, section.ridge), name != "weaksup-cclk"
-        return Terms(*cclk_terms(d.scores, solved, d.positive, fair=fair))
-    weights = weights_of(kernel, d.positive)
-    if isinstance(section, ConditionalAlignmentUniformity):
-        alignment = conditional_alignment_terms(d.scores, weights)
-        return Terms(alignment + section.weight * conditional_uniformity_terms(d.scores, weights))
-    return Terms(y_aware_terms(d.scores, weights))
+class Objective(ObjectiveSection):
+    """The base of all objectives; the fields of a class are the keys of its section."""
+
+    def files(self, config: Config) -> list[Path]:
+        """The tables that are read beside manifest and sentences: they decide what a run does."""
+        return []
+
+    def prepare(self, source: Source) -> Ask:
+        """Read and compute what is needed; the function gives :attr:`Direction.known`."""
+        return lambda _: {}
+
+    def __call__(self, batch: Scored) -> Terms:
+        """Losses of a batch."""
+        raise NotImplementedError
 
 
-def _removed(d: Direction, same: Tensor) -> Terms:
+def as_objective(section: ObjectiveSection) -> Objective:
+    """A section as what its file made it."""
+    assert isinstance(section, Objective)  # noqa: S101 - every file of this package does
+    return section
+
+
+class Contrast(Objective):
+    """Sentences are contrasted with images; with ``symmetric`` images with sentences too."""
+
+    symmetric: bool = False
+    more_negatives: ClassVar[str] = ""  # what leaves more negatives, beside larger batches
+
+    def losses(self, d: Direction) -> Terms:
+        """The losses in one direction, with what is worth logging of them."""
+        raise NotImplementedError
+
+    def turned(self, forward: Direction) -> Direction:
+        """The other direction: images are the anchors of their first sentence.
+
+        The other sentences of an image are no candidates.
+        """
+        import torch
+
+        B = forward.scores.shape[1]
+        first = torch.arange(B, device=forward.scores.device)
+        others = forward.positive[:, None] == first
+        others[first, first] = False
+        return replace(
+            forward,
+            scores=forward.scores.masked_fill(others, -torch.inf).T,
+            positive=first,
+            eta=forward.eta[:B],
+            known=self.turn_known(forward),
+        )
+
+    def turn_known(self, forward: Direction) -> Mapping[str, Any]:
+        """What is known of images as anchors: by default what was [S, B] as [B, S]."""
+        return {name: values.T for name, values in forward.known.items()}
+
+    def __call__(self, batch: Scored) -> Terms:
+        forward = batch.forward()
+        terms = [self.losses(forward)]
+        if self.symmetric:
+            terms.append(self.losses(self.turned(forward)))
+        return self.together(terms)
+
+    def together(self, terms: Sequence[Terms]) -> Terms:
+        """:func:`joined`, with what to do where no anchor has a negative."""
+        return joined(
+            terms,
+            f"objective.name: {self.name} leaves no anchor of this step a negative; "
+            f"{self.more_negatives}, or raise training.batch",
+        )
+
+
+def removed(d: Direction, same: Tensor) -> Terms:
+    """InfoNCE without the negatives of a mask [A, C]."""
+    from cxrtext.objectives.contrastive import removed_terms
+
     losses, alone = removed_terms(d.scores, same, d.positive)
     return Terms(losses, without_negatives=alone)
+
+
+def info_nce(d: Direction) -> Terms:
+    from cxrtext.objectives.contrastive import info_nce_terms
+    from cxrtext.objectives.scores import rows_of
+
+    return Terms(info_nce_terms(rows_of(d.scores, d.positive)))
+
+
+def debiased(d: Direction, eta: Tensor | float) -> Terms:
+    """DCL with one class probability for all, or one an anchor."""
+    from cxrtext.objectives.debiasing import debiased_terms
+    from cxrtext.objectives.scores import rows_of
+
+    return Terms(*debiased_terms(rows_of(d.scores, d.positive), eta, d.gamma_sq))
+
+
+def table(key: str, given: Path | None, manifest: Path, name: str, stem: str) -> Path:
+    """The table that a key names, or the one beside the manifest."""
+    path = given or find_table(manifest.parent, stem)
+    if path is None or not path.is_file():
+        raise ConfigError(
+            f"objective.{key}: {name} reads a table of {stem}, and there is no "
+            f"{given or manifest.parent / f'{stem}.csv'}; give its path with objective.{key}"
+        )
+    return path
