@@ -215,7 +215,6 @@ class TrainingSection(Section):
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     warmup: Annotated[int, Field(ge=0)] = 2_000
     clip: Annotated[float, Field(ge=0)] = 1.0
-    ema: Share = 0.0
     mlm_weight: Annotated[float, Field(ge=0)] = 0.0
     findings_weight: Annotated[float, Field(ge=0)] = 0.3
     lock: tuple[Literal["image", "text"], ...] = ()
@@ -229,7 +228,6 @@ class TrainingSection(Section):
     device: str = "auto"
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     checkpointing: bool = False
-    compile: bool = False
     log_every: Positive = 20
     validate_every: Positive = 500
     save_every: Positive = 500
@@ -237,6 +235,15 @@ class TrainingSection(Section):
     best: Literal["auto", "val/loss", "val/auc", "val/R@1", "val/R@5"] = "val/loss"
     prompts: Path | None = None
     patience: Annotated[int, Field(ge=0)] = 0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_gone(cls, tree: Any) -> Any:
+        """Keys of earlier versions that changed nothing."""
+        gone = {"ema": 0, "compile": False}
+        if not isinstance(tree, Mapping):
+            return tree
+        return {k: v for k, v in tree.items() if k not in gone or v != gone[k]}
 
     @model_validator(mode="after")
     def _fits(self) -> "TrainingSection":
@@ -253,8 +260,6 @@ class TrainingSection(Section):
             )
         if self.mlm_weight and "text" in self.lock:
             raise ValueError("mlm_weight trains the text encoder, which lock holds still")
-        if self.compile and self.checkpointing:
-            raise ValueError("compile and checkpointing do not work together; take one of the two")
         return self
 
 

@@ -36,7 +36,8 @@ def test_paths_are_relative_to_the_file_and_overrides_to_here(tmp_path: Path) ->
 
 
 def test_numbers_as_people_write_them(tmp_path: Path) -> None:
-    config = load_config(write(tmp_path, DATA + "training: {lr: 1e-4}\n"), ["training.clip=2e-1"])
+    old = "training: {lr: 1e-4, ema: 0.0, compile: false}\n"  # keys that are gone
+    config = load_config(write(tmp_path, DATA + old), ["training.clip=2e-1"])
     assert config.training.lr == 1e-4
     assert config.training.clip == 0.2
 
@@ -51,11 +52,7 @@ def test_numbers_as_people_write_them(tmp_path: Path) -> None:
         (DATA, ["training=1"], "training: 1: input should be a valid dictionary"),
         (DATA, ["out.x.y=1"], "out"),
         (DATA, ["data.crop=600"], "data: crop 600 is larger than resize 512"),
-        (
-            DATA,
-            ["training.compile=true", "training.checkpointing=true"],
-            "training: compile and checkpointing do not work together; take one of the two",
-        ),
+        (DATA, ["training.ema=0.9"], "there is no key 'training.ema'"),
         ("data: {manifest: m.csv}\n", [], "key 'data.sentences' is missing"),
         ("", [], "key 'data' is missing"),
         ("- a\n", [], "expected sections"),

@@ -102,7 +102,6 @@ def ours(config: Any, steps: int) -> dict[str, float]:
         None,
         build_optimizer(model, None, config),
         precision=arguments.precision,
-        ema=0.0,
         processes=Processes(),
     )
     reports = train_steps(pair_job(learner, examples, as_objective(config.objective), arguments))

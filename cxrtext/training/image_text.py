@@ -1,7 +1,5 @@
 """A whole training run: from a configuration to a checkpoint."""
 
-import os
-import shutil
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -94,7 +92,6 @@ def train(
     device = choose_device(local_device(config.training.device), training=True)
     if device.type == "cuda" and device.index is not None:
         torch.cuda.set_device(device)  # NCCL goes by the current one
-    check_compiler(config, device)
     with connected(device) as processes, enough_memory(_less_memory(config)):
         heard = (listener or Listener()) if processes.first else Listener()
         if processes.first:
@@ -430,9 +427,6 @@ def _learner(
     lock_towers(model, () if arguments.unlock else arguments.lock)
     if training.checkpointing:
         recompute_activations(model)
-    if training.compile:
-        model.image_encoder.compile()
-        model.text_encoder.compile(dynamic=True)
     if (head := build_head(config, model)) is not None:
         head.to(model.device)
     optimizer = build_optimizer(model, head, config)
@@ -442,7 +436,6 @@ def _learner(
         head,
         optimizer,
         precision=arguments.precision,
-        ema=arguments.ema,
         processes=processes,
         locked=locked,
     )
@@ -473,14 +466,4 @@ def check_sizes(config: Config, processes: Processes) -> None:
             f"training.batch: {training.batch} images cannot be divided among {world} process(es) "
             f"in {training.accumulate} part(s) each; give a multiple of "
             f"{world * training.accumulate}"
-        )
-
-
-def check_compiler(config: Config, device: torch.device) -> None:
-    """Refuse ``training.compile`` on a CPU without the compiler that torch calls."""
-    compiler = os.environ.get("CXX", "g++")
-    if config.training.compile and device.type == "cpu" and shutil.which(compiler) is None:
-        raise ConfigError(
-            f"training.compile needs a C++ compiler, and there is no '{compiler}'; install it, "
-            "name another in CXX, or train without compile"
         )

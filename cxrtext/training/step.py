@@ -27,7 +27,6 @@ from cxrtext.training.data.loader import Examples, Loader
 from cxrtext.training.loop.distributed import Processes, gather_same, gather_shared, synchronize
 from cxrtext.training.loop.job import Learner, StepNumbers
 from cxrtext.training.loop.optimization import (
-    Average,
     TrainingArguments,
     lock_towers,
     seed_of,
@@ -131,11 +130,10 @@ def build_learner(
     optimizer: torch.optim.Optimizer,
     *,
     precision: str,
-    ema: float,
     processes: Processes,
     locked: tuple[str, ...] = (),
 ) -> PairLearner:
-    """Put the pieces together, on the device where the model is; ``ema`` 0 keeps no average.
+    """Put the pieces together, on the device where the model is.
 
     What needs no gradient stays as it is; ``locked`` names the encoders that are held still.
     """
@@ -150,7 +148,6 @@ def build_learner(
         locked=locked,
         optimizer=optimizer,
         scaler=GradScaler(model.device.type, enabled=precision == "float16"),
-        average=Average(model, ema) if ema else None,
         processes=processes,
     )
 

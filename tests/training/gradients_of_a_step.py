@@ -66,9 +66,7 @@ def gradients(overrides: list[str], processes: Processes, made: Made) -> dict[st
     arguments = training_arguments(config, device)
     head = build_head(config, model)
     optimizer = build_optimizer(model, head, config)
-    learner = build_learner(
-        model, head, optimizer, precision="float32", ema=0.0, processes=processes
-    )
+    learner = build_learner(model, head, optimizer, precision="float32", processes=processes)
     set_training(model, arguments.lock)
     loader = Loader(model, examples, arguments, processes.share)
     batch, views = loader.make(0)

@@ -30,7 +30,7 @@ from cxrtext.training.initialization import (
 )
 from cxrtext.training.loop.distributed import Processes
 from cxrtext.training.loop.job import prefetched, train_steps
-from cxrtext.training.loop.optimization import Average, TrainingArguments, lock_towers, set_training
+from cxrtext.training.loop.optimization import TrainingArguments, lock_towers, set_training
 from cxrtext.training.objectives.shared.objective import Scored, Terms, as_objective
 from cxrtext.training.step import PairLearner, backward, build_learner, pair_job, score_batch
 from tests.training.conftest import Counting, Gradients, check_equal, examples_of, still
@@ -48,7 +48,6 @@ def built(config: Config, change: Callable[[ImageTextModel], None] | None = None
         head,
         optimizer,
         precision=config.training.precision if config.training.precision != "auto" else "float32",
-        ema=config.training.ema,
         processes=Processes(),
     )
 
@@ -256,34 +255,6 @@ def test_spans_divide_in_order_and_are_never_empty() -> None:
     assert [g.input_ids.flatten().tolist() for g in take(groups, slice(2, 5))] == [[2], [0, 1]]
 
 
-def test_an_average_follows_and_gives_the_weights_back() -> None:
-    layer = nn.Linear(2, 2)
-    average = Average(layer, decay=0.5)
-    start = layer.weight.detach().clone()
-    own = start + 1
-    layer.weight.data.copy_(own)
-    average.update(layer, step=100)
-    with average.swapped_in(layer):
-        assert torch.allclose(layer.weight, start + 0.5)
-    assert torch.equal(layer.weight, own)
-
-
-def test_an_average_begins_with_the_weights_and_not_where_they_started() -> None:
-    layer = nn.Linear(1, 1, bias=False)
-    average = Average(layer, decay=0.99)
-    expected = float(layer.weight.detach())
-    for number in range(1, 6):
-        layer.weight.data.add_(1.0)
-        average.update(layer, step=number)
-        decay = (1 + number) / (10 + number)  # 2/11, 3/12, … up to 0.99
-        expected = decay * expected + (1 - decay) * float(layer.weight.detach())
-    assert float(average.weights["weight"]) == pytest.approx(expected)
-    late = Average(layer, decay=0.99)
-    late.weights["weight"].zero_()
-    late.update(layer, step=10_000)
-    assert float(late.weights["weight"]) == pytest.approx(0.01 * float(layer.weight.detach()))
-
-
 def test_masking_hides_words_and_never_special_pieces(checkpoint: Path) -> None:
     model = load_model(checkpoint)
     vocabulary = vocabulary_of(model.tokenizer, int(model.spec.text["vocab_size"]))
@@ -344,7 +315,7 @@ def pushed(learner: PairLearner, *, until: int, steps: int) -> list[float]:
 
 
 def test_gamma_comes_back_from_its_cap(options: list[str]) -> None:
-    config = load_config(None, [*options, "model.gamma_sq=80", "training.ema=0.5"])
+    config = load_config(None, [*options, "model.gamma_sq=80"])
     learner = built(config)
     seen = pushed(learner, until=4, steps=4)
     assert seen[0] == pytest.approx(80)
@@ -356,8 +327,6 @@ def test_gamma_comes_back_from_its_cap(options: list[str]) -> None:
         back = pushed(each, until=4, steps=16)
         assert back[0] == pytest.approx(GAMMA_SQ_CAP)
         assert float(each.model.gamma_sq.detach()) < 0.5 * GAMMA_SQ_CAP
-        assert each.average is not None
-        assert float(each.average.weights["log_gamma_sq"].exp()) < GAMMA_SQ_CAP
     assert torch.equal(learner.model.log_gamma_sq, resumed.model.log_gamma_sq)
 
 
