@@ -22,7 +22,7 @@ from cxrtext.models import ImageTextModel
 from cxrtext.models.regions import standardized
 from cxrtext.models.text_encoder import TextEncoder
 from cxrtext.objectives.findings import known_loss
-from cxrtext.training.data.batches import Batch, Tokens, span
+from cxrtext.training.data.batches import Batch, Pairs, Tokens, span
 from cxrtext.training.data.loader import Examples, Loader
 from cxrtext.training.loop.distributed import Processes, gather_same, gather_shared, synchronize
 from cxrtext.training.loop.job import Learner, StepNumbers
@@ -32,9 +32,16 @@ from cxrtext.training.loop.optimization import (
     seed_of,
     set_training,
 )
-from cxrtext.training.objectives.shared.objective import Scored, Terms
+from cxrtext.training.objectives.shared.objective import Direction, Terms
 
-Loss = Callable[[Scored], Terms]
+Loss = Callable[[Direction], Terms]
+
+
+def scored(
+    scores: Tensor, pairs: Pairs, gamma_sq: Tensor, texts: Tensor, draws: torch.Generator
+) -> Direction:
+    """Sentences as anchors of the images: what a loss is taken of."""
+    return Direction(scores, pairs.image_of, pairs.eta, gamma_sq, pairs.known, draws, texts)
 
 
 def embed_group(encoder: TextEncoder, group: Tokens) -> Tensor:
@@ -226,7 +233,7 @@ def backward(
         model, processes = learner.model, learner.processes
         scores, gamma_sq, said = score_batch(model, regions, texts, batch, processes)
         own, prompts = scores.tensor_split([len(batch.pairs.image_of)])
-        terms = objective(Scored(own, batch.pairs, gamma_sq, said[: len(own)], draws))
+        terms = objective(scored(own, batch.pairs, gamma_sq, said[: len(own)], draws))
         measures = [accuracy(own, batch.pairs.image_of), gamma_sq, *terms.measures()]
         loss = terms.losses.mean()
         if batch.pairs.findings is not None:

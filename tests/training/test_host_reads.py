@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 from weakref import ref
 
 import numpy as np
@@ -22,8 +23,8 @@ from cxrtext.training.initialization import build_model, center_projections
 from cxrtext.training.loop.distributed import local_device
 from cxrtext.training.loop.optimization import TrainingArguments, set_training
 from cxrtext.training.loop.resume import load_newest_state
-from cxrtext.training.objectives.shared.objective import Objective, Scored, as_objective
-from cxrtext.training.step import backward
+from cxrtext.training.objectives.shared.objective import Objective, as_objective
+from cxrtext.training.step import backward, scored
 from tests.grids import grid
 from tests.training.conftest import Counting, Facts, known_of
 from tests.training.test_training_step import built, in_parts, masked, noise
@@ -123,7 +124,7 @@ def test_no_loss_is_computed_twice(name: str, once: int) -> None:
     batch = examples(objective).batch(np.arange(8), np.random.default_rng(0))
     texts = F.normalize(torch.randn(8, 16, generator=torch.Generator().manual_seed(2)), dim=1)
     with Sums() as sums:
-        objective(Scored(14 * texts @ texts.T, batch.pairs, torch.tensor(14.0), texts))
+        objective(scored(14 * texts @ texts.T, batch.pairs, torch.tensor(14.0), texts, Mock()))
     # The log-sum-exp of a row without negatives is a case of its own, and no further sum.
     assert sums.found["sum"] == once
 

@@ -16,7 +16,7 @@ from cxrtext.records import read_sentences
 from cxrtext.training import Listener, train
 from cxrtext.training.loop.job import StepReport
 from cxrtext.training.loop.resume import save_state
-from cxrtext.training.objectives.shared.objective import Objective, Scored, Terms
+from cxrtext.training.objectives.shared.objective import Direction, Objective, Terms
 from cxrtext.training.validation import not_learned
 from tests.records.test_reports_labels_boxes import save_sentences
 from tests.training.conftest import examples_of, metrics
@@ -181,8 +181,8 @@ def test_a_loss_that_is_no_number_stops_the_run(
     options: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Broken(Objective):
-        def __call__(self, batch: Scored) -> Terms:
-            return Terms(batch.scores[:, 0] * (0.0 if len(seen) < 3 else float("nan")))
+        def __call__(self, d: Direction) -> Terms:
+            return Terms(d.scores[:, 0] * (0.0 if len(seen) < 3 else float("nan")))
 
     seen: list[int] = []
     monkeypatch.setattr(

@@ -31,7 +31,7 @@ from cxrtext.training.initialization import (
 from cxrtext.training.loop.distributed import Processes
 from cxrtext.training.loop.job import prefetched, train_steps
 from cxrtext.training.loop.optimization import TrainingArguments, lock_towers, set_training
-from cxrtext.training.objectives.shared.objective import Scored, Terms, as_objective
+from cxrtext.training.objectives.shared.objective import Direction, Terms, as_objective
 from cxrtext.training.step import PairLearner, backward, build_learner, pair_job, score_batch
 from tests.training.conftest import Counting, Gradients, check_equal, examples_of, still
 
@@ -306,9 +306,9 @@ def test_what_is_fetched_ahead_comes_in_order_and_errors_pass() -> None:
 def pushed(learner: PairLearner, *, until: int, steps: int) -> list[float]:
     """γ² before each step of a loss that raises it until a step, and lowers it from there on."""
 
-    def loss(batch: Scored) -> Terms:
+    def loss(d: Direction) -> Terms:
         sign = -1 if learner.progress.step < until else 1
-        return Terms(sign * batch.gamma_sq.expand(len(batch.scores)) + 0 * batch.scores.sum(dim=1))
+        return Terms(sign * d.gamma_sq.expand(len(d.scores)) + 0 * d.scores.sum(dim=1))
 
     arguments = TrainingArguments(steps, 8, lr=0.5, decay="constant", clip=1e6)
     return [r.gamma_sq for r in train_steps(pair_job(learner, examples(), loss, arguments))]

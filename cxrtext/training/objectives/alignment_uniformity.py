@@ -18,10 +18,9 @@ class Objective(objective.Objective):
 
     weight: Weight = 1.0
 
-    def __call__(self, batch: objective.Scored) -> objective.Terms:
-        own = batch.pairs.image_of
-        losses = on_sphere(batch.scores, own, batch.gamma_sq, batch.texts, self.weight)
-        return objective.Terms(losses)
+    def __call__(self, d: objective.Direction) -> objective.Terms:
+        assert d.texts is not None  # noqa: S101 - training gives them
+        return objective.Terms(on_sphere(d.scores, d.positive, d.gamma_sq, d.texts, self.weight))
 
 
 def on_sphere(

@@ -19,7 +19,7 @@ from cxrtext.training.objectives.shared.metadata import (
     check_kernels,
     of_first_sentences,
 )
-from cxrtext.training.objectives.shared.objective import Contrast, Direction, Scored, Source, Terms
+from cxrtext.training.objectives.shared.objective import Contrast, Direction, Source, Terms
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -56,15 +56,7 @@ class Objective(Contrast):
     def losses(self, d: Direction) -> Terms:
         return cclk(d, self.ridge, fair=True)
 
-    def __call__(self, batch: Scored) -> Terms:
-        forward, texts = batch.forward(), batch.texts
-        terms = [self._sentences(forward, texts)]
-        if self.symmetric:
-            known = {"kernel": self.gram(texts[: batch.scores.shape[1]])}
-            terms.append(self.losses(replace(of_first_sentences(forward), known=known)))
-        return self.together(terms)
-
-    def _sentences(self, forward: Direction, texts: Tensor) -> Terms:
+    def directions(self, forward: Direction) -> list[Terms]:
         """Z of each anchor is its own embedding.
 
         An image's candidate has the z of a sentence of its own, so the first, the second …
@@ -72,7 +64,8 @@ class Objective(Contrast):
         """
         import torch
 
-        rounds, image_of, own = forward.known["rounds"], forward.positive, texts.detach()
+        assert forward.texts is not None  # noqa: S101 - training gives them
+        rounds, image_of, own = forward.known["rounds"], forward.positive, forward.texts.detach()
         parts = []
         for anchors in rounds:
             z = own[: forward.scores.shape[1]].index_copy(0, image_of[anchors], own[anchors])
@@ -86,4 +79,9 @@ class Objective(Contrast):
             parts.append(self.losses(part))
         order = torch.cat(list(rounds)).argsort()
         floored = [part.floored for part in parts if part.floored is not None]
-        return Terms(torch.cat([part.losses for part in parts])[order], torch.cat(floored)[order])
+        losses = torch.cat([part.losses for part in parts])
+        terms = [Terms(losses[order], torch.cat(floored)[order])]
+        if self.symmetric:
+            known = {"kernel": self.gram(own[: forward.scores.shape[1]])}
+            terms.append(self.losses(replace(of_first_sentences(forward), known=known)))
+        return terms

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from cxrtext.models import ImageTextModel
-    from cxrtext.training.data.batches import Pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,27 +68,10 @@ class Direction:
     eta: Tensor  # [A], class probability of each anchor's sentence
     gamma_sq: Tensor
     known: Mapping[str, Any] = field(default_factory=dict)  # what the objective asked for
-    generator: torch.Generator | None = None  # draws negatives
-
-
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """What a loss is taken of: S sentences and B images."""
-
-    scores: Tensor  # [S, B], scaled by γ²
-    pairs: Pairs  # how they belong together, and what is known of them
-    gamma_sq: Tensor
-    texts: Tensor  # [S, D], the sentences' embeddings, unit vectors
     # draws negatives; follows from the run's seed and the step alone, so that a resumed run draws
     # the same
     generator: torch.Generator | None = None
-
-    def forward(self) -> Direction:
-        """Sentences as anchors."""
-        pairs = self.pairs
-        return Direction(
-            self.scores, pairs.image_of, pairs.eta, self.gamma_sq, pairs.known, self.generator
-        )
+    texts: Tensor | None = None  # [A, D], the anchors' embeddings where they are sentences
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +124,8 @@ class Objective(ObjectiveSection):
         """Read and compute what is needed; the function gives :attr:`Direction.known`."""
         return lambda _: {}
 
-    def __call__(self, batch: Scored) -> Terms:
-        """Losses of a batch."""
+    def __call__(self, d: Direction) -> Terms:
+        """Losses of a batch, whose anchors are its sentences and whose candidates its images."""
         raise NotImplementedError
 
 
@@ -186,17 +168,15 @@ class Contrast(Objective):
         """What is known of images as anchors: by default what was [S, B] as [B, S]."""
         return {name: values.T for name, values in forward.known.items()}
 
-    def __call__(self, batch: Scored) -> Terms:
-        forward = batch.forward()
+    def directions(self, forward: Direction) -> list[Terms]:
         terms = [self.losses(forward)]
         if self.symmetric:
             terms.append(self.losses(self.turned(forward)))
-        return self.together(terms)
+        return terms
 
-    def together(self, terms: Sequence[Terms]) -> Terms:
-        """:func:`joined`, with what to do where no anchor has a negative."""
+    def __call__(self, d: Direction) -> Terms:
         return joined(
-            terms,
+            self.directions(d),
             f"objective.name: {self.name} leaves no anchor of this step a negative; "
             f"{self.more_negatives}, or raise training.batch",
         )
