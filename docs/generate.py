@@ -62,7 +62,8 @@ def _row(section: str, key: str, field: Any, said: str) -> list[str]:
     said = said.removeprefix(value).lstrip(": ")
     for one in field.metadata:
         value += "".join(f" {SIGNS[k]} {getattr(one, k)}" for k in SIGNS if hasattr(one, k))
-    default = getattr(Config.model_fields[section].default, key, field.default)
+    usual = Config.model_fields[section].get_default(call_default_factory=True)
+    default = getattr(usual, key, field.default)
     shown = "" if default in (None, (), {}) else f"`{default}`"
     return [f"`{key}`", value, "required" if field.is_required() and not kinds else shown, said]
 
@@ -80,7 +81,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         section, key = head or section, "" if head else name or key
         said[f"{section}.{key}"] = f"{said.get(f'{section}.{key}', '')} {text or more}".strip()
     classes = {"data": [DataSection], "training": [TrainingSection]}
-    for part in Config.model_fields.keys() - {"out"}:
+    for part in ("data", "objective", "model", "training"):
         sorts = classes.get(part) or kinds_of(part)[1].values()
         fields = {key: field for one in sorts for key, field in one.model_fields.items()}
         rows = [_row(part, key, one, said.get(f"{part}.{key}", "")) for key, one in fields.items()]
