@@ -6,6 +6,8 @@ Only the outermost functions see these objects; everything below takes plain arg
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
@@ -15,7 +17,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    TypeAdapter,
+    SerializeAsAny,
     ValidationError,
     model_validator,
 )
@@ -122,20 +124,6 @@ class LseNonLocalModel(ModelSection):
     query: QueryMap = "linear"
 
 
-class WideKernel(Section):
-    """A kernel of metadata with a width; sigma is in standard deviations of the column."""
-
-    name: Literal["rbf", "laplacian"] = "rbf"
-    sigma: Annotated[float, Field(gt=0)] = 1.0
-
-
-class PlainKernel(Section):
-    """A kernel of metadata without a width."""
-
-    name: Literal["linear", "cosine", "polynomial", "delta"]
-    sigma: ClassVar = 1.0
-
-
 def _with_default(key: str, value: str) -> BeforeValidator:
     """Name the kind of a section that does not name its own."""
 
@@ -145,20 +133,6 @@ def _with_default(key: str, value: str) -> BeforeValidator:
     return BeforeValidator(named)
 
 
-KernelSection = Annotated[
-    Annotated[WideKernel | PlainKernel, Field(discriminator="name")], _with_default("name", "rbf")
-]
-
-
-def _several(kernel: object) -> object:
-    """One kernel as a list of one; a bare name is a kernel of that name."""
-    if kernel is None:
-        return ()
-    listed = kernel if isinstance(kernel, (list, tuple)) else [kernel]
-    return [{"name": one} if isinstance(one, str) else one for one in listed]
-
-
-Kernels = Annotated[tuple[KernelSection, ...], BeforeValidator(_several)]
 Probability = Annotated[float, Field(gt=0, lt=1)]
 Beta = Annotated[float, Field(ge=0, le=100)]
 Ridge = Annotated[float, Field(gt=0)]
@@ -166,230 +140,40 @@ Weight = Annotated[float, Field(ge=0)]
 
 
 class ObjectiveSection(Section):
-    """The loss: a class a name, with the keys of that name alone (docs/reference/objectives.md)."""
+    """The loss.  The keys beside ``name`` are those of the file of that name in ``OBJECTIVES``."""
 
     name: str
 
+    def fits(self, config: "Config") -> None:
+        """Refuse (ValueError) what does not go with the rest of the configuration."""
 
-class Contrast(ObjectiveSection):
-    """Sentences are contrasted with images; with ``symmetric`` images with sentences too."""
 
-    symmetric: bool = False
+OBJECTIVES = "cxrtext.training.objectives"
+"""The package of objectives, a module each: ``dcl-eta-lm`` is ``dcl_eta_lm.py``."""
 
 
-class Labelled(Contrast):
-    """Reads the findings of each image's study."""
+def objective_names() -> list[str]:
+    folder = Path(__file__).parent.joinpath(*OBJECTIVES.split(".")[1:])
+    return sorted(path.stem.replace("_", "-") for path in folder.glob("[a-z]*.py"))
 
-    labels: Path | None = None
-    findings: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
 
+def objective_class(name: str) -> type[ObjectiveSection]:
+    """The class of an objective, imported by its name."""
+    module = import_module(f"{OBJECTIVES}.{name.replace('-', '_')}")
+    found: type[ObjectiveSection] = module.Objective
+    return found
 
-class Conditional(Contrast):
-    """Reads columns of the manifest."""
 
-    condition: Annotated[
-        tuple[str, ...], BeforeValidator(lambda v: [v] if isinstance(v, str) else v or ())
-    ] = ()
+def read_objective(section: Mapping[str, Any], source: str = "settings") -> ObjectiveSection:
+    """The objective that a section names, by default ``dcl-eta-lm``."""
+    given = {"name": "dcl-eta-lm", **section}
+    if (name := given["name"]) not in (names := objective_names()):
+        raise ConfigError(f"{source}: objective.name: {_wanted(name, names)}")
+    try:
+        return objective_class(name).model_validate(given)
+    except ValidationError as error:
+        raise ConfigError(_message(source, error, ("objective", name))) from None
 
-    @model_validator(mode="after")
-    def _columns(self) -> Self:
-        if not self.condition:
-            raise ValueError(
-                f"condition: {self.name} needs one or more columns of the manifest, such as [age]"
-            )
-        if len(set(self.condition)) < len(self.condition):
-            raise ValueError("condition: a column is named twice")
-        return self
-
-
-class Clustered(Conditional):
-    """CCLK eq. 3 and 4: contrasts within clusters of the columns, or within equal values."""
-
-    name: Literal["weaksup-info-nce", "fair-info-nce"]
-    clusters: Annotated[int, Field(ge=2)] | None = None
-
-
-def _check_kernels(kernels: tuple[WideKernel | PlainKernel, ...], columns: int) -> None:
-    if len(kernels) not in (0, 1, columns):
-        raise ValueError(
-            f"kernel: {len(kernels)} kernels for {columns} column(s) of condition; give "
-            "one for all, or one a column in their order"
-        )
-
-
-class WithKernel(Conditional):
-    """Compares the columns by kernels."""
-
-    kernel: Kernels = ()
-
-    @model_validator(mode="after")
-    def _kernels(self) -> Self:
-        _check_kernels(self.kernel, len(self.condition))
-        return self
-
-
-class InfoNce(Contrast):
-    """SSD eq. 3: no correction."""
-
-    name: Literal["info-nce"]
-
-
-class DclEta(Contrast):
-    """SSD eq. 6-8 with one class probability for all."""
-
-    name: Literal["dcl-eta"]
-    eta: Probability = 0.05
-
-
-class DclEtaLm(Contrast):
-    """SSD eq. 6-8 with the class probabilities of the table of sentences."""
-
-    name: Literal["dcl-eta-lm"] = "dcl-eta-lm"
-
-
-class DclEtaTrue(Contrast):
-    """SSD eq. 6-8 with known class probabilities."""
-
-    name: Literal["dcl-eta-true"]
-    true_probability: Path | None = None
-
-
-class RemoveByLabels(Labelled):
-    """Negatives that share a finding are removed."""
-
-    name: Literal["remove-by-labels"]
-
-
-class RemoveByText(Contrast):
-    """Negatives with similar text are removed."""
-
-    name: Literal["remove-by-text"]
-    threshold: Annotated[float, Field(ge=-1, le=1)] = 0.7
-
-
-class RemoveByReport(Contrast):
-    """Negatives whose report makes the sentence true are removed."""
-
-    name: Literal["remove-by-report"]
-
-
-class RemoveByTruth(Contrast):
-    """Negatives of which the sentence is true are removed: known of drawn images alone."""
-
-    name: Literal["remove-by-truth"]
-
-
-class ResampleByText(Contrast):
-    """Negatives are drawn, such with similar text less often."""
-
-    name: Literal["resample-by-text"]
-    keep: Positive = 32
-    beta: Beta = 1.0
-
-
-class ReweightByText(Contrast):
-    """Negatives with similar text weigh less."""
-
-    name: Literal["reweight-by-text"]
-    beta: Beta = 1.0
-
-
-class HardNegative(Contrast):
-    """Near negatives weigh more, then DCL (Robinson et al. 2021)."""
-
-    name: Literal["hard-negative"]
-    tau_plus: Probability = 0.1
-    beta: Beta = 1.0
-
-
-class PositiveDebiased(Contrast):
-    """POS eq. 12-16."""
-
-    name: Literal["positive-debiased"]
-    tau_plus: Probability = 0.1
-
-
-class Supervised(Labelled):
-    """SupCon."""
-
-    name: Literal["supervised"]
-
-
-class AlignmentUniformity(ObjectiveSection):
-    """Wang and Isola 2020; it knows no direction, so not ``symmetric``."""
-
-    name: Literal["alignment-uniformity"]
-    weight: Weight = 1.0
-
-
-class YAware(WithKernel):
-    """CAU eq. 1."""
-
-    name: Literal["y-aware"]
-
-
-class ConditionalAlignmentUniformity(WithKernel):
-    """CAU eq. 2 and 4."""
-
-    name: Literal["conditional-alignment-uniformity"]
-    weight: Weight = 1.0
-
-    @model_validator(mode="after")
-    def _bounded(self) -> Self:
-        for kernel in self.kernel:
-            if kernel.name in ("linear", "polynomial"):
-                raise ValueError(
-                    f"kernel: {kernel.name} has no largest value, which uniformity needs; "
-                    "take rbf, laplacian, cosine or delta"
-                )
-        return self
-
-
-class Cclk(WithKernel):
-    """CCLK eq. 7 and 8."""
-
-    name: Literal["weaksup-cclk", "fair-cclk"]
-    ridge: Ridge = 0.1
-
-
-class HardnegCclk(Contrast):
-    """CCLK eq. 9; its kernel compares the anchors' own embeddings."""
-
-    name: Literal["hardneg-cclk"]
-    ridge: Ridge = 0.1
-    kernel: Kernels = ()
-
-    @model_validator(mode="after")
-    def _kernels(self) -> Self:
-        _check_kernels(self.kernel, 1)
-        return self
-
-
-Objective = Annotated[
-    Annotated[
-        DclEtaLm
-        | DclEta
-        | DclEtaTrue
-        | InfoNce
-        | RemoveByLabels
-        | RemoveByText
-        | RemoveByReport
-        | RemoveByTruth
-        | ResampleByText
-        | ReweightByText
-        | HardNegative
-        | PositiveDebiased
-        | Supervised
-        | AlignmentUniformity
-        | YAware
-        | ConditionalAlignmentUniformity
-        | Clustered
-        | Cclk
-        | HardnegCclk,
-        Field(discriminator="name"),
-    ],
-    _with_default("name", "dcl-eta-lm"),
-]
 
 Model = Annotated[
     Annotated[
@@ -399,24 +183,18 @@ Model = Annotated[
 ]
 
 
-def _by_kind(union: Any, key: str) -> dict[str, type[Section]]:
-    """The classes of a union by what their key may be."""
-    classes = get_args(get_args(union)[0])
-    return {kind: one for one in classes for kind in get_args(one.model_fields[key].annotation)}
+_MODELS = {
+    kind: one
+    for one in get_args(get_args(Model)[0])
+    for kind in get_args(one.model_fields["similarity"].annotation)
+}
 
 
-OBJECTIVES = _by_kind(Objective, "name")  # the class of each objective's section by its name
-KINDS = {"objective": ("name", OBJECTIVES), "model": ("similarity", _by_kind(Model, "similarity"))}
-"""Sections whose keys depend on one of them: that key, and the class of each of its values."""
-_OBJECTIVE: TypeAdapter[ObjectiveSection] = TypeAdapter(Objective)
-
-
-def read_objective(section: Mapping[str, Any]) -> ObjectiveSection:
-    """The section of an objective from plain values."""
-    try:
-        return _OBJECTIVE.validate_python(dict(section))
-    except ValidationError as error:
-        raise ConfigError(_message("settings", error, ("objective",))) from None
+def kinds_of(section: str) -> tuple[str, dict[str, type[Section]]]:
+    """The key that decides which keys a section has, and the class of each of its values."""
+    if section == "objective":
+        return "name", {name: objective_class(name) for name in objective_names()}
+    return ("similarity", dict(_MODELS)) if section == "model" else ("", {})
 
 
 class TrainingSection(Section):
@@ -437,7 +215,6 @@ class TrainingSection(Section):
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     warmup: Annotated[int, Field(ge=0)] = 2_000
     clip: Annotated[float, Field(ge=0)] = 1.0
-    ema: Share = 0.0
     mlm_weight: Annotated[float, Field(ge=0)] = 0.0
     findings_weight: Annotated[float, Field(ge=0)] = 0.3
     lock: tuple[Literal["image", "text"], ...] = ()
@@ -451,7 +228,6 @@ class TrainingSection(Section):
     device: str = "auto"
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     checkpointing: bool = False
-    compile: bool = False
     log_every: Positive = 20
     validate_every: Positive = 500
     save_every: Positive = 500
@@ -459,6 +235,15 @@ class TrainingSection(Section):
     best: Literal["auto", "val/loss", "val/auc", "val/R@1", "val/R@5"] = "val/loss"
     prompts: Path | None = None
     patience: Annotated[int, Field(ge=0)] = 0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_gone(cls, tree: Any) -> Any:
+        """Keys of earlier versions that changed nothing."""
+        gone = {"ema": 0, "compile": False}
+        if not isinstance(tree, Mapping):
+            return tree
+        return {k: v for k, v in tree.items() if k not in gone or v != gone[k]}
 
     @model_validator(mode="after")
     def _fits(self) -> "TrainingSection":
@@ -475,8 +260,6 @@ class TrainingSection(Section):
             )
         if self.mlm_weight and "text" in self.lock:
             raise ValueError("mlm_weight trains the text encoder, which lock holds still")
-        if self.compile and self.checkpointing:
-            raise ValueError("compile and checkpointing do not work together; take one of the two")
         return self
 
 
@@ -485,7 +268,10 @@ class Config(Section):
 
     data: DataSection
     model: Model = LseNonLocalModel()
-    objective: Objective = DclEtaLm()
+    objective: Annotated[
+        SerializeAsAny[ObjectiveSection],
+        BeforeValidator(lambda v: read_objective(v) if isinstance(v, Mapping) else v),
+    ] = Field(default_factory=lambda: read_objective({}))
     training: TrainingSection = TrainingSection()
     out: Path = Path("runs/default")
 
@@ -533,18 +319,7 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _everything_is_read(self) -> Self:
-        negatives = self.training.batch - 1
-        if isinstance(self.objective, ResampleByText) and self.objective.keep >= negatives:
-            raise ValueError(
-                f"objective.keep: {self.objective.keep} of the {negatives} negatives that a batch "
-                f"of {self.training.batch} has resamples nothing; give fewer, such as "
-                f"{max(1, negatives // 2)}"
-            )
-        if isinstance(self.objective, DclEtaTrue) and self.data.words:
-            raise ValueError(
-                "data.words: dcl-eta-true wants the true class probability of every sentence, and "
-                "short sentences of words have none; leave the words out"
-            )
+        self.objective.fits(self)
         sections = self.data.sections
         read = {*(sections or ()), *(("words",) if self.data.words else ())}
         unread = sorted(set(self.training.section_weights) - read)
@@ -598,16 +373,21 @@ def _message(source: str, error: ValidationError, above: tuple[str, ...] = ()) -
         there = "in a file ('cxrtext train --init' writes one)" if source == "--set" else "there"
         return f"{source}: key '{key}' is missing; give it {there} or with --set {key}=…"
     if first["type"] == "union_tag_invalid":
-        chosen, kinds = KINDS.get(key, ("name", _KERNELS))
-        given = first["input"][chosen]
-        *others, last = (f"'{kind}'" for kind in kinds)
-        wanted = f"{', '.join(others)} or {last}"
-        return f"{source}: {key}.{chosen}: {given!r}: input should be {wanted}"
+        chosen, kinds = kinds_of(key)
+        return f"{source}: {key}.{chosen}: {_wanted(first['input'][chosen], list(kinds))}"
     reason = first["msg"].removeprefix("Value error, ")
     where = f"{key}: " if key else ""
     if not isinstance(first["input"], dict):
         where += f"{repr(first['input'])[:SHOWN]}: "
     return f"{source}: {where}{reason[0].lower()}{reason[1:]}"
+
+
+def _wanted(given: object, names: Sequence[str]) -> str:
+    """What is wrong with a name that is none of some."""
+    nearest = get_close_matches(str(given), names, 1)
+    *others, last = nearest or (f"'{name}'" for name in names)
+    wanted = f"{', '.join(others)} or {last}" if others else f"did you mean '{last}'?"
+    return f"{repr(given)[:SHOWN]}: " + (f"input should be {wanted}" if others else wanted)
 
 
 def first_difference(
@@ -655,19 +435,11 @@ def _unsealed(path: Path, text: str) -> str:
     return content
 
 
-_KERNELS = (
-    *get_args(WideKernel.model_fields["name"].annotation),
-    *get_args(PlainKernel.model_fields["name"].annotation),
-)
-
-
 def _without_kinds(loc: Sequence[str | int]) -> tuple[list[str | int], str]:
     """Where an error is, without the kinds that pydantic puts there; and the section's kind."""
     path, kind = list(loc), ""
-    if len(path) > 1 and path[0] in KINDS and path[1] in KINDS[str(path[0])][1]:
+    if len(path) > 1 and path[1] in kinds_of(str(path[0]))[1]:
         kind = str(path.pop(1))
-    if len(path) > 3 and path[1] == "kernel":
-        path.pop(3)
     return path, kind
 
 
@@ -675,12 +447,14 @@ def _unknown_key(path: Sequence[str | int], kind: str) -> str:
     key = ".".join(map(str, path))
     if not kind:
         return f"there is no key '{key}'; 'cxrtext train --init' writes all keys"
-    if len(path) > 2:  # of a kernel
-        return f"{key}: this kernel takes no such key; only rbf and laplacian have a sigma"
-    chosen, kinds = KINDS[str(path[0])]
+    if len(path) > 2:
+        return f"there is no key '{key}'; a kernel takes name, and rbf and laplacian sigma"
+    chosen, kinds = kinds_of(str(path[0]))
     own = [name for name in kinds[kind].model_fields if name != chosen]
     if not (takers := [name for name, one in kinds.items() if path[1] in one.model_fields]):
-        return f"there is no key '{key}'; {path[0]}.{chosen} {kind} takes {', '.join(own)}"
+        near = get_close_matches(str(path[1]), own, 1)
+        meant = f"did you mean {near[0]}? " if near else ""
+        return f"there is no key '{key}'; {meant}{path[0]}.{chosen} {kind} takes {', '.join(own)}"
     return (
         f"{key}: {kind} does not take it, only {', '.join(own)}; take it out (in a --set: "
         f"{key}=null), or take {' or '.join(takers)}"
@@ -723,23 +497,36 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
 
 def check_config(tree: Mapping[str, Any], source: str) -> Config:
     """A configuration of plain values (ConfigError: ``source``, the key and the value)."""
+    if isinstance(objective := tree.get("objective"), Mapping):
+        tree = {**tree, "objective": read_objective(objective, source)}
     try:
         return Config.model_validate(tree)
     except ValidationError as error:
         raise ConfigError(_message(source, error)) from None
 
 
-PATHS = {
-    "data": ("manifest", "sentences", "words", "findings", "features", "cache"),
-    "objective": ("labels", "true_probability"),
-    "model": ("image_weights", "init"),
-    "training": ("prompts",),
-}
-"""The keys that hold paths, by section, beside ``out``."""
+def path_keys(tree: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The keys that hold paths, by section, beside ``out``."""
+    objective = tree.get("objective")
+    name = objective.get("name") if isinstance(objective, Mapping) else None
+    classes: dict[str, type[Section]] = {
+        "data": DataSection,
+        "objective": objective_class(name) if name in objective_names() else ObjectiveSection,
+        "model": ModelSection,
+        "training": TrainingSection,
+    }
+    return {
+        section: [
+            key
+            for key, field in one.model_fields.items()
+            if Path in (field.annotation, *get_args(field.annotation))
+        ]
+        for section, one in classes.items()
+    }
 
 
 def _anchor_paths(tree: dict[str, Any], folder: Path) -> None:
-    for name, keys in {**PATHS, "": ("out",)}.items():
+    for name, keys in {**path_keys(tree), "": ["out"]}.items():
         section = tree.get(name) if name else tree
         for key in keys:
             if isinstance(section, dict) and isinstance(section.get(key), str):
@@ -756,7 +543,7 @@ def with_whole_paths(config: Config) -> Config:
     """The same configuration with absolute paths, which means the same wherever it is kept."""
     tree = config.model_dump(mode="json")
     _anchor_paths(tree, Path.cwd())
-    return Config.model_validate(tree)
+    return check_config(tree, "settings")
 
 
 def template(name: str = "cxrtext.yaml") -> str:

@@ -8,7 +8,7 @@ import typer.main
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-from cxrtext.config import KINDS, Config, DataSection, TrainingSection, template
+from cxrtext.config import Config, DataSection, TrainingSection, kinds_of, template
 from cxrtext_cli.main import SECTIONS, app
 
 COMMANDS = """# Commands
@@ -56,12 +56,14 @@ def _type(given: Any) -> str:
 
 
 def _row(section: str, key: str, field: Any, said: str) -> list[str]:
-    kinds = KINDS[section][1] if KINDS.get(section, ("",))[0] == key else ()
+    chosen, classes = kinds_of(section)
+    kinds = classes if chosen == key else ()
     value = ", ".join(kinds) or _type(field.annotation)
     said = said.removeprefix(value).lstrip(": ")
     for one in field.metadata:
         value += "".join(f" {SIGNS[k]} {getattr(one, k)}" for k in SIGNS if hasattr(one, k))
-    default = getattr(Config.model_fields[section].default, key, field.default)
+    usual = Config.model_fields[section].get_default(call_default_factory=True)
+    default = getattr(usual, key, field.default)
     shown = "" if default in (None, (), {}) else f"`{default}`"
     return [f"`{key}`", value, "required" if field.is_required() and not kinds else shown, said]
 
@@ -78,9 +80,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for head, name, text, more in re.findall(lines, template(), re.M):
         section, key = head or section, "" if head else name or key
         said[f"{section}.{key}"] = f"{said.get(f'{section}.{key}', '')} {text or more}".strip()
-    parts: Any = (("data", DataSection), *KINDS.items(), ("training", TrainingSection))
-    for part, one in parts:
-        sorts = one[1].values() if isinstance(one, tuple) else [one]
+    classes = {"data": [DataSection], "training": [TrainingSection]}
+    for part in ("data", "objective", "model", "training"):
+        sorts = classes.get(part) or kinds_of(part)[1].values()
         fields = {key: field for one in sorts for key, field in one.model_fields.items()}
         rows = [_row(part, key, one, said.get(f"{part}.{key}", "")) for key, one in fields.items()]
         settings += f"\n## {part}\n{_table(['key', 'value', 'default', 'meaning'], *rows)}"

@@ -28,7 +28,8 @@ from cxrtext.text.assertions import assertions_of, says_of
 from cxrtext.text.entailment import statement_of
 from cxrtext.text.labelling import FINDINGS, sentence_labels
 from cxrtext.text.wording import wording
-from cxrtext.training.losses.loss_data import by_report, by_truth
+from cxrtext.training.objectives.remove_by_report import made_true
+from cxrtext.training.objectives.remove_by_truth import known_true
 from cxrtext_cli.options import print_table
 
 Mask = NDArray[np.bool_]
@@ -58,10 +59,8 @@ def read(data: Path, table: Path) -> tuple[list[Sentence], NDArray[np.float32], 
 
 def reported(sentences: list[Sentence], said: NDArray[np.float32]) -> Mask:
     texts = [one.sentence for one in sentences]
-    reports = [np.flatnonzero(column) for column in said.T]
-    rule = by_report({text: statement_of(text) for text in texts}, sentences, reports)
-    true = rule(range(len(texts)), np.arange(len(reports)))
-    told = [[texts[row] for row in report] for report in reports]
+    told = [[texts[row] for row in np.flatnonzero(column)] for column in said.T]
+    true = made_true({text: statement_of(text) for text in texts}, texts, told)
     says, against = [says_of(report) for report in told], dict[Any, Mask]()
     for row, text in enumerate(texts):
         for one in assertions_of(text):
@@ -123,8 +122,9 @@ def rows_of(data: Path, table: Path, others: int) -> Iterator[list[str]]:
     if labels := find_table(data, "labels"):
         told["labels"] = labelled(sentences, [one.study_id for one in records], labels)
     if known := read_truth(data):
-        truth = by_truth(known, sentences, records)
-        told["truth"] = (truth(range(len(every)), np.arange(len(records))), truth.claims >= 0)
+        texts = [one.sentence for one in sentences]
+        truth = known_true(known, texts, [one.study_id for one in records])
+        told["truth"] = (truth, np.array([text in known.claims for text in texts]))
     measured = {way: share_of_others(true, said) for way, (true, _) in told.items()}
     made = estimates(sentences, count, measured["reports"])
     made |= {way: (measured[way], "") for way in ("repeats", "reports")}

@@ -86,7 +86,7 @@ def ours(config: Any, steps: int) -> dict[str, float]:
     from cxrtext.training.initialization import build_model, build_optimizer, training_arguments
     from cxrtext.training.loop.distributed import Processes
     from cxrtext.training.loop.job import train_steps
-    from cxrtext.training.losses.objective import build_objective
+    from cxrtext.training.objectives.shared.objective import as_objective
     from cxrtext.training.step import build_learner, pair_job
 
     device = choose_device("auto")
@@ -102,10 +102,9 @@ def ours(config: Any, steps: int) -> dict[str, float]:
         None,
         build_optimizer(model, None, config),
         precision=arguments.precision,
-        ema=0.0,
         processes=Processes(),
     )
-    reports = train_steps(pair_job(learner, examples, build_objective(config.objective), arguments))
+    reports = train_steps(pair_job(learner, examples, as_objective(config.objective), arguments))
     for _ in range(WARM):
         next(reports)
     with FlopCounterMode(display=False) as counter:

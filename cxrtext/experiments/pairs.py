@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from cxrtext.config import PATHS, Config, load_config, write_config
+from cxrtext.config import Config, load_config, path_keys, write_config
 from cxrtext.device import choose_device
 from cxrtext.errors import DataError
 from cxrtext.evaluation import Evaluation, Prompts, evaluate
@@ -245,7 +245,7 @@ class Pairs:
         write_config(folder / CONFIG, self.configuration(group, row, seed, folder))
         resolved = load_config(folder / CONFIG).model_dump(mode="json")
         del resolved["out"], resolved["model"]["text"]
-        for section, names in PATHS.items():
+        for section, names in path_keys(resolved).items():
             for name in names:
                 resolved[section].pop(name, None)
         return resolved

@@ -20,9 +20,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-PLAIN_BYTES = 32 * 2**20
-"""Largest [S, B, N] of region scores that autograd may keep between forward and backward; above it
-scores are computed in tiles, and once more in the backward pass."""
+PLAIN_BYTES = 32 * 2**20  # largest [S, B, N] of region scores that is no tile, with gradients
+KEPT_BYTES = 512 * 2**20
+"""Largest [S, B, N] that autograd may keep between forward and backward; above it tiles are
+computed once more in the backward pass."""
 
 TILE_BYTES = 4 * 2**20  # size of one tile's region scores on a CPU: they stay in its cache
 DEVICE_TILE_BYTES = 64 * 2**20
@@ -74,22 +75,23 @@ def in_tiles(score: Score, images: Sequence[Tensor], texts: Tensor) -> Tensor:
     """Apply a function of images and sentences to a tile of them at a time, where they are many.
 
     A score depends on its own image and its own sentence alone, so tiles change nothing but the
-    memory.  It is about ``TILE_BYTES`` times a small number in forward and backward, beside the
-    inputs, the scores and their gradients: where gradients are asked for, a tile keeps nothing but
-    its inputs, and the backward pass computes it again.  ``images`` have one row an image, the
-    first of them [B, N, D].
+    memory.  Where gradients are asked for and all region scores are above ``KEPT_BYTES``, a tile
+    keeps nothing but its inputs, and the backward pass computes it again: it takes about
+    ``TILE_BYTES`` times a small number then, beside the inputs, the scores and their gradients.
+    ``images`` have one row an image, the first of them [B, N, D].
     """
     first = images[0]
     sentence_bytes = first.shape[1] * max(first.element_size(), 4)  # of one image's region scores
     keeps = torch.is_grad_enabled()  # the query map may learn where the embeddings do not
     tile_bytes = TILE_BYTES if first.device.type == "cpu" else DEVICE_TILE_BYTES
-    if len(first) * len(texts) * sentence_bytes <= (PLAIN_BYTES if keeps else tile_bytes):
+    size = len(first) * len(texts) * sentence_bytes
+    if size <= (PLAIN_BYTES if keeps else tile_bytes):
         return score(*images, texts)
     most_sentences = max(1, tile_bytes // sentence_bytes)
     most_images = max(1, most_sentences // max(1, len(texts)))
     # Splits, not slices: the gradient of a split is joined once, not added up in full size.
     groups = list(zip(*(x.split(most_images) for x in images), strict=True))
-    tile = partial(checkpoint, score, use_reentrant=False) if keeps else score
+    tile = partial(checkpoint, score, use_reentrant=False) if keeps and size > KEPT_BYTES else score
     rows = [
         torch.cat([tile(*group, part) for group in groups], dim=1)
         for part in texts.split(most_sentences)

@@ -3,7 +3,6 @@
 import argparse
 import os
 import sys
-import time
 from pathlib import Path
 
 from cxrtext.config import load_config
@@ -22,21 +21,12 @@ def _error(text: str) -> None:
 
 
 def _listener(every: int) -> Listener:
-    began: list[tuple[int, float]] = []
-
     def step(report: StepReport, total: int) -> None:
-        if not began:
-            began.append((report.step, time.monotonic()))
-        if report.step % every and report.step != total:
-            return
-        first, begun = began[0]
-        # The first step is left out: it warms up. Validating and saving are not.
-        left = (time.monotonic() - begun) / max(1, report.step - first) * (total - report.step)
-        measured = f"{left:.0f} s left" if report.step > first else "…"
-        _line(
-            f"step {report.step}/{total}  loss {report.loss:.4f}  accuracy {report.accuracy:.3f}  "
-            f"{report.images_per_second:.0f} images/s  {measured}"
-        )
+        if report.step % every == 0 or report.step == total:
+            _line(
+                f"step {report.step}/{total}  loss {report.loss:.4f}  "
+                f"accuracy {report.accuracy:.3f}  {report.images_per_second:.0f} images/s"
+            )
 
     return Listener(say=_line, step=step)
 

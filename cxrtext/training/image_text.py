@@ -1,7 +1,5 @@
 """A whole training run: from a configuration to a checkpoint."""
 
-import os
-import shutil
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -32,6 +30,7 @@ from cxrtext.records import (
 )
 from cxrtext.text.comparing import comparison
 from cxrtext.text.finding_words import read_words
+from cxrtext.training.data.drawn import Ask
 from cxrtext.training.data.loader import (
     Examples,
     ReadImages,
@@ -54,8 +53,7 @@ from cxrtext.training.loop.folder import OUT, check_folder, own_folder
 from cxrtext.training.loop.optimization import TrainingArguments, lock_towers
 from cxrtext.training.loop.resume import check_same, deciding, fingerprint, load_newest_state
 from cxrtext.training.loop.steps import Listener
-from cxrtext.training.losses.loss_data import gather_extras, objective_files
-from cxrtext.training.losses.objective import build_objective
+from cxrtext.training.objectives.shared.objective import as_objective, source_of
 from cxrtext.training.step import PairLearner, build_learner, pair_job
 from cxrtext.training.trainer import Trainer, keep_references
 from cxrtext.training.validation import check_best, not_learned, training_prompts, zero_shot_of
@@ -94,7 +92,6 @@ def train(
     device = choose_device(local_device(config.training.device), training=True)
     if device.type == "cuda" and device.index is not None:
         torch.cuda.set_device(device)  # NCCL goes by the current one
-    check_compiler(config, device)
     with connected(device) as processes, enough_memory(_less_memory(config)):
         heard = (listener or Listener()) if processes.first else Listener()
         if processes.first:
@@ -130,10 +127,13 @@ def _train(
     model.to(device)
     rejects = Rejects(config.data.max_rejected, name="data.max_rejected")
     look = look_of(config, model, features, listener)
-    extras = gather_extras(config, tables.records, tables.sentences, model, listener.decoding)
-    objective = build_objective(config.objective, extras.kinds)
+    objective = as_objective(config.objective)
+    source = source_of(config, tables.records, tables.sentences, model, listener.decoding)
+    # Without training images or sentences it is said below which tables do not meet.
+    meet = source.training and source.sentences
+    ask: Ask = objective.prepare(source) if meet else lambda _: {}
     train_set, val_set = (
-        replace(extras.attach(examples), relate=objective.relate)
+        replace(examples, ask=ask)
         for examples in processes.in_turn(
             lambda: gather_examples(config, tables, model, rejects, look)
         )
@@ -275,7 +275,7 @@ def read_tables(config: Config) -> Tables:
     files = [
         config.data.manifest,
         config.data.sentences,
-        *objective_files(config),
+        *as_objective(config.objective).files(config),
         *(text / name for name in deciding_text if (text / name).is_file()),
         *(p for p in (config.training.prompts, config.data.words, config.data.findings) if p),
         *([config.data.features / FEATURES] if config.data.features else []),
@@ -427,9 +427,6 @@ def _learner(
     lock_towers(model, () if arguments.unlock else arguments.lock)
     if training.checkpointing:
         recompute_activations(model)
-    if training.compile:
-        model.image_encoder.compile()
-        model.text_encoder.compile(dynamic=True)
     if (head := build_head(config, model)) is not None:
         head.to(model.device)
     optimizer = build_optimizer(model, head, config)
@@ -439,7 +436,6 @@ def _learner(
         head,
         optimizer,
         precision=arguments.precision,
-        ema=arguments.ema,
         processes=processes,
         locked=locked,
     )
@@ -470,14 +466,4 @@ def check_sizes(config: Config, processes: Processes) -> None:
             f"training.batch: {training.batch} images cannot be divided among {world} process(es) "
             f"in {training.accumulate} part(s) each; give a multiple of "
             f"{world * training.accumulate}"
-        )
-
-
-def check_compiler(config: Config, device: torch.device) -> None:
-    """Refuse ``training.compile`` on a CPU without the compiler that torch calls."""
-    compiler = os.environ.get("CXX", "g++")
-    if config.training.compile and device.type == "cpu" and shutil.which(compiler) is None:
-        raise ConfigError(
-            f"training.compile needs a C++ compiler, and there is no '{compiler}'; install it, "
-            "name another in CXX, or train without compile"
         )

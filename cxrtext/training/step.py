@@ -21,22 +21,27 @@ from cxrtext.images.augment import Views, augment
 from cxrtext.models import ImageTextModel
 from cxrtext.models.regions import standardized
 from cxrtext.models.text_encoder import TextEncoder
+from cxrtext.objectives.findings import known_loss
 from cxrtext.training.data.batches import Batch, Pairs, Tokens, span
 from cxrtext.training.data.loader import Examples, Loader
 from cxrtext.training.loop.distributed import Processes, gather_same, gather_shared, synchronize
 from cxrtext.training.loop.job import Learner, StepNumbers
 from cxrtext.training.loop.optimization import (
-    Average,
     TrainingArguments,
     lock_towers,
     seed_of,
     set_training,
 )
-from cxrtext.training.losses.directions import Terms
-from cxrtext.training.losses.findings import known_loss
+from cxrtext.training.objectives.shared.objective import Direction, Terms
 
-Loss = Callable[[Tensor, Pairs, Tensor, Tensor, torch.Generator], Terms]
-"""Scores [S, B] scaled by γ², pairs, γ², texts [S, D], and a source of draws."""
+Loss = Callable[[Direction], Terms]
+
+
+def scored(
+    scores: Tensor, pairs: Pairs, gamma_sq: Tensor, texts: Tensor, draws: torch.Generator
+) -> Direction:
+    """Sentences as anchors of the images: what a loss is taken of."""
+    return Direction(scores, pairs.image_of, pairs.eta, gamma_sq, pairs.known, draws, texts)
 
 
 def embed_group(encoder: TextEncoder, group: Tokens) -> Tensor:
@@ -132,11 +137,10 @@ def build_learner(
     optimizer: torch.optim.Optimizer,
     *,
     precision: str,
-    ema: float,
     processes: Processes,
     locked: tuple[str, ...] = (),
 ) -> PairLearner:
-    """Put the pieces together, on the device where the model is; ``ema`` 0 keeps no average.
+    """Put the pieces together, on the device where the model is.
 
     What needs no gradient stays as it is; ``locked`` names the encoders that are held still.
     """
@@ -151,7 +155,6 @@ def build_learner(
         locked=locked,
         optimizer=optimizer,
         scaler=GradScaler(model.device.type, enabled=precision == "float16"),
-        average=Average(model, ema) if ema else None,
         processes=processes,
     )
 
@@ -230,7 +233,7 @@ def backward(
         model, processes = learner.model, learner.processes
         scores, gamma_sq, said = score_batch(model, regions, texts, batch, processes)
         own, prompts = scores.tensor_split([len(batch.pairs.image_of)])
-        terms = objective(own, batch.pairs, gamma_sq, said[: len(own)], draws)
+        terms = objective(scored(own, batch.pairs, gamma_sq, said[: len(own)], draws))
         measures = [accuracy(own, batch.pairs.image_of), gamma_sq, *terms.measures()]
         loss = terms.losses.mean()
         if batch.pairs.findings is not None:

@@ -1,7 +1,6 @@
 """An image–text run that is under way: validating, keeping the best, saving, and what it leaves."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -144,11 +143,6 @@ class Trainer:
             log.write("val", step, self.validation)
         self._compare_with_best(step)
 
-    def _measured_weights(self) -> AbstractContextManager[None]:
-        """The weights that are measured and kept: the average where there is one."""
-        learner = self.job.learner
-        return learner.average.swapped_in(learner.model) if learner.average else nullcontext()
-
     def _validate(self) -> dict[str, float]:
         """Numbers on the validation split; none where it has no pair to tell apart."""
         if len(self.val_set) < 2:
@@ -156,15 +150,14 @@ class Trainer:
         learner, job = self.job.learner, self.job
         # Measured as trained: on features as long as the encoder is locked.
         locked = job.schedule.locked(max(0, learner.progress.step - 1))
-        with self._measured_weights():
-            return validate(
-                learner.model,
-                self.val_set if locked else self.val_set.unlocked(),
-                job.loss,
-                job.schedule,
-                self.zero_shot,
-                learner.processes,
-            )
+        return validate(
+            learner.model,
+            self.val_set if locked else self.val_set.unlocked(),
+            job.loss,
+            job.schedule,
+            self.zero_shot,
+            learner.processes,
+        )
 
     def _compare_with_best(self, step: int) -> None:
         """Keep the model if it is the best so far; stop where it is long no better."""
@@ -210,8 +203,7 @@ class Trainer:
             "step": self.job.learner.progress.step,
             "validation": self.validation,
         }
-        with self._measured_weights():
-            save_checkpoint(self.config.out / name, self.job.learner.model, training)
+        save_checkpoint(self.config.out / name, self.job.learner.model, training)
 
     def _weight_bytes(self) -> int:
         return bytes_of(self.job.learner.model.state_dict())

@@ -26,7 +26,7 @@ from cxrtext.training.data.batches import group_by_length
 from cxrtext.training.data.loader import Examples
 from cxrtext.training.loop.distributed import Processes
 from cxrtext.training.loop.optimization import TrainingArguments, seed_of
-from cxrtext.training.step import Loss, accuracy, embed_group
+from cxrtext.training.step import Loss, accuracy, embed_group, scored
 
 RETRIEVED = 500
 """Images, the first of the split, among which sentences are searched, and the other way round."""
@@ -119,7 +119,7 @@ def _measure_batch(
         gamma_sq = model.gamma_sq
         scores = gamma_sq * model.scores(regions, texts)
         draws = torch.Generator().manual_seed(seed_of(arguments.seed, 8, number))
-        terms = objective(scores, batch.pairs, gamma_sq, texts, draws)
+        terms = objective(scored(scores, batch.pairs, gamma_sq, texts, draws))
         part.sums["loss"] += float(terms.losses.mean())
         part.sums["floored"] += float(terms.measures()[0])
         part.sums["accuracy"] += float(accuracy(scores, batch.pairs.image_of))

@@ -110,7 +110,7 @@ for _name in PRECISIONS:
     work(f"train {_name}", _name, f"training.precision={_name}")(trained)
 work("train on the CPU", "cpu", "training.precision=float32", "training.device=cpu")(trained)
 PARTS = (
-    "training.accumulate=2", "training.mlm_weight=0.1", "training.ema=0.9",
+    "training.accumulate=2", "training.mlm_weight=0.1",
     "training.checkpointing=true", "training.lock=[image]", "training.unlock=2",
 )  # fmt: skip
 work("train in parts", "parts", *PARTS)(trained)

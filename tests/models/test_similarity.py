@@ -76,16 +76,20 @@ def loop(
     return result
 
 
-Tiles = Callable[[int | None], None]
+Tiles = Callable[..., None]
 
 
 @pytest.fixture
 def tiles(monkeypatch: pytest.MonkeyPatch) -> Tiles:
-    """Sets the limits so low that everything is computed in tiles of so many bytes; not of None."""
+    """Sets the limits so low that everything is computed in tiles of so many bytes; not of None.
 
-    def set_limits(tile: int | None) -> None:
+    Tiles are kept, or computed again in the backward pass.
+    """
+
+    def set_limits(tile: int | None, kept: int = 0) -> None:
         if tile is not None:
             monkeypatch.setattr(forms, "PLAIN_BYTES", 0)
+            monkeypatch.setattr(forms, "KEPT_BYTES", kept)
             monkeypatch.setattr(forms, "TILE_BYTES", tile)
 
     return set_limits
@@ -149,11 +153,12 @@ def test_gradients_in_tiles_are_those_of_the_plain_form(
     query = query_of(query_name, 16, dtype=dtype)
     regions, texts = unit(9, 20, 16, dtype=dtype), unit(S, 16, seed=1, dtype=dtype)
     plain = gradients(name, regions, texts, query)
-    tiles(20 * 4 * 16)
     close = 1e-12 if dtype == torch.float64 else 2e-6
-    for one, other in zip(plain, gradients(name, regions, texts, query), strict=True):
-        assert one.dtype == other.dtype == dtype
-        assert float((one - other).norm()) <= close * (1 + float(one.norm()))
+    for kept in (0, 2**20):
+        tiles(20 * 4 * 16, kept)
+        for one, other in zip(plain, gradients(name, regions, texts, query), strict=True):
+            assert one.dtype == other.dtype == dtype
+            assert float((one - other).norm()) <= close * (1 + float(one.norm()))
 
 
 @grid(1, name=SIMILARITIES, S=[2, 5], tile=[None, 1])

@@ -2,13 +2,11 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from cxrtext.errors import DataError
 from cxrtext.phantom.studies import draw_studies
 from cxrtext.phantom.tables import labels_from_state
-from cxrtext.records import Sentence
 from cxrtext.text.assertions import Assertion, assertions_of, says_of
 from cxrtext.text.entailment import statement_of
 from cxrtext.text.finding_words import (
@@ -19,7 +17,7 @@ from cxrtext.text.finding_words import (
     word_targets,
     write_words,
 )
-from cxrtext.training.losses.loss_data import by_report
+from cxrtext.training.objectives.remove_by_report import made_true
 
 
 @pytest.mark.parametrize(
@@ -83,10 +81,8 @@ REPORT = (
 )
 def test_what_a_report_makes_true(sentence: str, true: bool) -> None:
     said = [*REPORT, sentence]
-    texts = [Sentence("s1", "findings", place, one) for place, one in enumerate(said)]
     statements = {one: statement_of(one) for one in said}
-    told = by_report(statements, texts, [np.arange(len(REPORT))])
-    assert bool(told([len(REPORT)], np.array([0])).item()) == true
+    assert bool(made_true(statements, [sentence], [REPORT]).item()) == true
 
 
 def test_findings_of_phantoms_are_found_and_affirmed_where_they_are_there() -> None:

@@ -1,17 +1,25 @@
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cxrtext.config import OBJECTIVES
+from cxrtext import objectives
+from cxrtext.config import objective_class
 from cxrtext.records.tables import read_table, write_table
+from cxrtext.training.data.drawn import Drawn
 from cxrtext.training.data.loader import Examples
+from cxrtext.training.objectives.shared.labels import Labelled
+from cxrtext.training.objectives.shared.metadata import Clustered, Kind, WithKernel, gram
+from cxrtext.training.objectives.shared.objective import Objective
+from cxrtext.training.objectives.shared.texts import ComparingTexts, similarity_to_images
 
 
 def metrics(folder: Path, *kinds: str) -> list[dict[str, Any]]:
@@ -90,11 +98,48 @@ OBJECTIVE_KEYS: dict[str, object] = {
 def objective_options(name: str, sentences: Path, truth: Path) -> list[str]:
     """An objective of a name, with the data of the tests; writes true probabilities if need be."""
     given = {"name": name, **OBJECTIVE_KEYS, "true_probability": truth}
-    taken = {key: value for key, value in given.items() if key in OBJECTIVES[name].model_fields}
+    taken = {
+        key: value for key, value in given.items() if key in objective_class(name).model_fields
+    }
     if "true_probability" in taken:
         rows = [{**row, "rho": "0.05"} for row in read_table(sentences).rows]
         write_table(truth, ["study_id", "section", "position", "rho"], rows)
     return [f"objective.{key}={value}" for key, value in taken.items()]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Images and sentences, and all that an objective may ask of them."""
+
+    image_of: Tensor
+    eta: Tensor
+    labels: Tensor = field(default_factory=lambda: torch.zeros(0))
+    vectors: Tensor = field(default_factory=lambda: torch.zeros(0))
+    true: Tensor = field(default_factory=lambda: torch.zeros(0))
+    metadata: Tensor = field(default_factory=lambda: torch.zeros(0))
+
+
+def known_of(objective: Objective, facts: Facts) -> dict[str, Any]:
+    """What an objective asks for, without tables."""
+    own = facts.image_of
+    match objective:
+        case Labelled():
+            return {"same": objectives.same_labels(facts.labels[own], facts.labels)}
+        case ComparingTexts():
+            images = int(own.max()) + 1
+            return {"similarity": similarity_to_images(facts.vectors, own, images)}
+        case Clustered():
+            return {"clusters": facts.metadata[:, 0].long()}
+        case WithKernel():
+            kinds: tuple[Kind, ...] = ("number", "category")
+            with objective.defined():
+                kernel = gram(facts.metadata, objective.compared(kinds[: facts.metadata.shape[1]]))
+            return {"kernel": kernel, **objective.check(kernel, own)}
+    if objective.name == "dcl-eta-true":
+        return {"eta": facts.eta}
+    if objective.name.startswith("remove-by"):
+        return {"same": facts.true}
+    return objective.prepare(None)(Drawn(own, (), (), ()))  # type: ignore[arg-type]
 
 
 @pytest.fixture(autouse=True)

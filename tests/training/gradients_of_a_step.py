@@ -30,8 +30,7 @@ from cxrtext.training.initialization import (
 )
 from cxrtext.training.loop.distributed import Processes, connected
 from cxrtext.training.loop.optimization import set_training
-from cxrtext.training.losses.loss_data import gather_extras
-from cxrtext.training.losses.objective import build_objective
+from cxrtext.training.objectives.shared.objective import as_objective, source_of
 from cxrtext.training.step import backward, build_learner
 
 Made = dict[str, tuple[Tables, ImageTextModel, Examples]]
@@ -61,15 +60,13 @@ def gradients(overrides: list[str], processes: Processes, made: Made) -> dict[st
     config = load_config(None, overrides)
     device = torch.device("cpu")
     tables, model, examples = prepare(config, processes, made)
-    extras = gather_extras(config, tables.records, tables.sentences, model)
-    objective = build_objective(config.objective, extras.kinds)
-    examples = replace(extras.attach(examples), relate=objective.relate)
+    objective = as_objective(config.objective)
+    source = source_of(config, tables.records, tables.sentences, model)
+    examples = replace(examples, ask=objective.prepare(source))
     arguments = training_arguments(config, device)
     head = build_head(config, model)
     optimizer = build_optimizer(model, head, config)
-    learner = build_learner(
-        model, head, optimizer, precision="float32", ema=0.0, processes=processes
-    )
+    learner = build_learner(model, head, optimizer, precision="float32", processes=processes)
     set_training(model, arguments.lock)
     loader = Loader(model, examples, arguments, processes.share)
     batch, views = loader.make(0)

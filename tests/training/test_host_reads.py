@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 from weakref import ref
 
 import numpy as np
@@ -13,22 +14,23 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from cxrtext.config import OBJECTIVES, Conditional, load_config, read_objective
+from cxrtext.config import load_config, objective_class, objective_names, read_objective
 from cxrtext.errors import ConfigError
 from cxrtext.training import Listener, train
+from cxrtext.training.data.drawn import Drawn
 from cxrtext.training.data.loader import Examples
 from cxrtext.training.initialization import build_model, center_projections
 from cxrtext.training.loop.distributed import local_device
 from cxrtext.training.loop.optimization import TrainingArguments, set_training
 from cxrtext.training.loop.resume import load_newest_state
-from cxrtext.training.losses.objective import Objective, build_objective
-from cxrtext.training.step import backward
+from cxrtext.training.objectives.shared.objective import Objective, as_objective
+from cxrtext.training.step import backward, scored
 from tests.grids import grid
-from tests.training.conftest import Counting
+from tests.training.conftest import Counting, Facts, known_of
 from tests.training.test_training_step import built, in_parts, masked, noise
 from tests.training.test_training_step import examples as plain_examples
 
-NAMES = tuple(OBJECTIVES)
+NAMES = tuple(objective_names())
 
 
 class Reads(Counting):
@@ -47,26 +49,27 @@ class Reads(Counting):
 
 def objective_of(name: str, symmetric: bool) -> Objective:
     keys = {"symmetric": symmetric, "condition": ("age",), "keep": 3, "threshold": 0.5}
-    taken = {key: value for key, value in keys.items() if key in OBJECTIVES[name].model_fields}
-    conditional = issubclass(OBJECTIVES[name], Conditional)
-    section = read_objective({"name": name, **taken})
-    return build_objective(section, ("number",) if conditional else ())
+    taken = {key: value for key, value in keys.items() if key in objective_class(name).model_fields}
+    return as_objective(read_objective({"name": name, **taken}))
 
 
 def examples(objective: Objective) -> Examples:
     """With sentences of different lengths, and all that an objective may ask for."""
-    generator, plain = np.random.default_rng(0), plain_examples()
-    count, said = len(plain), len(plain.tokens)
-    vectors = F.normalize(torch.randn(said, 6, generator=torch.Generator().manual_seed(1)))
-    return replace(
-        plain,
-        labels=generator.random((count, 5)) < 0.3,
-        vectors=vectors.half().numpy(),
-        vector_of=np.arange(said),
-        entailed=lambda sentences, rows: generator.random((len(sentences), len(rows))) < 0.3,
-        metadata=np.arange(count, dtype=np.float32)[:, None] % 3,
-        relate=objective.relate,
-    )
+
+    def ask(drawn: Drawn) -> dict[str, Any]:
+        image_of, images = drawn.image_of, int(drawn.image_of.max()) + 1
+        generator = torch.Generator().manual_seed(1)
+        facts = Facts(
+            image_of,
+            torch.full((len(image_of),), 0.1),
+            labels=torch.rand(images, 5, generator=generator) < 0.3,
+            vectors=F.normalize(torch.randn(len(image_of), 6, generator=generator)),
+            true=torch.rand(len(image_of), images, generator=generator) < 0.3,
+            metadata=torch.arange(float(images))[:, None] % 3,
+        )
+        return known_of(objective, facts)
+
+    return replace(plain_examples(), ask=ask)
 
 
 @contextmanager
@@ -121,7 +124,7 @@ def test_no_loss_is_computed_twice(name: str, once: int) -> None:
     batch = examples(objective).batch(np.arange(8), np.random.default_rng(0))
     texts = F.normalize(torch.randn(8, 16, generator=torch.Generator().manual_seed(2)), dim=1)
     with Sums() as sums:
-        objective(14 * texts @ texts.T, batch.pairs, torch.tensor(14.0), texts)
+        objective(scored(14 * texts @ texts.T, batch.pairs, torch.tensor(14.0), texts, Mock()))
     # The log-sum-exp of a row without negatives is a case of its own, and no further sum.
     assert sums.found["sum"] == once
 

@@ -15,6 +15,7 @@ from cxrtext.files import only_one, write_json
 from cxrtext.images import Preprocessing
 from cxrtext.models.image_encoder import ImageEncoder
 from cxrtext.models.image_weights import load_image_weights
+from cxrtext.objectives.findings import known_loss
 from cxrtext.text.finding_words import FindingWord
 from cxrtext.training.image_pretraining import ImagePretrainSettings, pretrain_image
 from cxrtext.training.image_pretraining.learning import (
@@ -30,7 +31,6 @@ from cxrtext.training.image_pretraining.networks import (
 from cxrtext.training.image_pretraining.pretrain import _fingerprint, write_found_words
 from cxrtext.training.image_pretraining.targets import Targets
 from cxrtext.training.loop.steps import Listener
-from cxrtext.training.losses.findings import known_loss
 from tests.training.conftest import metrics
 from tests.training.test_training_run import stop_at
 

@@ -1,6 +1,5 @@
 """Locked encoders: what they make of images and sentences is computed once, and the same."""
 
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -94,7 +93,7 @@ def test_what_is_kept_is_not_computed_again(
     assert computed[2:] == [2]  # other weights have files of their own
 
 
-def test_damaged_and_half_written_features_are_computed_again(
+def test_half_written_features_are_computed_again(
     examples: Examples, model: ImageTextModel, tmp_path: Path
 ) -> None:
     keeping, computed = counted(tmp_path)
@@ -102,13 +101,9 @@ def test_damaged_and_half_written_features_are_computed_again(
     wanted = whole.of(np.arange(len(examples)))
     (data,) = tmp_path.glob("*.f16")
     row = data.stat().st_size // len(examples)
-    content = bytearray(data.read_bytes())
-    content[3 * row + 1] ^= 1
-    data.write_bytes(content[: -row // 2])  # one damaged, and the last one cut
-    said: list[str] = []
-    again = lock_images(model, examples.pixels, examples.rows, replace(keeping, say=said.append))
-    assert computed == [len(examples), 2]
-    assert "1 of the images were damaged" in said[0]
+    data.write_bytes(data.read_bytes()[: -row // 2])
+    again = lock_images(model, examples.pixels, examples.rows, keeping)
+    assert computed == [len(examples), 1]
     assert np.array_equal(again.of(np.arange(len(examples))), wanted)
 
 

@@ -18,7 +18,8 @@ from cxrtext.text.finding_words import FindingWord
 from cxrtext.training import train
 from cxrtext.training.data.sentences import SECTION, short_sentences, study_words
 from cxrtext.training.image_text import read_tables
-from cxrtext.training.losses.loss_data import by_report, by_truth
+from cxrtext.training.objectives.remove_by_report import made_true
+from cxrtext.training.objectives.remove_by_truth import known_true
 
 WORDS = [
     FindingWord(("effusion", "effusions")),
@@ -139,10 +140,10 @@ def folder_of(out: Path, seed: int = 5, version: int = 3) -> Path:
 
 def test_reports_of_a_batch_as_one_by_one() -> None:
     statements = {one.sentence: statement_of(one.sentence) for one in TEXTS}
-    told = by_report(statements, TEXTS, REPORTS)
     rows = np.random.default_rng(0).permutation(len(STUDIES))[:16]
     chosen = np.random.default_rng(1).integers(0, len(TEXTS), 60)
-    found = told([int(i) for i in chosen], rows)
+    reports = [[TEXTS[k].sentence for k in REPORTS[row]] for row in rows]
+    found = made_true(statements, [TEXTS[i].sentence for i in chosen], reports)
 
     def entails(row: int, said: Statement) -> bool:
         report = [statements[TEXTS[k].sentence].offered for k in REPORTS[row]]
@@ -158,8 +159,8 @@ def test_reports_of_a_batch_as_one_by_one() -> None:
 def test_the_truth_of_drawn_images_and_how_near_reports_come_to_it(tmp_path: Path) -> None:
     known = read_truth(folder_of(tmp_path))
     assert known is not None
-    rows = np.arange(len(STUDIES))
-    found = by_truth(known, TEXTS, RECORDS)(range(len(TEXTS)), rows)
+    said_of_all = [one.sentence for one in TEXTS]
+    found = known_true(known, said_of_all, [record.study_id for record in RECORDS])
     claims = [one.claim for s in STUDIES for _, some in s.report.sections() for one in some]
     clear = [text for text in known.claims if text in {one.sentence for one in TEXTS}]
     assert len(clear) > 0.8 * len({one.sentence for one in TEXTS})
@@ -170,7 +171,8 @@ def test_the_truth_of_drawn_images_and_how_near_reports_come_to_it(tmp_path: Pat
             assert not row.any()
     assert any(claim == UNCHANGED for claim in claims)
     statements = {one.sentence: statement_of(one.sentence) for one in TEXTS}
-    guessed = by_report(statements, TEXTS, REPORTS)(range(len(TEXTS)), rows)
+    reports = [[TEXTS[k].sentence for k in report] for report in REPORTS]
+    guessed = made_true(statements, said_of_all, reports)
     assert guessed[found].mean() > 0.5  # of the false negatives, more than half are found
     assert found[guessed].mean() > 0.7  # of what is removed, most is a false negative
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
-from cxrtext.config import OBJECTIVES
+from cxrtext.config import objective_names
 from cxrtext.errors import WorkError
 from cxrtext.training.loop.steps import StopRequest
 from tests.pacs.orthanc import free_port
@@ -81,7 +81,7 @@ CASES = {
 }
 
 # The truth of a drawn set is not that of these images; its loss is that of remove-by-report.
-COMPARED = [name for name in OBJECTIVES if name != "remove-by-truth"]
+COMPARED = [name for name in objective_names() if name != "remove-by-truth"]
 QUICK = ("remove-by-text", "hardneg-cclk", "alignment-uniformity")
 """Of each way in which a loss reads the batch beside its scores, one; the others are slow."""
 
@@ -130,7 +130,7 @@ def test_two_processes_have_the_gradients_of_one(
 ) -> None:
     # Some objectives' gradients are small beside the parts that they are the sum of, and γ² cancels
     # in alignment-uniformity: what is left of its gradient is rounding.
-    tolerance = 1e-4 if case in OBJECTIVES else 1e-5
+    tolerance = 1e-4 if case in objective_names() else 1e-5
     check_equal(found[1][case], found[2][case], tolerance, {"log_gamma_sq": 1e-3})
 
 

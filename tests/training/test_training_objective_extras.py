@@ -1,5 +1,5 @@
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,9 @@ from cxrtext.records import Sentence, read_manifest, read_sentences
 from cxrtext.records.tables import read_table, write_table
 from cxrtext.training.data.loader import Examples
 from cxrtext.training.initialization import build_model
-from cxrtext.training.losses.loss_data import Extras, gather_extras, objective_files, text_vectors
-from cxrtext.training.losses.metadata import kernels_of, read_columns
-from cxrtext.training.losses.objective import build_objective
+from cxrtext.training.objectives.shared.metadata import Kernel, kernels_of, read_columns
+from cxrtext.training.objectives.shared.objective import as_objective, source_of
+from cxrtext.training.objectives.shared.texts import text_vectors
 from tests.training.conftest import examples_of
 
 Change = Callable[[list[dict[str, Any]]], None]
@@ -36,13 +36,16 @@ def configuration(folder: Path, sentences: Path, *objective: str) -> Config:
 @pytest.fixture
 def gather(
     data_folder: Path, sentences_table: Path, model: ImageTextModel, tmp_path: Path
-) -> Callable[..., tuple[Extras, Config]]:
-    """Gather for an objective from a data folder of its own, whose manifest may be changed."""
+) -> Callable[..., Examples]:
+    """Training examples that know what an objective asks for.
+
+    They are of a data folder of its own, whose manifest may be changed.
+    """
     folder = tmp_path / "set"
     folder.mkdir()
     shutil.copy(data_folder / "labels.csv", folder)
 
-    def run(*options: str, change: Change | None = None) -> tuple[Extras, Config]:
+    def run(*options: str, change: Change | None = None) -> Examples:
         rows: list[dict[str, Any]] = [
             {**row, "sex": "FM"[i % 2], "note": ""}
             for i, row in enumerate(read_table(data_folder / "manifest.csv").rows)
@@ -51,70 +54,60 @@ def gather(
             change(rows)
         write_table(folder / "manifest.csv", list(rows[0]), rows)
         config = configuration(folder, sentences_table, *options)
+        objective = as_objective(config.objective)
         records = read_manifest(folder / "manifest.csv")
-        return gather_extras(config, records, read_sentences(sentences_table), model), config
+        sentences = read_sentences(sentences_table)
+        ask = objective.prepare(source_of(config, records, sentences, model))
+        records = [record for record in records if record.split == "train"]
+        studies = {record.study_id for record in records}
+        said = [s for s in sentences if s.study_id in studies]
+        own = [[i for i, s in enumerate(said) if s.study_id == r.study_id] for r in records]
+        return examples_of([[2, 3]] * len(said), own, records=records, texts=said, ask=ask)
 
     return run
 
 
-def attached(extras: Extras, config: Config) -> Examples:
-    records = [r for r in read_manifest(config.data.manifest) if r.split == "train"]
-    studies = {record.study_id for record in records}
-    sentences = [s for s in read_sentences(config.data.sentences) if s.study_id in studies]
-    own = [[i for i, s in enumerate(sentences) if s.study_id == r.study_id] for r in records]
-    made = examples_of([[2, 3]] * len(sentences), own, records=records, texts=sentences)
-    return extras.attach(made)
+def known_of(examples: Examples, rows: Sequence[int]) -> dict[str, Any]:
+    return dict(examples.batch(np.array(rows), np.random.default_rng(0)).pairs.known)
 
 
 def test_an_objective_of_scores_alone_needs_nothing(gather: Any) -> None:
-    extras, config = gather("name=dcl-eta-lm")
-    assert extras == Extras()
-    assert objective_files(config) == []
-    batch = attached(extras, config).batch(np.arange(4), np.random.default_rng(0))
-    assert batch.pairs.labels is batch.pairs.vectors is batch.pairs.metadata is None
+    assert known_of(gather("name=dcl-eta-lm"), range(4)) == {}
 
 
 def test_labels_beside_the_manifest_all_or_of_chosen_findings(gather: Any) -> None:
-    extras, config = gather("name=remove-by-labels")
-    assert objective_files(config) == [config.data.manifest.parent / "labels.csv"]
-    made = attached(extras, config)
-    batch = made.batch(np.array([3, 0, 1]), np.random.default_rng(0))
-    assert batch.pairs.labels is not None
-    assert batch.pairs.labels.dtype == torch.bool
-    # CheX5 in its order; every third study is clear, the next has an effusion, then pneumothorax
-    kinds = {0: [0, 0, 0, 0, 0], 1: [0, 0, 1, 0, 0], 2: [0, 0, 0, 0, 1]}
-    expected = [kinds[int(made.records[i].study_id[1:]) % 3] for i in (3, 0, 1)]
-    assert batch.pairs.labels.int().tolist() == expected
-    labels = attached(*gather("name=supervised", "findings=[Pneumothorax]")).labels
-    assert labels is not None
-    assert labels.shape[1] == 1
-    assert 0 < labels.sum() < len(labels) / 2
+    # every third study is clear, the next has an effusion, then pneumothorax
+    made = gather("name=remove-by-labels")
+    kinds = [int(record.study_id[1:]) % 3 for record in made.records[:9]]
+    for chosen, found in (([], (1, 2)), (["findings=[Pneumothorax]"], (2,))):
+        same = known_of(gather("name=supervised", *chosen), range(9))["same"]
+        assert same.tolist() == [[a == b and a in found for b in kinds] for a in kinds]
 
 
 def test_an_uncertain_label_is_no_finding_and_one_must_be(gather: Any, tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
     path.write_text("study_id,Edema\ns00,1\ns01,-1\ns02,0\ns03,\n")
-    extras, _ = gather("name=remove-by-labels", f"labels={path}", "findings=[Edema]")
-    found = {study: bool(labels[0]) for study, labels in extras.labels.items()}
-    assert found == {"s00": True, "s01": False, "s02": False, "s03": False}
+    made = gather("name=remove-by-labels", f"labels={path}", "findings=[Edema]")
+    same = known_of(made, range(4))["same"]
+    assert [record.study_id for record in made.records[:4]] == ["s00", "s01", "s02", "s03"]
+    assert same.diagonal().tolist() == [True, False, False, False]
     path.write_text("study_id,Edema\ns00,0\nelsewhere,1\n")
     with pytest.raises(DataError, match=r"no training study has a 1 .*\(1 of 28 studies"):
         gather("name=remove-by-labels", f"labels={path}")
 
 
-def test_text_vectors_of_the_language_model(gather: Any, model: ImageTextModel) -> None:
-    extras, config = gather("name=remove-by-text")
-    made = attached(extras, config)
-    vectors = made.batch(np.arange(6), np.random.default_rng(0)).pairs.vectors
-    assert vectors is not None
-    assert vectors.dtype == torch.float32
-    torch.testing.assert_close(vectors.norm(dim=1), torch.ones(6), atol=2e-3, rtol=0)
+def test_similarity_is_that_of_the_language_model_without_its_mean(
+    gather: Any, model: ImageTextModel
+) -> None:
+    made = gather("name=remove-by-text")
+    cosines = known_of(made, range(6))["similarity"]
+    assert cosines.dtype == torch.float32
+    torch.testing.assert_close(cosines.diagonal(), torch.ones(6), atol=2e-3, rtol=0)
     said = [made.texts[int(own[0])].sentence for own in made.sentences[:6]]
     same = torch.tensor([[one == other for other in said] for one in said])
-    cosines = vectors @ vectors.T
     assert (cosines[same] > 0.99).all()
     assert (cosines[~same] < 0.9).all()  # and above it without the mean taken away
-    raw = torch.nn.functional.normalize(mean_states(model, extras.vector_of), dim=1)
+    raw = torch.nn.functional.normalize(mean_states(model, said), dim=1)
     assert (raw @ raw.T).min() > 0.0
 
 
@@ -166,12 +159,12 @@ def test_true_probabilities_take_the_place_of_the_estimates(
     gather: Any, sentences_table: Path, tmp_path: Path
 ) -> None:
     truth(tmp_path / "set/truth.csv", sentences_table)
-    extras, config = gather("name=dcl-eta-true")
-    made = attached(extras, config)
+    made = gather("name=dcl-eta-true")
     rows = read_table(sentences_table).rows
     place = {row["study_id"]: i for i, row in enumerate(rows)}  # one sentence a study
-    expected = [0.01 * (1 + place[s.study_id] % 7) for s in made.texts]
-    np.testing.assert_allclose(made.eta, expected, rtol=1e-6)
+    expected = [0.01 * (1 + place[r.study_id] % 7) for r in made.records]
+    eta = known_of(made, range(len(made)))["eta"]
+    np.testing.assert_allclose(eta, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -192,42 +185,35 @@ def test_a_truth_that_does_not_fit(
 
 
 def test_metadata_are_standardized_by_the_training_images(gather: Any) -> None:
-    extras, config = gather("name=y-aware", "condition=[age,sex]")
-    assert extras.kinds == ("number", "category")
-    made = attached(extras, config)
-    assert made.metadata is not None
-    assert made.metadata[:, 0].mean() == pytest.approx(0, abs=1e-6)
-    assert made.metadata[:, 0].std() == pytest.approx(1, abs=1e-6)
-    assert set(made.metadata[:, 1]) == {0.0, 1.0}
-    batch = made.batch(np.arange(6), np.random.default_rng(0))
-    given = build_objective(config.objective, extras.kinds)
-    scores = torch.randn(6, 6, requires_grad=True)
-    pairs = given.relate(batch.pairs)
-    assert torch.isfinite(given(scores, pairs, torch.tensor(14.0), scores).losses).all()
+    made = gather("name=y-aware", "condition=[age,sex]")
+    ages = np.array([float(record.metadata["age"]) for record in made.records])
+    ages = (ages - ages.mean()) / ages.std()
+    sexes = np.array([record.metadata["sex"] for record in made.records])
+    expected = np.exp(-((ages[:, None] - ages) ** 2) / 2) * (sexes[:, None] == sexes)
+    kernel = known_of(made, range(6))["kernel"]
+    np.testing.assert_allclose(kernel, expected[:6, :6], rtol=1e-4)
 
 
 def test_clusters_are_those_of_the_training_images(gather: Any) -> None:
     chosen = ("name=fair-info-nce", "condition=[age,sex]", "clusters=3")
-    extras, config = gather(*chosen)
-    made = attached(extras, config)
-    assert made.metadata is not None
-    assert set(made.metadata[:, 0]) == {0.0, 1.0, 2.0}
-    assert gather(*chosen)[0].metadata == extras.metadata
+
+    def clusters(**change: Change) -> list[int]:
+        made = gather(*chosen, **change)
+        return list(known_of(made, range(len(made)))["clusters"].tolist())
+
+    assert set(clusters()) == {0, 1, 2}
 
     def move(rows: list[dict[str, Any]]) -> None:
         next(row for row in rows if row["split"] == "val")["age"] = 4000
 
-    moved = gather(*chosen, change=move)[0].metadata
-    for record in made.records:  # a validation image moves no center
-        assert moved[record.name] == extras.metadata[record.name]
+    assert clusters(change=move) == clusters()  # a validation image moves no center
 
 
 def test_equal_values_are_clusters_where_no_number_is_given(gather: Any) -> None:
-    extras, config = gather("name=weaksup-info-nce", "condition=sex")
-    made = attached(extras, config)
-    assert made.metadata is not None
+    made = gather("name=weaksup-info-nce", "condition=sex")
     sexes = [record.metadata["sex"] for record in made.records]
-    assert [int(code) for code in made.metadata[:, 0]] == ["FM".index(sex) for sex in sexes]
+    clusters = known_of(made, range(len(made)))["clusters"]
+    assert clusters.tolist() == ["FM".index(sex) for sex in sexes]
 
 
 def blank(rows: list[dict[str, Any]]) -> None:
@@ -273,17 +259,17 @@ def test_sentences_that_are_all_the_same_cannot_be_compared(
 ) -> None:
     config = configuration(data_folder, sentences_table, "name=reweight-by-text")
     said = [Sentence(f"s{i:02d}", "findings", 0, "Clear.") for i in range(5)]
+    source = source_of(config, read_manifest(config.data.manifest), said, model)
     with pytest.raises(DataError, match="all sentences are the same"):
-        gather_extras(config, read_manifest(config.data.manifest), said, model)
-    none = configuration(data_folder, sentences_table, "name=remove-by-labels")
-    assert gather_extras(none, [], [], model) == Extras()  # left to collect to say
+        as_objective(config.objective).prepare(source)
 
 
 def test_one_kernel_for_all_numbers_together(data_folder: Path) -> None:
-    kernels = kernels_of([("laplacian", 2.0)], ["a", "b", "c"], ["number", "category", "number"])
-    assert [(k.name, k.sigma, k.columns) for k in kernels] == [
-        ("laplacian", 2.0, (0, 2)),
-        ("delta", 1.0, (1,)),
+    given = [Kernel(name="laplacian", sigma=2.0)]
+    kernels = kernels_of(given, ["a", "b", "c"], ["number", "category", "number"])
+    assert [(k.name, k.sigma, columns) for k, columns in kernels] == [
+        ("laplacian", 2.0, [0, 2]),
+        ("delta", None, [1]),
     ]
     records = read_manifest(data_folder / "manifest.csv")
     assert read_columns(data_folder / "manifest.csv", records, ["age"]).values.shape == (48, 1)
@@ -293,7 +279,7 @@ def test_one_kernel_for_all_numbers_together(data_folder: Path) -> None:
     ("options", "says"),
     [
         (["name=y-aware"], "condition: y-aware needs one or more columns"),
-        (["condition=[age]"], "condition: dcl-eta-lm does not take it.* take y-aware or"),
+        (["condition=[age]"], "condition: dcl-eta-lm does not take it.* take .* y-aware"),
         (
             ["name=y-aware", "condition=[a,b,c]", "kernel=[rbf,delta]"],
             r"kernel: 2 kernels for 3 column\(s\)",

@@ -1,7 +1,6 @@
 """Whole runs of a few steps, one option each, and what is refused before work begins."""
 
 import json
-import os
 import shutil
 from pathlib import Path
 from unittest.mock import Mock
@@ -34,7 +33,7 @@ from tests.training.test_training_run import resumed
             *("model.similarity=global", "training.mlm_weight=0.1", "training.image_lr=0.1"),
             *("objective.name=dcl-eta", "objective.eta=0.1", "objective.symmetric=true"),
         ],
-        ["training.ema=0.9", "training.sentences=2", "training.section_weights={findings: 2}"],
+        ["training.sentences=2", "training.section_weights={findings: 2}"],
     ],
 )
 def test_options_train(options: list[str], changes: list[str], drawn: None) -> None:
@@ -79,36 +78,6 @@ def test_comparing_sentences_are_left_out_where_that_is_asked(
     assert [one.sentence for one in kept if one not in dropped] == ["Stable cardiomegaly."]
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's compiler uses torch.jit
-def test_compiled_encoders_learn_what_plain_ones_learn(
-    options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if shutil.which(os.environ.get("CXX", "g++")) is None:
-        pytest.skip("no C++ compiler")
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "compiled"))
-    # Dropout by the draws of a plain run, which the compiler's own are not.
-    monkeypatch.setattr("torch._inductor.config.fallback_random", True)
-    few = [*options, "training.steps=3", "training.log_every=1", "training.precision=float32"]
-    losses = {}
-    for compiled in ("false", "true"):
-        out = tmp_path / compiled
-        train(load_config(None, [*few, f"training.compile={compiled}", f"out={out}"]))
-        losses[compiled] = [row["loss"] for row in metrics(out, "train")]
-    assert len(losses["true"]) == 3
-    assert losses["true"] == pytest.approx(losses["false"], rel=1e-2)
-
-
-def test_compile_without_a_compiler_is_refused_before_work(
-    options: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("CXX", "no-such-compiler")
-    config = load_config(None, [*options, "training.compile=true", f"out={tmp_path / 'out'}"])
-    with pytest.raises(ConfigError, match="^training.compile needs a C\\+\\+ compiler"):
-        train(config)
-    assert not (tmp_path / "out").exists()
-
-
 def test_a_validation_measures_search_and_classes(run_folder: Path) -> None:
     (*_, last) = metrics(run_folder, "val")
     assert {"loss", "accuracy", "floored", "auc", "auc_Pneumothorax", "R@1", "R@5"} <= last.keys()
@@ -116,18 +85,6 @@ def test_a_validation_measures_search_and_classes(run_folder: Path) -> None:
     assert last["R@1"] == pytest.approx(mean, abs=1e-5)
     assert 0 < last["entropy"] <= 1
     assert last["image_to_text_R@5"] == 1  # there are three sentences
-
-
-def test_the_average_is_the_checkpoint(options: list[str], tmp_path: Path) -> None:
-    chosen = [*options, "training.steps=3"]
-    plain = load_config(None, [*chosen, f"out={tmp_path / 'plain'}"])
-    averaged = load_config(None, [*chosen, "training.ema=0.5", f"out={tmp_path / 'averaged'}"])
-    for config in (plain, averaged):
-        train(config)
-    one, other = (load_model(c.out / "checkpoint").state_dict() for c in (plain, averaged))
-    name = "image_encoder.projection.weight"
-    assert not torch.equal(one[name], other[name])
-    assert torch.allclose(one[name], other[name], atol=0.05)
 
 
 def test_training_stops_when_it_is_long_no_better(

@@ -12,7 +12,7 @@ from cxrtext.training.data.loader import Examples, batch_rows
 from cxrtext.training.initialization import center_projections
 from cxrtext.training.loop.distributed import Processes
 from cxrtext.training.loop.optimization import TrainingArguments
-from cxrtext.training.losses.objective import build_objective
+from cxrtext.training.objectives.shared.objective import as_objective
 from cxrtext.training.validation import validate
 from tests.training.conftest import examples_of
 
@@ -99,7 +99,7 @@ def test_a_validation_takes_its_loss_from_whole_batches(
     checkpoint: Path, options: list[str]
 ) -> None:
     model = load_model(checkpoint)
-    objective = build_objective(load_config(None, options).objective)
+    objective = as_objective(load_config(None, options).objective)
     pixels = np.random.default_rng(0).integers(0, 255, (11, 72, 72)).astype(np.uint8)
     made = replace(examples([[i] for i in range(11)]), pixels=pixels)
     eleven, eight, three = (

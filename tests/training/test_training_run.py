@@ -5,7 +5,6 @@ import signal
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -17,8 +16,7 @@ from cxrtext.records import read_sentences
 from cxrtext.training import Listener, train
 from cxrtext.training.loop.job import StepReport
 from cxrtext.training.loop.resume import save_state
-from cxrtext.training.losses.directions import Terms
-from cxrtext.training.losses.objective import Objective
+from cxrtext.training.objectives.shared.objective import Direction, Objective, Terms
 from cxrtext.training.validation import not_learned
 from tests.records.test_reports_labels_boxes import save_sentences
 from tests.training.conftest import examples_of, metrics
@@ -183,12 +181,12 @@ def test_a_loss_that_is_no_number_stops_the_run(
     options: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Broken(Objective):
-        def __call__(self, scores: torch.Tensor, *_: Any) -> Terms:
-            return Terms(scores[:, 0] * (0.0 if len(seen) < 3 else float("nan")))
+        def __call__(self, d: Direction) -> Terms:
+            return Terms(d.scores[:, 0] * (0.0 if len(seen) < 3 else float("nan")))
 
     seen: list[int] = []
     monkeypatch.setattr(
-        "cxrtext.training.image_text.build_objective", lambda section, _: Broken(section)
+        "cxrtext.training.image_text.as_objective", lambda section: Broken(name=section.name)
     )
     config = load_config(None, [*options, "training.save_every=2"])
     with pytest.raises(WorkError, match="not a number at step 4; lower training.lr") as error:

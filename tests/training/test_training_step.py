@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
 from cxrtext.config import Config, load_config
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.image_text import GAMMA_SQ_CAP
 from cxrtext.training.data.batches import (
     Batch,
-    Pairs,
     Tokens,
     mask_tokens,
     span,
@@ -31,9 +30,8 @@ from cxrtext.training.initialization import (
 )
 from cxrtext.training.loop.distributed import Processes
 from cxrtext.training.loop.job import prefetched, train_steps
-from cxrtext.training.loop.optimization import Average, TrainingArguments, lock_towers, set_training
-from cxrtext.training.losses.directions import Terms
-from cxrtext.training.losses.objective import build_objective
+from cxrtext.training.loop.optimization import TrainingArguments, lock_towers, set_training
+from cxrtext.training.objectives.shared.objective import Direction, Terms, as_objective
 from cxrtext.training.step import PairLearner, backward, build_learner, pair_job, score_batch
 from tests.training.conftest import Counting, Gradients, check_equal, examples_of, still
 
@@ -50,7 +48,6 @@ def built(config: Config, change: Callable[[ImageTextModel], None] | None = None
         head,
         optimizer,
         precision=config.training.precision if config.training.precision != "auto" else "float32",
-        ema=config.training.ema,
         processes=Processes(),
     )
 
@@ -87,7 +84,7 @@ def step(config: Config, learner: PairLearner, arguments: TrainingArguments) -> 
     batch = in_parts(batch, arguments.accumulate)
     set_training(learner.model, arguments.lock)
     learner.optimizer.zero_grad(set_to_none=True)
-    backward(learner, build_objective(config.objective), batch, noise(), arguments, step=3)
+    backward(learner, as_objective(config.objective), batch, noise(), arguments, step=3)
     named = learner.model.named_parameters()
     return {name: p.grad.clone() for name, p in named if p.grad is not None}
 
@@ -174,7 +171,7 @@ def test_a_language_model_loss_is_the_mean_of_its_masked_pieces(options: list[st
     without = step(config, learner, TrainingArguments(1, 8))[name]
     torch.testing.assert_close(both - without, 0.5 * alone, rtol=1e-3, atol=1e-6)
 
-    objective = build_objective(config.objective)
+    objective = as_objective(config.objective)
     chosen = TrainingArguments(1, 8, mlm_weight=0.5)
     terms, measures = backward(learner, objective, whole, noise(), chosen, step=3)
     loss, _, gamma_sq, _, _, mlm = measures.tolist()
@@ -258,34 +255,6 @@ def test_spans_divide_in_order_and_are_never_empty() -> None:
     assert [g.input_ids.flatten().tolist() for g in take(groups, slice(2, 5))] == [[2], [0, 1]]
 
 
-def test_an_average_follows_and_gives_the_weights_back() -> None:
-    layer = nn.Linear(2, 2)
-    average = Average(layer, decay=0.5)
-    start = layer.weight.detach().clone()
-    own = start + 1
-    layer.weight.data.copy_(own)
-    average.update(layer, step=100)
-    with average.swapped_in(layer):
-        assert torch.allclose(layer.weight, start + 0.5)
-    assert torch.equal(layer.weight, own)
-
-
-def test_an_average_begins_with_the_weights_and_not_where_they_started() -> None:
-    layer = nn.Linear(1, 1, bias=False)
-    average = Average(layer, decay=0.99)
-    expected = float(layer.weight.detach())
-    for number in range(1, 6):
-        layer.weight.data.add_(1.0)
-        average.update(layer, step=number)
-        decay = (1 + number) / (10 + number)  # 2/11, 3/12, … up to 0.99
-        expected = decay * expected + (1 - decay) * float(layer.weight.detach())
-    assert float(average.weights["weight"]) == pytest.approx(expected)
-    late = Average(layer, decay=0.99)
-    late.weights["weight"].zero_()
-    late.update(layer, step=10_000)
-    assert float(late.weights["weight"]) == pytest.approx(0.01 * float(layer.weight.detach()))
-
-
 def test_masking_hides_words_and_never_special_pieces(checkpoint: Path) -> None:
     model = load_model(checkpoint)
     vocabulary = vocabulary_of(model.tokenizer, int(model.spec.text["vocab_size"]))
@@ -337,16 +306,16 @@ def test_what_is_fetched_ahead_comes_in_order_and_errors_pass() -> None:
 def pushed(learner: PairLearner, *, until: int, steps: int) -> list[float]:
     """γ² before each step of a loss that raises it until a step, and lowers it from there on."""
 
-    def loss(scores: Tensor, _: Pairs, gamma_sq: Tensor, *__: object) -> Terms:
+    def loss(d: Direction) -> Terms:
         sign = -1 if learner.progress.step < until else 1
-        return Terms(sign * gamma_sq.expand(len(scores)) + 0 * scores.sum(dim=1))
+        return Terms(sign * d.gamma_sq.expand(len(d.scores)) + 0 * d.scores.sum(dim=1))
 
     arguments = TrainingArguments(steps, 8, lr=0.5, decay="constant", clip=1e6)
     return [r.gamma_sq for r in train_steps(pair_job(learner, examples(), loss, arguments))]
 
 
 def test_gamma_comes_back_from_its_cap(options: list[str]) -> None:
-    config = load_config(None, [*options, "model.gamma_sq=80", "training.ema=0.5"])
+    config = load_config(None, [*options, "model.gamma_sq=80"])
     learner = built(config)
     seen = pushed(learner, until=4, steps=4)
     assert seen[0] == pytest.approx(80)
@@ -358,8 +327,6 @@ def test_gamma_comes_back_from_its_cap(options: list[str]) -> None:
         back = pushed(each, until=4, steps=16)
         assert back[0] == pytest.approx(GAMMA_SQ_CAP)
         assert float(each.model.gamma_sq.detach()) < 0.5 * GAMMA_SQ_CAP
-        assert each.average is not None
-        assert float(each.average.weights["log_gamma_sq"].exp()) < GAMMA_SQ_CAP
     assert torch.equal(learner.model.log_gamma_sq, resumed.model.log_gamma_sq)
 
 
@@ -382,7 +349,7 @@ def test_findings_are_learned_as_differences_of_their_prompts(options: list[str]
         batch = one.batch(np.arange(8), np.random.default_rng(0), 2)
         set_training(learner.model.eval(), ("image", "text"))
         learner.optimizer.zero_grad(set_to_none=True)
-        objective = build_objective(config.objective)
+        objective = as_objective(config.objective)
         _, numbers = backward(learner, objective, batch, noise(), arguments, step=3)
         losses.append(float(numbers[0]))
     model = learner.model

@@ -5,8 +5,8 @@ anchor) is worked out here, on the CPU, so that no step waits for the device bef
 pass.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -61,24 +61,10 @@ class Pairs:
 
     image_of: Tensor  # [S], the image (column of the scores) that each sentence belongs to
     eta: Tensor  # [S], class probability of each sentence
-    labels: Tensor | None = None  # [B, F], boolean, the findings of each image's study
-    vectors: Tensor | None = None  # [S, d], unit text vectors, for the similarity of texts
-    # [S, B], boolean, the images that each sentence is known to be true of
-    true: Tensor | None = None
-    # [B, M], float32: standardized numbers, and categories as whole numbers
-    metadata: Tensor | None = None
-    # [S, B], where findings are shared, or the sentence is true; with the following what an
-    # objective makes of the above (Objective.relate)
-    same: Tensor | None = None
-    similarity: Tensor | None = None  # [S, B], cosines of texts
-    clusters: Tensor | None = None  # [B], of the metadata
-    kernel: Tensor | None = None  # [B, B], Gram matrix of the metadata
-    # the first sentence of each image, the second of those that have one, and so on
-    rounds: tuple[Tensor, ...] = ()
+    known: Mapping[str, Any] = field(default_factory=dict)  # what the objective asked for
     # [B, F], int8, findings of the second task: 1, 0, or -1 unknown; their prompts, positive and
     # negative in turn, are the batch's last 2 F sentences
     findings: Tensor | None = None
-    undefined: str = ""  # why no step can be taken with this kernel; "" where one can
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +106,13 @@ class Batch:
 
 
 def _mapped(of: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """A tensor, or a tuple or record of such, with a function applied to each tensor in it."""
+    """What holds tensors, with a function applied to each of them."""
     if isinstance(of, Tensor):
         return change(of)
     if isinstance(of, tuple):
         return tuple(_mapped(one, change) for one in of)
+    if isinstance(of, dict):
+        return {name: _mapped(one, change) for name, one in of.items()}
     if isinstance(of, Tokens | Pairs | Batch):
         return type(of)(*(_mapped(getattr(of, name), change) for name in of.__slots__))
     return of

@@ -27,6 +27,7 @@ from cxrtext.training.data.batches import (
     take,
     vocabulary_of,
 )
+from cxrtext.training.data.drawn import Ask, Drawn
 from cxrtext.training.data.locked_features import LockedFeatures, StoredFeatures
 from cxrtext.training.loop.optimization import TrainingArguments, seed_of
 
@@ -51,17 +52,6 @@ class Examples:
     records: Sequence[ImageRecord] = field(default=(), repr=False)
     # the sentence that each of tokens is of
     texts: Sequence[Sentence] = field(default=(), repr=False)
-    # [rows, F], findings; with the following what the objective needs beside the scores, None where
-    # it does not: see loss_data
-    labels: np.ndarray[tuple[int, ...], np.dtype[np.bool_]] | None = None
-    # [U, d], unit vectors of distinct sentences
-    vectors: np.ndarray[tuple[int, ...], np.dtype[np.float16]] | None = None
-    vector_of: Rows | None = None  # [sentences], the row of vectors of each
-    # of some sentences and some examples, which of these the sentence is true of
-    entailed: Callable[[Sequence[int], Rows], np.ndarray[Any, np.dtype[np.bool_]]] | None = field(
-        default=None, repr=False
-    )
-    metadata: np.ndarray[tuple[int, ...], np.dtype[np.float32]] | None = None  # [rows, M]
     # [rows, F], int8, findings of the second task: 1, 0, or -1 unknown
     findings: np.ndarray[tuple[int, ...], np.dtype[np.int8]] | None = None
     asked: Sequence[str] = ()  # [F], the names of these findings
@@ -71,8 +61,7 @@ class Examples:
     features: LockedFeatures | StoredFeatures | None = field(default=None, repr=False)
     # what the locked text encoder makes of each of tokens; None where it is run
     states: LockedFeatures | None = field(default=None, repr=False)
-    # what the objective makes of the pairs of a batch, on the CPU
-    relate: Callable[[Pairs], Pairs] = field(default=lambda pairs: pairs, repr=False)
+    ask: Ask = field(default=lambda _: {}, repr=False)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -91,27 +80,36 @@ class Examples:
         drawn = [self.draw(int(i), generator, sentences) for i in examples]
         chosen = [int(own[0]) for own in drawn] + [int(i) for own in drawn for i in own[1:]]
         image_of = [*range(len(drawn)), *(b for b, own in enumerate(drawn) for _ in own[1:])]
+        images = torch.tensor(image_of)
         asked = [*chosen, *self.prompts]
         distinct = sorted({tuple(self.tokens[i]) for i in asked}, key=lambda t: (len(t), t))
         place = {pieces: number for number, pieces in enumerate(distinct)}
         own = span(len(examples), *share)
         pairs = Pairs(
-            image_of=torch.tensor(image_of),
+            image_of=images,
             eta=torch.from_numpy(self.eta[chosen]),
-            labels=None if self.labels is None else torch.from_numpy(self.labels[examples]),
-            vectors=self._vectors(chosen),
-            true=None
-            if self.entailed is None
-            else torch.from_numpy(self.entailed(chosen, examples)),
-            metadata=None if self.metadata is None else torch.from_numpy(self.metadata[examples]),
+            known=self.ask(self._drawn(examples, chosen, images)),
             findings=None if self.findings is None else torch.from_numpy(self.findings[examples]),
         )
         return Batch(
             images=self._images(examples[own]),
             parts=(self._tokens(distinct[span(len(distinct), *share)], asked),),
             text_of=torch.tensor([place[tuple(self.tokens[i])] for i in asked]),
-            pairs=self.relate(pairs),
+            pairs=pairs,
             distinct=len(distinct),
+        )
+
+    def _drawn(self, examples: Rows, chosen: Sequence[int], image_of: Tensor) -> Drawn:
+        if not self.records or not self.texts:
+            return Drawn(image_of, (), (), ())
+        return Drawn(
+            image_of,
+            [self.records[i] for i in examples.tolist()],
+            [self.texts[i] for i in chosen],
+            [
+                [self.texts[k].sentence for k in self.sentences[i].tolist()]
+                for i in examples.tolist()
+            ],
         )
 
     def _images(self, examples: Rows) -> Tensor:
@@ -133,11 +131,6 @@ class Examples:
     def unlocked(self) -> "Examples":
         """The same with pixels and word pieces in place of features."""
         return replace(self, features=None, states=None)
-
-    def _vectors(self, chosen: list[int]) -> Tensor | None:
-        if self.vectors is None or self.vector_of is None:
-            return None
-        return torch.from_numpy(self.vectors[self.vector_of[chosen]]).float()
 
     def draw(self, example: int, generator: np.random.Generator, sentences: int) -> Rows:
         """Some of an example's sentences, drawn without repetition in proportion to ``weights``."""

@@ -4,9 +4,9 @@ A locked encoder gives the same features at every step.  An image's are those of
 with one view an image they are computed once, and a step costs no pass through the encoder.
 
 Two files for each encoder, ``regions-<digest>.f16`` or ``sentences-<digest>.f16`` and ``.keys``:
-features in the order in which they came, and beside each the digest of what it is of and a
-checksum.  Both only grow, so that runs with the same encoder share them, and a stopped run has lost
-nothing.  They can be deleted at any time when no process uses them.
+features in the order in which they came, and the digest of what each is of.  Both only grow, so
+that runs with the same encoder share them, and a stopped run has lost nothing.  They can be deleted
+at any time when no process uses them.
 """
 
 import hashlib
@@ -14,7 +14,6 @@ import math
 import os
 import shutil
 import time
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -33,11 +32,10 @@ from cxrtext.models import ImageTextModel
 from cxrtext.models.features.folder import FeatureFolder
 from cxrtext.models.regions import normalized
 
-VERSION = 1
+VERSION = 2
 BATCH = 64
 """Those that are computed at once; always as many, so that they are the same whoever asks."""
 DIGEST_BYTES = 16
-ENTRY = np.dtype([("digest", f"V{DIGEST_BYTES}"), ("checksum", "<u4")])
 _WAIT_S = 2.0
 
 Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -78,7 +76,7 @@ class Keeping:
     precision: str = "float32"
     # around the encoder
     autocast: Callable[[], AbstractContextManager[object]] = field(default=ExitStack)
-    say: Callable[[str], None] = lambda _: None  # told how much is computed, and what was damaged
+    say: Callable[[str], None] = lambda _: None  # told how much is computed
     # called with what it is, and (done, total) of those that are computed
     progress: Callable[[str, int, int], None] = lambda _what, _done, _total: None
 
@@ -88,7 +86,6 @@ def lock_images(
 ) -> LockedFeatures:
     """Compute what the image encoder makes of images that are not kept yet, and map all.
 
-    Those that are kept are compared with their checksums, and computed again where they differ.
     ``rows`` [n] are the places of the images in ``pixels`` [slots, R, R].  The model's image
     encoder is put into evaluation mode.
     """
@@ -168,15 +165,12 @@ def _kept(
     keeping = store.keeping
     with disk_errors(keeping.folder, f"features of {what}"), ExitStack() as stack:
         keeping.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found, damaged = store.find(digests)
-        if any(digest not in found for digest in digests):
+        if not set(digests) <= store.places().keys():
             _take_turn(stack, store.path, keeping.say)
-            found, damaged = store.find(digests)  # the process before may have added them
-        if damaged:
-            keeping.say(f"{store.path}: {len(damaged)} of the {what} were damaged")
+        found = store.places()  # the process before may have added some
         first = dict(zip(reversed(digests), range(len(digests) - 1, -1, -1), strict=True))
         missing = sorted(place for digest, place in first.items() if digest not in found)
-        store.require_room(len(missing) - len(damaged), what)
+        store.require_room(len(missing), what)
         if missing:
             keeping.say(
                 f"{len(missing)} {what} pass through the locked encoder once; their features are "
@@ -186,7 +180,7 @@ def _kept(
         for part in batches(missing):
             with torch.inference_mode(), keeping.autocast():
                 values = compute(part)[: len(part)]
-            found |= store.keep([digests[i] for i in part], values, damaged)
+            found |= store.keep([digests[i] for i in part], values)
             done += len(part)
             keeping.progress(what, done, len(missing))
         places = np.asarray([found[digest] for digest in digests], dtype=np.int64)
@@ -234,22 +228,11 @@ class _Store:
         self._shape = shape
         self.row_bytes = 2 * math.prod(shape)
 
-    def find(self, digests: Sequence[bytes]) -> tuple[dict[bytes, int], dict[bytes, int]]:
-        """Places of sound features by digest; and those of damaged ones."""
-        wanted, entries = set(digests), self._entries()
-        found: dict[bytes, int] = {}
-        damaged: dict[bytes, int] = {}
-        values = self.map(len(entries))
-        for place, entry in enumerate(entries):
-            if (digest := bytes(entry["digest"])) in wanted:
-                sound = zlib.crc32(np.ascontiguousarray(values[place]).data) == entry["checksum"]
-                (found if sound else damaged)[digest] = place
-        return found, {digest: place for digest, place in damaged.items() if digest not in found}
-
-    def _entries(self) -> "np.ndarray[tuple[int], np.dtype[np.void]]":
-        """Those whose features are there."""
+    def places(self) -> dict[bytes, int]:
+        """Where features are, by the digests of what they are of."""
         count = self._count()
-        return np.fromfile(self._keys, ENTRY, count) if count else np.empty(0, dtype=ENTRY)
+        keys = self._keys.read_bytes()[: count * DIGEST_BYTES] if count else b""
+        return {keys[n * DIGEST_BYTES : (n + 1) * DIGEST_BYTES]: n for n in range(count)}
 
     def _count(self) -> int:
         """How many are noted and there, by the sizes of both files."""
@@ -257,24 +240,15 @@ class _Store:
             sizes = self._keys.stat().st_size, self.path.stat().st_size
         except FileNotFoundError:
             return 0
-        return min(sizes[0] // ENTRY.itemsize, sizes[1] // self.row_bytes)
+        return min(sizes[0] // DIGEST_BYTES, sizes[1] // self.row_bytes)
 
-    def keep(
-        self, digests: Sequence[bytes], values: Half, damaged: dict[bytes, int]
-    ) -> dict[bytes, int]:
+    def keep(self, digests: Sequence[bytes], values: Half) -> dict[bytes, int]:
         """Write features [b, h, w, C]; give their places.  Only what is written is noted."""
         place = self._count()
-        places: dict[bytes, int] = {}
         with _opened(self.path) as data, _opened(self._keys) as keys:
-            for digest, value in zip(digests, values, strict=True):
-                at = damaged.get(digest, place)
-                place += at == place
-                write_at(data, at * self.row_bytes, value.tobytes())
-                places[digest] = at
-            for digest, value in zip(digests, values, strict=True):
-                entry = np.array([(digest, zlib.crc32(value.tobytes()))], dtype=ENTRY)
-                write_at(keys, places[digest] * ENTRY.itemsize, entry.tobytes())
-        return places
+            write_at(data, place * self.row_bytes, values.tobytes())
+            write_at(keys, place * DIGEST_BYTES, b"".join(digests))
+        return {digest: place + row for row, digest in enumerate(digests)}
 
     def map(self, places: int) -> Half:
         """Map the first features into memory, [places, h, w, C], to be read."""

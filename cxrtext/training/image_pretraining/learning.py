@@ -16,13 +16,13 @@ from cxrtext.images.augment import Views, augment, draw_views
 from cxrtext.metrics.ranking import area_under_curve
 from cxrtext.models.image_weights import sample_images, set_norms
 from cxrtext.models.regions import normalized, standardized
+from cxrtext.objectives.findings import known_loss
 from cxrtext.text.finding_words import FindingWord
 from cxrtext.training.data.loader import Rows, batch_rows
 from cxrtext.training.image_pretraining.networks import start_network
 from cxrtext.training.image_pretraining.settings import ImagePretrainSettings
 from cxrtext.training.loop.job import Learner, StepNumbers
 from cxrtext.training.loop.optimization import Schedule, decay_groups, seed_of
-from cxrtext.training.losses.findings import known_loss
 
 RARE = 0.002  # a finding's first guess is its share of the training studies, at least this
 

@@ -46,11 +46,11 @@ class Processes:
         """Which part of how many this process has of a batch."""
         return self.rank, self.world
 
-    def any(self, condition: bool, device: torch.device) -> bool:
-        """Whether a condition holds in any process; all must ask."""
+    def any(self, condition: bool) -> bool:
+        """Whether a condition holds in any process; all must ask.  No device is waited for."""
         if self.world == 1:
             return condition
-        flag = torch.tensor(int(condition), device=device)
+        flag = torch.tensor(int(condition))
         dist.all_reduce(flag, dist.ReduceOp.MAX)
         return bool(flag)
 
@@ -127,8 +127,8 @@ def started_by_torchrun() -> bool:
 def connected(device: torch.device) -> Iterator[Processes]:
     """Join the other processes that torchrun started, or be alone.
 
-    The first process that fails says why; the others end without a word.  It is gloo where the
-    device is the CPU, NCCL on CUDA.
+    The first process that fails says why; the others end without a word.  Tensors of the CPU go by
+    gloo, and those on CUDA by NCCL.
     """
     if not started_by_torchrun():
         yield Processes()
@@ -136,7 +136,7 @@ def connected(device: torch.device) -> Iterator[Processes]:
     store, rank, world = next(iter(rendezvous("env://", timeout=TIMEOUT)))
     on_gpu = device.type == "cuda"
     dist.init_process_group(
-        "nccl" if on_gpu else "gloo",
+        "cpu:gloo,cuda:nccl" if on_gpu else "gloo",
         store=store,
         rank=rank,
         world_size=world,

@@ -20,7 +20,7 @@ from torch.amp.grad_scaler import GradScaler
 
 from cxrtext.errors import WorkError
 from cxrtext.training.loop.distributed import Processes
-from cxrtext.training.loop.optimization import Average, Schedule, set_rate
+from cxrtext.training.loop.optimization import Schedule, set_rate
 
 PATIENCE = 20
 """Steps in a row with a loss far above the first one's, after which a run has diverged."""
@@ -47,13 +47,12 @@ class RunProgress:
 class Learner:
     """A model, its optimizer, and all else that a run must keep to resume exactly.
 
-    The scaler is for float16 and otherwise does nothing; ``average`` is that of the weights.
+    The scaler is for float16 and otherwise does nothing.
     """
 
     model: nn.Module
     optimizer: torch.optim.Optimizer
     scaler: GradScaler
-    average: Average | None = None
     processes: Processes = field(default_factory=Processes)
     progress: RunProgress = field(default_factory=RunProgress)
 
@@ -72,7 +71,6 @@ class Learner:
             **{name: part.state_dict() for name, part in self.parts().items()},
             "optimizer": self.optimizer.state_dict(),
             "scaler": self.scaler.state_dict(),
-            "average": self.average.weights if self.average else {},
         }
 
     def state_bytes(self) -> int:
@@ -86,8 +84,6 @@ class Learner:
             part.load_state_dict(state[name])
         self.optimizer.load_state_dict(state["optimizer"])
         self.scaler.load_state_dict(state["scaler"])
-        if self.average:
-            self.average.load(state["average"])
         self.progress = RunProgress(**state["progress"])
 
     def average_the_rest(self) -> None:
@@ -198,8 +194,6 @@ def _update(learner: Learner, schedule: Schedule, step: int) -> float:
     learner.scaler.step(learner.optimizer)
     learner.scaler.update()
     learner.bound()
-    if learner.average is not None:
-        learner.average.update(learner.model, step + 1)
     return norm
 
 

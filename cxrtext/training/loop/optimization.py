@@ -1,14 +1,13 @@
-"""How long and how fast to train, what an optimizer moves, and the average of what it moved."""
+"""How long and how fast to train, and what an optimizer moves."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from cxrtext.models import ImageTextModel
 
@@ -51,7 +50,6 @@ class TrainingArguments(Schedule):
     rotation: float = 0.0
     mlm_weight: float = 0.0
     findings_weight: float = 0.0
-    ema: float = 0.0
     lock: tuple[str, ...] = ()
     unlock: int | None = None
     unlocked_lr: float = 1.0
@@ -162,43 +160,3 @@ def decay_groups(
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
     for group in optimizer.param_groups:
         group["lr"] = rate * group["scale"]
-
-
-class Average:
-    """An exponential moving average of a model's weights; buffers stay the model's own.
-
-    ``decay`` is how much of the average stays at each step; less in the first steps, so that the
-    beginning is forgotten.
-    """
-
-    def __init__(self, model: nn.Module, decay: float) -> None:
-        self.decay = decay
-        self.weights = {n: p.detach().clone() for n, p in model.named_parameters()}
-
-    @torch.no_grad()
-    def update(self, model: nn.Module, step: int) -> None:
-        """Take in the weights after a step (from 1)."""
-        decay = min(self.decay, (1 + step) / (10 + step))
-        current = {name: parameter.detach() for name, parameter in model.named_parameters()}
-        averages = [self.weights[name] for name in current]
-        torch._foreach_lerp_(averages, list(current.values()), 1 - decay)
-
-    def load(self, weights: dict[str, Tensor]) -> None:
-        for name, value in self.weights.items():
-            value.copy_(weights[name])
-
-    @contextmanager
-    def swapped_in(self, model: nn.Module) -> Iterator[None]:
-        """Give the model the averages inside the block, and its own weights back after it."""
-        self._swap(model)
-        try:
-            yield
-        finally:
-            self._swap(model)
-
-    @torch.no_grad()
-    def _swap(self, model: nn.Module) -> None:
-        for name, parameter in model.named_parameters():
-            own = parameter.detach().clone()
-            parameter.copy_(self.weights[name])
-            self.weights[name].copy_(own)

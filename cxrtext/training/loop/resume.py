@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from cxrtext.config import PATHS, Config, first_difference
+from cxrtext.config import Config, first_difference, path_keys
 from cxrtext.errors import CheckpointError, WorkError
 from cxrtext.files import is_as_named, sha256, write_named
 from cxrtext.training.loop.folder import OUT
@@ -98,7 +98,7 @@ def deciding(config: Config) -> dict[str, Any]:
     tree = config.model_dump(mode="json")
     del tree["out"]
     # What lies in these files is compared by its digest.
-    for section, names in PATHS.items():
+    for section, names in path_keys(tree).items():
         for name in names:
             tree[section].pop(name, None)
     if Path(config.model.text).is_dir():

@@ -133,7 +133,7 @@ def take_steps(
                     numbers = {key: getattr(report, key) for key in LOGGED}
                     log.write("train", step, {**numbers, "epoch": step / epoch})
                 callbacks.after_step(report, log)
-                stopping = learner.processes.any(stop.requested, learner.device)
+                stopping = learner.processes.any(stop.requested)
                 done = learner.progress.done
                 if step % save_every == 0 or last or stopping or done:
                     callbacks.save()

@@ -115,8 +115,10 @@ def train(
 
 def _check(config: "Config", resume: bool) -> None:
     """Refuse a configuration whose files are not there, before torch is imported."""
+    from cxrtext.config import path_keys
     from cxrtext.training.loop.folder import check_folder
 
+    keys = path_keys(config.model_dump())["objective"]
     data, model, objective, training = config.data, config.model, config.objective, config.training
     text = model.text if model.init is None or training.mlm_weight else None
     check_each(
@@ -129,8 +131,7 @@ def _check(config: "Config", resume: bool) -> None:
             "model.text": (LANGUAGE_MODEL, text),
             "model.image_weights": (FILE, model.image_weights),
             "model.init": (CHECKPOINT, model.init),
-            "objective.labels": (FILE, getattr(objective, "labels", None)),
-            "objective.true_probability": (FILE, getattr(objective, "true_probability", None)),
+            **{f"objective.{key}": (FILE, getattr(objective, key)) for key in keys},
             "training.prompts": (PROMPTS, training.prompts),
             "training.device": (DEVICE, training.device),
             "out": (NEW_FOLDER, config.out),

@@ -1,0 +1,61 @@
+"""Alignment and uniformity, of scores.  Source: Wang and Isola 2020, section 4."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cxrtext.config import Weight
+from cxrtext.training.objectives.shared import objective
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+T = 2.0
+
+
+class Objective(objective.Objective):
+    """It knows no direction, so it cannot be symmetric."""
+
+    weight: Weight = 1.0
+
+    def __call__(self, d: objective.Direction) -> objective.Terms:
+        assert d.texts is not None  # noqa: S101 - training gives them
+        return objective.Terms(on_sphere(d.scores, d.positive, d.gamma_sq, d.texts, self.weight))
+
+
+def on_sphere(
+    scores: Tensor, image_of: Tensor, gamma_sq: Tensor, texts: Tensor, weight: float
+) -> Tensor:
+    """``‖x − x⁺‖² + λ log E e^{−t‖x − x'‖²}``, t = 2, of sentences and their images.
+
+    A score over γ² is a cosine, whatever the similarity, so ``‖x − y‖² = 2 − 2 s/γ²``; an image
+    has no one vector.  Hence uniformity is the mean of that among sentences and that between
+    sentences and images, which stands for that among images; both leave out pairs of one study's
+    image.  γ² cancels and is not learned.
+
+    Of scores [S, B], scaled by γ², the image of each sentence [S], unit vectors [S, D] and the
+    weight λ: [S], the alignment of each sentence plus the weighted uniformity of all.
+
+    Source: Wang and Isola 2020 (alignment and uniformity), section 4; the form for scores is ours.
+    """
+    import torch
+
+    squared = 2 - 2 * scores.float() / gamma_sq
+    own = image_of[:, None] == torch.arange(scores.shape[1], device=scores.device)
+    alignment = squared.gather(1, image_of[:, None]).squeeze(1)
+    with torch.autocast(texts.device.type, enabled=False):
+        among = 2 - 2 * texts.float() @ texts.float().T
+    uniformity = (_log_mean(among, image_of[:, None] == image_of) + _log_mean(squared, own)) / 2
+    return alignment + weight * uniformity
+
+
+def _log_mean(squared: Tensor, related: Tensor) -> Tensor:
+    """``log E e^{−t d²}`` over pairs that are not related; 0 where there is none."""
+    import torch
+
+    count = (~related).sum()
+    none = count == 0
+    logits = (-T * squared).masked_fill(related & ~none, -torch.inf)
+    # In float64, rounded once.
+    log_count = count.clamp(min=1).double().log().to(squared.dtype)
+    return torch.where(none, 0.0, torch.logsumexp(logits.flatten(), dim=0) - log_count)

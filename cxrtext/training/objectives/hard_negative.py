@@ -1,0 +1,16 @@
+"""Near negatives weigh more, then DCL.  Source: Robinson et al. 2021."""
+
+from cxrtext.config import Beta, Probability
+from cxrtext.training.objectives.shared.objective import Contrast, Direction, Terms
+
+
+class Objective(Contrast):
+    tau_plus: Probability = 0.1
+    beta: Beta = 1.0
+
+    def losses(self, d: Direction) -> Terms:
+        from cxrtext.objectives.debiasing import hard_negative_terms
+        from cxrtext.objectives.scores import rows_of
+
+        rows = rows_of(d.scores, d.positive)
+        return Terms(*hard_negative_terms(rows, self.tau_plus, self.beta, d.gamma_sq))

@@ -1,0 +1,16 @@
+"""Negatives with similar text weigh less.  Source: Wang et al. 2023, table 1."""
+
+from cxrtext.config import Beta
+from cxrtext.training.objectives.shared.objective import Direction, Terms
+from cxrtext.training.objectives.shared.texts import ComparingTexts
+
+
+class Objective(ComparingTexts):
+    beta: Beta = 1.0
+
+    def losses(self, d: Direction) -> Terms:
+        from cxrtext.objectives.contrastive import reweighted_terms
+        from cxrtext.objectives.scores import rows_of
+
+        rows = rows_of(d.scores, d.positive)
+        return Terms(reweighted_terms(rows, d.known["similarity"], self.beta))
