@@ -172,7 +172,9 @@ class Bert(nn.Module):
         mask = attention_mask
         if mask is not None and mask.ndim == 2:
             real, count = mask.bool(), mask.shape[1]
-            mask = None if bool(real.all()) else real[:, None, None].expand(-1, 1, count, -1)
+            # Only on a CPU, where to look costs no wait for the device.
+            is_full = real.device.type == "cpu" and bool(real.all())
+            mask = None if is_full else real[:, None, None].expand(-1, 1, count, -1)
         return States(self.encoder(self.embeddings(input_ids), mask))
 
 

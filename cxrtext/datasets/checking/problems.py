@@ -46,11 +46,8 @@ class Problem:
 
     def as_dict(self) -> dict[str, Any]:
         named = {"title": self.kind.title, "advice": self.kind.advice, "examples": self.examples}
-        return {
-            "code": self.kind.code,
-            "severity": str(self.kind.severity),
-            "count": self.count,
-        } | (named)
+        code, severity = self.kind.code, str(self.kind.severity)
+        return {"code": code, "severity": severity, "count": self.count} | named
 
 
 def printable(text: str) -> str:
