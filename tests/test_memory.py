@@ -12,10 +12,11 @@ from cxrtext.memory import keep_memory
 if sys.argv[1] == "kept":
     keep_memory()
 torch.set_num_threads(1)
-for step in range(6):
-    faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     torch.zeros(16 * 2**20).add(1.0)  # 64 MiB, twice
-print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+print(min(faults() for _ in range(8)))  # now and then the two do not lie side by side
 """
 
 

@@ -35,6 +35,7 @@ from cxrtext.experiments.runs import Measures, Run, stage
 from cxrtext.images import Preprocessing
 from cxrtext.images.cache import DecodedCache
 from cxrtext.language import pretrain_text, score_reports
+from cxrtext.language.pretraining.settings import Shape
 from cxrtext.models.features import open_features
 from cxrtext.phantom.truth import read_truth
 from cxrtext.phantom.write import write_phantoms
@@ -129,11 +130,14 @@ class Pairs:
         return counts
 
     def _language_model(self) -> dict[str, Any]:
-        assert isinstance(self.scale.language_model, dict)  # noqa: S101 - prepare asked
+        given = self.scale.language_model
+        assert isinstance(given, dict)  # noqa: S101 - prepare asked
+        size = given["size"]
         summary = pretrain_text(
             self.text / TRAINING,
             Path(str(self.model)),
-            **self.scale.language_model,
+            size=size if isinstance(size, str) else Shape(**size),
+            epochs=given.get("epochs"),
             progress=self.listener.counting("language model", "steps"),
         )
         return {"pseudo-perplexity a word piece": summary.perplexity, "epochs": summary.epochs}

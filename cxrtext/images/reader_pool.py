@@ -52,6 +52,10 @@ class ReaderPool(SandboxPool):
         """Read a stored image; see `cxrtext.images.read_image`."""
         return self._read(str(path)).pixels
 
+    def prepare(self, path: Path, square: Preprocessing) -> ReadImage:
+        """Read a stored image into its square."""
+        return self._read(str(path), square=square)
+
     def view_bytes(
         self,
         data: bytes,

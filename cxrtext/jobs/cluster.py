@@ -260,8 +260,9 @@ def _end(local: "LocalCluster") -> None:
     """End the processes, also those that still work: Dask would wait for these."""
     for nanny in local.workers.values():
         nanny.auto_restart = False
-        with suppress(ProcessLookupError):
-            os.kill(nanny.pid, signal.SIGKILL)
+        if (pid := nanny.pid) is not None:  # between two processes it has none
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
     local.close()
 
 

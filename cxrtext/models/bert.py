@@ -75,7 +75,7 @@ class SelfAttention(nn.Module):
         super().__init__()
         width = config.hidden_size
         self.size = width // config.num_attention_heads
-        self.dropout = config.attention_probs_dropout_prob
+        self.dropout = nn.Dropout(config.attention_probs_dropout_prob)
         self.query = nn.Linear(width, width)
         self.key = nn.Linear(width, width)
         self.value = nn.Linear(width, width)
@@ -85,8 +85,8 @@ class SelfAttention(nn.Module):
             part(x).unflatten(-1, (-1, self.size)).transpose(1, 2)
             for part in (self.query, self.key, self.value)
         )
-        dropout = self.dropout if self.training else 0.0
-        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
+        dropped = self.dropout.p if self.training else 0.0
+        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropped)
         return mixed.transpose(1, 2).flatten(2)
 
 

@@ -103,6 +103,7 @@ class ResNet(nn.Module):
 
     def save_pretrained(self, folder: Path) -> None:
         """Write ``config.json`` and ``model.safetensors``, for transformers to read."""
+        folder.mkdir(parents=True, exist_ok=True)
         values = asdict(self.config)
         del values["pools"]
         named = {"architectures": ["ResNetModel"], "model_type": "resnet", **values}

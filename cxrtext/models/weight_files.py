@@ -230,8 +230,12 @@ def filled(
     source: Path, make: Callable[[], M], state: Mapping[str, Tensor], fix: str = "copy it again"
 ) -> M:
     """A module with the tensors of a file, every one of them used (CheckpointError)."""
-    with _Undrawn():  # memory that nothing is written to is none
-        module = make()
+    try:
+        with _Undrawn():  # memory that nothing is written to is none
+            module = make()
+    except (RuntimeError, MemoryError):  # more than there is: its shapes tell why
+        with torch.device("meta"):
+            module = make()
     if fault := misfit(state, module.state_dict()):
         raise CheckpointError(f"{source}: the tensors do not fit: {fault}; {fix}")
     check_finite(source, {n: x for n, x in state.items() if x.is_floating_point()})

@@ -169,11 +169,14 @@ class Service:
     def embed(self, image: Image, metadata: Mapping[str, str] | None = None) -> EmbeddedImage:
         """Embed an image [1, H, W] in [0, 1]; ``metadata`` as a manifest has them."""
         square = self.model.spec.preprocessing.square(image)
+        return self._embed_square(square, (image.shape[1], image.shape[2]), metadata or {})
+
+    def _embed_square(
+        self, square: Square, size: tuple[int, int], metadata: Mapping[str, str]
+    ) -> EmbeddedImage:
         (regions,) = self.embed_squares([square])
         unlike = self.familiar.of_squares([square], self.model.spec.preprocessing)[0]
-        return EmbeddedImage(
-            regions, image.shape[1], image.shape[2], unlike=unlike, metadata=metadata or {}
-        )
+        return EmbeddedImage(regions, *size, None, unlike, metadata)
 
     def read_file(self, path: Path) -> Image:
         """Read an image file, [1, H, W] in [0, 1], in a process of its own (ImageError)."""
@@ -181,12 +184,14 @@ class Service:
         return self._readers.read(path)
 
     def embed_file(self, path: Path, metadata: Mapping[str, str] | None = None) -> EmbeddedImage:
-        """Read and embed an image file; see :meth:`read_file`.
+        """Read and embed an image file, as an index does; see :meth:`read_file`.
 
         Without ``metadata`` a DICOM header tells them.
         """
-        image = self.read_file(path)
-        return self.embed(image, groups_in(path) if metadata is None else metadata)
+        note_source(path)
+        read = self._readers.prepare(path, self.model.spec.preprocessing)
+        groups = groups_in(path) if metadata is None else metadata
+        return self._embed_square(read.pixels, (read.height, read.width), groups)
 
     def find_image(self, image_id: str) -> IndexedImage:
         """The indexed image of an id (else NotFoundError)."""

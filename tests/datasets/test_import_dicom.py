@@ -156,8 +156,10 @@ def test_reports_are_joined_by_study_or_accession_number(tmp_path: Path) -> None
     ]
     assert (summary.reports, summary.reports_without_study) == (2, 2)
     assert summary.studies_without_report == 3
-    assert list(why) == ["report 5"]
-    assert why["report 5"].startswith("a second report of one study, and nothing says which")
+    assert list(why) == ["reports.csv row 5"]
+    assert why["reports.csv row 5"].startswith(
+        "a second report of one study, and nothing says which"
+    )
 
 
 def test_hashed_ids_leave_no_id_and_no_name(tmp_path: Path) -> None:

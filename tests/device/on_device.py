@@ -194,11 +194,12 @@ def search(folder: Path) -> dict[str, Any]:
 
 @work("estimate")
 def estimate(_: Path) -> dict[str, Any]:
+    from cxrtext.language.pretraining.settings import SHAPES
     from cxrtext.project import estimate as module
 
     before = pretend.counted.total()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(module.SHAPES, "demo", replace(module.SHAPES["demo"], batch_tokens=64))
+        patch.setitem(SHAPES, "demo", replace(SHAPES["demo"], batch_tokens=64))
         module._language_speed("demo", torch.device("cuda"))
     return {"on device": pretend.counted.total() - before}
 

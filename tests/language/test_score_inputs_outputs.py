@@ -42,15 +42,13 @@ def write_mimic(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl", "folder"])
+@pytest.mark.parametrize("kind", ["csv", "parquet", "folder"])
 def test_reports_of_every_kind_give_the_same_table(
     tiny: MaskedLanguageModel, score: Score, tmp_path: Path, kind: str
 ) -> None:
     path = tmp_path / f"reports.{kind}"
     if kind == "folder":
         write_mimic(path)
-    elif kind == "jsonl":
-        path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     else:
         write_table(path, COLUMNS, ROWS)
     summary = score("out.csv", path)

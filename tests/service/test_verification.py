@@ -173,9 +173,9 @@ def test_what_a_verdict_rests_on_and_why_there_is_none(judging: Service, data_fo
     effusion, left, possible, scoliosis = judging.verify(image, report).sentences
     basis = effusion.judgment.basis
     assert basis is not None
-    assert (basis.finding, basis.test) == ("effusion", "presence")
+    assert (basis.finding, basis.test) == ("pleural effusion", "presence")
     # No other side was ever seen.
-    assert left.judgment.reason == "the side of effusion: no sentences to tell it by"
+    assert left.judgment.reason == "the side of pleural effusion: no sentences to tell it by"
     assert (possible.verdict, scoliosis.verdict) == ("not judged", "not judged")
     assert "wording" in (possible.judgment.reason or "")
     assert "names no finding" in (scoliosis.judgment.reason or "")
