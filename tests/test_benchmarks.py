@@ -43,13 +43,12 @@ def test_similarity() -> None:
     assert "4 x 4 cpu ratio" in run("training/similarity.py", "--batches", 4, "--repeat", 1)
 
 
-def test_reading_images(data_folder: Path) -> None:
-    assert "DICOM JPEG 2000" in run("images/reading.py", "--images", 1, "--rounds", 1)
-    assert run("images/reading.py", "--digests", data_folder / "images").count("\n") > 10
+def test_reading_images() -> None:
+    assert "JPEG 2000" in run("images/reading.py", "--images", 1, "--rounds", 1)
 
 
 def test_kinds_of_dicom() -> None:
-    assert "refusals" in run("images/dicom_variants.py", "--summary")
+    assert "refusals" in run("images/dicom_variants.py")
 
 
 def test_a_hospital_archive(tmp_path: Path) -> None:
