@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cxrtext.datasets.importing.formats.dicom import groups_in
 from cxrtext.errors import DataError, InputError, NotFoundError
 from cxrtext.evaluation import Prompts, score_differences
 from cxrtext.evaluation.classification.calibration import KeptCalibration, prompts_beside
@@ -188,6 +187,8 @@ class Service:
 
         Without ``metadata`` a DICOM header tells them.
         """
+        from cxrtext.datasets.importing.formats.dicom import groups_in  # of no use to a search
+
         note_source(path)
         read = self._readers.prepare(path, self.model.spec.preprocessing)
         groups = groups_in(path) if metadata is None else metadata
