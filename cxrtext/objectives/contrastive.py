@@ -222,27 +222,3 @@ def removed_terms(scores: Tensor, same: Tensor, column: Tensor) -> tuple[Tensor,
     """:func:`remove_negatives`, unchecked, and which anchors have no negative left; each [A]."""
     rows = rows_of(without(scores, same, column), column)
     return info_nce_terms(rows), rows.count == 0
-
-
-def score_views(embedded: Tensor, gamma_sq: Tensor) -> Tensor:
-    """Scores of all views against all, −inf of each against itself.
-
-    Unit vectors [V, B, D] -> float32 [VB, VB]; the rows of a view follow each other.
-    """
-    flat = embedded.flatten(0, 1)
-    itself = torch.eye(len(flat), dtype=torch.bool, device=flat.device)
-    return (gamma_sq * (flat @ flat.T)).masked_fill(itself, -torch.inf)
-
-
-def view_accuracy(scores: Tensor, views: int) -> Tensor:
-    """Share of views whose best candidate is another view of their image."""
-    images = len(scores) // views
-    best = scores.detach().argmax(dim=1) % images
-    own = torch.arange(len(scores), device=scores.device) % images
-    return (best == own).float().mean()
-
-
-def positives_of_views(count: int, views: int, device: torch.device) -> Tensor:
-    """[VB, V − 1], the columns of each view's fellows."""
-    turns = torch.arange(1, views, device=device) * (count // views)
-    return (torch.arange(count, device=device)[:, None] + turns) % count
