@@ -10,7 +10,7 @@ from typing import Any
 
 from cxrtext.datasets.admission.ids import Ids, digest, issued, read_key
 from cxrtext.datasets.admission.public import NOTE
-from cxrtext.datasets.checking.facts import CACHE_NAME, open_cache
+from cxrtext.datasets.checking.facts import open_cache
 from cxrtext.datasets.importing.folder import (
     LOOKS,
     REPLACED,
@@ -363,7 +363,7 @@ class Import:
     def _look(self, found: FoundImages) -> dict[int, Seen]:
         """Look at the pixels of all images; what was seen before a kill is not looked at again."""
         self.tell("looking at images", 0, len(found))
-        with open_cache(self.out / CACHE_NAME) as cache:
+        with open_cache(self.out) as cache:
             return look_at(found, self.out, cache, self.tell)
 
     def _rows_before(self) -> Iterator[dict[str, str]]:
