@@ -153,10 +153,9 @@ class TextTokenizer:
         """Write ``tokenizer.json`` and ``tokenizer_config.json`` into a folder."""
         folder.mkdir(parents=True, exist_ok=True)
         self.backend_tokenizer.save(str(folder / _FAST))
-        own = {"add_prefix_space": self.add_prefix_space}
-        settings = own if self.family == "roberta" else {"do_lower_case": self.do_lower_case}
-        settings |= {"tokenizer_class": _CLASSES[self.family], **self.unusual_settings}
-        write_json(folder / _SETTINGS, settings)
+        setting = "add_prefix_space" if self.family == "roberta" else "do_lower_case"
+        settings = {setting: getattr(self, setting), "tokenizer_class": _CLASSES[self.family]}
+        write_json(folder / _SETTINGS, settings | self.unusual_settings)
 
     @property
     def unusual_settings(self) -> dict[str, bool]:
