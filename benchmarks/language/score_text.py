@@ -60,13 +60,13 @@ def draw_model(folder: Path, sentences: list[str]) -> None:
 
     from cxrtext.models.bert import BertConfig, MaskedBert
     from cxrtext.models.masked_lm import save_masked_language_model
-    from cxrtext.text.tokenizer import make_tokenizer, train_tokenizer, vocabulary_of
+    from cxrtext.text.tokenizer import TextTokenizer, train_tokenizer, vocabulary_of
 
     known = vocabulary_of(train_tokenizer(sentences, 400))
     known += [f"[unused{number}]" for number in range(VOCABULARY - len(known))]
     torch.manual_seed(0)
     model = MaskedBert(BertConfig(vocab_size=VOCABULARY)).eval()
-    tokenizer = make_tokenizer({piece: number for number, piece in enumerate(known)})
+    tokenizer = TextTokenizer({piece: number for number, piece in enumerate(known)})
     save_masked_language_model(model, tokenizer, folder)
 
 

@@ -37,6 +37,7 @@ GONE = {
 
 
 GONE_OPTIONS = {
+    "check-data --cache": "was removed: what was seen is kept in the data folder",
     "fit --weights": "is now --encoder, with the folder of a vision model or the name of "
     "one ('cxrtext encoders')",
     "import --sentences-from": "is now --label-sentences; its sentences are plain ones",

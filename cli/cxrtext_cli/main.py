@@ -63,6 +63,11 @@ class _Sections(Commands):
                 given = f"{wrong.ctx.command.name} {wrong.option_name}"
                 if given in GONE_OPTIONS:
                     raise InputError(f"{wrong.option_name} {GONE_OPTIONS[given]}") from None
+                if wrong.option_name == "--columns":
+                    raise InputError(
+                        f"{wrong.ctx.command_path} has no --columns: import the table first "
+                        "(cxrtext import TABLE --columns ...), and give the data folder's tables"
+                    ) from None
                 name = wrong.option_name.lstrip("-").replace("-", "_")
                 name = "place" if name in ("model", "index") else name
                 params = wrong.ctx.command.params

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cxrtext.objectives.debiasing import MIN_ETA
-from cxrtext.text.tokenizer import continues_word, vocabulary_of
-from cxrtext.text.word_pieces import BertTokenizer
+from cxrtext.text.tokenizer import TextTokenizer, continues_word, vocabulary_of
 
 MOSTLY_UNKNOWN = 0.5  # share of unknown words from which on a sentence has no η
 
@@ -49,7 +48,7 @@ class Words:
 
 
 class WordCounter:
-    def __init__(self, tokenizer: BertTokenizer) -> None:
+    def __init__(self, tokenizer: TextTokenizer) -> None:
         self._unknown: int = tokenizer.unk_token_id
         starts = zip(vocabulary_of(tokenizer), continues_word(tokenizer), strict=True)
         self._begins = [

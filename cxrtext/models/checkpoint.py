@@ -40,7 +40,7 @@ from cxrtext.models.heads import load_heads
 from cxrtext.models.image_text import FINISHED, ImageTextModel, ModelSpec
 from cxrtext.models.text_encoder import family_name, text_config
 from cxrtext.models.weight_files import filled, on_cpu, read_safetensors
-from cxrtext.text.tokenizer import load_tokenizer_of
+from cxrtext.text.tokenizer import load_tokenizer
 
 _AGAIN = "copy the checkpoint again, or train it anew"
 GOLDEN = "golden.safetensors"
@@ -158,7 +158,7 @@ def _load(folder: Path) -> ImageTextModel:
     weights = folder / WEIGHTS
     tensors = read_safetensors(weights)
     encoder = _image_encoder(folder, spec)
-    tokenizer = load_tokenizer_of(folder, family_name(spec.text))
+    tokenizer = load_tokenizer(folder, family_name(spec.text))
     check_pieces(folder, tokenizer, spec.text["vocab_size"])
     fix = (
         f"the weights and {CONFIG} do not belong together, or the file is incomplete: copy the "

@@ -22,8 +22,7 @@ from cxrtext.models.configurations import settings_of
 from cxrtext.models.folders import SAFE_WEIGHTS, TRAIN, commit_of, foreign
 from cxrtext.models.foreign.text import TextFolder, found_folder, read_text_folder
 from cxrtext.models.weight_files import filled, on_cpu
-from cxrtext.text.tokenizer import save_tokenizer, vocabulary_of
-from cxrtext.text.word_pieces import BertTokenizer
+from cxrtext.text.tokenizer import TextTokenizer, save_tokenizer, vocabulary_of
 
 PROJECTION = 128  # size of CXR-BERT's projection head, which is not read; part of every fingerprint
 
@@ -34,7 +33,7 @@ class MaskedLanguageModel:
 
     # the network, in evaluation mode; model.bert is the encoder without a head
     model: MaskedBert
-    tokenizer: BertTokenizer
+    tokenizer: TextTokenizer
     name: str  # what it was asked for by: a hub id or a folder's name
     # SHA-256 over configuration, weights and vocabulary; the same weights have the same fingerprint
     # in either file format
@@ -47,7 +46,7 @@ class MaskedLanguageModel:
         return int(self.model.config.max_position_embeddings) - 2
 
 
-def fingerprint_of(model: MaskedBert, tokenizer: BertTokenizer) -> str:
+def fingerprint_of(model: MaskedBert, tokenizer: TextTokenizer) -> str:
     """Return the SHA-256 digest of a model's configuration, weights and vocabulary."""
     config = _known(model) | {"projection_size": PROJECTION}
     del config["hidden_dropout_prob"], config["attention_probs_dropout_prob"]
@@ -95,7 +94,7 @@ def load_masked_language_model(
     return MaskedLanguageModel(model, tokenizer, name, fingerprint, commit_of(folder))
 
 
-def save_masked_language_model(model: MaskedBert, tokenizer: BertTokenizer, folder: Path) -> None:
+def save_masked_language_model(model: MaskedBert, tokenizer: TextTokenizer, folder: Path) -> None:
     """Write ``config.json``, ``model.safetensors`` and the tokenizer's files into a folder.
 
     Tensors that repeat others are written once; transformers' own classes load it too.

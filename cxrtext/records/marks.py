@@ -50,9 +50,9 @@ CREATE TABLE marks (
   x REAL, y REAL, w REAL, h REAL           -- of a box, in pixels of the original
 );
 CREATE INDEX marks_image ON marks (image);
+CREATE INDEX marks_thing ON marks (who, image, kind, text, x);
 CREATE TRIGGER marks_stay BEFORE UPDATE ON marks BEGIN SELECT RAISE(ABORT, 'marks stay'); END;
 """
-_INDEX = "CREATE INDEX IF NOT EXISTS marks_thing ON marks (who, image, kind, text, x)"
 _MEND = "put it back from a backup, or move it away to begin anew"
 
 
@@ -177,6 +177,4 @@ def _opened(path: Path, *, write: bool) -> Iterator[Connection]:
     ):
         make_tables(database, path, _TABLES, VERSION, write=write, **told)  # type: ignore[arg-type]
         check_once(database, path)
-        if write:  # files of earlier releases lack an index
-            database.execute(_INDEX)
         yield database

@@ -306,7 +306,9 @@ def _lines(plain: Plain) -> Plain:
         elif not cells:
             listed = listed if listed and not line.strip() else _list_below(line)
             new = "" if listed else line
-            if signed and (match := _SIGNED.match(line)):
+            match = _SIGNED.match(line)
+            # A minus sign is no bullet, as a hyphen is.
+            if match and (signed or (match["sign"] == "−" and is_bare_name(match["rest"]))):
                 new = f"{match['rest'].rstrip(' .')}: {_YES[match['sign'] == '+']}"
             elif made and made[-1][1] >= end:
                 new = line

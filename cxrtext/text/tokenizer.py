@@ -1,64 +1,174 @@
-"""Tokenizers: loading without running anything from the folder, and training of WordPiece ones."""
+"""Tokenizers of BERT, MPNet and RoBERTa: read from a folder, trained, and called.
+
+They stand on ``tokenizers`` alone, for transformers takes seconds to import; ids are the same.  Of
+a folder's files only the vocabulary and what is listed here are read.  A normalizer, a
+pre-tokenizer or an added token that is not is refused, because the ids would not be those that the
+model was trained with.
+"""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cxrtext.files import write_text
-from cxrtext.text.vocabularies import (
-    SPECIAL,
-    SPECIAL_TOKENS,
-    WordPieces,
-    read_byte_pairs,
-    read_word_pieces,
-)
-from cxrtext.text.word_pieces import BertTokenizer
+from cxrtext.errors import CheckpointError
+from cxrtext.files import read_regular, write_json, write_text
 
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+"""BERT's special tokens, in the order in which a trained vocabulary starts."""
+SPECIAL = {
+    "bert": SPECIAL_TOKENS,
+    "mpnet": ("<pad>", "[UNK]", "<s>", "</s>", "<mask>"),
+    "roberta": ("<pad>", "<unk>", "<s>", "</s>", "<mask>"),
+}
+"""Tokens of padding, unknown pieces, start, end and mask by family; a RoBERTa's vocabulary is of
+bytes, the others' are of word pieces."""
 OTHER_CHARACTERS = 100
 """Most characters outside ASCII in a trained vocabulary; the rest become [UNK]."""
 
+_FAST, _SETTINGS = "tokenizer.json", "tokenizer_config.json"
+_FRAMES = {"BertProcessing", "RobertaProcessing", "TemplateProcessing"}
+_CLASSES = {"bert": "BertTokenizer", "mpnet": "MPNetTokenizer", "roberta": "RobertaTokenizer"}
+_PLAIN_BPE = {
+    "dropout": None,
+    "byte_fallback": False,
+    "ignore_merges": False,
+    "continuing_subword_prefix": "",
+    "end_of_word_suffix": "",
+}
+Settings = dict[str, Any]
 
-def make_tokenizer(vocabulary: dict[str, int]) -> BertTokenizer:
-    return BertTokenizer(WordPieces(vocabulary))
 
+class TextTokenizer:
+    """Cuts text into the pieces of a vocabulary, called as transformers' tokenizers are.
 
-def load_tokenizer(folder: Path) -> BertTokenizer:
-    """Load the BERT tokenizer of a folder with ``vocab.txt`` or ``tokenizer.json``.
-
-    Only the vocabulary and the normalization are read; no class or code that the folder names is.
+    Args:
+        settings: ``do_lower_case``, ``strip_accents`` and ``tokenize_chinese_chars`` of word
+            pieces, ``add_prefix_space`` of bytes, as transformers call them.
+        merges: Of bytes, the pairs that are merged, first to last.
     """
-    return BertTokenizer(read_word_pieces(folder))
+
+    def __init__(
+        self,
+        ids: Mapping[str, int],
+        family: str = "bert",
+        settings: Mapping[str, Any] | None = None,
+        merges: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        from tokenizers import (
+            AddedToken,
+            Tokenizer,
+            decoders,
+            models,
+            normalizers,
+            pre_tokenizers,
+            processors,
+        )
+
+        self.family, settings = family, settings or {}
+        self.do_lower_case = bool(settings.get("do_lower_case", True))
+        accents = settings.get("strip_accents")
+        self.strip_accents = None if accents is None else bool(accents)
+        self.tokenize_chinese_chars = bool(settings.get("tokenize_chinese_chars", True))
+        self.add_prefix_space = bool(settings.get("add_prefix_space", False))
+        special = SPECIAL[family]
+        if family == "roberta":
+            own = Tokenizer(models.BPE(dict(ids), list(merges)))
+            own.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=self.add_prefix_space)
+            own.decoder = decoders.ByteLevel()
+        else:
+            own = Tokenizer(models.WordPiece(dict(ids), unk_token=special[1]))
+            own.normalizer = normalizers.BertNormalizer(
+                handle_chinese_chars=self.tokenize_chinese_chars,
+                strip_accents=self.strip_accents,
+                lowercase=self.do_lower_case,
+            )
+            own.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+            own.decoder = decoders.WordPiece(prefix="##")
+        mask = AddedToken(special[4], lstrip=family == "mpnet", special=True)
+        own.add_special_tokens([*special[:4], mask])
+        self.all_special_ids = [ids[token] for token in special]
+        self.pad_token_id, self.unk_token_id, self.cls_token_id = self.all_special_ids[:3]
+        self.sep_token_id, self.mask_token_id = self.all_special_ids[3:]
+        begin, end = special[2:4]
+        own.post_processor = processors.TemplateProcessing(
+            single=f"{begin}:0 $A:0 {end}:0",
+            pair=f"{begin}:0 $A:0 {end}:0 $B:1 {end}:1",
+            special_tokens=[(begin, self.cls_token_id), (end, self.sep_token_id)],
+        )
+        self.backend_tokenizer = own
+
+    def __len__(self) -> int:
+        return int(self.backend_tokenizer.get_vocab_size())
+
+    def get_vocab(self) -> dict[str, int]:
+        vocabulary: dict[str, int] = self.backend_tokenizer.get_vocab()
+        return vocabulary
+
+    def tokenize(self, text: str) -> list[str]:
+        pieces: list[str] = self.backend_tokenizer.encode(text, add_special_tokens=False).tokens
+        return pieces
+
+    def __call__(
+        self,
+        texts: str | Sequence[str],
+        *,
+        add_special_tokens: bool = True,
+        truncation: bool = False,
+        max_length: int | None = None,
+        padding: bool = False,
+        return_tensors: str | None = None,
+        return_token_type_ids: bool = False,
+    ) -> dict[str, Any]:
+        """Ids and attention masks; of one text, where one is given.
+
+        Args:
+            truncation: Keep the first ``max_length`` ids, special ones counted.
+            return_tensors: "pt" for padded tensors [S, T]; None for lists.
+        """
+        every = [texts] if isinstance(texts, str) else list(texts)
+        encodings = self.backend_tokenizer.encode_batch(every, add_special_tokens=False)
+        around = 2 if add_special_tokens else 0
+        most = max_length - around if truncation and max_length is not None else None
+        ids = [encoding.ids[:most] for encoding in encodings]
+        if add_special_tokens:
+            ids = [[self.cls_token_id, *one, self.sep_token_id] for one in ids]
+        width = max(map(len, ids), default=0) if padding else 0
+        found: dict[str, Any] = {
+            "input_ids": [[*one, *[self.pad_token_id] * (width - len(one))] for one in ids],
+            "attention_mask": [[1] * len(one) + [0] * (width - len(one)) for one in ids],
+        }
+        if return_token_type_ids:
+            found["token_type_ids"] = [[0] * len(one) for one in found["input_ids"]]
+        if return_tensors is not None:
+            import torch
+
+            return {name: torch.tensor(rows) for name, rows in found.items()}
+        return {name: rows[0] for name, rows in found.items()} if isinstance(texts, str) else found
+
+    def save_pretrained(self, folder: Path) -> None:
+        """Write ``tokenizer.json`` and ``tokenizer_config.json`` into a folder."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self.backend_tokenizer.save(str(folder / _FAST))
+        setting = "add_prefix_space" if self.family == "roberta" else "do_lower_case"
+        settings = {setting: getattr(self, setting), "tokenizer_class": _CLASSES[self.family]}
+        write_json(folder / _SETTINGS, settings | self.unusual_settings)
+
+    @property
+    def unusual_settings(self) -> dict[str, bool]:
+        """How text is normalized, where it is not as BERT's own beside the lower case."""
+        settings: dict[str, bool] = {}
+        if self.strip_accents is not None:
+            settings["strip_accents"] = self.strip_accents
+        if not self.tokenize_chinese_chars:
+            settings["tokenize_chinese_chars"] = False
+        return settings
 
 
-def load_tokenizer_of(folder: Path, family: str) -> Any:
-    """Load a tokenizer of one of the families of :data:`SPECIAL` as :func:`load_tokenizer` does."""
-    if family == "bert":
-        return load_tokenizer(folder)
-    pad, unknown, start, end, mask = SPECIAL[family]
-    values: dict[str, Any] = {"pad_token": pad, "unk_token": unknown, "mask_token": mask}
-    values |= {"cls_token": start, "bos_token": start, "sep_token": end, "eos_token": end}
-    if family == "roberta":
-        from transformers import RobertaTokenizer
-
-        found = read_byte_pairs(folder, family)
-        values |= {"vocab": found.ids, "merges": found.merges}
-        return RobertaTokenizer(add_prefix_space=found.add_prefix_space, **values)
-    from transformers import MPNetTokenizer
-
-    pieces = read_word_pieces(folder, family)
-    return MPNetTokenizer(
-        vocab=dict(pieces.ids),
-        do_lower_case=pieces.lowercase,
-        strip_accents=pieces.strip_accents,
-        tokenize_chinese_chars=pieces.split_chinese,
-        **values,
-    )
-
-
-def train_tokenizer(sentences: Iterable[str], vocabulary_size: int = 4000) -> BertTokenizer:
+def train_tokenizer(sentences: Iterable[str], vocabulary_size: int = 4000) -> TextTokenizer:
     """Train a lower-casing WordPiece vocabulary of at most so many pieces, special ones included.
 
     Every printable ASCII character is in it, so that [UNK] is rare.  The same sentences give the
@@ -89,7 +199,7 @@ def train_tokenizer(sentences: Iterable[str], vocabulary_size: int = 4000) -> Be
         show_progress=False,
     )
     tokenizer.train_from_iterator(corpus, trainer)
-    return make_tokenizer(tokenizer.get_vocab())
+    return TextTokenizer(tokenizer.get_vocab())
 
 
 def _alphabet(corpus: Iterable[str], normalize: Callable[[str], str]) -> list[str]:
@@ -101,17 +211,170 @@ def _alphabet(corpus: Iterable[str], normalize: Callable[[str], str]) -> list[st
     return ascii_characters + others[:OTHER_CHARACTERS]
 
 
-def save_tokenizer(tokenizer: BertTokenizer, folder: Path) -> None:
+def save_tokenizer(tokenizer: TextTokenizer, folder: Path) -> None:
     """Write ``vocab.txt``, ``tokenizer.json`` and ``tokenizer_config.json`` into a folder."""
     write_text(folder / "vocab.txt", "\n".join(vocabulary_of(tokenizer)) + "\n")
     tokenizer.save_pretrained(folder)
 
 
-def vocabulary_of(tokenizer: BertTokenizer) -> list[str]:
+def vocabulary_of(tokenizer: TextTokenizer) -> list[str]:
     vocabulary: dict[str, int] = tokenizer.get_vocab()
     return sorted(vocabulary, key=vocabulary.__getitem__)
 
 
-def continues_word(tokenizer: BertTokenizer) -> list[bool]:
+def continues_word(tokenizer: TextTokenizer) -> list[bool]:
     """Return by id whether a piece continues the word of the piece before it."""
     return [piece.startswith("##") and piece != "##" for piece in vocabulary_of(tokenizer)]
+
+
+# --- folders ---
+
+
+def load_tokenizer(folder: Path, family: str = "bert") -> TextTokenizer:
+    """Load the tokenizer of a folder of one of the families of :data:`SPECIAL`.
+
+    Word pieces are in ``vocab.txt`` or ``tokenizer.json``, bytes in ``tokenizer.json`` or
+    ``vocab.json`` with ``merges.txt``.  No class or code that the folder names is read.
+    """
+    path = folder / _SETTINGS
+    given = _json(path) if path.is_file() else {}
+    read = _byte_pairs if family == "roberta" else _word_pieces
+    source, ids, settings, merges = read(folder, family, given)
+    if missing := [token for token in SPECIAL[family] if token not in ids]:
+        raise CheckpointError(f"{source}: the vocabulary lacks {', '.join(missing)}")
+    numbers = list(ids.values())
+    if not all(type(number) is int for number in numbers) or sorted(numbers) != [*range(len(ids))]:
+        raise CheckpointError(
+            f"{source}: the vocabulary's ids do not run from 0 without gaps; download the file "
+            "again"
+        )
+    _check_added(folder, source, ids)
+    unknown = sum(not (a in ids and b in ids and a + b in ids) for a, b in merges)
+    if unknown:
+        raise CheckpointError(
+            f"{source}: {unknown} merges are of pieces that the vocabulary lacks; copy both from "
+            "the same model"
+        )
+    return TextTokenizer(ids, family, settings, merges)
+
+
+Read = tuple[Path, dict[str, int], Settings, list[tuple[str, str]]]
+
+
+def _word_pieces(folder: Path, family: str, given: Settings) -> Read:
+    fast, plain = folder / _FAST, folder / "vocab.txt"
+    if plain.is_file():
+        return plain, {token: number for number, token in enumerate(_lines(plain))}, given, []
+    if not fast.is_file():
+        raise CheckpointError(f"{folder}: no {plain.name} and no {_FAST}; copy one of them there")
+    content, unknown = _json(fast), SPECIAL[family][1]
+    model, normalizer = _part(content, "model"), _part(content, "normalizer")
+    if not isinstance(model.get("vocab"), dict) or model.get("type", "WordPiece") != "WordPiece":
+        raise CheckpointError(f"{fast}: not a WordPiece tokenizer; a BERT tokenizer is needed")
+    _check_steps(fast, content, {"BertNormalizer"}, {"BertPreTokenizer"})
+    if (said := model.get("unk_token", unknown)) != unknown:
+        raise CheckpointError(
+            f"{fast}: unknown pieces are {str(said)[:40]!r}, only {unknown} is read"
+        )
+    settings = {
+        "do_lower_case": normalizer.get("lowercase", True),
+        "strip_accents": normalizer.get("strip_accents"),
+        "tokenize_chinese_chars": normalizer.get("handle_chinese_chars", True),
+    }
+    return fast, model["vocab"], settings, []
+
+
+def _byte_pairs(folder: Path, _: str, given: Settings) -> Read:
+    fast, plain, text = (folder / name for name in (_FAST, "vocab.json", "merges.txt"))
+    if not fast.is_file():
+        if not (plain.is_file() and text.is_file()):
+            raise CheckpointError(
+                f"{folder}: no {_FAST}, and not both {plain.name} and {text.name}; copy them there"
+            )
+        lines = _lines(text)
+        first = 1 if lines and lines[0].startswith("#version") else 0
+        return plain, _json(plain), given, _pairs(text, filter(None, lines[first:]))
+    content = _json(fast)
+    model, cut = _part(content, "model"), _part(content, "pre_tokenizer")
+    vocabulary, merges = model.get("vocab"), model.get("merges")
+    if (
+        model.get("type", "BPE") != "BPE"
+        or not isinstance(vocabulary, dict)
+        or not isinstance(merges, list)
+    ):
+        raise CheckpointError(f"{fast}: not a BPE tokenizer; a RoBERTa tokenizer is needed")
+    _check_steps(fast, content, set(), {"ByteLevel"})
+    for name, usual in _PLAIN_BPE.items():
+        if (model.get(name) or usual) != usual:
+            raise CheckpointError(f"{fast}: model.{name} is not supported")
+    if cut.get("type") != "ByteLevel" or not cut.get("use_regex", True):
+        raise CheckpointError(f"{fast}: not cut into bytes as a RoBERTa tokenizer does")
+    space = bool(cut.get("add_prefix_space", False))
+    said = given.get("add_prefix_space")
+    if said is not None and bool(said) != space:
+        raise CheckpointError(
+            f"{folder / _SETTINGS}: add_prefix_space is not what {_FAST} says; copy both files "
+            "from the same model"
+        )
+    return fast, vocabulary, {"add_prefix_space": space}, _pairs(fast, merges)
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(read_regular(path).decode("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        raise CheckpointError(f"{path}: not a readable JSON file") from None
+    if not isinstance(value, dict):
+        raise CheckpointError(f"{path}: not a JSON object")
+    return value
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        text = read_regular(path).decode("utf-8")
+    except UnicodeDecodeError:
+        raise CheckpointError(f"{path}: not UTF-8 text") from None
+    except OSError as error:
+        raise CheckpointError(f"{path}: {error.strerror}") from None
+    return [line.rstrip("\r") for line in text.removesuffix("\n").split("\n")]
+
+
+def _part(content: Mapping[str, Any], name: str) -> dict[str, Any]:
+    part = content.get(name)
+    return part if isinstance(part, dict) else {}
+
+
+def _check_steps(
+    path: Path, content: Mapping[str, Any], normalizers: set[str], cuts: set[str]
+) -> None:
+    """Refuse steps of a ``tokenizer.json`` that are of other types; none at all is fine."""
+    steps = {"normalizer": normalizers, "pre_tokenizer": cuts, "post_processor": _FRAMES}
+    for name, known in steps.items():
+        step = content.get(name)
+        kind = step.get("type") if isinstance(step, dict) else step
+        if kind is not None and kind not in known:
+            only = f", only {', '.join(sorted(known))}" if known else ""
+            raise CheckpointError(f"{path}: {name} {str(kind)[:40]!r} is not supported{only}")
+
+
+def _pairs(path: Path, merges: Iterable[Any]) -> list[tuple[str, str]]:
+    pairs = [one.split(" ") if isinstance(one, str) else one for one in merges]
+    for number, pair in enumerate(pairs, 1):
+        is_pair = isinstance(pair, list) and len(pair) == 2
+        if not (is_pair and all(isinstance(piece, str) and piece for piece in pair)):
+            raise CheckpointError(f"{path}: merge {number} is not of two pieces; copy it again")
+    return [(left, right) for left, right in pairs]
+
+
+def _check_added(folder: Path, source: Path, ids: Mapping[str, int]) -> None:
+    """Refuse added tokens that the vocabulary lacks or has by another id: they would be lost."""
+    path = source if source.name == _FAST else folder / "added_tokens.json"
+    added = _json(path) if path.is_file() else {}
+    if path.name == _FAST:
+        tokens = [item for item in added.get("added_tokens") or [] if isinstance(item, dict)]
+        added = {str(item.get("content")): item.get("id") for item in tokens}
+    if orphans := [token for token, number in added.items() if ids.get(token) != number]:
+        raise CheckpointError(
+            f"{path}: {len(orphans)} added tokens do not stand in the vocabulary by the same id; "
+            "write them into the vocabulary, each at its id"
+        )

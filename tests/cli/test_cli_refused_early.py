@@ -180,6 +180,7 @@ SAYS = {
     "train --set training.stepz=5": "there is no key 'training.stepz'",
     "train --set training.lr=[": "--set training.lr=[: line 1: not readable YAML: ",
     "train --config CONFIG": "--config is no option; give it without: cxrtext train CONFIG",
+    "train CONFIG --columns a=b": "cxrtext train has no --columns: import the table first",
     "classify CHECKPOINT --out": "Option '--out' requires an argument.",
     "serve --read-only=yes": "Option '--read-only' does not take a value.",
     "encoders --as-json": "No such option: --as-json",

@@ -105,19 +105,6 @@ def test_boxes_are_found_where_evaluation_finds_them(tmp_path: Path) -> None:
     assert check(folder)[0].summary["boxes"] == 1
 
 
-def test_masks_and_phrases_without_a_box(tmp_path: Path) -> None:
-    rows = (
-        "image,label_text,x,y,w,h,width,height,segmentation",
-        'images/a.png,Haze.,1,1,4,4,60,60,"[[1, 1, 5, 1, 5, 5]]"',
-        'images/a.png,Mass.,1,1,4,4,60,60,"[[1, 1, 5]]"',
-        "images/b.png,Haze.,,,,,60,60,",
-    )
-    report, problems = check(write_folder(tmp_path / "set", boxes_csv="\n".join(rows)))
-    (said,) = problems["box-wrong"]
-    assert said.startswith("row 2: a segmentation is a list of polygons")
-    assert report.summary["boxes"] == 1
-
-
 def test_a_column_of_an_imported_set_that_occurs_twice_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "train.csv"
     path.write_text("image,view, view \na.png,LATERAL,PA\n")

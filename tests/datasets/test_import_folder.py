@@ -110,7 +110,7 @@ def test_folders_of_others_are_left_alone(data_folder: Path, tmp_path: Path) -> 
     (out / "thesis.txt").write_text("years of work")
     with pytest.raises(DataError, match="not empty and was not made by an import"):
         import_folder(data_folder, out)
-    with pytest.raises(DataError, match="manifest.csv: would be overwritten|labels.csv: would"):
+    with pytest.raises(ConfigError, match="holds the set itself; name another folder"):
         import_folder(data_folder, data_folder)
     (tmp_path / "file").touch()
     with pytest.raises(DataError, match="is a file; name a folder"):

@@ -55,15 +55,6 @@ def test_mimic_of_dicom_files_and_gzipped_tables(tmp_path: Path) -> None:
     assert (rows[0]["acquired"], rows[0]["dates"]) == ("2180-05-06T21:30:14", "shifted")
 
 
-def test_mimic_in_place(tmp_path: Path) -> None:
-    root = mimic(tmp_path / "set")
-    summary = import_folder(root, root)
-    assert summary.files == {"left in place": 3}
-    rows = load_table(root / "manifest.csv")
-    assert rows[0]["image"] == "files/p10/p10000032/s50414267/aa-1.jpg"
-    assert import_folder(root, root) == summary
-
-
 @pytest.mark.parametrize("name", ["metadata", "split"])
 def test_mimic_without_a_table(tmp_path: Path, name: str) -> None:
     root = mimic(tmp_path / "set")

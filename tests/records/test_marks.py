@@ -1,7 +1,6 @@
 """Marks: the last of a reader on a thing holds, all stay, and damage is noticed."""
 
 import sqlite3
-from contextlib import closing
 from dataclasses import replace
 from math import inf, nan
 from pathlib import Path
@@ -10,7 +9,6 @@ import pytest
 
 from cxrtext.errors import DataError, InputError
 from cxrtext.files import sqlite
-from cxrtext.files.sqlite import open_database
 from cxrtext.integrity import check_files
 from cxrtext.records import marks
 from cxrtext.records.boxes import Corners
@@ -90,20 +88,6 @@ def test_a_file_is_checked_once_in_a_process(
             add_mark(tmp_path / name, MARK)
             read_marks(tmp_path / name)
     assert len(checked) == 2
-
-
-def test_a_file_of_an_earlier_release_opens(tmp_path: Path) -> None:
-    path, fresh = tmp_path / "marks", tmp_path / "fresh"
-    add_mark(path, MARK)
-    with closing(open_database(path)) as database:
-        database.execute("DROP INDEX marks_thing")
-        assert read_marks(path) == [MARK]
-    add_mark(path, BOX)
-    assert read_marks(path) == [MARK, BOX]
-    add_mark(fresh, MARK)
-    schema = "SELECT name, sql FROM sqlite_master ORDER BY name"
-    tables = [sqlite3.connect(one).execute(schema).fetchall() for one in (path, fresh)]
-    assert tables[0] == tables[1]
 
 
 def test_marks_come_in_pages(tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ import pytest
 import torch
 
 from cxrtext.config import load_config
-from cxrtext.datasets.checking import CheckOptions, check_data
 from cxrtext.datasets.importing import import_folder
 from cxrtext.errors import CxrTextError, DataError
 from cxrtext.evaluation import CHEX5_PROMPTS, evaluate
@@ -319,17 +318,6 @@ def test_notes_of_drawn_phantoms(tmp_path: Path, try_flips: Flip) -> None:
 
     files = [folder / "phantom.boxes.jsonl", folder / "phantom.json", *folder.glob("images/*")]
     try_flips("phantom notes, images", files, kept_as(folder, read), flips=60)
-
-
-def test_cache_of_check_data(data_folder: Path, tmp_path: Path, try_flips: Flip) -> None:
-    cache = tmp_path / "facts.sqlite"
-    options = CheckOptions(cache=cache, pictures=False)
-
-    def read() -> str:
-        return digest(json.dumps(check_data(data_folder, options).to_dict(), sort_keys=True))
-
-    read()
-    try_flips("cache of check-data", [cache], kept_as(cache, read))
 
 
 def test_notes_of_experiments(tmp_path: Path, try_flips: Flip) -> None:

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cxrtext.datasets.admission.ids import Ids, read_key
-from cxrtext.datasets.checking import CheckOptions, check_data
+from cxrtext.datasets.checking import check_data
 from cxrtext.datasets.importing.folder import walk_set
 from cxrtext.datasets.importing.reports.sources import _kind
 from cxrtext.errors import DataError, HeldError, WorkError
@@ -142,7 +142,7 @@ def planted(
     texts = sorted({sentence.sentence for sentence in read_sentences(sentences)})
     pieces = model.tokenizer(texts, truncation=True, max_length=model.spec.max_tokens)
     states = lock_sentences(model, pieces["input_ids"], keeping)
-    check_data(data, CheckOptions(cache=root / "checked.sqlite"))
+    check_data(data)
     archive = Archive(root, checkpoint)
     row = [record.name for record in records].index(IMAGE)
     with open_index(root / "index") as index:

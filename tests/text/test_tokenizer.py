@@ -11,21 +11,19 @@ from transformers import MPNetTokenizer, RobertaTokenizer
 
 from cxrtext.errors import CheckpointError
 from cxrtext.text import load_tokenizer, save_tokenizer, train_tokenizer
-from cxrtext.text.tokenizer import continues_word, load_tokenizer_of, make_tokenizer
-from cxrtext.text.vocabularies import SPECIAL_TOKENS
-from cxrtext.text.word_pieces import BertTokenizer
+from cxrtext.text.tokenizer import SPECIAL_TOKENS, TextTokenizer, continues_word
 from tests.models.text_families import report_sentences, write_mpnet, write_roberta
 
 SENTENCES = ["The lungs are clear.", "No pneumothorax.", "Heart size is normal."] * 5
 
 
 @pytest.fixture(scope="module")
-def tokenizer() -> BertTokenizer:
+def tokenizer() -> TextTokenizer:
     return train_tokenizer(SENTENCES, 300)
 
 
 def test_a_trained_vocabulary_has_whole_words_and_falls_back_on_letters(
-    tokenizer: BertTokenizer,
+    tokenizer: TextTokenizer,
 ) -> None:
     assert tokenizer.tokenize("The LUNGS are clear.") == ["the", "lungs", "are", "clear", "."]
     assert "[UNK]" not in tokenizer.tokenize("zygomatic, 7%! [x]")
@@ -34,31 +32,11 @@ def test_a_trained_vocabulary_has_whole_words_and_falls_back_on_letters(
 
 
 def test_training_again_gives_the_same_and_few_pieces_are_refused(
-    tokenizer: BertTokenizer,
+    tokenizer: TextTokenizer,
 ) -> None:
     assert train_tokenizer(SENTENCES, 300).get_vocab() == tokenizer.get_vocab()
     with pytest.raises(ValueError, match="at least"):
         train_tokenizer(SENTENCES, 50)
-
-
-@pytest.mark.parametrize("keep", ["vocab.txt", "tokenizer.json"])
-def test_either_file_loads_the_same(tokenizer: BertTokenizer, tmp_path: Path, keep: str) -> None:
-    save_tokenizer(tokenizer, tmp_path)
-    theirs = TheirBertTokenizer.from_pretrained(tmp_path)
-    for path in tmp_path.iterdir():
-        if path.name != keep:
-            path.unlink()
-    text = "No Pneumothorax: zygomatic."
-    expected = tokenizer(text)["input_ids"]
-    assert load_tokenizer(tmp_path)(text)["input_ids"] == expected
-    assert theirs(text)["input_ids"] == expected
-    assert (expected[0], expected[-1]) == (tokenizer.cls_token_id, tokenizer.sep_token_id)
-
-
-def test_lower_casing_is_read_from_the_folder(tmp_path: Path) -> None:
-    (tmp_path / "vocab.txt").write_text("\n".join([*SPECIAL_TOKENS, "the", "The"]) + "\n")
-    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
-    assert load_tokenizer(tmp_path).tokenize("The the") == ["The", "the"]
 
 
 @pytest.mark.parametrize(
@@ -125,7 +103,7 @@ def test_frequent_words_of_radiology_become_single_pieces() -> None:
 
 def test_pieces_that_continue_a_word_are_told_from_those_that_start_one() -> None:
     names = [*SPECIAL_TOKENS, "the", "##thorax", "#", "##"]
-    tokenizer = make_tokenizer({name: number for number, name in enumerate(names)})
+    tokenizer = TextTokenizer({name: number for number, name in enumerate(names)})
     assert continues_word(tokenizer) == [False] * 6 + [True, False, False]
 
 
@@ -134,7 +112,6 @@ OWN: dict[str, Any] = {
     "roberta": RobertaTokenizer,
     "mpnet": MPNetTokenizer,
 }
-LOADED = OWN | {"bert": BertTokenizer}
 ODD = [
     "",
     " ",
@@ -149,7 +126,7 @@ ODD = [
 
 
 @pytest.fixture(scope="module")
-def folders(tokenizer: BertTokenizer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def folders(tokenizer: TextTokenizer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     root = tmp_path_factory.mktemp("families")
     save_tokenizer(tokenizer, root / "bert")
     return {
@@ -164,10 +141,10 @@ def test_ids_are_those_of_transformers_from_either_files(
     family: str, folders: dict[str, Path], tmp_path: Path
 ) -> None:
     sentences = report_sentences()
-    plain = load_tokenizer_of(folders[family], family)
+    plain = load_tokenizer(folders[family], family)
     plain.save_pretrained(tmp_path / "fast")
     assert not (tmp_path / "fast/vocab.txt").exists()
-    fast = load_tokenizer_of(tmp_path / "fast", family)
+    fast = load_tokenizer(tmp_path / "fast", family)
     assert len(sentences) > 200
     for folder in (folders[family], tmp_path / "fast"):
         theirs = OWN[family].from_pretrained(folder)
@@ -180,25 +157,25 @@ def test_ids_are_those_of_transformers_from_either_files(
         fast_json(lambda c: (c["model"].pop("type"), c["model"].update(merges_as_text(c))))(
             tmp_path / "fast"
         )
-        old = load_tokenizer_of(tmp_path / "fast", family)
+        old = load_tokenizer(tmp_path / "fast", family)
         assert old(sentences)["input_ids"] == plain(sentences)["input_ids"]
     assert plain("")["input_ids"] == [plain.cls_token_id, plain.sep_token_id]
-    assert type(plain) is LOADED[family]
+    assert type(plain) is TextTokenizer
 
 
-@pytest.mark.parametrize("settings", [{"strip_accents": False}, {"tokenize_chinese_chars": False}])
-def test_accents_and_chinese_are_read_as_the_folder_says(
-    folders: dict[str, Path], tmp_path: Path, settings: dict[str, bool]
+@pytest.mark.parametrize("setting", ["strip_accents", "tokenize_chinese_chars", "do_lower_case"])
+def test_normalization_is_read_as_the_folder_says(
+    folders: dict[str, Path], tmp_path: Path, setting: str
 ) -> None:
     for family in ("mpnet", "bert"):
         folder = tmp_path / family
         folder.mkdir()
         (folder / "vocab.txt").write_bytes((folders["mpnet"] / "vocab.txt").read_bytes())
-        (folder / "tokenizer_config.json").write_text(json.dumps(settings))
-        ours, theirs = load_tokenizer_of(folder, family), OWN[family].from_pretrained(folder)
+        (folder / "tokenizer_config.json").write_text(json.dumps({setting: False}))
+        ours, theirs = load_tokenizer(folder, family), OWN[family].from_pretrained(folder)
         ours.save_pretrained(folder / "fast")
-        again = load_tokenizer_of(folder / "fast", family)
-        for text in ("größer", "心影增大", "naïve façade"):
+        again = load_tokenizer(folder / "fast", family)
+        for text in ("größer", "心影增大", "naïve façade", "The the"):
             assert ours(text)["input_ids"] == theirs(text)["input_ids"] == again(text)["input_ids"]
 
 
@@ -207,17 +184,17 @@ def test_a_space_before_the_first_word_is_read_as_the_folder_says(
 ) -> None:
     for name in ("vocab.json", "merges.txt"):
         (tmp_path / name).write_bytes((folders["roberta"] / name).read_bytes())
-    without = load_tokenizer_of(tmp_path, "roberta")
+    without = load_tokenizer(tmp_path, "roberta")
     (tmp_path / "tokenizer_config.json").write_text('{"add_prefix_space": true}')
-    spaced = load_tokenizer_of(tmp_path, "roberta")
+    spaced = load_tokenizer(tmp_path, "roberta")
     assert spaced("Lungs")["input_ids"] == without(" Lungs")["input_ids"]
     assert spaced("Lungs")["input_ids"] != without("Lungs")["input_ids"]
     spaced.save_pretrained(tmp_path / "fast")
-    again = load_tokenizer_of(tmp_path / "fast", "roberta")
+    again = load_tokenizer(tmp_path / "fast", "roberta")
     assert again("Lungs")["input_ids"] == spaced("Lungs")["input_ids"]
     (tmp_path / "fast/tokenizer_config.json").write_text('{"add_prefix_space": false}')
     with pytest.raises(CheckpointError, match="add_prefix_space is not what tokenizer.json says"):
-        load_tokenizer_of(tmp_path / "fast", "roberta")
+        load_tokenizer(tmp_path / "fast", "roberta")
 
 
 def merges_as_text(content: dict[str, Any]) -> dict[str, list[str]]:
@@ -251,18 +228,18 @@ def fast_json(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], ob
 def test_what_is_not_known_of_a_roberta_is_refused(
     folders: dict[str, Path], tmp_path: Path, change: Callable[[Path], object], message: str
 ) -> None:
-    load_tokenizer_of(folders["roberta"], "roberta").save_pretrained(tmp_path)
+    load_tokenizer(folders["roberta"], "roberta").save_pretrained(tmp_path)
     change(tmp_path)
     with pytest.raises(CheckpointError, match=message):
-        load_tokenizer_of(tmp_path, "roberta")
+        load_tokenizer(tmp_path, "roberta")
 
 
 @pytest.mark.parametrize("family", OWN)
 def test_nothing_that_the_folder_names_is_imported(
     family: str, folders: dict[str, Path], tmp_path: Path
 ) -> None:
-    load_tokenizer_of(folders[family], family).save_pretrained(tmp_path)
+    load_tokenizer(folders[family], family).save_pretrained(tmp_path)
     (tmp_path / "evil.py").write_text("raise SystemExit('ran')")
     hostile = {"auto_map": {"AutoTokenizer": "evil.Evil"}, "tokenizer_class": "Evil"}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(hostile))
-    assert type(load_tokenizer_of(tmp_path, family)) is LOADED[family]
+    assert type(load_tokenizer(tmp_path, family)) is TextTokenizer

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from cxrtext.datasets.admission.public import SAID, noted_layout
-from cxrtext.datasets.checking.facts import CACHE_NAME, as_set_says, open_cache
+from cxrtext.datasets.checking.facts import as_set_says, open_cache
 from cxrtext.datasets.checking.images import (
     ListedImage,
     note_duplicates,
@@ -38,8 +38,6 @@ class CheckOptions:
     boxes: Path | None = None
     allow_outside: bool = False  # whether images may lie outside the manifest's folder
     pictures: bool = False  # whether to draw example pictures
-    # where to keep what was seen of images; by default ``.check-data.sqlite`` beside the manifest.
-    cache: Path | None = None
     keep_cache: bool = True  # false reads every image anew and keeps nothing
 
 
@@ -71,8 +69,7 @@ def check_data(
     folder, workers = manifest.parent, cores()
     problems, report = Problems(), CheckReport(str(data))
     images = read_listing(manifest, problems, allow_outside=options.allow_outside)
-    path = (options.cache or folder / CACHE_NAME) if options.keep_cache else None
-    with open_cache(path, wanted=options.cache is not None) as cache:
+    with open_cache(folder if options.keep_cache else None) as cache:
         read_images(images, cache, workers, progress)
     layout = noted_layout(folder)
     for image in images if layout in SAID else ():

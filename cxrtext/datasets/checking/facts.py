@@ -19,7 +19,6 @@ from cxrtext.datasets.admission import NEEDED, decide
 from cxrtext.datasets.admission.decide import BURNED_IN
 from cxrtext.datasets.admission.public import with_set
 from cxrtext.errors import DataError, ImageError
-from cxrtext.files import SEAL, seal_of
 from cxrtext.files.sqlite import open_database, sqlite_errors
 from cxrtext.images import encode_png
 from cxrtext.images.dicom.described import described
@@ -32,8 +31,7 @@ from cxrtext.images.source import quiet, shown, stored_bytes
 OUTLINE = 16  # side of the grid of comparisons that an outline holds
 CACHE_NAME = ".check-data.sqlite"  # the file, beside the manifest
 SECONDS = 120.0  # longest time for an image
-_APPLICATION = 0x63786463
-_VERSION = 14  # raised whenever the same file would give other facts
+_VERSION = 15  # raised whenever the same file would give other facts
 _COMMIT_SECONDS = 5.0
 Stamp = tuple[int, int]  # size in bytes, and time of change in nanoseconds
 _STEP = 3  # gray levels by which neighbors differ in an outline; less is compression noise
@@ -181,74 +179,45 @@ class FactsCache:
             "SELECT facts FROM facts WHERE path = ? AND size = ? AND mtime_ns = ?",
             (os.fsencode(path), *stamp),
         ).fetchone()
-        return None if row is None else _facts_of(row[0], path, stamp)
+        try:
+            return ImageFacts(**json.loads(row[0])) if row else None
+        except (ValueError, TypeError):  # damaged
+            return None
 
     def put(self, path: str, stamp: Stamp, facts: ImageFacts) -> None:
         """Keep what is known of a file; faults are not kept, so that they are looked at again."""
         if self._database is None or facts.fault:
             return
-        noted = asdict(facts)
-        self._database.execute(
-            "INSERT OR REPLACE INTO facts VALUES (?, ?, ?, ?)",
-            (
-                os.fsencode(path),
-                *stamp,
-                json.dumps({**noted, SEAL: seal_of([path, *stamp, noted])}),
-            ),
-        )
+        row = os.fsencode(path), *stamp, json.dumps(asdict(facts))
+        self._database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?, ?, ?)", row)
         if time.monotonic() - self._committed > _COMMIT_SECONDS:
             self._database.execute("COMMIT")
             self._database.execute("BEGIN IMMEDIATE")
             self._committed = time.monotonic()
 
 
-def _facts_of(text: str, path: str, stamp: Stamp) -> ImageFacts | None:
-    """Facts as they were noted; None where a bit of them has changed since."""
-    try:
-        noted = json.loads(text)
-        return ImageFacts(**noted) if noted.pop(SEAL) == seal_of([path, *stamp, noted]) else None
-    except (ValueError, TypeError, AttributeError, KeyError):
-        return None
+@contextmanager
+def open_cache(folder: Path | None) -> Iterator[FactsCache]:
+    """Open the cache of a data folder; what was put is kept also after an error.
 
-
-def _open(path: Path) -> sqlite3.Connection:
-    database = open_database(path)
-    try:
-        (application,) = database.execute("PRAGMA application_id").fetchone()
-        if (
-            application != _APPLICATION
-            and database.execute("SELECT 1 FROM sqlite_master").fetchone()
-        ):
-            raise DataError(f"{path}: is no cache of check-data; name another file with --cache")
+    Without a folder, or in one that cannot be written, nothing is kept.
+    """
+    path = None if folder is None else folder / CACHE_NAME
+    if path is None or not os.access(path if path.exists() else path.parent, os.W_OK):
+        yield FactsCache(None)
+        return
+    with (
+        sqlite_errors(path, DataError, "remove it and start again"),
+        closing(open_database(path)) as database,
+    ):
         if database.execute("PRAGMA user_version").fetchone() != (_VERSION,):
             database.execute("DROP TABLE IF EXISTS facts")
-        database.execute(f"PRAGMA application_id = {_APPLICATION}")
         database.execute(f"PRAGMA user_version = {_VERSION}")
         database.execute(
             "CREATE TABLE IF NOT EXISTS facts (path BLOB PRIMARY KEY, size INTEGER NOT NULL, "
             "mtime_ns INTEGER NOT NULL, facts TEXT NOT NULL) WITHOUT ROWID"
         )
         database.execute("BEGIN IMMEDIATE")
-    except BaseException:
-        database.close()
-        raise
-    return database
-
-
-@contextmanager
-def open_cache(path: Path | None, *, wanted: bool = False) -> Iterator[FactsCache]:
-    """Open the cache, making it where there is none; what was put is kept also after an error.
-
-    None keeps nothing.  One that was ``wanted`` by name must be writable; without the one
-    beside the manifest the check goes on where its folder cannot be written.
-    """
-    if path is None or not (wanted or os.access(path if path.exists() else path.parent, os.W_OK)):
-        yield FactsCache(None)
-        return
-    with (
-        sqlite_errors(path, DataError, "remove it and start again"),
-        closing(_open(path)) as database,
-    ):
         try:
             yield FactsCache(database)
         finally:

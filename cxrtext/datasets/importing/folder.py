@@ -22,20 +22,18 @@ from cxrtext.datasets.importing.reading import (
     LeftOutError,
 )
 from cxrtext.errors import ConfigError, DataError, WorkError
-from cxrtext.files import SUMS, replacing, sha256, write_sealed
+from cxrtext.files import replacing, sha256, write_sealed
 from cxrtext.records import LeftOut, RowWriter
 from cxrtext.records.report_folder import FOLLOW_LINKS, walk
 from cxrtext.records.study import DAMAGED
 
 SAME = "import.same-images.csv"
-LOOKS = "import.looks.csv"
 REPLACED = "reports.replaced.csv"
 WRITTEN = (
     *("manifest.csv", "reports.csv", REPLACED, "labels.csv", "boxes.json"),
-    *(SAME, LOOKS, "import.rejected.csv"),
+    *(SAME, "import.rejected.csv"),
 )
 """What an import writes into its folder beside the images."""
-_OWN = {NOTE, "manifest.csv.lock", SUMS, *WRITTEN}
 PICTURES = (".png", ".jpg", ".jpeg")  # endings of image files that are not DICOM
 ENDINGS = (*PICTURES, ".dcm")
 NOT_THERE = "listed, but the image file is not there"
@@ -45,15 +43,9 @@ LEADS_OUT = "a link that leads nowhere or out of the folder"
 def walk_set(root: Path, out: Path) -> Iterator[str | LeftOut]:
     """Give the relative path of every file of a set, in order; see `walk`.
 
-    The data folder to be written, all links followed, is passed over where it lies below, and where
-    it is the folder itself, the files that an import writes are.
+    The data folder to be written, all links followed, is passed over where it lies below.
     """
-
-    def wanted(entry: os.DirEntry[str]) -> bool:
-        path = Path(entry.path)
-        return path != out and not (entry.name in _OWN and path.parent == out)
-
-    return walk(root, wanted)
+    return walk(root, lambda entry: Path(entry.path) != out)
 
 
 def inside(root: Path, name: str) -> Path | None:
@@ -121,6 +113,18 @@ class Files:
                     found.setdefault(_alike(called), set()).add(name)
         return found
 
+    @cached_property
+    def _first(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for path in self.names:
+            stem, dot, ending = path.rpartition("/")[2].rpartition(".")
+            found.setdefault(stem + dot + ending.lower(), path)
+        return found
+
+    def __getitem__(self, name: str) -> str:
+        """The first path of a file name, its ending in small letters; "" where there is none."""
+        return self._first.get(name, "")
+
     def find(self, item: str, cell: str) -> tuple[str, Path]:
         """The relative path of a file, and the file, that a cell names (LeftOutError).
 
@@ -186,20 +190,16 @@ class Files:
 class Placer:
     """Gives every image its name in the manifest, and puts the file there.
 
-    Images that lie in the data folder stay where they are.  Others are copied, which takes no space
-    where the file system can share blocks (reflinks of Btrfs and XFS); a symbolic link would lead
-    out of the folder, and a hard link would let whoever edits it change the original: with ``link``
-    hard links are made where possible, and the right to write is taken from the file.  With hashed
-    ids, files are named by hashes: their names may be patients'.
+    Images are copied, which takes no space where the file system can share blocks (reflinks of
+    Btrfs and XFS); a symbolic link would lead out of the folder, and a hard link would let whoever
+    edits it change the original: with ``link`` hard links are made where possible, and the right to
+    write is taken from the file.  With hashed ids, files are named by hashes: their names may be
+    patients'.
     """
 
-    def __init__(self, root: Path, out: Path, ids: Ids, *, link: bool) -> None:
+    def __init__(self, out: Path, ids: Ids, *, link: bool) -> None:
         self.counts: Counter[str] = Counter()
-        self._root, self._out, self._ids, self._link = root, out, ids, link
-        home = out.resolve()
-        self.in_place = root.is_relative_to(home)
-        self._prefix = f"{root.relative_to(home).as_posix()}/" if self.in_place else ""
-        self._prefix = self._prefix.removeprefix("./")
+        self._out, self._ids, self._link = out, ids, link
         self._seen: set[int] = set()
 
     def name(self, image: FoundImage) -> str | None:
@@ -215,8 +215,7 @@ class Placer:
         return name
 
     def place(self, image: FoundImage, name: str) -> None:
-        way = "left in place" if self.in_place else self._bring(image.path, self._out / name)
-        self.counts[way] += 1
+        self.counts[self._bring(image.path, self._out / name)] += 1
 
     def placed(self) -> Iterator[str]:
         """The images in the folder that nobody may write to, as `place` leaves them."""
@@ -229,7 +228,7 @@ class Placer:
     def remove(self, names: Iterable[str]) -> int:
         """Remove images that an earlier run put there and this one does not keep; count them."""
         gone = 0
-        for name in names if not self.in_place else ():
+        for name in names:
             path = inside(self._out.resolve(), name)
             if name.startswith("images/") and path is not None and path.is_file():
                 path.unlink()
@@ -237,8 +236,6 @@ class Placer:
         return gone
 
     def _name(self, image: FoundImage) -> str:
-        if self.in_place:
-            return self._prefix + image.name
         if self._ids.hashed:
             ending = Path(image.name).suffix.lower()
             ending = ending if ending in ENDINGS else ".dcm"
@@ -323,36 +320,25 @@ def _parameters(options: ImportOptions, layout: str, ids: Ids) -> dict[str, Any]
 def claim_folder(out: Path, root: Path, options: ImportOptions, layout: str, ids: Ids) -> None:
     """Note in a folder what it is made with, or check that a run before noted the same.
 
-    It is new, empty, of an earlier run, or holds the set itself and nothing of the names that are
-    written.
+    It is new, empty or of an earlier run.
     """
     if out.exists() and not out.is_dir():
         raise DataError(f"{out}: is a file; name a folder")
     home, parameters = out.resolve(), _parameters(options, layout, ids)
-    if ids.hashed and root.is_relative_to(home):
-        raise ConfigError(
-            f"{out}: holds the set itself, with its ids; name another folder as --out"
-        )
+    if root.is_relative_to(home):
+        raise ConfigError(f"{out}: holds the set itself; name another folder as --out")
     if options.hash_key is not None and options.hash_key.resolve().is_relative_to(home):
         raise ConfigError(f"{options.hash_key}: the key would lie with the data; keep it elsewhere")
     note = out / NOTE
     if note.is_file():
         _check_note(note, parameters)
         return
-    if out.is_dir():
-        there = [entry.name for entry in out.iterdir() if not entry.name.startswith(".")]
-        taken = sorted(set(there) & set(WRITTEN))
-        if taken and root.is_relative_to(home):
-            raise DataError(f"{out / taken[0]}: would be overwritten; name another folder as --out")
-        if there and not root.is_relative_to(home):
-            raise DataError(
-                f"{out}: the folder is not empty and was not made by an import; name another"
-            )
-    # For its owner alone, unless it has content already.
-    if not out.is_dir():
-        out.mkdir(mode=0o700, parents=True)
-    elif not any(out.iterdir()):
-        out.chmod(0o700)
+    if out.is_dir() and any(not entry.name.startswith(".") for entry in out.iterdir()):
+        raise DataError(
+            f"{out}: the folder is not empty and was not made by an import; name another"
+        )
+    out.mkdir(mode=0o700, parents=True, exist_ok=True)
+    out.chmod(0o700)  # for its owner alone
     write_sealed(note, parameters)
 
 

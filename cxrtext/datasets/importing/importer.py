@@ -10,9 +10,8 @@ from typing import Any
 
 from cxrtext.datasets.admission.ids import Ids, digest, issued, read_key
 from cxrtext.datasets.admission.public import NOTE
-from cxrtext.datasets.checking.facts import CACHE_NAME, open_cache
+from cxrtext.datasets.checking.facts import open_cache
 from cxrtext.datasets.importing.folder import (
-    LOOKS,
     REPLACED,
     SAME,
     WRITTEN,
@@ -89,13 +88,11 @@ class ImportSummary:
     views: dict[str, int] = field(default_factory=dict)
     notes: dict[str, int] = field(default_factory=dict)  # what there is to know of some images
     not_there: tuple[str, ...] = ()  # the first files that are listed and not there
-    # images by how they came into the folder: linked, copied, left in place.
+    # images by how they came into the folder: linked or copied.
     files: dict[str, int] = field(default_factory=dict)
     set_aside: dict[str, int] = field(default_factory=dict)  # files and rows left out, by reason
     # images whose pixels another has, by what the two have in common.
     same_images: dict[str, int] = field(default_factory=dict)
-    # images that were kept and look like something else than a frontal chest, by what.
-    looks: dict[str, int] = field(default_factory=dict)
     merged: int = 0  # images whose patient the table of merges renames
     damaged: int = 0  # those of them that should have been read but could not be
     reports: int | None = None  # reports that belong to a kept study
@@ -139,7 +136,7 @@ class Import:
         said = [reading.unread[name] for name in self.columns if name in reading.unread]
         said = [f"left blank: {one}" for one in said]
         self.summary.notes = dict.fromkeys((*reading.notes, *said), 1)
-        self.placer = Placer(root, out, ids, link=options.link)
+        self.placer = Placer(out, ids, link=options.link)
         # Whether a run before was killed, whose images no manifest names.
         self.unfinished = (out / NOTE).is_file() and not (out / SUMS).is_file()
         self.merged = Merged(options.merged_patients)
@@ -276,7 +273,6 @@ class Import:
                 kept[one.number] = row
                 yield row
             self._write_equal(found, equal, kept)
-            self._write_looks(kept, seen)
         self.summary.merged = self.merged.count
 
     def _scan(self, found: FoundImages, left_out: LeftOutList) -> None:
@@ -363,7 +359,7 @@ class Import:
     def _look(self, found: FoundImages) -> dict[int, Seen]:
         """Look at the pixels of all images; what was seen before a kill is not looked at again."""
         self.tell("looking at images", 0, len(found))
-        with open_cache(self.out / CACHE_NAME) as cache:
+        with open_cache(self.out) as cache:
             return look_at(found, self.out, cache, self.tell)
 
     def _rows_before(self) -> Iterator[dict[str, str]]:
@@ -374,8 +370,6 @@ class Import:
                 yield row[1]
 
     def _keep_names(self, found: FoundImages, dropped: set[int]) -> None:
-        if self.placer.in_place:
-            return
         names = {digest(one.name) for one in found if one.number not in dropped}
         there = list(self.placer.placed()) if self.unfinished else []
         there += [row.get("image", "") for row in self._rows_before()]
@@ -410,18 +404,6 @@ class Import:
                             "done": "kept" if row else "left out",
                         }
                     )
-
-    def _write_looks(self, kept: Mapping[int, Mapping[str, Any]], seen: Mapping[int, Seen]) -> None:
-        doubted = [number for number in kept if number in seen and seen[number].looks]
-        path = self.out / LOOKS
-        if not doubted:
-            path.unlink(missing_ok=True)
-            return
-        with RowWriter(path, {"image": "text", "looks": "text", "sure": "real"}) as writer:
-            for number in doubted:
-                one = seen[number]
-                writer.write({"image": kept[number]["image"], "looks": one.looks, "sure": one.sure})
-                self.summary.looks[one.looks] = self.summary.looks.get(one.looks, 0) + 1
 
     def _patient(self, image: FoundImage) -> str:
         """The patient of an image, as the manifest names them."""

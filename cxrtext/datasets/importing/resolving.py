@@ -50,8 +50,6 @@ class Seen:
 
     pixels: int = 0  # a digest; 0 where they are of one gray level or were not looked at
     fault: str = ""  # why it cannot be read
-    looks: str = ""  # what else than a frontal chest it looks like
-    sure: float = 0.0  # how sure that is, 0 to 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,4 +289,4 @@ def look_at(
 
 def _seen(facts: ImageFacts) -> Seen:
     pixels = 0 if facts.constant or facts.fault else int(facts.pixel_digest[:16], 16)
-    return Seen(pixels, facts.fault, facts.looks, facts.sure)
+    return Seen(pixels, facts.fault)

@@ -11,8 +11,7 @@ from torch import Tensor
 from cxrtext.errors import DataError
 from cxrtext.language.corpus import Corpus
 from cxrtext.language.scoring.score import SPECIAL, Pieces
-from cxrtext.text.tokenizer import continues_word
-from cxrtext.text.word_pieces import BertTokenizer
+from cxrtext.text.tokenizer import TextTokenizer, continues_word
 
 HELD_OUT_SHARE, HELD_OUT_MAX = 0.05, 1000
 """Studies held out for validation: this share, and at most so many."""
@@ -53,7 +52,7 @@ class SpecialIds:
     continues: Tensor  # which ids continue a word, [V]
 
 
-def special_ids(tokenizer: BertTokenizer) -> SpecialIds:
+def special_ids(tokenizer: TextTokenizer) -> SpecialIds:
     return SpecialIds(
         pad=tokenizer.pad_token_id,
         begin=tokenizer.cls_token_id,

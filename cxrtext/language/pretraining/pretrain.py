@@ -40,7 +40,7 @@ from cxrtext.models.masked_lm import (
 from cxrtext.pausing import Progress
 from cxrtext.records.columns import NO_COLUMNS
 from cxrtext.text import train_tokenizer
-from cxrtext.text.word_pieces import BertTokenizer
+from cxrtext.text.tokenizer import TextTokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class PretrainSummary:
 WINDOW = 512  # positions of a new network, special tokens counted
 
 
-def new_model(shape: Shape, tokenizer: BertTokenizer, seed: int) -> MaskedBert:
+def new_model(shape: Shape, tokenizer: TextTokenizer, seed: int) -> MaskedBert:
     config = BertConfig(
         vocab_size=len(tokenizer),
         hidden_size=shape.hidden,

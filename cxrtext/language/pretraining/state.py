@@ -21,7 +21,7 @@ from cxrtext.files import (
 )
 from cxrtext.models.bert import MaskedBert
 from cxrtext.text import load_tokenizer, save_tokenizer
-from cxrtext.text.word_pieces import BertTokenizer
+from cxrtext.text.tokenizer import TextTokenizer
 
 DAMAGED = (
     *(pickle.UnpicklingError, RuntimeError, OSError, EOFError),
@@ -67,7 +67,7 @@ class PretrainState:
     def _files(self) -> list[Path]:
         return sorted(self.folder.glob("state-*.pt"))
 
-    def tokenizer(self) -> BertTokenizer | None:
+    def tokenizer(self) -> TextTokenizer | None:
         """Return the tokenizer of the run that was stopped, or None without such a run."""
         try:
             noted = read_sealed(self.folder / SETTINGS)
@@ -79,7 +79,7 @@ class PretrainState:
         self.remove()
         return None
 
-    def begin(self, tokenizer: BertTokenizer) -> None:
+    def begin(self, tokenizer: TextTokenizer) -> None:
         """Start a state: the vocabulary and the settings that make it valid, in one step."""
         with replacing_folder(self.folder) as folder:
             save_tokenizer(tokenizer, folder)

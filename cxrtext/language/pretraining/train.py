@@ -27,7 +27,7 @@ from cxrtext.language.scoring.score import Pieces, score_sentences_detailed
 from cxrtext.models.bert import MaskedBert
 from cxrtext.models.masked_lm import MaskedLanguageModel
 from cxrtext.pausing import Progress
-from cxrtext.text.word_pieces import BertTokenizer
+from cxrtext.text.tokenizer import TextTokenizer
 
 
 def learning_rate(step: int, steps: int, settings: PretrainSettings) -> float:
@@ -109,7 +109,7 @@ class PretrainRun:
     """What a run works on, and what it has measured."""
 
     model: MaskedBert  # on its device
-    tokenizer: BertTokenizer
+    tokenizer: TextTokenizer
     settings: PretrainSettings
     steps: int
     training: list[Pieces]  # sentences to train on

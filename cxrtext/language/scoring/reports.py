@@ -46,7 +46,7 @@ from cxrtext.records.columns import NO_COLUMNS
 from cxrtext.records.report_sources import made_of_labels
 from cxrtext.records.sentences import META, write_notes
 from cxrtext.text import study_sentences
-from cxrtext.text.word_pieces import BertTokenizer
+from cxrtext.text.tokenizer import TextTokenizer
 
 MAX_PIECES = 500
 """Word pieces; text of at most 1000 characters that has more is a pasted table, and rejected."""
@@ -92,7 +92,7 @@ class Corpus:
 
 def read_sentences(
     source: TextSource,
-    tokenizer: BertTokenizer,
+    tokenizer: TextTokenizer,
     settings: ScoreSettings,
     rejects: Rejects,
     on_read: Callable[[int], None] | None = None,

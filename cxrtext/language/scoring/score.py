@@ -19,8 +19,7 @@ from cxrtext.language.scoring.settings import Precision, check_precision
 from cxrtext.models.folders import DEFAULT_MODEL
 from cxrtext.models.masked_lm import MaskedLanguageModel, load_masked_language_model
 from cxrtext.pausing import Progress
-from cxrtext.text.tokenizer import vocabulary_of
-from cxrtext.text.word_pieces import BertTokenizer
+from cxrtext.text.tokenizer import TextTokenizer, vocabulary_of
 
 SPECIAL = 2  # special tokens around a sentence: [CLS] and [SEP]
 MAX_GROUP = 512  # most sentences in a group
@@ -145,7 +144,7 @@ class SentenceScores:
         return [eta_of(value, words, a, k) for value, words in rows]
 
 
-def encode_pieces(tokenizer: BertTokenizer, sentences: Sequence[str]) -> list[Pieces]:
+def encode_pieces(tokenizer: TextTokenizer, sentences: Sequence[str]) -> list[Pieces]:
     """Turn sentences into word-piece ids, without special tokens and without a limit of length.
 
     Equal sentences share their tuple; that of an empty one is empty.

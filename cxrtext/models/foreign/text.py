@@ -35,7 +35,7 @@ from cxrtext.models.text_encoder import (
     text_configuration,
 )
 from cxrtext.models.weight_files import filled, read_state
-from cxrtext.text.tokenizer import load_tokenizer_of
+from cxrtext.text.tokenizer import load_tokenizer
 
 SPARE_ROWS, SPARE_SHARE = 256, 0.1
 """Rows of the embedding that may be without a word piece, or this share of them where that is
@@ -105,7 +105,7 @@ def read_text_folder(folder: Path, families: Iterable[str] = FAMILIES) -> TextFo
     if (folder / SUMS).exists():  # this program's own; a model of the hub lists no digests
         check_folder(folder, (CONFIG, SAFE_WEIGHTS), CheckpointError, "copy it again")
     config = _text_configuration(folder / CONFIG, tuple(families))
-    tokenizer = load_tokenizer_of(folder, config.model_type)
+    tokenizer = load_tokenizer(folder, config.model_type)
     check_pieces(folder, tokenizer, config.vocab_size)
     pad = config.pad_token_id
     if config.model_type != "bert" and tokenizer.pad_token_id != pad:  # positions are counted by it

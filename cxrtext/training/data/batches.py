@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from cxrtext.language.pretraining.batches import mask_words
-from cxrtext.text.word_pieces import BertTokenizer
+from cxrtext.text.tokenizer import TextTokenizer
 
 GROUP = 64
 """Sentences that are padded to one length; padding them all to the longest costs several times
@@ -163,7 +163,7 @@ class Vocabulary:
     mask: int  # the id of [MASK]
 
 
-def vocabulary_of(tokenizer: BertTokenizer, size: int) -> Vocabulary:
+def vocabulary_of(tokenizer: TextTokenizer, size: int) -> Vocabulary:
     """What masking has to know of a tokenizer, for a network of ``size`` word pieces."""
     special, continues = torch.zeros(2, size, dtype=torch.bool)
     special[tokenizer.all_special_ids] = True

@@ -66,7 +66,6 @@ def _rows(summary: "ImportSummary") -> list[tuple[str, int]]:
         rows += [("  phrases without a box", summary.absent)] if summary.absent else []
         rows.append(("  boxes without an image", summary.boxes_without_image))
     rows += sorted(summary.notes.items())
-    rows += [(f"kept, but looks {what}", count) for what, count in summary.looks.items()]
     rows += [(f"same pixels {what}", count) for what, count in summary.same_images.items()]
     if summary.merged:
         rows.append(("images of merged patients", summary.merged))
@@ -88,8 +87,6 @@ def _tell(summary: "ImportSummary", folder: Path, out: Path) -> None:
         say(made + (f"; none for {len(lacking)} labels, such as {lacking[0]}" if lacking else ""))
     if summary.left_out:
         say(f"metadata not read (name it with --keep): {', '.join(summary.left_out)}")
-    if summary.looks:
-        say(f"pictures that a small network takes for something else: {out / 'import.looks.csv'}")
     if any("two" in relation for relation in summary.same_images):
         say(
             f"equal pixels under two names: {out / 'import.same-images.csv'}; patients who share a "

@@ -7,7 +7,6 @@ from difflib import get_close_matches
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from cxrtext.datasets.admission.public import noted_layout
 from cxrtext.datasets.importing.folder import Files, inside
 from cxrtext.datasets.importing.formats.challenges import open_rsna, open_siim
 from cxrtext.datasets.importing.formats.chexpert import open_chexpert
@@ -56,9 +55,9 @@ LAYOUTS: dict[str, tuple[Opener, str]] = {
 def open_layout(folder: Path, options: ImportOptions, out: Path) -> tuple[Path, str, Reading]:
     """Open a set in the layout that the user names, or that is recognized.
 
-    ``folder`` may be a table, whose folder the images lie in, and ``out`` may lie in the set or be
-    its folder.  Reports and labels are those of the user's tables, where some are named.  Returns
-    the folder with all links followed, the layout, and the set.
+    ``folder`` may be a table, whose folder the images lie in, and ``out`` may lie in the set.
+    Reports and labels are those of the user's tables, where some are named.  Returns the folder
+    with all links followed, the layout, and the set.
     """
     asked = options.layout
     if asked not in ("auto", *LAYOUTS):
@@ -87,11 +86,8 @@ def open_layout(folder: Path, options: ImportOptions, out: Path) -> tuple[Path, 
             "generic": table_of,
             "reports": partial(open_reports_alone, table=table, names=names),
         }
-    # A folder that holds set and import alike has a manifest, and would be taken for another.
-    noted = noted_layout(home) if asked == "auto" and root.is_relative_to(home) else ""
-    layout = noted if noted in openers else asked
     for name, opener in openers.items():
-        if layout in ("auto", name) and (reading := opener(root, home)) is not None:
+        if asked in ("auto", name) and (reading := opener(root, home)) is not None:
             if name not in ("generic", "pictures"):  # which know patients by more than a guess
                 sure = ("patient_id", options.columns.get("patient_id"))
                 names = {k: h for k, h in names.items() if k != "patient_id" or h in sure}

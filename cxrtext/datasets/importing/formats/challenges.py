@@ -17,9 +17,8 @@ from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
-from cxrtext.datasets.importing.folder import inside
+from cxrtext.datasets.importing.folder import Files, inside
 from cxrtext.datasets.importing.formats.dicom import KEEP_LISTED, listed_object
-from cxrtext.datasets.importing.formats.listing import FilesByName
 from cxrtext.datasets.importing.joining import image_size
 from cxrtext.datasets.importing.reading import (
     Columns,
@@ -86,7 +85,7 @@ def open_rsna(root: Path, out: Path) -> Reading | None:
     if table is None or not {"patientId", "Target"} <= set(columns_of(table)):
         return None
     info = find_table(root, "stage_2_detailed_class_info")
-    places = FilesByName(root, out, (".dcm",))
+    places = Files(root, out)
 
     def images(columns: Columns) -> Iterator[Entry]:
         rows = read_rows(info, ["patientId", "class"]) if info else ()
@@ -137,7 +136,7 @@ def open_siim(root: Path, out: Path) -> Reading | None:
     table = find_table(root, "train-rle", "stage_2_train")
     if table is None or not set(_SIIM) <= set(columns_of(table)):
         return None
-    places = FilesByName(root, out, (".dcm",))
+    places = Files(root, out)
 
     @cache
     def positive() -> set[str]:

@@ -1,11 +1,11 @@
 """What the lists of public sets have in common: rows that name an image each, found by its name."""
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cxrtext.datasets.importing.folder import PICTURES, existing, walk_set
+from cxrtext.datasets.importing.folder import existing
 from cxrtext.datasets.importing.reading import (
     Columns,
     FoundImage,
@@ -15,27 +15,6 @@ from cxrtext.datasets.importing.reading import (
     frontal_view,
     map_rows,
 )
-
-
-class FilesByName:
-    """The first path of every file name below a folder, its ending in small letters."""
-
-    def __init__(self, root: Path, out: Path, endings: tuple[str, ...] = PICTURES) -> None:
-        self._root, self._out, self._endings = root, out, endings
-
-    @cached_property
-    def _paths(self) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for path in walk_set(self._root, self._out):
-            name = path.rpartition("/")[2] if isinstance(path, str) else ""
-            ending = next((end for end in self._endings if name.lower().endswith(end)), "")
-            if ending and isinstance(path, str):
-                found.setdefault(name[: -len(ending)] + ending, path)
-        return found
-
-    def __getitem__(self, name: str) -> str:
-        """The path of a file; "" where there is none."""
-        return self._paths.get(name, "")
 
 
 def find_image(

@@ -17,7 +17,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from cxrtext.datasets.importing.formats.listing import FilesByName, find_image, read_list
+from cxrtext.datasets.importing.folder import Files
+from cxrtext.datasets.importing.formats.listing import find_image, read_list
 from cxrtext.datasets.importing.reading import (
     TRAIN_OR_VAL,
     Columns,
@@ -81,7 +82,7 @@ def open_nih(root: Path, out: Path) -> Reading | None:
     if (table := find_table(root, "Data_Entry_2017", "Data_Entry_2017_v2020")) is None:
         return None
     boxes, test = find_table(root, "BBox_List_2017"), _test_names(root)
-    places = FilesByName(root, out)
+    places = Files(root, out)
 
     def make(columns: Columns, item: str, row: dict[str, str]) -> FoundImage:
         image = row["Image Index"]
@@ -173,7 +174,7 @@ def open_chestxdet10(root: Path, out: Path) -> Reading | None:
     lists = [split for split in SPLITS if _is_list(root / f"{split}.json")]
     if not lists:
         return None
-    places = FilesByName(root, out)
+    places = Files(root, out)
 
     @cache
     def listed() -> list[tuple[str, str, dict[str, Any]]]:

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from cxrtext.datasets.importing.formats.listing import FilesByName, find_image, read_list
+from cxrtext.datasets.importing.folder import Files
+from cxrtext.datasets.importing.formats.listing import find_image, read_list
 from cxrtext.datasets.importing.formats.mimic import label_rows
 from cxrtext.datasets.importing.reading import (
     Columns,
@@ -76,7 +77,7 @@ def open_openi(root: Path, out: Path) -> Reading | None:
     if coded is not None:
         findings = tuple(name for name in columns_of(coded) if name != "study_id")
         labels = partial(label_rows, coded, findings)
-    places = FilesByName(root, out)
+    places = Files(root, out)
 
     def make(_: Columns, item: str, row: dict[str, str]) -> FoundImage:
         study, file = row["uid"], row["filename"]

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from cxrtext.datasets.admission.views import LATERAL
-from cxrtext.datasets.importing.folder import inside
-from cxrtext.datasets.importing.formats.listing import FilesByName, find_image, read_list
+from cxrtext.datasets.importing.folder import Files, inside
+from cxrtext.datasets.importing.formats.listing import find_image, read_list
 from cxrtext.datasets.importing.joining import image_size
 from cxrtext.datasets.importing.reading import (
     Columns,
@@ -129,7 +129,7 @@ def open_padchest(root: Path, out: Path) -> Reading | None:
     table = next((path for path in tables if set(_NEEDED) <= set(columns_of(path))), None)
     if table is None:
         return None
-    places = FilesByName(root, out)
+    places = Files(root, out)
 
     def make(columns: Columns, item: str, row: dict[str, str]) -> FoundImage:
         image, ids = row["ImageID"], (row["StudyID"], row["PatientID"])
@@ -187,7 +187,7 @@ def _corners(item: str, box: Any) -> tuple[float, float, float, float]:
 
 
 def _boxes(
-    root: Path, places: FilesByName, item: str, entry: dict[str, Any]
+    root: Path, places: Files, item: str, entry: dict[str, Any]
 ) -> Iterator[Box | Absent | LeftOut]:
     """The sentences of a study: with each of their boxes, or as a phrase that has none."""
     image = _text(entry, "ImageID")
@@ -221,7 +221,7 @@ def open_padchest_gr(root: Path, out: Path) -> Reading | None:
     entries = enumerate(read_objects(grounded), 1)
     listed = [(f"{grounded.name} row {number}", entry) for number, entry in entries]
     findings = _findings_of(n for _, entry in listed for f in _entries(entry) for n in _names(f))
-    places = FilesByName(root, out)
+    places = Files(root, out)
 
     @cache
     def studies() -> dict[str, dict[str, str]]:

@@ -15,8 +15,8 @@ from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
+from cxrtext.datasets.importing.folder import Files
 from cxrtext.datasets.importing.formats.dicom import KEEP_LISTED, listed_object
-from cxrtext.datasets.importing.formats.listing import FilesByName
 from cxrtext.datasets.importing.reading import (
     TRAIN_OR_VAL,
     Columns,
@@ -91,7 +91,7 @@ def open_vindr(root: Path, out: Path) -> Reading | None:
         return None
     names = (n for table in tables.values() for n in columns_of(table) if n not in _NO_LABEL)
     findings = tuple(dict.fromkeys(NAMES.get(name, name) for name in names if name))
-    files = FilesByName(root, out, _ENDINGS)
+    files = Files(root, out)
 
     @cache
     def read(split: str) -> tuple[dict[str, dict[str, str]], dict[str, str], list[Entry]]:
