@@ -47,7 +47,7 @@ from cxrtext.service.heat import HeatScales
 from cxrtext.service.intake import RowMaker
 from cxrtext.service.limits import check_count, check_prompts, check_query, check_sentence
 from cxrtext.service.timeline import Timeline, timeline
-from cxrtext.service.verify.reference import References, ReferenceScores
+from cxrtext.service.verify.reference import References, ReferenceScores, percentile
 from cxrtext.service.verify.sentences import ReportSentence, report_sentences
 from cxrtext.service.verify.verify import Verification, verify_sentences
 from cxrtext.text.rewording import reworded
@@ -315,6 +315,9 @@ class Service:
         (scale,) = self._scales.of([read], text)
         found = ground_grid(grid.reshape(side, side), score, geometry, threshold)
         found = replace(on_scale(found, scale, threshold=threshold), side=shown)
+        if (reference := self.reference()) is not None:
+            (others,) = finish(reference.of([read], text))
+            found = replace(found, support=percentile(score, others))
         return found if read == sentence else replace(found, read_as=read)
 
     def verify(

@@ -50,7 +50,7 @@ def test_model_tells_what_is_loaded_and_what_it_was_trained_on(
     assert body["trained"]["objective"] == noted["configuration"]["objective"]["name"]
     assert body["measured"]["loss"] == pytest.approx(noted["validation"]["loss"], abs=1e-5)
     assert body["evaluated"] is None
-    unknown = {"measured": False, "at_chance": False, "lines": []}
+    unknown = {"measured": False, "at_chance": False, "lines": [], "measures": []}
     assert body["how_good"] == unknown | {"warning": NEVER}
 
 
