@@ -63,7 +63,8 @@ class ReaderPool(SandboxPool):
         frame: int | None = None,
     ) -> Bytes:
         """Read an image for a viewer, [H, W] in 8 bits, its longest side at most so long."""
-        return self._read(name, data, viewed=True, side=side, frame=frame).pixels[0]
+        pixels: Bytes = self._read(name, data, viewed=True, side=side, frame=frame).pixels[0]
+        return pixels
 
     def prepare_bytes(
         self,
