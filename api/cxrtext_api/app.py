@@ -69,7 +69,7 @@ def create_app(
         version=cxrtext.__version__,
         description=DESCRIPTION,
         lifespan=_lifespan,
-        docs_url=None,  # FastAPI's own page loads its scripts from another site
+        docs_url=None,  # FastAPI's own pages load their scripts from another site
         redoc_url=None,
         redirect_slashes=False,
         dependencies=[Depends(note_subjects)],

@@ -89,6 +89,7 @@ def grounded_of(
             "unlike_sentence": service.familiar.of_sentence(found.read_as or sentence),
             "read_as": found.read_as,
             "side": found.side or None,
+            "support": found.support,
         }
     )
 

@@ -131,6 +131,17 @@ class LimitInfo(Answer):
     max_report_characters: int
 
 
+class Measure(Answer):
+    """A figure of the evaluation with its 95 % interval and what chance reaches."""
+
+    name: str
+    figure: str = Field(description="AUC, pointing game or median rank.")
+    value: Finite
+    low: Finite
+    high: Finite
+    control: Finite = Field(description="Chance; of places the films of other patients.")
+
+
 class HowGood(Answer):
     """How good the model is on test images, in a few lines."""
 
@@ -138,6 +149,9 @@ class HowGood(Answer):
     at_chance: bool
     warning: str = Field(description="Why not to use the answers; else empty.")
     lines: list[str] = Field(description="What it finds, weakly, and not; what that rests on.")
+    measures: list[Measure] = Field(
+        default_factory=list, description="What the lines say, as numbers."
+    )
 
 
 class ModelInfo(Answer):
@@ -547,6 +561,12 @@ class Grounded(Answer):
         default=None,
         description="The patient's side that the image speaks for, by a head that was trained for "
         "sides; null where the sentence names none, or no head tells sides.",
+    )
+    support: float | None = Field(
+        default=None,
+        ge=0,
+        le=100,
+        description="Percentile of the score among the reference images.",
     )
 
 

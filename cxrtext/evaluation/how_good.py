@@ -9,7 +9,7 @@ import numpy as np
 
 from cxrtext.errors import CheckpointError
 from cxrtext.evaluation.grounding.phrases import POINTING, SIDE_AUC
-from cxrtext.evaluation.kept import KeptFile
+from cxrtext.evaluation.kept import Kept, KeptFile
 from cxrtext.evaluation.result import Evaluation
 from cxrtext.evaluation.rows import (
     ALL,
@@ -36,6 +36,7 @@ CHANCE = 0.5
 FEWEST = 20
 """Images with a finding, and without it, from which on it can count as found."""
 LABELS_GIVEN, LABELS_READ = "labels given", "labels read from reports by rules"
+RANK = "median rank"
 EVIDENCE = "labels.evidence.csv"
 """Lies beside labels that 'cxrtext label-reports' read."""
 MORE = "More films"
@@ -45,6 +46,17 @@ NEVER = (
 )
 Curve = Sequence[tuple[int, float, Interval]]
 """Of each training the number of studies, the mean AUC and its interval."""
+
+
+class Measure(Kept):
+    """A figure with its 95 % interval, and what chance, or films of other patients, reach."""
+
+    name: str
+    figure: str
+    value: float
+    low: float
+    high: float
+    control: float
 
 
 class HowGood(KeptFile):
@@ -64,6 +76,7 @@ class HowGood(KeptFile):
     at_chance: bool = False
     warning: str = NEVER
     lines: tuple[str, ...] = ()
+    measures: tuple[Measure, ...] = ()
     curve: bool = False
 
 
@@ -86,14 +99,14 @@ def how_good_of(evaluation: Evaluation) -> HowGood:
     tasks = list(_tasks(rows))
     at_chance, why = _at_chance(evaluation, tasks)
     chance = [_figure(row) + _counts(rows, row.group, FEW) for row in known if row not in above]
-    chance += [name for name, is_beyond in tasks if not is_beyond]
+    chance += [name for name, is_beyond, _ in tasks if not is_beyond]
     lacking = [row.group + _counts(rows, row.group) for row in aucs if row and row not in known]
     if lacking or not aucs:
         chance.append(f"not measured: {', '.join(lacking) or 'findings, for want of labels'}")
     lines = {
         "Finds": [
             *(_figure(row) + _counts(rows, row.group) for row in found),
-            *(name for name, is_beyond in tasks if is_beyond),
+            *(name for name, is_beyond, _ in tasks if is_beyond),
         ],
         "Finds weakly": [
             _figure(row) + _counts(rows, row.group) for row in above if row not in found
@@ -111,7 +124,18 @@ def how_good_of(evaluation: Evaluation) -> HowGood:
         at_chance=at_chance,
         warning=warning if measured else NEVER,
         lines=tuple(f"{name}: {'; '.join(said) or 'nothing'}" for name, said in lines.items()),
+        measures=(
+            *(_measure(row.group, "AUC", row.value, row.ends, CHANCE) for row in known),
+            *(measure for *_, measure in tasks),
+        ),
     )
+
+
+def _measure(
+    name: str, figure: str, value: float | None, ends: Interval | None, control: float
+) -> Measure:
+    low, high = ends or (0.0, 0.0)
+    return Measure(name=name, figure=figure, value=value or 0, low=low, high=high, control=control)
 
 
 def _short(value: float | None, ends: Interval | None = None, digits: int = 2) -> str:
@@ -140,29 +164,42 @@ def _fewest(rows: Rows, name: str) -> tuple[int, str]:
     return min((rows.count(ZERO_SHOT, name, word), word) for word in ("with", "without"))
 
 
-def _tasks(rows: Rows) -> Iterator[tuple[str, bool]]:
-    """Retrieval, places and sides as far as they have intervals, and whether they beat chance."""
+def _tasks(rows: Rows) -> Iterator[tuple[str, bool, Measure]]:
+    """Retrieval, places and sides as far as they have intervals, and whether they beat chance.
+
+    The interval of places is that of their gain over films of other patients.
+    """
     for direction in rows.groups(RETRIEVAL):
         row = rows.find(RETRIEVAL, direction, "MedR")
         chance = rows.value(RETRIEVAL, direction, "MedR" + BY_CHANCE)
         if row and row.ends and chance is not None:
             told = f"median rank {_short(row.value, row.ends, 0)}, chance {chance:.0f}"
-            yield f"retrieval, {direction} ({told})", row.ends[1] < chance
+            measure = _measure(f"retrieval, {direction}", RANK, row.value, row.ends, chance)
+            yield f"retrieval, {direction} ({told})", row.ends[1] < chance, measure
     gain = rows.find(GROUNDING, MEAN_OF_SENTENCES, POINTING + GAIN)
     if gain and gain.ends:
-        own = _short(rows.value(GROUNDING, MEAN_OF_SENTENCES, POINTING))
-        told = f"pointing game {own}, gain over other patients {_short(gain.value, gain.ends)}"
-        yield f"places ({told})", gain.ends[0] > 0
+        own = rows.value(GROUNDING, MEAN_OF_SENTENCES, POINTING) or 0.0
+        told = f"pointing game {_short(own)}, gain over other patients " + _short(
+            gain.value, gain.ends
+        )
+        control = own - (gain.value or 0)
+        ends = (control + gain.ends[0], control + gain.ends[1])
+        measure = _measure("places", "pointing game", own, ends, control)
+        yield f"places ({told})", gain.ends[0] > 0, measure
     side = rows.find(SIDES, ALL, SIDE_AUC)
     if side and side.ends:
-        yield f"left from right (AUC {_short(side.value, side.ends)})", side.ends[0] > CHANCE
+        measure = _measure("left from right", "AUC", side.value, side.ends, CHANCE)
+        told = f"left from right (AUC {_short(side.value, side.ends)})"
+        yield told, side.ends[0] > CHANCE, measure
 
 
-def _at_chance(evaluation: Evaluation, tasks: Sequence[tuple[str, bool]]) -> tuple[bool, str]:
+def _at_chance(
+    evaluation: Evaluation, tasks: Sequence[tuple[str, bool, Measure]]
+) -> tuple[bool, str]:
     """Whether a model is at chance, and by which figures."""
     if not (areas := [*_areas(evaluation).values()]):
-        why = "; ".join(name for name, _ in tasks)
-        return bool(tasks) and not any(is_beyond for _, is_beyond in tasks), why
+        why = "; ".join(name for name, *_ in tasks)
+        return bool(tasks) and not any(is_beyond for _, is_beyond, _ in tasks), why
     mean, level = average(areas), 1 - 0.05 / len(areas)
     found = any(area.interval(level)[0] > CHANCE for area in areas)
     why = f"mean AUC {_short(mean.value, mean.interval())} of {len(areas)} findings in "

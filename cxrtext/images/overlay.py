@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw
 
-from cxrtext.images.gray import Floats, Samples, eight_bit
+from cxrtext.images.gray import Bytes, Floats, eight_bit
 
 Box = Sequence[float]
 
@@ -35,17 +35,14 @@ def encode_png(image: Floats | Image.Image) -> bytes:
     return buffer.getvalue()
 
 
-def shrunk(pixels: Samples, side: int) -> Samples:
-    """An image [H, W] of 8 or 16 bits, its longest side at most so long, and never enlarged."""
+def shrunk(pixels: Bytes, side: int) -> Bytes:
+    """An image [H, W], its longest side at most so long, and never enlarged."""
     if max(pixels.shape) <= side:
         return pixels
-    deep = pixels.dtype == np.uint16
-    picture = Image.fromarray(pixels.astype(np.float32) if deep else pixels)
+    picture = Image.fromarray(pixels)
     kind = Image.Resampling.BOX if side < 512 else Image.Resampling.LANCZOS
     picture.thumbnail((side, side), kind)
-    made = np.asarray(picture)
-    # Lanczos steps past the ends of the range.
-    return np.clip(np.rint(made), 0, 65535).astype(np.uint16) if deep else made
+    return np.asarray(picture)
 
 
 def render_overlay(

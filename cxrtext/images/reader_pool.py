@@ -1,8 +1,8 @@
 """Reading images in processes of their own; results equal those of `read_image`, bit for bit."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from cxrtext.errors import ImageError
 from cxrtext.images.dicom.described import Described, described
-from cxrtext.images.dicom.file import is_dicom, wanted_of
-from cxrtext.images.dicom.viewing import viewing
+from cxrtext.images.dicom.file import wanted_of
 from cxrtext.images.gray import Bytes, Floats, Gray, Samples
 from cxrtext.images.limits import MAX_HEADER_BYTES
 from cxrtext.images.overlay import shrunk
@@ -23,7 +22,7 @@ from cxrtext.images.read import decode_image
 from cxrtext.images.sandbox import ProcessLost, SandboxPool
 from cxrtext.images.source import named_errors, shown, stored_bytes
 
-_KINDS = ("float32", "uint8", "uint16")
+_KINDS = ("float32", "uint8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,6 @@ class ReadImage:
     width: int
     placement: Placement | None = None  # how it lies over the file's pixels; None where it is these
     whole: Bytes | None = None  # [1, H, W], as it is shown, where it was asked for as well
-    viewing: Mapping[str, Any] = field(default_factory=dict)  # what a viewer is told beside it
 
 
 class ReaderPool(SandboxPool):
@@ -63,15 +61,10 @@ class ReaderPool(SandboxPool):
         side: int | None = None,
         *,
         frame: int | None = None,
-        deep: bool = False,
-    ) -> tuple[Samples, Mapping[str, Any]]:
-        """Read an image for a viewer, [H, W], and what it is told beside it (`viewing`).
-
-        In 8 bits, or, where ``deep`` asks for it, in 16 of a DICOM file of more than 8; its longest
-        side is at most so long.
-        """
-        found = self._read(name, data, viewed=True, side=side, frame=frame, deep=deep)
-        return found.pixels[0], found.viewing
+    ) -> Bytes:
+        """Read an image for a viewer, [H, W] in 8 bits, its longest side at most so long."""
+        pixels: Bytes = self._read(name, data, viewed=True, side=side, frame=frame).pixels[0]
+        return pixels
 
     def prepare_bytes(
         self,
@@ -143,9 +136,8 @@ def read_request(request: Any, data: bytes) -> tuple[Any, bytes | memoryview]:
     )
     gray = decode(least=sizes.least if sizes else None)
     made: Samples
-    said: dict[str, Any] = {}
     if request.get("viewed"):
-        made, said = _viewed(gray, data, request)
+        made = _shown(gray, request["side"])
     elif sizes:
         made = sizes.square(gray.bytes(), gray.whole)
     else:
@@ -156,26 +148,11 @@ def read_request(request: Any, data: bytes) -> tuple[Any, bytes | memoryview]:
         "shape": pixels.shape,
         "size": gray.size,
         "placement": gray.placement and asdict(gray.placement),
-        "viewing": said,
     }
     if not request.get("whole"):
         return answer, pixels.data.cast("B")
     whole = _shown(decode() if gray.whole else gray, request["side"])
     return {**answer, "whole": whole.shape}, pixels.tobytes() + whole.tobytes()
-
-
-def _viewed(gray: Gray, data: bytes, request: Any) -> tuple[Samples, dict[str, Any]]:
-    said, values = {"frames": 1, "spacing": None}, None
-    if is_dicom(data):
-        with named_errors(request["name"]):
-            said, values = viewing(data, request["frame"], gray)
-    if values is None or not request["deep"]:
-        said.pop("values", None)
-        made: Samples = _shown(gray, request["side"])
-    else:
-        made = shrunk(values, request["side"] or max(values.shape))[np.newaxis]
-    height, width = gray.pixels.shape
-    return made, {"size": [width, height], **said}
 
 
 def _shown(gray: Gray, side: int | None) -> Bytes:
@@ -196,4 +173,4 @@ def image_of(answer: Any, payload: bytes | memoryview) -> ReadImage:
         payload = payload[:end]
     pixels = np.frombuffer(payload, dtype=np.dtype(answer["kind"])).reshape(answer["shape"])
     placement = Placement(**answer["placement"]) if answer.get("placement") else None
-    return ReadImage(pixels, height, width, placement, whole, answer.get("viewing") or {})
+    return ReadImage(pixels, height, width, placement, whole)

@@ -101,6 +101,9 @@ class Grounding:
     read_as: str | None = None  # the sentence as it was embedded; None as it was asked
     # the side that the image speaks for, by the head of the side, where the sentence names one
     side: Side = ""
+    support: float | None = (
+        None  # per cent of the reference images that fit it less; None without any
+    )
 
     @property
     def limits(self) -> tuple[float, float]:

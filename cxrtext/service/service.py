@@ -22,7 +22,7 @@ from cxrtext.evaluation.how_good import how_good_beside
 from cxrtext.files import note_source
 from cxrtext.files.sqlite import WAIT_S
 from cxrtext.images import Geometry, ReaderPool
-from cxrtext.images.gray import Bytes, Samples
+from cxrtext.images.gray import Bytes
 from cxrtext.index import Archive, FoundImages, Index, IndexedImage, Query, SentenceHit, open_index
 from cxrtext.index.features.scoring import mean_region
 from cxrtext.index.search.archive import SearchOptions, SentenceOptions
@@ -47,7 +47,7 @@ from cxrtext.service.heat import HeatScales
 from cxrtext.service.intake import RowMaker
 from cxrtext.service.limits import check_count, check_prompts, check_query, check_sentence
 from cxrtext.service.timeline import Timeline, timeline
-from cxrtext.service.verify.reference import References, ReferenceScores
+from cxrtext.service.verify.reference import References, ReferenceScores, percentile
 from cxrtext.service.verify.sentences import ReportSentence, report_sentences
 from cxrtext.service.verify.verify import Verification, verify_sentences
 from cxrtext.text.rewording import reworded
@@ -208,20 +208,13 @@ class Service:
 
     def shown(self, image_id: str, side: int | None = None) -> Bytes:
         """The pixels of an indexed image's file, [H, W], the longest side at most so long."""
-        shown: Bytes = self.viewed(image_id, side)[0]
-        return shown
-
-    def viewed(
-        self, image_id: str, side: int | None = None, deep: bool = False
-    ) -> tuple[Samples, Mapping[str, Any]]:
-        """An indexed image's file for a viewer; see :meth:`ReaderPool.view_bytes`."""
         path = ""
         # One that is replaced has another file; the old one may go before it is opened.
         while path != (path := (found := self.find_image(image_id)).path):
             with suppress(OSError):
                 found.require_whole()
                 data = Path(path).read_bytes()
-                return self._readers.view_bytes(data, "the indexed image", side, deep=deep)
+                return self._readers.view_bytes(data, "the indexed image", side)
         raise NotFoundError("the file of this image is no longer where it was indexed")
 
     # --- sentences ---
@@ -315,6 +308,9 @@ class Service:
         (scale,) = self._scales.of([read], text)
         found = ground_grid(grid.reshape(side, side), score, geometry, threshold)
         found = replace(on_scale(found, scale, threshold=threshold), side=shown)
+        if (reference := self.reference()) is not None:
+            (others,) = finish(reference.of([read], text))
+            found = replace(found, support=percentile(score, others))
         return found if read == sentence else replace(found, read_as=read)
 
     def verify(

@@ -222,7 +222,7 @@ def png() -> bytes:
 VIEWS = {
     "#/read?image=images/s25.png&say=Left effusion.": "#view-read #findings .finding",
     "#/search?query=Effusion.&where=age > 40": "#view-search #results .pick",
-    "#/search": "#view-search #query",
+    "#/search": "#view-search #results-note .line",
     "#/about": "#view-about .about-card",
 }
 """Places, and what is there once they are shown."""
@@ -278,7 +278,7 @@ CONTRAST = """(controls) => {
     if (style.filter !== "none" || faded(node) < 1) poor.push(`${nameOf(node)} is filtered`);
     for (const one of [node, ...node.querySelectorAll("*")]) {
       const own = [...one.childNodes].some((text) => text.nodeType === 3 && text.data.trim());
-      if (!own || !one.checkVisibility() || one.closest(":disabled, .tick, .skip")) continue;
+      if (!own || !one.checkVisibility() || one.closest(":disabled, .skip")) continue;
       look(node, getComputedStyle(one).color, ground(one), 4.5, "text");
     }
     if (/^(TEXTAREA|SELECT|INPUT)$/.test(node.tagName)) {

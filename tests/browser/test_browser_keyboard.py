@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from tests.browser.conftest import CONTRAST
+
 READ = "#/read?image=images/s25.png&say=Left effusion."
 NAMES = """() => [...document.querySelectorAll("button, a, [role=button]")]
   .filter((one) => one.checkVisibility() && one.hasAttribute("aria-label"))
@@ -26,22 +28,6 @@ def is_pressed(page: Any, name: str, state: str) -> None:
     page.wait_for_selector(f"#{name}[aria-pressed={state}]")
 
 
-def test_after_a_press_the_keys_are_the_images(visit: Any) -> None:
-    page = visit()
-    page.click("#filmstrip .film >> nth=1")
-    is_open(page, "images/s01.png")
-    page.keyboard.press("i")
-    is_pressed(page, "toggle-invert", "true")
-    page.click("#toggle-invert")
-    is_pressed(page, "toggle-invert", "false")
-    page.keyboard.press("i")
-    is_pressed(page, "toggle-invert", "true")
-    page.click("#findings .finding >> nth=0")
-    page.wait_for_selector("#overlay:not(.idle)")
-    page.keyboard.press("h")
-    is_pressed(page, "toggle-heat", "false")
-
-
 def test_who_opens_by_keyboard_stays_in_the_strip(visit: Any) -> None:
     page = visit()
     page.focus("#filmstrip .film >> nth=0")
@@ -60,16 +46,14 @@ def test_who_opens_by_keyboard_stays_in_the_strip(visit: Any) -> None:
 
 def test_the_next_and_the_previous_image(visit: Any) -> None:
     page = visit()
-    assert page.is_disabled("#image-next")
     page.click("#filmstrip .film >> nth=0")
     is_open(page, "images/s00.png")
-    assert page.is_disabled("#image-previous")
     page.keyboard.press("p")
     page.keyboard.press("n")
     is_open(page, "images/s01.png")
     page.click("#filmstrip .film >> nth=23")
     is_open(page, "images/s23.png")
-    page.click("#image-next")
+    page.keyboard.press("n")
     is_open(page, "images/s24.png")
     assert page.text_content("#archive-range") == "25–48 of 48"
     page.keyboard.press("p")
@@ -79,7 +63,46 @@ def test_the_next_and_the_previous_image(visit: Any) -> None:
     page.wait_for_selector("#archive-range:text('25–48 of 48')")
     page.click("#filmstrip .film >> nth=23")
     is_open(page, "images/s47.png")
-    assert page.is_disabled("#image-next")
+
+
+def test_the_strip_collapses_and_stays_so(visit: Any) -> None:
+    page = visit(wait="#filmstrip .film")
+    high = page.locator("#stage").bounding_box()["height"]
+    page.focus("#toggle-strip")
+    page.keyboard.press("Enter")
+    assert page.get_attribute("#toggle-strip", "aria-expanded") == "false"
+    assert not page.is_visible("#filmstrip")
+    assert page.locator("#stage").bounding_box()["height"] > high + 80
+    page.reload()
+    page.wait_for_selector("body[data-state=ready]")
+    assert not page.is_visible("#filmstrip")
+    page.evaluate("localStorage.clear()")
+
+
+def test_keys_work_everywhere_and_can_be_turned_off(visit: Any) -> None:
+    page = visit(READ, wait="#findings .finding")
+    page.focus("#tab-report")
+    page.keyboard.press("Shift+S")
+    page.wait_for_selector("#view-search:visible")
+    for key in ("/", "i", "?"):
+        page.keyboard.press(key)
+    assert page.input_value("#query") == "i?"
+    page.focus("#keys")
+    page.keyboard.press("Shift+R")
+    page.keyboard.press("?")
+    page.wait_for_selector("#keys-dialog[open]")
+    assert page.locator("#keys-list kbd").count() > 20
+    for theme in ("dark", "light"):
+        page.emulate_media(color_scheme=theme)
+        assert page.evaluate(CONTRAST, "#keys-dialog") == []
+    page.uncheck("#keys-on")
+    page.keyboard.press("Escape")
+    page.focus("#tab-report")
+    page.keyboard.press("i")
+    page.focus("#stage")
+    page.keyboard.press("i")
+    is_pressed(page, "toggle-invert", "true")  # by the second alone
+    page.evaluate("localStorage.clear()")
 
 
 @pytest.mark.parametrize(

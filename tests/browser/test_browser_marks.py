@@ -1,4 +1,4 @@
-"""Marks on the page: by mouse and by keyboard, kept over a reload, and only where one may."""
+"""What readers say on the page: kept over a reload, and only where one may."""
 
 import shutil
 from collections.abc import Iterator
@@ -34,22 +34,34 @@ def button(thing: str, verdict: str) -> str:
     return f"button[aria-label='{thing}: {verdict}']"
 
 
-def test_a_verdict_is_kept_and_comes_back(visit: Open, index: Path) -> None:
+def test_what_a_reader_says_of_a_finding_is_kept_and_comes_back(
+    visit: Open, change: Any, index: Path
+) -> None:
+    """It is on the finding, whichever way the model leans."""
+
+    def lean(said: Any) -> None:
+        for one in said["findings"]:
+            one["probability"] = 0.2 if one["finding"] == "Pneumonia" else 0.8
+
+    change("**/v1/classify", lean)
     page = visit(READ, wait=SHOWN)
-    page.click(button("Edema", "wrong"))
-    pressed = f"{button('Edema', 'wrong')}[aria-pressed=true]"
+    page.click(button("Edema", "absent"))
+    pressed = f"{button('Edema', 'absent')}[aria-pressed=true]"
     page.wait_for_selector(pressed)
-    page.focus(button("Pneumonia", "right"))
+    page.focus(button("Pneumonia", "absent"))
     page.keyboard.press("Enter")
-    page.wait_for_selector(f"{button('Pneumonia', 'right')}[aria-pressed=true]")
+    page.wait_for_selector(f"{button('Pneumonia', 'absent')}[aria-pressed=true]")
     page.reload()
     page.wait_for_selector(pressed)
-    page.click(button("Edema", "unclear"))
-    page.wait_for_selector(f"{button('Edema', 'wrong')}[aria-pressed=false]")
+    page.wait_for_selector(f"{button('Pneumonia', 'absent')}[aria-pressed=true]")
     marks = [one for one in read_marks(marks_beside(index)) if one.kind == "finding"]
-    assert [(one.text, one.verdict) for one in marks] == [
-        ("Pneumonia", "right"), ("Edema", "unclear"),
+    assert [(one.text, one.said, one.verdict, one.value) for one in marks] == [
+        ("Edema", True, "wrong", 0), ("Pneumonia", False, "right", 0),
     ]  # fmt: skip
+    page.click(button("Edema", "unsure"))
+    page.wait_for_selector(f"{button('Edema', 'absent')}[aria-pressed=false]")
+    marks = [one for one in read_marks(marks_beside(index)) if one.text == "Edema"]
+    assert [one.verdict for one in marks] == ["unclear"]
 
 
 def test_sentences_regions_and_hits_are_marked(visit: Open, change: Any, index: Path) -> None:
@@ -74,50 +86,7 @@ def test_sentences_regions_and_hits_are_marked(visit: Open, change: Any, index: 
     assert (kinds["Right effusion."], kinds["Effusion."]) == ("box", "hit")
 
 
-def test_a_box_is_drawn_by_mouse_and_by_keyboard(visit: Open, index: Path) -> None:
-    page = visit(READ, wait=SHOWN)
-    page.click("#tab-locate")
-    page.fill("#draw-word", "nodule")
-    page.press("#draw-word", "Enter")
-    page.wait_for_selector(".draw-layer:focus")
-    for key in ("ArrowLeft", "ArrowUp", "Shift+ArrowRight"):
-        page.keyboard.press(key)
-    page.keyboard.press("Enter")
-    page.wait_for_selector("#drawn-boxes .line:has-text('nodule')")
-    page.fill("#draw-word", "mass")
-    page.press("#draw-word", "Enter")
-    at = page.locator("#canvas").bounding_box()
-    x, y = at["x"] + at["width"] / 2, at["y"] + at["height"] / 2
-    page.mouse.move(x, y)
-    page.mouse.down()
-    page.mouse.move(x + 180, y + 120)
-    page.mouse.up()
-    page.click("#draw-keep")
-    page.wait_for_selector("#drawn-boxes .line:has-text('mass')")
-    page.fill("#draw-word", "none")
-    page.press("#draw-word", "Enter")
-    page.wait_for_selector(".draw-layer:focus")
-    page.keyboard.press("Escape")
-    page.wait_for_selector(".draw-layer", state="detached")
-    boxes = {one.text: one.box for one in read_marks(marks_beside(index), "images/s25.png")}
-    side = side_of(page)
-    assert boxes["nodule"] == pytest.approx(
-        (side / 3 - 4, side / 3 - 4, side / 3 + 4, side / 3), abs=0.2
-    )
-    mass = boxes["mass"]
-    assert mass is not None
-    assert mass[:2] == pytest.approx((side / 2, side / 2), abs=2)
-    assert mass[2] / mass[3] == pytest.approx(180 / 120, rel=0.1)
-    assert "none" not in boxes
-
-
-def side_of(page: Any) -> int:
-    return int(page.inner_text("#image-note").split("\n")[1].split(" ")[0])
-
-
 def test_who_may_not_mark_sees_no_buttons(visit: Open, change: Any) -> None:
     change("**/v1/model", lambda said: said["access"].update(scopes=["read"]))
     page = visit(READ, wait=SHOWN)
     assert page.locator(".marks").count() == 0
-    page.click("#tab-locate")
-    assert page.is_hidden("#drawing")

@@ -1,8 +1,8 @@
 """The Search view in a real browser."""
 
-import csv
-import io
 from typing import Any
+
+import httpx2
 
 from tests.browser.conftest import answered, downloaded, file_of
 
@@ -39,15 +39,13 @@ def found(answer: Any) -> list[str]:
 
 def test_a_sentence_finds_images_page_by_page(visit: Any, url: str) -> None:
     page = visit("#/search")
-    assert page.is_visible("#results-note .hint")
     page.fill("#query", QUERY)
     page.press("#query", "Enter")
-    page.wait_for_selector("#results .pick")
+    page.wait_for_selector("#found-title:has-text('40 of 48 images for “Left pleural effusion.”')")
     answer = search(url, query=QUERY)
     assert shown(page) == found(answer)
-    score = page.text_content("#results .score >> nth=0")
-    assert score == f"{answer['images'][0]['score']:.3f}".replace("-", "−")
-    assert page.text_content("#found-title").startswith("40 of 48 images")
+    score = page.text_content("#results .card-head .number >> nth=0")
+    assert score == f"similarity {answer['images'][0]['score']:.2f}".replace("-", "−")
     page.wait_for_selector("#results .thumb img[src^=blob]")
     page.click("#more")
     page.wait_for_selector("#results .pick >> nth=47")
@@ -56,7 +54,7 @@ def test_a_sentence_finds_images_page_by_page(visit: Any, url: str) -> None:
 
     page.fill("#not", "Right pneumothorax.\nThe lungs are clear.")
     page.click("#search-form button[type=submit]")
-    page.wait_for_function("location.hash.includes('not=')")
+    page.wait_for_selector("#found-title:has-text('not “Right')")
     without = ("Right pneumothorax.", "The lungs are clear.")
     page.wait_for_selector("#results .pick")
     assert shown(page) == found(search(url, query=QUERY, without=without))
@@ -66,18 +64,28 @@ def test_a_sentence_finds_images_page_by_page(visit: Any, url: str) -> None:
     assert shown(page) == found(answer)
 
 
-def test_filters_are_built_and_kept_in_the_address(visit: Any, url: str) -> None:
+def test_a_search_begins_with_examples_of_the_archive(visit: Any, url: str) -> None:
+    page = visit("#/search", wait="#results .pick >> nth=11")
+    said = page.locator("#results-note .line").all_text_contents()
+    report = httpx2.get(f"{url}/v1/images/images/s00.png").json()["report"]
+    assert report[0]["sentence"] == said[0]
+    assert 2 < len(set(said)) == len(said) <= 8
+    page.click("#results-note .line >> nth=0")
+    page.wait_for_selector("#found-title:has-text('40 of 48 images')")
+    assert page.input_value("#query") == said[0]
+    page.click("#clear-search")
+    page.wait_for_selector("#results-note .line")
+
+
+def test_a_filter_names_columns_and_is_kept_in_the_address(visit: Any, url: str) -> None:
     page = visit(ASKED)
-    page.click("#add-filter")
-    page.select_option(".filter-column", "age")
-    page.select_option(".filter-operator", ">=")
-    page.fill(".filter-value", "80")
-    page.click("#add-filter")
-    page.select_option(".filter >> nth=1 >> .filter-column", "patient_id")
-    page.select_option(".filter >> nth=1 >> .filter-operator", "!=")
-    page.fill(".filter >> nth=1 >> .filter-value", "p4'5")
+    page.click("#columns-body summary")
+    page.click("#columns button:text-is('age')")
+    assert page.input_value("#where").startswith("age >= ")
+    page.click("#columns button:text-is('split')")
+    assert " and split = '" in page.input_value("#where")
     where = "age >= 80 and patient_id != 'p4''5'"
-    assert page.input_value("#where") == where
+    page.fill("#where", where)
     page.select_option("#unique", "patient")
     page.press("#min-score", "Enter")
     page.wait_for_selector("#found-title:has-text('8 images')")
@@ -85,69 +93,21 @@ def test_filters_are_built_and_kept_in_the_address(visit: Any, url: str) -> None
     page.reload()
     page.wait_for_selector("#results .pick")
     assert page.input_value("#where") == where
-    assert page.locator(".filter").count() == 2
-    assert page.input_value(".filter >> nth=1 >> .filter-value") == "p4'5"
     assert page.input_value("#unique") == "patient"
 
 
-def test_a_cohort_is_selected_and_saved(visit: Any, url: str) -> None:
-    page = visit(ASKED, wait="#results .pick")
-    ids = shown(page)
-    assert page.is_disabled("#export-selected")
-    page.click("#results .pick >> nth=1")
-    page.click("#results .pick >> nth=4", modifiers=["Shift"])
-    page.click("#results .pick >> nth=2")
-    assert page.text_content("#selected") == "3 selected"
-    rows = list(csv.DictReader(io.StringIO(downloaded(page, "#export-selected"))))
-    assert [row["image"] for row in rows] == [ids[1], ids[3], ids[4]]
-    whole = downloaded(page, "#export-all")
-    assert whole == answered(url, "search", "text/csv", query=QUERY, k=1000).text
-    assert page.text_content("#export-all") == "Export all"
+def test_the_table_of_a_search_is_the_servers(visit: Any, url: str) -> None:
+    page = visit(f"{ASKED}&where=age > 60", wait="#results .pick")
+    table = downloaded(page, "#export")
+    assert table == answered(url, "search", "text/csv", query=QUERY, where="age > 60", k=1000).text
+    assert page.text_content("#export") == "Export table"
     assert page.text_content("#export-progress") == ""
-    of_server = list(csv.DictReader(io.StringIO(whole)))
-    assert [list(row) for row in rows] == [list(of_server[0])] * 3
-    assert rows == [of_server[1], of_server[3], of_server[4]]
-    page.click("#select-all")
-    assert page.text_content("#selected") == "40 selected"
-    page.click("#select-none")
-    assert page.text_content("#selected") == ""
-
-
-def test_a_table_runs_nothing_in_a_spreadsheet(visit: Any) -> None:
-    page = visit("#/about")
-    hit = {
-        "score": -0.5,
-        "image_id": '=HYPERLINK("x"),1',
-        "study_id": "@s",
-        "patient_id": "+1",
-        "split": "-x",
-        "metadata": {"note": "a\nb", "=f()": "\tx"},
-        "labels": {"Edema": 0.25},
-    }
-    text = page.evaluate("async (hit) => (await import('/web/search/cohort.js')).asCsv([hit])", hit)
-    header, row = list(csv.reader(io.StringIO(text, newline="")))
-    assert header[-2:] == ["'=f()", "label.Edema"]
-    assert row == ["-0.5", '\'=HYPERLINK("x"),1', "'@s", "'+1", "'-x", "a\nb", "'\tx", "0.25"]
-
-
-def test_a_map_is_shown_while_a_result_is_looked_at(visit: Any) -> None:
-    page = visit(ASKED, wait="#results .pick")
-    asked = requests_for(page, "ground")
-    page.focus("#results .pick >> nth=0")
-    page.wait_for_selector("#results .card >> nth=0 >> .heat")
-    both = "[1, 2].forEach((n) => document.querySelectorAll('#results .pick')[n].focus())"
-    page.evaluate(both)  # one is left before it was asked
-    page.wait_for_selector("#results .card >> nth=2 >> .heat")
-    assert page.locator(".heat").count() == 1
-    page.focus("#results .pick >> nth=0")
-    page.wait_for_selector("#results .card >> nth=0 >> .heat")
-    assert len(asked) == 2
 
 
 def test_images_like_an_image_and_both(visit: Any, url: str, png: bytes) -> None:
     page = visit(ASKED, wait="#results .pick")
     first = shown(page)[0]
-    page.click("#results .card-actions >> nth=0 >> text=More like this")
+    page.click("#results .card-actions >> nth=0 >> text=Similar")
     page.wait_for_selector(f"#like-name:text-is('{first}')")
     page.wait_for_selector("#results .pick")
     assert shown(page) == found(search(url, image_id=first))
@@ -155,9 +115,9 @@ def test_images_like_an_image_and_both(visit: Any, url: str, png: bytes) -> None
     page.check("#others")
     page.fill("#query", QUERY)
     page.press("#query", "Enter")
-    page.wait_for_function("location.hash.includes('others=1')")
+    page.wait_for_selector(f"#found-title:has-text('for “{QUERY}”, like')")
     page.wait_for_selector("#results .pick")
-    both = search(url, query=QUERY, image_id=first, image_weight=0.5, other_patients="true")
+    both = search(url, query=QUERY, image_id=first, other_patients="true")
     assert shown(page) == found(both)
     assert first not in shown(page)
     page.click("#clear-search")
@@ -165,26 +125,6 @@ def test_images_like_an_image_and_both(visit: Any, url: str, png: bytes) -> None
     page.wait_for_selector("#results .pick")
     assert page.text_content("#like-name") == "mine.png"
     assert "mine" not in page.evaluate("location.hash")
-
-
-def test_sentences_are_found(visit: Any) -> None:
-    page = visit("#/search")
-    page.check("[name=target][value=sentences]", force=True)
-    assert not page.is_visible("#not")
-    assert page.is_visible("#where")
-    page.fill("#query", "pleural effusion")
-    page.press("#query", "Enter")
-    page.wait_for_selector("#results .line")
-    assert page.locator("#results .line").count() == 3
-    page.fill("#where", "age < 0")
-    page.press("#query", "Enter")
-    page.wait_for_selector("#found-title:text('No sentences')")
-    page.fill("#where", "")
-    page.press("#query", "Enter")
-    page.wait_for_selector("#results .line >> nth=2")
-    assert "16 studies" in page.text_content("#results .line >> nth=0")
-    page.click("#results .line >> nth=0")
-    page.wait_for_selector("#results .pick")
 
 
 def test_by_keyboard_alone(visit: Any) -> None:
@@ -208,13 +148,15 @@ def test_by_keyboard_alone(visit: Any) -> None:
         if page.evaluate("document.activeElement.className") == "pick":
             break
     page.keyboard.press("ArrowRight")
-    page.keyboard.press("Space")
-    assert page.get_attribute("#results .pick >> nth=1", "aria-pressed") == "true"
     page.keyboard.press("ArrowDown")
     at = page.evaluate("document.activeElement.dataset.id")
     assert ids.index(at) > 2
     page.keyboard.press("Enter")
     page.wait_for_selector(f"#image-note:has-text('{at}')")
+    page.wait_for_selector("#overlay:not(.idle)")  # and where it fits
+    assert "say=Left" in page.evaluate("location.hash")
+    page.go_back()
+    page.wait_for_selector("#view-search:visible")
 
 
 def test_a_thousand_results_do_not_load_a_thousand_pictures(visit: Any, url: str) -> None:
@@ -247,7 +189,7 @@ def test_a_superseded_search_does_not_show(visit: Any, url: str) -> None:
     page.fill("#query", "first")
     with page.expect_event("requestfailed", lambda request: "search" in request.url):
         page.press("#query", "Enter")
-        page.wait_for_selector("#results .skeleton-card >> nth=0")
+        page.wait_for_selector("#found-title:text('Searching…')")
         page.fill("#query", QUERY)
         page.press("#query", "Enter")
     page.wait_for_selector("#results .pick")

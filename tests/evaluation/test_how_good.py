@@ -88,6 +88,12 @@ def test_a_perfect_model_finds_and_is_not_warned_of() -> None:
         "labels given"
     )
     assert more.startswith("More films: not measured; ")
+    figures = {one.name: (one.figure, one.control) for one in good.measures}
+    ranked = {f"retrieval, {name}": ("median rank", 20) for name in DIRECTIONS}
+    assert figures == {"A": ("AUC", 0.5), "B": ("AUC", 0.5)} | ranked
+    best = good.measures[0]
+    assert (best.name, best.value, best.high) == ("A", 1, 1)
+    assert 0.9 < best.low <= best.value
 
 
 def test_a_model_of_random_scores_is_at_chance(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_results_and_refusals_equal_those_of_this_process(folder: Path) -> None:
             str(one) if isinstance(one, ImageError) else one.pixels.tobytes()
             for one in pool.map(paths * 5)
         ]
-        sent = pool.view_bytes(paths[0].read_bytes(), "x")[0]
+        sent = pool.view_bytes(paths[0].read_bytes(), "x")
         assert not pool.lost
     assert single == wanted
     assert several == wanted * 5
@@ -101,7 +101,7 @@ def test_frame_and_preparation_travel(tmp_path: Path) -> None:
     one.write_bytes(make_dicom(frames[2]))
     sizes = Preprocessing(resize=16, crop=12)
     with ReaderPool(1) as pool:
-        seen, _ = pool.view_bytes(path.read_bytes(), "x", frame=1)
+        seen = pool.view_bytes(path.read_bytes(), "x", frame=1)
         np.testing.assert_array_equal(seen, to_uint8(read_image(path, frame=1)))
         image = read_image(one)
         (whole,) = pool.map([one])

@@ -14,7 +14,7 @@ from cxrtext.hosts import Host, is_among, known_host, parse_host
 from cxrtext_api.gate.keys import CALLER, MARK, METRICS, READ, WRITE, KeyRing
 from cxrtext_api.settings import Settings
 
-OPEN_PATHS = frozenset({"/", "/docs", "/openapi.json", "/healthz", "/readyz"})
+OPEN_PATHS = frozenset({"/", "/openapi.json", "/healthz", "/readyz"})
 
 OPEN_PREFIX = "/web/"  # addresses that want no key: nothing under them is about a patient
 FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")

@@ -42,7 +42,6 @@ SHARED_HEADERS = (
     "Retry-After",
     "X-Request-ID",
     "X-Total",
-    "X-Viewing",
 )
 """Headers that a page of another site may read, where such are let in."""
 

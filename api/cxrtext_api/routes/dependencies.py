@@ -1,6 +1,6 @@
 """The only doors from a route to what it works with."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Ge, Le
@@ -9,7 +9,6 @@ from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
 from cxrtext.errors import InputError
-from cxrtext.images.gray import Samples
 from cxrtext.images.limits import MAX_FRAMES
 from cxrtext_api.problems import Refusal
 from cxrtext_api.routes.fields import WHOLE
@@ -64,16 +63,11 @@ class ChosenImage:
 
     async def pixels(self, side: int) -> Pixels:
         """The image as it is shown, [H, W], its longest side at most so long."""
-        pixels: Pixels = (await self.viewed(side))[0]
-        return pixels
-
-    async def viewed(self, side: int, deep: bool = False) -> tuple[Samples, Mapping[str, Any]]:
-        """The image for a viewer; see :meth:`ReaderPool.view_bytes`."""
         session = self._session
         if self._upload is not None:
-            return await session.uploads.view(session, self._upload, side, deep)
+            return await session.uploads.view(session, self._upload, side)
         await session.see_index()
-        return await session.draw(session.service.viewed, self._image_id, side, deep)
+        return await session.draw(session.service.shown, self._image_id, side)
 
     async def both(self, side: int) -> "tuple[EmbeddedImage, Pixels]":
         """The image as the model sees it and as it is shown; an upload is decoded once for both."""

@@ -18,7 +18,7 @@ from cxrtext.client.models import (
 from cxrtext_api.observe.audit import note_images
 from cxrtext_api.routes.dependencies import GUARDED, SessionDep, problems
 from cxrtext_api.routes.fields import DEFAULT_SIDE, MAX_WHERE, WHERE, WHOLE, Side, check_where
-from cxrtext_api.routes.pictures import PICTURE, Deep, answer_picture
+from cxrtext_api.routes.pictures import PICTURE, answer_picture
 
 if TYPE_CHECKING:
     from cxrtext.pausing import Pausing
@@ -49,8 +49,8 @@ def _timeline(service: "Service", image_id: str) -> Timeline:
     return Timeline.model_validate(service.timeline(image_id))
 
 
-def _picture(service: "Service", image_id: str, size: int, deep: bool) -> Response:
-    return answer_picture(*service.viewed(image_id, size, deep))
+def _picture(service: "Service", image_id: str, size: int) -> Response:
+    return answer_picture(service.shown(image_id, size))
 
 
 def _columns(service: "Service") -> Columns:
@@ -104,16 +104,10 @@ async def list_columns(session: SessionDep) -> Columns:
     response_class=Response,
     responses=PICTURE | problems(404, 422),
 )
-async def get_picture(
-    session: SessionDep, image_id: str, deep: Deep, size: Side = DEFAULT_SIDE
-) -> Response:
-    """The image as the model got it, windowed and upright, as an 8-bit PNG.
-
-    The header ``X-Viewing`` says in JSON its ``size``, ``frames`` and ``spacing`` in mm, and of
-    ``values`` of 16 bits, where they are asked for, their unit and the windows of the file.
-    """
+async def get_picture(session: SessionDep, image_id: str, size: Side = DEFAULT_SIDE) -> Response:
+    """The image as the model got it, windowed and upright, as an 8-bit PNG."""
     await session.see_index()
-    return await session.draw(_picture, session.service, image_id, size, deep)
+    return await session.draw(_picture, session.service, image_id, size)
 
 
 @router.get(

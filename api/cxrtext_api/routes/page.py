@@ -1,4 +1,4 @@
-"""The page, the API's description for people, and what both are made of."""
+"""The page, and what it is made of."""
 
 import mimetypes
 from pathlib import Path
@@ -17,12 +17,6 @@ mimetypes.add_type("text/javascript", ".js")
 async def page(request: Request) -> Response:
     """The page."""
     return await FILES.get_response("index.html", request.scope)
-
-
-@router.get("/docs")
-async def docs(request: Request) -> Response:
-    """The API's description for people."""
-    return await FILES.get_response("docs/index.html", request.scope)
 
 
 @router.get("/web/{name:path}")

@@ -14,7 +14,7 @@ from cxrtext.service.limits import MAX_REPORT_CHARACTERS, check_prompts
 from cxrtext.service.verify.sentences import report_sentences
 from cxrtext_api.routes.dependencies import GUARDED, ImageDep, SessionDep, problems
 from cxrtext_api.routes.fields import DEFAULT_SIDE, JSON, PNG, AsWritten, Side, Threshold, preferred
-from cxrtext_api.routes.pictures import PICTURE, Deep, answer_picture
+from cxrtext_api.routes.pictures import PICTURE, answer_picture
 from cxrtext_api.runtime.uploads import Pixels
 
 if TYPE_CHECKING:
@@ -66,11 +66,9 @@ Report = Annotated[
     response_class=Response,
     responses=PICTURE | problems(404, 422),
 )
-async def render(
-    session: SessionDep, image: ImageDep, deep: Deep, size: Side = DEFAULT_SIDE
-) -> Response:
+async def render(session: SessionDep, image: ImageDep, size: Side = DEFAULT_SIDE) -> Response:
     """The image as the model gets it, windowed and upright; see ``get_picture``."""
-    return await session.draw(answer_picture, *await image.viewed(size, deep))
+    return await session.draw(answer_picture, await image.pixels(size))
 
 
 def parse_prompts(text: str) -> dict[str, ServicePrompts]:

@@ -17,7 +17,6 @@ from cxrtext.datasets.admission.ids import IDS
 from cxrtext.datasets.importing.formats.dicom import GROUP_ELEMENTS, groups_of
 from cxrtext.images.dicom.described import Described
 from cxrtext.images.dicom.file import is_dicom
-from cxrtext.images.gray import Samples
 from cxrtext.images.limits import MAX_PIXELS
 from cxrtext.images.reader_pool import ReaderPool, ReadImage
 from cxrtext.models.familiar import Unlike
@@ -103,18 +102,14 @@ class Uploads:
             scope, lambda: self._decoders.describe_bytes(data, UPLOAD, elements)
         )
 
-    async def view(
-        self, scope: RequestScope, upload: Upload, side: int | None = None, deep: bool = False
-    ) -> tuple[Samples, Mapping[str, Any]]:
+    async def view(self, scope: RequestScope, upload: Upload, side: int | None = None) -> Pixels:
         """Decode an image for a viewer; see :meth:`ReaderPool.view_bytes`."""
-        pixels, said = await self._waiters.run(
+        pixels = await self._waiters.run(
             scope,
-            lambda: self._decoders.view_bytes(
-                upload.data, UPLOAD, side, frame=upload.frame, deep=deep
-            ),
+            lambda: self._decoders.view_bytes(upload.data, UPLOAD, side, frame=upload.frame),
         )
         scope.take(self._pixels, pixels.nbytes)
-        return pixels, said
+        return pixels
 
     async def embed(self, scope: RequestScope, service: "Service", upload: Upload) -> EmbeddedImage:
         """Decode and embed an image, or remember it from its last question."""
@@ -125,7 +120,7 @@ class Uploads:
     ) -> tuple[EmbeddedImage, Pixels]:
         """As :meth:`embed`, with the picture of :meth:`view`, for which it is not decoded again."""
         embedded, pixels = await self._embed_once(scope, service, upload, whole=True, side=side)
-        return embedded, (await self.view(scope, upload, side))[0] if pixels is None else pixels
+        return embedded, await self.view(scope, upload, side) if pixels is None else pixels
 
     async def _embed_once(
         self, scope: RequestScope, service: "Service", upload: Upload, **shown: Any

@@ -8,10 +8,8 @@ import { byId, plural, wait } from "./lib/dom.js";
 import * as findings from "./read/findings.js";
 import * as key from "./lib/key.js";
 import * as keys from "./lib/keys.js";
-import * as link from "./read/link.js";
 import * as locate from "./read/locate.js";
 import * as notices from "./lib/notices.js";
-import * as prompts from "./read/prompts.js";
 import * as router from "./lib/router.js";
 import * as search from "./search/search.js";
 import * as session from "./lib/session.js";
@@ -19,7 +17,6 @@ import * as stage from "./read/stage.js";
 import * as study from "./read/study.js";
 import * as tabs from "./lib/tabs.js";
 import * as theme from "./lib/theme.js";
-import * as unlikeness from "./read/unlike.js";
 import * as verify from "./read/verify.js";
 
 const PAUSE = 1500;
@@ -55,9 +52,9 @@ function showGate(error) {
   document.body.dataset.state = wantsKey ? "locked" : "failed";
   byId("facts").textContent = wantsKey ? "Locked" : "";
   byId("gate").hidden = false;
-  byId("gate-title").textContent = wantsKey ? "This server wants a key" : "The server does not answer as it should";
+  byId("gate-title").textContent = wantsKey ? "This server needs a key" : "The server does not answer properly";
   byId("gate-text").textContent = wantsKey
-    ? "Without one nothing can be read. Ask who runs this server for yours."
+    ? "Ask whoever runs this server for one."
     : error.message;
   byId("gate-button").textContent = wantsKey ? "Enter a key" : "Try again";
 }
@@ -69,7 +66,6 @@ async function openImage(params) {
   if (isNew) await session.open({ id });
   if (!session.isOpen(id)) return;
   await compare.open(params.get("prior"));
-  link.take(params);
   const sentence = params.get("say");
   if (isNew && sentence) await session.locate(sentence);
 }
@@ -87,7 +83,6 @@ async function load() {
     return;
   }
   session.current.model = model;
-  prompts.take();
   showFacts(model);
   showWarning(model);
   about.show(model);
@@ -107,8 +102,6 @@ function bindKeys() {
   })));
   const ask = (id) => () => byId(id).focus();
   keys.bind("Everywhere", "search", [{ keys: ["/"], does: "Ask for a sentence", run: ask("query") }]);
-  keys.bind("Results", "search", [["Space", "Select"], ["Shift click", "Select a range"], ["Enter", "Open"]]
-    .map(([name, does]) => ({ keys: [], names: [name], does })));
   const locateIt = () => { tabs.show("locate"); ask("sentence")(); };
   keys.bind("Everywhere", "read", [
     { keys: ["/"], run: locateIt },
@@ -123,9 +116,8 @@ function start() {
   notices.start();
   key.start();
   tabs.start();
-  about.showLoading();
   router.start();
-  for (const part of [stage, compare, unlikeness, findings, locate, verify, study]) part.start();
+  for (const part of [stage, compare, findings, locate, verify, study]) part.start();
   byId("gate-button").addEventListener("click", load);
   document.querySelector(".skip").addEventListener("click", (event) => {
     event.preventDefault();

@@ -60,8 +60,7 @@ class Display:
     """The modality transformation, and what there is to choose contrast from."""
 
     modality: Table | tuple[float, float]  # a table, or (slope, intercept)
-    # VOI LUTs, then windows, in the file's order, and what it calls each, "" where nothing.
-    choices: tuple[tuple[Table | ContrastWindow, str], ...]
+    choices: tuple[Table | ContrastWindow, ...]  # VOI LUTs, then windows, in the file's order
     function: str  # the file's VOI LUT function
     # stored values (lowest, highest) that are no part of the picture.
     padding: tuple[float, float] | None
@@ -74,17 +73,13 @@ def read_display(dataset: "Dataset", pixels: PixelFormat, frame: int, *, little:
     voi = holder(dataset, frame, "FrameVOILUTSequence", "WindowCenter")
     if (function := str(voi.get("VOILUTFunction") or "LINEAR").strip()) not in _FUNCTIONS:
         raise ImageError("VOILUTFunction is none of the standard; pass window=(center, width)")
-    tables = [
-        (_read_table(item, little, negative), " ".join(_texts(item, "LUTExplanation")))
-        for item in dataset.get("VOILUTSequence") or ()
-    ]
+    tables = [_read_table(item, little, negative) for item in dataset.get("VOILUTSequence") or ()]
     centers, widths = (
         numbers(voi, keyword, lenient=True) for keyword in ("WindowCenter", "WindowWidth")
     )
-    window_names = [*_texts(voi, "WindowCenterWidthExplanation"), *[""] * len(centers)]
     windows = [  # one that is damaged is passed over, as viewers do
-        (ContrastWindow(center, width, function), name)
-        for center, width, name in zip(centers, widths, window_names, strict=False)
+        ContrastWindow(center, width, function)
+        for center, width in zip(centers, widths, strict=False)
         if math.isfinite(center) and math.isfinite(width)
     ]
     return Display(modality, (*tables, *windows), function, _padding(dataset, pixels))
@@ -96,13 +91,6 @@ def _can_be_negative(modality: Table | tuple[float, float], pixels: PixelFormat)
         return False
     slope, intercept = modality
     return min(slope * pixels.lowest, slope * pixels.highest) + intercept < 0
-
-
-def _texts(dataset: "Dataset", keyword: str) -> list[str]:
-    """Read an element of one or several texts, without the blanks around them."""
-    value = dataset.get(keyword)
-    several = [value] if isinstance(value, str) else list(value or ())
-    return [str(one).strip() for one in several]
 
 
 def _read_modality(
@@ -223,7 +211,7 @@ def in_units(axis: Doubles, display: Display) -> Doubles:
 
 def _contrast(display: Display, choice: Choice) -> Table | ContrastWindow | None:
     if choice is None:
-        usable = (one for one, _ in display.choices if isinstance(one, Table) or one.width > 0)
+        usable = (one for one in display.choices if isinstance(one, Table) or one.width > 0)
         return next(usable, None)
     center, width = choice
     if not (math.isfinite(center) and math.isfinite(width) and width > 0):

@@ -147,11 +147,6 @@ def _aspect(dataset: "Dataset") -> float:
     return 1.0
 
 
-def spacings(dataset: "Dataset") -> Iterator[tuple[str, list[float]]]:
-    """The distances of rows and of columns that a header gives, in mm, the best measure first."""
-    return _pairs(dataset, _SPACINGS[:3])
-
-
 def _pairs(dataset: "Dataset", keywords: Sequence[str]) -> Iterator[tuple[str, list[float]]]:
     for keyword in keywords:
         try:

@@ -50,12 +50,21 @@ def test_model_tells_what_is_loaded_and_what_it_was_trained_on(
     assert body["trained"]["objective"] == noted["configuration"]["objective"]["name"]
     assert body["measured"]["loss"] == pytest.approx(noted["validation"]["loss"], abs=1e-5)
     assert body["evaluated"] is None
-    unknown = {"measured": False, "at_chance": False, "lines": []}
+    unknown = {"measured": False, "at_chance": False, "lines": [], "measures": []}
     assert body["how_good"] == unknown | {"warning": NEVER}
 
 
 def test_model_says_that_it_is_at_chance(service: Service) -> None:
+    measure = {
+        "name": "Edema",
+        "figure": "AUC",
+        "value": 0.5,
+        "low": 0.4,
+        "high": 0.6,
+        "control": 0.5,
+    }
     said = {"measured": True, "at_chance": True, "warning": "At chance.", "lines": ["Finds: none"]}
+    said |= {"measures": [measure]}
     service.how_good = HowGood.model_validate({"fingerprint": "f", **said})
     with serving(service) as client:
         assert client.get("/v1/model").json()["how_good"] == said

@@ -8,9 +8,6 @@ from urllib.parse import urljoin
 import pytest
 from fastapi.testclient import TestClient
 
-FILM = "read/film.html"  # for a second window
-PAGES = {"/": "index.html", "/docs": "docs/index.html", f"/web/{FILM}": FILM}
-
 
 def linked(path: str, text: str, kind: str) -> set[str]:
     """Addresses that a file of the page loads."""
@@ -23,7 +20,7 @@ def linked(path: str, text: str, kind: str) -> set[str]:
 
 def everything(client: TestClient) -> dict[str, tuple[str, str]]:
     found: dict[str, tuple[str, str]] = {}
-    todo = set(PAGES)
+    todo = {"/"}
     while todo:
         path = todo.pop()
         response = client.get(path)
@@ -41,14 +38,13 @@ def test_what_the_pages_load_is_served_and_nothing_is_from_elsewhere(client: Tes
         "js": "text/javascript; charset=utf-8",
         "css": "text/css; charset=utf-8",
         "svg": "image/svg+xml",
-        "html": "text/html; charset=utf-8",
     }
-    assert all(found[path][1] == "text/html; charset=utf-8" for path in PAGES)
-    assert {"/web/main.js", "/web/read/viewer.js", "/web/docs/docs.js"} <= set(found)
+    assert found["/"][1] == "text/html; charset=utf-8"
+    assert {"/web/main.js", "/web/read/viewer.js"} <= set(found)
     served = {path.removeprefix("/web/") for path in found if path.startswith("/web/")}
     web = Path(str(files("cxrtext_api"))) / "web"
     shipped = {str(file.relative_to(web)) for file in web.rglob("*") if file.is_file()}
-    assert served | set(PAGES.values()) == shipped  # nothing is left over
+    assert served | {"index.html"} == shipped  # nothing is left over
     for path, (text, _) in found.items():
         others = re.findall(r"(?:https?:)?//[a-z0-9-]+\.[a-z]", text)
         assert not [one for one in others if path != "/web/lib/icon.svg"], path
@@ -65,7 +61,7 @@ def test_nothing_is_in_line_and_no_text_becomes_markup(client: TestClient) -> No
             ), path
 
 
-@pytest.mark.parametrize("path", ["/", "/docs", "/web/main.js"])
+@pytest.mark.parametrize("path", ["/", "/web/main.js"])
 def test_a_file_that_did_not_change_is_not_sent_again(client: TestClient, path: str) -> None:
     first = client.get(path)
     assert first.headers["etag"]

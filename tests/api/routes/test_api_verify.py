@@ -72,6 +72,7 @@ def test_places_and_scores_as_in_grounding(client: TestClient, threshold: dict[s
         assert (one["limits"], one["stands_out"]) == (ground["limits"], ground["stands_out"])
         assert not threshold or one["threshold"] == ground["threshold"] == 0.1
         assert one["score"] == pytest.approx(ground["score"], abs=1e-5)
+        assert one["support"] == ground["support"]
         np.testing.assert_allclose(one["grid"], ground["grid"], atol=1e-5)
         assert [box["bbox"] for box in one["boxes"]] == [box["bbox"] for box in ground["boxes"]]
 

@@ -188,7 +188,7 @@ def test_a_failure_of_work_is_told() -> None:
 
 def test_searches_wait_for_no_pictures(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = Held(Mock(side_effect=InputError("no picture")))
-    monkeypatch.setattr(service, "viewed", shown)
+    monkeypatch.setattr(service, "shown", shown)
     with serving(service) as client, ThreadPoolExecutor(6) as pool:
         data = {"image_id": "images/s01.png"}
         pictures = [pool.submit(client.post, "/v1/render", data=data) for _ in range(6)]

@@ -1,6 +1,7 @@
-// What is loaded, what it is worth, and what it is not.
+// What is loaded, how good it is, and what it is not.
 
-import { byId, element, plural, score, skeletons, whole } from "../lib/dom.js";
+import { byId, element, plural, whole } from "../lib/dom.js";
+import { short } from "../lib/quality.js";
 import { facts } from "../read/study.js";
 
 const card = (title, ...content) =>
@@ -10,45 +11,17 @@ const list = (pairs) => element("dl", { className: "facts-list" }, ...facts(pair
 
 const said = (text) => element("p", { className: "muted" }, text);
 
-/** A name of the API in words. */
-const words = (name) => {
-  const text = name.replace(/^auc_/, "AUC, ").replace(/^auc$/, "Mean AUC").replaceAll("_", " ");
-  return text[0].toUpperCase() + text.slice(1);
-};
-
-const digest = (text) => element("code", { className: "digest" }, text);
-
-/** Any value in a few words: numbers to three places, lists and maps joined. */
-function shown(value) {
-  if (value === null || value === undefined) return "";
-  if (typeof value === "boolean") return value ? "yes" : "no";
-  if (typeof value === "number") return Number.isInteger(value) ? whole(value) : score(value, 3);
-  if (Array.isArray(value)) return value.map(shown).join(", ");
-  if (typeof value === "object") {
-    return Object.entries(value).map(([name, one]) => `${words(name)} ${shown(one)}`).join(" · ");
-  }
-  return String(value);
-}
-
-const pairsOf = (record) => Object.entries(record).map(([name, value]) => [
-  words(name), name === "data" && typeof value === "string" ? digest(value) : shown(value),
-]);
-
-/** What is worth reading first: areas under the curve, then retrieval, then how training went. */
-const rank = (name) => (/^auc/i.test(name) ? 0 : /R@|rank/i.test(name) ? 1 : 2);
-const ranked = (record) => Object.fromEntries(
-  Object.entries(record).toSorted(([a], [b]) => rank(a) - rank(b)),
-);
+const digest = (text) => text && element("code", { className: "digest" }, text);
 
 function notice(model) {
   return element(
     "section",
-    { className: "about-card wide caution" },
+    { className: "about-card caution" },
     element("h2", {}, "Not a medical device"),
-    element("p", {}, "This is research software. It must not be used to diagnose, to treat, to " +
-      "triage or to reassure. Its scores are opinions of a model about pictures; nobody has " +
-      "tested them on patients, and they are wrong without notice on images unlike those that " +
-      "the model was trained on: other devices, projections, ages and diseases."),
+    element("p", {}, "This is research software. Do not use it to diagnose, treat, triage or " +
+      "reassure. Its scores are a model’s opinions about pictures. Nobody has tested them on " +
+      "patients, and they are wrong without notice on images unlike those that the model was " +
+      "trained on: other devices, projections, ages and diseases."),
     element("p", {}, "A heatmap says where the model found its words, not where a disease is. A " +
       "high score for a sentence that denies something proves nothing to be absent. " +
       (model.calibrated
@@ -57,94 +30,83 @@ function notice(model) {
   );
 }
 
-/** What the model finds, weakly, and not, on what that rests, and what more films would bring. */
-function goodCard({ how_good: good }) {
-  if (!good) return null;
-  const { warning, lines } = good;
-  const pairs = lines.map((line) => {
-    const at = line.indexOf(": ");
-    return [line.slice(0, at), line.slice(at + 2)];
-  });
-  return element("section", { className: `about-card wide good${warning ? " caution" : ""}` },
-    element("h2", {}, "How good is it"), warning ? element("p", {}, warning) : null, list(pairs));
+const measureOfFinding = ([name, { auc, low, high }]) =>
+  ({ name, figure: "AUC", value: auc, low, high, control: 0.5 });
+
+/** What was measured, each with its interval and what a model without skill would reach. */
+const measuresOf = ({ how_good: good, evaluated }) => (good?.measures?.length
+  ? good.measures
+  : Object.entries(evaluated?.findings ?? {}).map(measureOfFinding));
+
+/** A bar with its 95 % interval as a line, and its control as a tick. */
+function bar({ name, figure, value, low, high, control }, calibrationError) {
+  const isRank = figure === "median rank";
+  const shown = isRank ? (number) => whole(Math.round(number)) : short;
+  const place = (number) => `${100 * Math.min(number / (isRank ? 2 * control : 1), 1)}%`;
+  const [fill, interval, tick] = ["bar-fill", "interval", "control"]
+    .map((className) => element("span", { className }));
+  fill.style.width = place(value);
+  interval.style.left = place(low);
+  interval.style.width = `calc(${place(high)} - ${place(low)})`;
+  tick.style.left = place(control);
+  const off = typeof calibrationError === "number" ? `, calibration off by ${short(calibrationError)}` : "";
+  return element(
+    "li",
+    { className: (isRank ? high < control : low > control) ? "measure" : "measure doubtful" },
+    element("span", {}, name),
+    element("span", { className: "bar-track", "aria-hidden": "true" }, fill, interval, tick),
+    element("span", { className: "number" },
+      `${figure} ${shown(value)} [${shown(low)}, ${shown(high)}], control ${shown(control)}${off}`),
+  );
+}
+
+function goodCard(model) {
+  const { how_good: good, evaluated } = model;
+  const measures = measuresOf(model);
+  const lines = (good?.lines ?? []).slice(measures.length ? 3 : 0); // the bars say the first three
+  return element(
+    "section",
+    { className: good?.at_chance ? "about-card caution" : "about-card" },
+    element("h2", {}, "How good is it?"),
+    good?.warning ? element("p", {}, good.warning) : null,
+    measures.length ? said("On held-out images, with 95 % intervals. The tick is the control: chance, " +
+      "or the films of other patients. A gray bar cannot be told from it.") : null,
+    element("ol", { className: "measures" }, ...measures.map((one) =>
+      bar(one, evaluated?.findings[one.name]?.calibration_error))),
+    ...lines.map(said),
+    evaluated ? said(`Calibrated on ${whole(evaluated.images)} images of the split “${evaluated.split}”.`) : null,
+  );
 }
 
 function modelCard(model) {
+  const { trained } = model;
   return card("Model", list([
     ["Fingerprint", digest(model.model)], ["Image encoder", model.image_encoder],
     ["Text encoder", plural(model.text_encoder_layers, "layer")], ["Similarity", model.similarity],
-    ["Dimension", whole(model.dimension)], ["Scale γ²", score(model.gamma_sq, 2)],
-    ["Reads", `${model.crop} × ${model.crop} of ${model.resize} pixels`],
+    ["Dimension", whole(model.dimension)], ["Reads", `${model.crop} × ${model.crop} of ${model.resize} pixels`],
     ["Findings", Object.keys(model.prompts).join(", ")],
-    ["Tells unlike images", model.knows_images ? "yes" : "no; its training data are not noted"],
-    ["Tells unlike sentences", model.knows_sentences ? "yes" : "no; its training data are not noted"],
+    ["Recognizes unlike images", model.knows_images ? "yes" : "no, its training data are not noted"],
+    ["Trained on", trained?.studies && plural(trained.studies, "study", "studies")],
+    ["Objective", trained?.objective], ["Steps", trained?.steps && whole(trained.steps)],
+    ["Date", trained?.date], ["Training data", digest(trained?.data)],
   ]));
 }
 
-function trainedCard({ trained }) {
-  return card("Training data", trained
-    ? list(pairsOf(trained))
-    : said("The checkpoint does not say what it was trained on."));
-}
-
-/** AUC by finding with its interval, and how far its probabilities are off. */
-function evaluatedTable({ split, images, findings }) {
-  const row = (kind, ...cells) => element("tr", {}, ...cells.map((one) => element(kind, {}, one)));
-  const rows = Object.entries(findings).map(([name, { auc, low, high, calibration_error: off }]) =>
-    row("td", name, `${score(auc, 3)} (${score(low, 3)}–${score(high, 3)})`,
-      typeof off === "number" ? score(off, 3) : ""));
-  return element("table", { className: "measures" },
-    element("caption", {}, `${whole(images)} images of the split “${split}”; 95 % intervals`),
-    element("thead", {}, row("th", "Finding", "AUC", "Calibration error")),
-    element("tbody", {}, ...rows));
-}
-
-function measuredCard({ measured, evaluated }) {
-  if (evaluated) return card("Measured performance", evaluatedTable(evaluated));
-  return card("Measured performance", measured
-    ? list(pairsOf(ranked(measured)))
-    : said("The checkpoint carries no measurement. Run “cxrtext evaluate” on data of your own " +
-      "before relying on any number."));
-}
-
-function indexCard(model) {
-  if (!model.has_index) return card("Index", said("No index is loaded."));
-  return card("Index", list([
-    ["Images", whole(model.images)], ["Distinct sentences", whole(model.sentences)],
-    ["Columns to filter by", model.columns === undefined ? "" : whole(model.columns)],
-  ]));
-}
-
-function accessCard({ access }) {
-  if (!access) return card("Access", said("This server does not say what you may do."));
+function serverCard({ access, limits, has_index: hasIndex, ...model }) {
   const may = {
-    read: "ask and search", mark: "mark answers as right or wrong", write: "add images, and change and remove your own",
-    admin: "change and remove others' images", metrics: "read the metrics",
+    read: "ask and search", mark: "say what is right or wrong", write: "add images, and change and remove your own",
+    admin: "change and remove others’ images", metrics: "read the metrics",
   };
-  return card("Access", list([
-    ["Key", access.key_id ?? "none; this machine only"],
-    ["Scopes", access.scopes.join(", ")],
-    ["You may", access.scopes.map((scope) => may[scope] ?? scope).join("; ")],
-  ]));
-}
-
-function limitsCard(model) {
-  const { limits = {} } = model;
   return card("This server", list([
     ["Version of cxrtext", model.version],
-    ["Largest request", `${whole(Math.round((limits.max_body_bytes ?? model.max_body_bytes) / 2 ** 20))} MiB`],
-    ["Results per request", limits.max_results ? whole(limits.max_results) : ""],
-    ["Prompts per request", limits.max_prompts ? whole(limits.max_prompts) : ""],
-    ["Characters per sentence", limits.max_sentence_characters ? whole(limits.max_sentence_characters) : ""],
+    ["Index", hasIndex ? `${plural(model.images, "image")}, ${plural(model.sentences, "sentence")}` : "No index is loaded."],
+    ["Your key", access.key_id ?? "none; this machine only"],
+    ["You may", access.scopes.map((scope) => may[scope] ?? scope).join("; ")],
+    ["Largest request", `${whole(Math.round(limits.max_body_bytes / 2 ** 20))} MiB`],
+    ["API", element("a", { href: "/openapi.json" }, "openapi.json")],
   ]));
-}
-
-export function showLoading() {
-  byId("about").replaceChildren(...skeletons("div", "skeleton-about", 4));
 }
 
 export function show(model) {
-  byId("about").replaceChildren(...[
-    notice, goodCard, modelCard, trainedCard, indexCard, accessCard, limitsCard, measuredCard,
-  ].map((part) => part(model)).filter(Boolean));
+  byId("about").replaceChildren(...[notice, goodCard, modelCard, serverCard].map((part) => part(model)));
 }

@@ -102,7 +102,6 @@ function formOf(source, fields = {}) {
   const form = source?.file ? new FormData() : new URLSearchParams();
   if (source?.file) form.append("image", source.file, "image");
   else if (source) form.append("image_id", source.id);
-  if (source?.frame !== undefined) form.append("frame", source.frame);
   for (const [name, value] of Object.entries(fields)) {
     for (const one of [value].flat()) {
       if (one !== undefined && one !== null && one !== "") form.append(name, one);
@@ -140,33 +139,19 @@ export async function marks(id, signal) {
   return found;
 }
 
-export const results = (study, signal) =>
-  get(`/v1/results?${new URLSearchParams({ study_id: study })}`, signal);
+export const images = (offset, limit) => get(`/v1/images?${new URLSearchParams({ offset, limit })}`);
 
-export function images(offset, limit, where = "", signal = undefined) {
-  const query = new URLSearchParams({ offset, limit, ...(where ? { where } : {}) });
-  return get(`/v1/images?${query}`, signal);
-}
-
-/**
- * Every image that a search finds, as a table that comes in pieces.
- *
- * Gives how many images there are, and the stream of its bytes.
- */
+/** Every image that a search finds: how many there are, and a function that gives the CSV table. */
 export async function exported(source, fields, signal) {
   const body = formOf(source, fields);
   const response = await request("/v1/search/export", { method: "POST", body, signal });
-  return { total: Number(response.headers.get("X-Total")), stream: response.body };
-}
-
-/** The answer with a picture of an image, at most `size` pixels a side, of one of some kinds. */
-export function rendered(source, size, signal, kinds = "image/png") {
-  const options = { signal, headers: { Accept: kinds } };
-  return source.file
-    ? request(`/v1/render?size=${size}`, { method: "POST", body: formOf(source), ...options })
-    : request(`/v1/images/${idPath(source.id)}/rendered?size=${size}`, options);
+  return { total: Number(response.headers.get("X-Total")), table: () => response.blob() };
 }
 
 /** The picture of an image, at most `size` pixels a side, as a blob. */
-export const picture = async (source, size, signal) =>
-  (await rendered(source, size, signal)).blob();
+export async function picture(source, size, signal) {
+  const response = await (source.file
+    ? request(`/v1/render?size=${size}`, { method: "POST", body: formOf(source), signal })
+    : request(`/v1/images/${idPath(source.id)}/rendered?size=${size}`, { signal }));
+  return response.blob();
+}

@@ -21,17 +21,22 @@ export function button(text, onClick, properties = {}) {
   return made;
 }
 
-/** `count` gray shapes in place of what is on its way. */
-export const skeletons = (tag, className, count) =>
-  Array.from({ length: count }, () =>
-    element(tag, { className: `skeleton ${className}`, "aria-hidden": "true" }));
-
 export const whole = (count) => count.toLocaleString("en");
 
 export const plural = (count, one, many = `${one}s`) =>
   `${whole(count)} ${count === 1 ? one : many}`;
 
-/** The day on which a film was taken, as its metadata has it: a date, or a year alone; else "". */
+/** A share as the page shows all of them; what is not quite none or all is not shown as such. */
+export function percent(share) {
+  if (share > 0 && share < 0.01) return "< 1 %";
+  if (share < 1 && share > 0.99) return "> 99 %";
+  return `${Math.round(100 * share)} %`;
+}
+
+/** A number with a real minus sign, so that columns of numbers line up. */
+export const score = (value, digits = 2) => value.toFixed(digits).replace("-", "−");
+
+/** The day on which a film was taken, as its metadata has it: a date, or only a year; else "". */
 export const dayOf = ({ metadata = {} }) =>
   (metadata.date ?? metadata.acquired?.slice(0, 10) ?? "").replace(/^(\d{4})(\d\d)(\d\d)$/, "$1-$2-$3");
 
@@ -49,10 +54,20 @@ export function sectionsOf(sentences) {
 
 /** The same as lists under headings, with a row for each sentence. */
 export const reportOf = (sentences, row) => sectionsOf(sentences).map(([section, some]) =>
-  element("section", { className: "report-section" }, section ? element("h3", {}, section) : null,
+  element("section", { className: "report-section" }, section ? element("h2", {}, section) : null,
     element("ol", { className: "lines" }, ...some.map(row))));
 
-/** Give the arrow keys, Home and End of a list to its buttons, in so many columns; others stay. */
+/** A sentence as a button, with a number or a word at its right. */
+export function line(sentence, number, onClick, label = undefined) {
+  const made = button("", onClick, { className: "line", ...(label ? { "aria-label": label } : {}) });
+  made.append(
+    element("span", { className: "line-text" }, sentence),
+    element("span", { className: "number muted" }, number),
+  );
+  return made;
+}
+
+/** Move the focus among buttons by arrow keys, Home and End; `columns` of a grid. */
 export function moveAmong(event, all, columns = 0) {
   const at = all.indexOf(event.target);
   const to = {
@@ -65,9 +80,6 @@ export function moveAmong(event, all, columns = 0) {
   next.focus();
   return next;
 }
-
-/** A score with a real minus sign, so that columns of numbers line up. */
-export const score = (value, digits = 2) => value.toFixed(digits).replace("-", "−");
 
 /** Resolves after some milliseconds; rejects when the signal ends first. */
 export function wait(milliseconds, signal = undefined) {
@@ -85,38 +97,6 @@ export function wait(milliseconds, signal = undefined) {
   });
 }
 
-/** A function that runs `work` once it has not been called for a while. */
-export function settled(work, milliseconds) {
-  let timer = 0;
-  return (...given) => {
-    clearTimeout(timer);
-    timer = setTimeout(() => work(...given), milliseconds);
-  };
-}
-
-let pressed = false;
-let waiting = [];
-
-for (const [event, down] of [["pointerdown", true], ["pointerup", false], ["pointercancel", false]]) {
-  window.addEventListener(event, () => {
-    pressed = down;
-    if (down || waiting.length === 0) return;
-    const ready = waiting;
-    waiting = [];
-    // After the click, which follows when a button is let go.
-    setTimeout(() => ready.forEach((work) => work()), 0);
-  }, true);
-}
-
-/**
- * Run `work` at once, or when the button or finger that is down is let go: what is being pressed
- * must not move away before that, or the press is lost.
- */
-export function whenReleased(work) {
-  if (pressed) waiting.push(work);
-  else work();
-}
-
 /** Enter sends a form from a text area; Shift with Enter starts a line. */
 export function sendOnEnter(field) {
   field.addEventListener("keydown", (event) => {
@@ -126,9 +106,9 @@ export function sendOnEnter(field) {
   });
 }
 
-/** Offer text, or a blob, as a file to save. */
-export function save(name, content, kind) {
-  const url = URL.createObjectURL(new Blob([content], { type: kind }));
+/** Offer a blob as a file to save. */
+export function save(name, blob) {
+  const url = URL.createObjectURL(blob);
   const link = element("a", { href: url, download: name });
   document.body.append(link);
   link.click();

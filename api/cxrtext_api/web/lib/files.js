@@ -41,7 +41,7 @@ function listenForDrops() {
 }
 
 export function start() {
-  const open = (file) => session.open({ file, name: file.name, frame: 0 });
+  const open = (file) => session.open({ file, name: file.name });
   choose(byId("open"), byId("file"), open);
   takeDrops("read", byId("stage"), open);
   listenForDrops();

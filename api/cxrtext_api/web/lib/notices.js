@@ -44,7 +44,7 @@ export function problemCard(error, again = null) {
 }
 
 /** A line in place of what is not there. */
-export const emptyLine = (text) => element("p", { className: "hint" }, text);
+export const emptyLine = (text) => element("p", { className: "muted" }, text);
 
 export function start() {
   byId("alert-close").addEventListener("click", clearError);

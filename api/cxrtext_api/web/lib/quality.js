@@ -1,33 +1,32 @@
 // How far to trust what is shown: how well a finding was detected on images that the model did not
 // see, and whether the open image and a sentence are like those it was trained on.
 
-import { element } from "./dom.js";
+import { byId, element } from "./dom.js";
 
 /** An area under the curve in short: ".93". */
-const share = (value) => value.toFixed(2).replace(/^0/, "");
+export const short = (value) => value.toFixed(2).replace(/^0/, "");
 
 /** Below this an area under the curve says next to nothing; so does an interval that holds a half. */
 const NEAR_CHANCE = 0.6;
 
 /** What an evaluation says of a finding, in words, and whether it is worth a color. */
 export function quality(evaluated, ofUnlike = false) {
-  if (ofUnlike) {
+  if (ofUnlike || !evaluated) {
     return {
-      text: "not evaluated on such images",
-      title: "What was measured holds for images like those of the training.",
+      text: "not evaluated",
+      title: ofUnlike
+        ? "The evaluation holds for images like those of the training, and this one is not."
+        : "Nobody measured how well this is detected.",
       sound: false,
     };
   }
-  if (!evaluated) {
-    return { text: "not evaluated", title: "Nobody measured how well this is detected.", sound: false };
-  }
   const { auc, low, high } = evaluated;
-  const title = `Area under the ROC curve on held-out images, 95 % interval: ${auc.toFixed(3)} ` +
-    `(${low.toFixed(3)}–${high.toFixed(3)}). A half is a coin's toss.`;
   const near = auc < NEAR_CHANCE || low <= 0.5;
+  const interval = `[${short(low)}, ${short(high)}]`;
   return {
-    text: near ? `near chance, AUC ${share(auc)}` : `AUC ${share(auc)} (${share(low)}–${share(high)})`,
-    title,
+    text: `${short(auc)} ${interval}`,
+    title: `${near ? "Near chance. " : ""}Area under the ROC curve on held-out images with its ` +
+      "95 % interval. A coin’s toss has .50.",
     sound: !near,
   };
 }
@@ -35,18 +34,25 @@ export function quality(evaluated, ofUnlike = false) {
 /** The words as an element. */
 export function qualityTag(evaluated, ofUnlike = false) {
   const { text, title, sound } = quality(evaluated, ofUnlike);
-  return element("span", { className: sound ? "quality" : "quality doubtful", title }, text);
+  return element("span", { className: sound ? "quality" : "quality doubtful", title },
+    element("span", { className: "quality-of" }, text.startsWith("not") ? "" : "AUC "), text);
 }
 
 /** Whether something is known to be unlike what the model was trained on. */
 export const isUnlike = (unlike) => unlike?.flagged === true;
 
 export const UNLIKE_IMAGE =
-  "This image is unlike those the model was trained on; its answers mean little.";
+  "This image is unlike those the model was trained on. Its answers mean little.";
 
 export const UNLIKE_SENTENCE =
-  "This sentence resembles nothing in the reports the model was trained on; the answer means little.";
+  "This sentence resembles nothing in the reports the model was trained on. The answer means little.";
 
-/** How far beyond the limit, for whoever points at it. */
-export const unlikeTitle = ({ distance, threshold }) =>
-  `Distance ${distance.toFixed(2)}; held-out images of the training data seldom exceed ${threshold.toFixed(2)}.`;
+/** Show the banner over an image that is unlike those of the training; null where nobody knows. */
+export function showUnlike(unlike) {
+  const flagged = isUnlike(unlike);
+  byId("unlike").hidden = !flagged;
+  byId("unlike").textContent = flagged ? UNLIKE_IMAGE : "";
+  byId("unlike").title = flagged ? `Distance ${unlike.distance.toFixed(2)}; held-out images of the ` +
+    `training data seldom exceed ${unlike.threshold.toFixed(2)}.` : "";
+  byId("view-read").classList.toggle("unlike", flagged);
+}

@@ -7,12 +7,12 @@
 import * as api from "./api.js";
 import { attempt, clearError } from "./notices.js";
 import { read } from "./picture.js";
-import { note } from "./router.js";
+import { here, note } from "./router.js";
 
 const events = new EventTarget();
 
 /**
- * source: { file, name, frame } or { id }; detail: what the index knows of it, or null; prior: { id,
+ * source: { file, name } or { id }; detail: what the index knows of it, or null; prior: { id,
  * detail } of the film beside it, or null.
  */
 export const current = { source: null, detail: null, model: null, prior: null };
@@ -45,8 +45,8 @@ function noteAddress(replace = true) {
 /** What was asked last of the open film is asked of the one beside it, too. */
 async function locatePrior(signal) {
   if (!asked || !current.prior) return;
-  const { sentence, secret, threshold } = asked;
-  const fields = { sentence, threshold, as_written: secret ? "true" : "" };
+  const { sentence, secret } = asked;
+  const fields = { sentence, as_written: secret ? "true" : "" };
   const found = await attempt(() => api.ground({ id: current.prior.id }, fields, signal));
   if (found && !signal.aborted) announce("located-prior", found);
 }
@@ -95,7 +95,7 @@ export async function open(source) {
     asking = new AbortController();
     asked = null;
     Object.assign(current, { source, detail, prior: null });
-    noteAddress(false);
+    noteAddress(here().params.get("image") === source.id); // a link is not a step of its own
     announce("opened", { picture });
     return true;
   });
@@ -107,21 +107,20 @@ export async function open(source) {
 /**
  * Show where the open image supports a sentence.
  *
- * `threshold`: from which score on a region counts for the boxes; the server's choice by default.
- * `secret`: whether the sentence is of a report: it stays out of the address, and is not reworded.
+ * `secret`: the sentence is of a report, so it stays out of the address and is not reworded.
  */
-export async function locate(sentence, { threshold, secret = false } = {}) {
+export async function locate(sentence, { secret = false } = {}) {
   if (!current.source || !current.model.says_where) return;
   clearError();
   locating.abort();
   locating = new AbortController();
   const { signal } = locating;
   announce("locating", sentence);
-  const fields = { sentence, threshold, as_written: secret ? "true" : "" };
+  const fields = { sentence, as_written: secret ? "true" : "" };
   const found = await attempt(() => api.ground(current.source, fields, signal));
   // Of two questions in a row, the answer to the later one stays.
   if (signal.aborted) return;
-  asked = found ? { sentence, secret, threshold } : null;
+  asked = found ? { sentence, secret } : null;
   if (found) noteAddress();
   announce("located", { sentence, found: found ?? null, secret });
   await locatePrior(signal);

@@ -4,11 +4,9 @@ import { picture } from "./api.js";
 import { dayOf, element } from "./dom.js";
 import * as session from "./session.js";
 
-const SIDE = 224;
+const SIDE = 320;
 const AT_ONCE = 4;
-const REMEMBERED = 400;
 
-const urls = new Map();
 const waiting = [];
 let loading = 0;
 
@@ -21,20 +19,11 @@ const seen = new IntersectionObserver((entries) => {
   loadNext();
 }, { rootMargin: "300px" });
 
-function remember(id, url) {
-  urls.set(id, url);
-  if (urls.size > REMEMBERED) {
-    const [oldest, old] = urls.entries().next().value;
-    urls.delete(oldest);
-    URL.revokeObjectURL(old);
-  }
-}
-
 async function load(target) {
-  const { id } = target.dataset;
   try {
-    if (!urls.has(id)) remember(id, URL.createObjectURL(await picture({ id }, SIDE)));
-    target.src = urls.get(id);
+    const url = URL.createObjectURL(await picture({ id: target.dataset.id }, SIDE));
+    target.addEventListener("load", () => URL.revokeObjectURL(url), { once: true });
+    target.src = url;
   } catch {
     target.closest(".thumb").classList.add("missing");
   }
@@ -87,9 +76,7 @@ export function film(image, _, all) {
       data: { id: image.image_id },
     },
     thumbnail(image.image_id),
-    element("span", { className: "film-name" }, tailOf(image.study_id)),
-    " ",
-    element("span", { className: "film-name" }, beside.replace(" · ", "\n")),
+    element("span", { className: "film-name" }, `${tailOf(image.study_id)} `, element("span", {}, beside)),
   );
   open.addEventListener("click", () => session.open({ id: image.image_id }));
   return element("li", {}, open);

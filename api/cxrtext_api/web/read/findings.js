@@ -1,15 +1,16 @@
-// The probabilities of findings, and the prompts that they come from.
+// The probabilities of findings, one line each.
 
 import * as api from "../lib/api.js";
-import { byId, element, skeletons, whenReleased } from "../lib/dom.js";
+import { byId, element, percent } from "../lib/dom.js";
 import { problemCard } from "../lib/notices.js";
 import * as marks from "./marks.js";
-import * as prompts from "./prompts.js";
-import { isUnlike, quality, qualityTag } from "../lib/quality.js";
+import { isUnlike, quality, qualityTag, showUnlike } from "../lib/quality.js";
 import * as session from "../lib/session.js";
-import * as unlikeness from "./unlike.js";
 
 let classifying = new AbortController();
+
+/** The sentence that shows where a finding is. */
+const sentenceOf = (finding) => session.current.model.prompts[finding]?.positive[0] ?? `${finding}.`;
 
 /** Whether a probability is worth a color: it is calibrated, above a half, of a finding that works. */
 const isLikely = ({ probability, calibrated, evaluated = null }) =>
@@ -23,59 +24,64 @@ function row(found, ofUnlike) {
   const { finding, probability, evaluated = null } = found;
   const fill = element("span", { className: "bar-fill" });
   fill.style.width = `${100 * probability}%`;
-  const asked = prompts.of(finding);
+  const asked = session.current.model.prompts[finding];
+  const from = found.by_head || !asked
+    ? "From a head that was trained on the findings of reports."
+    : `From “${asked.positive[0]}” against “${asked.negative[0]}”.`;
   const shown = element(
     "button",
     {
       type: "button",
       className: classOf(found),
-      title: session.current.model.says_where ? "Show where" : "",
+      title: session.current.model.says_where ? `${from} Press to see where.` : from,
       data: { finding },
     },
     element("span", { className: "finding-name" }, finding),
     element("span", { className: "visually-hidden" }, ", probability "),
-    element("span", { className: "finding-number" }, probability.toFixed(2)),
-    qualityTag(evaluated, ofUnlike),
     element("span", { className: "bar-track" }, fill),
-    element("span", { className: "finding-prompts" }, found.by_head
-      ? "trained on the findings of reports, not asked by prompts"
-      : `${asked.positive[0]} / ${asked.negative[0]}`),
+    element("span", { className: "finding-number" }, percent(probability)),
+    qualityTag(evaluated, ofUnlike),
   );
-  shown.addEventListener("click", () => session.locate(asked.positive[0]));
+  shown.addEventListener("click", () => session.locate(sentenceOf(finding)));
   const mark = marks.control("finding", finding, { said: found.flagged ?? probability >= 0.5 });
-  return element("li", { className: "finding-item" }, shown, mark, prompts.editor(finding));
+  return element("li", { className: "finding-item" }, shown, mark);
 }
 
 function tellCalibration({ calibrated, findings, unlike = null }) {
-  const custom = prompts.changed();
-  byId("calibration").hidden = findings.length === 0;
+  byId("calibration").hidden = byId("findings-head").hidden = findings.length === 0;
   byId("calibration").className = calibrated ? "tag good" : "tag";
   byId("calibration").textContent = calibrated ? "Calibrated" : "Not calibrated";
   byId("findings-foot").hidden = false;
-  byId("findings-foot").textContent =
-    (session.current.model.says_where ? "Select a finding to see where the image supports it. " : "") +
-    (calibrated
+  byId("findings-foot").textContent = [
+    session.current.model.says_where ? "Select a finding to see where it shows." : "",
+    calibrated
       ? "Probabilities are calibrated on the validation images."
-      : "Each compares a sentence that says so with one that denies it; it is no share of patients.") +
-    (custom ? " Prompts were changed on this page." : "") +
-    (unlike || findings.length === 0 ? "" : unlikeness.unknown());
+      : "Each probability compares a sentence that says so with one that denies it. It is no share of patients.",
+    unlike || findings.length === 0 ? "" : unknown(),
+  ].filter(Boolean).join(" ");
 }
+
+/** What to say where nobody knows whether the image is like those of the training. */
+const unknown = () => "Nobody knows whether this image is like those of the training: " +
+  (session.current.model?.knows_images
+    ? "it was indexed before the checkpoint said so."
+    : "the checkpoint does not say. “cxrtext calibrate --keep-reference” adds it.");
 
 function showFindings(answer) {
   const ofUnlike = isUnlike(answer.unlike);
   byId("findings").replaceChildren(...answer.findings.map((found) => row(found, ofUnlike)));
   byId("findings").setAttribute("aria-busy", "false");
   byId("findings-hint").hidden = answer.findings.length > 0;
-  byId("findings-hint").textContent = "There are no findings to look for; add one.";
+  byId("findings-hint").textContent = "There are no findings to look for.";
   tellCalibration({ calibrated: false, ...answer });
-  unlikeness.take(answer.unlike ?? null);
+  showUnlike(answer.unlike ?? null);
 }
 
 /** Show no finding, and nothing that was said of the former ones. */
 function showNone() {
   byId("findings").replaceChildren();
   byId("findings").setAttribute("aria-busy", "false");
-  byId("calibration").hidden = byId("findings-foot").hidden = true;
+  for (const id of ["calibration", "findings-head", "findings-foot"]) byId(id).hidden = true;
 }
 
 async function classify() {
@@ -83,48 +89,37 @@ async function classify() {
   classifying.abort();
   classifying = new AbortController();
   const { signal } = classifying;
-  byId("findings-hint").hidden = true;
+  byId("findings-hint").textContent = "Looking for findings…";
+  byId("findings-hint").hidden = false;
   list.setAttribute("aria-busy", "true");
-  if (!list.querySelector(".finding")) {
-    list.replaceChildren(...skeletons("li", "skeleton-finding", prompts.count() || 1));
-  }
-  if (prompts.count() === 0) {
-    showFindings({ findings: [] });
-    return;
-  }
   try {
-    const fields = prompts.changed() ? { prompts: prompts.asJson() } : {};
-    const answer = await api.classify(session.current.source, fields, signal);
-    whenReleased(() => {
-      if (!signal.aborted) showFindings(answer);
-    });
+    const answer = await api.classify(session.current.source, {}, signal);
+    if (!signal.aborted) showFindings(answer);
   } catch (error) {
     if (error.name === "AbortError" || signal.aborted) return;
     showNone();
+    byId("findings-hint").hidden = true;
     list.replaceChildren(element("li", {}, problemCard(error, classify)));
   }
 }
 
 function mark(sentence) {
   for (const one of document.querySelectorAll("#findings .finding")) {
-    one.classList.toggle("shown", prompts.of(one.dataset.finding)?.positive[0] === sentence);
+    one.classList.toggle("shown", sentenceOf(one.dataset.finding) === sentence);
   }
 }
 
 export function start() {
-  prompts.start(() => session.current.source && classify());
   session.on("opened", () => {
     showNone();
-    byId("edit-prompts").disabled = false;
     classify();
   });
   session.on("closed", () => {
     classifying.abort();
     showNone();
-    byId("edit-prompts").disabled = true;
     byId("findings-hint").textContent = "Open an image to see its findings.";
     byId("findings-hint").hidden = false;
   });
   session.on("located", ({ sentence, found }) => mark(found ? sentence : null));
+  for (const event of ["opened", "closed"]) session.on(event, () => showUnlike(null));
 }
-

@@ -1,12 +1,12 @@
 // The viewers by mouse, finger and keyboard.
 
 import { bind } from "../lib/keys.js";
-import * as session from "../lib/session.js";
 import { openBeside } from "../search/archive.js";
+import { PRESETS } from "./levels.js";
 
 const STEP = 48;
 const MOVES = { ArrowLeft: [STEP, 0], ArrowRight: [-STEP, 0], ArrowUp: [0, STEP], ArrowDown: [0, -STEP] };
-const PRESET_KEYS = [..."123456789"];
+const PRESET_KEYS = PRESETS.map((_, at) => String(at + 1));
 
 function listenToWheel(viewer) {
   const { stage } = viewer;
@@ -38,7 +38,7 @@ function listenToPointer(viewer) {
     if (held.button === 0) viewer.moveBy(x, y);
     else {
       const { width, level } = viewer.window;
-      viewer.setWindow({ width: width + x * viewer.unit, level: level - y * viewer.unit });
+      viewer.setWindow({ width: width + x, level: level - y });
     }
   });
   for (const end of ["pointerup", "pointercancel"]) {
@@ -53,46 +53,28 @@ function listenToPointer(viewer) {
 
 function bindKeys(active) {
   const when = () => active().picture;
-  const choose = ({ key }) => active().setPreset(active().scale.presets[key - 1]?.name);
+  const choose = ({ key }) => active().setPreset(PRESETS[key - 1].name);
   const film = (keys, does, run) => ({ keys, does, run, when });
   const window = (key, does, name, by) => film([key], does, () =>
-    active().setWindow({ [name]: active().window[name] + by * active().unit }));
+    active().setWindow({ [name]: active().window[name] + by }));
   bind("Film", "read", [
-    film(["n"], "The next film", () => openBeside(1)),
-    film(["p"], "The film before", () => openBeside(-1)),
-    film(["+", "="], "Larger", () => active().zoomBy(1.25)),
-    film(["-"], "Smaller", () => active().zoomBy(0.8)),
+    film(["n"], "Next film", () => openBeside(1)),
+    film(["p"], "Previous film", () => openBeside(-1)),
+    film(["+", "="], "Zoom in", () => active().zoomBy(1.25)),
+    film(["-"], "Zoom out", () => active().zoomBy(0.8)),
     film(["0"], "Fit", () => active().fit()),
     { ...film(Object.keys(MOVES), "Move, while the viewer has the focus", ({ key }) => active().moveBy(...MOVES[key])), near: ".viewer" },
-    { ...film(PRESET_KEYS, "Windows of the list", choose), names: ["1", "…", "9"] },
+    { ...film(PRESET_KEYS, "Window presets", choose), names: ["1", "…", PRESET_KEYS.at(-1)] },
     window("]", "Level up", "level", 6),
     window("[", "Level down", "level", -6),
     window(".", "Window wider", "width", 8),
     window(",", "Window narrower", "width", -8),
     film(["i"], "Invert", () => active().setInvert(!active().invert)),
     film(["h"], "Heatmap", () => active().setOverlay({ heat: !active().overlay.heat })),
-    film(["b"], "Peak and boxes", () => active().setOverlay({ boxes: !active().overlay.boxes })),
-    film(["r"], "As it was at first", () => active().reset()),
+    film(["b"], "Boxes", () => active().setOverlay({ boxes: !active().overlay.boxes })),
+    film(["r"], "Reset", () => active().reset()),
     { keys: [], names: ["right drag"], does: "Window and level" },
   ]);
-}
-
-/**
- * A button that was pressed by mouse or finger to see something gives the keyboard to the image;
- * who presses by keyboard stays where they are.
- */
-function listenToPresses(active) {
-  let byPointer = false;
-  for (const kind of ["pointerdown", "keydown"]) {
-    document.addEventListener(kind, () => { byPointer = kind === "pointerdown"; }, true);
-  }
-  for (const event of ["opened", "located"]) {
-    session.on(event, () => {
-      if (byPointer && document.activeElement.matches("button, body")) {
-        active().stage.focus({ preventScroll: true });
-      }
-    });
-  }
 }
 
 /** Listen to some viewers; the one that `active` gives has the keys, and `activate` chooses it. */
@@ -105,5 +87,4 @@ export function listen(viewers, active, activate) {
     listenToPointer(viewer);
   }
   bindKeys(active);
-  listenToPresses(active);
 }

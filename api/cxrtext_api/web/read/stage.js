@@ -2,15 +2,11 @@
 
 import { byId, dayOf, element } from "../lib/dom.js";
 import * as files from "../lib/files.js";
-import * as frames from "./frames.js";
-import * as address from "./link.js";
+import { PRESETS } from "./levels.js";
 import * as marks from "./marks.js";
 import * as overlay from "./overlay.js";
 import { listen } from "./pointing.js";
-import * as ruler from "./ruler.js";
-import * as second from "./second.js";
 import * as session from "../lib/session.js";
-import * as turning from "./turning.js";
 import { MAX_ZOOM, Viewer } from "./viewer.js";
 
 const CONTROLS = ".toolbar :is(button, select, input):not(#open, #file)";
@@ -18,67 +14,37 @@ const OTHER = "other";
 /** Views in which the patient's sides are not left and right, as manifests and DICOM name them. */
 const LATERAL = /^(?:lat.*|.*lateral|[lr]|ll|rl|llo|rlo)$/i;
 
-/** The viewers; `active` is the one that keys and controls change, and the other follows it. */
+/** The viewers; keys and controls change the `active` one, and the other follows it. */
 export const viewers = { present: null, prior: null };
 let active = null;
-let isLinked = true;
 
-const other = () => (active === viewers.present ? viewers.prior : viewers.present);
-
-/** Let the other viewer show the same place in the same way, where both films count in alike values. */
+/** Let the other viewer show the same place in the same way. */
 function lead() {
-  const follower = other();
-  if (!active.picture || !follower.picture) return;
-  const { window, invert, turn, zoom, overlay, move } = active.view();
-  const own = active.scale.deep === follower.scale.deep ? window : follower.window;
-  follower.showAs({ window: { ...own }, invert, turn: { ...turn }, zoom, overlay: { ...overlay }, move });
+  const other = active === viewers.present ? viewers.prior : viewers.present;
+  if (active.picture && other.picture) other.follow(active);
 }
 
-/** Whether the two viewers show the same place in the same way; the active one leads. */
-export function link(linked = isLinked) {
-  isLinked = linked;
-  if (isLinked) lead();
-}
-
-export const linked = () => isLinked;
-
-const presetOf = ({ scale, window: { width, level } }) =>
-  scale.presets.find((one) => one.width === width && one.level === level);
-
-function showNote(viewer) {
-  const { stage, scale, window: { width, level }, invert } = viewer;
-  const changed = scale.deep || presetOf(viewer) !== scale.presets[0];
-  const parts = [changed ? `W ${width}  L ${level}` : "", invert ? "inverted" : ""];
-  stage.querySelector(".top-right").textContent = parts.filter(Boolean).join("\n");
-}
-
-function showWindow(viewer) {
-  const { window: { width, level }, invert } = viewer;
-  for (const [name, value] of [["width", width], ["level", level]]) {
-    byId(`window-${name}`).value = value;
-    byId(`window-${name}-value`).textContent = value;
-  }
-  byId("window-preset").value = presetOf(viewer)?.name ?? OTHER;
-  byId("toggle-invert").setAttribute("aria-pressed", String(invert));
-}
+const presetOf = ({ width, level }) =>
+  PRESETS.find((one) => one.width === width && one.level === level)?.name ?? OTHER;
 
 function showState(viewer) {
-  viewer.stage.classList.toggle("zoomed", Boolean(viewer.picture) && viewer.zoom > 1);
+  const { stage, window, invert } = viewer;
+  stage.classList.toggle("zoomed", Boolean(viewer.picture) && viewer.zoom > 1);
   if (viewer.picture) {
-    showNote(viewer);
-    turning.showSides(viewer);
+    const changed = presetOf(window) !== PRESETS[0].name;
+    stage.querySelector(".top-right").textContent = [
+      changed ? `W ${window.width}  L ${window.level}` : "", invert ? "inverted" : "",
+    ].filter(Boolean).join("\n");
   }
-  if (viewer === viewers.present) second.tell(viewer);
   if (viewer !== active) return;
-  if (isLinked) lead();
+  lead();
   overlay.showState(viewer);
   if (!viewer.picture) return;
-  turning.show(viewer);
-  ruler.show(viewer);
-  showWindow(viewer);
-  const percent = `${Math.round(viewer.zoom * 100)} %`;
-  byId("fit").textContent = percent;
-  byId("fit").setAttribute("aria-label", `${percent}. Fit the image`);
+  byId("window-preset").value = presetOf(window);
+  byId("toggle-invert").setAttribute("aria-pressed", String(invert));
+  const zoom = `${Math.round(viewer.zoom * 100)} %`;
+  byId("fit").textContent = zoom;
+  byId("fit").setAttribute("aria-label", `${zoom}. Fit the image`);
   byId("zoom-out").disabled = viewer.zoom === 1;
   byId("zoom-in").disabled = viewer.zoom === MAX_ZOOM;
 }
@@ -90,31 +56,22 @@ function onOpening(source) {
   busy("Reading the image…");
 }
 
-function onClosed(viewer, wanted) {
-  showFilm(viewer, null);
-  overlay.showFound(viewer, "", null);
-  for (const one of document.querySelectorAll(CONTROLS)) one.disabled = true;
-  byId("view-note").textContent = "";
+function enableControls(enabled) {
+  for (const one of document.querySelectorAll(CONTROLS)) one.disabled = !enabled;
+}
+
+function onClosed(wanted) {
+  showFilm(viewers.present, null);
+  overlay.showFound(viewers.present, "", null);
+  enableControls(false);
   byId("empty-title").textContent = `${nameOf(wanted)} could not be opened`;
   byId("empty").hidden = false;
 }
 
-/** Offer the windows of a picture, within its own bounds. */
-function showPresets({ presets, width, level, step }) {
-  byId("window-preset").replaceChildren(
-    ...presets.map(({ name, title }) => element("option", { value: name }, title)),
-    element("option", { value: OTHER, hidden: true }, "Own window"),
-  );
-  for (const [name, [min, max]] of Object.entries({ width, level })) {
-    Object.assign(byId(`window-${name}`), { min, max, step });
-  }
-}
-
 /** Show a picture, with what the index knows of it, or a name; null for no picture. */
-export function showFilm(viewer, picture, detail = null, name = "") {
+function showFilm(viewer, picture, detail = null, name = "") {
   const { stage } = viewer;
-  if (picture) viewer.setImage(picture);
-  else viewer.clear();
+  viewer.setImage(picture);
   stage.querySelector(".top-left").textContent = detail
     ? [detail.image_id, dayOf(detail), `${detail.width} × ${detail.height}`].filter(Boolean).join("\n")
     : name;
@@ -123,23 +80,22 @@ export function showFilm(viewer, picture, detail = null, name = "") {
   stage.classList.toggle("lateral", LATERAL.test(detail?.metadata?.view ?? ""));
 }
 
-/** Show an earlier film beside the open one, looked at alike where they are linked; null for none. */
+/** Show an earlier film beside the open one (null for none), looked at in the same way. */
 export function showPrior(picture, detail = null) {
   if (!picture && document.activeElement === viewers.prior.stage) viewers.present.stage.focus();
   active = viewers.present;
   byId("prior-film").hidden = byId("present-caption").hidden = !picture;
   showFilm(viewers.prior, picture, detail);
-  link();
+  lead();
 }
 
-function onOpened(viewer, { picture }) {
+function onOpened({ picture }) {
   byId("empty").hidden = true;
-  active = viewer;
+  active = viewers.present;
   const { source, detail } = session.current;
-  showFilm(viewer, picture, detail, source.name ?? "");
-  showPresets(viewer.scale);
-  overlay.showFound(viewer, "", null);
-  for (const one of document.querySelectorAll(CONTROLS)) one.disabled = false;
+  showFilm(active, picture, detail, source.name ?? "");
+  overlay.showFound(active, "", null);
+  enableControls(true);
   reveal();
 }
 
@@ -151,17 +107,16 @@ function reveal() {
 
 function busy(text) {
   byId("busy").hidden = !text;
-  if (text) byId("busy").firstElementChild.textContent = text;
+  byId("busy").textContent = text ?? "";
   byId("stage").setAttribute("aria-busy", String(Boolean(text)));
 }
 
 function listenToControls() {
-  showPresets(active.scale);
+  byId("window-preset").replaceChildren(
+    ...PRESETS.map(({ name, title }) => element("option", { value: name }, title)),
+    element("option", { value: OTHER, hidden: true }, "Own window"),
+  );
   byId("window-preset").addEventListener("change", ({ target }) => active.setPreset(target.value));
-  for (const name of ["width", "level"]) {
-    byId(`window-${name}`).addEventListener("input", ({ target }) =>
-      active.setWindow({ [name]: Number(target.value) }));
-  }
   byId("toggle-invert").addEventListener("click", () => active.setInvert(!active.invert));
   byId("zoom-in").addEventListener("click", () => active.zoomBy(1.25));
   byId("zoom-out").addEventListener("click", () => active.zoomBy(0.8));
@@ -173,7 +128,6 @@ function listenToControls() {
 function activate(viewer) {
   if (!viewer.picture || viewer === active) return;
   active = viewer;
-  showPresets(viewer.scale);
   showState(viewer);
 }
 
@@ -183,11 +137,11 @@ export function start() {
   active = viewer;
   listenToControls();
   overlay.start(() => active);
-  marks.start(viewer);
+  marks.start();
   files.start();
   session.on("opening", onOpening);
-  session.on("closed", (wanted) => onClosed(viewer, wanted));
-  session.on("opened", (event) => onOpened(viewer, event));
+  session.on("closed", onClosed);
+  session.on("opened", onOpened);
   session.on("settled", () => busy(null));
   session.on("locating", () => busy("Looking…"));
   session.on("located", ({ sentence, found }) => {
@@ -195,7 +149,5 @@ export function start() {
     overlay.showFound(viewer, sentence, found);
     if (found) reveal();
   });
-  for (const part of [frames, address, second]) part.start(() => viewer);
-  for (const part of [ruler, turning]) part.start(() => active, Object.values(viewers));
   listen(Object.values(viewers), () => active, activate);
 }

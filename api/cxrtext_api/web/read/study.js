@@ -1,7 +1,6 @@
 // What the index knows of the open image: its study, its metadata, its report.
 
-import * as api from "../lib/api.js";
-import { button, byId, element, reportOf } from "../lib/dom.js";
+import { byId, element, line, reportOf } from "../lib/dom.js";
 import { go } from "../lib/router.js";
 import * as session from "../lib/session.js";
 
@@ -12,54 +11,7 @@ export const facts = (pairs) => pairs
 
 function sentenceLine({ sentence }) {
   const show = () => session.locate(sentence, { secret: true });
-  return element("li", {}, button(sentence, show, {
-    className: "line", "aria-label": `${sentence} Show where.`,
-  }));
-}
-
-const KINDS = { sc: "Heatmap", sr: "Report", seg: "Regions", gsps: "Annotations" };
-const moment = (text) => new Date(text).toLocaleString();
-
-function resultLine({ kind, peer, sent, revoked }) {
-  const place = peer ? `sent to ${peer}, ${moment(sent)}` : "sent to nobody";
-  const end = revoked && element("span", { className: "taken-back" }, `taken back, ${moment(revoked)}`);
-  return element("li", {}, `${KINDS[kind] ?? kind}: ${place}`, ...(end ? [end] : []));
-}
-
-function resultsOfSentence(some) {
-  const { sentence, probability, calibrated } = some[0];
-  const likely = probability === null
-    ? "no probability"
-    : `${Math.round(100 * probability)} %, ${calibrated ? "" : "not "}calibrated`;
-  return [
-    element("p", { className: "sent-sentence" }, sentence, element("span", { className: "hint" }, likely)),
-    element("ul", { className: "sent" }, ...some.map(resultLine)),
-  ];
-}
-
-/** DICOM results of the study, and where each was sent, where the server shows them. */
-async function showResults({ study_id: study }) {
-  byId("study-results").replaceChildren();
-  if (!study || !session.current.model?.has_results) return;
-  const shown = (...children) => byId("study-results").replaceChildren(
-    element("h3", {}, "DICOM results"),
-    ...children,
-  );
-  const signal = session.whileOpen();
-  try {
-    const { results } = await api.results(study, signal);
-    const sentences = new Map();
-    for (const one of results) {
-      const key = `${one.sentence}\n${one.probability}`; // another model finds another
-      sentences.set(key, [...(sentences.get(key) ?? []), one]);
-    }
-    shown(...(results.length === 0
-      ? [element("p", { className: "hint" }, "None was made of this study.")]
-      : [...sentences.values()].flatMap(resultsOfSentence)));
-  } catch {
-    if (signal.aborted) return;
-    shown(element("p", { className: "hint" }, "What was made and sent back cannot be read now."));
-  }
+  return element("li", {}, line(sentence, "", show, `${sentence} Show where.`));
 }
 
 /** Metadata in the words of a reader; what came from a PACS says from which, and when. */
@@ -77,7 +29,6 @@ function showStudy() {
     ? "This image is not from the archive."
     : "Open an image of the archive to see its study.";
   byId("study-links").hidden = !detail;
-  byId("study-results").replaceChildren();
   byId("study-facts").replaceChildren();
   byId("study-report").replaceChildren(...reportOf(detail?.report ?? [], sentenceLine));
   if (!detail) return;
@@ -87,10 +38,9 @@ function showStudy() {
   ]));
   if (detail.report.length === 0) {
     byId("study-report").replaceChildren(
-      element("p", { className: "hint" }, "The index holds no report of this study."),
+      element("p", { className: "muted" }, "The index holds no report of this study."),
     );
   }
-  showResults(detail);
 }
 
 export function start() {

@@ -1,18 +1,18 @@
 // The strip of indexed images below the viewer.
 
 import * as api from "../lib/api.js";
-import { byId, element, moveAmong, skeletons, whole } from "../lib/dom.js";
+import { byId, element, moveAmong, whole } from "../lib/dom.js";
 import { problemCard } from "../lib/notices.js";
 import * as session from "../lib/session.js";
 import { film } from "../lib/thumbnails.js";
 
 const PAGE = 24;
+const COLLAPSED = "cxrtext-strip-collapsed";
 let offset = 0;
 let total = 0;
 
 async function showPage(start) {
   const strip = byId("filmstrip");
-  if (!strip.firstElementChild) strip.replaceChildren(...skeletons("li", "skeleton-film", 12));
   try {
     const page = await api.images(start, PAGE);
     ({ offset, total } = page);
@@ -53,8 +53,6 @@ function mark() {
     one.tabIndex = at === Math.max(here, 0) ? 0 : -1;
   });
   if (here >= 0) films()[here].scrollIntoView({ block: "nearest", inline: "nearest" });
-  byId("image-previous").disabled = here < 0 || offset + here === 0;
-  byId("image-next").disabled = here < 0 || offset + here === total - 1;
 }
 
 function onKey(event) {
@@ -62,12 +60,21 @@ function onKey(event) {
   if (next) for (const one of films()) one.tabIndex = one === next ? 0 : -1;
 }
 
+/** Hide the films of the strip, or show them; this browser remembers it. */
+function collapse(collapsed) {
+  byId("filmstrip").hidden = collapsed;
+  byId("archive").classList.toggle("collapsed", collapsed);
+  byId("toggle-strip").setAttribute("aria-expanded", String(!collapsed));
+  if (collapsed) localStorage.setItem(COLLAPSED, "1");
+  else localStorage.removeItem(COLLAPSED);
+}
+
 export async function start() {
   byId("archive").hidden = byId("empty-archive").hidden = false;
   byId("archive-previous").addEventListener("click", () => showPage(Math.max(0, offset - PAGE)));
   byId("archive-next").addEventListener("click", () => showPage(offset + PAGE));
-  byId("image-previous").addEventListener("click", () => openBeside(-1));
-  byId("image-next").addEventListener("click", () => openBeside(1));
+  byId("toggle-strip").addEventListener("click", () => collapse(!byId("filmstrip").hidden));
+  collapse(Boolean(localStorage.getItem(COLLAPSED)));
   byId("filmstrip").addEventListener("keydown", onKey);
   for (const event of ["opened", "closed"]) {
     session.on(event, mark);

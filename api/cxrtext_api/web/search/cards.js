@@ -1,20 +1,15 @@
 // The grid of results.
 
-import { button, byId, element, moveAmong, plural, score, skeletons } from "../lib/dom.js";
-import * as cohort from "./cohort.js";
-import { forget, watch } from "./hover.js";
-import { fit, line } from "../read/locate.js";
+import { button, byId, element, moveAmong, percent, score } from "../lib/dom.js";
 import * as marks from "../read/marks.js";
-import { go } from "../lib/router.js";
 import { quality, UNLIKE_IMAGE } from "../lib/quality.js";
+import { go } from "../lib/router.js";
 import * as session from "../lib/session.js";
 import { thumbnail } from "../lib/thumbnails.js";
 
 const FACTS = 4;
 const LABELS = 3;
 const LIKELY = 0.5;
-
-let showSimilar = () => {};
 
 const qualityOf = (finding) => quality(session.current.model?.evaluated?.findings[finding]);
 
@@ -28,10 +23,10 @@ function labelsOf({ labels = {} }) {
     "span",
     {
       className: qualityOf(finding).sound ? "label-row" : "label-row doubtful",
-      title: `${finding}: probability ${p.toFixed(2)}, ${qualityOf(finding).text}`,
+      title: `${finding}: probability ${percent(p)}, AUC ${qualityOf(finding).text}`,
     },
     element("span", { className: "label-name" }, finding),
-    element("span", { className: "number" }, p.toFixed(2)),
+    element("span", { className: "number" }, percent(p)),
   ));
   if (likely.length > LABELS) {
     const rest = likely.slice(LABELS).map(([finding]) => finding).join(", ");
@@ -40,40 +35,25 @@ function labelsOf({ labels = {} }) {
   return shown.length ? element("span", { className: "label-rows" }, ...shown) : null;
 }
 
-function actions(hit, sentence) {
-  const study = `study ${hit.study_id}`;
-  return element(
-    "div",
-    { className: "card-actions" },
-    button("Open", () => go("read", { image: hit.image_id }), {
-      className: "quiet small", "aria-label": `Open ${study}`,
-    }),
-    button("More like this", () => showSimilar(hit.image_id), {
-      className: "quiet small", "aria-label": `More like this, ${study}`,
-    }),
-    ...[sentence && marks.control("hit", sentence, { image_id: hit.image_id })].filter(Boolean),
-  );
+function similarity(hit) {
+  if (typeof hit.score !== "number") return null;
+  const shown = score(hit.score);
+  return element("span", { className: "number muted", title: "Similarity, from −1 to 1" },
+    element("span", { className: "visually-hidden" }, "similarity "), shown);
 }
 
 function card(hit, sentence) {
-  const pick = element(
-    "button",
-    {
-      type: "button",
-      className: "pick",
-      "aria-pressed": "false",
-      title: hit.image_id,
-      data: { id: hit.image_id },
-    },
+  const pick = button("", () => go("read", {
+    image: hit.image_id, ...(sentence ? { say: sentence } : {}),
+  }), { className: "pick", title: hit.image_id, data: { id: hit.image_id } });
+  pick.append(
     thumbnail(hit.image_id),
     element(
       "span",
       { className: "card-head" },
-      element("span", { className: "tick", "aria-hidden": "true" }, "✓"),
-      element("span", { className: "visually-hidden" }, "Study "),
+      element("span", { className: "visually-hidden" }, "Open study "),
       element("span", { className: "card-name" }, hit.study_id),
-      element("span", { className: "visually-hidden" }, " score "),
-      element("span", { className: "score number" }, score(hit.score, 3)),
+      similarity(hit) ?? "",
     ),
     element(
       "span",
@@ -86,67 +66,24 @@ function card(hit, sentence) {
       labelsOf(hit),
     ),
   );
-  pick.addEventListener("click", (event) => cohort.pick(hit.image_id, event.shiftKey));
-  pick.addEventListener("dblclick", () => go("read", { image: hit.image_id }));
-  if (sentence) watch(pick, hit, sentence);
-  return element("li", { className: "card" }, pick, actions(hit, sentence));
+  const similar = button("Similar", () => go("search", { image: hit.image_id }), {
+    className: "quiet small", "aria-label": `Similar images, study ${hit.study_id}`,
+  });
+  const mark = sentence && marks.control("hit", sentence, { image_id: hit.image_id });
+  return element("li", { className: "card" }, pick,
+    element("div", { className: "card-actions" }, ...[mark, similar].filter(Boolean)));
 }
 
-export function clear(target) {
-  forget();
-  byId("results").className = `results ${target}`;
-  byId("results").replaceChildren();
-}
+export const clear = () => byId("results").replaceChildren();
 
-export function showLoading(target) {
-  clear(target);
-  const kind = target === "images" ? "skeleton-card" : "skeleton-line";
-  byId("results").replaceChildren(...skeletons("li", kind, 12));
-}
+export const addImages = (hits, sentence) =>
+  byId("results").append(...hits.map((hit) => card(hit, sentence)));
 
-/** Cards out of view are not laid out. Each is once, in its width, and the browser keeps its height. */
-function measure(cards) {
-  for (const one of cards) one.classList.add("measuring");
-  requestAnimationFrame(() => requestAnimationFrame(() => {
-    for (const one of cards) one.classList.remove("measuring");
-  }));
-}
-
-let measuredWidth = 0;
-const widths = new ResizeObserver(([{ contentRect }]) => {
-  if (contentRect.width === measuredWidth) return;
-  measuredWidth = contentRect.width;
-  measure(document.querySelectorAll("#results > .card"));
-});
-
-export function addImages(hits, sentence) {
-  const added = hits.map((hit) => card(hit, sentence));
-  measure(added);
-  byId("results").append(...added);
-  widths.observe(byId("results"));
-}
-
-export function addSentences(hits, onClick) {
-  byId("results").append(...hits.map((hit) => element("li", {},
-    line(hit.sentence, fit(hit, 3), () => onClick(hit.sentence),
-      plural(hit.studies, "study", "studies")))));
-}
-
-/** Arrow keys move among the cards by place; Enter opens, space selects. */
-function onKey(event) {
-  const here = event.target.closest(".pick");
-  if (!here || event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.key === "Enter") {
-    event.preventDefault();
-    go("read", { image: here.dataset.id });
-    return;
-  }
-  const columns = getComputedStyle(byId("results")).gridTemplateColumns.split(" ").length;
-  moveAmong(event, [...byId("results").querySelectorAll(".pick")], columns);
-}
-
-/** `onSimilar` is called with the image that others are to be like. */
-export function start(onSimilar) {
-  showSimilar = onSimilar;
-  byId("results").addEventListener("keydown", onKey);
+/** Arrow keys move among the cards. */
+export function start() {
+  byId("results").addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const columns = getComputedStyle(byId("results")).gridTemplateColumns.split(" ").length;
+    moveAmong(event, [...byId("results").querySelectorAll(".pick")], columns);
+  });
 }

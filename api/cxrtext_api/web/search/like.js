@@ -16,11 +16,6 @@ export const chosen = () => source;
 /** The last image that was chosen from this machine; it is kept for the way back. */
 export const uploaded = () => upload;
 
-/** The weight matters where there is a text beside the image. */
-export function showWeight() {
-  byId("weight-row").hidden = source === null || byId("query").value.trim() === "";
-}
-
 async function preview(given) {
   const shown = element("img", { alt: "", draggable: false });
   byId("like-picture").replaceChildren(element("span", { className: "thumb" }, shown));
@@ -39,7 +34,6 @@ export function show(given) {
   byId("like-open").hidden = given !== null;
   byId("like-chosen").hidden = given === null;
   byId("others-row").hidden = given?.id === undefined;
-  showWeight();
   if (given === null || same) return;
   byId("like-name").textContent = given.id ?? given.name;
   if (given.file) preview(given);

@@ -5,49 +5,37 @@ import { byId, linesOf } from "../lib/dom.js";
 const PAGE = 40;
 
 /** An image that was chosen here cannot stand in an address; this says that there was one. */
-export const UPLOAD = "1";
+const UPLOAD = "1";
 
 /** source: { id } or { file, name } or null. */
-export const nothing = () => ({
-  target: "images", query: "", not: [], source: null, weight: 50, others: false, where: "",
-  unique: "", min: "",
-});
+export const nothing = () =>
+  ({ query: "", not: [], source: null, others: false, where: "", unique: "", min: "" });
 
 /** What the form says; the image is kept beside it. */
-export function ofForm(source) {
-  return {
-    target: document.querySelector("#search-form [name=target]:checked").value,
-    query: byId("query").value.trim(),
-    not: linesOf(byId("not").value),
-    source,
-    weight: Number(byId("weight").value),
-    others: byId("others").checked,
-    where: byId("where").value.trim(),
-    unique: byId("unique").value,
-    min: byId("min-score").value,
-  };
-}
+export const ofForm = (source) => ({
+  query: byId("query").value.trim(),
+  not: linesOf(byId("not").value),
+  source,
+  others: byId("others").checked,
+  where: byId("where").value.trim(),
+  unique: byId("unique").value,
+  min: byId("min-score").value,
+});
 
 export function toForm(asked) {
-  for (const one of document.querySelectorAll("#search-form [name=target]")) {
-    one.checked = one.value === asked.target;
-  }
   byId("query").value = asked.query;
   byId("not").value = asked.not.join("\n");
-  byId("not").rows = Math.max(1, asked.not.length);
-  byId("weight").value = asked.weight;
   byId("others").checked = asked.others;
   byId("where").value = asked.where;
   byId("unique").value = asked.unique;
   byId("min-score").value = asked.min;
 }
 
-/** The parameters of the address; what is as usual is left out. */
+/** The parameters of the address; what is empty is left out. */
 export function toParams(asked) {
   const params = new URLSearchParams();
-  const usual = nothing();
-  for (const name of ["target", "query", "weight", "where", "unique", "min"]) {
-    if (asked[name] !== usual[name]) params.set(name, asked[name]);
+  for (const name of ["query", "where", "unique", "min"]) {
+    if (asked[name]) params.set(name, asked[name]);
   }
   for (const sentence of asked.not) params.append("not", sentence);
   if (asked.source?.id !== undefined) params.set("image", asked.source.id);
@@ -58,43 +46,26 @@ export function toParams(asked) {
 
 /** What an address asks; `uploaded` is the image that was chosen on this page, or null. */
 export function ofParams(params, uploaded) {
-  const usual = nothing();
   const image = params.get("image");
   return {
-    target: params.get("target") === "sentences" ? "sentences" : "images",
-    query: params.get("query") ?? usual.query,
+    ...Object.fromEntries(["query", "where", "unique", "min"].map((name) => [name, params.get(name) ?? ""])),
     not: params.getAll("not"),
     source: image !== null ? { id: image } : params.get("upload") === UPLOAD ? uploaded : null,
-    weight: Number(params.get("weight") ?? usual.weight),
     others: params.get("others") === "1",
-    where: params.get("where") ?? usual.where,
-    unique: params.get("unique") ?? usual.unique,
-    min: params.get("min") ?? usual.min,
   };
 }
 
 export const isEmpty = ({ query, source }) => query === "" && source === null;
 
 /** The fields of the request for a page of results. */
-export function fieldsOf(asked, offset = 0, k = PAGE) {
-  const { target, query, source } = asked;
-  if (target === "sentences") {
-    return { target, query: source ? "" : query, where: asked.where, k };
-  }
-  return {
-    target, query, not: asked.not, k, offset: offset || "",
-    where: asked.where, unique: asked.unique, min_score: asked.min,
-    image_weight: source && query ? asked.weight / 100 : "",
-    other_patients: source?.id !== undefined && asked.others ? "true" : "",
-  };
-}
+export const fieldsOf = ({ query, not, source, others, where, unique, min }, offset = 0, k = PAGE) => ({
+  target: "images", query, not, where, unique, min_score: min, k, offset: offset || "",
+  other_patients: source?.id !== undefined && others ? "true" : "",
+});
 
 /** What was asked, in words. */
-export function inWords({ target, query, not, source }) {
-  const parts = [
-    query ? `“${query}”` : "",
-    not.length && target === "images" ? `not ${not.map((one) => `“${one}”`).join(", ")}` : "",
-    source ? `like ${source.id ?? source.name}` : "",
-  ];
-  return parts.filter(Boolean).join(" · ");
-}
+export const inWords = ({ query, not, source }) => [
+  query ? `“${query}”` : "",
+  source ? `like ${source.id ?? source.name}` : "",
+  ...not.map((sentence) => `not “${sentence}”`),
+].filter(Boolean).join(", ");
