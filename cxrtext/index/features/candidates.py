@@ -56,7 +56,7 @@ class Rotation:
 
     mean: Floats  # [n]
     rotation: Floats  # [R, n], orthonormal rows
-    radius: float  # ρ, the length that vectors are filled up to; 0 in files of older versions
+    radius: float  # ρ, the length that vectors are filled up to
 
     @classmethod
     def of(cls, profiles: NDArray[Any]) -> "Rotation":
@@ -72,7 +72,7 @@ class Rotation:
 
     @property
     def dimension(self) -> int:
-        return len(self.rotation) + (self.radius > 0)
+        return len(self.rotation) + 1
 
     def vectors(self, profiles: NDArray[Any]) -> Floats:
         """Vectors [B, dimension] of profiles [B, n]."""
@@ -84,7 +84,7 @@ class Rotation:
     def query(self, weights: Floats) -> Floats:
         """The vector [dimension] to look for, of weights [n]."""
         found: Floats = (self.rotation @ weights).astype(np.float32)
-        return np.append(found, np.float32(0)) if self.radius else found
+        return np.append(found, np.float32(0))
 
     def as_dict(self) -> dict[str, Any]:
         mean, rotation = encoded(self.mean), encoded(self.rotation)
@@ -169,10 +169,7 @@ def nearest_places(
     if allowed is not None:
         bits = np.packbits(allowed, bitorder="little")
         given["sel"] = faiss.IDSelectorBitmap(index.ntotal, faiss.swig_ptr(bits))
-    if isinstance(index, faiss.IndexIVF):
-        parameters = faiss.SearchParametersIVF(nprobe=probes, **given)
-    else:  # a flat one, of an older version
-        parameters = faiss.SearchParameters(**given)
+    parameters = faiss.SearchParametersIVF(nprobe=probes, **given)
     _, ids = index.search(vector[None], min(depth, index.ntotal), params=parameters)
     found: Places = np.sort(ids[0][ids[0] >= 0]).astype(np.int64)
     return found

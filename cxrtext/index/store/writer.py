@@ -25,18 +25,14 @@ from numpy.typing import NDArray
 from cxrtext.errors import DataError, WorkError
 from cxrtext.files import remove_file, sha256, write_json, write_private
 from cxrtext.files import sweep as sweep_unfinished
-from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, catalogue_errors
-from cxrtext.index.store.vectors import vector_files
+from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, catalogue_errors, structure_of
+from cxrtext.index.store.vectors import checksum_key, vector_files
 
 SUMMARY = "index.json"
 LOCK = "writer.lock"
 _KEPT = re.compile(r"[0-9a-f]{64}\.?\w*")  # what `keep_file` calls a file
-OLD_COLUMNS = ".columns"  # what a file of cells ended in, up to version 5
 NEXT = "next"  # folder in an index where one of another model grows
 POLL_S = 0.2
-
-Segments = list[tuple[str, int, int, int]]
-"""Rows of the table of that name: file, first row, rows, checksum."""
 
 
 @contextmanager
@@ -107,24 +103,21 @@ def orphans(folder: Path, catalogue: Catalogue) -> list[Path]:
     if "generation" not in meta:
         return []
     own = {file.path for file in vector_files(folder, meta).values()}
-    own |= {folder / file for (file,) in catalogue.database.execute("SELECT file FROM structures")}
-    endings = ("*.vectors", "*.faiss", f"*{OLD_COLUMNS}", ".*.tmp.faiss")
+    if structure := structure_of(meta):
+        own.add(folder / structure["file"])
+    endings = ("*.vectors", "*.faiss", ".*.tmp.faiss")
     return [path for ending in endings for path in folder.glob(ending) if path not in own]
 
 
 def append_rows(
     folder: Path, meta: Mapping[str, str], start: int, arrays: Mapping[str, NDArray[Any]]
-) -> Segments:
+) -> dict[str, int]:
     """Put rows on disk behind those that are there; gives what the catalogue is to note of them."""
-    files = vector_files(folder, meta)
-    return [
-        (name, start, len(values), files[name].append(start, values))
+    files, keys = vector_files(folder, meta), {name: checksum_key(name) for name in arrays}
+    return {
+        keys[name]: files[name].append(start, values, int(meta.get(keys[name], 0)))
         for name, values in arrays.items()
-    ]
-
-
-def note_segments(database: Connection, segments: Segments) -> None:
-    database.executemany("INSERT OR REPLACE INTO segments VALUES (?, ?, ?, ?)", segments)
+    }
 
 
 def keep_file(catalogue: Catalogue, root: Path, data: bytes, digest: str, ending: str) -> str:
@@ -213,12 +206,6 @@ def write_summary(folder: Path, catalogue: Catalogue) -> dict[str, Any]:
     """Write ``index.json`` anew; gives what it holds."""
     meta = catalogue.meta()
     images, sentences = catalogue.counts()
-    structures = {
-        name: {"file": file, "digest": digest, "places": places}
-        for name, file, digest, places in catalogue.database.execute(
-            "SELECT name, file, digest, places FROM structures WHERE name = 'profiles'"
-        )
-    }
     value = {
         "format": "cxrtext index",
         "schema": int(meta["schema_version"]),
@@ -229,11 +216,6 @@ def write_summary(folder: Path, catalogue: Catalogue) -> dict[str, Any]:
         "holes": int(meta["places"]) - images,
         "storage": meta["storage"],
         "generation": int(meta["generation"]),
-        "bytes": {
-            name: file.path.stat().st_size if file.path.is_file() else 0
-            for name, file in vector_files(folder, meta).items()
-        },
-        "structures": structures,
     }
     write_json(folder / SUMMARY, value)
     return value

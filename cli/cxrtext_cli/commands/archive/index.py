@@ -268,7 +268,6 @@ def rebuild(
             cache=cache_in(cache),
             features=features_in(features),
             max_rejected=max_rejected,
-            say=say,
             progress=update,
             wait_s=WAIT_S,
         )
