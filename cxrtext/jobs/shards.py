@@ -1,4 +1,4 @@
-"""The files of a job: shards, which are arrays and what they are of, and what shards have in common.
+"""The files of a job: shards, which are arrays and what they are of, and what these share.
 
 ``shards/000012.509.3.0123456789abcdef.safetensors`` is shard 12 with 509 rows and 3 rejected ones,
 and its bytes have a SHA-256 that begins so.  A list of names therefore says how far a job is, and a

@@ -22,7 +22,7 @@ from cxrtext.jobs.cluster import Cluster, Do, Task, own_device
 from cxrtext.jobs.job import JobOptions, Say, job_status, make_missing, silent
 from cxrtext.jobs.plan import Plan, begin, read_plan
 from cxrtext.jobs.shards import Shard, ShardFile, commit_shard, committed, read_shard
-from tests.jobs.kill_job import children
+from tests.jobs.kill_job import children, digests
 from tests.waiting import until
 
 
