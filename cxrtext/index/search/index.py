@@ -48,11 +48,14 @@ class Index:
 
         Both share a catalogue, which either closes.
         """
+        own = self.model.fingerprint
         with catalogue_errors(self.catalogue.path):
             if self.catalogue.version() == self._version:
                 return self
+            if self.catalogue.meta()["model"] != own:
+                return None
             fresh = type(self)(self.folder, self.model, self.catalogue, self.snapshot)
-        return fresh if fresh.snapshot.meta["model"] == self.model.fingerprint else None
+        return fresh if fresh.snapshot.meta["model"] == own else None
 
     def regions(self, number: int) -> Tensor:
         """Regions of the image of a number, [N, D] in float32 (DataError)."""
