@@ -81,10 +81,11 @@ def indexed(index: Path) -> dict[str, dict[str, Any]]:
             "SELECT image, study_id, patient_id, split, metadata, number, path, file FROM images "
             "JOIN roots USING (root) WHERE file IS NOT NULL"
         ).fetchall()
+        model = catalogue.meta()["model"]
         return {
             image: {
                 "study": study_id, "patient": patient, "split": split, **json.loads(metadata),
-                "labels": catalogue.labels([number])[number], "file": Path(root) / file,
+                "labels": catalogue.labels([number], model)[number], "file": Path(root) / file,
             }
             for image, study_id, patient, split, metadata, number, root, file in rows
         }  # fmt: skip
