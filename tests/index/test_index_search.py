@@ -118,7 +118,7 @@ def test_filters_are_applied_inside_the_search(
             same(found, scores, 10)
 
 
-@patch.multiple("cxrtext.index.features.candidates", EXACT_BYTES=0, SAMPLE=5, PROBES=8)
+@patch.multiple("cxrtext.index.features.candidates", EXACT_BYTES=0, SAMPLE=5)
 def test_the_fast_search_finds_as_many_as_there_are(
     make_archive: MakeArchive, model: ImageTextModel, tmp_path: Path
 ) -> None:
