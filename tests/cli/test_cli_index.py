@@ -62,7 +62,7 @@ def test_check_names_the_rebuild_that_mends(index_copy: Path) -> None:
     path = next(index_copy.glob("sketch.*"))
     path.write_bytes(b"\1" * path.stat().st_size)
     done = cxrtext("index", "check", index_copy, code=1)
-    assert "are damaged" in done.stderr
+    assert "is damaged" in done.stderr
     assert f"'cxrtext index rebuild {index_copy}' derives anew" in done.stderr
     assert "48 images" in cxrtext("index", "rebuild", index_copy).stdout
     cxrtext("index", "check", index_copy, "--json")

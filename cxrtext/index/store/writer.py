@@ -30,6 +30,7 @@ from cxrtext.index.store.vectors import checksum_key, vector_files
 
 SUMMARY = "index.json"
 LOCK = "writer.lock"
+TURN = "writer.turn"  # held by who is next, so that a busy writer does not keep others off for ever
 _KEPT = re.compile(r"[0-9a-f]{64}\.?\w*")  # what `keep_file` calls a file
 NEXT = "next"  # folder in an index where one of another model grows
 POLL_S = 0.2
@@ -51,8 +52,11 @@ def writing(folder: Path, *, wait_s: float = 0.0, create: bool = False) -> Itera
         Catalogue(path).close()  # refuses what is no index before anything is made
     with disk_errors(folder, "the index holds what was acknowledged before"):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # it names patients
-        with (folder / LOCK).open("w") as handle:
-            _lock(handle.fileno(), folder, wait_s)
+        with (folder / TURN).open("w") as turn, (folder / LOCK).open("w") as handle:
+            end = time.monotonic() + wait_s
+            for lock in (turn, handle):
+                _lock(lock.fileno(), folder, end)
+            turn.close()
             with catalogue_errors(path), Catalogue(path, write=True) as catalogue:
                 sweep(folder, catalogue)
                 try:
@@ -73,8 +77,7 @@ def disk_errors(path: Path, state: str) -> Iterator[None]:
         ) from None
 
 
-def _lock(handle: int, folder: Path, wait_s: float) -> None:
-    end = time.monotonic() + wait_s
+def _lock(handle: int, folder: Path, end: float) -> None:
     while True:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
