@@ -41,8 +41,12 @@ def read_plan(folder: Path, kind: str | None = None) -> Plan:
     try:
         data = (folder / NAME).read_bytes()
         value = unsealed(data)
-        about = Plan(
-            *(value[key] for key in ("kind", "definition", "rows", "shards", "shared")),
+        plan = Plan(
+            value["kind"],
+            value["definition"],
+            value["rows"],
+            value["shards"],
+            value["shared"],
             hashlib.sha256(data).hexdigest(),
         )
     except FileNotFoundError:
@@ -58,11 +62,11 @@ def read_plan(folder: Path, kind: str | None = None) -> Plan:
             f"{folder}: the job is of another version of cxrtext ({value['cxrtext']}); go on with "
             "that one, or start the job anew in another folder"
         )
-    if kind is not None and about.kind != kind:
+    if kind is not None and plan.kind != kind:
         raise DataError(
-            f"{folder}: holds a job of kind '{about.kind}', not '{kind}'; name another folder"
+            f"{folder}: holds a job of kind '{plan.kind}', not '{kind}'; name another folder"
         )
-    return about
+    return plan
 
 
 def begin(
