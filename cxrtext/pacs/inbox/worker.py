@@ -91,6 +91,7 @@ class Worker:
     def step(self) -> bool:
         """Take a batch in; False where nothing waits."""
         if not self.service.renew():
+            self._say("the index was given another model, which is loaded now")
             self._reload()
         entries = self._inbox.waiting(BATCH)
         if not entries:
