@@ -137,8 +137,6 @@ def _kind_of(path: Path) -> tuple[str, Check | None]:
         return "arrays", _archive
     if name == "catalogue.sqlite":
         return "indexes", _index
-    if suffix == ".sqlite" and _is_score_cache(path):
-        return "score caches", _scores
     if suffix == ".sqlite":
         return "databases", _database
     return "", None
@@ -200,19 +198,3 @@ def _index(path: Path) -> list[str]:
     with Catalogue(path) as catalogue:
         lines = check_index(path.parent, catalogue)
     return [f"{path.parent}: {line}" for line in lines if line != EMPTY]
-
-
-def _is_score_cache(path: Path) -> bool:
-    try:
-        with closing(open_database(path, write=False)) as base:
-            names = {name for (name,) in base.execute("SELECT name FROM sqlite_master")}
-    except (sqlite3.DatabaseError, UnicodeDecodeError):  # the latter of SQLite's message
-        return path.name == "scores.sqlite"
-    return {"model", "score"} <= names
-
-
-def _scores(path: Path) -> None:
-    from cxrtext.language.scoring.cache import damaged_scores
-
-    if count := damaged_scores(path):
-        raise ValueError(f"{count} damaged scores; they are made again when they are wanted")

@@ -131,6 +131,7 @@ def picture_of(pixels: Pixels) -> Picture:
 def rows_of(service: "Service", image: "EmbeddedImage", said: Sequence[Said]) -> Rows:
     texts = list(dict.fromkeys(text for *_, text in said))
     vectors = list(service.embed_sentences(texts).cpu().numpy()) if texts else []
+    service.renew()
     rows = service.index_rows(service.archive, [image])
     return Rows(rows, said, dict(zip(texts, vectors, strict=True)))
 
@@ -150,6 +151,7 @@ def existing(
     was corrected comes with the same SOPInstanceUID and the same pixels, is no refusal, and takes
     the place of the one before.  Of others' images only a caller that may read learns.
     """
+    service.renew()
     shape = picture.pixels.shape
     catalogue = service.archive.catalogue
     known = catalogue.image(name)
@@ -240,7 +242,8 @@ def add_image(
         lines = [(study, *one) for one in rows.said]
         reports = entry.reports_of(catalogue, rows.vectors, lines) if lines else None
         changes.add_images(index.folder, catalogue, [image], rows.image.arrays, reports)
-        return known
+    service.renew()
+    return known
 
 
 @contextmanager
@@ -311,4 +314,5 @@ def delete_images(
             with catalogue.transaction(write=True) as database:
                 changes.delete_images(database, "image", [image.image for image in gone])
             write_summary(folder, catalogue)
+    service.renew()
     return gone

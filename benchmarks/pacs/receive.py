@@ -78,10 +78,11 @@ def latency(folder: Path, port: int, index: Path) -> None:
 
     def look() -> None:
         with Catalogue(index / CATALOGUE) as catalogue:
+            model = catalogue.meta()["model"]
             while len(took) < len(files):
                 for uid, begun in list(sent.items()):
                     image = catalogue.image(uid)
-                    if image is not None and catalogue.labels([image.number])[image.number]:
+                    if image is not None and catalogue.labels([image.number], model)[image.number]:
                         took.append(time.monotonic() - begun)
                         del sent[uid]
                 time.sleep(0.01)

@@ -1,14 +1,11 @@
 """A backup of an index in a folder of files, with keys and a gateway's state; its return.
 
-The copy is the index at one moment, whoever writes it meanwhile.  The catalogue is copied first, as
-SQLite sees it at one moment, and says what else belongs to that moment: so many rows of each vector
-file, which are never written over, and files that are named by their content.  Where one of them is
-gone by the time that it is copied, a writer has changed the index, and all is copied once more.
+The index is copied under its writer's lock: searches go on, and who would write it waits.
 """
 
 import shutil
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,10 +27,10 @@ from cxrtext.files.sqlite import open_database
 from cxrtext.index.store.catalogue import (
     CATALOGUE,
     Catalogue,
-    catalogue_errors,
     check_index_folder,
     empty_index,
     set_meta,
+    structure_of,
 )
 from cxrtext.index.store.check import check_index
 from cxrtext.index.store.vectors import counted_rows, vector_files
@@ -51,9 +48,7 @@ MARKS = marks_beside(Path(INDEX)).name
 GATEWAY = "gateway"  # folder with the state of the gateway that fills the index
 FORMAT, VERSION = "cxrtext backup", 3
 
-ATTEMPTS = 4  # at one moment of the index; the last holds writers off
-WAIT_S = 30.0  # how long the last one waits for a writer
-PIECE_BYTES = 8 * 2**20
+WAIT_S = 60.0  # how long to wait for a writer
 
 OTHER_UPLOAD = (
     "is not what its name says; put the file of an older backup in its place, or delete its image"
@@ -86,8 +81,8 @@ def back_up(
 ) -> BackupSummary:
     """Copy an index, its uploads, marks and checkpoint, and a file of keys into a new folder.
 
-    Others may search and write the index meanwhile; the copy is the index of one moment.  Images
-    that lie where their manifest has them are not copied.
+    Others may search the index meanwhile; who would write it waits.  Images that lie where their
+    manifest has them are not copied.
 
     Args:
         out: The backup's folder, new or empty, which only its owner may read.
@@ -104,7 +99,15 @@ def back_up(
     ):
         if copy_state is not None:
             copy_state(folder / GATEWAY)
-        made = _at_one_moment(index, folder, model, tell)
+        with writing(index, wait_s=WAIT_S) as source, disk_errors(out, "the backup was not made"):
+            made = datetime.now(UTC)
+            try:
+                _copy(source, folder, model, tell)
+            except FileNotFoundError as error:
+                raise CheckpointError(
+                    f"{error.filename}: the index names this file and it is not there; run "
+                    f"'cxrtext index check {index}'"
+                ) from None
         with Catalogue(folder / INDEX / CATALOGUE) as catalogue:
             images, sentences = catalogue.counts()
             if wrong := check_index(folder / INDEX, catalogue):
@@ -134,38 +137,11 @@ def back_up(
     return BackupSummary(out, **about)
 
 
-def _at_one_moment(index: Path, folder: Path, model: bool, tell: StageProgress) -> datetime:
-    """Copy an index at one moment, again where its files went meanwhile; gives when."""
-    for attempt in range(1, ATTEMPTS + 1):
-        with ExitStack() as stack:
-            if attempt == ATTEMPTS:
-                stack.enter_context(writing(index, wait_s=WAIT_S))
-            made = datetime.now(UTC)
-            try:
-                _copy(index, folder, model, tell)
-            except FileNotFoundError as error:
-                if attempt == ATTEMPTS:
-                    raise CheckpointError(
-                        f"{error.filename}: the index names this file and it is not there; run "
-                        f"'cxrtext index check {index}'"
-                    ) from None
-                for left in (INDEX, MODEL, f"{UPLOADS}*"):
-                    for path in folder.glob(left):
-                        shutil.rmtree(path)
-            else:
-                return made
-    raise AssertionError  # the last attempt returns or raises
-
-
-def _copy(index: Path, folder: Path, model: bool, tell: StageProgress) -> None:
+def _copy(source: Catalogue, folder: Path, model: bool, tell: StageProgress) -> None:
     """Copy the catalogue, and what it names (FileNotFoundError where a file is gone)."""
-    home = folder / INDEX
+    index, home = source.path.parent, folder / INDEX
     home.mkdir()
-    with (
-        catalogue_errors(index / CATALOGUE),
-        Catalogue(index / CATALOGUE) as source,
-        closing(open_database(home / CATALOGUE)) as target,
-    ):
+    with closing(open_database(home / CATALOGUE)) as target:
         source.database.backup(target)
     with (
         Catalogue(home / CATALOGUE, write=True) as catalogue,
@@ -174,7 +150,6 @@ def _copy(index: Path, folder: Path, model: bool, tell: StageProgress) -> None:
         meta = catalogue.meta()
         if "generation" not in meta:
             raise empty_index(index)
-        structures = [file for (file,) in database.execute("SELECT file FROM structures")]
         uploads = database.execute(
             "SELECT DISTINCT path, file FROM images JOIN roots USING (root) "
             "WHERE file IS NOT NULL ORDER BY path, file"
@@ -188,16 +163,13 @@ def _copy(index: Path, folder: Path, model: bool, tell: StageProgress) -> None:
         database.execute("DELETE FROM leftovers")  # files of the index that is copied
         if model:
             set_meta(database, {"checkpoint": f"../{MODEL}"})
-    rows, files = counted_rows(meta), vector_files(index, meta)
-    total = sum(rows[name] * file.row_bytes for name, file in files.items())
-    done = 0
-    for name, file in files.items():
-        size = rows[name] * file.row_bytes
-        _copy_start(file.path, home / file.path.name, size)
-        done += size
-        tell("copying vectors (bytes)", done, total)
-    for structure in structures:
-        shutil.copyfile(index / structure, home / structure)
+    rows = counted_rows(meta)
+    files = [file.path for name, file in vector_files(index, meta).items() if rows[name]]
+    if structure := structure_of(meta):
+        files.append(index / structure["file"])
+    for number, file in enumerate(files, 1):
+        shutil.copyfile(file, home / file.name)
+        tell("copying vectors (files)", number, len(files))
     for number, (root, file) in enumerate(uploads, 1):
         made = folder / names[root] / file
         made.parent.mkdir(exist_ok=True)
@@ -207,17 +179,6 @@ def _copy(index: Path, folder: Path, model: bool, tell: StageProgress) -> None:
         tell("copying uploads", number, len(uploads))
     if model:
         _copy_model(index, meta, folder / MODEL)
-
-
-def _copy_start(source: Path, target: Path, size: int) -> None:
-    """Copy the first bytes of a file; one that is too short is noticed by its checksums."""
-    target.touch()
-    if not size:  # an index without sentences
-        return
-    with source.open("rb") as read, target.open("wb") as written:
-        while size and (data := read.read(min(size, PIECE_BYTES))):
-            written.write(data)
-            size -= len(data)
 
 
 def _copy_model(index: Path, meta: Mapping[str, str], target: Path) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cxrtext.errors import DataError
 from cxrtext.index.search.filter import Cell, as_cell
 from cxrtext.index.store.catalogue import Catalogue, set_meta
-from cxrtext.index.store.writer import Segments, append_rows, leave_files, note_segments
+from cxrtext.index.store.writer import append_rows, leave_files
 
 MAX_COLUMNS = 500
 
@@ -122,11 +122,10 @@ def add_images(
     """
     meta = catalogue.meta()
     place, number = int(meta["places"]), int(meta["next_number"])
-    segments = append_rows(folder, meta, place, arrays)
+    sums = append_rows(folder, meta, place, arrays)
     if reports is not None:
-        segments += _append_sentences(folder, meta, reports)
+        sums |= _append_sentences(folder, meta, reports)
     with catalogue.transaction(write=True) as database:
-        note_segments(database, segments)
         _, emptied = _delete_rows(database, "image", [image.image for image in images])
         roots = [(image.root,) for image in images]
         database.executemany("INSERT OR IGNORE INTO roots (path) VALUES (?)", roots)
@@ -142,7 +141,8 @@ def add_images(
         )  # fmt: skip
         cells = [{k: as_cell(v) for k, v in i.metadata.items()} | dict(i.labels) for i in images]
         set_attributes(database, enumerate(cells, number))
-        set_meta(database, {"places": place + len(images), "next_number": number + len(images)})
+        counts = {"places": place + len(images), "next_number": number + len(images)}
+        set_meta(database, {**counts, **sums})
         if reports is not None:
             _put_reports(database, meta, reports)
         _forget_emptied(database, emptied)
@@ -150,15 +150,15 @@ def add_images(
 
 def add_reports(folder: Path, catalogue: Catalogue, reports: NewReports) -> None:
     meta = catalogue.meta()
-    segments = _append_sentences(folder, meta, reports)
+    sums = _append_sentences(folder, meta, reports)
     with catalogue.transaction(write=True) as database:
-        note_segments(database, segments)
+        set_meta(database, sums)
         _put_reports(database, meta, reports)
 
 
-def _append_sentences(folder: Path, meta: Mapping[str, str], reports: NewReports) -> Segments:
+def _append_sentences(folder: Path, meta: Mapping[str, str], reports: NewReports) -> dict[str, int]:
     if not len(reports.sentences):
-        return []
+        return {}
     return append_rows(folder, meta, int(meta["sentence_places"]), {"sentences": reports.vectors})
 
 

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cxrtext.errors import HeldError
 from cxrtext.evaluation import Prompts, prompt_embeddings
 from cxrtext.evaluation.classification.calibration import calibrations_of
 from cxrtext.evaluation.classification.heads import BetterHeads
@@ -114,7 +115,9 @@ def keep_labels(archive: Archive, prompts: Mapping[str, Prompts]) -> None:
     labeler = Labeler(archive.model, prompts, calibrations)
     names = [LABEL + finding for finding in labeler.findings]
     with writing(archive.folder) as catalogue:
-        batches = [(n, labeler.probabilities(s).T) for n, s in _batches(archive, labeler)]
+        if (now := archive.renewed()) is None:
+            raise HeldError(f"{archive.folder}: was given another model meanwhile; try again")
+        batches = [(n, labeler.probabilities(s).T) for n, s in _batches(now, labeler)]
         forgotten = dict.fromkeys(n for n in catalogue.columns() if n.startswith(LABEL))
         with catalogue.transaction(write=True) as database:
             for numbers, rows in batches:

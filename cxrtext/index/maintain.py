@@ -1,6 +1,6 @@
 """Deleting from, compacting and rebuilding an index."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +12,13 @@ from cxrtext.index.features.language import Language, language_for
 from cxrtext.index.features.scoring import image_rows
 from cxrtext.index.labels import phrases_of, prompts_of_json
 from cxrtext.index.search.index import model_of
-from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, set_meta
+from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, set_meta, structure_of
 from cxrtext.index.store.check import check_index
 from cxrtext.index.store.snapshot import Snapshot, take_snapshot
-from cxrtext.index.store.vectors import OF_IMAGES, SENTENCES, rows_of, vector_files
+from cxrtext.index.store.vectors import OF_IMAGES, SENTENCES, checksum_key, rows_of, vector_files
 from cxrtext.index.store.writer import (
     IndexSummary,
-    Segments,
     append_rows,
-    note_segments,
     orphans,
     sweep,
     write_summary,
@@ -67,10 +65,7 @@ def traces(folder: Path, catalogue: Catalogue) -> int:
 
 def _lacks_structure(catalogue: Catalogue) -> bool:
     """Whether a large index has no FAISS structure, as a killed :func:`rewrite` leaves it."""
-    there = catalogue.database.execute(
-        "SELECT 1 FROM structures WHERE name = 'profiles'"
-    ).fetchone()
-    return there is None and wants_structure(catalogue)
+    return structure_of(catalogue.meta()) is None and wants_structure(catalogue)
 
 
 def holes(catalogue: Catalogue) -> tuple[int, int]:
@@ -99,10 +94,9 @@ def rewrite(
     """
     with writing(folder, wait_s=wait_s) as catalogue:
         model = model_of(folder, catalogue.meta(), model)
-        with catalogue.transaction(write=True) as database:
-            # Read without its FAISS file, which may be what has to be repaired.
-            if rebuild:
-                database.execute("DELETE FROM structures")
+        if rebuild:  # read without its FAISS file, which may be what has to be repaired
+            with catalogue.transaction(write=True) as database:
+                set_meta(database, {"structure": "null"})
         kept = (CATALOGUE, "regions.", f"{SENTENCES}.")
         if damaged := [w for w in check_index(folder, catalogue) if w.startswith(kept)]:
             raise CheckpointError(
@@ -114,15 +108,13 @@ def rewrite(
         if rebuild:
             phrases = phrases_of(prompts_of_json(snapshot.meta["prompts"]))
             language = language_for(model, snapshot.texts, phrases)
-        meta = {
-            **snapshot.meta,
-            "generation": str(int(snapshot.meta["generation"]) + 1),
-            **language.as_meta(),
-        }
-        segments = _copy_images(folder, meta, snapshot, model if rebuild else None, language)
+        generation = str(int(snapshot.meta["generation"]) + 1)
+        meta = {**snapshot.meta, "generation": generation, **language.as_meta()}
+        meta |= dict.fromkeys(map(checksum_key, vector_files(folder, meta)), "0")
+        _copy_images(folder, meta, snapshot, model if rebuild else None, language)
         if len(snapshot.texts):
-            segments += append_rows(folder, meta, 0, {SENTENCES: snapshot.texts.numpy()})
-        _name_new_files(catalogue, meta, snapshot, segments)
+            _append(folder, meta, 0, {SENTENCES: snapshot.texts.numpy()})
+        _name_new_files(catalogue, meta, snapshot)
         del snapshot
         sweep(folder, catalogue)
         refresh_structure(folder, catalogue, force=True)
@@ -136,13 +128,12 @@ def _copy_images(
     snapshot: Snapshot,
     model: ImageTextModel | None,
     language: Language,
-) -> Segments:
+) -> None:
     """Write the vectors of the images that are there; with a model, derive them anew."""
     for file in vector_files(folder, meta).values():
         file.path.write_bytes(b"")
     live, regions = snapshot.live, snapshot.arrays["regions"]
     step = max(1, CHUNK_BYTES // max(1, regions[:1].nbytes))
-    segments: Segments = []
     for start in range(0, len(live), step):
         places = live[start : start + step]
         rows: dict[str, NDArray[Any]]
@@ -150,13 +141,16 @@ def _copy_images(
             rows = {name: rows_of(snapshot.arrays[name], places) for name in OF_IMAGES}
         else:
             rows, _ = image_rows(model, rows_of(regions, places), language)
-        segments += append_rows(folder, meta, start, rows)
-    return segments
+        _append(folder, meta, start, rows)
 
 
-def _name_new_files(
-    catalogue: Catalogue, meta: dict[str, str], snapshot: Snapshot, segments: Segments
+def _append(
+    folder: Path, meta: dict[str, str], start: int, rows: Mapping[str, NDArray[Any]]
 ) -> None:
+    meta |= {key: str(value) for key, value in append_rows(folder, meta, start, rows).items()}
+
+
+def _name_new_files(catalogue: Catalogue, meta: dict[str, str], snapshot: Snapshot) -> None:
     live = snapshot.numbers[snapshot.live].tolist()
     with catalogue.transaction(write=True) as database:
         # In rising order no place is taken twice: the new one is never above the old.
@@ -165,8 +159,5 @@ def _name_new_files(
             "UPDATE sentences SET place = ? WHERE number = ?",
             enumerate(snapshot.sentence_numbers.tolist()),
         )
-        database.execute("DELETE FROM segments")
-        note_segments(database, segments)
-        database.execute("DELETE FROM structures")
         counts = {"places": len(live), "sentence_places": len(snapshot.sentence_numbers)}
-        set_meta(database, {**meta, **counts})
+        set_meta(database, {**meta, **counts, "structure": "null"})

@@ -8,9 +8,8 @@ The writer's lock is held all the while.
 """
 
 import json
-import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from sqlite3 import Connection
@@ -18,14 +17,21 @@ from typing import Any
 
 import torch
 
-from cxrtext.errors import DataError, WorkError
+from cxrtext.errors import DataError
 from cxrtext.files import remove_folder, sha256, sync
 from cxrtext.images.cache import DecodedCache
 from cxrtext.index.build import add_embedded, start_index
 from cxrtext.index.changes import NewReports, add_reports, delete_images, set_attributes
 from cxrtext.index.labels import prompts_of_json
-from cxrtext.index.store.catalogue import CATALOGUE, UNLIKE, Catalogue, empty_index, set_meta
-from cxrtext.index.store.vectors import OF_IMAGES, SENTENCES, vector_files
+from cxrtext.index.store.catalogue import (
+    CATALOGUE,
+    UNLIKE,
+    Catalogue,
+    empty_index,
+    set_meta,
+    structure_of,
+)
+from cxrtext.index.store.vectors import OF_IMAGES, SENTENCES, checksum_key, vector_files
 from cxrtext.index.store.writer import NEXT, IndexSummary, sweep, write_summary, writing
 from cxrtext.index.structure import refresh_structure
 from cxrtext.models import ImageTextModel, load_model
@@ -36,16 +42,13 @@ from cxrtext.records import ImageRecord
 from cxrtext.records.manifest import LABEL
 from cxrtext.records.tables import write_table
 
-CANDIDATE_BYTES = 140  # of the FAISS structure, an image
-
 OF_MODEL = (
     "checkpoint", "model", "preprocessing", "regions", "dimension", "storage", "sketch",
     "basis", "landmarks", "landmark_vectors", "prompts", "calibration", "places",
-    "sentence_places", "usual_likeness", "derived_places",
+    "sentence_places", *map(checksum_key, (*OF_IMAGES, SENTENCES)),
 )  # fmt: skip
 """What is noted of an index as a whole that is another's with another model."""
 
-Say = Callable[[str], None]
 Losses = dict[str, tuple[str, str]]
 """Files that cannot be read, and why, by the name in the new index."""
 
@@ -66,7 +69,6 @@ def reembed(
     features: FeatureFolder | None = None,
     max_rejected: int = 0,
     wait_s: float = 0.0,
-    say: Say = lambda _: None,
     progress: Progress | None = None,
 ) -> IndexSummary:
     """Embed all images and sentences of an index by another model, and turn the index to it.
@@ -92,7 +94,6 @@ def reembed(
             with writing(folder / NEXT, create=True) as new:
                 (folder / NEXT).chmod(0o700)
                 _start(new, old, model, Path(checkpoint))
-                _require_room(new, old, say)
                 lost = _embed(new, old, model, cache, features, progress)
                 if lost:
                     rows = [{"item": item, "reason": reason} for item, reason in lost.values()]
@@ -158,27 +159,6 @@ def _start(new: Catalogue, old: Catalogue, model: ImageTextModel, checkpoint: Pa
     add_reports(new.path.parent, new, NewReports(texts, rows.numpy(), said))
 
 
-def _require_room(new: Catalogue, old: Catalogue, say: Say) -> None:
-    """Say what room the new vectors take, and refuse a disk that has less (WorkError)."""
-    noted, (images, sentences) = new.meta(), old.counts()
-    files = vector_files(new.path.parent, noted)
-    each = sum(files[name].row_bytes for name in OF_IMAGES) + CANDIDATE_BYTES
-    left = max(0, images - int(noted["places"])) * each
-    left += max(0, sentences - int(noted["sentence_places"])) * files[SENTENCES].row_bytes
-    status = os.statvfs(new.path.parent)
-    free = status.f_bavail * status.f_frsize
-    say(
-        f"the vectors of {images} images by the new model take {images * each / 1e9:.3g} GB "
-        f"beside the old ones, of which {left / 1e9:.3g} GB are still to be written; the disk "
-        f"has {free / 1e9:.3g} GB free"
-    )
-    if left > free:
-        raise WorkError(
-            f"{old.path.parent}: {left / 1e9:.3g} GB are to be written and the disk has "
-            f"{free / 1e9:.3g} GB free; make room, then run the same command again"
-        )
-
-
 def _embed(
     new: Catalogue,
     old: Catalogue,
@@ -229,15 +209,12 @@ def _turn(folder: Path, old: Catalogue, new: Catalogue) -> None:
     targets = vector_files(folder, {**noted, "generation": str(generation)})
     for name, source in vector_files(folder / NEXT, noted).items():
         _link(source.path, targets[name].path)
-    structures = []
-    for name, file, digest, places, detail in new.database.execute(
-        "SELECT * FROM structures WHERE name = 'profiles'"
-    ):
-        target = f"{name}.{generation:06d}.{serial:06d}.faiss"
-        _link(folder / NEXT / file, folder / target)
-        structures.append((name, target, digest, places, detail))
+    structure = structure_of(noted)
+    if structure is not None:
+        target = f"profiles.{generation:06d}.{serial:06d}.faiss"
+        _link(folder / NEXT / structure["file"], folder / target)
+        structure["file"] = target
     sync(folder)
-    segments = new.database.execute("SELECT * FROM segments").fetchall()
     with old.transaction(write=True) as database:
         there = set(new.known_images())
         known = database.execute("SELECT image, number FROM images").fetchall()
@@ -245,13 +222,9 @@ def _turn(folder: Path, old: Catalogue, new: Catalogue) -> None:
         delete_images(database, "image", gone)
         _turn_places(database, new)
         _turn_labels(database, old, new)
-        database.execute("DELETE FROM segments")
-        database.executemany("INSERT INTO segments VALUES (?, ?, ?, ?)", segments)
-        database.execute("DELETE FROM structures")
-        database.executemany("INSERT INTO structures VALUES (?, ?, ?, ?, ?)", structures)
-        database.execute("DELETE FROM meta WHERE key = 'usual_likeness'")
-        values = {key: noted[key] for key in OF_MODEL if key in noted}
-        set_meta(database, {**values, "generation": generation, "structures": serial})
+        values = {key: noted.get(key, "0") for key in OF_MODEL}
+        now = {"generation": generation, "structures": serial, "structure": json.dumps(structure)}
+        set_meta(database, {**values, **now})
 
 
 def _link(source: Path, target: Path) -> None:

@@ -9,6 +9,7 @@ this machine therefore speaks TLS with a key of its own, and Dask's settings
 (``DASK_DISTRIBUTED__COMM__TLS__…``) say which certificates another one's ``tls://`` address wants.
 """
 
+import errno
 import logging
 import os
 import signal
@@ -21,7 +22,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from cxrtext.errors import ConfigError, CxrTextError, DataError, WorkError
+from cxrtext.errors import ConfigError, CxrTextError, DataError, DiskError, WorkError
 from cxrtext.images.sandbox_worker import cores
 from cxrtext.jobs.shards import ShardFile
 
@@ -89,6 +90,10 @@ def attempt(do: Do, task: Task) -> Outcome:
         return Outcome(task.number, do(task))
     except CxrTextError as error:
         return Outcome(task.number, error=error)
+    except OSError as error:
+        kind = DiskError if error.errno in (errno.ENOSPC, errno.EDQUOT) else WorkError
+        why = f"{error.filename}: {error.strerror or error}; check the disk"
+        return Outcome(task.number, error=kind(f"{why}, then run the same command again"))
     except Exception as error:  # noqa: BLE001 - whatever an image or a device brings about
         return Outcome(task.number, lost=type(error).__name__)
 

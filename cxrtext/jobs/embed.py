@@ -23,7 +23,6 @@ from cxrtext.evaluation import Prompts
 from cxrtext.evaluation.classification.calibration import prompts_beside
 from cxrtext.evaluation.data import reports_of
 from cxrtext.files import sha256
-from cxrtext.files.storage import Storage
 from cxrtext.images.cache_store import READER_VERSION
 from cxrtext.images.reader_pool import ReaderPool
 from cxrtext.images.sandbox_worker import cores
@@ -49,7 +48,6 @@ from cxrtext.jobs.job import (
     JobStatus,
     Say,
     Stage,
-    digest_of_images,
     require_here,
     silent,
 )
@@ -91,21 +89,21 @@ class EmbedWork:
 
         from cxrtext.device import choose_device
 
-        storage, folder = Storage(self.folder), Path(self.model)
-        plan = read_plan(storage, _Embed.kind)
+        folder = Path(self.model)
+        plan = read_plan(self.folder, _Embed.kind)
         require_here(self.model, "model", _model_digest(folder) == plan.definition["model"])
         torch.set_num_threads(THREADS)
         keep_memory()
         model = load_model(folder, str(choose_device(device)))
         with closing(ReaderPool(self.readers or cores())) as readers:
             make = partial(_shard, model, plan.shared["notes"], readers)
-            yield lambda task: commit_shard(storage, plan.digest, make(task))
+            yield lambda task: commit_shard(self.folder, plan.digest, make(task))
 
 
 def _shard(
     model: ImageTextModel, notes: Mapping[str, str], readers: ReaderPool, task: Task
 ) -> Shard:
-    paths = [Path(path) for path, _ in task.rows]
+    paths = list(map(Path, task.rows))
     places: list[int] = []
     rejected: dict[int, str] = {}
     some: list[EmbeddedImages] = []
@@ -123,8 +121,7 @@ def _shard(
         arrays["sizes"] = np.concatenate([np.array(part.sizes, np.int32) for part in some])
         columns = [np.stack([part.labels[name] for name in labels], axis=1) for part in some]
         arrays["labels"] = np.concatenate(columns)
-    about = {"labels": labels, "images": digest_of_images(task, places)}
-    return Shard(task.number, places, rejected, about, arrays)
+    return Shard(task.number, places, rejected, {"labels": labels}, arrays)
 
 
 def _model_digest(folder: Path) -> str:
@@ -178,12 +175,12 @@ class _Embed(Job):
         prompts = options.prompts or prompts_beside(model)
         shared = {
             "notes": index_notes(model, vectors, prompts, options.storage),
-            "sentences": commit_named(self.storage, "sentences", save({"sentences": stacked})),
+            "sentences": commit_named(self.folder, "sentences", save({"sentences": stacked})),
         }
         return studies.total(), shared
 
     def work(self) -> EmbedWork:
-        folder, options = self.storage.folder.absolute(), self._options
+        folder, options = self.folder.absolute(), self._options
         model = str(self.checkpoint.resolve())
         return EmbedWork(folder, options.readers, model)
 
@@ -210,7 +207,7 @@ def embed_job(
     ``stage`` hears of "embedding" and "indexing"; ``say`` which shards could not be made.
     """
     job = _Embed(folder, manifest, checkpoint, options or EmbedOptions(), stage)
-    if index.resolve().is_relative_to(job.storage.folder.resolve()):
+    if index.resolve().is_relative_to(job.folder.resolve()):
         raise ConfigError(f"--index {index}: lies in the folder of the job; name one beside it")
     check_columns(manifest, [next(job.records())])
     status = job.make(say)
@@ -232,7 +229,7 @@ def _make_index(job: _Embed, folder: Path) -> IndexSummary:
     torch.set_num_threads(THREADS)
     model = load_model(job.checkpoint, job.options.device)
     said = job.said(studies)
-    vectors = load(read_named(job.storage, plan.shared["sentences"]))["sentences"]
+    vectors = load(read_named(job.folder, plan.shared["sentences"]))["sentences"]
     texts = dict(zip(distinct(said), torch.from_numpy(vectors), strict=True))
     with _begun_index(folder, job.checkpoint, plan.shared["notes"], names) as catalogue:
         known, done = catalogue.known_images(), 0

@@ -27,7 +27,6 @@ from torch import Tensor
 from cxrtext.device import choose_device
 from cxrtext.errors import CheckpointError, DataError, ImageError
 from cxrtext.files import sha256
-from cxrtext.files.storage import Storage
 from cxrtext.images.cache_store import READER_VERSION
 from cxrtext.images.reader_pool import ReaderPool, ReadImage
 from cxrtext.images.sandbox_worker import cores
@@ -38,7 +37,6 @@ from cxrtext.jobs.job import (
     JobOptions,
     Say,
     Stage,
-    digest_of_images,
     require_here,
     silent,
 )
@@ -107,8 +105,7 @@ class EncodeWork:
         from cxrtext.models.foreign import load_backbone
         from cxrtext.models.foreign.golden import check_golden
 
-        storage = Storage(self.folder)
-        plan = read_plan(storage, _Encode.kind)
+        plan = read_plan(self.folder, _Encode.kind)
         asked, shared = plan.definition, plan.shared
         torch.set_num_threads(THREADS)
         keep_memory()
@@ -119,12 +116,12 @@ class EncodeWork:
             precision=asked["--precision"],
         )
         require_here(self.backbone, "backbone", backbone.digest == asked["backbone"])
-        check_golden(backbone, load_arrays(read_named(storage, shared["golden"])))
-        tensors = load(read_named(storage, shared["map"]))
+        check_golden(backbone, load_arrays(read_named(self.folder, shared["golden"])))
+        tensors = load(read_named(self.folder, shared["map"]))
         feature_map = FeatureMap.from_note(shared["map_note"], tensors).to(device)
         with closing(ReaderPool(self.readers or cores())) as readers:
             make = partial(_shard, backbone, feature_map, readers)
-            yield lambda task: commit_shard(storage, plan.digest, make(task))
+            yield lambda task: commit_shard(self.folder, plan.digest, make(task))
 
 
 def _shard(
@@ -137,7 +134,7 @@ def _shard(
     rejected: dict[int, str] = {}
     features: list[NDArray[np.float16]] = []
     sizes: list[tuple[int, int]] = []
-    paths = [Path(path) for path, _ in task.rows]
+    paths = list(map(Path, task.rows))
     read = readers.map(paths, square=backbone.preprocessing, ahead=BATCH)
     for rows, images, failed in full_batches(read):
         rejected |= dict(failed)
@@ -154,7 +151,7 @@ def _shard(
             SIZES: np.array(sizes, np.int32),
             LOOKS: np.concatenate(seen).astype(np.float32),
         }
-    return Shard(task.number, places, rejected, {"images": digest_of_images(task, places)}, arrays)
+    return Shard(task.number, places, rejected, {}, arrays)
 
 
 def regions_of(backbone: "Backbone", squares: Sequence[NDArray[np.uint8]]) -> Tensor:
@@ -272,9 +269,9 @@ class _Encode(Job):
         shared = {
             "folder of the backbone": str(backbone.folder.resolve()),
             "backbone": json.loads(json.dumps(backbone.note())),
-            "map": commit_named(self.storage, "map", save(tensors)),
+            "map": commit_named(self.folder, "map", save(tensors)),
             "map_note": {**made.note(), "images": len(sample)},
-            "golden": commit_named(self.storage, "golden", save_arrays(golden)),
+            "golden": commit_named(self.folder, "golden", save_arrays(golden)),
             "shape": self.shape,
             "command": _command_of(self.manifest, backbone.folder, self._options),
         }
@@ -299,7 +296,7 @@ class _Encode(Job):
         return fit_feature_map(regions(), backbone.channels, options.grid, options.reduce)
 
     def work(self) -> EncodeWork:
-        folder, options = self.storage.folder.absolute(), self._options
+        folder, options = self.folder.absolute(), self._options
         backbone = str(self._backbone.folder.resolve())
         return EncodeWork(folder, options.readers, backbone)
 

@@ -16,21 +16,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from cxrtext.errors import CheckpointError, ConfigError, DataError, DiskError, InputError, WorkError
-from cxrtext.files.storage import Storage
 from cxrtext.images.sandbox_worker import cores
 from cxrtext.jobs import cluster as processes
 from cxrtext.jobs.cluster import Cluster, Task, Work
 from cxrtext.jobs.plan import NAME as PLAN
 from cxrtext.jobs.plan import Definition, Plan, begin, read_plan
-from cxrtext.jobs.shards import (
-    DamagedShardError,
-    Shard,
-    ShardFile,
-    committed,
-    damaged,
-    digest_of_names,
-    read_shard,
-)
+from cxrtext.jobs.shards import DamagedShardError, Shard, ShardFile, committed, damaged, read_shard
 from cxrtext.records import ImageRecord, Rejects, stream_manifest
 
 THREADS = 1  # of a worker's model; sums depend on it
@@ -80,13 +71,13 @@ class JobStatus:
         return cls(plan.kind, plan.shards, len(done), plan.rows, rows_done, rejected)
 
 
-def job_status(storage: Storage) -> JobStatus:
+def job_status(folder: Path) -> JobStatus:
     """Say how far a job is (NotFoundError where there is none); anyone can, from any machine."""
-    return JobStatus.of(read_plan(storage), committed(storage))
+    return JobStatus.of(read_plan(folder), committed(folder))
 
 
 def make_missing(
-    storage: Storage,
+    folder: Path,
     plan: Plan,
     tasks: Iterable[Task],
     work: Work,
@@ -97,7 +88,7 @@ def make_missing(
     progress: Callable[[Mapping[int, ShardFile]], None] = silent,
 ) -> dict[int, ShardFile]:
     """Make the shards that are missing; ``tasks`` are those of all shards, in order."""
-    done, failed = committed(storage), dict[int, str]()
+    done, failed = committed(folder), dict[int, str]()
     missing = plan.shards - len(done)
     progress(done)
     if not missing:
@@ -116,10 +107,10 @@ def make_missing(
     if failed:
         number, why = min(failed.items())
         raise WorkError(
-            f"{storage.folder}: {len(failed)} of {plan.shards} shards could not be made, the "
+            f"{folder}: {len(failed)} of {plan.shards} shards could not be made, the "
             f"first {number}: {why}; run the same command again to try them again"
         )
-    return committed(storage)
+    return committed(folder)
 
 
 def _lost(how: str | None) -> str:
@@ -153,7 +144,7 @@ class Job(ABC):
         images_a_shard: int,
         stage: Stage,
     ) -> None:
-        self.storage, self.manifest, self.stage = Storage(folder), manifest, stage
+        self.folder, self.manifest, self.stage = folder, manifest, stage
         self.options, self.images_a_shard = options, images_a_shard
 
     @abstractmethod
@@ -172,9 +163,9 @@ class Job(ABC):
         """Begin the job, or go on with it, until all of its shards are there."""
         shared = [self.manifest, next(self.records()).path]
         plan = self.plan = begin(
-            self.storage, self.kind, self.definition(), self.images_a_shard, self.contents
+            self.folder, self.kind, self.definition(), self.images_a_shard, self.contents
         )
-        shared.append(self.storage.folder / PLAN)
+        shared.append(self.folder / PLAN)
 
         def progress(done: Mapping[int, ShardFile]) -> None:
             self.done = done
@@ -184,7 +175,7 @@ class Job(ABC):
                 self.rejects()
 
         self.done = make_missing(
-            self.storage,
+            self.folder,
             plan,
             self.tasks(),
             self.work(),
@@ -205,16 +196,16 @@ class Job(ABC):
             yield some
 
     def tasks(self) -> Iterator[Task]:
-        """The task of each shard, its rows (path, name)."""
+        """The task of each shard, its rows the paths."""
         for number, records in enumerate(self.records_by_shard()):
-            yield Task(number, tuple((str(record.path), record.name) for record in records))
+            yield Task(number, tuple(str(record.path) for record in records))
 
     def rejects(self) -> Rejects:
         """The images that could not be read, and why (DataError where they are too many)."""
         found = Rejects(self.options.max_rejected)
         for number, records in enumerate(self.records_by_shard()):
             if number in self.done and self.done[number].rejected:
-                shard = read_shard(self.storage, self.plan.digest, self.done[number])
+                shard = read_shard(self.folder, self.plan.digest, self.done[number])
                 for place, reason in sorted(shard.rejected.items()):
                     found.add(records[place].name, reason)
         if len(found.rows) == self.plan.rows:
@@ -227,23 +218,10 @@ class Job(ABC):
         for number, records in enumerate(self.records_by_shard()):
             file = self.done[number]
             try:
-                shard = read_shard(self.storage, self.plan.digest, file)
+                shard = read_shard(self.folder, self.plan.digest, file)
             except DamagedShardError:
                 removed.append(file.name)
-            if removed:  # the others are still looked at: all are made again at once
-                continue
-            names = (records[place].name for place in shard.places)
-            places = sorted([*shard.places, *shard.rejected])
-            if places != [*range(len(records))] or shard.about["images"] != digest_of_names(names):
-                raise CheckpointError(
-                    f"{self.storage.folder}: {file.name} is of other images; remove it, and start "
-                    "the job again"
-                )
-            yield shard, records
+            if not removed:  # else the others are still looked at: all are made again at once
+                yield shard, records
         if removed:
-            raise damaged(self.storage, removed)
-
-
-def digest_of_images(task: Task, places: Iterable[int]) -> str:
-    """A digest of the names of a shard's images, by which it is known for one of them."""
-    return digest_of_names(task.rows[place][1] for place in places)
+            raise damaged(self.folder, removed)

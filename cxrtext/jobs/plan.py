@@ -2,7 +2,7 @@
 
 It names the digests of the tables and of the model, the options that change what comes out, and
 what the shards have in common, such as the language that an index derives its sketches by.  Whoever
-works on the job, on whatever machine, reads it from the storage.
+works on the job, on whatever machine, reads it from the job's folder.
 """
 
 import hashlib
@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from cxrtext.errors import CheckpointError, DataError, NotFoundError
 from cxrtext.files import sealed, unsealed
-from cxrtext.files.storage import Storage
+from cxrtext.jobs.shards import commit
 
 NAME = "job.json"
 FORMAT = "cxrtext job"
@@ -35,45 +36,41 @@ class Plan:
     digest: str  # SHA-256 of the file
 
 
-def read_plan(storage: Storage, kind: str | None = None) -> Plan:
+def read_plan(folder: Path, kind: str | None = None) -> Plan:
     """Read a job's plan (NotFoundError where there is none)."""
     try:
-        data = storage.read(NAME)
-    except NotFoundError:
-        raise NotFoundError(
-            f"{storage.folder}: holds no job; start one with 'cxrtext job embed' or "
-            "'cxrtext encode'"
-        ) from None
-    try:
+        data = (folder / NAME).read_bytes()
         value = unsealed(data)
-        if value["format"] != FORMAT:
-            raise ValueError
+        plan = Plan(
+            value["kind"],
+            value["definition"],
+            value["rows"],
+            value["shards"],
+            value["shared"],
+            hashlib.sha256(data).hexdigest(),
+        )
+    except FileNotFoundError:
+        raise NotFoundError(
+            f"{folder}: holds no job; start one with 'cxrtext job embed' or 'cxrtext encode'"
+        ) from None
     except (ValueError, KeyError):
         raise CheckpointError(
-            f"{storage.folder}: {NAME} is damaged; start the job anew in another folder"
+            f"{folder}: {NAME} is damaged; start the job anew in another folder"
         ) from None
     if value["version"] != VERSION:
         raise CheckpointError(
-            f"{storage.folder}: the job is of another version of cxrtext ({value['cxrtext']}); "
-            "go on with that one, or start the job anew in another folder"
+            f"{folder}: the job is of another version of cxrtext ({value['cxrtext']}); go on with "
+            "that one, or start the job anew in another folder"
         )
-    if kind is not None and value["kind"] != kind:
+    if kind is not None and plan.kind != kind:
         raise DataError(
-            f"{storage.folder}: holds a job of kind '{value['kind']}', not '{kind}'; name another "
-            "folder"
+            f"{folder}: holds a job of kind '{plan.kind}', not '{kind}'; name another folder"
         )
-    return Plan(
-        value["kind"],
-        value["definition"],
-        value["rows"],
-        value["shards"],
-        value["shared"],
-        hashlib.sha256(data).hexdigest(),
-    )
+    return plan
 
 
 def begin(
-    storage: Storage,
+    folder: Path,
     kind: str,
     definition: Definition,
     images_a_shard: int,
@@ -83,9 +80,7 @@ def begin(
 
     ``contents`` gives the number of images, and what the shards have in common.
     """
-    try:
-        plan = read_plan(storage, kind)
-    except NotFoundError:
+    if not (folder / NAME).exists():
         rows, shared = contents()
         value = {
             "format": FORMAT,
@@ -99,14 +94,13 @@ def begin(
         }
         data = json.dumps(sealed(value), indent=1, ensure_ascii=False).encode()
         with suppress(FileExistsError):  # another command was faster
-            storage.commit(NAME, data, new=True)
-        plan = read_plan(storage, kind)
+            commit(folder / NAME, data, new=True)
+    plan = read_plan(folder, kind)
     for name, value in json.loads(json.dumps(definition)).items():
         if (before := plan.definition.get(name)) != value:
             raise DataError(
-                f"{storage.folder}: this job was begun with another {name} "
-                f"({_short(before)}, now {_short(value)}); go on with the former, or start anew in "
-                "another folder"
+                f"{folder}: this job was begun with another {name} ({_short(before)}, now "
+                f"{_short(value)}); go on with the former, or start anew in another folder"
             )
     return plan
 

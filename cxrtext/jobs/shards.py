@@ -1,4 +1,4 @@
-"""A shard as a file: arrays, what they are of, and the digest of it all in its name.
+"""The files of a job: shards, which are arrays and what they are of, and what these share.
 
 ``shards/000012.509.3.0123456789abcdef.safetensors`` is shard 12 with 509 rows and 3 rejected ones,
 and its bytes have a SHA-256 that begins so.  A list of names therefore says how far a job is, and a
@@ -8,20 +8,21 @@ shard that is not what was written is known when it is read.
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cxrtext.errors import CheckpointError
+from cxrtext.files import remove_file, replacing
 from cxrtext.files.digests import DIGITS
-from cxrtext.files.storage import Storage
 
-FOLDER = "shards/"
+FOLDER = "shards"
 FORMAT = "cxrtext shard"
-_NAME = re.compile(rf"shards/(\d{{6,}})\.(\d+)\.(\d+)\.([0-9a-f]{{{DIGITS}}})\.safetensors")
+_NAME = re.compile(rf"(\d{{6,}})\.(\d+)\.(\d+)\.([0-9a-f]{{{DIGITS}}})\.safetensors")
 _HEADER = "shard"  # the one entry of the file's metadata
 _LENGTH_BYTES = 8
 
@@ -34,19 +35,11 @@ class DamagedShardError(CheckpointError):
 class ShardFile:
     """A shard that was committed, as its name says it."""
 
-    name: str
+    name: str  # below the job's folder
     number: int  # from 0
     rows: int
     rejected: int
     digits: str  # the beginning of its SHA-256
-
-    @classmethod
-    def of(cls, name: str) -> "ShardFile | None":
-        found = _NAME.fullmatch(name)
-        if found is None:
-            return None
-        number, rows, rejected = map(int, found.groups()[:3])
-        return cls(name, number, rows, rejected, found[4])
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,27 +51,34 @@ class Shard:
     arrays: Mapping[str, NDArray[Any]]
 
 
-def digest_of_names(names: Iterable[str]) -> str:
-    return hashlib.sha256(json.dumps(list(names)).encode()).hexdigest()
+def commit(path: Path, data: bytes, *, new: bool = False) -> None:
+    """Write a file of a job whole or not at all, in a folder for its owner alone.
+
+    ``new`` refuses (FileExistsError) a path that is there.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with replacing(path, new=new) as temporary:
+        temporary.write_bytes(data)
 
 
-def committed(storage: Storage) -> dict[int, ShardFile]:
+def committed(folder: Path) -> dict[int, ShardFile]:
     """The shards that are there, by number.
 
     Where two machines made one, with other last bits or one of them without rows that ended its
     process, the one with the fewest rejected rows counts for everyone, and then the first by name.
     """
     found: dict[int, ShardFile] = {}
-    for name in storage.names(FOLDER):
-        if (shard := ShardFile.of(name)) is None:
+    for path in sorted((folder / FOLDER).glob("*")):
+        if (match := _NAME.fullmatch(path.name)) is None:
             continue
-        before = found.setdefault(shard.number, shard)
-        if shard.rejected < before.rejected:
-            found[shard.number] = shard
+        number, rows, rejected = map(int, match.groups()[:3])
+        shard = ShardFile(f"{FOLDER}/{path.name}", number, rows, rejected, match[4])
+        if number not in found or rejected < found[number].rejected:
+            found[number] = shard
     return found
 
 
-def commit_shard(storage: Storage, job: str, shard: Shard) -> ShardFile:
+def commit_shard(folder: Path, job: str, shard: Shard) -> ShardFile:
     """Commit a shard of the job of a digest; the same shard has the same bytes."""
     from safetensors.numpy import save
 
@@ -94,52 +94,54 @@ def commit_shard(storage: Storage, job: str, shard: Shard) -> ShardFile:
     arrays = {name: np.ascontiguousarray(values) for name, values in shard.arrays.items()}
     # One entry only: safetensors writes several in no fixed order.
     data = save(arrays, metadata={_HEADER: json.dumps(header, sort_keys=True, ensure_ascii=False)})
-    digits = hashlib.sha256(data).hexdigest()[:DIGITS]
+    digits = _digits(data)
     rows, rejected = len(shard.places), len(shard.rejected)
-    name = f"{FOLDER}{shard.number:06d}.{rows}.{rejected}.{digits}.safetensors"
-    storage.commit(name, data)
+    name = f"{FOLDER}/{shard.number:06d}.{rows}.{rejected}.{digits}.safetensors"
+    commit(folder / name, data)
     return ShardFile(name, shard.number, rows, rejected, digits)
 
 
-def read_shard(storage: Storage, job: str, file: ShardFile) -> Shard:
+def read_shard(folder: Path, job: str, file: ShardFile) -> Shard:
     """Read a shard; a damaged one is removed, so that it is made again (DamagedShardError)."""
     from safetensors.numpy import load
 
-    data = storage.read(file.name)
-    if hashlib.sha256(data).hexdigest()[:DIGITS] != file.digits:
-        storage.remove(file.name)
-        raise damaged(storage, [file.name])
+    data = (folder / file.name).read_bytes()
+    if _digits(data) != file.digits:
+        remove_file(folder / file.name)
+        raise damaged(folder, [file.name])
     length = int.from_bytes(data[:_LENGTH_BYTES], "little")
     outer = json.loads(data[_LENGTH_BYTES : _LENGTH_BYTES + length])
     header = json.loads(outer["__metadata__"][_HEADER])
     if header["job"] != job or header["number"] != file.number:
         raise CheckpointError(
-            f"{storage.folder}: {file.name} is of another job; remove it, and start the job again "
-            "to make it"
+            f"{folder}: {file.name} is of another job; remove it, and start the job again to make "
+            "it"
         )
     rejected = {int(place): str(reason) for place, reason in header["rejected"]}
     return Shard(file.number, header["places"], rejected, header["about"], load(data))
 
 
-def commit_named(storage: Storage, stem: str, data: bytes) -> str:
+def commit_named(folder: Path, stem: str, data: bytes) -> str:
     """Commit a file that shards share, named by its digest: two that begin a job write two."""
-    name = f"{stem}.{hashlib.sha256(data).hexdigest()[:DIGITS]}.safetensors"
-    storage.commit(name, data)
+    name = f"{stem}.{_digits(data)}.safetensors"
+    commit(folder / name, data)
     return name
 
 
-def read_named(storage: Storage, name: str) -> bytes:
-    data = storage.read(name)
-    if name.split(".")[-2] != hashlib.sha256(data).hexdigest()[:DIGITS]:
-        raise CheckpointError(
-            f"{storage.folder}: {name} is damaged; start the job anew in another folder"
-        )
+def read_named(folder: Path, name: str) -> bytes:
+    data = (folder / name).read_bytes()
+    if name.split(".")[-2] != _digits(data):
+        raise CheckpointError(f"{folder}: {name} is damaged; start the job anew in another folder")
     return data
 
 
-def damaged(storage: Storage, names: Sequence[str]) -> CheckpointError:
+def _digits(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:DIGITS]
+
+
+def damaged(folder: Path, names: Sequence[str]) -> CheckpointError:
     some = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
     return DamagedShardError(
-        f"{storage.folder}: {len(names)} shard(s) are damaged ({some}) and were removed; run the "
-        "same command again, which makes them again"
+        f"{folder}: {len(names)} shard(s) are damaged ({some}) and were removed; run the same "
+        "command again, which makes them again"
     )

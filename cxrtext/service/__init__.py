@@ -7,7 +7,7 @@ from cxrtext.surface import import_on_use
 if TYPE_CHECKING:
     from cxrtext.index import Column
     from cxrtext.service.answers import EmbeddedImage, FindingScore, GroundedBox, Grounding
-    from cxrtext.service.service import Service, load_service, turned
+    from cxrtext.service.service import Service, load_service, successor
 
 __all__ = [
     "Column",
@@ -17,7 +17,7 @@ __all__ = [
     "Grounding",
     "Service",
     "load_service",
-    "turned",
+    "successor",
 ]
 
 import_on_use(__name__)

@@ -27,7 +27,7 @@ from cxrtext.index import Archive, FoundImages, Index, IndexedImage, Query, Sent
 from cxrtext.index.features.scoring import mean_region
 from cxrtext.index.search.archive import SearchOptions, SentenceOptions
 from cxrtext.index.search.query import IMAGE_WEIGHT
-from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, noted_checkpoint
+from cxrtext.index.store.catalogue import CATALOGUE, UNLIKE, Catalogue, noted_checkpoint
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.familiar import Familiar, Unlike, familiar_beside
 from cxrtext.models.regions import embed_squares
@@ -86,6 +86,7 @@ class Service:
         self._readers = ReaderPool(READERS)
         self._end_readers = weakref.finalize(self, self._readers.close)
         self._lock = threading.RLock()
+        self._renewing = threading.Lock()
         self.texts = TextMemory(model)
         self.index_rows = RowMaker(model)
         self._references = References(model, archive)
@@ -116,15 +117,18 @@ class Service:
         if self._archive is not None:
             self._archive.close()
 
-    def describe(self, *, look: bool = True) -> dict[str, Any]:
-        """What is loaded, as JSON takes it.
+    def renew(self) -> bool:
+        """Answer by the index as it is now; False where it is another model's by now."""
+        with self._renewing:
+            fresh = self.archive.renewed()
+            if fresh is not None:
+                self._archive = self._references.archive = fresh
+            return fresh is not None
 
-        To ``look`` into the index anew may have to wait for a writer.
-        """
+    def describe(self) -> dict[str, Any]:
+        """What is loaded, as JSON takes it."""
         spec = self.model.spec
-        snapshot = None
-        if self.has_index:
-            snapshot = self.archive.snapshot if look else self.archive.seen
+        snapshot = self.archive.snapshot if self.has_index else None
         return {
             "fingerprint": self.model.fingerprint,
             "image_encoder": spec.image_title,
@@ -412,8 +416,8 @@ class Service:
 
 def embedded_of(index: Index, found: IndexedImage, familiar: Familiar) -> EmbeddedImage:
     """An indexed image as the model sees it, with how unlike the index says that it is."""
-    with index.same_model() as same:
-        share = index.catalogue.unlike([found.number]).get(found.number) if same else None
+    known = index.catalogue.labels([found.number], index.model.fingerprint)
+    share = known.get(found.number, {}).get(UNLIKE)
     limit = None if familiar.images is None else familiar.images.threshold
     unlike = None if share is None or limit is None else Unlike(share * limit, limit)
     return EmbeddedImage(
@@ -425,13 +429,13 @@ def embedded_of(index: Index, found: IndexedImage, familiar: Familiar) -> Embedd
     )
 
 
-def turned(service: Service) -> Service | None:
-    """A service of the model that an index has turned to; None where it has not.
+def successor(service: Service) -> Service | None:
+    """A service of another model that the index has now; None where it is still the same.
 
     It has the prompts that were given.  Both can be asked for as long as either is needed; the old
     one answers by what it saw before.
     """
-    if not service.has_index or not service.archive.turned:
+    if not service.has_index or service.renew():
         return None
     folder, model = service.archive.folder, service.model
     with Catalogue(folder / CATALOGUE) as catalogue:

@@ -32,7 +32,7 @@ def everything(run_folder: Path, index_folder: Path, sentences_table: Path, tmp_
 def test_whole_folders(everything: Path) -> None:
     code, said = check(everything)
     assert code == 0, said
-    for kind in ("listed in SHA256SUMS", "training states", "scored sentences", "score caches"):
+    for kind in ("listed in SHA256SUMS", "training states", "scored sentences", "databases"):
         assert kind in said
     for kind in ("indexes", "tensors", "features"):
         assert kind in said
@@ -47,13 +47,11 @@ def test_whole_folders(everything: Path) -> None:
         *("run/checkpoint/model.safetensors", "run/checkpoint/training.json"),
         *("run/checkpoint/reference.safetensors", "run/state/step-*.pt"),
         *("index/regions.*.vectors", "sentences/sentences.csv"),
-        *("sentences/sentences.csv.meta.json", "sentences/scores.sqlite"),
-        "features/shards/000001.safetensors",
+        *("sentences/sentences.csv.meta.json", "features/shards/000001.safetensors"),
     ],
 )
 def test_a_changed_byte_is_told_by_its_file(everything: Path, pattern: str) -> None:
     path = next(everything.glob(pattern))
-    # In a row's content where it is SQLite: the last page that holds one.
     flip(path, max(i for i, byte in enumerate(path.read_bytes()) if byte not in (0, 255)))
     code, said = check(everything)
     assert code == 1, said

@@ -5,9 +5,6 @@ import shutil
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-from PIL import Image
-
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from tests.cli.conftest import Refused, cxrtext
 from tests.conftest import read_csv
@@ -39,14 +36,6 @@ def test_every_kind_of_query(index_folder: Path, data_folder: Path, tmp_path: Pa
     assert 0 <= float(read_csv(tmp_path / "hits.csv")[0]["label.Pneumothorax"]) <= 1
 
 
-def test_an_image_that_is_no_radiograph(index_folder: Path, tmp_path: Path) -> None:
-    picture = tmp_path / "stripes.png"
-    stripes = np.tile(np.array([[255, 0]], dtype=np.uint8), (80, 40))
-    Image.fromarray(stripes).save(picture)
-    done = cxrtext("search", index_folder, "--image", picture)
-    assert "is unlike every indexed image; is it a chest radiograph?" in done.stderr
-
-
 def test_a_filter_that_no_value_can_pass_says_what_there_is(
     refused: Refused, index_folder: Path
 ) -> None:
@@ -73,7 +62,7 @@ def test_check_names_the_rebuild_that_mends(index_copy: Path) -> None:
     path = next(index_copy.glob("sketch.*"))
     path.write_bytes(b"\1" * path.stat().st_size)
     done = cxrtext("index", "check", index_copy, code=1)
-    assert "are damaged" in done.stderr
+    assert "is damaged" in done.stderr
     assert f"'cxrtext index rebuild {index_copy}' derives anew" in done.stderr
     assert "48 images" in cxrtext("index", "rebuild", index_copy).stdout
     cxrtext("index", "check", index_copy, "--json")

@@ -121,6 +121,7 @@ def search_until(index: Archive, stop: threading.Event, failed: list[str]) -> in
     query = Query(texts=torch.ones(1, index.model.spec.dimension) / 4)
     while not stop.is_set():
         try:
+            index = index.renewed() or index
             scores = [hit.score for hit in index.search(query, ALWAYS).hits]
         except Exception as error:  # noqa: BLE001 - whatever it is, it is told
             failed.append(repr(error))

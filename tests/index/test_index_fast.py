@@ -1,6 +1,5 @@
 """The fast search: candidates by profiles, for every kind of query."""
 
-from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -10,7 +9,6 @@ from torch import Tensor
 
 from cxrtext.index import Archive, Query, open_index
 from cxrtext.index.features import candidates
-from cxrtext.index.search import ranking as fast_search
 from cxrtext.models import ImageTextModel
 from tests.index.conftest import MakeArchive
 
@@ -62,15 +60,6 @@ def test_a_page_behind_the_candidates_goes_on(large: Archive, model: ImageTextMo
     assert large.search(query, 40, offset=30, mode="fast").hits == every[30:70]
 
 
-def test_many_candidates_are_bounded_before_they_are_scored(
-    large: Archive, model: ImageTextModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    query = Query(texts=sentences(model)[:1])
-    before = large.search(query, K, mode="fast").hits
-    monkeypatch.setattr(fast_search, "UNBOUNDED", 0)
-    assert large.search(query, K, mode="fast").hits == before
-
-
 def test_candidates_come_from_what_a_filter_leaves(large: Archive, model: ImageTextModel) -> None:
     query = Query(texts=sentences(model)[:1])
     names = [f"'i{i}.png'" for i in np.random.default_rng(0).permutation(3000)[:200]]
@@ -78,21 +67,3 @@ def test_candidates_come_from_what_a_filter_leaves(large: Archive, model: ImageT
     exact = large.search(query, K, where=where, mode="exact").hits
     fast = large.search(query, K, where=where, mode="fast").hits
     assert len({h.image.image for h in exact} & {h.image.image for h in fast}) >= 9
-
-
-def test_candidates_that_name_nothing_at_first_are_looked_for_deeper(
-    large: Archive, model: ImageTextModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As cells do that hold nothing of what a filter leaves."""
-    depths = []
-    nearest = candidates.nearest_places
-
-    def nothing_at_first(*given: Any) -> Any:
-        depths.append(given[2])
-        return nearest(*given) if len(depths) > 1 else np.empty(0, dtype=np.int64)
-
-    monkeypatch.setattr(fast_search, "nearest_places", nothing_at_first)
-    query = Query(texts=sentences(model)[:1])
-    found = large.search(query, K, mode="fast").hits
-    assert depths[:2] == [depths[0], 4 * depths[0]]
-    assert found == large.search(query, K, mode="exact").hits

@@ -9,15 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cxrtext.errors import DataError
-from cxrtext.files import sha256
 from cxrtext.index import delete, open_index
 from cxrtext.index.search import selection
 from cxrtext.index.search.filter import as_cell, named_ids, parse
-from cxrtext.index.store.catalogue import CATALOGUE, SCHEMA_VERSION, Catalogue, set_meta
-from cxrtext.index.store.check import check_index
-from cxrtext.index.store.writer import writing
 from cxrtext.models import ImageTextModel
-from cxrtext.pausing import finish
 
 SLOTS = {"age": 0, "sex": 1, "code": 2, "label.Pleural Effusion": 3}
 ROWS = [
@@ -206,37 +201,3 @@ def test_patients_and_studies_are_found_by_an_index(
             condition.values,
         ).fetchall()
     assert "USING COVERING INDEX" in plan[0][3]
-
-
-@pytest.mark.parametrize("version", [4, 5])
-def test_an_index_of_an_older_version_is_read_and_turned_by_its_next_writer(
-    small: Path, model: ImageTextModel, version: int
-) -> None:
-    """Of version 5 beside the vectors there is a file of cells, and what was changed since."""
-    file = small / "columns.000001.000002.columns"
-    with Catalogue(small / CATALOGUE, write=True) as catalogue:
-        database = catalogue.database
-        set_meta(database, {"schema_version": version})
-        if version == 5:
-            database.execute("CREATE TABLE recent (number INTEGER PRIMARY KEY) STRICT")
-            for table in ("images", "attributes"):
-                for event in ("INSERT", "UPDATE"):
-                    database.execute(
-                        f"CREATE TRIGGER recent_{table}_{event} AFTER {event} ON {table} "  # noqa: S608
-                        "BEGIN INSERT OR IGNORE INTO recent VALUES (NEW.number); END"
-                    )
-            file.write_bytes(b"cells")
-            database.execute(
-                "INSERT INTO structures VALUES ('columns', ?, ?, 120, '{}')",
-                (file.name, sha256(file)),
-            )
-    with open_index(small, model) as old:
-        assert check_index(small, old.catalogue) == []
-        assert len(finish(selection.select(old.catalogue, old.snapshot, "age < 40"))) == 40
-    with writing(small) as catalogue:
-        assert catalogue.meta()["schema_version"] == str(SCHEMA_VERSION)
-    assert not file.exists()
-    delete(small, ["s0"])
-    with open_index(small, model) as turned:
-        assert check_index(small, turned.catalogue) == []
-        assert len(finish(selection.select(turned.catalogue, turned.snapshot, "age < 40"))) == 38

@@ -1,6 +1,5 @@
 """Every search against a scan of all images by the model's own scores."""
 
-import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -119,7 +118,7 @@ def test_filters_are_applied_inside_the_search(
             same(found, scores, 10)
 
 
-@patch.multiple("cxrtext.index.features.candidates", EXACT_BYTES=0, SAMPLE=5, PROBES=8)
+@patch.multiple("cxrtext.index.features.candidates", EXACT_BYTES=0, SAMPLE=5)
 def test_the_fast_search_finds_as_many_as_there_are(
     make_archive: MakeArchive, model: ImageTextModel, tmp_path: Path
 ) -> None:
@@ -326,16 +325,3 @@ def test_a_page_of_hits_takes_few_statements(opened: Archive, model: ImageTextMo
         database.set_trace_callback(None)
         assert len(hits) == 200
         assert len([one for one in statements if "SELECT" in one]) <= 12
-
-
-def test_search_by_image_copies_no_means(opened: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At a million images of 128 numbers, a copy of the mean regions is half a gigabyte."""
-    monkeypatch.setattr("cxrtext.index.search.index.BOUND_BYTES", 2**12, raising=False)
-    part = opened
-    regions = part.regions(3)
-    assert not part.is_unlike(regions)
-    tracemalloc.start()
-    assert not part.is_unlike(regions)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < part.snapshot.arrays["means"].nbytes / 2

@@ -1,10 +1,8 @@
 """Adding, replacing, deleting, compacting, rebuilding, moving; and searching meanwhile."""
 
-import json
 import os
 import shutil
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -15,7 +13,6 @@ from PIL import Image
 
 from cxrtext.errors import DataError, NotFoundError, WorkError
 from cxrtext.evaluation import Prompts
-from cxrtext.files import sha256
 from cxrtext.index import (
     Archive,
     Query,
@@ -27,12 +24,9 @@ from cxrtext.index import (
     rewrite,
 )
 from cxrtext.index.changes import NewReports, add_reports
-from cxrtext.index.features.candidates import Rotation
 from cxrtext.index.maintain import traces
 from cxrtext.index.store.catalogue import Catalogue
-from cxrtext.index.store.vectors import vector_files
 from cxrtext.index.store.writer import writing
-from cxrtext.index.structure import refresh_structure
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.pausing import finish
 from tests.index.conftest import MakeArchive, first_said, in_fork, wrong
@@ -49,10 +43,14 @@ def test_a_deleted_study_is_found_no_more(small: Path, model: ImageTextModel) ->
         before = index.search(query, 1000).hits
         assert len(before) == index.images == 120
         assert delete(small, ["s3", "s4"]) == 4
-        after = index.search(query, 1000).hits  # the open index sees it
-        assert index.images == 116
+        after = index.search(query, 1000).hits  # though the open index has not changed
+        assert index.images == 120
         assert after == [hit for hit in before if hit.image.study_id not in ("s3", "s4")]
-        assert len(index.search(query, 1000, mode="fast").hits) == 116
+        now = index.renewed()
+        assert now is not None
+        assert now.images == 116
+        assert now.renewed() is now
+        assert len(now.search(query, 1000, mode="fast").hits) == 116
         assert index.catalogue.report("s3") == []
     assert wrong(small) == []
 
@@ -102,11 +100,14 @@ def test_compacting_keeps_every_answer(small: Path, model: ImageTextModel, rebui
         regions = index.regions(before[0].image.number)
         summary = rewrite(small, model, rebuild=rebuild)
         assert summary.images == 114
-        after = index.search(query, 1000).hits  # the open index turns to the new files
+        now = index.renewed()
+        assert now is not None
+        assert index.search(query, 1000).hits == before
+        after = now.search(query, 1000).hits
         assert [h.image for h in after] == [h.image for h in before]
         assert [h.score for h in after] == pytest.approx([h.score for h in before], abs=1e-6)
-        assert torch.equal(index.regions(after[0].image.number), regions)
-        assert len(index.snapshot.numbers) == 114
+        assert torch.equal(now.regions(after[0].image.number), regions)
+        assert len(now.snapshot.numbers) == 114
     assert wrong(small) == []
     assert {p.name.split(".")[1] for p in small.glob("*.vectors")} == {"000002"}
 
@@ -135,7 +136,6 @@ def test_numbers_are_not_used_again(
 def test_images_that_the_structure_does_not_know_are_found(
     small: Path, model: ImageTextModel, make_archive: MakeArchive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cxrtext.index.structure.SMALL", 10)
     monkeypatch.setattr("cxrtext.index.features.candidates.EXACT_BYTES", 0)
     rewrite(small, model, rebuild=False)
     make_archive(small, 8, prefix="new", seed=9)
@@ -147,38 +147,6 @@ def test_images_that_the_structure_does_not_know_are_found(
         assert {f"new{i}.png" for i in range(8)} <= {hit.image.image for hit in found}
 
 
-def test_an_index_of_an_older_version_is_searched_by_its_own_candidates(
-    small: Path, model: ImageTextModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A flat structure, which each index had, until the next build makes its own or none."""
-    import faiss
-
-    with writing(small) as catalogue:
-        places, meta = 120, catalogue.meta()
-        profiles = vector_files(small, meta)["profiles"].open(places)
-        rotation = replace(Rotation.of(profiles), radius=0.0)
-        index = faiss.IndexFlatIP(rotation.dimension)
-        index.add(rotation.vectors(profiles)[:, : rotation.dimension])
-        name = "profiles.000001.000007.faiss"
-        faiss.write_index(index, str(small / name))
-        detail = {"kind": "flat", "depth": 100, "effort": 8, "turn": rotation.as_dict()}
-        catalogue.database.execute(
-            "INSERT INTO structures VALUES ('profiles', ?, ?, ?, ?)",
-            (name, sha256(small / name), places, json.dumps(detail)),
-        )
-        catalogue.database.execute("DELETE FROM meta WHERE key = 'derived_places'")
-    with open_index(small, model) as old:
-        found = old.search(first_said(old), 10, mode="fast")
-        assert not found.exact
-        exact = old.search(first_said(old), 10, mode="exact").hits
-        assert len({h.image.image for h in found.hits} & {h.image.image for h in exact}) >= 9
-    with writing(small) as catalogue:
-        refresh_structure(small, catalogue)
-    assert not (small / name).exists()
-    with open_index(small, model) as new:
-        assert new.search(first_said(new), 10, mode="fast").exact
-
-
 def test_an_emptied_index_is_filled_again(
     small: Path, model: ImageTextModel, make_archive: MakeArchive
 ) -> None:
@@ -188,7 +156,6 @@ def test_an_emptied_index_is_filled_again(
             rewrite(small, model, rebuild=rebuild)
         with open_index(small, model) as index:
             assert index.images == 0
-            assert not index.is_unlike(torch.ones(16, 16))
             query = Query(texts=model.embed_sentences(["Effusion."]))
             assert index.search(query, 5).hits == []
             assert index.search(query, 5, mode="fast").hits == []
@@ -231,10 +198,12 @@ def test_a_replaced_image_has_its_new_vectors(
         assert (summary.images, summary.added, summary.replaced) == (48, 0, 1)
         after = index.find("images/s01.png")
         assert after.metadata["age"] == "99"
-        assert not torch.equal(index.regions(after.number), old)
+        now = index.renewed()
+        assert now is not None
+        assert not torch.equal(now.regions(after.number), old)
         with pytest.raises(DataError, match="no image of number"):
-            index.regions(before.number)
-        assert index.images == 48
+            now.regions(before.number)
+        assert now.images == 48
 
 
 def test_changed_metadata_and_reports_are_taken_over(

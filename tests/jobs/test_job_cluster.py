@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from cxrtext.errors import ConfigError, DataError, WorkError
-from cxrtext.files.storage import Storage
 from cxrtext.jobs import cluster
 from cxrtext.jobs.cluster import Cluster, check_worker
 from cxrtext.jobs.job import Say, make_missing, silent
@@ -40,11 +39,10 @@ def run(
     say: Say = silent,
     *,
     gate: bool = False,
-) -> Storage:
-    storage, plan, tasks = a_job(folder, rows)
-    work = Doubling(storage.folder, plan.digest, folder.with_name("gate") if gate else None)
-    make_missing(storage, plan, tasks, work, Cluster(address=address), say=say)
-    return storage
+) -> None:
+    plan, tasks = a_job(folder, rows)
+    work = Doubling(folder, plan.digest, folder.with_name("gate") if gate else None)
+    make_missing(folder, plan, tasks, work, Cluster(address=address), say=say)
 
 
 def when_a_shard_is_there(job: Path, do: Callable[[Any], None], what: Any) -> threading.Thread:
@@ -84,11 +82,11 @@ def test_a_machine_that_is_gone_costs_no_row(tmp_path: Path, parts: Parts) -> No
     said: list[str] = []
     node = parts.nodes[0]
     killer = when_a_shard_is_there(tmp_path / "job", parts.kill, node)
-    storage = run(tmp_path / "job", rows, parts.address, said.append, gate=True)
+    run(tmp_path / "job", rows, parts.address, said.append, gate=True)
     killer.join(600)
     assert not killer.is_alive()  # the job ended before its first shard
     assert node.poll() == -signal.SIGKILL
-    assert results(storage) == ([2 * i for i in range(64)], {})
+    assert results(tmp_path / "job") == ([2 * i for i in range(64)], {})
     assert said == []  # a machine that is gone is no fault of a row
 
 
@@ -100,8 +98,8 @@ def test_a_scheduler_that_is_gone_is_one_line_and_it_goes_on(tmp_path: Path, par
     killer.join(600)
     assert not killer.is_alive()  # the job ended before its first shard
     parts.mend()
-    storage = run(tmp_path / "job", rows, parts.address)
-    assert results(storage) == ([2 * i for i in range(64)], {})
+    run(tmp_path / "job", rows, parts.address)
+    assert results(tmp_path / "job") == ([2 * i for i in range(64)], {})
 
 
 def test_a_scheduler_that_does_not_answer_is_one_line(

@@ -18,12 +18,11 @@ import torch
 
 from cxrtext.errors import DataError, DiskError, WorkError
 from cxrtext.files import write_private
-from cxrtext.files.storage import Storage
 from cxrtext.jobs.cluster import Cluster, Do, Task, own_device
 from cxrtext.jobs.job import JobOptions, Say, job_status, make_missing, silent
 from cxrtext.jobs.plan import Plan, begin, read_plan
 from cxrtext.jobs.shards import Shard, ShardFile, commit_shard, committed, read_shard
-from tests.jobs.kill_job import children
+from tests.jobs.kill_job import children, digests
 from tests.waiting import until
 
 
@@ -57,32 +56,30 @@ class Doubling:
                 raise WorkError("the share is away")
         doubled = np.array([2 * int(row) for row in task.rows], np.int64)
         shard = Shard(task.number, list(range(len(doubled))), {}, {}, {"doubled": doubled})
-        return commit_shard(Storage(self.folder), self.job, shard)
+        return commit_shard(self.folder, self.job, shard)
 
 
-def a_job(folder: Path, rows: list[str], size: int = 8) -> tuple[Storage, Plan, list[Task]]:
-    storage = Storage(folder)
+def a_job(folder: Path, rows: list[str], size: int = 8) -> tuple[Plan, list[Task]]:
     tasks = [Task(n, tuple(rows[i : i + size])) for n, i in enumerate(range(0, len(rows), size))]
-    plan = begin(storage, "embed", {}, size, lambda: (len(rows), {}))
-    return storage, plan, tasks
+    plan = begin(folder, "embed", {}, size, lambda: (len(rows), {}))
+    return plan, tasks
 
 
 HERE, TWO = Cluster(), Cluster(workers=2)
 
 
-def run(folder: Path, rows: list[str], cluster: Cluster = HERE, say: Say = silent) -> Storage:
-    storage, plan, tasks = a_job(folder, rows)
-    make_missing(storage, plan, tasks, Doubling(storage.folder, plan.digest), cluster, say=say)
-    return storage
+def run(folder: Path, rows: list[str], cluster: Cluster = HERE, say: Say = silent) -> None:
+    plan, tasks = a_job(folder, rows)
+    make_missing(folder, plan, tasks, Doubling(folder, plan.digest), cluster, say=say)
 
 
-def results(storage: Storage) -> tuple[list[int], dict[int, str]]:
+def results(folder: Path) -> tuple[list[int], dict[int, str]]:
     values: list[int] = []
     rejected: dict[int, str] = {}
-    plan = read_plan(storage)
-    assert job_status(storage).shards_done == plan.shards
-    for number, file in sorted(committed(storage).items()):
-        shard = read_shard(storage, plan.digest, file)
+    plan = read_plan(folder)
+    assert job_status(folder).shards_done == plan.shards
+    for number, file in sorted(committed(folder).items()):
+        shard = read_shard(folder, plan.digest, file)
         values += shard.arrays["doubled"].tolist()
         rejected |= {8 * number + place: why for place, why in shard.rejected.items()}
     return values, rejected
@@ -103,10 +100,9 @@ def test_shards_that_fail_cost_no_other_and_are_tried_again(tmp_path: Path) -> N
         assert any(line.startswith(f"shard {number}: {why}") for line in said)
     assert len(said) == 3
     assert not any("quote a report" in line for line in said)
-    storage = Storage(tmp_path / "job")
-    assert job_status(storage).shards_done == 4
+    assert job_status(tmp_path / "job").shards_done == 4
     run(tmp_path / "job", rows)
-    assert results(storage) == ([2 * i for i in range(56)], {})
+    assert results(tmp_path / "job") == ([2 * i for i in range(56)], {})
 
 
 def test_each_visible_gpu_has_a_worker_and_a_share_of_the_cores(
@@ -134,30 +130,32 @@ def test_wrong_input_and_a_full_disk_stop_the_job_in_their_own_words(tmp_path: P
     rows[20] = "full"
     with pytest.raises(DiskError, match=r"the disk is full"):
         run(tmp_path / "full", rows)
-    assert job_status(Storage(tmp_path / "full")).shards_done < 4  # not those after it
+    assert job_status(tmp_path / "full").shards_done < 4  # not those after it
 
 
 def test_of_two_shards_the_one_with_fewer_rejected_rows_counts(tmp_path: Path) -> None:
-    storage, plan, (task,) = a_job(tmp_path / "job", ["1", "2"])
+    folder = tmp_path / "job"
+    plan, (task,) = a_job(folder, ["1", "2"])
     less = Shard(0, [0], {1: "no image"}, {}, {"doubled": np.array([2], np.int64)})
-    commit_shard(storage, plan.digest, less)  # on a machine that could not read a file
-    Doubling(storage.folder, plan.digest).make(task)
-    assert len(storage.names("shards/")) == 2
-    assert results(storage) == ([2, 4], {})
+    commit_shard(folder, plan.digest, less)  # on a machine that could not read a file
+    Doubling(folder, plan.digest).make(task)
+    assert len(list((folder / "shards").iterdir())) == 2
+    assert results(tmp_path / "job") == ([2, 4], {})
 
 
 def test_a_killed_worker_is_replaced_and_its_shard_is_made(tmp_path: Path) -> None:
     said: list[str] = []
-    storage, plan, tasks = a_job(tmp_path / "job", [str(i) for i in range(64)])
-    work = Doubling(storage.folder, plan.digest, tmp_path / "gate")
+    folder = tmp_path / "job"
+    plan, tasks = a_job(folder, [str(i) for i in range(64)])
+    work = Doubling(folder, plan.digest, tmp_path / "gate")
     with ThreadPoolExecutor(1) as pool:
-        driver = pool.submit(make_missing, storage, plan, tasks, work, TWO, say=said.append)
+        driver = pool.submit(make_missing, folder, plan, tasks, work, TWO, say=said.append)
         until(lambda: (tmp_path / "gate.waits").exists())
         os.kill(int((tmp_path / "gate.waits").read_text()), signal.SIGKILL)
         (tmp_path / "gate").touch()
         driver.result()
     assert said == []
-    assert results(storage) == ([2 * i for i in range(64)], {})
+    assert results(tmp_path / "job") == ([2 * i for i in range(64)], {})
 
 
 def test_two_drivers_of_one_job_make_the_same(tmp_path: Path) -> None:
@@ -167,9 +165,9 @@ def test_two_drivers_of_one_job_make_the_same(tmp_path: Path) -> None:
         for driver in drivers:
             driver.result()
     run(tmp_path / "alone", rows)
-    storage, alone = Storage(tmp_path / "job"), Storage(tmp_path / "alone")
-    assert storage.names("shards/") == alone.names("shards/")
-    assert results(storage) == results(alone)
+    shards, alone = (digests(tmp_path / name / "shards", "*") for name in ("job", "alone"))
+    assert shards == alone
+    assert results(tmp_path / "job") == results(tmp_path / "alone")
 
 
 KILLED = """
@@ -179,9 +177,9 @@ from tests.jobs.test_job_driver import TWO, Doubling, a_job, make_missing
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    storage, plan, tasks = a_job(folder / "job", [str(i) for i in range(64)])
-    work = Doubling(storage.folder, plan.digest, folder / "gate")
-    make_missing(storage, plan, tasks, work, TWO)
+    plan, tasks = a_job(folder / "job", [str(i) for i in range(64)])
+    work = Doubling(folder / "job", plan.digest, folder / "gate")
+    make_missing(folder / "job", plan, tasks, work, TWO)
 """
 
 

@@ -13,7 +13,6 @@ import pytest
 import torch
 
 from cxrtext.errors import CheckpointError, ConfigError, DataError, NotFoundError
-from cxrtext.files.storage import Storage
 from cxrtext.images import read_image
 from cxrtext.jobs.encode import BATCH, EncodeOptions, encode_images, features_of
 from cxrtext.jobs.job import job_status
@@ -81,7 +80,7 @@ def test_features_are_those_of_each_image_alone(
     assert 0.5 < found.about["map"]["variance_kept"] <= 1
     for name in ("model_type", "digest", "licence", "channels", "preprocessing"):
         assert name in found.backbone
-    status = job_status(Storage(features))
+    status = job_status(features)
     assert (status.kind, status.rows_done, status.rejected) == ("encode", 110, 1)
 
 

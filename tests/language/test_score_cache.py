@@ -13,7 +13,7 @@ import pytest
 
 from cxrtext.errors import DataError
 from cxrtext.language.scoring import cache as cache_module
-from cxrtext.language.scoring.cache import ScoreCache, damaged_scores, digest_of
+from cxrtext.language.scoring.cache import ScoreCache, digest_of
 from cxrtext.language.scoring.score import encode_pieces
 from cxrtext.models.masked_lm import MaskedLanguageModel
 from tests.language.conftest import Score
@@ -140,9 +140,8 @@ def test_a_schema_that_is_no_text_is_one_line(path: Path) -> None:
     with ScoreCache(path, "model") as cache:
         cache.add(scores(range(3)))
     path.write_bytes(path.read_bytes().replace(b"PRIMARY KEY", b"PRIMARY K\xc5Y"))
-    for read in (lambda: ScoreCache(path, "model"), lambda: damaged_scores(path)):
-        with pytest.raises(DataError, match="the cache of scores is damaged"):
-            read()
+    with pytest.raises(DataError, match="the cache of scores is damaged"):
+        ScoreCache(path, "model")
 
 
 def foreign(path: Path, version: int = 1) -> None:

@@ -108,7 +108,7 @@ def test_what_was_acknowledged_is_in_the_index_once_after_kills(
     status = read_status(folder)
     with Catalogue(index_copy / CATALOGUE) as catalogue:
         images = catalogue.known_images()
-        labels = catalogue.labels(list(images.values()))
+        labels = catalogue.labels(list(images.values()), catalogue.meta()["model"])
     there = {uid(number, 1, 1) for number in range(1, OBJECTS + 1)}
     assert (killed, status.waiting, status.failed, status.held) == (KILLS, {}, 0, 0)
     assert there <= set(images)

@@ -168,13 +168,13 @@ def test_answering_goes_on_over_faults_and_other_models_until_it_is_ended(
             raise one
         return one
 
-    def turned(_: object) -> object:
+    def successor(_: object) -> object:
         if isinstance(one := services.pop(0) if services else None, Exception):
             raise one
         return one
 
     monkeypatch.setattr(rules, "answer", answered)
-    monkeypatch.setattr(rules, "turned", turned)
+    monkeypatch.setattr(rules, "successor", successor)
     first: Any = "first"
     with pytest.raises(KeyboardInterrupt):
         answer_until(first, [named()], results, None, said.append, 0.001)

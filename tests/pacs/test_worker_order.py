@@ -197,7 +197,7 @@ def test_a_worker_goes_on_where_the_index_was_rebuilt_by_another_model(
     assert outcomes(inbox, [number])[0][0] in ("added", "report")
     with Catalogue(index / CATALOGUE) as catalogue:
         assert check_index(index, catalogue) == []
-    assert any("was rebuilt by another model" in line for line in said)
+    assert any("was given another model" in line for line in said)
 
 
 def test_deletions_that_are_held_are_followed_when_accepted_but_for_what_came_anew(

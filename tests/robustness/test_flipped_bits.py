@@ -34,7 +34,6 @@ from cxrtext.evaluation.predictions.file import read_predictions, write_predicti
 from cxrtext.experiments.runs import claim, read_json, read_measures, stage, write_measures
 from cxrtext.files import read_sealed
 from cxrtext.files.signed_log import append_signed, key_of
-from cxrtext.files.storage import Storage
 from cxrtext.images import Preprocessing
 from cxrtext.index import Query, open_index
 from cxrtext.integrity import check_files
@@ -417,6 +416,6 @@ def test_log_of_forgetting(tmp_path: Path, try_flips: Flip) -> None:
 
 
 def test_plan_of_a_job(tmp_path: Path, try_flips: Flip) -> None:
-    storage = Storage(tmp_path / "job")
+    storage = tmp_path / "job"
     begin(storage, "embed", {"table": "ab" * 32}, 20, lambda: (20, {"a": 2}))
     try_flips("job.json", [tmp_path / "job/job.json"], lambda: read_plan(storage))

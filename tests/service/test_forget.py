@@ -28,7 +28,6 @@ from cxrtext.datasets.importing.reports.sources import _kind
 from cxrtext.errors import DataError, HeldError, WorkError
 from cxrtext.files import file_problems, write_sums
 from cxrtext.files.signed_log import faults, key_of, mark_of
-from cxrtext.files.storage import Storage
 from cxrtext.images.cache import DecodedCache
 from cxrtext.index import build_index, open_index
 from cxrtext.index.backup import back_up
@@ -271,7 +270,7 @@ def test_what_cannot_be_changed_is_named(archive: Archive) -> None:
 
 
 def test_a_job_that_was_only_begun_is_named_too(archive: Archive) -> None:
-    begin(Storage(archive.root / "job"), "embed", {}, 1, lambda: (1, {}))
+    begin(archive.root / "job", "embed", {}, 1, lambda: (1, {}))
     found = forget([archive.root], patient=PATIENT).places
     assert ("job", "archive job") in {(Path(place.path).name, place.what) for place in found}
 

@@ -68,7 +68,7 @@ async def metrics(request: Request, resources: ResourcesDep) -> Response:
             async with asyncio.timeout(LOOK_SECONDS):
                 await resources.see_index(now=True)
         service = resources.service
-        measured.describe_model(service.describe(look=False), cxrtext.__version__)
+        measured.describe_model(service.describe(), cxrtext.__version__)
         measured.ready.set(0 if request.app.state.draining else 1)
         measured.writes.set(0 if await resources.writes() is False else 1)
     except NotReady:

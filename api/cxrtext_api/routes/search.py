@@ -43,7 +43,6 @@ MAX_PATIENTS = 64
 Target = Literal["images", "sentences"]
 Unique = Literal["patient", "study", "picture"]
 Mode = Literal["auto", "exact", "fast"]
-UNLIKE = "The image is unlike every indexed image; is it a chest radiograph?"
 
 Accept = Annotated[
     str, Header(description="text/csv for the images as a table instead of JSON; of images only.")
@@ -143,8 +142,6 @@ def _asked(
     said: list[str] = []
     if image is not None:
         said += [f"The image {UNLIKE_IMAGE}."] if image.is_unlike else []
-        if form.image_id is None and service.archive.is_unlike(image.regions):
-            said.append(UNLIKE)
     if any(one is not None and one.flagged for one in unlike):
         said.append(f"A sentence {UNLIKE_SENTENCE}.")
     return _Asked(image, " ".join(said) or None, patients, read, unlike, service.caution(read))

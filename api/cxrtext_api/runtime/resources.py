@@ -14,7 +14,7 @@ from cxrtext.errors import CxrTextError, DataError
 from cxrtext.evaluation import read_prompts
 from cxrtext.index.store.writer import writing
 from cxrtext.pausing import Pausing
-from cxrtext.service import load_service, turned
+from cxrtext.service import load_service, successor
 from cxrtext_api.observe.metrics import Metrics
 from cxrtext_api.runtime.disk import Disk
 from cxrtext_api.runtime.engine import Batch, Engine
@@ -143,8 +143,6 @@ class Resources:
             self.settled.set()
 
     def _take(self, service: "Service") -> None:
-        if service.has_index:
-            service.archive.outlives = True  # until the model that the index turned to is loaded
         self._service, self._sentences = service, None
 
     async def _turn(self, service: "Service") -> None:
@@ -153,7 +151,7 @@ class Resources:
         Requests that have begun are answered by the old one, which goes when the last of them does.
         """
         try:
-            new = await asyncio.to_thread(turned, service)
+            new = await asyncio.to_thread(successor, service)
             if new is None:
                 return
             with RequestScope(self.settings.request_seconds) as scope:
@@ -172,9 +170,9 @@ class Resources:
     def _begin_turn(self) -> None:
         """Follow an index that has turned to something else, one attempt at a time."""
         service, now = self._service, asyncio.get_running_loop().time()
-        if service is None or not service.has_index or now - self._followed_at < FOLLOW_SECONDS:
+        if service is None or now - self._followed_at < FOLLOW_SECONDS:
             return
-        if (self._follow is None or self._follow.done()) and service.archive.turned:
+        if self._follow is None or self._follow.done():
             self._followed_at = now
             self._follow = asyncio.create_task(self._turn(service))
 
@@ -218,16 +216,17 @@ class Resources:
         if not service.has_index or (not now and loop.time() - self._seen_at < SEEN_SECONDS):
             return
         if self._look is None or self._look.done():
-            self._look = loop.run_in_executor(self._looker, lambda: service.archive.snapshot)
+            self._look = loop.run_in_executor(self._looker, service.renew)
             self._look.add_done_callback(self._note_look)
-        await asyncio.shield(self._look)
+        is_current = await asyncio.shield(self._look)
         # Where images were deleted, what was asked lately may be of the same people.
-        deletions = service.archive.seen.meta.get("deletions")
+        deletions = service.archive.snapshot.meta.get("deletions")
         if self._deletions not in (None, deletions):
             self.uploads.forget()
             service.texts.clear()
         self._deletions = deletions
-        self._begin_turn()
+        if not is_current:
+            self._begin_turn()
 
     def _note_look(self, look: "asyncio.Future[Any]") -> None:
         if not look.cancelled() and look.exception() is None:

@@ -32,9 +32,6 @@ SAMPLE = 64  # vectors a cell that the cells are trained on
 CHUNK = 16_384
 MAX_BYTES = 2**38
 
-DEEP, DEEP_SHARE = 5_000, 0.05
-"""Images, and share of all images, past which a list of candidates is no short cut any more."""
-
 DIRECTIONS = 32
 """Numbers that a profile is cut to; the scores at all inducing points have much in common."""
 
@@ -56,7 +53,7 @@ class Rotation:
 
     mean: Floats  # [n]
     rotation: Floats  # [R, n], orthonormal rows
-    radius: float  # ρ, the length that vectors are filled up to; 0 in files of older versions
+    radius: float  # ρ, the length that vectors are filled up to
 
     @classmethod
     def of(cls, profiles: NDArray[Any]) -> "Rotation":
@@ -72,7 +69,7 @@ class Rotation:
 
     @property
     def dimension(self) -> int:
-        return len(self.rotation) + (self.radius > 0)
+        return len(self.rotation) + 1
 
     def vectors(self, profiles: NDArray[Any]) -> Floats:
         """Vectors [B, dimension] of profiles [B, n]."""
@@ -84,7 +81,7 @@ class Rotation:
     def query(self, weights: Floats) -> Floats:
         """The vector [dimension] to look for, of weights [n]."""
         found: Floats = (self.rotation @ weights).astype(np.float32)
-        return np.append(found, np.float32(0)) if self.radius else found
+        return np.append(found, np.float32(0))
 
     def as_dict(self) -> dict[str, Any]:
         mean, rotation = encoded(self.mean), encoded(self.rotation)
@@ -147,19 +144,10 @@ def read_structure(path: Path, digest: str, places: int, D: int) -> Any:
     return index
 
 
-def is_deep(depth: int, images: int) -> bool:
-    """Whether so deep a list of candidates of so many images saves nothing."""
-    return depth >= min(images, max(DEEP, round(DEEP_SHARE * images)))
-
-
 def nearest_places(
-    index: Any,
-    vector: NDArray[np.float32],
-    depth: int,
-    probes: int,
-    allowed: NDArray[np.bool_] | None,
+    index: Any, vector: NDArray[np.float32], allowed: NDArray[np.bool_] | None
 ) -> Places:
-    """Places of the images that score highest by their profiles, in rising order.
+    """Places of the :data:`DEPTH` images that score highest by their profiles, in rising order.
 
     ``vector`` is of :meth:`Rotation.query`; ``allowed`` [places] are the images that may be named,
     None for all.
@@ -169,10 +157,7 @@ def nearest_places(
     if allowed is not None:
         bits = np.packbits(allowed, bitorder="little")
         given["sel"] = faiss.IDSelectorBitmap(index.ntotal, faiss.swig_ptr(bits))
-    if isinstance(index, faiss.IndexIVF):
-        parameters = faiss.SearchParametersIVF(nprobe=probes, **given)
-    else:  # a flat one, of an older version
-        parameters = faiss.SearchParameters(**given)
-    _, ids = index.search(vector[None], min(depth, index.ntotal), params=parameters)
+    parameters = faiss.SearchParametersIVF(nprobe=PROBES, **given)
+    _, ids = index.search(vector[None], min(DEPTH, index.ntotal), params=parameters)
     found: Places = np.sort(ids[0][ids[0] >= 0]).astype(np.int64)
     return found

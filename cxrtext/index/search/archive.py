@@ -1,8 +1,9 @@
 """An archive: an open index, looked at and searched."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Literal, Self, TypedDict, Unpack
 
 import numpy as np
 from torch import Tensor
@@ -51,16 +52,28 @@ class SentenceOptions(TypedDict, total=False):
 class Archive(Index):
     """An open index that can be asked; a context manager.  Open one with `open_index`."""
 
-    def __init__(self, folder: Path, model: ImageTextModel, catalogue: Catalogue) -> None:
-        super().__init__(folder, model, catalogue)
+    def __init__(
+        self,
+        folder: Path,
+        model: ImageTextModel,
+        catalogue: Catalogue,
+        before: Snapshot | None = None,
+    ) -> None:
+        super().__init__(folder, model, catalogue, before)
         self._usual = Usual()
-        self._columns: tuple[Snapshot, list[Column]] | None = None
 
     def __enter__(self) -> "Archive":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def renewed(self) -> Self | None:
+        """As :meth:`Index.renewed`; what sentences score at large stays known."""
+        fresh = super().renewed()
+        if fresh is not None:
+            fresh._usual = self._usual
+        return fresh
 
     @property
     def images(self) -> int:
@@ -93,11 +106,12 @@ class Archive(Index):
         return self.catalogue.report(study_id)
 
     def columns(self) -> list[Column]:
-        """The columns that filters can name; remembered until the archive changes."""
-        snapshot = self.snapshot
-        if self._columns is None or self._columns[0] is not snapshot:
-            self._columns = snapshot, columns_of(self.catalogue)
-        return self._columns[1]
+        """The columns that filters can name, looked at once."""
+        return self._columns
+
+    @cached_property
+    def _columns(self) -> list[Column]:
+        return columns_of(self.catalogue)
 
     def why_nothing(self, where: str) -> str | None:
         """What a column holds of which a filter that leaves no image asks something else, or None.

@@ -18,8 +18,9 @@ from cxrtext.index.search.index import Index
 from cxrtext.index.search.query import Query
 from cxrtext.index.search.ranking import Scored, scores_of
 from cxrtext.index.search.selection import View, view_of
-from cxrtext.index.store.catalogue import IndexedImage
+from cxrtext.index.store.catalogue import UNLIKE, IndexedImage
 from cxrtext.pausing import Pausing
+from cxrtext.records.manifest import LABEL
 
 Unique = Literal["patient", "study", "picture"]
 UNIQUE: tuple[str, ...] = get_args(Unique)
@@ -103,13 +104,14 @@ def _images(view: View, found: Sequence[Scored]) -> list[IndexedImage | None]:
 
 def hits_of(view: View, kept: Sequence[tuple[Scored, IndexedImage]]) -> list[ImageHit]:
     numbers = [image.number for _, image in kept]
-    with view.index.same_model() as same:  # else they are what another model says
-        labels = view.index.catalogue.labels(numbers) if same else {}
-        unlike = view.index.catalogue.unlike(numbers) if same else {}
-    return [
-        ImageHit(image, score, labels.get(image.number, {}), unlike.get(image.number))
-        for (score, _), image in kept
-    ]
+    known = view.index.catalogue.labels(numbers, view.index.model.fingerprint)
+    hits = []
+    for (score, _), image in kept:
+        said = dict(known.get(image.number, {}))
+        unlike = said.pop(UNLIKE, None)
+        labels = {name.removeprefix(LABEL): value for name, value in said.items()}
+        hits.append(ImageHit(image, score, labels, unlike))
+    return hits
 
 
 def _first(

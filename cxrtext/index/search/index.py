@@ -1,18 +1,13 @@
-"""An open index: its catalogue, and a view of its vectors that follows what others write."""
+"""An open index: its catalogue, and its vectors as they were when it was opened."""
 
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from torch import Tensor
 
 from cxrtext.errors import CheckpointError, DataError
-from cxrtext.index.features.scoring import mean_region
-from cxrtext.index.search.ranking import BOUND_BYTES
 from cxrtext.index.store.catalogue import (
     Catalogue,
     catalogue_errors,
@@ -26,55 +21,41 @@ from cxrtext.models.regions import unpack
 
 
 class Index:
-    """An open index.  What other processes add, replace or delete is seen by the next search.
+    """An open index, which does not change: what others write since is seen by :meth:`renewed`.
 
-    An index that is turned to another model meanwhile ('cxrtext index rebuild --model') is refused
-    from then on, unless :attr:`outlives` it: then what was seen before the turn is gone on with.
+    What was deleted since is not found any more, all the same.
     """
 
-    outlives = False
-    """Whether to answer by what was seen last once the index is another model's."""
-    turned = False
-    """Whether it is."""
-
-    def __init__(self, folder: Path, model: ImageTextModel, catalogue: Catalogue) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        model: ImageTextModel,
+        catalogue: Catalogue,
+        before: Snapshot | None = None,
+    ) -> None:
         self.folder = folder
         self.model = model
         self.catalogue = catalogue
-        self._lock = threading.Lock()
         # The version is asked for first: a view that is newer than it is taken once more, no worse.
-        self._seen = catalogue.version(), take_snapshot(folder, catalogue)
+        self._version = catalogue.version()
+        self.snapshot = take_snapshot(folder, catalogue, before)
 
     def close(self) -> None:
         self.catalogue.close()
 
-    @property
-    def snapshot(self) -> Snapshot:
-        with catalogue_errors(self.catalogue.path), self._lock:
-            version = self.catalogue.version()
-            before, snapshot = self._seen
-            if version != before:
-                fresh = take_snapshot(self.folder, self.catalogue, snapshot)
-                self.turned = fresh.meta["model"] != self.model.fingerprint
-                if self.turned and not self.outlives:
-                    raise CheckpointError(
-                        f"{self.folder}: was rebuilt by another model meanwhile; open it again, "
-                        "with that model"
-                    )
-                snapshot = snapshot if self.turned else fresh
-                self._seen = version, snapshot
-            return snapshot
+    def renewed(self) -> Self | None:
+        """The index as it is now, itself where nothing changed; None where another model made it.
 
-    @contextmanager
-    def same_model(self) -> Iterator[bool]:
-        """One view of the catalogue, and whether its labels are this model's."""
-        with self.catalogue.transaction():
-            yield self.catalogue.meta().get("model") == self.model.fingerprint
-
-    @property
-    def seen(self) -> Snapshot:
-        """The index as it was when it was last looked at; nothing is waited for."""
-        return self._seen[1]
+        Both share a catalogue, which either closes.
+        """
+        own = self.model.fingerprint
+        with catalogue_errors(self.catalogue.path):
+            if self.catalogue.version() == self._version:
+                return self
+            if self.catalogue.meta()["model"] != own:
+                return None
+            fresh = type(self)(self.folder, self.model, self.catalogue, self.snapshot)
+        return fresh if fresh.snapshot.meta["model"] == own else None
 
     def regions(self, number: int) -> Tensor:
         """Regions of the image of a number, [N, D] in float32 (DataError)."""
@@ -83,22 +64,6 @@ class Index:
         if not len(places):
             raise DataError(f"{self.folder}: holds no image of number {number}; search again")
         return unpack(rows_of(snapshot.arrays["regions"], places))[0]
-
-    def is_unlike(self, regions: Tensor) -> bool:
-        """Whether an image with regions [N, D] is less like any here than they are like each other.
-
-        Such an image may be no chest radiograph; what a search by it finds says little.
-        """
-        snapshot = self.snapshot
-        means = snapshot.arrays["means"]
-        mean = mean_region(regions[None].float()).cpu()[0].numpy()
-        best = -np.inf
-        step = max(1, BOUND_BYTES // max(1, means[:1].nbytes))
-        for start in range(0, len(means), step):  # where they lie in the file: no copy
-            likeness = means[start : start + step] @ mean
-            live = snapshot.numbers[start : start + step] >= 0
-            best = max(best, float(likeness.max(initial=-np.inf, where=live)))
-        return best < float(snapshot.meta.get("usual_likeness", -1.0)) and best > -np.inf
 
 
 def model_of(
@@ -115,10 +80,6 @@ def model_of(
 
 def check_model(folder: Path, meta: dict[str, Any], model: ImageTextModel) -> None:
     """Refuse a model that did not make an index (CheckpointError, which names both)."""
-    if meta.get("pool", "1") != "1":
-        raise CheckpointError(
-            f"{folder}: keeps regions pooled, which is no longer read; index anew into a new folder"
-        )
     preprocessing = model.spec.preprocessing
     given = {"resize": preprocessing.resize, "crop": preprocessing.crop}
     if meta["model"] == model.fingerprint:

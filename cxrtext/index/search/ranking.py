@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cxrtext.index.features.candidates import DEPTH, PROBES, is_deep, nearest_places
+from cxrtext.index.features.candidates import DEPTH, nearest_places
 from cxrtext.index.search.query import Query
 from cxrtext.index.store.snapshot import Numbers, Snapshot, Structure
 from cxrtext.index.store.vectors import fetch
@@ -184,10 +184,6 @@ def _fetched_scores(
     return _in_threads(scores, places, workers, MIN_SCORED_A_THREAD)
 
 
-DEEPER = 4  # by how much the fast search deepens when its candidates are used up
-
-UNBOUNDED = 256  # candidates that are scored without asking their bounds first
-
 SCANNED = 16_384  # profiles that are read at once
 
 
@@ -195,29 +191,22 @@ SCANNED = 16_384  # profiles that are read at once
 def fast_order(
     snapshot: Snapshot, model: ImageTextModel, query: Query, places: Numbers, effort: Effort
 ) -> Iterator[Scored]:
-    """Images by falling score among the profiles' candidates, then among more, at last all."""
+    """Images by falling score among the profiles' candidates, then the others, in exact order."""
     structure = snapshot.structure
     if structure is None or query.texts is None:
         raise ValueError("the fast search wants a structure and a text")
-    effort.exact = False
     left = np.zeros(len(snapshot.numbers), dtype=bool)
     left[places] = True
-    deeper = 1
-    while left.any():
-        if query.is_one_product:
-            chosen = _named_by_structure(snapshot, structure, query.texts, left, deeper)
-        else:
-            chosen = _named_by_scan(snapshot, query, np.flatnonzero(left), deeper * DEPTH)
+    if query.is_one_product:
+        chosen = _named_by_structure(snapshot, structure, query.texts, left)
+    else:
+        chosen = _named_by_scan(snapshot, query, places)
+    # Cells that a filter leaves little of may name too few: then all that is left is looked at.
+    if len(chosen) >= min(DEPTH, len(places)):
+        effort.exact = len(chosen) == len(places)
         left[chosen] = False
-        # Cells that a filter leaves little of may name nothing at first.
-        if len(chosen) > UNBOUNDED:
-            yield from exact_order(snapshot, model, query, chosen, effort)
-        elif len(chosen):
-            fetch(snapshot.arrays["regions"], chosen)
-            yield from _scored(snapshot, model, query, chosen, effort)
-        if is_deep(deeper * DEPTH, len(left)):
-            break
-        deeper *= DEEPER
+        fetch(snapshot.arrays["regions"], chosen)
+        yield from _scored(snapshot, model, query, chosen, effort)
     yield from exact_order(snapshot, model, query, np.flatnonzero(left), effort)
 
 
@@ -232,26 +221,25 @@ def _scored(
 
 
 def _named_by_structure(
-    snapshot: Snapshot, structure: Structure, texts: Tensor, left: NDArray[np.bool_], deeper: int
+    snapshot: Snapshot, structure: Structure, texts: Tensor, left: NDArray[np.bool_]
 ) -> Numbers:
     """Of the images that are left, those whose profiles fit best; in rising order."""
-    depth, probes = deeper * DEPTH, deeper * PROBES
     weights = snapshot.language.weights(texts).mean(dim=0)
     known = left[: structure.places]
     selection = None if known.all() else known
     vector = structure.rotation.query(weights.numpy())
-    found = nearest_places(structure.index, vector, depth, probes, selection)
+    found = nearest_places(structure.index, vector, selection)
     # Images added after the structure was made.
     tail = structure.places + np.flatnonzero(left[structure.places :])
-    if len(tail) > depth:
+    if len(tail) > DEPTH:
         near = rows_at(snapshot.arrays["profiles"], tail) @ weights
-        tail = tail[near.topk(depth).indices.sort().values.numpy()]
+        tail = tail[near.topk(DEPTH).indices.sort().values.numpy()]
     return np.concatenate([found, tail])
 
 
-def _named_by_scan(snapshot: Snapshot, query: Query, places: Numbers, count: int) -> Numbers:
+def _named_by_scan(snapshot: Snapshot, query: Query, places: Numbers) -> Numbers:
     """Of some images, those that score highest by their profiles; in rising order."""
-    if len(places) <= count:
+    if len(places) <= DEPTH:
         return places
     near = torch.cat(
         [
@@ -263,5 +251,5 @@ def _named_by_scan(snapshot: Snapshot, query: Query, places: Numbers, count: int
             for part in np.array_split(places, 1 + len(places) // SCANNED)
         ]
     )
-    chosen: Numbers = places[near.topk(count).indices.sort().values.numpy()]
+    chosen: Numbers = places[near.topk(DEPTH).indices.sort().values.numpy()]
     return chosen

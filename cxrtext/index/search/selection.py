@@ -67,11 +67,13 @@ def sentences_of(catalogue: Catalogue, snapshot: Snapshot, where: str) -> Pausin
 def _found(catalogue: Catalogue, snapshot: Snapshot, where: str, query: str) -> Pausing[list[int]]:
     """What a query gives of the images that pass a filter, a range of them at a time."""
     found: list[int] = []
+    of_model = LABEL in where.lower() or UNLIKE in where.lower()
     for some in _parts(snapshot, parse(where, catalogue.columns())):
         # In one view: a slot may be given to another column between the two.
         with catalogue_errors(catalogue.path), catalogue.transaction() as database:
             condition = parse(where, catalogue.columns())
-            _require_same_model(catalogue, snapshot, where)
+            if of_model and catalogue.meta().get("model") != snapshot.meta["model"]:
+                raise HeldError("the index was given another model; ask again in a moment")
             rows = database.execute(
                 f"{query} WHERE images.number BETWEEN ? AND ? AND ({condition.sql})",
                 (*some, *condition.values),
@@ -79,13 +81,6 @@ def _found(catalogue: Catalogue, snapshot: Snapshot, where: str, query: str) -> 
             found += (number for (number,) in rows)
         yield
     return found
-
-
-def _require_same_model(catalogue: Catalogue, snapshot: Snapshot, where: str) -> None:
-    """Refuse to filter by what another model than the snapshot's says (HeldError)."""
-    names_labels = LABEL in where.lower() or UNLIKE in where.lower()
-    if names_labels and catalogue.meta().get("model") != snapshot.meta["model"]:
-        raise HeldError("the index is turning to another model; ask again in a moment")
 
 
 def _parts(snapshot: Snapshot, condition: Condition) -> Iterator[tuple[int, int]]:

@@ -35,45 +35,35 @@ Background = tuple[int, ...]
 """The numbers of the chosen images."""
 
 
-class Comparison:
-    """What sentences score in some images, regions [b, N, D]: γ² s on a logarithmic mean.
+class Usual:
+    """What sentences score in images at large, which are chosen from the archive itself.
 
     What was computed is kept, also of work that is ended before its end.
     """
 
-    def __init__(self, regions: Tensor) -> None:
-        self._regions = regions
-        self._kept: tuple[Numbers, Tensor] = np.empty(0, dtype=np.int64), torch.empty(0)
-
-    def of(self, index: Index, snapshot: Snapshot) -> Pausing[Tensor]:
-        """Of every sentence [s], in nats; with pauses."""
-        numbers = snapshot.sentence_numbers
-        values, missing = _known(numbers, *self._kept)
-        try:
-            for at in np.array_split(missing, -(-len(missing) // COMPARED_AT_ONCE) or 1):
-                if len(at):
-                    values[at] = _usual(index, self._regions, snapshot.texts[at])
-                    yield
-        finally:
-            there = ~values.isnan()
-            self._kept = numbers[there.numpy()], values[there]
-        return values
-
-
-class Usual:
-    """What sentences score in images at large, which are chosen from the archive itself."""
-
     def __init__(self) -> None:
-        self._kept: tuple[Background, Comparison] = ((), Comparison(torch.empty(0)))
+        self._kept: tuple[Background, Numbers, Tensor]
+        self._kept = (), np.empty(0, dtype=np.int64), torch.empty(0)
 
     def of(self, index: Index, snapshot: Snapshot) -> Pausing[Tensor | None]:
-        """Of every sentence [s], in nats; None for a small archive.  With pauses."""
+        """γ² s on a logarithmic mean of every sentence [s], in nats; None for a small archive."""
         background = choose_background(snapshot)
         if len(background) < FEWEST:
             return None
-        if self._kept[0] != background:
-            self._kept = background, Comparison(background_regions(snapshot, background))
-        return (yield from self._kept[1].of(index, snapshot))
+        numbers, kept = snapshot.sentence_numbers, self._kept
+        before = kept[1:] if kept[0] == background else (numbers[:0], torch.empty(0))
+        values, missing = _known(numbers, *before)
+        if not len(missing):
+            return values
+        regions = background_regions(snapshot, background)
+        try:
+            for at in np.array_split(missing, -(-len(missing) // COMPARED_AT_ONCE)):
+                values[at] = _usual(index, regions, snapshot.texts[at])
+                yield
+        finally:
+            there = ~values.isnan()
+            self._kept = background, numbers[there.numpy()], values[there]
+        return values
 
 
 def choose_background(snapshot: Snapshot, count: int = BACKGROUND) -> Background:

@@ -19,7 +19,7 @@ from cxrtext.files.sqlite import WAIT_S, open_database, sqlite_errors, transacti
 from cxrtext.models.folders import has_model
 from cxrtext.records.manifest import LABEL, OF_MODEL
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 _TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -67,24 +67,7 @@ CREATE TABLE said (
     PRIMARY KEY (study_id, section, position)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX said_sentence ON said (sentence);
-CREATE TABLE segments (                  -- checksums of what was appended to a vector file
-    file TEXT NOT NULL,
-    start INTEGER NOT NULL,
-    rows INTEGER NOT NULL,
-    checksum INTEGER NOT NULL,
-    PRIMARY KEY (file, start)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE structures (                -- FAISS files, derived from the rest
-    name TEXT PRIMARY KEY,
-    file TEXT NOT NULL,
-    digest TEXT NOT NULL,
-    places INTEGER NOT NULL,             -- it knows the places below
-    detail TEXT NOT NULL                 -- JSON
-) STRICT;
 """
-
-READABLE = (4, 5, SCHEMA_VERSION)
-"""Versions that are read as they are; the next writer turns the older ones to the newest."""
 
 CATALOGUE = "catalogue.sqlite"  # the file, in an index's folder
 
@@ -157,10 +140,8 @@ class Catalogue:
                 version = _version_of(self.database)
                 if write and version is None:
                     _make_tables(self.database)
-                elif write and version in READABLE[:-1]:
-                    _drop_columns(self.database)
                 else:
-                    _check_version(version, self.path, write=write)
+                    _check_version(version, self.path)
 
     def __enter__(self) -> "Catalogue":
         return self
@@ -219,24 +200,22 @@ class Catalogue:
         found = {row[0]: _image(row) for row in self._each(_IMAGES, numbers)}
         return [found.get(number) for number in numbers]
 
-    def labels(self, numbers: Sequence[int]) -> dict[int, dict[str, float]]:
-        """The zero-shot probabilities that are kept of some images, by number and finding."""
-        slots = {n: s for n, s in self.columns().items() if n.startswith(LABEL)}
-        chosen = "".join(f", c{int(slot)}" for slot in slots.values())
-        names = [name.removeprefix(LABEL) for name in slots]
-        found: dict[int, dict[str, float]] = {}
-        for number, *values in self._each(f"SELECT number{chosen} FROM attributes", numbers):  # noqa: S608
-            pairs = zip(names, values, strict=True)
-            found[number] = {name: value for name, value in pairs if isinstance(value, float)}
-        return found
+    def labels(self, numbers: Sequence[int], model: str) -> dict[int, dict[str, float]]:
+        """What the model of a fingerprint says of images, by number and column.
 
-    def unlike(self, numbers: Sequence[int]) -> dict[int, float]:
-        """How unlike those that the model was trained on images are, of those where it is kept."""
-        slot = self.columns().get(UNLIKE)
-        if slot is None:
-            return {}
-        rows = self._each(f"SELECT number, c{int(slot)} FROM attributes", numbers)  # noqa: S608
-        return {number: value for number, value in rows if isinstance(value, float)}
+        These are :data:`UNLIKE` and labels; {} where the catalogue has another model's.
+        """
+        with self.transaction() as database:
+            by = database.execute("SELECT value FROM meta WHERE key = 'model'").fetchone()
+            if by != (model,):
+                return {}
+            slots = {n: s for n, s in self.columns().items() if n.startswith((LABEL, UNLIKE))}
+            chosen = "".join(f", c{int(slot)}" for slot in slots.values())
+            rows = self._each(f"SELECT number{chosen} FROM attributes", numbers)  # noqa: S608
+            return {
+                number: {n: v for n, v in zip(slots, values, strict=True) if isinstance(v, float)}
+                for number, *values in rows
+            }
 
     def _each(self, query: str, numbers: Sequence[int]) -> Iterator[tuple[Any, ...]]:
         for start in range(0, len(numbers), NUMBERS_AT_ONCE):
@@ -266,6 +245,12 @@ def set_meta(database: sqlite3.Connection, values: Mapping[str, Any]) -> None:
     """Note something of the index as a whole, in the caller's transaction."""
     rows = [(key, str(value)) for key, value in values.items()]
     database.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
+
+
+def structure_of(meta: Mapping[str, str]) -> dict[str, Any] | None:
+    """What is noted of the FAISS file: name, digest, places that it knows, rotation; else None."""
+    noted: dict[str, Any] | None = json.loads(meta.get("structure", "null"))
+    return noted
 
 
 def cells_of(slots: Mapping[str, int]) -> dict[str, str]:
@@ -331,23 +316,13 @@ def _make_tables(database: sqlite3.Connection) -> None:
     set_meta(database, {"schema_version": SCHEMA_VERSION})
 
 
-def _drop_columns(database: sqlite3.Connection) -> None:
-    """Drop what version 5 kept of a file of cells beside the catalogue; the writer removes it."""
-    for table in ("images", "attributes"):
-        for event in ("INSERT", "UPDATE"):
-            database.execute(f"DROP TRIGGER IF EXISTS recent_{table}_{event}")
-    database.execute("DROP TABLE IF EXISTS recent")
-    database.execute("DELETE FROM structures WHERE name LIKE 'columns%'")
-    set_meta(database, {"schema_version": SCHEMA_VERSION})
-
-
-def _check_version(version: int | None, path: Path, *, write: bool) -> None:
+def _check_version(version: int | None, path: Path) -> None:
     if version is not None and version > SCHEMA_VERSION:
         raise CheckpointError(
             f"{path}: written by a newer version of cxrtext (schema {version}, this one reads "
             f"{SCHEMA_VERSION}); update cxrtext, or index into a new folder"
         )
-    if version != SCHEMA_VERSION and (write or version not in READABLE):
+    if version != SCHEMA_VERSION:
         raise CheckpointError(
             f"{path}: written by another version of cxrtext (schema {version}, this one reads "
             f"{SCHEMA_VERSION}); run 'cxrtext index build MANIFEST --model DIR --out NEW_FOLDER' "

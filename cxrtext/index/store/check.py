@@ -1,10 +1,10 @@
-"""Looking for damage: every vector against its checksum."""
+"""Looking for damage: every vector file against its checksum."""
 
 from pathlib import Path
 
 from cxrtext.files import sha256
-from cxrtext.index.store.catalogue import EMPTY, Catalogue, catalogue_errors
-from cxrtext.index.store.vectors import counted_rows, vector_files
+from cxrtext.index.store.catalogue import EMPTY, Catalogue, catalogue_errors, structure_of
+from cxrtext.index.store.vectors import checksum_key, counted_rows, vector_files
 
 ATTEMPTS = 5
 
@@ -19,20 +19,15 @@ def check_index(folder: Path, catalogue: Catalogue, *, most: int | None = None) 
     """
     wrong: list[str] = []
     for _ in range(ATTEMPTS):
-        with catalogue_errors(catalogue.path), catalogue.transaction() as database:
+        with catalogue_errors(catalogue.path), catalogue.transaction():
             wrong = _check_catalogue(catalogue)
             if wrong:
                 return wrong  # nothing in it can be relied on
             before = catalogue.meta()
-            if "generation" not in before:
-                return [EMPTY]
-            segments = database.execute("SELECT * FROM segments ORDER BY file, start").fetchall()
-            structures = database.execute("SELECT file, digest FROM structures").fetchall()
-        files, rows = vector_files(folder, before), counted_rows(before)
-        size = sum(rows[name] * file.row_bytes for name, file in files.items())
-        vectors = most is None or size <= most
+        if "generation" not in before:
+            return [EMPTY]
         try:
-            wrong = _check_files(folder, before, segments, structures, vectors)
+            wrong = _check_files(folder, before, most)
         except FileNotFoundError:
             wrong = ["a file went missing while it was read"]
         if not wrong or catalogue.meta()["generation"] == before["generation"]:
@@ -41,37 +36,27 @@ def check_index(folder: Path, catalogue: Catalogue, *, most: int | None = None) 
 
 
 def _check_catalogue(catalogue: Catalogue) -> list[str]:
-    state = [str(row[0]) for row in catalogue.database.execute("PRAGMA integrity_check(3)")]
+    state = [str(row[0]) for row in catalogue.database.execute("PRAGMA quick_check(3)")]
     if state == ["ok"]:
         return []
     return [f"{catalogue.path.name}: {line}" for lines in state for line in lines.splitlines()]
 
 
-def _check_files(
-    folder: Path,
-    meta: dict[str, str],
-    segments: list[tuple[str, int, int, int]],
-    structures: list[tuple[str, str]],
-    vectors: bool,
-) -> list[str]:
+def _check_files(folder: Path, meta: dict[str, str], most: int | None) -> list[str]:
     wrong = []
-    files = vector_files(folder, meta)
-    covered = dict.fromkeys(files, 0)
-    sizes = {
-        name: file.path.stat().st_size if file.path.is_file() else -1
-        for name, file in files.items()
-    }
-    for name, start, rows, checksum in segments:
-        file = files[name]
-        covered[name] = max(covered[name], start + rows)
-        if sizes[name] < (start + rows) * file.row_bytes:
-            wrong.append(f"{file.path.name}: rows {start} to {start + rows - 1} are missing")
-        elif vectors and file.checksum(start, rows) != checksum:
-            wrong.append(f"{file.path.name}: rows {start} to {start + rows - 1} are damaged")
-    for name, count in counted_rows(meta).items():
-        if covered[name] < count:
-            wrong.append(f"{files[name].path.name}: checksums for {covered[name]} of {count} rows")
-    for name, digest in structures:
-        if not (folder / name).is_file() or sha256(folder / name) != digest:
-            wrong.append(f"{name}: missing or damaged")
+    files, counts = vector_files(folder, meta), counted_rows(meta)
+    sizes = {name: counts[name] * file.row_bytes for name, file in files.items()}
+    compared = most is None or sum(sizes.values()) <= most
+    for name, file in files.items():
+        there = file.path.stat().st_size if file.path.is_file() else 0
+        noted = int(meta.get(checksum_key(name), 0))
+        if there < sizes[name]:
+            wrong.append(f"{file.path.name}: {there} of {sizes[name]} bytes are there")
+        elif compared and sizes[name] and file.checksum(counts[name]) != noted:
+            wrong.append(f"{file.path.name}: is damaged")
+    structure = structure_of(meta)
+    if structure is not None:
+        path = folder / structure["file"]
+        if not path.is_file() or sha256(path) != structure["digest"]:
+            wrong.append(f"{path.name}: missing or damaged")
     return wrong

@@ -1,6 +1,5 @@
 """What a search looks at: one consistent view of an index, memory-mapped."""
 
-import json
 import sqlite3
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +14,7 @@ from torch import Tensor
 from cxrtext.errors import CheckpointError
 from cxrtext.index.features.candidates import Rotation, read_structure
 from cxrtext.index.features.language import Language
-from cxrtext.index.store.catalogue import Catalogue, empty_index
+from cxrtext.index.store.catalogue import Catalogue, empty_index, structure_of
 from cxrtext.index.store.vectors import OF_IMAGES, SCATTERED, SENTENCES, vector_files
 
 Numbers = NDArray[np.int64]
@@ -84,10 +83,8 @@ def take_snapshot(folder: Path, catalogue: Catalogue, before: Snapshot | None = 
                 kept = before.numbers  # it has only grown
             numbers = _numbers(database, "images", int(meta["places"]), kept)
             sentences = _numbers(database, "sentences", int(meta["sentence_places"]), NONE)
-            rows = database.execute("SELECT name, file, digest, places, detail FROM structures")
-            named = {name: row for name, *row in rows}
         try:
-            return _open(folder, meta, numbers, sentences, named, before)
+            return _open(folder, meta, numbers, sentences, before)
         except (FileNotFoundError, CheckpointError):
             # A writer may have moved on to other files since; the same once more is damage.
             if attempt and catalogue.meta() == meta:
@@ -123,19 +120,18 @@ def _open(
     meta: dict[str, str],
     numbers: Numbers,
     sentences: Numbers,
-    named: dict[str, list[Any]],
     before: Snapshot | None,
 ) -> Snapshot:
     files = vector_files(folder, meta)
     there = np.flatnonzero(sentences >= 0)
     texts = np.asarray(files[SENTENCES].open(len(sentences))[there], dtype=np.float32)
     structure = None
-    if "profiles" in named:
-        file, digest, places, detail = named["profiles"]
+    if (noted := structure_of(meta)) is not None:
         structure = None if before is None else before.structure
+        digest, places = noted["digest"], noted["places"]
         if structure is None or structure.digest != digest:
-            rotation = Rotation.of_dict(json.loads(detail)["turn"])
-            index = read_structure(folder / file, digest, places, rotation.dimension)
+            rotation = Rotation.of_dict(noted["rotation"])
+            index = read_structure(folder / noted["file"], digest, places, rotation.dimension)
             structure = Structure(digest, index, rotation, places)
     same = before is not None and before.meta["basis"] == meta["basis"]
     return Snapshot(

@@ -39,8 +39,11 @@ class VectorFile:
     def row_bytes(self) -> int:
         return int(np.prod(self.shape)) * np.dtype(self.dtype).itemsize
 
-    def append(self, start: int, values: NDArray[Any]) -> int:
-        """Write rows [n, *shape] behind the first ``start`` and wait until they are on disk."""
+    def append(self, start: int, values: NDArray[Any], checksum: int) -> int:
+        """Write rows [n, *shape] behind the first ``start`` and wait until they are on disk.
+
+        Gives the checksum of all rows, from that of the rows before.
+        """
         if values.shape[1:] != self.shape:
             raise ValueError(f"rows must be {self.shape}, got {values.shape[1:]}")
         data = np.ascontiguousarray(values, dtype=self.dtype).tobytes()
@@ -52,7 +55,7 @@ class VectorFile:
             handle.write(data)
             handle.flush()
             os.fsync(handle.fileno())
-        return zlib.crc32(data)
+        return zlib.crc32(data, checksum)
 
     def open(self, rows: int, *, scattered: bool = False) -> NDArray[Any]:
         """Map the first ``rows`` rows, read-only, [rows, *shape] (CheckpointError of fewer).
@@ -68,11 +71,10 @@ class VectorFile:
             _map_of(mapped).madvise(mmap.MADV_RANDOM)
         return mapped
 
-    def checksum(self, start: int, rows: int) -> int:
-        """Checksum of some rows, as :meth:`append` gave it."""
+    def checksum(self, rows: int) -> int:
+        """Checksum of the first rows, as :meth:`append` gave it."""
         value, left = 0, rows * self.row_bytes
         with self.path.open("rb") as handle:
-            handle.seek(start * self.row_bytes)
             while left and (part := handle.read(min(left, CHECK_BYTES))):
                 value = zlib.crc32(part, value)
                 left -= len(part)
@@ -147,6 +149,11 @@ def vector_files(folder: Path, meta: Mapping[str, str]) -> dict[str, VectorFile]
         name: VectorFile(folder / f"{name}.{generation:06d}.vectors", *shape)
         for name, shape in shapes.items()
     }
+
+
+def checksum_key(name: str) -> str:
+    """The key of the catalogue's ``meta`` with the checksum of a vector file."""
+    return f"checksum.{name}"
 
 
 def counted_rows(meta: Mapping[str, str]) -> dict[str, int]:

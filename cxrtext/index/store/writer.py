@@ -25,18 +25,15 @@ from numpy.typing import NDArray
 from cxrtext.errors import DataError, WorkError
 from cxrtext.files import remove_file, sha256, write_json, write_private
 from cxrtext.files import sweep as sweep_unfinished
-from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, catalogue_errors
-from cxrtext.index.store.vectors import vector_files
+from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, catalogue_errors, structure_of
+from cxrtext.index.store.vectors import checksum_key, vector_files
 
 SUMMARY = "index.json"
 LOCK = "writer.lock"
+TURN = "writer.turn"  # held by who is next, so that a busy writer does not keep others off for ever
 _KEPT = re.compile(r"[0-9a-f]{64}\.?\w*")  # what `keep_file` calls a file
-OLD_COLUMNS = ".columns"  # what a file of cells ended in, up to version 5
 NEXT = "next"  # folder in an index where one of another model grows
 POLL_S = 0.2
-
-Segments = list[tuple[str, int, int, int]]
-"""Rows of the table of that name: file, first row, rows, checksum."""
 
 
 @contextmanager
@@ -55,8 +52,11 @@ def writing(folder: Path, *, wait_s: float = 0.0, create: bool = False) -> Itera
         Catalogue(path).close()  # refuses what is no index before anything is made
     with disk_errors(folder, "the index holds what was acknowledged before"):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # it names patients
-        with (folder / LOCK).open("w") as handle:
-            _lock(handle.fileno(), folder, wait_s)
+        with (folder / TURN).open("w") as turn, (folder / LOCK).open("w") as handle:
+            end = time.monotonic() + wait_s
+            for lock in (turn, handle):
+                _lock(lock.fileno(), folder, end)
+            turn.close()
             with catalogue_errors(path), Catalogue(path, write=True) as catalogue:
                 sweep(folder, catalogue)
                 try:
@@ -77,8 +77,7 @@ def disk_errors(path: Path, state: str) -> Iterator[None]:
         ) from None
 
 
-def _lock(handle: int, folder: Path, wait_s: float) -> None:
-    end = time.monotonic() + wait_s
+def _lock(handle: int, folder: Path, end: float) -> None:
     while True:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -107,24 +106,21 @@ def orphans(folder: Path, catalogue: Catalogue) -> list[Path]:
     if "generation" not in meta:
         return []
     own = {file.path for file in vector_files(folder, meta).values()}
-    own |= {folder / file for (file,) in catalogue.database.execute("SELECT file FROM structures")}
-    endings = ("*.vectors", "*.faiss", f"*{OLD_COLUMNS}", ".*.tmp.faiss")
+    if structure := structure_of(meta):
+        own.add(folder / structure["file"])
+    endings = ("*.vectors", "*.faiss", ".*.tmp.faiss")
     return [path for ending in endings for path in folder.glob(ending) if path not in own]
 
 
 def append_rows(
     folder: Path, meta: Mapping[str, str], start: int, arrays: Mapping[str, NDArray[Any]]
-) -> Segments:
+) -> dict[str, int]:
     """Put rows on disk behind those that are there; gives what the catalogue is to note of them."""
-    files = vector_files(folder, meta)
-    return [
-        (name, start, len(values), files[name].append(start, values))
+    files, keys = vector_files(folder, meta), {name: checksum_key(name) for name in arrays}
+    return {
+        keys[name]: files[name].append(start, values, int(meta.get(keys[name], 0)))
         for name, values in arrays.items()
-    ]
-
-
-def note_segments(database: Connection, segments: Segments) -> None:
-    database.executemany("INSERT OR REPLACE INTO segments VALUES (?, ?, ?, ?)", segments)
+    }
 
 
 def keep_file(catalogue: Catalogue, root: Path, data: bytes, digest: str, ending: str) -> str:
@@ -213,12 +209,6 @@ def write_summary(folder: Path, catalogue: Catalogue) -> dict[str, Any]:
     """Write ``index.json`` anew; gives what it holds."""
     meta = catalogue.meta()
     images, sentences = catalogue.counts()
-    structures = {
-        name: {"file": file, "digest": digest, "places": places}
-        for name, file, digest, places in catalogue.database.execute(
-            "SELECT name, file, digest, places FROM structures WHERE name = 'profiles'"
-        )
-    }
     value = {
         "format": "cxrtext index",
         "schema": int(meta["schema_version"]),
@@ -229,11 +219,6 @@ def write_summary(folder: Path, catalogue: Catalogue) -> dict[str, Any]:
         "holes": int(meta["places"]) - images,
         "storage": meta["storage"],
         "generation": int(meta["generation"]),
-        "bytes": {
-            name: file.path.stat().st_size if file.path.is_file() else 0
-            for name, file in vector_files(folder, meta).items()
-        },
-        "structures": structures,
     }
     write_json(folder / SUMMARY, value)
     return value

@@ -140,21 +140,3 @@ class ScoreCache:
 
     def __exit__(self, *_: object) -> None:
         self._base.close()
-
-
-def damaged_scores(path: Path) -> int:
-    """How many rows of a cache, of any model, are not what was written (DataError for no cache)."""
-    try:
-        base = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
-        try:
-            if base.execute("PRAGMA integrity_check(1)").fetchone() != ("ok",):
-                raise sqlite3.DatabaseError
-            rows = base.execute(
-                "SELECT identity, sentence, tokens, checksum FROM score LEFT JOIN model "
-                "ON model.id = score.model"
-            )
-            return sum(not _row_is_whole(*row) for row in rows)
-        finally:
-            base.close()
-    except (sqlite3.DatabaseError, UnicodeDecodeError):
-        raise DataError(f"{path}: the cache of scores is damaged, or no cache; remove it") from None

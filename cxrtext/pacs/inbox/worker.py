@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from cxrtext.datasets.importing.reports.hl7 import MessageError, read_message
-from cxrtext.errors import CheckpointError, CxrTextError
+from cxrtext.errors import CxrTextError
 from cxrtext.images.reader_pool import ReaderPool
 from cxrtext.index.entry import Imported
 from cxrtext.pacs.inbox.deletions import take_deletions
@@ -79,8 +79,6 @@ class Worker:
                 self._say(f"{_line(error)}; trying again in {wait:.0f} s")
                 time.sleep(wait)
                 wait = min(2 * wait, WAIT_S[1])
-                if isinstance(error, CheckpointError):  # the index turned to another model
-                    self._reload()
                 continue
             wait = WAIT_S[0]
             if not busy:
@@ -92,6 +90,9 @@ class Worker:
 
     def step(self) -> bool:
         """Take a batch in; False where nothing waits."""
+        if not self.service.renew():
+            self._say("the index was given another model, which is loaded now")
+            self._reload()
         entries = self._inbox.waiting(BATCH)
         if not entries:
             return self._joiner.join() > 0

@@ -22,7 +22,7 @@ from cxrtext.pacs.results.sending import send_results
 from cxrtext.pausing import finish
 from cxrtext.records.manifest import RECEIVED, SOURCE
 from cxrtext.service import Service
-from cxrtext.service.service import turned
+from cxrtext.service.service import successor
 
 PAGE, OVERLAP = 200, 20
 """Images that are looked at together, and how many of them again with the next."""
@@ -57,7 +57,7 @@ def answer_until(
     wait = every_s
     while True:
         try:
-            service = turned(service) or service
+            service = successor(service) or service
             done = answer(service, peers, folder, ids=ids, say=say)
         except (WorkError, CheckpointError) as error:
             if once:

@@ -9,7 +9,6 @@ from cxrtext.files import open_regular, sweep
 from cxrtext.images.cache_store import PATHS
 from cxrtext.index.backup import NOTE as BACKUP
 from cxrtext.index.store.catalogue import CATALOGUE
-from cxrtext.index.store.writer import OLD_COLUMNS
 from cxrtext.models.folders import VOCABULARY_FILES
 from cxrtext.service.forget.caches import MARKS, RESULTS, tables_of
 from cxrtext.service.forget.inboxes import INBOX_TABLES, PEER_TABLES
@@ -103,7 +102,7 @@ def _put(found: KnownFiles, path: Path, *, is_index: bool) -> None:
     name, suffix = path.name, path.suffix.lower()
     if not path.is_file():  # a link to nowhere, or a pipe, which would be waited for
         return
-    if is_index and (name.startswith((CATALOGUE, "index.json")) or suffix == OLD_COLUMNS):
+    if is_index and name.startswith((CATALOGUE, "index.json")):
         return
     if suffix == PATHS:
         found.decoded.append(path.parent)

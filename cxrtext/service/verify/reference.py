@@ -69,7 +69,7 @@ class References:
     """
 
     def __init__(self, model: ImageTextModel, archive: Archive | None) -> None:
-        self._model, self._archive = model, archive
+        self._model, self.archive = model, archive
         self._lock = threading.Lock()
         self._made: tuple[ReferenceScores | None, Snapshot | None] | None = None
 
@@ -78,7 +78,7 @@ class References:
         with self._lock:
             if self._made is not None and self._made[0] is not None and self._made[1] is None:
                 return self._made[0]
-            snapshot = None if self._archive is None else self._archive.snapshot
+            snapshot = None if self.archive is None else self.archive.snapshot
             if self._made is None or snapshot is not self._made[1]:
                 self._made = self._make(snapshot)
             return self._made[0]

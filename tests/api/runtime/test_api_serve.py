@@ -119,7 +119,7 @@ class Loaded:
         print("hangs", flush=True)
         time.sleep(3600)
 
-    def describe(self, look=True):
+    def describe(self):
         return {"fingerprint": "f", "images": 1, "sentences": 2}
 
 def load(settings):

@@ -201,7 +201,7 @@ def _named_in(path: Path) -> list[str]:
 @index.command("check", short_help="Look for damage.")
 @checked
 def check(folder: Folder, as_json: AsJson = False) -> None:
-    """Look for damage: every vector and every row against its checksum."""
+    """Look for damage: vectors against their checksums, and the pages of the catalogue."""
     from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
     from cxrtext.index.store.check import check_index
 
@@ -268,7 +268,6 @@ def rebuild(
             cache=cache_in(cache),
             features=features_in(features),
             max_rejected=max_rejected,
-            say=say,
             progress=update,
             wait_s=WAIT_S,
         )

@@ -109,10 +109,9 @@ def embed(
 @given.checked
 def status(folder: Folder, as_json: AsJson = False) -> None:
     """Say how far a job is, from its shards alone; anyone can ask, from any machine."""
-    from cxrtext.files.storage import Storage
     from cxrtext.jobs import job_status
 
-    found = job_status(Storage(folder))
+    found = job_status(folder)
     if as_json:
         print_json(found)
     else:

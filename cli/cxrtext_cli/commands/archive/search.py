@@ -176,8 +176,6 @@ def _embedded(
         return None
     embedded = service.embed_file(image)
     say_unlike(str(image), embedded.unlike, UNLIKE_IMAGE)
-    if service.archive.is_unlike(embedded.regions):
-        say(f"{image}: is unlike every indexed image; is it a chest radiograph?")
     return embedded
 
 
