@@ -112,24 +112,17 @@ def _inflated(packed: memoryview) -> bytes:
 
 def _pixel_value(body: memoryview, found: Selection, syntax: str) -> memoryview:
     """Cut out the value of Pixel Data, which starts where the wanted elements end."""
-    dataset, place = found.dataset, found.place
-    order = "<" if syntax != BIG_ENDIAN else ">"
-    if place + 12 > len(body):
+    dataset, start, end = found.dataset, found.value, found.value + found.length
+    if found.tag != PIXEL_DATA:
         raise _no_pixels(dataset)
-    group, element = struct.unpack(f"{order}HH", body[place : place + 4])
-    if group << 16 | element != PIXEL_DATA:
-        raise _no_pixels(dataset)
-    # What pydicom found, which in mislabeled files differs from what the syntax says.
-    start = place + (8 if found.implicit else 12)
-    (length,) = struct.unpack(f"{order}L", body[start - 4 : start])
-    if (length == UNDEFINED) == (syntax in NATIVE):
+    if (found.length == UNDEFINED) == (syntax in NATIVE):
         raise ImageError("its pixel data does not fit its transfer syntax; export the file again")
-    if length == UNDEFINED:
+    if found.length == UNDEFINED:
         return body[start:]
-    if start + length > len(body):
+    if end > len(body):
         raise ImageError(_CUT)
-    value = body[start : start + length]
-    if order == ">" and bytes(body[place + 4 : place + 6]) == b"OW":
+    value = body[start:end]
+    if syntax == BIG_ENDIAN and bytes(body[start - 8 : start - 6]) == b"OW":
         return _bytes_in_order(value, dataset)
     return value
 
