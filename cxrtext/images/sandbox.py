@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -263,7 +263,7 @@ class SandboxPool:
 
     def each(
         self, do: Callable[[Task], Result], tasks: Iterable[Task], ahead: int | None = None
-    ) -> Iterator[Result]:
+    ) -> Generator[Result, None, None]:
         """Give what ``do``, which asks this pool, makes of each task, in order."""
         if self.workers == 0:
             yield from map(do, tasks)
