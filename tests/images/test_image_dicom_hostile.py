@@ -4,7 +4,6 @@ import logging
 import os
 import threading
 import warnings
-import zlib
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -58,16 +57,6 @@ def test_sizes_are_bounded_before_decoding() -> None:
     assert "NumberOfFrames" in refused(make_dicom(picture(), NumberOfFrames="0"))
 
 
-def test_a_deflated_header_without_an_end_is_refused() -> None:
-    data = make_dicom(picture(), syntax=DeflatedExplicitVRLittleEndian)
-    # the last element of the file's header is the implementation's version
-    last = data.index(b"\x02\x00\x13\x00SH")
-    zeros = zlib.compressobj(9, wbits=-15)
-    packed = zeros.compress(bytes(2**25)) + zeros.flush()
-    assert "more than 1000000 elements" in refused(data[: last + 8 + data[last + 6]] + packed)
-    assert "cut off" in refused(data[:-20])
-
-
 def test_unsuitable_files_say_what_they_are() -> None:
     bare = picture()
     report = make_dicom(bare, SOPClassUID="1.2.840.10008.5.1.4.1.1.88.11", drop=("PixelData",))
@@ -95,6 +84,8 @@ def test_transfer_syntaxes_outside_the_list() -> None:
     element = data.index(b"\x02\x00\x10\x00UI")
     without = data[:element] + data[element + 8 + data[element + 6] :]
     assert "no transfer syntax" in refused(without)
+    packed = make_dicom(picture(), syntax=DeflatedExplicitVRLittleEndian)
+    assert "'Deflated Explicit VR Little Endian' that is not supported" in refused(packed)
     native = data.replace(b"1.2.840.10008.1.2.4.70", b"1.2.840.10008.1.2.1\0\0\0")
     assert "does not fit its transfer syntax" in refused(native)
 

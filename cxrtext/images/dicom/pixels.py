@@ -21,25 +21,21 @@ from cxrtext.images.dicom.elements import (
 )
 from cxrtext.images.dicom.file import (
     ALLOWED,
-    DEFLATED,
     LOSSLESS,
     NATIVE,
     RLE,
-    header_too_long,
-    inflate,
+    not_supported,
     transfer_syntax,
     uid_name,
 )
-from cxrtext.images.dicom.header import PIXEL_KEYWORDS, PixelFormat, frame_bits, pixel_format
+from cxrtext.images.dicom.header import PIXEL_KEYWORDS, PixelFormat, frame_bits
 from cxrtext.images.dicom.orientation import KEYWORDS as ORIENTATION_KEYWORDS
 from cxrtext.images.gray import Samples
 from cxrtext.images.jpeg import Codestream
-from cxrtext.images.limits import MAX_HEADER_BYTES, MAX_INFLATED_BYTES
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
 
-_AFTER_PIXELS = 2**20  # signatures and padding
 _CUT = "its pixel data is cut off; copy or export the file again"
 _UNCLEAR = "its compressed frames have no clear limits; export the file uncompressed"
 _NO_PIXELS = "holds no pixel data; export the image with its pixels"
@@ -79,35 +75,9 @@ def read_file(data: bytes) -> DicomFile:
     if not syntax:
         raise ImageError("names no transfer syntax in its file header; export the file again")
     if syntax not in ALLOWED:
-        raise ImageError(
-            f"has a transfer syntax {uid_name(syntax)} that is not supported; "
-            "export it uncompressed"
-        )
-    body = data
-    if syntax == DEFLATED:
-        body, start = _inflated(memoryview(data)[start:]), 0
-    found = select(body, start, _KEYWORDS, syntax)
-    return DicomFile(syntax, found.dataset, _pixel_value(memoryview(body), found, syntax))
-
-
-def _inflated(packed: memoryview) -> bytes:
-    """Inflate a data set: its header first, which says how large the rest may be."""
-    body, ended = inflate(packed, MAX_HEADER_BYTES)
-    if ended:
-        return body
-    found = select(body, 0, _KEYWORDS, DEFLATED)
-    if not found.reached:
-        raise header_too_long() if len(body) == MAX_HEADER_BYTES else ImageError(_CUT)
-    pixels = pixel_format(found.dataset)
-    needed = found.place + -(-frame_bits(pixels) * pixels.frames // 8) + _AFTER_PIXELS
-    most = min(needed, MAX_INFLATED_BYTES)
-    body, ended = inflate(packed, most)
-    if not ended:
-        whole = len(body) < most
-        raise ImageError(
-            _CUT if whole else f"inflates to more than {most} bytes; export it uncompressed"
-        )
-    return body
+        raise not_supported(syntax)
+    found = select(data, start, _KEYWORDS, syntax)
+    return DicomFile(syntax, found.dataset, _pixel_value(memoryview(data), found, syntax))
 
 
 def _pixel_value(body: memoryview, found: Selection, syntax: str) -> memoryview:
