@@ -77,7 +77,6 @@ class ModelSection(Section):
     text_head: Literal["linear", "mlp"] = "linear"
     position: Literal["none", "additive", "mlp"] = "none"
     pooling: Literal["cls", "mean"] | None = None
-    alignment: Annotated[int, Field(ge=0, le=2)] = 0
 
     @model_validator(mode="after")
     def _one_start(self) -> Self:

@@ -1,10 +1,8 @@
 """Decoded images, kept in a folder that training, indexing and evaluation share."""
 
 import hashlib
-from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,11 +14,6 @@ from cxrtext.images.cache_store import Pixels, SquareStore, Stamp, disk_errors, 
 from cxrtext.images.preprocessing import Preprocessing
 from cxrtext.images.reader_pool import ReaderPool, ReadImage
 from cxrtext.images.source import shown
-
-AHEAD = 4  # images hashed and decoded before they are asked for, for each process
-
-_Decoded = tuple[Stamp | None, bytes | None, ReadImage | ImageError | None]
-"""A file's times, its SHA-256, and its square, None of one that is kept already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +60,8 @@ class DecodedCache:
         """
         pool = ReaderPool(processes)
         with disk_errors(self.folder), self._open(preprocessing) as store:
-            for _, image in _pass(store, pool, paths, preprocessing, ahead):
-                if image is not None:
-                    yield image
+            for found in _pass(store, pool, paths, preprocessing, ahead):
+                yield found if isinstance(found, ImageError) else store.find(found)
 
     def fill(
         self,
@@ -86,18 +78,18 @@ class DecodedCache:
                 as it is met; what it raises ends the work.
             progress: Called with (done, total).
         """
-        digests: list[bytes | None] = []
+        digests: list[bytes | ImageError] = []
         pool = ReaderPool()
         with disk_errors(self.folder), self._open(preprocessing) as store:
-            with closing(_pass(store, pool, paths, preprocessing, pixels=False)) as found:
-                for row, (digest, image) in enumerate(found):
-                    digests.append(digest)
-                    if isinstance(image, ImageError) and reject:
-                        reject(row, str(image))
+            with closing(_pass(store, pool, paths, preprocessing)) as kept:
+                for row, found in enumerate(kept):
+                    digests.append(found)
+                    if isinstance(found, ImageError) and reject:
+                        reject(row, str(found))
                     if progress:
                         progress(row + 1, len(paths))
             store.flush()
-            slots = [-1 if digest is None else store.slot(digest) for digest in digests]
+            slots = [store.slot(one) if isinstance(one, bytes) else -1 for one in digests]
             return Squares(store.map(), np.array(slots, dtype=np.int64))
 
     def _open(self, preprocessing: Preprocessing) -> SquareStore:
@@ -105,6 +97,7 @@ class DecodedCache:
 
 
 def digest_of(path: Path) -> bytes | None:
+    """The SHA-256 of a file; None where it cannot be read."""
     try:
         with open_regular(path) as handle:
             return hashlib.file_digest(handle, "sha256").digest()
@@ -118,61 +111,32 @@ def _pass(
     paths: Sequence[Path],
     preprocessing: Preprocessing,
     ahead: int | None = None,
-    *,
-    pixels: bool = True,
-) -> Generator[tuple[bytes | None, ReadImage | ImageError | None], None, None]:
-    """Give the SHA-256 and the square of each file, in order; decode and keep what is lacking.
+) -> Generator[bytes | ImageError, None, None]:
+    """Have the square of each file kept, in order: give its digest, or why there is none."""
 
-    Without ``pixels`` no square is read that is kept already.
-    """
-    ahead = max(1, pool.workers) * AHEAD if ahead is None else max(1, ahead)
-    waiting: deque[tuple[Path, Future[_Decoded] | bytes]] = deque()
+    def look(path: Path) -> tuple[Path, Stamp | None, bytes | ImageError, ReadImage | None]:
+        stamp = stamp_of(path)
+        digest = None if stamp is None else store.digest_of(path, stamp)
+        if digest is not None and store.holds(digest):
+            return path, None, digest, None
+        digest = None if stamp is None else digest_of(path)
+        if digest is not None and store.holds(digest):
+            return path, stamp, digest, None
+        try:
+            image = pool.prepare(path, preprocessing)
+        except ImageError as error:
+            return path, None, error, None
+        # A hard link or a new owner changes its times alone.
+        if digest is not None and (stamp_of(path) == stamp or digest_of(path) == digest):
+            return path, stamp, digest, image
+        fault = "changed while it was read; run again when it is complete"
+        return path, None, ImageError(f"{shown(path)}: {fault}"), None
 
-    def finish(
-        path: Path, begun: Future[_Decoded] | bytes
-    ) -> tuple[bytes | None, ReadImage | ImageError | None]:
-        if isinstance(begun, bytes):
-            return begun, store.find(begun) if pixels else None
-        stamp, digest, image = begun.result()
-        if isinstance(image, ImageError) or stamp is None or digest is None:
-            return None, image
-        if stamp.settled:
-            store.note(path, stamp, digest)
-        if image is not None:
-            store.add(digest, image)
-        return digest, image or store.find(digest)
-
-    with ExitStack() as stack:
-        # Twice as many, so that no reader is idle while files are hashed.
-        threads = ThreadPoolExecutor(2 * pool.workers or 1, thread_name_prefix="cache")
-        stack.callback(threads.shutdown, cancel_futures=True)
-        stack.enter_context(pool)  # closed first, so that no thread waits for a reader
-        for path in paths:
-            stamp = stamp_of(path)
-            digest = None if stamp is None else store.digest_of(path, stamp)
-            if digest is not None and store.holds(digest):
-                waiting.append((path, digest))
-            else:
-                waiting.append((path, threads.submit(_decoded, store, pool, path, preprocessing)))
-            if len(waiting) > ahead:
-                yield finish(*waiting.popleft())
-        while waiting:
-            yield finish(*waiting.popleft())
-
-
-def _decoded(
-    store: SquareStore, pool: ReaderPool, path: Path, preprocessing: Preprocessing
-) -> _Decoded:
-    """Hash a file, and decode it unless an equal one is kept."""
-    stamp = stamp_of(path)
-    digest = None if stamp is None else digest_of(path)
-    if digest is not None and store.holds(digest):
-        return stamp, digest, None
-    (image,) = pool.map([path], square=preprocessing)
-    # A hard link or a new owner changes its times alone.
-    same = digest is not None and (stamp_of(path) == stamp or digest_of(path) == digest)
-    if not (same or isinstance(image, ImageError)):
-        image = ImageError(
-            f"{shown(path)}: changed while it was read; run again when it is complete"
-        )
-    return stamp, digest, image
+    with pool, closing(pool.each(look, paths, ahead)) as looked:
+        for path, stamp, found, image in looked:
+            if isinstance(found, bytes):
+                if image is not None:
+                    store.add(found, image)
+                if stamp is not None:
+                    store.note(path, stamp, found)
+            yield found

@@ -1,9 +1,8 @@
 """The files of a decoded cache, to which several processes may add at a time.
 
-Squares of a size lie one after the other in ``decoded-READER-SIZE.u8``; the record of each, at the
-same place in ``….keys``, has the SHA-256 of the image file.  ``decoded-READER.paths`` has the
-SHA-256 of files by path, size and times.  Records are only ever added, after what they tell of is
-on disk: a killed process leaves whole squares.
+Squares of a size lie one after the other in ``decoded-READER-SIZE.u8``; ``….places`` says of which
+file each is.  A record is only ever added, after its square is on disk: a killed process leaves
+whole squares.
 """
 
 import errno
@@ -30,16 +29,17 @@ Pixels = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 READER_VERSION = 6
 """To be raised when an image read, or made a square, is no longer the same pixels as before."""
 
-PATHS = ".paths"  # ending of the file by which a cache is known
+PLACES = ".places"  # ending of the file by which a cache is known
 YOUNG_NS = 2_000_000_000
 """A file changed so shortly ago may change again without its times showing it."""
 
 _PENDING_BYTES = 2**24  # of squares that wait to be written
 _PENDING_SECONDS = 5.0
-# Of 64 bytes, so that none lies on two pages of the disk.
-_KEY = np.dtype([("height", "<u4"), ("width", "<u4"), ("digest", "V32"), ("spare", "V24")])
-_PATH = np.dtype([("path", "V8"), ("stamp", "V24"), ("digest", "V32")])
-_STAMP = struct.Struct("<3q")
+# Of 64 bytes, so that none lies on two pages of the disk.  The path is empty where the file's times
+# tell nothing.
+_RECORD = np.dtype(
+    [("slot", "<u4"), ("height", "<u2"), ("width", "<u2"), ("path", "V24"), ("digest", "V32")]
+)
 
 
 @contextmanager
@@ -90,24 +90,18 @@ def path_key(path: Path) -> bytes:
     return hashlib.blake2b(name, digest_size=8).digest()
 
 
+def _file_key(path: Path, stamp: Stamp) -> bytes:
+    """What stands for a path and its times."""
+    times = hashlib.blake2b(struct.pack("<3q", *stamp), digest_size=16)
+    return path_key(path) + times.digest()
+
+
 def write_at(handle: int, place: int, data: bytes | memoryview) -> None:
     """Write all of some bytes at a place of an open file, in as many pieces as the system takes."""
     view = memoryview(data)
     while view:
         count = os.pwrite(handle, view, place)
         view, place = view[count:], place + count
-
-
-def _records(handle: int, kind: np.dtype[Any], first: int = 0) -> np.ndarray[Any, Any]:
-    """Read the whole records of a file, from one on."""
-    start = first * kind.itemsize
-    data = os.pread(handle, max(0, os.fstat(handle).st_size - start), start)
-    return np.frombuffer(data[: len(data) // kind.itemsize * kind.itemsize], kind)
-
-
-def _opened(path: Path) -> int:
-    """Open a file for its owner alone."""
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 @contextmanager
@@ -129,34 +123,27 @@ def _in_use(path: Path, *, alone: bool = False) -> Iterator[int]:
             os.close(handle)
 
 
-@contextmanager
-def _alone(handle: int) -> Iterator[None]:
-    """Keep other processes from writing meanwhile."""
-    fcntl.flock(handle, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        fcntl.flock(handle, fcntl.LOCK_UN)
+def _opened(path: Path) -> int:
+    """Open a file for its owner alone."""
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def remove_cache(folder: Path) -> None:
     """Remove all decoded images of a folder (WorkError while another process uses them)."""
-    for paths in folder.glob(f"decoded*{PATHS}"):
-        with _in_use(paths, alone=True):
-            for path in folder.glob("decoded*"):
-                remove_file(path)
+    with ExitStack() as stack:
+        for places in folder.glob(f"decoded*{PLACES}"):
+            stack.enter_context(_in_use(places, alone=True))
+        for path in folder.glob("decoded*"):
+            remove_file(path)
 
 
 def count_kept(folder: Path, paths: set[bytes], digests: set[bytes]) -> int:
-    """Count the squares and notes of files, by `path_key` or SHA-256."""
-    count = 0
-    for path in folder.glob("decoded*.keys"):
-        found = np.fromfile(path, _KEY)["digest"].tolist()
-        count += sum(digest in digests for digest in found)
-    for path in folder.glob(f"decoded*{PATHS}"):
-        noted = np.fromfile(path, _PATH)[["path", "digest"]].tolist()
-        count += sum(name in paths and digest not in digests for name, digest in noted)
-    return count
+    """Count the files that are known here, by `path_key` or SHA-256."""
+    found = set()
+    for path in folder.glob(f"decoded*{PLACES}"):
+        records = np.fromfile(path, _RECORD)[["path", "digest"]].tolist()
+        found |= {digest for key, digest in records if digest in digests or key[:8] in paths}
+    return len(found)
 
 
 class SquareStore(AbstractContextManager["SquareStore"]):
@@ -164,32 +151,28 @@ class SquareStore(AbstractContextManager["SquareStore"]):
 
     def __init__(self, folder: Path, size: int, say: Callable[[str], None]) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        name = f"decoded-{READER_VERSION}"
+        name = f"decoded-{READER_VERSION}-"
         others = [
-            p for p in folder.glob("decoded*") if not p.name.startswith((f"{name}-", f"{name}."))
+            path
+            for path in folder.glob("decoded*")
+            if not path.name.startswith(name) or path.suffix not in (".u8", PLACES)
         ]
         if others:
             say(f"{folder}: was made by another version; images are decoded again")
         for path in others:
             path.unlink(missing_ok=True)
-        self._size, self._path = size, folder / f"{name}-{size}.u8"
-        self._slots: dict[bytes, int] = {}
-        self._sizes: list[tuple[int, int]] = []  # of the originals, by slot
+        self._size, self._path = size, folder / f"{name}{size}.u8"
+        self._slots: dict[bytes, tuple[int, int, int]] = {}  # slot, height, width by digest
+        self._files: dict[bytes, bytes] = {}  # digests by path and times
+        self._read = self._next = 0  # records that were read, and the slot after those they tell of
         self._pending: dict[bytes, ReadImage] = {}
-        self._noted: list[bytes] = []
+        self._noted: list[tuple[bytes, bytes]] = []
         self._written = time.monotonic()
         with ExitStack() as stack:
-            self._path_file = stack.enter_context(_in_use(folder / f"{name}{PATHS}"))
-            self._key_file = _opened(self._path.with_suffix(".keys"))
-            stack.callback(os.close, self._key_file)
+            self._records = stack.enter_context(_in_use(self._path.with_suffix(PLACES)))
             self._file = _opened(self._path)
             stack.callback(os.close, self._file)
             self._learn()
-            noted = _records(self._path_file, _PATH)
-            # Of the notes of a path the last one counts.
-            stamps, digests = noted["stamp"].tolist(), noted["digest"].tolist()
-            found = zip(stamps, digests, strict=True)
-            self._paths = dict(zip(noted["path"].tolist(), found, strict=True))
             self._open = stack.pop_all()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -198,35 +181,42 @@ class SquareStore(AbstractContextManager["SquareStore"]):
                 self.flush()
 
     def _learn(self) -> None:
-        """Read the records that were added meanwhile."""
-        known, whole = len(self._sizes), os.fstat(self._file).st_size // self._size**2
-        added = _records(self._key_file, _KEY, known)[: max(0, whole - known)]
-        self._slots.update((digest, known + i) for i, digest in enumerate(added["digest"].tolist()))
-        self._sizes += zip(added["height"].tolist(), added["width"].tolist(), strict=True)
+        """Read the records that were added meanwhile, up to one whose square is gone."""
+        start, size = self._read * _RECORD.itemsize, os.fstat(self._records).st_size
+        data = os.pread(self._records, max(0, size - start), start)
+        added = np.frombuffer(data[: len(data) // _RECORD.itemsize * _RECORD.itemsize], _RECORD)
+        gone = np.flatnonzero(added["slot"] >= os.fstat(self._file).st_size // self._size**2)
+        for slot, height, width, path, digest in added[: gone[0] if gone.size else None].tolist():
+            self._slots[digest] = slot, height, width
+            self._files[path] = digest
+            self._next = max(self._next, slot + 1)
+            self._read += 1
 
     def digest_of(self, path: Path, stamp: Stamp) -> bytes | None:
-        """The SHA-256 of a file that was seen with these times; None where it was not."""
-        seen, digest = self._paths.get(path_key(path), (b"", b""))
-        return digest if seen == _STAMP.pack(*stamp) else None
+        """The digest of a file that was seen with these times; None where it was not."""
+        return self._files.get(_file_key(path, stamp))
 
     def note(self, path: Path, stamp: Stamp, digest: bytes) -> None:
-        self._noted.append(path_key(path) + _STAMP.pack(*stamp) + digest)
+        """Have a file known by its path, if its times tell when it changes."""
+        if stamp.settled:
+            self._noted.append((_file_key(path, stamp), digest))
 
     def slot(self, digest: bytes) -> int:
         """Where the square of a file lies, once it is written; -1 where there is none."""
-        return self._slots.get(digest, -1)
+        return self._slots.get(digest, (-1,))[0]
 
     def holds(self, digest: bytes) -> bool:
         return digest in self._slots or digest in self._pending
 
-    def find(self, digest: bytes) -> ReadImage | None:
-        """Read the square of a file; None where there is none."""
-        if (slot := self.slot(digest)) < 0:
-            return self._pending.get(digest)
+    def find(self, digest: bytes) -> ReadImage:
+        """Read the square of a file that it holds."""
+        if digest not in self._slots:
+            return self._pending[digest]
+        slot, height, width = self._slots[digest]
         pixels = np.empty((1, self._size, self._size), dtype=np.uint8)
         if os.preadv(self._file, [pixels.data.cast("B")], slot * pixels.nbytes) < pixels.nbytes:
             raise OSError(errno.EIO, f"{self._path.name} was cut short")
-        return ReadImage(pixels, *self._sizes[slot])
+        return ReadImage(pixels, height, width)
 
     def add(self, digest: bytes, image: ReadImage) -> None:
         """Keep a square, at the latest when the store is closed."""
@@ -237,32 +227,38 @@ class SquareStore(AbstractContextManager["SquareStore"]):
 
     def flush(self) -> None:
         """Write what waits; when this returns it is kept."""
-        if self._noted:
-            with _alone(self._key_file):
-                end = os.fstat(self._path_file).st_size // _PATH.itemsize * _PATH.itemsize
-                write_at(self._path_file, end, b"".join(self._noted))
-            self._noted.clear()
-        if self._pending:
-            with _alone(self._key_file):
-                self._learn()
-                first = len(self._sizes)
-                new = {d: image for d, image in self._pending.items() if d not in self._slots}
-                for slot, image in enumerate(new.values(), first):
-                    square = np.ascontiguousarray(image.pixels, dtype=np.uint8)
-                    write_at(self._file, slot * square.nbytes, square.data.cast("B"))
-                os.fdatasync(self._file)
-                keys = np.array([(i.height, i.width, d, b"") for d, i in new.items()], _KEY)
-                # What is beyond belongs to squares that are gone.
-                os.ftruncate(self._key_file, first * _KEY.itemsize)
-                write_at(self._key_file, first * _KEY.itemsize, keys.tobytes())
-                self._learn()
-            self._pending.clear()
+        if self._pending or self._noted:
+            fcntl.flock(self._file, fcntl.LOCK_EX)  # keeps other processes from writing meanwhile
+            try:
+                self._write()
+            finally:
+                fcntl.flock(self._file, fcntl.LOCK_UN)
         self._written = time.monotonic()
+
+    def _write(self) -> None:
+        self._learn()
+        records: list[tuple[Any, ...]] = []
+        for digest, image in self._pending.items():
+            if digest not in self._slots:
+                square = np.ascontiguousarray(image.pixels, dtype=np.uint8)
+                slot = self._next + len(records)
+                write_at(self._file, slot * square.nbytes, square.data.cast("B"))
+                records.append((slot, image.height, image.width, b"", digest))
+        new = {digest: (slot, height, width) for slot, height, width, _, digest in records}
+        for path, digest in self._noted:
+            if self._files.get(path) != digest:
+                records.append((*(new.get(digest) or self._slots[digest]), path, digest))
+        os.fdatasync(self._file)
+        # What is beyond tells of squares that are gone.
+        os.ftruncate(self._records, self._read * _RECORD.itemsize)
+        data = np.array(records, _RECORD).tobytes()
+        write_at(self._records, self._read * _RECORD.itemsize, data)
+        self._learn()
+        self._pending.clear()
+        self._noted.clear()
 
     def map(self) -> Pixels:
         """Map all squares into memory, [slots, size, size]."""
-        if not self._sizes:
+        if not self._next:
             return np.empty((0, self._size, self._size), dtype=np.uint8)
-        return np.memmap(
-            self._path, np.uint8, "r", shape=(len(self._sizes), self._size, self._size)
-        )
+        return np.memmap(self._path, np.uint8, "r", shape=(self._next, self._size, self._size))

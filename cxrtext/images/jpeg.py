@@ -11,8 +11,9 @@ Source: ITU-T T.81, annexes B, F, G and H.
 import re
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -24,16 +25,14 @@ from cxrtext.images.limits import ALWAYS_DECODED, MAX_PIXELS_A_BYTE, MAX_SCANS
 CUT = "the compressed image is cut off; copy or export the file again"
 DAMAGED = "the compressed image is damaged; copy or export the file again"
 
-_NOT_A_FRAME = {0xC4, 0xC8, 0xCC}
 _J2K_START = b"\xff\x4f\xff\x51"
 
-_PROGRESSIVE, _LOSSLESS = 0xC2, 0xC3
-_FRAMES = {0xC0, 0xC1, _PROGRESSIVE, _LOSSLESS}
+_PROGRESSIVE, _LOSSLESS, _LS = 0xC2, 0xC3, 0xF7
+_FRAMES = {0xC0, 0xC1, _PROGRESSIVE, _LOSSLESS, _LS}
 _OTHER_FRAMES = {*range(0xC5, 0xC8), *range(0xC9, 0xCC), *range(0xCD, 0xD0)}
 # That each starts with one plain byte makes them twenty times as quick.
 _NEXT_MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")
 _RESTART = re.compile(rb"\xff[\xd0-\xd7]")
-_UNKNOWN = 16
 _SAME_DIFFERENCES = 16
 _FILL = bytes((37 * n * n + 91 * n + 5) % 251 for n in range(64))
 """Stands for data that are missing: any bytes but 0xFF."""
@@ -76,26 +75,75 @@ def check_density(height: int, width: int, size: int, most: int = MAX_PIXELS_A_B
         )
 
 
-def read_jpeg(data: bytes) -> Codestream:
-    """Find the frame header (SOF) of a JPEG or JPEG-LS stream."""
+@dataclass(frozen=True, slots=True)
+class Jpeg(Codestream):
+    """What the markers of a JPEG say, and where its entropy-coded data lie."""
+
+    frame: int = 0  # marker of its frame header: its process
+    predictor: int = 0  # of a lossless JPEG
+    scans: int = 0
+    pieces: tuple[tuple[int, int], ...] = ()  # (start, stop), parted by restart markers too
+
+    @property
+    def lossless(self) -> bool:
+        return self.frame == _LOSSLESS
+
+
+def read_jpeg(data: bytes) -> Jpeg:
+    """Read the markers of a JPEG from its start to its end, and check that they make a picture.
+
+    Of a JPEG-LS they are read up to its frame header.
+    """
     if data[:2] != b"\xff\xd8":
         raise ImageError(DAMAGED)
-    jfif, place = False, 2
-    while (found := _segment(data, place)) is not None and found[0] != 0xDA:
-        marker, segment, place = found
-        jfif |= marker == 0xE0 and segment.startswith(b"JFIF")
-        if marker == 0xF7 or (0xC0 <= marker <= 0xCF and marker not in _NOT_A_FRAME):
-            return _frame_header(segment, jfif)
-    raise ImageError(DAMAGED)
-
-
-def _frame_header(segment: bytes, jfif: bool) -> Codestream:
-    if len(segment) < 6 or len(segment) < 6 + 3 * segment[5]:
+    found, jfif, place, count, predictor = None, False, 2, 0, 0
+    names, lacking = b"", set[tuple[int, str]]()
+    pieces: list[tuple[int, int]] = []
+    while (segment := _segment(data, place)) is not None:
+        marker, body, place = segment
+        jfif |= marker == 0xE0 and body.startswith(b"JFIF")
+        if marker in _OTHER_FRAMES:
+            raise ImageError("is a JPEG of an unusual kind; save it as a baseline JPEG or a PNG")
+        if marker in _FRAMES:
+            if found or len(body) < 6 or len(body) != 6 + 3 * body[5]:
+                raise ImageError(DAMAGED)
+            names = body[6::3]
+            found = _frame_header(marker, body, jfif)
+            if marker == _LS:
+                return found
+            lacking = {(name, kind) for name in names for kind in ("DC", "AC")}
+        elif marker == 0xDA:
+            count += 1
+            if not found or count > MAX_SCANS:
+                raise ImageError(DAMAGED)
+            told, predictor = _scan_header(body, names, progressive=found.frame == _PROGRESSIVE)
+            lacking -= told
+            added, place = _pieces(data, place)
+            pieces += added
+    if not found:
         raise ImageError(DAMAGED)
-    precision, height, width, components = struct.unpack(">BHHB", segment[:6])
-    names = segment[6 : 6 + 3 * components : 3]
-    luma_first = False if names in (b"RGB", b"rgb") else (True if jfif else None)
-    return Codestream(height, width, components, precision, luma_first=luma_first)
+    if lacking:
+        raise ImageError(CUT)
+    return replace(found, predictor=predictor, scans=count, pieces=tuple(pieces))
+
+
+def _frame_header(marker: int, body: bytes, jfif: bool) -> Jpeg:
+    precision, height, width, components = struct.unpack(">BHHB", body[:6])
+    luma_first = False if body[6::3] in (b"RGB", b"rgb") else (True if jfif else None)
+    return Jpeg(height, width, components, precision, luma_first=luma_first, frame=marker)
+
+
+def _scan_header(body: bytes, names: bytes, *, progressive: bool) -> tuple[set[Any], int]:
+    """Which coefficients a scan tells to their last bit, and its first one, or predictor."""
+    count = body[0] if body else 0
+    wanted = body[1 : 1 + 2 * count : 2]
+    if not count or len(body) != 4 + 2 * count or not set(wanted) <= set(names):
+        raise ImageError(DAMAGED)
+    first, last, bits = body[-3:]
+    kinds = ["DC", "AC"]
+    if progressive:
+        kinds = [] if bits & 15 else ["DC"] * (first == 0) + ["AC"] * (last == 63)
+    return {(name, kind) for name in wanted for kind in kinds}, first
 
 
 def bare_jpeg2000(data: bytes) -> bytes:
@@ -138,49 +186,6 @@ def _levels(data: bytes) -> int:
     return 0
 
 
-@dataclass(frozen=True, slots=True)
-class Scans:
-    """Where the entropy-coded data of a JPEG lie: a picture in one piece has one of each."""
-
-    frame: int  # marker of its frame header: its process
-    precision: int
-    predictor: int  # of a lossless JPEG
-    scans: int
-    pieces: tuple[tuple[int, int], ...]  # (start, stop), parted by restart markers too
-
-    @property
-    def lossless(self) -> bool:
-        return self.frame == _LOSSLESS
-
-
-def read_scans(data: bytes) -> Scans:
-    """Read the markers of a JPEG from its start to its end, and check that they make a picture."""
-    place, count, predictor = 2, 0, 0
-    frame, header, known = 0, b"", np.zeros((0, 64))
-    pieces: list[tuple[int, int]] = []
-    while (found := _segment(data, place)) is not None:
-        marker, segment, place = found
-        if marker in _OTHER_FRAMES:
-            raise ImageError("is a JPEG of an unusual kind; save it as a baseline JPEG or a PNG")
-        if marker in _FRAMES:
-            if frame or len(segment) < 6 or len(segment) != 6 + 3 * segment[5]:
-                raise ImageError(DAMAGED)
-            frame, header = marker, segment
-            known = np.full((segment[5], 64), _UNKNOWN)
-        elif marker == 0xDA:
-            count += 1
-            if not frame or count > MAX_SCANS:
-                raise ImageError(DAMAGED)
-            predictor = _learn(known, segment, header, progressive=frame == _PROGRESSIVE)
-            added, place = _pieces(data, place)
-            pieces += added
-    if not frame:
-        raise ImageError(DAMAGED)
-    if known.any():  # a component, or bits of its coefficients, that no scan gives
-        raise ImageError(CUT)
-    return Scans(frame, header[0], predictor, count, tuple(pieces))
-
-
 def _segment(data: bytes, place: int) -> tuple[int, bytes, int] | None:
     """Give a marker, what belongs to it, and the place after it; None at the end marker."""
     start = place
@@ -203,20 +208,6 @@ def _segment(data: bytes, place: int) -> tuple[int, bytes, int] | None:
     return marker, data[place + 3 : place + 1 + length], place + 1 + length
 
 
-def _learn(known: Samples, segment: bytes, header: bytes, *, progressive: bool) -> int:
-    """Note down to which bit a scan tells coefficients, and give its first one, or predictor."""
-    names = list(header[6::3])
-    count = segment[0] if segment else 0
-    wanted = segment[1 : 1 + 2 * count : 2]
-    if not count or len(segment) != 4 + 2 * count or not set(wanted) <= set(names):
-        raise ImageError(DAMAGED)
-    first, last, bits = segment[-3:]
-    for name in wanted:
-        kept = slice(first, last + 1) if progressive else slice(None)
-        known[names.index(name), kept] = bits & 15 if progressive else 0
-    return first
-
-
 def _pieces(data: bytes, start: int) -> tuple[list[tuple[int, int]], int]:
     """Find the entropy-coded data of a scan, and the marker after it."""
     if (end := _NEXT_MARKER.search(data, start)) is None:
@@ -230,17 +221,17 @@ def _pieces(data: bytes, start: int) -> tuple[list[tuple[int, int]], int]:
     return [*pieces, (start, end.start())], end.start()
 
 
-def decode_jpeg(data: bytes, scans: Scans, *, raw: bool = False) -> Image.Image:
+def decode_jpeg(data: bytes, jpeg: Jpeg, *, raw: bool = False) -> Image.Image:
     """Decode a JPEG of 8 bits, of which no part may be missing.
 
     ``raw`` leaves three samples as they are stored, where no Adobe marker says what they are.
     """
-    source = FedJpeg(data, scans) if scans.scans == 1 else BytesIO(data)
+    source = FedJpeg(data, jpeg) if jpeg.scans == 1 else BytesIO(data)
     image = _decoded(source, raw=raw)
     if isinstance(source, FedJpeg) and source.left_over:
         raise ImageError(DAMAGED)
-    if len(scans.pieces) > 1:
-        other = _decoded(BytesIO(_continued(data, scans)), raw=raw)
+    if len(jpeg.pieces) > 1:
+        other = _decoded(BytesIO(_continued(data, jpeg)), raw=raw)
         if not np.array_equal(np.asarray(image), np.asarray(other)):
             raise ImageError(CUT)
     return image
@@ -258,7 +249,7 @@ def _decoded(source: BytesIO, *, raw: bool) -> Image.Image:
 
 
 def check_whole(
-    data: bytes, scans: Scans, samples: Samples, decode: Callable[[bytes], Samples]
+    data: bytes, jpeg: Jpeg, samples: Samples, decode: Callable[[bytes], Samples]
 ) -> None:
     """Refuse a JPEG of which a scan, or what lies between two restart markers, is cut off.
 
@@ -269,25 +260,25 @@ def check_whole(
         samples: What it decodes to, [H, W] or [H, W, C].
     """
     plane = samples.reshape(*samples.shape[:2], -1)[..., 0]
-    if len(scans.pieces) == 1 and not _ends_filled(scans, plane):
+    if len(jpeg.pieces) == 1 and not _ends_filled(jpeg, plane):
         return
-    if not np.array_equal(decode(_continued(data, scans)), samples):
+    if not np.array_equal(decode(_continued(data, jpeg)), samples):
         raise ImageError(CUT)
 
 
-def _ends_filled(scans: Scans, plane: Samples) -> bool:
+def _ends_filled(jpeg: Jpeg, plane: Samples) -> bool:
     """Tell whether the last pixels could be filled: blocks of mid-gray, or equal differences."""
-    if not scans.lossless:
-        return int(plane[-1, -1]) == 1 << (scans.precision - 1)
+    if not jpeg.lossless:
+        return int(plane[-1, -1]) == 1 << (jpeg.precision - 1)
     last = plane[-1, -_SAME_DIFFERENCES:].astype(np.int64)
-    differences = np.mod(np.diff(last), 1 << scans.precision)
-    return scans.predictor != 1 or not np.diff(differences).any()
+    differences = np.mod(np.diff(last), 1 << jpeg.precision)
+    return jpeg.predictor != 1 or not np.diff(differences).any()
 
 
-def _continued(data: bytes, scans: Scans) -> bytes:
+def _continued(data: bytes, jpeg: Jpeg) -> bytes:
     """Let the data of each scan, up to each restart marker, go on with other bytes."""
     parts, place = [], 0
-    for _, stop in scans.pieces:
+    for _, stop in jpeg.pieces:
         stop -= len(data[place:stop]) - len(data[place:stop].rstrip(b"\xff"))
         parts += [data[place:stop], _FILL]
         place = stop
@@ -301,8 +292,8 @@ class FedJpeg(BytesIO):
     ones follow, which are no code, and the end marker, at which libjpeg would fill, does not.
     """
 
-    def __init__(self, data: bytes, scans: Scans) -> None:
-        start, stop = scans.pieces[-1]
+    def __init__(self, data: bytes, jpeg: Jpeg) -> None:
+        start, stop = jpeg.pieces[-1]
         whole = data[:stop].rstrip(b"\xff")
         super().__init__(whole + _ONES)
         self._edge = max(start, len(whole.rstrip(b"\0")) - _LAST_BYTES)

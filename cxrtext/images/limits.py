@@ -8,7 +8,6 @@ MAX_HEADER_BYTES = 2**25  # of a DICOM file, before its pixels
 MAX_ELEMENTS = 1_000_000  # of a DICOM header
 MAX_ITEMS = 250_000  # of sequences in a value
 MAX_DEPTH = 64  # of sequences in sequences
-MAX_INFLATED_BYTES = 2**28  # of deflated DICOM data
 MAX_SCANS = 100  # of a JPEG
 
 ALWAYS_DECODED = 2**24

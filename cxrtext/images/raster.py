@@ -1,11 +1,13 @@
 """PNG and JPEG files, and pictures that lie in memory."""
 
+import struct
+
 import numpy as np
 from PIL import Image, ImageOps
 
 from cxrtext.errors import ImageError
 from cxrtext.images.gray import Floats, Gray, Samples, check_size, count, luma, stretched
-from cxrtext.images.jpeg import check_density, decode_jpeg, read_jpeg, read_scans
+from cxrtext.images.jpeg import check_density, decode_jpeg, read_jpeg
 from cxrtext.images.limits import MAX_PIXELS_A_PNG_BYTE
 
 PNG_START = b"\x89PNG\r\n\x1a\n"
@@ -23,13 +25,12 @@ def decode_raster(data: bytes) -> Gray:
         8-bit values over 255; 16-bit values, of which a PNG does not tell the range that its
         writer used, from the 0.5th to the 99.5th percentile, as DICOM without a window.
     """
-    height, width = _size(data)
-    check_size(height, width)
     if data.startswith(PNG_START):
-        check_density(height, width, len(data), MAX_PIXELS_A_PNG_BYTE)
         return _png(data)
-    check_density(height, width, len(data))
-    image = decode_jpeg(data, read_scans(data))
+    jpeg = read_jpeg(data)
+    check_size(jpeg.height, jpeg.width)
+    check_density(jpeg.height, jpeg.width, len(data))
+    image = decode_jpeg(data, jpeg)
     ImageOps.exif_transpose(image, in_place=True)  # else it copies
     return _gray(image)
 
@@ -38,6 +39,11 @@ def _png(data: bytes) -> Gray:
     """Decode a PNG by libpng: palettes and small depths come out as 8 bits, with opacity last."""
     import imagecodecs
 
+    if len(data) < 33 or data[12:16] != b"IHDR":
+        raise ImageError("the PNG is damaged; copy or export the file again")
+    width, height = struct.unpack(">2I", data[16:24])
+    check_size(height, width)
+    check_density(height, width, len(data), MAX_PIXELS_A_PNG_BYTE)
     try:
         values = np.asarray(imagecodecs.png_decode(data))
     except (RuntimeError, ValueError):
@@ -71,15 +77,6 @@ def gray_of(picture: Samples | Image.Image) -> Gray:
     if not (low >= 0 and high <= 1):  # of a NaN neither is true
         raise ImageError(f"is from {low:g} to {high:g}; give floats in [0, 1], or uint8 or uint16")
     return Gray((picture if len(shape) == 2 else luma(picture)).astype(np.float32))
-
-
-def _size(data: bytes) -> tuple[int, int]:
-    if data.startswith(PNG_START):
-        if len(data) < 33 or data[12:16] != b"IHDR":
-            raise ImageError("the PNG is damaged; copy or export the file again")
-        return int.from_bytes(data[20:24], "big"), int.from_bytes(data[16:20], "big")
-    stream = read_jpeg(data)
-    return stream.height, stream.width
 
 
 def _opaque_gray(values: Samples) -> Samples:

@@ -9,15 +9,16 @@ import json
 import os
 import queue
 import signal
-import socket
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing import BufferTooShort
+from multiprocessing.connection import Pipe
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -26,10 +27,7 @@ from cxrtext.errors import ImageError, WorkError
 from cxrtext.images.limits import CPU_SECONDS, MAX_PIXELS, MEMORY_BYTES, MIN_MEMORY
 from cxrtext.images.sandbox_worker import (
     ANSWERED,
-    ASKED,
-    HEAD,
     NO_MEMORY,
-    READY,
     REFUSED,
     UNFORESEEN,
     Work,
@@ -89,8 +87,8 @@ class SandboxProcess:
 
     def __init__(self, work: str, limits: Limits) -> None:
         self.tasks = 0
-        self._limits = limits
-        self._socket, theirs = socket.socketpair()
+        self._limits, self._late = limits, False
+        self._connection, theirs = Pipe()
         with theirs:
             asked = (theirs.fileno(), os.getpid(), work, limits.memory_bytes, limits.cpu_seconds)
             try:
@@ -103,19 +101,17 @@ class SandboxProcess:
                     env={**os.environ, **_ENVIRONMENT},
                 )
             except OSError as error:
-                self._socket.close()
+                self._connection.close()
                 reason = (error.strerror or type(error).__name__).lower()
                 raise WorkError(f"no reading process can be started ({reason})") from None
-        try:
-            head = self._receive(HEAD.size, time.monotonic() + _START_SECONDS)
-        except (OSError, EOFError):
-            head = b""
-        if head != HEAD.pack(READY, 0, 0):
-            self.end()
-            raise WorkError(
-                f"a reading process did not start within {limits.memory_bytes >> 20} MiB; "
-                "give it more memory, or read with fewer workers"
-            )
+        with suppress(OSError, EOFError):
+            if self._connection.poll(_START_SECONDS) and self._connection.recv_bytes(9) == b"0":
+                return
+        self.end()
+        raise WorkError(
+            f"a reading process did not start within {limits.memory_bytes >> 20} MiB; "
+            "give it more memory, or read with fewer workers"
+        )
 
     @property
     def alive(self) -> bool:
@@ -124,19 +120,17 @@ class SandboxProcess:
     def ask(self, request: Any, data: bytes) -> tuple[Any, memoryview]:
         """Have one task done, as `SandboxPool.ask`; the bytes of the answer may be written to."""
         self.tasks += 1
-        deadline = time.monotonic() + self._limits.wall_seconds
-        text = json.dumps(request).encode()
+        watch = threading.Timer(self._limits.wall_seconds, self._end_late)
+        watch.daemon = True
+        watch.start()
         try:
-            for part in (HEAD.pack(ASKED, len(text), len(data)) + text, data):
-                self._socket.settimeout(_left(deadline))
-                self._socket.sendall(part)
-            status, answer, payload = self._read_answer(deadline)
-        except TimeoutError:
-            self.end()
-            limit = f"{self._limits.wall_seconds:g} s"
-            raise ProcessLost("wall clock", f"was not {{}} within {limit}", _MORE_TIME) from None
+            self._connection.send_bytes(json.dumps(request).encode())
+            self._connection.send_bytes(data)
+            status, answer, payload = self._read_answer()
         except (OSError, EOFError):
             raise self._post_mortem() from None
+        finally:
+            watch.cancel()
         if status == ANSWERED:
             return answer, payload
         if status == REFUSED:
@@ -147,18 +141,21 @@ class SandboxProcess:
             raise ProcessLost("memory", fault, "make the image smaller")
         raise ProcessLost(f"exception {answer}", "cannot be {}")
 
-    def _read_answer(self, deadline: float) -> tuple[int, Any, memoryview]:
-        status, length, size = HEAD.unpack(self._receive(HEAD.size, deadline))
+    def _end_late(self) -> None:
+        self._late = True
+        self.kill()
+
+    def _read_answer(self) -> tuple[int, Any, memoryview]:
         try:
-            known = status in (ANSWERED, REFUSED, NO_MEMORY, UNFORESEEN)
-            if not known or length > _MAX_ANSWER or size > _MAX_BYTES:
+            status, answer, size = json.loads(self._connection.recv_bytes(_MAX_ANSWER))
+            if status not in (ANSWERED, REFUSED, NO_MEMORY, UNFORESEEN) or size > _MAX_BYTES:
                 raise ValueError
-            answer = json.loads(self._receive(length, deadline))
-        except ValueError:
+            payload = np.empty(size, dtype=np.uint8).data  # not filled with zeros first
+            if self._connection.recv_bytes_into(payload) != size:
+                raise ValueError
+        except (ValueError, TypeError, BufferTooShort):
             self.end()
             raise ProcessLost("answer", "cannot be {}") from None
-        payload = np.empty(size, dtype=np.uint8).data  # not filled with zeros first
-        self._receive_into(payload, deadline)
         return status, answer, payload
 
     def _post_mortem(self) -> ProcessLost:
@@ -167,39 +164,24 @@ class SandboxProcess:
         except subprocess.TimeoutExpired:
             code = 0
         self.end()
+        if self._late:
+            limit = f"{self._limits.wall_seconds:g} s"
+            return ProcessLost("wall clock", f"was not {{}} within {limit}", _MORE_TIME)
         if code == -signal.SIGXCPU:
             limit = f"{self._limits.cpu_seconds:g} s of computing"
             return ProcessLost("computing time", f"was not {{}} within {limit}", _MORE_TIME)
         name = signal.Signals(-code).name if code < 0 else f"exit {code}"
         return ProcessLost(name, f"made its reader process end ({name})")
 
-    def _receive(self, size: int, deadline: float) -> bytes:
-        data = bytearray(size)
-        self._receive_into(memoryview(data), deadline)
-        return bytes(data)
-
-    def _receive_into(self, view: memoryview, deadline: float) -> None:
-        while view:
-            self._socket.settimeout(_left(deadline))
-            if (count := self._socket.recv_into(view)) == 0:
-                raise EOFError
-            view = view[count:]
-
     def end(self) -> None:
         """End the process, whatever it does, and wait until it is gone."""
         self._process.kill()
         self._process.wait()
-        self._socket.close()
+        self._connection.close()
 
     def kill(self) -> None:
         """End the process while another thread may be waiting for its answer."""
         self._process.kill()
-
-
-def _left(deadline: float) -> float:
-    if (left := deadline - time.monotonic()) <= 0:
-        raise TimeoutError
-    return left
 
 
 class SandboxPool:
@@ -281,7 +263,7 @@ class SandboxPool:
 
     def each(
         self, do: Callable[[Task], Result], tasks: Iterable[Task], ahead: int | None = None
-    ) -> Iterator[Result]:
+    ) -> Generator[Result, None, None]:
         """Give what ``do``, which asks this pool, makes of each task, in order."""
         if self.workers == 0:
             yield from map(do, tasks)

@@ -1,8 +1,7 @@
 """One process that does one kind of work: it takes one request after another from a socket.
 
 Runs with limits on memory, computing time and files, so that a hostile image ends this process
-and nothing else.  Requests and answers are plain lengths, JSON and bytes: nothing that the
-other side sends is ever unpickled.
+and nothing else.  Requests and answers are JSON and bytes, of which nothing is ever unpickled.
 """
 
 import json
@@ -10,13 +9,12 @@ import math
 import os
 import resource
 import signal
-import socket
-import struct
 import sys
 import threading
 import time
 from collections.abc import Callable
 from importlib import import_module
+from multiprocessing.connection import Connection
 from typing import Any
 
 from cxrtext.errors import ImageError
@@ -25,8 +23,8 @@ from cxrtext.images.source import ImageMemoryError
 Work = Callable[[Any, bytes], tuple[Any, bytes | memoryview]]
 """Takes what JSON can hold and some bytes, and answers with the like."""
 
-HEAD = struct.Struct("<BLQ")  # of requests and answers: status, bytes of JSON, further bytes
-ASKED, READY, ANSWERED, REFUSED, NO_MEMORY, UNFORESEEN = range(6)
+READY, ANSWERED, REFUSED, NO_MEMORY, UNFORESEEN = range(5)
+"""What an answer begins with; then come what JSON holds, and how many bytes follow."""
 
 _PARENT_SECONDS = 0.5
 _OPEN_FILES = 64
@@ -61,19 +59,19 @@ def serve(descriptor: int, parent: int, work: str, memory_bytes: int, cpu_second
     _limit(resource.RLIMIT_NOFILE, _OPEN_FILES)
     for kind in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE):  # no core dump, nothing written
         _limit(kind, 0)
-    with socket.socket(fileno=descriptor) as connection:
-        connection.sendall(HEAD.pack(READY, 0, 0))
-        while (head := _receive(connection, HEAD.size)) is not None:
-            _, asked, sent = HEAD.unpack(head)
-            request = _receive(connection, asked)
-            data = _receive(connection, sent)
-            if request is None or data is None:
+    with Connection(descriptor) as connection:
+        connection.send_bytes(json.dumps(READY).encode())
+        while True:
+            try:
+                request, data = connection.recv_bytes(), connection.recv_bytes()
+            except EOFError:
                 return
             # The kernel ends this process after some more seconds of computing.
             seconds = math.ceil(time.process_time() + cpu_seconds)
             _limit(resource.RLIMIT_CPU, seconds, for_good=False)
-            for part in _answer(function, request, data):
-                connection.sendall(part)
+            status, answer, payload = _answer(function, request, data)
+            connection.send_bytes(json.dumps([status, answer, len(payload)]).encode())
+            connection.send_bytes(payload)
 
 
 def end_with(parent: int) -> None:
@@ -90,32 +88,12 @@ def _limit(kind: int, wanted: int, *, for_good: bool = True) -> None:
     resource.setrlimit(kind, (soft, soft if for_good else hard))
 
 
-def _receive(connection: socket.socket, size: int) -> bytes | None:
-    """Read exactly ``size`` bytes; None where the socket was closed."""
-    data = bytearray(size)
-    view = memoryview(data)
-    while view:
-        if (count := connection.recv_into(view)) == 0:
-            return None
-        view = view[count:]
-    return bytes(data)
-
-
-def _answer(function: Work, request: bytes, data: bytes) -> tuple[bytes, bytes, bytes | memoryview]:
+def _answer(function: Work, request: bytes, data: bytes) -> tuple[int, Any, bytes | memoryview]:
     try:
-        answer, payload = function(json.loads(request), data)
-        text = json.dumps(answer).encode()
-    except ImageMemoryError as error:
-        return _in_words(NO_MEMORY, str(error))
+        return ANSWERED, *function(json.loads(request), data)
+    except (MemoryError, ImageMemoryError):
+        return NO_MEMORY, None, b""
     except ImageError as error:
-        return _in_words(REFUSED, str(error))
-    except MemoryError:
-        return _in_words(NO_MEMORY, "")
+        return REFUSED, str(error), b""
     except Exception as error:  # noqa: BLE001 - its words may quote the file: only its kind is named
-        return _in_words(UNFORESEEN, type(error).__name__)
-    return HEAD.pack(ANSWERED, len(text), len(payload)), text, payload
-
-
-def _in_words(status: int, message: str) -> tuple[bytes, bytes, bytes]:
-    text = json.dumps(message).encode()
-    return HEAD.pack(status, len(text), 0), text, b""
+        return UNFORESEEN, type(error).__name__, b""

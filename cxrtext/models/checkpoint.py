@@ -46,7 +46,7 @@ _AGAIN = "copy the checkpoint again, or train it anew"
 GOLDEN = "golden.safetensors"
 NOTED_FOLDER = "backbone_folder"
 """Where the backbone lay when the model was trained, in ``training.json``."""
-_LATER = {"text_head", "position", "pooling", "alignment", "backbone"}
+_LATER = {"text_head", "position", "pooling", "backbone"}
 """Fields that older checkpoints lack: such have their defaults."""
 
 
@@ -130,7 +130,6 @@ def _image_encoder(folder: Path, spec: ModelSpec) -> Callable[[], BackboneEncode
         FeatureMap(**note),  # its numbers are among the checkpoint's weights
         spec.dimension,
         spec.position,
-        spec.alignment,
         golden=golden,
     )
 

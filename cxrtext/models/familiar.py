@@ -14,9 +14,10 @@ of words; no pixel, no name, no text.
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from math import ceil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,7 +34,7 @@ from cxrtext.text.rewording import words_of
 from cxrtext.text.rules import words_in_any
 
 FAMILIAR = "familiar.safetensors"
-FORMAT, VERSION = "cxrtext familiar images and sentences", 1
+FORMAT, VERSION = "cxrtext familiar images and sentences", 2
 
 EXCEEDED = 0.03  # share of the held-out images that may lie beyond the limit
 MOST_DESCRIBED = 2048  # training images that are described; more make the limit no better
@@ -110,6 +111,14 @@ class KnownImages:
     variances: Rows  # [k], along them
     rest: float  # the variance along any other direction
     threshold: float = LEAST_DISTANCE  # the distance that few held-out images exceed
+
+    @property
+    def fits(self) -> bool:
+        """Whether its numbers can belong together, as read from a file."""
+        shapes = self.axes.shape == (*self.variances.shape, *self.mean.shape)
+        numbers = (*self.scale, *self.variances, self.rest, self.threshold)
+        finite = all(np.isfinite(x).all() for x in (self.mean, self.axes, numbers))
+        return shapes and self.scale.shape == self.mean.shape and finite and min(numbers) > 0
 
     def distances(self, values: Rows) -> Rows:
         """Mahalanobis distances of values [n, d] over √d, [n]: about 1 for those it was fitted to.
@@ -193,14 +202,18 @@ def _digest(word: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class KnownWords:
-    """Digests of the words of a corpus, [n] in rising order, and the share that may be unknown.
-
-    ``counts``, [n], are the sentences that say each; 1 where a checkpoint does not keep them.
-    """
+    """Digests of the words of a corpus, [n] in rising order, and the share that may be unknown."""
 
     digests: NDArray[np.int64]
-    counts: NDArray[np.int64]
+    counts: NDArray[np.int64]  # [n], the sentences that say each
     threshold: float
+
+    @property
+    def fits(self) -> bool:
+        """Whether its numbers can belong together, as read from a file."""
+        both = (self.digests, self.counts)
+        plain = all(x.dtype == np.int64 and x.shape == (len(self.digests),) for x in both)
+        return plain and len(self.digests) > 0 and self.counts.min() > 0 and 0 < self.threshold < 1
 
     def said(self, word: str) -> int:
         """The sentences that say a word in lower case; 0 where it is unknown."""
@@ -273,18 +286,13 @@ class Familiar:
 def save_familiar(folder: Path, familiar: Familiar, fingerprint: str) -> Path:
     """Put what is familiar into the checkpoint of the model of a fingerprint, which stays."""
     path = folder / FAMILIAR
-    tensors: dict[str, Tensor] = {}
-    notes: dict[str, object] = {"format": FORMAT, "version": VERSION, "fingerprint": fingerprint}
-    if (images := familiar.images) is not None:
-        for name in ("mean", "scale", "axes", "variances"):
-            tensors[name] = torch.from_numpy(getattr(images, name))
-        tensors["rest"] = torch.tensor([images.rest], dtype=torch.float64)
-        notes["image_threshold"] = images.threshold
-    if (words := familiar.words) is not None:
-        tensors["words"] = torch.from_numpy(words.digests)
-        tensors["word_counts"] = torch.from_numpy(words.counts)
-        notes["word_threshold"] = words.threshold
-    save_sealed(path, tensors, notes)
+    tensors = {
+        f"{part.name}.{one.name}": torch.from_numpy(np.array(getattr(known, one.name)))
+        for part in fields(familiar)
+        if (known := getattr(familiar, part.name)) is not None
+        for one in fields(known)
+    }
+    save_sealed(path, tensors, {"format": FORMAT, "version": VERSION, "fingerprint": fingerprint})
     return path
 
 
@@ -294,52 +302,21 @@ def load_familiar(folder: Path, fingerprint: str) -> Familiar | None:
     kept = load_bound(path, (FORMAT, VERSION), "the description of the training data", fingerprint)
     if kept is None:
         return None
-    notes, tensors = kept
-    arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+    found: dict[str, dict[str, Any]] = {"images": {}, "words": {}}
     try:
-        return Familiar(_images_of(notes, arrays), _words_of(notes, arrays))
-    except (KeyError, TypeError, ValueError):
+        for name, tensor in kept[1].items():
+            part, field = name.split(".")
+            found[part][field] = tensor.numpy() if tensor.ndim else float(tensor)
+        images = KnownImages(**found["images"]) if found["images"] else None
+        words = KnownWords(**found["words"]) if found["words"] else None
+        for known in (images, words):
+            if known is not None and not known.fits:
+                raise ValueError
+        return Familiar(images, words)
+    except (KeyError, TypeError, ValueError, AttributeError):
         raise CheckpointError(
             f"{path}: holds numbers that do not fit together; {KEEP_AGAIN}"
         ) from None
-
-
-def _images_of(
-    notes: dict[str, object], arrays: dict[str, NDArray[np.generic]]
-) -> KnownImages | None:
-    if "image_threshold" not in notes:
-        return None
-    names = ("mean", "scale", "axes", "variances", "rest")
-    mean, scale, axes, variances, rest = (arrays[n].astype(np.float64) for n in names)
-    if axes.shape != (len(variances), len(mean)) or scale.shape != mean.shape or rest.shape != (1,):
-        raise ValueError("shapes")
-    if not all(np.isfinite(a).all() for a in (mean, scale, axes, variances, rest)):
-        raise ValueError("not finite")
-    if not ((scale > 0).all() and (variances > 0).all() and rest[0] > 0):
-        raise ValueError("not above 0")
-    limit = _limit_of(notes["image_threshold"])
-    return KnownImages(mean, scale, axes, variances, float(rest[0]), limit)
-
-
-def _words_of(
-    notes: dict[str, object], arrays: dict[str, NDArray[np.generic]]
-) -> KnownWords | None:
-    if "word_threshold" not in notes:
-        return None
-    digests = arrays["words"]
-    counts = arrays.get("word_counts", np.ones_like(digests))
-    if digests.dtype != np.int64 or digests.ndim != 1 or not len(digests):
-        raise ValueError("digests")
-    if counts.shape != digests.shape or counts.min() < 1:
-        raise ValueError("counts")
-    kept = digests.astype(np.int64), counts.astype(np.int64)
-    return KnownWords(*kept, _limit_of(notes["word_threshold"]))
-
-
-def _limit_of(value: object) -> float:
-    if not isinstance(value, float) or not np.isfinite(value) or value <= 0:
-        raise ValueError("no limit")
-    return value
 
 
 def familiar_beside(model: ImageTextModel) -> Familiar | None:

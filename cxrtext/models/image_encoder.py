@@ -12,49 +12,6 @@ from torch import Tensor, nn
 from cxrtext.images.preprocessing import strided_offset
 from cxrtext.models.resnet import ResNet, ResNetConfig
 
-MAX_LAYERS = 2
-HEAD_WIDTH = 64  # dimensions of one attention head
-
-
-class Alignment(nn.Module):
-    """Transformer layers over regions; each starts as the identity."""
-
-    def __init__(self, layers: int, width: int) -> None:
-        super().__init__()
-        heads = max(n for n in range(1, max(1, width // HEAD_WIDTH) + 1) if width % n == 0)
-        self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(
-                width,
-                heads,
-                dim_feedforward=2 * width,
-                dropout=0.0,
-                activation="gelu",
-                batch_first=True,
-                norm_first=True,
-            )
-            for _ in range(layers)
-        )
-        for layer in self.layers:
-            # What a new layer adds is zero, so that a model begins at its backbone's own features.
-            for last in (layer.self_attn.out_proj, layer.linear2):  # type: ignore[union-attr]
-                nn.init.zeros_(last.weight)  # type: ignore[union-attr, arg-type]
-                nn.init.zeros_(last.bias)  # type: ignore[union-attr, arg-type]
-
-    def forward(self, features: Tensor) -> Tensor:
-        """Regions [B, h, w, C] of images, each having looked at the others: [B, h, w, C]."""
-        regions = features.flatten(1, 2)
-        for layer in self.layers:
-            regions = layer(regions)
-        return regions.view_as(features)
-
-
-def build_alignment(layers: int, width: int) -> Alignment | None:
-    """Make so many layers; none of 0."""
-    if not 0 <= layers <= MAX_LAYERS:
-        raise ValueError(f"alignment layers are 0 to {MAX_LAYERS}, not {layers}")
-    return Alignment(layers, width) if layers else None
-
-
 POSITIONS = ("none", "additive", "mlp")  # the names that `build_position` knows
 WAVES = 4  # frequencies along an axis: half a wave over the grid, one, one and a half, two
 
@@ -177,14 +134,12 @@ class Holder(nn.Module):
 class RegionEncoder(Holder):
     """Features of regions, [B, h, w, C], and what is trained to bring them to the joint space.
 
-    That is up to two alignment layers, a linear map with bias to D dimensions, and what is added
-    to it by a region's place.
+    That is a linear map with bias to D dimensions, and what is added to it by a region's place.
     """
 
-    def _train_on(self, channels: int, dimension: int, position: str, alignment: int) -> None:
+    def _train_on(self, channels: int, dimension: int, position: str) -> None:
         self.projection = nn.Linear(channels, dimension)
         self.position = build_position(position, channels, dimension)
-        self.alignment = build_alignment(alignment, channels)
 
     @property
     def trunk(self) -> nn.Module:
@@ -204,19 +159,11 @@ class RegionEncoder(Holder):
         """Embed images [B, 1, H, W], normalized, as unit vectors [B, h, w, D]."""
         return self.project(self.features(images))
 
-    def align(self, features: Tensor) -> Tensor:
-        """What the linear map is given: features [B, h, w, C] after the alignment layers."""
-        if self.alignment is None:
-            return features
-        aligned: Tensor = self.alignment(features)
-        return aligned
-
     def project(self, features: Tensor) -> Tensor:
         """Map features [B, h, w, C] to unit vectors [B, h, w, D]."""
-        aligned = self.align(features)
-        embedded = self.projection(aligned)
+        embedded = self.projection(features)
         if self.position is not None:
-            embedded = embedded + self.position(aligned)
+            embedded = embedded + self.position(features)
         return F.normalize(embedded, dim=-1)
 
 
@@ -226,9 +173,7 @@ class ImageEncoder(RegionEncoder):
     :mod:`cxrtext.models.image_weights` starts it from weights of elsewhere.
     """
 
-    def __init__(
-        self, architecture: str, dimension: int = 128, position: str = "none", alignment: int = 0
-    ) -> None:
+    def __init__(self, architecture: str, dimension: int = 128, position: str = "none") -> None:
         if architecture not in _SHAPES:
             raise ValueError(
                 f"no image architecture '{architecture}'; there are {', '.join(ARCHITECTURES)}"
@@ -236,7 +181,7 @@ class ImageEncoder(RegionEncoder):
         super().__init__()
         self.architecture = architecture
         self.backbone: Any = ResNet(_SHAPES[architecture])
-        self._train_on(_SHAPES[architecture].hidden_sizes[-1], dimension, position, alignment)
+        self._train_on(_SHAPES[architecture].hidden_sizes[-1], dimension, position)
 
     @property
     def trunk(self) -> nn.Module:

@@ -57,7 +57,6 @@ class ModelSpec:
     position: str = "none"
     # what a sentence's state is: "cls", its first piece's, or "mean", of all pieces
     pooling: str = "cls"
-    alignment: int = 0  # alignment layers over the regions, 0 to 2
     # of the image encoder `BACKBONE`, which backbone it is (its note, without a folder) and, under
     # reduce, to what its regions are reduced
     backbone: Mapping[str, Any] | None = None
@@ -97,7 +96,7 @@ class ImageTextModel(nn.Module):
         self.folder: Path | None = None
         self.heads: FindingHeads | None = None  # those of its checkpoint
         self.image_encoder: RegionEncoder = image_encoder or ImageEncoder(
-            spec.image, spec.dimension, spec.position, spec.alignment
+            spec.image, spec.dimension, spec.position
         )
         self.spec = spec
         self.feed(spec.preprocessing)

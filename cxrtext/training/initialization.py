@@ -37,7 +37,7 @@ from cxrtext.training.data.loader import Examples
 from cxrtext.training.loop.optimization import TrainingArguments, parameter_groups, set_training
 from cxrtext.training.step import frozen_statistics
 
-CONTINUED = ("image", "dimension", "text_head", "position", "pooling", "alignment")
+CONTINUED = ("image", "dimension", "text_head", "position", "pooling")
 """Of a model's specification, what must be as in the checkpoint that it starts from."""
 SAMPLE = 128  # images, and sentences, whose mean is taken
 
@@ -85,7 +85,6 @@ def _new_model(spec: ModelSpec, tokenizer: Any, features: FeatureFolder | None) 
         deepcopy(features.map),  # the folder's own stays where it is
         spec.dimension,
         spec.position,
-        spec.alignment,
         golden=features.golden,
     )
     spec = replace(spec, preprocessing=backbone.preprocessing, backbone=encoder.note())
@@ -115,7 +114,6 @@ def _spec(config: Config, text: Mapping[str, Any], pooling: str) -> ModelSpec:
         text_head=config.model.text_head,
         position=config.model.position,
         pooling=pooling,
-        alignment=config.model.alignment,
     )
 
 
@@ -240,11 +238,11 @@ def _mean_region(model: ImageTextModel, batch: Batch) -> Tensor:
     """The mean [C] of what the image encoder's linear map is given of a batch."""
     encoder = model.image_encoder
     if batch.locked:
-        return encoder.align(batch.images.float()).mean(dim=(0, 1, 2))
+        return batch.images.float().mean(dim=(0, 1, 2))
     preprocessing = model.spec.preprocessing
     images = center_crop(batch.images, preprocessing.crop).float() / 255.0
     features = encoder.features((images - preprocessing.mean) / preprocessing.std)
-    return encoder.align(features).permute(0, 3, 1, 2).contiguous().mean(dim=(0, 2, 3))
+    return features.permute(0, 3, 1, 2).contiguous().mean(dim=(0, 2, 3))
 
 
 def _center(projection: nn.Module, mean: Tensor) -> None:

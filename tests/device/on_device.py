@@ -142,7 +142,7 @@ def features(folder: Path) -> dict[str, Any]:
     with work_here():
         options = EncodeOptions(grid=2, reduce=6, shard=16, device="cuda")
         encode_images(folder / "data/manifest.csv", folder / "resnet", made, options)
-    found = trained(folder, "of-features", f"data.features={made}", "model.alignment=1")
+    found = trained(folder, "of-features", f"data.features={made}")
     checkpoint = folder / "of-features/checkpoint"
     load_model(checkpoint)
     measured = evaluate(checkpoint, folder / "data", device="cuda", features=open_features(made))

@@ -40,13 +40,6 @@ def test_each_image_gets_a_window_of_its_own() -> None:
     assert torch.equal(center_crop(images, 6), images[..., 2:8, 2:8])
 
 
-def test_a_turn_by_nothing_is_the_plain_crop() -> None:
-    images = pictures(3, 1, 24)
-    drawn = draw_views(3, 24, 16, seeded(1))
-    plain = crops(images, drawn, 16).float()
-    assert (rotated_crop(images, drawn, 16) - plain).abs().max() < 1e-3
-
-
 def test_a_quarter_turn_of_the_whole_image_is_rot90() -> None:
     images = pictures(2, 1, 12)
     turned = rotated_crop(images, views(2, angle=math.pi / 2), 12)

@@ -5,7 +5,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +51,9 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         def __init__(self, _: int | None = None) -> None:
             super().__init__(0)
 
-        def map(self, paths: Iterable[Path], **options: Any) -> Iterator[ReadImage | ImageError]:
-            wanted = list(paths)
-            names.extend(path.name for path in wanted)
-            return super().map(wanted, **options)
+        def prepare(self, path: Path, square: Preprocessing) -> ReadImage:
+            names.append(path.name)
+            return super().prepare(path, square)
 
     monkeypatch.setattr("cxrtext.images.cache.ReaderPool", Counting)
     return names
@@ -122,7 +121,6 @@ def test_an_unchanged_file_is_not_hashed_again(
     paths: list[Path], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     squares(folder, paths)  # so young that a change might not show: their digests are not noted
-    assert (folder / f"decoded-{cache_store.READER_VERSION}.paths").stat().st_size == 0
     monkeypatch.setattr(cache_store, "YOUNG_NS", -1)
     squares(folder, paths)
     monkeypatch.setattr("cxrtext.images.cache.digest_of", None)  # would not be callable
@@ -199,14 +197,13 @@ def test_too_many_bad_images_stop_the_work(
 
 def meanwhile(patch: pytest.MonkeyPatch, do: Callable[[Path], object]) -> None:
     """Do something to each file just before it is decoded."""
-    plain = ReaderPool.map
+    plain = ReaderPool.prepare
 
-    def late(pool: ReaderPool, wanted: list[Path], **options: Any) -> Iterator[Any]:
-        for path in wanted:
-            do(path)
-        return plain(pool, wanted, **options)
+    def late(pool: ReaderPool, path: Path, square: Preprocessing) -> ReadImage:
+        do(path)
+        return plain(pool, path, square)
 
-    patch.setattr(ReaderPool, "map", late)
+    patch.setattr(ReaderPool, "prepare", late)
 
 
 def test_a_file_that_changes_while_it_is_read_is_not_kept(
@@ -241,8 +238,8 @@ def pixel_file(folder: Path) -> Path:
     [
         (lambda f: os.truncate(pixel_file(f), 24 * 24 * 4 + 100), 2),
         (lambda f: pixel_file(f).unlink(), 6),
-        (lambda f: os.truncate(pixel_file(f).with_suffix(".keys"), 64 * 4 + 40), 2),
-        (lambda f: pixel_file(f).with_suffix(".keys").write_bytes(os.urandom(640)), 6),
+        (lambda f: os.truncate(pixel_file(f).with_suffix(".places"), 64 * 4 + 40), 2),
+        (lambda f: pixel_file(f).with_suffix(".places").write_bytes(os.urandom(640)), 6),
     ],
 )
 def test_what_is_cut_off_or_gone_is_decoded_again(
@@ -267,18 +264,6 @@ def test_another_version_of_the_reader_decodes_again(
     assert lines == [f"{folder}: was made by another version; images are decoded again"]
     assert len(decoded) == 2 * len(paths)
     assert pixel_file(folder) != old
-
-
-def test_readers_that_have_begun_see_their_squares_while_others_add(
-    paths: list[Path], folder: Path
-) -> None:
-    filled = DecodedCache(folder).fill(paths[:2], SIZES)
-    one, other = (DecodedCache(folder).read(paths[::step], SIZES, ahead=1) for step in (1, -1))
-    for ours, theirs, path in zip(one, other, paths, strict=True):
-        check([ours, theirs], [path, paths[5 - paths.index(path)]])
-    assert pixel_file(folder).stat().st_size == len(paths) * 24 * 24, "each is kept once"
-    for slot, path in zip(filled.slots, paths, strict=False):
-        assert np.array_equal(filled.pixels[slot], expected(path)[0])
 
 
 def test_a_cache_in_use_is_not_removed(paths: list[Path], folder: Path) -> None:

@@ -4,7 +4,6 @@ import logging
 import os
 import threading
 import warnings
-import zlib
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -24,7 +23,7 @@ from pydicom.uid import (
 from cxrtext.errors import ImageError
 from cxrtext.images import read_image, read_image_bytes
 from cxrtext.images.source import quiet
-from tests.images.conftest import CANARY, jpeg_of_size, make_dicom, refused
+from tests.images.conftest import CANARY, make_dicom, refused
 
 COMPRESSED = [RLELossless, JPEGLosslessSV1, JPEGBaseline8Bit, JPEGLSLossless, JPEG2000Lossless]
 
@@ -51,27 +50,11 @@ def test_codestream_of_another_size_than_the_header(syntax: str, rows: int, colu
     assert "another size than its header tells" in message
 
 
-def test_codestream_bomb_is_refused_before_it_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(imagecodecs, "jpeg8_decode", Mock(side_effect=AssertionError("decoded")))
-    data = make_dicom(picture(), syntax=JPEGBaseline8Bit)
-    assert "another size" in refused(jpeg_of_size(data, b"\xff\xc0\x00\x0b", 65535, 65535))
-
-
 def test_sizes_are_bounded_before_decoding() -> None:
     assert "more than 100 million" in refused(make_dicom(picture(), Rows=60000, Columns=60000))
     assert "not empty" in refused(make_dicom(picture(), Rows=0))
     assert "NumberOfFrames" in refused(make_dicom(picture(), NumberOfFrames="2000000000"))
     assert "NumberOfFrames" in refused(make_dicom(picture(), NumberOfFrames="0"))
-
-
-def test_a_deflated_header_without_an_end_is_refused() -> None:
-    data = make_dicom(picture(), syntax=DeflatedExplicitVRLittleEndian)
-    # the last element of the file's header is the implementation's version
-    last = data.index(b"\x02\x00\x13\x00SH")
-    zeros = zlib.compressobj(9, wbits=-15)
-    packed = zeros.compress(bytes(2**25)) + zeros.flush()
-    assert "more than 1000000 elements" in refused(data[: last + 8 + data[last + 6]] + packed)
-    assert "cut off" in refused(data[:-20])
 
 
 def test_unsuitable_files_say_what_they_are() -> None:
@@ -101,6 +84,8 @@ def test_transfer_syntaxes_outside_the_list() -> None:
     element = data.index(b"\x02\x00\x10\x00UI")
     without = data[:element] + data[element + 8 + data[element + 6] :]
     assert "no transfer syntax" in refused(without)
+    packed = make_dicom(picture(), syntax=DeflatedExplicitVRLittleEndian)
+    assert "'Deflated Explicit VR Little Endian' that is not supported" in refused(packed)
     native = data.replace(b"1.2.840.10008.1.2.4.70", b"1.2.840.10008.1.2.1\0\0\0")
     assert "does not fit its transfer syntax" in refused(native)
 

@@ -1,8 +1,8 @@
 """Cut, damaged and oversized files of every kind: refused in one line, or read whole.
 
 What a flipped bit may do depends on the kind of file.  PNG has checksums, so that it is refused
-or changes nothing.  In the others it may give another picture, never one that is cut off: raw and
-deflated DICOM, RLE, JPEG, JPEG-LS and JPEG 2000 have no checksum.
+or changes nothing.  In the others it may give another picture, never one that is cut off: raw
+DICOM, RLE, JPEG, JPEG-LS and JPEG 2000 have no checksum.
 """
 
 import os
@@ -20,7 +20,6 @@ from PIL import Image
 from pydicom.uid import (
     JPEG2000,
     UID,
-    DeflatedExplicitVRLittleEndian,
     ExplicitVRLittleEndian,
     HTJ2KLossless,
     JPEG2000Lossless,
@@ -99,7 +98,6 @@ FRAMES: dict[str, tuple[UID, int, Callable[[], bytes | bytearray]]] = {
 }  # fmt: skip
 SYNTAXES = {
     "DICOM": ExplicitVRLittleEndian,
-    "DICOM, deflated": DeflatedExplicitVRLittleEndian,
     "DICOM, RLE": RLELossless,
 }
 WINDOW = {"WindowCenter": 2048, "WindowWidth": 4096}

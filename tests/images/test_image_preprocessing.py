@@ -95,12 +95,6 @@ def test_impossible_parameters(values: dict[str, float]) -> None:
         Preprocessing(**values)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("shape", [(4, 4), (3, 4, 4), (1, 1, 4, 4)])
-def test_only_one_gray_image_at_a_time(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match=r"\[1, H, W\]"):
-        PLAIN.prepare(np.zeros(shape, np.float32))
-
-
 def test_box_and_point_by_hand() -> None:
     # 1000 x 2000 -> 500 x 1000; square at x = 250; crop of 400 starts at x = 300, y = 50
     geometry = Geometry(1000, 2000, Preprocessing(resize=500, crop=400))
@@ -112,24 +106,6 @@ def test_box_and_point_by_hand() -> None:
     several = geometry.boxes_to_crop([[500, 0, 400, 400], [0, 0, 100, 100]], clip=True)
     assert several.tolist() == [[0, 0, 150, 150], [0, 0, 0, 0]]
     assert geometry.boxes_to_crop([500, 0, 400, 400]).tolist() == [-50, -50, 200, 200]
-
-
-@pytest.mark.parametrize(("height", "width"), SIZES)
-def test_maps_are_inverse(height: int, width: int) -> None:
-    geometry = PLAIN.geometry(height, width)
-    boxes = np.random.default_rng(1).random((20, 4)) * 300
-    np.testing.assert_allclose(
-        geometry.boxes_to_crop(geometry.boxes_to_original(boxes)), boxes, atol=1e-9
-    )
-    points = boxes[:, :2]
-    np.testing.assert_allclose(
-        geometry.points_to_crop(geometry.points_to_original(points)), points, atol=1e-9
-    )
-    left, top, right, bottom = geometry.crop_box
-    assert 0 <= left < right <= width
-    assert 0 <= top < bottom <= height
-    corners = geometry.points_to_original([[0, 0], [480, 480]])
-    np.testing.assert_allclose(corners, [[left, top], [right, bottom]], rtol=1e-12)
 
 
 @pytest.mark.parametrize(("height", "width"), SIZES)

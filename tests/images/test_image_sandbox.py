@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -21,7 +20,6 @@ from cxrtext.images import (
     ReaderPool,
     read_image,
     read_image_bytes,
-    reader_pool,
     sandbox,
     to_uint8,
 )
@@ -167,28 +165,6 @@ def test_a_jpeg_2000_is_decoded_no_larger_than_its_square_needs(letters: str) ->
     # A filter of elsewhere gets what the whole picture gives.
     other = Preprocessing(resize=75, crop=75, resample="bicubic", fit="center")
     assert other.least is None
-
-
-def test_an_upload_is_decoded_once_into_all_that_is_wanted(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    signed = np.random.default_rng(4).integers(-2048, 2048, (30, 41)).astype(np.int16)
-    (folder / "mono1").write_bytes(make_dicom(signed, stored=12, photometric="MONOCHROME1"))
-    sizes = Preprocessing(resize=16, crop=12)
-    decoding = Mock(wraps=decode_image)
-    monkeypatch.setattr(reader_pool, "decode_image", decoding)
-    with ReaderPool(1) as pool, ReaderPool(0) as here:
-        for path in (folder / "mono1", folder / "rle.dcm", folder / "gray.png"):
-            data = path.read_bytes()
-            image = read_image(path)
-            for one in (pool, here):
-                found = one.prepare_bytes(data, "sent", sizes, whole=True)
-                assert found.whole is not None
-                np.testing.assert_array_equal(found.whole[0], to_uint8(image))
-                np.testing.assert_array_equal(found.pixels, sizes.square(image))
-                assert (found.height, found.width) == image.shape[1:]
-            assert here.prepare_bytes(data, "sent", sizes).whole is None
-    assert decoding.call_count == 6  # by the pool that reads in this process
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,7 @@
-"""Regions of an image: pooling by area, components and scale, and what aligns them."""
+"""Regions of an image: pooling by area, components and scale."""
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,10 +11,10 @@ import torch.nn.functional as F
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.images import Preprocessing, ReaderPool, read_image
 from cxrtext.images.cache import DecodedCache
+from cxrtext.images.reader_pool import ReadImage
 from cxrtext.models import ImageTextModel
 from cxrtext.models.features import FeatureMap, fit_feature_map
 from cxrtext.models.features.feature_map import pool_regions
-from cxrtext.models.image_encoder import Alignment, ImageEncoder, build_alignment
 from cxrtext.models.regions import embed_files, normalized
 
 
@@ -128,13 +126,13 @@ def test_a_cache_changes_no_bit_and_a_full_one_needs_no_decoder(
     plain = list(embed_files(model, paths, batch=4, processes=1))
     assert [len(part.rows) for part in plain] == [3, 4, 3]
     cache = DecodedCache(tmp_path / "cache")
-    honest, asked = ReaderPool.map, list[Path]()
+    honest, asked = ReaderPool.prepare, list[Path]()
 
-    def counted(pool: ReaderPool, wanted: list[Path], **options: Any) -> Iterator[Any]:
-        asked.extend(wanted)
-        return honest(pool, wanted, **options)
+    def counted(pool: ReaderPool, path: Path, square: Preprocessing) -> ReadImage:
+        asked.append(path)
+        return honest(pool, path, square)
 
-    monkeypatch.setattr(ReaderPool, "map", counted)
+    monkeypatch.setattr(ReaderPool, "prepare", counted)
     for times in (1, 2):
         kept = list(embed_files(model, paths, batch=4, processes=1, cache=cache))
         for one, other in zip(plain, kept, strict=True):
@@ -158,46 +156,3 @@ def test_embedding_equals_preparing_one_image_and_one_that_cannot_be_read_is_nam
     (found,) = embed_files(model, [paths[3]], processes=0)
     assert found.rows == []
     assert "is no PNG" in found.failed[0][1]
-
-
-@pytest.mark.parametrize("width", [8, 96, 130, 256])
-def test_a_new_layer_is_the_identity(width: int) -> None:
-    given = features(2, 3, 4, width)
-    torch.testing.assert_close(Alignment(2, width)(given), given, rtol=0, atol=0)
-
-
-def test_a_trained_layer_sees_the_other_regions_of_its_own_image_alone() -> None:
-    layer = Alignment(1, 32)
-    for parameter in layer.parameters():
-        torch.nn.init.normal_(parameter, std=0.2)
-    given = features(2, 3, 3, 32)
-    before = layer(given)
-    changed = given.clone()
-    changed[0, 0, 0, 0] += 3.0
-    after = layer(changed)
-    assert not torch.allclose(after[0, 2, 2], before[0, 2, 2])
-    torch.testing.assert_close(after[1], before[1])
-
-
-def test_gradients_reach_every_weight_of_a_new_layer_in_two_steps() -> None:
-    encoder = ImageEncoder("resnet-narrow", 16, alignment=1)
-    assert encoder.alignment is not None
-    optimizer = torch.optim.SGD(encoder.alignment.parameters(), lr=0.1)
-    for _ in range(2):
-        optimizer.zero_grad()
-        encoder.project(features(2, 3, 3, 128))[..., 0].sum().backward()
-        optimizer.step()
-    for name, parameter in encoder.alignment.named_parameters():
-        assert parameter.grad is not None, name
-        assert parameter.grad.abs().sum() > 0, name
-
-
-def test_a_model_without_layers_has_the_weights_of_old_and_none_has_more_than_two() -> None:
-    plain, aligned = (ImageEncoder("resnet-narrow", 16, alignment=n) for n in (0, 1))
-    more = set(aligned.state_dict()) - set(plain.state_dict())
-    assert more
-    assert all(name.startswith("alignment.layers.0.") for name in more)
-    assert build_alignment(0, 32) is None
-    for layers in (-1, 3):
-        with pytest.raises(ValueError, match="0 to 2"):
-            build_alignment(layers, 32)

@@ -124,13 +124,6 @@ def test_torchvision_weights_compute_what_torchvision_does(name: str, tmp_path: 
     assert summary.endswith("; ignored: fc.bias, fc.weight")
 
 
-@pytest.mark.parametrize("size", [480, 97])
-def test_the_grid_is_the_size_over_32_rounded_up(size: int) -> None:
-    with torch.inference_mode():
-        x = torch.zeros(1, 1, size, size)
-        assert ImageEncoder("resnet18", 8).eval()(x).shape == (1, -(-size // 32), -(-size // 32), 8)
-
-
 def test_biovil_s_trunk_is_taken_and_its_projector_is_not(tmp_path: Path) -> None:
     encoder, trunk = ImageEncoder("resnet50", 128), torchvision_state("resnet50")
     before = others(encoder)

@@ -94,12 +94,6 @@ def test_the_fingerprint_is_of_the_content_and_not_of_the_file(folder: Path) -> 
     assert found() not in (safe, other)
 
 
-def test_half_precision_files_are_loaded_as_float32(folder: Path) -> None:
-    tensors(lambda s: s.update({name: value.half() for name, value in s.items()}))(folder)
-    model = load_masked_language_model(folder).model
-    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
-
-
 def test_an_untied_decoder_is_its_own(folder: Path) -> None:
     tensors(lambda s: s.update({DECODER: s[WORDS] + 1}))(folder)
     configured(tie_word_embeddings=False)(folder)
@@ -143,21 +137,6 @@ def test_what_a_hostile_configuration_names_is_not_touched(folder: Path) -> None
     assert "evil" not in json.dumps(asdict(config))
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'"bert"', b"\xff\xfe", b"[" * 100_000])
-def test_a_damaged_configuration_is_refused(folder: Path, content: bytes) -> None:
-    (folder / "config.json").write_bytes(content)
-    with pytest.raises(CheckpointError, match=r"config\.json"):
-        load_masked_language_model(folder)
-
-
-@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "vocab.txt"])
-def test_an_incomplete_folder_names_what_is_missing(folder: Path, name: str) -> None:
-    for lost in (name, "tokenizer.json"):
-        (folder / lost).unlink()
-    with pytest.raises(CheckpointError, match=name.split(".")[0]):
-        load_masked_language_model(folder)
-
-
 @pytest.mark.parametrize("zipped", [True, False])
 def test_a_pickle_that_runs_something_is_refused(
     folder: Path, tmp_path: Path, zipped: bool
@@ -184,10 +163,4 @@ def test_damaged_weights_are_refused(folder: Path, name: str, content: bytes) ->
     (folder / "model.safetensors").unlink()
     (folder / name).write_bytes(content)
     with pytest.raises(CheckpointError, match=name):
-        load_masked_language_model(folder)
-
-
-def test_a_pickle_that_holds_something_else_is_refused(folder: Path) -> None:
-    torch.save({"epoch": 3, "model": {}}, pickled(folder) / "pytorch_model.bin")
-    with pytest.raises(CheckpointError, match="not tensors: 'epoch', 'model'"):
         load_masked_language_model(folder)

@@ -170,14 +170,6 @@ def test_what_is_neither_folder_nor_hub_id_is_refused(name: str | Path, unreacha
     unreachable.assert_not_called()
 
 
-def test_a_folder_with_such_a_name_comes_first(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    write_cxr_bert(tmp_path / "someone" / "model@v2")
-    monkeypatch.chdir(tmp_path)
-    assert load_masked_language_model("someone/model@v2").revision is None
-
-
 VISION = "someone/vision"
 
 
@@ -224,9 +216,3 @@ def test_a_vision_model_that_the_hub_does_not_give_says_the_ways_out(
     for said in (f"'{VISION}' at revision v2", why, "pass the path", "'cxrtext encoders'"):
         assert said in message
     assert "pretrain-text" not in message
-
-
-def test_what_is_neither_folder_nor_name_of_a_vision_model_is_refused(unreachable: Mock) -> None:
-    with pytest.raises(CheckpointError, match="rad-dino: no such folder, and no name of the hub"):
-        find_vision_folder("rad-dino")
-    unreachable.assert_not_called()

@@ -60,7 +60,7 @@ def given(options_into: Callable[[Path], list[str]], features: Path, place: Path
     of_images = ("data.resize", "data.crop", "model.image")
     return [
         *(one for one in options_into(place / "run") if not one.startswith(of_images)),
-        *(f"data.features={features}", "model.alignment=1", "training.steps=40"),
+        *(f"data.features={features}", "training.steps=40"),
         *("training.lr=3e-3", "training.validate_every=20"),
     ]
 
@@ -238,7 +238,6 @@ def test_images_that_were_not_encoded_are_rejected_by_name(
     [
         ("data.features=null model.image=backbone", "name their folder in data.features"),
         ("data.crop=64", "data.crop: does not go with data.features"),
-        ("model.alignment=3", "model.alignment"),
     ],
 )
 def test_keys_that_do_not_go_with_features_are_refused(

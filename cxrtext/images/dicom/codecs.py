@@ -18,6 +18,7 @@ from cxrtext.images.dicom.header import PixelFormat
 from cxrtext.images.gray import Samples
 from cxrtext.images.jpeg import (
     Codestream,
+    Jpeg,
     bare_jpeg2000,
     check_density,
     check_end,
@@ -25,7 +26,6 @@ from cxrtext.images.jpeg import (
     decode_jpeg,
     read_jpeg,
     read_jpeg2000,
-    read_scans,
 )
 
 _RLE_SIZE = (
@@ -48,7 +48,7 @@ def decompress(
     check_end(data)
     if syntax in JPEG_2000:
         data = bare_jpeg2000(data)
-    stream = read_jpeg2000(data) if syntax in JPEG_2000 else read_jpeg(data)
+    stream: Codestream = read_jpeg2000(data) if syntax in JPEG_2000 else read_jpeg(data)
     _check_agreement(stream, pixels)
     check_density(stream.height, stream.width, len(data))
     halved = 0
@@ -57,7 +57,7 @@ def decompress(
         while least and halved < stream.levels and shorter >> (halved + 1) >= least:
             halved += 1
         samples, halved = _jpeg_2000(data, stream, halved)
-    elif syntax in JPEG:
+    elif isinstance(stream, Jpeg) and syntax in JPEG:
         samples, stream = _jpeg(data, stream)
     else:
         import imagecodecs
@@ -82,15 +82,14 @@ def _check_agreement(stream: Codestream, pixels: PixelFormat) -> None:
         raise ImageError("its compressed image has an unusual depth; export the file again")
 
 
-def _jpeg(data: bytes, stream: Codestream) -> tuple[Samples, Codestream]:
-    scans = read_scans(data)
-    if stream.precision == 8 and not scans.lossless:
-        image = decode_jpeg(data, scans, raw=stream.luma_first is not False)
+def _jpeg(data: bytes, stream: Jpeg) -> tuple[Samples, Codestream]:
+    if stream.precision == 8 and not stream.lossless:
+        image = decode_jpeg(data, stream, raw=stream.luma_first is not False)
         if image.info.get("adobe_transform") == 1:  # which Pillow made RGB
             stream = replace(stream, luma_first=False)
         return np.asarray(image), stream
     samples = _jpeg8(data, stream)
-    check_whole(data, scans, samples, lambda continued: _jpeg8(continued, stream))
+    check_whole(data, stream, samples, lambda continued: _jpeg8(continued, stream))
     return samples, stream
 
 

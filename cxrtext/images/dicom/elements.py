@@ -1,14 +1,14 @@
 """The wanted elements of a DICOM data set, read by pydicom; all others are passed over.
 
 pydicom makes an object of every item of a sequence of undefined length, wanted or not: 8 bytes of
-a hostile file become hundreds in memory.  So the end of such a sequence is looked for here, and
-what is wanted is small before pydicom sees it.
+a hostile file become hundreds in memory.  So the wanted elements are cut out here, and are small
+before pydicom sees them.
 
 Source: DICOM PS3.5 chapter 7.
 """
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
@@ -42,7 +42,8 @@ class Selection:
     dataset: "Dataset"
     place: int  # where the pixels start, or the data ends
     tag: int  # the element there; 0 where the data ends
-    implicit: bool  # whether elements are written without their value representation
+    value: int = 0  # where its value starts
+    length: int = 0
 
     @property
     def reached(self) -> bool:
@@ -75,10 +76,11 @@ def select(
     implicit, little = syntax == IMPLICIT, syntax != BIG_ENDIAN
     if start + 6 <= len(data):
         implicit = not _letters(data[start + 4 : start + 6])
-    reading = _Reading(data, wanted, implicit=implicit, little=little)
+    walk = Walk(data, implicit=implicit, little=little)
     try:
-        place, last = reading.read(start)
-        return Selection(reading.dataset(), place, last, implicit)
+        pieces, place = walk.wanted(start, wanted)
+        head = walk.head(place) or (0, 0, 0)
+        return Selection(_dataset(pieces, implicit, little), place, *head)
     except ImageError:
         raise
     except Exception:  # noqa: BLE001 - the parser raises anything on a hostile file
@@ -90,101 +92,65 @@ def _letters(kind: bytes) -> bool:
     return 0x41 <= kind[0] <= 0x5A and 0x41 <= kind[1] <= 0x5A
 
 
-class _Reading:
+def _dataset(pieces: Iterable[bytes], implicit: bool, little: bool) -> "Dataset":
+    """What pydicom makes of elements."""
+    from pydicom.charset import convert_encodings
+    from pydicom.dataset import Dataset
+    from pydicom.filereader import data_element_generator
+
+    elements: Any = data_element_generator(BytesIO(b"".join(pieces)), implicit, little)
+    dataset = Dataset({element.tag: element for element in elements})
+    encoding = convert_encodings(dataset.get("SpecificCharacterSet"))
+    dataset.set_original_encoding(implicit, little, encoding)
+    return dataset
+
+
+class Walk:
     """A pass over elements, which ends when there are too many."""
 
-    def __init__(
-        self, data: bytes, wanted: dict[int, int], *, implicit: bool, little: bool
-    ) -> None:
-        self._data, self._wanted = data, wanted
-        self._implicit, self._little = implicit, little
+    def __init__(self, data: bytes, *, implicit: bool, little: bool) -> None:
+        self._data, self._implicit = data, implicit
         order = "<" if little else ">"
         self._tag, self._long = struct.Struct(f"{order}HH"), struct.Struct(f"{order}L")
         self._short = struct.Struct(f"{order}H")
         self._item = self._tag.pack(0xFFFE, 0xE000)
         self._end = self._tag.pack(0xFFFE, 0xE0DD) + bytes(4)
-        self._found: dict[Any, Any] = {}
-        self._count = self._bytes = self._stopped = 0
+        self._count = 0
 
-    def dataset(self) -> "Dataset":
-        from pydicom.charset import convert_encodings
-        from pydicom.dataset import Dataset
-
-        dataset = Dataset(self._found)
-        encoding = convert_encodings(dataset.get("SpecificCharacterSet"))
-        dataset.set_original_encoding(self._implicit, self._little, encoding)
-        return dataset
-
-    def read(self, place: int) -> tuple[int, int]:
-        """Read elements; give the place and the tag of the pixels, 0 where the data end."""
-        source = BytesIO(self._data)
-        while True:
-            source.seek(place)
-            try:
-                self._take(source)
-            except struct.error:  # the data end within a length
-                return len(self._data), 0
-            place, tag = source.tell(), self._stopped
-            if tag == 0 or tag >= PIXEL_GROUP:
-                return place, tag
-            # A value of undefined length, or one that pydicom takes for another.
+    def wanted(self, place: int, most: Mapping[int, int]) -> tuple[list[bytes], int]:
+        """Cut out wanted elements, each of so many bytes at most, with the place of the pixels."""
+        pieces: list[bytes] = []
+        size = 0
+        while (head := self.head(place)) is not None:
+            tag, value, _ = head
+            if tag >= PIXEL_GROUP:
+                return pieces, place
             if (end := self._after(place)) is None:
-                return len(self._data), 0
-            if tag in self._wanted:
-                self._allow(tag, end - place)
-                self._check_items(piece := self._data[place:end])
-                self._take(BytesIO(piece), whole=True)
+                break
+            if tag in most:
+                size += end - value
+                if end - value > most[tag]:
+                    raise ImageError("an element of its header is too long; export the file again")
+                if size > MAX_HEADER_BYTES:
+                    raise ImageError(
+                        "the elements of its header are too long; export the file again"
+                    )
+                pieces.append(self._data[place:end])
+                if pieces[-1].count(self._item) > MAX_ITEMS:
+                    raise ImageError(
+                        f"its header holds more than {MAX_ITEMS} items; split the file"
+                    )
             place = end
+        return pieces, len(self._data)
 
-    def _take(self, source: BytesIO, *, whole: bool = False) -> None:
-        from pydicom.filereader import data_element_generator
-
-        self._stopped = 0
-        found = data_element_generator(
-            source,
-            self._implicit,
-            self._little,
-            stop_when=None if whole else self._stops,
-            specific_tags=list(self._wanted),
-        )
-        for element in found:
-            if isinstance(element.value, bytes):
-                self._check_items(element.value)
-            self._found[element.tag] = element
-
-    def _stops(self, tag: int, kind: str | None, length: int) -> bool:
-        self._counted()
-        # pydicom takes "F\0", the beginning of a length, for an unknown representation.
-        odd = kind is not None and not _letters(kind.encode("latin-1"))
-        if tag >= PIXEL_GROUP or length == UNDEFINED or odd:
-            self._stopped = int(tag)
-            return True
-        if tag in self._wanted:
-            self._allow(tag, length)
-        return False
-
-    def _check_items(self, value: bytes) -> None:
-        if value.count(self._item) > MAX_ITEMS:
-            raise ImageError(f"its header holds more than {MAX_ITEMS} items; split the file")
-
-    def _counted(self) -> None:
-        self._count += 1
-        if self._count > MAX_ELEMENTS:
-            raise ImageError(_TOO_MANY)
-
-    def _allow(self, tag: int, length: int) -> None:
-        self._bytes += length
-        if length > self._wanted[tag]:
-            raise ImageError("an element of its header is too long; export the file again")
-        if self._bytes > MAX_HEADER_BYTES:
-            raise ImageError("the elements of its header are too long; export the file again")
-
-    def _head(self, place: int) -> tuple[int, int, int] | None:
+    def head(self, place: int) -> tuple[int, int, int] | None:
         """Read an element's tag, the place of its value and its length; None past the end."""
         data = self._data
         if place + 8 > len(data):
             return None
-        self._counted()
+        self._count += 1
+        if self._count > MAX_ELEMENTS:
+            raise ImageError(_TOO_MANY)
         group, element = self._tag.unpack_from(data, place)
         tag, kind = group << 16 | element, data[place + 4 : place + 6]
         # Items have no representation, and some writers leave it out in the midst of a file.
@@ -198,7 +164,7 @@ class _Reading:
 
     def _after(self, place: int) -> int | None:
         """Find the end of an element; one of undefined length may hold more of them."""
-        if (head := self._head(place)) is None:
+        if (head := self.head(place)) is None:
             return None
         _, place, length = head
         if length != UNDEFINED:
@@ -207,7 +173,7 @@ class _Reading:
         while in_sequence:
             if len(in_sequence) > MAX_DEPTH:
                 raise ImageError("its header is nested too deeply; export the file again")
-            if (head := self._head(place)) is None:
+            if (head := self.head(place)) is None:
                 return None
             tag, value, length = head
             if tag == (_SEQUENCE_END if in_sequence[-1] else _ITEM_END):

@@ -1,11 +1,10 @@
-"""The bytes of a DICOM file: its kind, its transfer syntax, deflated data, wanted elements.
+"""The bytes of a DICOM file: its kind, its transfer syntax, wanted elements.
 
 Only elements that are asked for are read; names, dates and numbers of a patient are skipped.
 """
 
 import re
 import struct
-import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +25,7 @@ from cxrtext.images.source import quiet
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
 
-DEFLATED = "1.2.840.10008.1.2.1.99"
+_DEFLATED = "1.2.840.10008.1.2.1.99"  # which no radiograph has
 RLE = "1.2.840.10008.1.2.5"
 # 53 and 55 are progressive, retired but found in archives.
 JPEG = frozenset(f"1.2.840.10008.1.2.4.{n}" for n in (50, 51, 53, 55, 57, 70))
@@ -35,7 +34,7 @@ JPEG_LS = frozenset(f"1.2.840.10008.1.2.4.{n}" for n in (80, 81))
 JPEG_2000 = frozenset(f"1.2.840.10008.1.2.4.{n}" for n in (90, 91, 201, 202, 203))
 # Codestreams that give back every bit of what went in.
 LOSSLESS = frozenset(f"1.2.840.10008.1.2.4.{n}" for n in (57, 70, 80, 90, 201, 202))
-NATIVE = frozenset({IMPLICIT, "1.2.840.10008.1.2.1", DEFLATED, BIG_ENDIAN})
+NATIVE = frozenset({IMPLICIT, "1.2.840.10008.1.2.1", BIG_ENDIAN})
 ALLOWED = NATIVE | JPEG | JPEG_LS | JPEG_2000 | {RLE}
 FIRST_BYTES = 2**16  # read of a header at first; those of most files are shorter
 _BARE_START = b"DICM\x02\x00"
@@ -84,13 +83,10 @@ def uid_name(uid: str) -> str:
     return f"'{known.name}'" if known.name != str(known) else "of a private kind"
 
 
-def inflate(packed: bytes | memoryview, size: int) -> tuple[bytes, bool]:
-    """Inflate up to so many bytes; say whether that is all."""
-    inflater = zlib.decompressobj(-zlib.MAX_WBITS)
-    try:
-        return inflater.decompress(packed, size), inflater.eof
-    except zlib.error:
-        raise ImageError("its deflated data is damaged; copy or export the file again") from None
+def not_supported(syntax: str) -> ImageError:
+    return ImageError(
+        f"has a transfer syntax {uid_name(syntax)} that is not supported; export it uncompressed"
+    )
 
 
 def header_too_long() -> ImageError:
@@ -107,8 +103,8 @@ class Header:
 def read_wanted(path: Path, keywords: Iterable[str], *, longest: int = FIRST_BYTES) -> Header:
     """Read some elements of a DICOM file, with its 128-byte preamble or without, and no others.
 
-    Memory is bounded whatever the file claims: no more than ``MAX_HEADER_BYTES`` are read and
-    no more inflated, and nothing is made of elements that are not wanted.
+    Memory is bounded whatever the file claims: no more than ``MAX_HEADER_BYTES`` are read, and
+    nothing is made of elements that are not wanted.
 
     What is no DICOM is a NotDicomError; ``longest`` bounds the bytes of a sequence that is wanted.
     """
@@ -141,18 +137,12 @@ def wanted_of(data: bytes, keywords: Iterable[str]) -> Header:
 def _header(
     data: bytes, max_bytes: int, keywords: list[str], longest: int = FIRST_BYTES
 ) -> Header | None:
-    """Read a header within the first bytes of a file; None where it goes on after them.
-
-    ``max_bytes`` bounds both ``data``, which has fewer where the file is shorter, and what is
-    inflated of them.
-    """
+    """Read a header within the first ``max_bytes`` of a file; None where it goes on after them."""
     syntax, start = transfer_syntax(data)
-    whole = len(data) < max_bytes
-    if syntax == DEFLATED:
-        data, whole = inflate(memoryview(data)[start:], max_bytes)
-        start = 0
+    if syntax == _DEFLATED:
+        raise not_supported(syntax)
     with quiet():
         found = select(data, start, keywords, syntax, longest=longest)
-    if not (found.reached or whole):
+    if not found.reached and len(data) == max_bytes:
         return None
     return Header(found.dataset, syntax, found.reached and found.tag <= PIXEL_DATA)

@@ -21,25 +21,21 @@ from cxrtext.images.dicom.elements import (
 )
 from cxrtext.images.dicom.file import (
     ALLOWED,
-    DEFLATED,
     LOSSLESS,
     NATIVE,
     RLE,
-    header_too_long,
-    inflate,
+    not_supported,
     transfer_syntax,
     uid_name,
 )
-from cxrtext.images.dicom.header import PIXEL_KEYWORDS, PixelFormat, frame_bits, pixel_format
+from cxrtext.images.dicom.header import PIXEL_KEYWORDS, PixelFormat, frame_bits
 from cxrtext.images.dicom.orientation import KEYWORDS as ORIENTATION_KEYWORDS
 from cxrtext.images.gray import Samples
 from cxrtext.images.jpeg import Codestream
-from cxrtext.images.limits import MAX_HEADER_BYTES, MAX_INFLATED_BYTES
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
 
-_AFTER_PIXELS = 2**20  # signatures and padding
 _CUT = "its pixel data is cut off; copy or export the file again"
 _UNCLEAR = "its compressed frames have no clear limits; export the file uncompressed"
 _NO_PIXELS = "holds no pixel data; export the image with its pixels"
@@ -79,57 +75,24 @@ def read_file(data: bytes) -> DicomFile:
     if not syntax:
         raise ImageError("names no transfer syntax in its file header; export the file again")
     if syntax not in ALLOWED:
-        raise ImageError(
-            f"has a transfer syntax {uid_name(syntax)} that is not supported; "
-            "export it uncompressed"
-        )
-    body = data
-    if syntax == DEFLATED:
-        body, start = _inflated(memoryview(data)[start:]), 0
-    found = select(body, start, _KEYWORDS, syntax)
-    return DicomFile(syntax, found.dataset, _pixel_value(memoryview(body), found, syntax))
-
-
-def _inflated(packed: memoryview) -> bytes:
-    """Inflate a data set: its header first, which says how large the rest may be."""
-    body, ended = inflate(packed, MAX_HEADER_BYTES)
-    if ended:
-        return body
-    found = select(body, 0, _KEYWORDS, DEFLATED)
-    if not found.reached:
-        raise header_too_long() if len(body) == MAX_HEADER_BYTES else ImageError(_CUT)
-    pixels = pixel_format(found.dataset)
-    needed = found.place + -(-frame_bits(pixels) * pixels.frames // 8) + _AFTER_PIXELS
-    most = min(needed, MAX_INFLATED_BYTES)
-    body, ended = inflate(packed, most)
-    if not ended:
-        whole = len(body) < most
-        raise ImageError(
-            _CUT if whole else f"inflates to more than {most} bytes; export it uncompressed"
-        )
-    return body
+        raise not_supported(syntax)
+    found = select(data, start, _KEYWORDS, syntax)
+    return DicomFile(syntax, found.dataset, _pixel_value(memoryview(data), found, syntax))
 
 
 def _pixel_value(body: memoryview, found: Selection, syntax: str) -> memoryview:
     """Cut out the value of Pixel Data, which starts where the wanted elements end."""
-    dataset, place = found.dataset, found.place
-    order = "<" if syntax != BIG_ENDIAN else ">"
-    if place + 12 > len(body):
+    dataset, start, end = found.dataset, found.value, found.value + found.length
+    if found.tag != PIXEL_DATA:
         raise _no_pixels(dataset)
-    group, element = struct.unpack(f"{order}HH", body[place : place + 4])
-    if group << 16 | element != PIXEL_DATA:
-        raise _no_pixels(dataset)
-    # What pydicom found, which in mislabeled files differs from what the syntax says.
-    start = place + (8 if found.implicit else 12)
-    (length,) = struct.unpack(f"{order}L", body[start - 4 : start])
-    if (length == UNDEFINED) == (syntax in NATIVE):
+    if (found.length == UNDEFINED) == (syntax in NATIVE):
         raise ImageError("its pixel data does not fit its transfer syntax; export the file again")
-    if length == UNDEFINED:
+    if found.length == UNDEFINED:
         return body[start:]
-    if start + length > len(body):
+    if end > len(body):
         raise ImageError(_CUT)
-    value = body[start : start + length]
-    if order == ">" and bytes(body[place + 4 : place + 6]) == b"OW":
+    value = body[start:end]
+    if syntax == BIG_ENDIAN and bytes(body[start - 8 : start - 6]) == b"OW":
         return _bytes_in_order(value, dataset)
     return value
 

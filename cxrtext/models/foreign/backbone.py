@@ -222,7 +222,6 @@ class BackboneEncoder(RegionEncoder):
         reduce: FeatureMap,
         dimension: int = 128,
         position: str = "none",
-        alignment: int = 0,
         *,
         golden: Mapping[str, NDArray[Any]],
     ) -> None:
@@ -230,7 +229,7 @@ class BackboneEncoder(RegionEncoder):
         self.reduce = reduce
         self.golden = golden
         self._held = (backbone,)
-        self._train_on(reduce.width, dimension, position, alignment)
+        self._train_on(reduce.width, dimension, position)
 
     @property
     def backbone(self) -> Backbone:

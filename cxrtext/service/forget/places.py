@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cxrtext.files import open_regular, sweep
-from cxrtext.images.cache_store import PATHS
+from cxrtext.images.cache_store import PLACES
 from cxrtext.index.backup import NOTE as BACKUP
 from cxrtext.index.store.catalogue import CATALOGUE
 from cxrtext.models.folders import VOCABULARY_FILES
@@ -104,8 +104,9 @@ def _put(found: KnownFiles, path: Path, *, is_index: bool) -> None:
         return
     if is_index and name.startswith((CATALOGUE, "index.json")):
         return
-    if suffix == PATHS:
-        found.decoded.append(path.parent)
+    if suffix == PLACES:
+        if path.parent not in found.decoded:  # where several sizes lie
+            found.decoded.append(path.parent)
     elif suffix in (".sqlite", ".partial", ".db") and (names := tables_of(path)):
         kinds = (
             (found.scores, {"model", "score"}),
