@@ -12,6 +12,7 @@ from cxrtext.phantom.claims import UNCHANGED
 from cxrtext.phantom.studies import draw_studies
 from cxrtext.phantom.tables import TRUTH_COLUMNS, truth_rows
 from cxrtext.phantom.truth import read_truth
+from cxrtext.phantom.write import VERSION
 from cxrtext.records import ImageRecord, Sentence, read_manifest, write_table
 from cxrtext.text.entailment import Statement, statement_of
 from cxrtext.text.finding_words import FindingWord
@@ -131,7 +132,7 @@ REPORTS = [
 ]
 
 
-def folder_of(out: Path, seed: int = 5, version: int = 3) -> Path:
+def folder_of(out: Path, seed: int = 5, version: int = VERSION) -> Path:
     write_table(out / "truth.csv", TRUTH_COLUMNS, list(truth_rows(STUDIES)))
     note = f'{{"version": {version}, "studies": {len(STUDIES)}, "seed": {seed}}}'
     (out / "phantom.json").write_text(note)
@@ -181,7 +182,7 @@ def test_a_set_that_is_not_as_it_was_drawn(tmp_path: Path) -> None:
     assert read_truth(tmp_path) is None
     with pytest.raises(DataError, match="truth.csv: row 3: no sentence of the set that phantom.js"):
         read_truth(folder_of(tmp_path, seed=6))
-    with pytest.raises(DataError, match="drawn by version 2 of the phantoms, and this is 3; draw"):
+    with pytest.raises(DataError, match="drawn by version 2 of the phantoms, and this is 4; draw"):
         read_truth(folder_of(tmp_path, version=2))
     (tmp_path / "phantom.json").write_text("{")
     with pytest.raises(DataError, match="phantom.json: not readable; draw the set again"):
