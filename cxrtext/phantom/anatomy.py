@@ -104,16 +104,6 @@ class Anatomy:
         return columns * self.size, rows * self.size
 
 
-def _coordinates(body: Body, size: int) -> tuple[Map, Map]:
-    """Body coordinates u and v of the pixels' centers, [size, size] each."""
-    line = (np.arange(size, dtype=np.float32) + np.float32(0.5)) / np.float32(size)
-    x = line[None, :] - np.float32(0.5 + body.shift[0])
-    y = line[:, None] - np.float32(0.5 + body.shift[1])
-    cos, sin = np.float32(np.cos(body.tilt)), np.float32(np.sin(body.tilt))
-    zoom = np.float32(1.0 / body.zoom)
-    return (x * cos + y * sin) * zoom, (y * cos - x * sin) * zoom + np.float32(0.5)
-
-
 def lung_radius(
     body: Body, lateral: Map, v: Map, *, inset: float = 0.0, lowered: float = 0.0
 ) -> Map:
@@ -197,8 +187,11 @@ def _trunk(body: Body, u: Map, v: Map, pixel: float) -> Map:
 
 
 def lay_out(body: Body, size: int) -> Anatomy:
-    u, v = _coordinates(body, size)
     pixel = 1.0 / (size * body.zoom)
+    line = (np.arange(size, dtype=np.float32) + 0.5) / size - 0.5
+    x, y = line[None, :] - np.float32(body.shift[0]), line[:, None] - np.float32(body.shift[1])
+    cos, sin = np.cos([body.tilt, body.tilt - np.pi / 2]).astype(np.float32) / body.zoom
+    u, v = x * cos + y * sin, y * cos - x * sin + np.float32(0.5)
     # Both lungs are mirror images but for their floors.
     radius = lung_radius(body, np.abs(u), v)
     lungs = {side: _lung(body, side, u, v, radius, pixel) for side in SIDES}

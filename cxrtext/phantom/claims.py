@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cxrtext.phantom.state import AXES, State, side_of
+from cxrtext.phantom.state import AXES, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,6 @@ class Claim:
             merged[axis] = merged.get(axis, indices) & indices
         names = sorted({*self.name.split(" + "), *other.name.split(" + ")})
         return Claim(" + ".join(names), tuple(sorted(merged.items())))
-
-    def holds(self, state: State) -> bool:
-        return bool(holding([self], [state])[0, 0])
 
 
 UNCHANGED = Claim("unchanged")
@@ -78,12 +75,6 @@ def some(axis: str) -> Claim:
 def placed(axis: str, place: str) -> Claim:
     """A pneumonia is in a lobe, or a pneumothorax on a side."""
     return _where(f"any {place}", axis, lambda value: value[1] == place)
-
-
-@cache
-def clear_lung(side: str) -> Claim:
-    """No pneumonia in one lung."""
-    return _where(f"none {side}", "pneumonia", lambda v: not v[0] or side_of(v[1]) != side)
 
 
 def none(*axes: str) -> Claim:

@@ -1,19 +1,20 @@
-"""The findings, as what each adds to the attenuation of a body before the exposure curve.
+"""The findings and devices, as what each adds to the attenuation of a body.
 
 A finding changes nothing outside its box but what scattered light and the edge filter carry there;
 an enlarged heart changes the body itself.  Grades change size and density together, each with some
 spread, so that neighboring grades differ by look and not by name alone.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from cxrtext.phantom.anatomy import Anatomy, Lung, lung_radius
 from cxrtext.phantom.shapes import Map, blob, bump, ramp, strokes, texture
 from cxrtext.phantom.state import side_of
-from cxrtext.phantom.tissue import HILA
+from cxrtext.phantom.tissue import CARINA, HILA
 
 Path = Sequence[tuple[float, float]]
 EDGE = 0.15  # a finding is boxed where its extent passes this share of its maximum
@@ -50,18 +51,10 @@ def pick(generator: np.random.Generator, *ranges: tuple[float, float]) -> list[f
     return [float(generator.uniform(low, high)) for low, high in ranges]
 
 
-def drawn(anatomy: Anatomy, lines: Sequence[tuple[Path, float]], sign: float = 1.0) -> Map:
-    """Lines in body coordinates, a path and a width each, [size, size] in [0, 1].
-
-    ``sign`` turns distances from the midline into u.
-    """
-    pixels = anatomy.size * anatomy.body.zoom
-    paths = []
-    for path, width in lines:
-        points = np.asarray(path, np.float64)
-        columns, rows = anatomy.to_pixels(sign * points[:, 0], points[:, 1])
-        paths.append((np.stack([columns, rows], axis=1).tolist(), width * pixels, 1.0))
-    return strokes(anatomy.size, paths)
+def _wire(anatomy: Anatomy, path: Path, width: float) -> Map:
+    """One line of a width in body coordinates, [size, size] in [0, 1]."""
+    points = np.stack(anatomy.to_pixels(*np.asarray(path, np.float64).T), axis=1).tolist()
+    return strokes(anatomy.size, [(points, width * anatomy.size * anatomy.body.zoom, 1.0)])
 
 
 def _gain(generator: np.random.Generator, faintness: float, grade: int) -> float:
@@ -165,3 +158,57 @@ def pneumothorax(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[E
     gain = _gain(generator, 0.7, grade)
     delta = gain * (line_strength * line * inside - lucency * gap)
     yield Effect("Pneumothorax", side, np.asarray(delta, np.float32), gap)
+
+
+LINES: dict[str, Path] = {
+    "right ij": [(-0.085, -0.06), (-0.068, 0.06), (-0.052, 0.18), (-0.050, 0.30)],
+    "left ij": [(0.085, -0.06), (0.066, 0.06), (0.045, 0.17), (-0.02, 0.235), (-0.049, 0.29)],
+    "right picc": [(-0.56, 0.38), (-0.47, 0.20), (-0.36, 0.135), (-0.20, 0.145), (-0.05, 0.26)],
+    "left picc": [(0.56, 0.38), (0.47, 0.20), (0.36, 0.135), (0.20, 0.145), (-0.04, 0.28)],
+}
+"""The ways of central lines to the superior vena cava, in body coordinates."""
+
+
+def _device(finding: str, part: str, delta: Map) -> Effect:
+    """A device with its mask spread by a pixel, so that a thin line's is not cut to pieces."""
+    wide = np.pad(delta, 1)
+    grown = np.max([wide[1:-1, :-2], wide[1:-1, 2:], wide[:-2, 1:-1], wide[2:, 1:-1]], axis=0)
+    return Effect(finding, part, np.asarray(delta, np.float32), grown, over_all=True)
+
+
+def tube(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effect]:
+    """An endotracheal tube: its tip some 4 cm above the carina, or in the right bronchus."""
+    side, depth = pick(generator, (-0.004, 0.004), (-0.012, 0.012))
+    turn = 0.5 * anatomy.body.turn
+    path = [(0.0, -0.15), (turn + side, 0.05)]
+    if anatomy.body.state.tube == "low":
+        path += [(turn - 0.010, 0.30), (turn - 0.028, 0.355), (turn - 0.050, 0.385 + depth)]
+    else:
+        path += [(turn + side - 0.004, CARINA - 0.105 + depth)]
+    # A faint wall all over, and a dense stripe along one side.
+    stripe = [(u + 0.0064, v) for u, v in path]
+    delta = 0.07 * _wire(anatomy, path, 0.017) + 0.15 * _wire(anatomy, stripe, 0.0036)
+    yield _device("Endotracheal Tube", "trachea", delta)
+
+
+def line(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effect]:
+    entry = anatomy.body.state.line
+    jitter = generator.normal(0.0, 0.006, size=(6, 2)).tolist()
+    tip = (-0.052 + 0.5 * anatomy.body.turn, 0.40 + float(generator.uniform(-0.03, 0.05)))
+    path = [
+        (u + du, v + dv) for (u, v), (du, dv) in zip([*LINES[entry], tip], jitter, strict=False)
+    ]
+    yield _device("Central Line", side_of(entry), 0.19 * _wire(anatomy, path, 0.0055))
+
+
+DRAWN: dict[str, Callable[[Anatomy, np.random.Generator], Iterator[Effect]]] = {
+    "cardiomegaly": cardiomegaly,
+    "pneumothorax": pneumothorax,
+    "edema": edema,
+    "effusion_right": partial(effusion, side="right"),
+    "effusion_left": partial(effusion, side="left"),
+    "pneumonia": pneumonia,
+    "tube": tube,
+    "line": line,
+}
+"""What yields that which an axis adds where it is not normal."""

@@ -1,31 +1,15 @@
 """From a study's state to the picture: attenuation, scatter, noise, exposure."""
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from zlib import crc32
 
 import numpy as np
 
-from cxrtext.phantom import devices, findings
-from cxrtext.phantom.anatomy import Anatomy, lay_out, sample_body
-from cxrtext.phantom.bones import bones
-from cxrtext.phantom.findings import Effect
+from cxrtext.phantom.anatomy import lay_out, sample_body
+from cxrtext.phantom.findings import DRAWN, Effect
 from cxrtext.phantom.shapes import Map, coarse
 from cxrtext.phantom.state import State
-from cxrtext.phantom.tissue import soft_tissue, vessels
-
-DRAWN: dict[str, Callable[[Anatomy, np.random.Generator], Iterator[Effect]]] = {
-    "cardiomegaly": findings.cardiomegaly,
-    "pneumothorax": findings.pneumothorax,
-    "edema": findings.edema,
-    "effusion_right": partial(findings.effusion, side="right"),
-    "effusion_left": partial(findings.effusion, side="left"),
-    "pneumonia": findings.pneumonia,
-    "tube": devices.tube,
-    "line": devices.line,
-}
-"""What yields that which an axis adds where it is not normal."""
+from cxrtext.phantom.tissue import bones, soft_tissue, vessels
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +71,10 @@ def _expose(total: Map, clean: Map, generator: np.random.Generator, noise: float
     grain = generator.standard_normal((size, size), dtype=np.float32)
     seen = light + grain * np.float32(0.008 * dose * noise * size / 512) * np.sqrt(light)
     density = np.log(np.maximum(seen, np.float32(2e-3))) * np.float32(1 / -2.2)
-    low, high = _range(clean)
+    # The picture's contrast is set for the densities of lungs and abdomen.
+    step = max(1, size // 64)
+    body = clean[::step, ::step]
+    low, high = np.quantile(body[body > 0.25], (0.04, 0.97)) + np.array([-0.13, 0.05])
     small = coarse(np.clip(clean, np.float32(low), np.float32(1.7)), 12)
     density -= np.float32(0.28) * (small - np.float32(0.5 * (low + high)))
     density += np.float32(0.35) * (density - coarse(density, 110))
@@ -97,11 +84,3 @@ def _expose(total: Map, clean: Map, generator: np.random.Generator, noise: float
     value = 1.0 / (1.0 + np.exp((np.float32(center) - shown) * np.float32(1.0 / width)))
     value = (value - np.float32(ends[0])) * np.float32(1.0 / (ends[1] - ends[0]))
     return np.asarray(np.clip(value, 0.0, 1.0), np.float32)
-
-
-def _range(clean: Map) -> tuple[float, float]:
-    """The densities that the picture's contrast is set for: those of lungs and abdomen."""
-    step = max(1, clean.shape[0] // 64)
-    body = clean[::step, ::step]
-    low, high = np.quantile(body[body > 0.25], (0.04, 0.97)).tolist()
-    return low - 0.13, high + 0.05

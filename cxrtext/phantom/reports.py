@@ -7,11 +7,8 @@ import numpy as np
 
 from cxrtext.phantom import claims
 from cxrtext.phantom.claims import UNCHANGED, Claim, none
-from cxrtext.phantom.state import AXES, DEVICES, FIVE, SIDES, State, side_of
+from cxrtext.phantom.state import AXES, DEVICES, FIVE, SIDES, State
 from cxrtext.phantom.wording import Voice, polish
-
-COMPARED = 0.5
-"""Probability that a sentence on a finding compares it with the study before, where it can."""
 
 EFFUSIONS = ("effusion_right", "effusion_left")
 ACUTE = ("pneumonia", "edema", *EFFUSIONS, "pneumothorax")
@@ -45,10 +42,8 @@ class Report:
 
     def evidence(self, finding: str, part: str) -> str | None:
         """The first sentence on a finding at a place; None where the report leaves it out."""
-        for statement in (*self.findings, *self.impression):
-            if (finding, part) in statement.shows:
-                return statement.text
-        return None
+        said = (*self.findings, *self.impression)
+        return next((one.text for one in said if (finding, part) in one.shows), None)
 
 
 def change(axis: str, state: State, before: State | None) -> str:
@@ -114,7 +109,7 @@ class _Writer:
     def _compared(self, text: str, axis: str) -> str:
         kind = change(axis, self.state, self.before)
         brief = len(text.split()) < 13 and not {*";,"} & {*text} and "recommend" not in text
-        if not kind or not brief or not self.voice.chance(COMPARED):
+        if not kind or not brief or not self.voice.chance(0.5):
             return text
         return polish(f"{text[:-1]}{self.voice.pick('compared', kind)}.")
 
@@ -150,7 +145,9 @@ class _Writer:
 
     def findings(self) -> list[Statement]:
         """FINDINGS: all of the five findings that are there is named."""
-        parts = [self.lungs(), self.pleura(), self.heart()]
+        heart = self.present("cardiomegaly", 0.85)
+        heart += [self.deny("cardiomegaly")] if not heart and self.voice.chance(0.85) else []
+        parts = [self.lungs(), self.pleura(), heart]
         said = [one for part in self.voice.generator.permutation(3) for one in parts[part]]
         devices = [one for axis in DEVICES for one in self.present(axis, 0.88)]
         said = [*devices, *said] if self.voice.chance(0.6) else [*said, *devices]
@@ -163,10 +160,6 @@ class _Writer:
             said.append(self.deny("clear"))
         if self.absent("edema") and self.voice.chance(0.2):
             said.append(self.deny("edema"))
-        if self.state.pneumonia[0] and self.voice.chance(0.3):
-            side = "left" if side_of(self.state.pneumonia[1]) == "right" else "right"
-            text = self.voice.say("negations", "pneumonia side", side=side)
-            said.append(Statement(text, claims.clear_lung(side)))
         return said
 
     def pleura(self) -> list[Statement]:
@@ -187,11 +180,6 @@ class _Writer:
                 text = voice.say("negations", "effusion side", side=other)
                 said += [Statement(text, none(f"effusion_{other}"))] if voice.chance(0.15) else []
         return said
-
-    def heart(self) -> list[Statement]:
-        if self.state.cardiomegaly:
-            return self.present("cardiomegaly", 0.85)
-        return [self.deny("cardiomegaly")] if self.voice.chance(0.85) else []
 
     def impression(self, *, alone: bool) -> list[Statement]:
         """IMPRESSION; ``alone`` says that there is no other section, so that it names all."""
@@ -228,11 +216,6 @@ def write_report(
     return Report(
         indication=voice.say("indications", "", person=person, complaint=complaint),
         comparison=voice.pick("comparisons", "prior" if before else "no prior"),
-        findings=_once(findings),
-        impression=_once(brief),
+        findings=tuple({statement.text: statement for statement in findings}.values()),
+        impression=tuple({statement.text: statement for statement in brief}.values()),
     )
-
-
-def _once(said: Sequence[Statement]) -> tuple[Statement, ...]:
-    """Statements without repeated sentences."""
-    return tuple({statement.text: statement for statement in said}.values())

@@ -14,13 +14,8 @@ Stroke = tuple[Sequence[Sequence[float]], float, float]
 
 def ramp(distance: Map, width: float) -> Map:
     """A smooth edge over a width: 0 outside, 1 inside; distances are positive inside."""
-    x = np.asarray(distance * np.float32(1.0 / width))
-    x += np.float32(0.5)
-    np.clip(x, 0.0, 1.0, out=x)
-    smooth = 3.0 - 2.0 * x
-    smooth *= x
-    smooth *= x
-    return smooth
+    x = np.clip(distance * np.float32(1.0 / width) + np.float32(0.5), 0.0, 1.0)
+    return np.asarray(x * x * (np.float32(3.0) - np.float32(2.0) * x))
 
 
 def bump(distance: Map, width: float) -> Map:
@@ -31,9 +26,7 @@ def bump(distance: Map, width: float) -> Map:
 
 def blob(u: Map, v: Map, center: tuple[float, float], radii: tuple[float, float]) -> Map:
     """A Gaussian spot, 1 at its center."""
-    across = (u - np.float32(center[0])) * np.float32(1.0 / radii[0])
-    down = (v - np.float32(center[1])) * np.float32(1.0 / radii[1])
-    return np.asarray(np.exp(-(across * across) - down * down))
+    return bump(u - np.float32(center[0]), radii[0]) * bump(v - np.float32(center[1]), radii[1])
 
 
 def texture(

@@ -60,12 +60,6 @@ def draw_state(generator: np.random.Generator) -> State:
     )
 
 
-def _view(generator: np.random.Generator, state: State) -> str:
-    """Sicker people are more often imaged lying or sitting, from the front."""
-    burden = state.cardiomegaly + 2 * state.edema + state.effusion_right + state.effusion_left
-    return "AP" if state.tube or generator.random() < 0.25 + 0.06 * min(burden, 9) else "PA"
-
-
 def draw_patient(seed: int, number: int, first: int) -> list[PhantomStudy]:
     """All studies of a patient, of which the first has a number in the set."""
     generator = np.random.default_rng([seed, 1, number])
@@ -79,6 +73,10 @@ def draw_patient(seed: int, number: int, first: int) -> list[PhantomStudy]:
         state = draw_state(generator)
         state = before if before and generator.random() < KEEP else state
         words = np.random.default_rng([seed, 2, index])
+        # Sicker people are more often imaged lying or sitting, from the front.
+        burden = state.cardiomegaly + 2 * state.edema + state.effusion_right + state.effusion_left
+        front = state.tube or generator.random() < 0.25 + 0.06 * min(burden, 9)
+        view = "AP" if front else "PA"
         studies.append(
             PhantomStudy(
                 number=index,
@@ -89,9 +87,7 @@ def draw_patient(seed: int, number: int, first: int) -> list[PhantomStudy]:
                 sex=sex,
                 days=days,
                 follow_up=len(studies),
-                patient=Patient(
-                    state, _view(generator, state), (seed, 3, number), (seed, 4, index)
-                ),
+                patient=Patient(state, view, (seed, 3, number), (seed, 4, index)),
                 report=write_report(words, state, person=person, before=before),
             )
         )

@@ -1,7 +1,7 @@
 """The tables of an embedded data set, beside its images.
 
-Labels are in the manner of CheXpert: 1 or 0 of what a study shows, as that is known.  Of what its
-report says they are 1, 0 or blank, and -1 where all that affirms it is hedged.
+Labels are in the manner of CheXpert: 1 or 0 of what a study shows; of what its report says also
+blank, and -1 where all that affirms it is hedged.
 """
 
 import re
@@ -16,7 +16,6 @@ from cxrtext.phantom.reports import Statement
 from cxrtext.phantom.state import LABELS
 from cxrtext.phantom.studies import PhantomStudy
 from cxrtext.records import CHEX5, Box, write_boxes, write_table
-from cxrtext.records.boxes import Corners
 
 TABLES = (
     *("manifest.csv", "reports.csv", "labels.csv", "labels_from_reports.csv"),
@@ -27,7 +26,7 @@ TABLES = (
 TRUTH_COLUMNS = ("study_id", "section", "position", "sentence", "class", "rho")
 
 _HEDGE = re.compile(
-    r"\b(may|could|possibl[ey]|concerning|suspicious|suspected|versus|cannot be excluded)\b"
+    r"\b(may|could|possibl[ey]|concerning|suspicious|suspected|cannot be excluded)\b"
 )
 
 
@@ -60,34 +59,27 @@ class PhantomSummary:
 
 def truth_rows(studies: Sequence[PhantomStudy]) -> Iterator[dict[str, Any]]:
     """One row a sentence: where it stands, its class, and the class's probability in the set."""
-    statements = [
-        (study, section, position, statement)
+    said = [
+        (study.study_id, section, position, statement.text, statement.claim)
         for study in studies
-        for section, said in study.report.sections()
-        for position, statement in enumerate(said)
+        for section, statements in study.report.sections()
+        for position, statement in enumerate(statements)
     ]
-    claims = list(dict.fromkeys(statement.claim for *_, statement in statements))
+    claims = list(dict.fromkeys(row[-1] for row in said))
     found = shares(claims, [study.patient.state for study in studies]).tolist()
-    rho = dict(zip(claims, found, strict=True))
-    for study, section, position, statement in statements:
-        yield {
-            "study_id": study.study_id,
-            "section": section,
-            "position": position,
-            "sentence": statement.text,
-            "class": statement.claim.name,
-            "rho": repr(rho[statement.claim]),
-        }
+    rho = dict(zip(claims, map(repr, found), strict=True))
+    for *place, claim in said:
+        yield dict(zip(TRUTH_COLUMNS, (*place, claim.name, rho[claim]), strict=True))
 
 
 def write_tables(
     out: Path,
     studies: Sequence[PhantomStudy],
     names: Sequence[str],
-    placed: Mapping[str, Sequence[tuple[str, str, Corners]]],
+    placed: Mapping[str, Any],
     size: int,
 ) -> PhantomSummary:
-    """Write everything but the images; ``names`` are theirs, and ``placed`` their boxes by name."""
+    """Write everything but the images; by their ``names`` ``placed`` has their boxes."""
     manifest = [
         {
             "image": name,
@@ -113,13 +105,12 @@ def write_tables(
         for study in studies
     ]
     write_table(out / "reports.csv", list(reports[0]), reports)
-    ids: list[dict[str, Any]] = [
-        {"study_id": study.study_id, "patient_id": study.patient_id} for study in studies
-    ]
+    ids = [{"study_id": study.study_id, "patient_id": study.patient_id} for study in studies]
     shown = [study.patient.state.labels() for study in studies]
     said = [labels_from_statements([*s.report.findings, *s.report.impression]) for s in studies]
-    for name, labels in (("labels", shown), ("labels_from_reports", said)):
-        rows = [row | own for row, own in zip(ids, labels, strict=True)]
+    tables: dict[str, Sequence[Mapping[str, Any]]] = {"labels": shown, "labels_from_reports": said}
+    for name, labels in tables.items():
+        rows = [{**row, **own} for row, own in zip(ids, labels, strict=True)]
         write_table(out / f"{name}.csv", list(rows[0]), rows)
     boxes = [
         Box(name, size, size, finding, sentence, (x, y, w, h))

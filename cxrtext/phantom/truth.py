@@ -13,10 +13,9 @@ from cxrtext.errors import DataError
 from cxrtext.phantom.claims import UNCHANGED, Claim, holding, shares
 from cxrtext.phantom.state import State
 from cxrtext.phantom.studies import PhantomStudy, draw_studies
+from cxrtext.phantom.tables import truth_rows
 from cxrtext.phantom.write import PARAMETERS, VERSION
 from cxrtext.records.tables import read_table
-
-TRUTH_TABLE = "truth.csv"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +45,7 @@ class KnownTruth:
     def _states(self, studies: Sequence[str]) -> list[State]:
         for study in studies:
             if study not in self.states:
-                raise DataError(
-                    f"study '{study}' of the manifest was not drawn with the others; give the "
-                    "folder as 'cxrtext phantom' wrote it"
-                )
+                raise DataError(f"study '{study}' of the manifest was not drawn with the others")
         return [self.states[study] for study in studies]
 
 
@@ -74,7 +70,7 @@ def known_truth(studies: Sequence[PhantomStudy]) -> KnownTruth:
 
 def read_truth(folder: Path) -> KnownTruth | None:
     """Draw the studies of a set again, without images; None where ``phantom`` did not write it."""
-    note, path = folder / PARAMETERS, folder / TRUTH_TABLE
+    note, path = folder / PARAMETERS, folder / "truth.csv"
     if not note.is_file() or not path.is_file():
         return None
     again = "draw the set again with 'cxrtext phantom'"
@@ -88,12 +84,10 @@ def read_truth(folder: Path) -> KnownTruth | None:
             f"{note}: drawn by version {version} of the phantoms, and this is {VERSION}; {again}"
         )
     studies = draw_studies(count, seed)
-    said = [one for s in studies for one in (*s.report.findings, *s.report.impression)]
-    classes = {(statement.text, statement.claim.name) for statement in said}
+    written = {(row["sentence"], row["class"]) for row in truth_rows(studies)}
     for number, row in enumerate(read_table(path, required=["sentence", "class"]).rows, 1):
-        if (row["sentence"], row["class"]) not in classes:
+        if (row["sentence"], row["class"]) not in written:
             raise DataError(
-                f"{path}: row {number}: no sentence of the set that {note.name} describes; give "
-                "the folder as 'cxrtext phantom' wrote it"
+                f"{path}: row {number}: no sentence of the set that {note.name} describes; {again}"
             )
     return known_truth(studies)

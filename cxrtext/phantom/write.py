@@ -24,11 +24,10 @@ PARAMETERS = "phantom.json"
 BOXES = "phantom.boxes.jsonl"
 """What has been drawn, a line an image, so that an interrupted run can go on."""
 
-DETECTOR = 400.0  # side of the detector in mm
 _CLASSES = {"CR": "1.2.840.10008.5.1.4.1.1.1", "DX": "1.2.840.10008.5.1.4.1.1.1.1"}
 
 ImageFormat = Literal["png", "dicom"]
-SUFFIXES = {"png": ".png", "dicom": ".dcm"}
+SUFFIXES = {"png": "png", "dicom": "dcm"}
 
 
 def _uid(*parts: object) -> str:
@@ -61,7 +60,7 @@ def _save_dicom(out: BytesIO, picture: Map, study: PhantomStudy, seed: int) -> N
     file.PatientOrientation, file.PresentationIntentType = ["L", "F"], "FOR PRESENTATION"
     file.BurnedInAnnotation, file.LossyImageCompression = "NO", "00"
     file.Rows, file.Columns = stored.shape
-    file.ImagerPixelSpacing = [f"{DETECTOR / file.Rows:.6g}"] * 2
+    file.ImagerPixelSpacing = [f"{400.0 / file.Rows:.6g}"] * 2
     file.SamplesPerPixel, file.PhotometricInterpretation = 1, "MONOCHROME2"
     file.BitsAllocated, file.BitsStored, file.HighBit, file.PixelRepresentation = 16, 12, 11, 0
     file.WindowCenter, file.WindowWidth = "2048", "4096"
@@ -95,10 +94,7 @@ def _claim_folder(out: Path, parameters: dict[str, Any]) -> None:
         except ValueError:
             raise DataError(f"{note}: not readable; remove the folder or name another") from None
         if noted != parameters:
-            raise DataError(
-                f"{note}: the folder holds a set made with other parameters; name another folder "
-                "or remove this one"
-            )
+            raise DataError(f"{note}: the set was made with other parameters; name another folder")
         return
     # Hidden files may be what a killed run has left of the note itself.
     if out.is_dir() and any(not entry.name.startswith(".") for entry in out.iterdir()):
@@ -182,7 +178,7 @@ def write_phantoms(
     planned = draw_studies(studies, seed)
     (out / "images").mkdir(exist_ok=True)
     (out / SUMS).unlink(missing_ok=True)  # until the set is whole
-    names = [f"images/{study.study_id}{SUFFIXES[image_format]}" for study in planned]
+    names = [f"images/{study.study_id}.{SUFFIXES[image_format]}" for study in planned]
     tasks = {
         name: {
             **drawn,

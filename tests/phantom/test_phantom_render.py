@@ -45,7 +45,8 @@ def test_a_picture_is_in_range_and_repeats() -> None:
     who = patient(State(edema=1, effusion_left=2))
     picture, effects = draw_phantom(who, SIZE)
     again, _ = draw_phantom(who, SIZE)
-    assert (picture.shape, picture.dtype) == ((SIZE, SIZE), np.float32)
+    assert picture.shape == (SIZE, SIZE)
+    assert picture.dtype == np.float32
     assert 0.0 <= picture.min() < 0.2 < 0.8 < picture.max() <= 1.0
     assert np.array_equal(picture, again)
     other, _ = draw_phantom(replace(who, study_key=(0, 2, 9)), SIZE)
