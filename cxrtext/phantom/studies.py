@@ -98,8 +98,7 @@ def draw_patient(seed: int, number: int, first: int) -> list[PhantomStudy]:
 def draw_studies(count: int, seed: int) -> list[PhantomStudy]:
     """Draw the studies of a set, patient by patient.
 
-    Eight tenths, a tenth and a tenth of the patients are train, val and test.  Splits depend on the
-    count, everything else of a study only on the seed and its number.
+    Splits depend on the count, everything else of a study only on the seed and its number.
     """
     patients: list[list[PhantomStudy]] = []
     total = 0
