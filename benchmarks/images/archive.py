@@ -291,9 +291,7 @@ def _pictures() -> list[Any]:
     from cxrtext.phantom import Patient, draw_phantom
     from cxrtext.phantom.state import State
 
-    patients = (
-        Patient(State(), "FM"[n % 2], ("PA", "AP")[n % 2], (1, n), (2, n)) for n in range(PICTURES)
-    )
+    patients = (Patient(State(), ("PA", "AP")[n % 2], (1, n), (2, n)) for n in range(PICTURES))
     return [draw_phantom(patient, SIDE)[0] * 4000 for patient in patients]
 
 

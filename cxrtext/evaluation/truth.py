@@ -16,7 +16,6 @@ from cxrtext.evaluation.settings import TRUTH, TRUTH_BINS
 from cxrtext.metrics.intervals import Area, area, average
 from cxrtext.metrics.ranking import patient_codes
 from cxrtext.models import ImageTextModel
-from cxrtext.phantom.claims import rho
 from cxrtext.phantom.truth import KnownTruth
 
 
@@ -37,9 +36,10 @@ def measure_truth(model: ImageTextModel, cohort: Cohort, known: KnownTruth) -> d
     total = int(codes.max()) + 1
     scores = np.asarray(score_matrix(model, cohort, [texts[at] for at in told]))
     areas = [area(own, holds[at], codes, total) for own, at in zip(scores, told, strict=True)]
+    rho = known.rho([claims[at] for at in told])
     found = {}
     for name, (low, high) in {TRUTH: (0.0, 1.0), **TRUTH_BINS}.items():
-        part = [one for one, at in zip(areas, told, strict=True) if low <= rho(claims[at]) <= high]
+        part = [one for one, share in zip(areas, rho, strict=True) if low <= share <= high]
         if part:
             found[name] = replace(average(part), rows=(*cohort.studies, name))
     return found

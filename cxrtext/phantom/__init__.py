@@ -2,7 +2,6 @@
 
 from cxrtext.phantom.render import Patient
 from cxrtext.phantom.render import draw as draw_phantom
-from cxrtext.phantom.tables import PhantomSummary
 from cxrtext.phantom.write import write_phantoms
 
-__all__ = ["Patient", "PhantomSummary", "draw_phantom", "write_phantoms"]
+__all__ = ["Patient", "draw_phantom", "write_phantoms"]

@@ -1,142 +1,61 @@
-"""Whole reports: what is not there, in words, and which statements stand in which section."""
+"""Whole reports: what is there and what is not, in words, each sentence with its claim."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from cxrtext.phantom import claims
-from cxrtext.phantom.claims import DEVICES_GOOD, LUNGS_CLEAR, Claim, lobe_side
-from cxrtext.phantom.sentences.combined import (
-    clear_and_volume,
-    compare,
-    heart_and_aorta,
-    join_some,
-    pairings,
-    resolved,
-)
-from cxrtext.phantom.sentences.grammar import choose, listed, misspell
-from cxrtext.phantom.sentences.present import Statement, Voice
-from cxrtext.phantom.state import AXES, State
+from cxrtext.phantom.claims import UNCHANGED, Claim, none
+from cxrtext.phantom.state import AXES, DEVICES, FIVE, SIDES, State
+from cxrtext.phantom.wording import Voice, polish
 
-WHOLE: dict[str, Claim] = {
-    "clear": claims.LUNGS_CLEAR,
-    "otherwise clear": claims.OTHERWISE_CLEAR,
-    "acute": claims.NOTHING_ACUTE,
-    "normal": claims.NORMAL,
-    "mediastinum": claims.MEDIASTINUM,
-    "heart mediastinum": claims.HEART_AND_MEDIASTINUM,
-    "bones": claims.BONES,
-    "devices": claims.NO_DEVICES,
-    "large effusion": claims.NO_LARGE_EFFUSION,
+EFFUSIONS = ("effusion_right", "effusion_left")
+ACUTE = ("pneumonia", "edema", *EFFUSIONS, "pneumothorax")
+DENIED: dict[str, tuple[str, ...]] = {
+    **{axis: (axis,) for axis in ("pneumonia", "edema", "pneumothorax", "cardiomegaly")},
+    "effusion": EFFUSIONS,
+    "clear": ("pneumonia", "edema"),
+    "acute": ACUTE,
+    "normal": tuple(AXES),
 }
-"""Statements on more, or less, than that one axis has its normal value."""
+"""The axes that a denial calls normal, by its kind."""
 
 
-def denial(kind: str) -> Claim:
-    """What the statement of a kind, an axis or a key of ``WHOLE``, denies."""
-    return WHOLE[kind] if kind in WHOLE else claims.none(kind)
-
-
-def deny(voice: Voice, kind: str) -> Statement:
-    """That something is not there: an axis' finding, or what a key of ``WHOLE`` names."""
-    return Statement(voice.say("negations", kind), denial(kind))
-
-
-def deny_side(voice: Voice, kind: str, side: str) -> Statement:
-    """That one side has no effusion, pneumothorax or pneumonia, or that its lung is clear."""
-    claim = {
-        "effusion": claims.no_effusion,
-        "pneumothorax": claims.no_pneumothorax,
-        "pneumonia": claims.no_pneumonia_on,
-        "lung": claims.clear_lung,
-    }[kind](side)
-    return Statement(voice.say("negations", f"{kind} side", side=side), claim)
-
-
-def deny_all(voice: Voice, kinds: Sequence[str]) -> Statement:
-    """That none of several things is there, in one sentence, in the order given."""
-    if len(kinds) == 1:
-        return deny(voice, kinds[0])
-    generator = voice.generator
-    phrases = voice.phrases
-    items = [voice.expand(choose(generator, phrases["items"][kind])) for kind in kinds]
-    word = voice.own("or" if voice.chance(0.94) else "and")
-    template = choose(generator, phrases["lists"][""])
-    text = voice.fill(template, list=listed(generator, items, word))
-    return Statement(text, claims.all_of(map(denial, kinds)))
-
-
-def incidental(voice: Voice, axis: str, value: str) -> Statement:
-    """What the aorta, the spine or the lung volume is like."""
-    kind = f"{axis} {value}"
-    if value.startswith("scoliosis") and voice.chance(0.15):
-        return Statement(voice.say("chest", "scoliosis"), claims.SCOLIOSIS)
-    if kind == "aorta normal":
-        return deny(voice, "mediastinum")
-    text = voice.say("incidental", kind, degrees=voice.number(8, 28))
-    return Statement(text, claims.exactly(axis, value))
-
-
-def unchanged(voice: Voice) -> Statement:
-    return Statement(voice.say("incidental", "unchanged"), claims.UNCHANGED)
-
-
-def lungs(voice: Voice, state: State) -> Statement | None:
-    """That the lungs are clear, or are otherwise clear; nothing where they are not."""
-    for kind in ("clear", "otherwise clear"):
-        if denial(kind).holds(state):
-            return deny(voice, kind)
-    return None
-
-
-FIVE = ("pneumonia", "edema", "effusion", "pneumothorax", "cardiomegaly")
-"""The axes of the CheX5 findings, in the order of a report."""
+@dataclass(frozen=True, slots=True)
+class Statement:
+    text: str  # the sentence, with its full stop
+    claim: Claim  # what it says
+    shows: tuple[tuple[str, str], ...] = ()  # the (finding, part) pairs that it calls present
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
     indication: str  # why the examination was made
     comparison: str  # what it was compared with
-    # The sentences of FINDINGS; empty where there is no such section.
-    findings: tuple[Statement, ...]
-    impression: tuple[Statement, ...]  # the sentences of IMPRESSION
-    language: str  # "en", "de" or "es"
+    findings: tuple[Statement, ...]  # empty where there is no such section
+    impression: tuple[Statement, ...]  # the same
 
     def sections(self) -> Iterator[tuple[str, tuple[Statement, ...]]]:
         yield "findings", self.findings
         yield "impression", self.impression
 
-    def evidence(self, finding: str, part: str) -> str:
-        """The sentence that says most of a finding at a place (LookupError where none does)."""
-        for _, statements in self.sections():
-            for statement in statements:
-                if (finding, part) in statement.shows:
-                    return statement.text
-        raise LookupError(f"no sentence speaks of {finding}, {part}")
+    def evidence(self, finding: str, part: str) -> str | None:
+        """The first sentence on a finding at a place; None where the report leaves it out."""
+        said = (*self.findings, *self.impression)
+        return next((one.text for one in said if (finding, part) in one.shows), None)
 
 
-OMITTED = {name: axis.omitted for name, axis in AXES.items() if axis.omitted}
-"""Probability that a report does not speak of a finding that is there, by axis.
-
-The five findings are never left out; a spine or an aorta that is not normal is named with 0.85,
-and a lung volume that is not with 0.9, in a report that has FINDINGS.
-"""
-
-LUNG = ("atelectasis", "nodule", "granuloma", "emphysema", "fibrosis")
-DEVICES = ("tube", "line", "drain", "pacemaker", "wires")
-
-PASSING = (
-    *("pneumonia", "edema", "effusion", "pneumothorax", "atelectasis", "tube", "line", "drain"),
-)
-"""What a report may name when it is no longer there."""
-
-ORDERS = (
-    ("lungs", "pleura", "heart", "bones"),
-    ("heart", "lungs", "pleura", "bones"),
-    ("heart", "pleura", "lungs", "bones"),
-    ("lungs", "heart", "pleura", "bones"),
-)
+def change(axis: str, state: State, before: State | None) -> str:
+    """How a finding compares with the study before: "new", "same", "more" or "less", else ""."""
+    if before is None or not state.present(axis):
+        return ""
+    now, then = getattr(state, axis), getattr(before, axis)
+    if not before.present(axis):
+        return "new"
+    if axis in DEVICES or state.places(axis) != before.places(axis) or now == then:
+        return "same" if now == then else ""
+    return "more" if now > then else "less"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,223 +63,159 @@ class _Writer:
     voice: Voice
     state: State
     before: State | None  # the state of the patient's study before
-    present: list[str]  # axes of the five findings that are there
-    others: list[str]  # further axes that the report speaks of
+
+    def present(self, axis: str, full: float) -> list[Statement]:
+        """That a finding is there, with its grade with a probability; nothing where it is not."""
+        if not self.state.present(axis):
+            return []
+        graded = self.voice.chance(full)
+        kind, claim, slots = self._said(axis, graded)
+        if not graded:
+            kind += " any"
+        text = self._compared(self.voice.say("present", kind, **slots), axis)
+        return [Statement(text, claim, self.state.places(axis))]
+
+    def _said(self, axis: str, graded: bool) -> tuple[str, Claim, dict[str, str]]:
+        """The kind of sentence for a finding, what it claims, and its slots."""
+        voice, value = self.voice, getattr(self.state, axis)
+        grade, place = value if isinstance(value, tuple) else (value, value)
+        claim = claims.exactly(axis, value) if graded else claims.some(axis)
+        if axis == "line":
+            return axis, claim, {"line": voice.word(value)}
+        if axis == "tube":
+            return f"tube {value}" if graded else axis, claim, {"cm": voice.number(3, 6, 1)}
+        kind = axis.removesuffix("_right").removesuffix("_left")
+        slots = {"adj": voice.word(f"{kind} {grade}")}
+        if kind == "cardiomegaly":
+            slots["adv"] = voice.word(f"cardiomegaly adverb {grade}")
+        elif kind == "effusion":
+            slots["side"] = axis.removeprefix("effusion_")
+            if grade == 1 and graded and voice.chance(0.3):
+                kind = "effusion blunting"
+        elif kind == "pneumothorax":
+            slots |= {"side": place, "width": voice.number(4 * grade, 12 * grade)}
+            if grade < 3 and graded and voice.chance(0.8):
+                kind = "pneumothorax apical"
+        elif kind == "pneumonia":
+            slots["lobe"] = voice.word(place)
+            if grade == 3 and graded and voice.chance(0.4):
+                kind = "pneumonia bronchogram"
+            if not graded and voice.chance(0.25):
+                return "pneumonia nowhere", claim, slots
+        if not graded and isinstance(value, tuple):
+            claim = claims.placed(axis, place)
+        return kind, claim, slots
+
+    def _compared(self, text: str, axis: str) -> str:
+        kind = change(axis, self.state, self.before)
+        brief = len(text.split()) < 13 and not {*";,"} & {*text} and "recommend" not in text
+        if not kind or not brief or not self.voice.chance(0.5):
+            return text
+        return polish(f"{text[:-1]}{self.voice.pick('compared', kind)}.")
+
+    def effusions(self, full: float) -> list[Statement]:
+        """Effusions, those of both sides in one sentence."""
+        right, left = self.state.effusion_right, self.state.effusion_left
+        if not right or not left:
+            return [*self.present("effusion_right", full), *self.present("effusion_left", full)]
+        places = self.state.places("effusion_right") + self.state.places("effusion_left")
+        if not self.voice.chance(full):
+            claim = claims.some(EFFUSIONS[0]) & claims.some(EFFUSIONS[1])
+            return [Statement(self.voice.say("present", "effusions any"), claim, places)]
+        words = [self.voice.word(f"effusion {grade}") for grade in (right, left)]
+        slots = {"adj": words[0], "right": words[0], "left": words[1]}
+        text = self.voice.say(
+            "present", "effusions" if right == left else "effusions graded", **slots
+        )
+        exact = claims.exactly(EFFUSIONS[0], right) & claims.exactly(EFFUSIONS[1], left)
+        return [Statement(text, exact, places)]
+
+    def deny(self, kind: str) -> Statement:
+        return Statement(self.voice.say("negations", kind), none(*DENIED[kind]))
+
+    def deny_all(self, kinds: Sequence[str]) -> Statement:
+        """That none of several findings is there, in one sentence, in the order given."""
+        items = [self.voice.pick("items", kind) for kind in kinds]
+        comma = "," if len(items) > 2 and self.voice.chance(0.55) else ""
+        text = self.voice.say("lists", "", list=f"{', '.join(items[:-1])}{comma} or {items[-1]}")
+        return Statement(text, none(*(axis for kind in kinds for axis in DENIED[kind])))
+
+    def absent(self, *kinds: str) -> list[str]:
+        return [kind for kind in kinds if not any(map(self.state.present, DENIED[kind]))]
 
     def findings(self) -> list[Statement]:
-        """FINDINGS: one sentence at least; all of ``present`` and ``others`` is named."""
-        voice, state = self.voice, self.state
-        parts = {
-            "lungs": self.lungs(),
-            "pleura": self.pleura(),
-            "heart": self.heart(),
-            "bones": self.bones(),
-        }
-        order = ORDERS[int(voice.generator.choice(len(ORDERS), p=(0.33, 0.36, 0.13, 0.18)))]
-        said = [statement for part in order for statement in parts[part]]
-        devices = self.named(*DEVICES)
-        if not devices and denial("devices").holds(state) and voice.chance(0.02):
-            devices = [deny(voice, "devices")]
-        said += resolved(voice, PASSING, state, self.before)
-        said = [*devices, *said] if voice.chance(0.6) else [*said, *devices]
-        return said or [deny(voice, "cardiomegaly")]
-
-    def named(self, *axes: str) -> list[Statement]:
-        """Those of some findings that the report speaks of."""
-        said = []
-        for axis in axes:
-            if axis in self.present or axis in self.others:
-                # The coarse words for a nodule recommend or recall what only FINDINGS describe.
-                full = 0.85 if axis in self.present else 0.88
-                said += self._compared(axis, axis == "nodule" or self.voice.chance(full))
-        return said
-
-    def _compared(self, axis: str, full: bool) -> list[Statement]:
-        said = self.voice.present(axis, self.state, full)
-        return compare(self.voice, said, axis, self.state, self.before)
+        """FINDINGS: all of the five findings that are there is named."""
+        heart = self.present("cardiomegaly", 0.85)
+        heart += [self.deny("cardiomegaly")] if not heart and self.voice.chance(0.85) else []
+        parts = [self.lungs(), self.pleura(), heart]
+        said = [one for part in self.voice.generator.permutation(3) for one in parts[part]]
+        devices = [one for axis in DEVICES for one in self.present(axis, 0.88)]
+        said = [*devices, *said] if self.voice.chance(0.6) else [*said, *devices]
+        return said or [self.deny("cardiomegaly")]
 
     def lungs(self) -> list[Statement]:
-        """Volume, opacities, or that the lungs are clear."""
-        voice, state = self.voice, self.state
-        if LUNGS_CLEAR.holds(state) and voice.chance(0.16):
-            return [clear_and_volume(voice, state), *self.named(*LUNG)]
-        named = voice.chance(0.17 if state.volume == "normal" else 0.9)
-        said = [incidental(voice, "volume", state.volume)] if named else []
-        opacities = self.named("pneumonia", "edema", *LUNG)
-        said += opacities
-        clear = lungs(voice, state)
-        # "Otherwise" wants something said before.
-        fits = clear and (opacities or clear.claim == LUNGS_CLEAR)
-        if clear and fits and voice.chance(0.62 if not opacities else 0.45):
-            said.append(clear)
-        if "edema" not in self.present and voice.chance(0.2):
-            said.append(deny(voice, "edema"))
-        said += self._clear_side()
+        """Opacities, or that the lungs are clear."""
+        said = [*self.present("pneumonia", 0.85), *self.present("edema", 0.85)]
+        if not said and self.voice.chance(0.62):
+            said.append(self.deny("clear"))
+        if self.absent("edema") and self.voice.chance(0.2):
+            said.append(self.deny("edema"))
         return said
-
-    def _clear_side(self) -> Iterator[Statement]:
-        """The lung on the other side of a pneumonia."""
-        sides = {lobe_side(lobe) for lobe in self.state.pneumonia[1]}
-        if len(sides) == 1 and self.voice.chance(0.3):
-            side = "left" if "right" in sides else "right"
-            statement = deny_side(self.voice, "lung", side)
-            if not statement.claim.holds(self.state):
-                statement = deny_side(self.voice, "pneumonia", side)
-            yield statement
 
     def pleura(self) -> list[Statement]:
         """Effusions, air, and a list of what is not there."""
-        voice, state = self.voice, self.state
-        said = self.named("effusion", "pneumothorax", "diaphragm")
-        absent = [a for a in ("pneumonia", "effusion", "pneumothorax") if a not in self.present]
-        if max(state.effusion) < 3 and voice.chance(0.14 if "effusion" in absent else 0.05):
-            absent = [a for a in absent if a != "effusion"] + ["large effusion"]
-        rest = [a for a in ("edema", "nodule", "atelectasis") if denial(a).holds(state)]
-        absent += [a for a in rest if voice.chance({"edema": 0.12, "nodule": 0.09}.get(a, 0.03))]
+        voice = self.voice
+        said = [*self.effusions(0.85), *self.present("pneumothorax", 0.85)]
+        absent = self.absent("pneumonia", "effusion", "pneumothorax")
+        absent += self.absent("edema") if voice.chance(0.12) else []
         if len(absent) > 1 and voice.chance(0.62):
             if voice.chance(0.45):
                 voice.generator.shuffle(absent)
             count = len(absent) if voice.chance(0.5) else 2
-            said.append(deny_all(voice, absent[:count]))
+            said.append(self.deny_all(absent[:count]))
             absent = absent[count:]
-        said += [deny(voice, axis) for axis in absent if voice.chance(0.45)]
-        for axis, clear in _clear_sides(state):
-            if voice.chance(0.15):
-                said.append(deny_side(voice, axis, clear))
-        return said
-
-    def heart(self) -> list[Statement]:
-        voice, state = self.voice, self.state
-        if denial("heart mediastinum").holds(state) and voice.chance(0.42):
-            return [deny(voice, "heart mediastinum")]
-        said = self.named("cardiomegaly")
-        if not said and state.aorta != "normal" and voice.chance(0.15):
-            return [heart_and_aorta(voice, state), *self.named("hernia")]
-        if not said and voice.chance(0.8):
-            said.append(deny(voice, "cardiomegaly"))
-        if state.aorta != "normal":
-            said += [incidental(voice, "aorta", state.aorta)] if voice.chance(0.85) else []
-        elif denial("mediastinum").holds(state) and voice.chance(0.34):
-            said.append(deny(voice, "mediastinum"))
-        return said + self.named("hernia")
-
-    def bones(self) -> list[Statement]:
-        voice, state = self.voice, self.state
-        said = self.named("fracture")
-        if state.spine != "straight" and voice.chance(0.85):
-            said.append(incidental(voice, "spine", state.spine))
-        elif denial("bones").holds(state) and voice.chance(0.2):
-            return [deny(voice, "bones")]
-        elif state.spine == "straight" and voice.chance(0.06):
-            said.append(incidental(voice, "spine", state.spine))
-        if denial("fracture").holds(state) and voice.chance(0.2):
-            said.append(deny(voice, "fracture"))
+        said += [self.deny(kind) for kind in absent if voice.chance(0.45)]
+        for axis, other in zip(EFFUSIONS, SIDES[::-1], strict=True):
+            if self.state.present(axis) and not self.state.present(f"effusion_{other}"):
+                text = voice.say("negations", "effusion side", side=other)
+                said += [Statement(text, none(f"effusion_{other}"))] if voice.chance(0.15) else []
         return said
 
     def impression(self, *, alone: bool) -> list[Statement]:
-        """IMPRESSION: one sentence at least, unless all that is there stands under FINDINGS.
-
-        ``alone`` says that there is no other section.
-        """
-        voice, state = self.voice, self.state
-        said: list[Statement] = []
-        left = self.present
-        options = list(pairings(voice, state)) if left else []
-        if options and voice.chance(0.5):
-            settled, statement = options[int(voice.generator.integers(len(options)))]
-            said.append(statement)
-            left = [axis for axis in left if axis not in settled]
-        for axis in left:
-            if alone or voice.chance(0.8):
-                said += self._compared(axis, voice.chance(0.75 if alone else 0.4))
-        repeated = [
-            a for a in self.others if alone or voice.chance(0.6 if AXES[a].urgent else 0.12)
-        ]
-        if {"tube", "line"} <= set(repeated) and state.tube == "good" and voice.chance(0.4):
-            text = voice.say("devices", "positions")
-            said.append(Statement(text, DEVICES_GOOD, state.places("tube", "line")))
-            repeated = [axis for axis in repeated if axis not in ("tube", "line")]
-        for axis in repeated:
-            said += self._compared(axis, voice.chance(0.75 if alone else 0.35))
+        """IMPRESSION; ``alone`` says that there is no other section, so that it names all."""
+        voice, state, full = self.voice, self.state, 0.75 if alone else 0.4
+        said: list[Statement] = self.effusions(full) if alone or voice.chance(0.8) else []
+        for axis in AXES:
+            if axis not in EFFUSIONS and (alone or voice.chance(0.8 if axis in FIVE else 0.12)):
+                said += self.present(axis, full)
         if state == State() and voice.chance(0.35):
-            said.append(deny(voice, "normal"))
-        elif denial("acute").holds(state) and voice.chance(0.75 if said else 1.0):
-            said.insert(0 if voice.chance(0.4) else len(said), deny(voice, "acute"))
-        return said + self._denials()
-
-    def _denials(self) -> list[Statement]:
-        """What the reader may have feared and is not there."""
-        voice = self.voice
-        feared = ("pneumonia", "effusion", "pneumothorax", "edema")
-        absent = [axis for axis in feared if axis not in self.present]
-        if len(absent) > 1 and voice.chance(0.1):
-            voice.generator.shuffle(absent)
-            return [deny_all(voice, absent[: 2 + int(voice.chance(0.3))])]
-        return [deny(voice, axis) for axis in absent if axis != "effusion" and voice.chance(0.09)]
-
-
-def _clear_sides(state: State) -> Iterator[tuple[str, str]]:
-    """The side without an effusion, or a pneumothorax, where the other one has it."""
-    right, left = state.effusion
-    if bool(right) != bool(left):
-        yield "effusion", "left" if right else "right"
-    if state.pneumothorax[1] in ("right", "left"):
-        yield "pneumothorax", "left" if state.pneumothorax[1] == "right" else "right"
-
-
-def _finish(voice: Voice, said: list[Statement]) -> tuple[Statement, ...]:
-    """Join some sentences, drop repetitions, and let the pen slip."""
-    texts: set[str] = set()
-    kept = []
-    for statement in join_some(voice, said):
-        if statement.text not in texts:
-            texts.add(statement.text)
-            slipped = misspell(voice.generator, statement.text, voice.phrases)
-            kept.append(replace(statement, text=slipped))
-    return tuple(kept)
+            said.append(self.deny("normal"))
+        elif self.absent("acute") and voice.chance(0.75 if said else 1.0):
+            said.insert(0 if voice.chance(0.4) else len(said), self.deny("acute"))
+        if state == self.before and voice.chance(0.35):
+            said.append(Statement(voice.say("unchanged", ""), UNCHANGED))
+        # What the reader may have feared and is not there.
+        feared = self.absent("pneumonia", "pneumothorax", "edema")
+        return said + [self.deny(kind) for kind in feared if voice.chance(0.1)]
 
 
 def write_report(
-    generator: np.random.Generator,
-    state: State,
-    *,
-    age: int,
-    sex: str,
-    before: State | None,
-    same: bool,
-    language: str,
+    generator: np.random.Generator, state: State, *, person: str, before: State | None
 ) -> Report:
-    """Write the report of a study.
+    """Write the report of a study; ``before`` is the state of the patient's study before.
 
-    Args:
-        before: The state of the patient's study before, if there is one.
-        same: Whether that one showed the same findings, the lung volume apart.
-
-    Returns:
-        The report; each of the five findings that is present is spoken of at least once, every
-        other finding unless it is left out, with the probabilities of ``OMITTED``.
+    Each of the five findings that is present is spoken of at least once.
     """
-    voice = Voice(generator, language)
-    shape = generator.random()
-    others = [a for a, share in OMITTED.items() if state.present(a) and not voice.chance(share)]
-    writer = _Writer(voice, state, before, [axis for axis in FIVE if state.present(axis)], others)
+    voice = Voice(generator)
+    writer, shape = _Writer(voice, state, before), generator.random()
     findings = writer.findings() if shape > 0.12 else []
     # A report without IMPRESSION says everything under FINDINGS, and the other way round.
-    brief: list[Statement] = []
-    if shape < 0.86:
-        brief = writer.impression(alone=not findings)
-        if same and voice.chance(0.35):
-            brief.append(unchanged(voice))
-    if not findings and not brief:
-        brief = [deny(voice, "pneumothorax")]
-    behind = [name for name, value in state.labels().items() if value and voice.chance(0.7)]
-    phrases = voice.phrases
-    complaint = choose(generator, phrases["complaints"][behind[0] if behind else ""])
-    slots = {"age": str(age), "person": {"F": "woman", "M": "man"}[sex], "complaint": complaint}
+    brief = writer.impression(alone=not findings) if shape < 0.86 else []
+    behind = [AXES[axis].finding for axis in FIVE if state.present(axis)]
+    complaint = voice.pick("complaints", behind[0] if behind else "")
     return Report(
-        indication=voice.say("indications", "", **slots),
-        comparison=choose(generator, phrases["comparisons"]["prior" if before else "no prior"]),
-        findings=_finish(voice, findings),
-        impression=_finish(voice, brief),
-        language=language,
+        indication=voice.say("indications", "", person=person, complaint=complaint),
+        comparison=voice.pick("comparisons", "prior" if before else "no prior"),
+        findings=tuple({statement.text: statement for statement in findings}.values()),
+        impression=tuple({statement.text: statement for statement in brief}.values()),
     )

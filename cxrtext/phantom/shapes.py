@@ -5,24 +5,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw, ImageFilter
+from PIL import Image, ImageDraw
 
 Map = NDArray[np.floating[Any]]  # a picture or a mask, [size, size]; 32 bit where speed matters
 Stroke = tuple[Sequence[Sequence[float]], float, float]
 """Points (column, row) and width in pixels, and strength in (0, 1]."""
-Polygon = tuple[NDArray[np.float64], float]
-"""Corners (column, row) in pixels, [K, 2], and strength in [0, 1]."""
 
 
 def ramp(distance: Map, width: float) -> Map:
     """A smooth edge over a width: 0 outside, 1 inside; distances are positive inside."""
-    x = np.asarray(distance * np.float32(1.0 / width))
-    x += np.float32(0.5)
-    np.clip(x, 0.0, 1.0, out=x)
-    smooth = 3.0 - 2.0 * x
-    smooth *= x
-    smooth *= x
-    return smooth
+    x = np.clip(distance * np.float32(1.0 / width) + np.float32(0.5), 0.0, 1.0)
+    return np.asarray(x * x * (np.float32(3.0) - np.float32(2.0) * x))
 
 
 def bump(distance: Map, width: float) -> Map:
@@ -33,23 +26,7 @@ def bump(distance: Map, width: float) -> Map:
 
 def blob(u: Map, v: Map, center: tuple[float, float], radii: tuple[float, float]) -> Map:
     """A Gaussian spot, 1 at its center."""
-    across = (u - np.float32(center[0])) * np.float32(1.0 / radii[0])
-    down = (v - np.float32(center[1])) * np.float32(1.0 / radii[1])
-    return np.asarray(np.exp(-(across * across) - down * down))
-
-
-def window(u: Map, v: Map, across: tuple[float, float], down: tuple[float, float]) -> Any:
-    """The index, rows and columns, of what a grid (u, v) has in a rectangle."""
-    low, high = v[:, [0, -1]].min(axis=1), v[:, [0, -1]].max(axis=1)
-    left, right = u[[0, -1]].min(axis=0), u[[0, -1]].max(axis=0)
-    places = []
-    for inside in (
-        (high >= down[0]) & (low <= down[1]),
-        (right >= across[0]) & (left <= across[1]),
-    ):
-        touched = np.flatnonzero(inside)
-        places.append(slice(int(touched[0]), int(touched[-1]) + 1) if touched.size else slice(0, 0))
-    return tuple(places)
+    return bump(u - np.float32(center[0]), radii[0]) * bump(v - np.float32(center[1]), radii[1])
 
 
 def texture(
@@ -76,14 +53,6 @@ def texture(
     return np.asarray(large.resize((size, size), Image.Resampling.BILINEAR))
 
 
-def _reduced(canvas: Image.Image, factor: int) -> Map:
-    """A canvas at the size wanted; a large one is softened, as a focal spot does."""
-    small = canvas.reduce(factor)
-    if small.width >= 384:
-        small = small.filter(ImageFilter.GaussianBlur(0.0017 * small.width))
-    return np.asarray(small, np.float32) / np.float32(255.0)
-
-
 def strokes(size: int, lines: Sequence[Stroke]) -> Map:
     """Draw lines with smooth edges, [size, size] in [0, 1].
 
@@ -97,18 +66,8 @@ def strokes(size: int, lines: Sequence[Stroke]) -> Map:
         # A line thinner than a fine pixel is drawn one wide and fainter.
         shade = int(255 * strength * min(thick, 1.0))
         path = [(x * factor, y * factor) for x, y in points]
-        pen.line(path, fill=shade, width=max(1, round(thick)), joint="curve")
-    return _reduced(canvas, factor)
-
-
-def polygons(size: int, shapes: Sequence[Polygon]) -> Map:
-    """Fill polygons with smooth edges, [size, size] in [0, 1]; the later ones stay."""
-    factor = max(2, min(3, 512 // size))
-    canvas = Image.new("L", (size * factor, size * factor))
-    pen = ImageDraw.Draw(canvas)
-    for points, strength in shapes:
-        pen.polygon((points * factor).ravel().tolist(), fill=round(255 * strength))
-    return _reduced(canvas, factor)
+        pen.line(path, fill=shade, width=max(1, round(thick)))
+    return np.asarray(canvas.reduce(factor), np.float32) / np.float32(255.0)
 
 
 def coarse(image: Map, cells: int) -> Map:
@@ -117,19 +76,3 @@ def coarse(image: Map, cells: int) -> Map:
     small = Image.fromarray(np.asarray(image, np.float32))
     small = small.resize((cells, cells), Image.Resampling.BOX)
     return np.asarray(small.resize((side, side), Image.Resampling.BICUBIC))
-
-
-def blur(image: Map, sigma: float) -> Map:
-    """Blur an image [H, W] with three box filters, the edge repeated; not below half a pixel."""
-    half = round((np.sqrt(4.0 * sigma * sigma + 1.0) - 1.0) / 2.0)
-    if half < 1:
-        return image
-    for _ in range(3):
-        for axis in (0, 1):
-            pad = [(0, 0), (0, 0)]
-            pad[axis] = (half + 1, half)
-            total = np.cumsum(np.pad(image, pad, mode="edge"), axis=axis, dtype=np.float64)
-            total = np.moveaxis(total, axis, 0)
-            image = np.moveaxis(total[2 * half + 1 :] - total[: -2 * half - 1], 0, axis)
-            image = (image / (2 * half + 1)).astype(np.float32)
-    return image

@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cxrtext.errors import DataError
-from cxrtext.phantom.claims import UNCHANGED, Claim
+from cxrtext.phantom.claims import UNCHANGED, Claim, holding, shares
 from cxrtext.phantom.state import State
-from cxrtext.phantom.studies import draw_studies
+from cxrtext.phantom.studies import PhantomStudy, draw_studies
+from cxrtext.phantom.tables import truth_rows
 from cxrtext.phantom.write import PARAMETERS, VERSION
 from cxrtext.records.tables import read_table
-
-TRUTH_TABLE = "truth.csv"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,69 +31,63 @@ class KnownTruth:
 
     def sentences_of(self, studies: Sequence[str]) -> list[str]:
         """The distinct sentences of some studies' reports."""
-        self._require(studies)
+        self._states(studies)
         return list(dict.fromkeys(text for study in studies for text in self.reports[study]))
 
     def holds(self, claims: Sequence[Claim], studies: Sequence[str]) -> NDArray[np.bool_]:
         """Whether each claim is true of each study, [claims, studies]."""
-        self._require(studies)
-        states = [self.states[study] for study in studies]
-        found = [[claim.holds(state) for state in states] for claim in claims]
-        return np.asarray(found, dtype=np.bool_).reshape(len(claims), len(studies))
+        return holding(claims, self._states(studies))
 
-    def _require(self, studies: Iterable[str]) -> None:
+    def rho(self, claims: Sequence[Claim]) -> NDArray[np.float64]:
+        """The probability that each claim is true of a study of the set, [claims]."""
+        return shares(claims, list(self.states.values()))
+
+    def _states(self, studies: Sequence[str]) -> list[State]:
         for study in studies:
             if study not in self.states:
-                raise DataError(
-                    f"study '{study}' of the manifest was not drawn with the others; give the "
-                    "folder as 'cxrtext phantom' wrote it"
-                )
+                raise DataError(f"study '{study}' of the manifest was not drawn with the others")
+        return [self.states[study] for study in studies]
 
 
-def read_truth(folder: Path) -> KnownTruth | None:
-    """Draw the studies of a set again, without images; None where ``phantom`` did not write it.
+def known_truth(studies: Sequence[PhantomStudy]) -> KnownTruth:
+    """What is known of drawn studies.
 
     Left out are sentences that compare with an earlier study, which no image tells, and those that
     the set means differently in different reports.
     """
-    note, path = folder / PARAMETERS, folder / TRUTH_TABLE
+    meant: dict[str, set[Claim]] = defaultdict(set)
+    reports: dict[str, list[str]] = defaultdict(list)
+    for study in studies:
+        for statement in (*study.report.findings, *study.report.impression):
+            meant[statement.text].add(statement.claim)
+            reports[study.study_id].append(statement.text)
+    return KnownTruth(
+        {t: claim for t, (claim, *more) in meant.items() if not more and claim != UNCHANGED},
+        {study.study_id: study.patient.state for study in studies},
+        reports,
+    )
+
+
+def read_truth(folder: Path) -> KnownTruth | None:
+    """Draw the studies of a set again, without images; None where ``phantom`` did not write it."""
+    note, path = folder / PARAMETERS, folder / "truth.csv"
     if not note.is_file() or not path.is_file():
         return None
+    again = "draw the set again with 'cxrtext phantom'"
     try:
         noted = json.loads(note.read_text(encoding="utf-8"))
         version, count, seed = (int(noted[key]) for key in ("version", "studies", "seed"))
-        language = str(noted.get("language", "en"))
-        follow_ups = bool(noted.get("follow_ups", False))
     except (ValueError, KeyError, TypeError):
-        raise DataError(
-            f"{note}: not readable; draw the set again with 'cxrtext phantom'"
-        ) from None
+        raise DataError(f"{note}: not readable; {again}") from None
     if version != VERSION:
         raise DataError(
-            f"{note}: drawn by version {version} of the phantoms, and this is {VERSION}; draw the "
-            "set again with 'cxrtext phantom'"
+            f"{note}: drawn by version {version} of the phantoms, and this is {VERSION}; {again}"
         )
-    studies = draw_studies(count, seed, language, follow_ups=follow_ups)
-    meant: dict[str, set[Claim]] = defaultdict(set)
-    for study in studies:
-        for _, statements in study.report.sections():
-            for statement in statements:
-                meant[statement.text].add(statement.claim)
+    studies = draw_studies(count, seed)
+    written = {(row["sentence"], row["class"]) for row in truth_rows(studies)}
     for number, row in enumerate(read_table(path, required=["sentence", "class"]).rows, 1):
-        if row["class"] not in {claim.name for claim in meant.get(row["sentence"], ())}:
+        if (row["sentence"], row["class"]) not in written:
             raise DataError(
-                f"{path}: row {number}: no sentence of the set that {note.name} describes; give "
-                "the folder as 'cxrtext phantom' wrote it"
+                f"{path}: row {number}: no sentence of the set that {note.name} describes; {again}"
             )
-    return KnownTruth(
-        {
-            text: next(iter(some))
-            for text, some in meant.items()
-            if len(some) == 1 and UNCHANGED not in some
-        },
-        {study.study_id: study.patient.state for study in studies},
-        {
-            study.study_id: [one.text for _, some in study.report.sections() for one in some]
-            for study in studies
-        },
-    )
+    return known_truth(studies)

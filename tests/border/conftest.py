@@ -78,7 +78,7 @@ def drawn(once: Once) -> Path:
 
 
 def draw(folder: Path) -> None:
-    options = "--studies", 72, "--size", 64, "--seed", 3, "--follow-ups"
+    options = "--studies", 72, "--size", 64, "--seed", 3
     cxrtext("phantom", folder / "set", *options)
 
 

@@ -11,17 +11,12 @@ from cxrtext.evaluation.settings import TRUTH
 from cxrtext.evaluation.truth import measure_truth
 from cxrtext.images import Preprocessing
 from cxrtext.metrics.ranking import area_under_curve
-from cxrtext.phantom.claims import rho
 from cxrtext.phantom.studies import draw_studies
-from cxrtext.phantom.truth import KnownTruth
+from cxrtext.phantom.truth import known_truth
 from cxrtext.records import ImageRecord
 
 STUDIES = draw_studies(60, 1)
-KNOWN = KnownTruth(
-    {one.text: one.claim for s in STUDIES for _, some in s.report.sections() for one in some},
-    {study.study_id: study.patient.state for study in STUDIES},
-    {s.study_id: [one.text for _, some in s.report.sections() for one in some] for s in STUDIES},
-)
+KNOWN = known_truth(STUDIES)
 COHORT = Cohort(
     [
         ImageRecord(Path(f"{s.study_id}.png"), s.study_id, s.study_id, s.patient_id, s.split)
@@ -62,9 +57,9 @@ def test_who_knows_everything_and_who_guesses() -> None:
         low, high = one.interval()
         assert low < one.value < high
         assert one.rows == sure[name].rows  # paired
-    known = {*map(rho, KNOWN.claims.values())}
-    assert min(known) < 0.1
-    assert max(known) > 0.5
+    rho = KNOWN.rho([*KNOWN.claims.values()])
+    assert rho.min() < 0.1
+    assert rho.max() > 0.5
     studies = [study.study_id for study in STUDIES]
     texts = [one for one in KNOWN.sentences_of(studies) if one in KNOWN.claims]
     model = Knowing(2.0)

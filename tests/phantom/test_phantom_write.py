@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -17,10 +16,10 @@ import pytest
 from PIL import Image
 
 from cxrtext.errors import DataError
-from cxrtext.phantom import write, write_phantoms
-from cxrtext.phantom.render import paint
+from cxrtext.images import read_image
+from cxrtext.phantom import write_phantoms
+from cxrtext.phantom.render import draw
 from cxrtext.phantom.tables import TABLES
-from cxrtext.phantom.truth import read_truth
 from cxrtext.records import CHEX5, read_labels, read_manifest, read_reports, read_table
 from tests.waiting import PATIENCE_S
 
@@ -119,18 +118,15 @@ def test_second_run_draws_only_what_is_missing(
     lines = log.read_text().splitlines()
     # The process was killed in the middle of noting the last image.
     log.write_text("\n".join(lines[:-1]) + "\n" + lines[-1][:20])
-    painting = Mock(wraps=paint)
-    monkeypatch.setattr("cxrtext.phantom.write.paint", painting)
+    drawing = Mock(wraps=draw)
+    monkeypatch.setattr("cxrtext.phantom.write.draw", drawing)
     for _ in range(2):
         write_phantoms(out, studies=12, size=64, seed=1, workers=1)
-        assert [call.args[0].study_key[-1] for call in painting.call_args_list] == [4, 11]
+        assert [call.args[0].study_key[-1] for call in drawing.call_args_list] == [4, 11]
         assert digest(out) == before
 
 
-def test_an_interrupt_leaves_a_set_that_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(write, "CHUNK", 4)
+def test_an_interrupt_leaves_a_set_that_goes_on(tmp_path: Path) -> None:
     seen: list[int] = []
 
     def stop(done: int, _total: int) -> None:
@@ -143,7 +139,7 @@ def test_an_interrupt_leaves_a_set_that_goes_on(
     assert len(list((out / "images").iterdir())) == 4
     assert not (out / "manifest.csv").exists()
     write_phantoms(out, studies=12, size=64, workers=1, progress=lambda done, _: seen.append(done))
-    assert seen == [4, 8, 12]
+    assert seen == [*range(4, 13)]
     assert len(read_manifest(out / "manifest.csv")) == 12
 
 
@@ -219,7 +215,6 @@ def test_a_foreign_folder_is_refused(tmp_path: Path) -> None:
         ({"size": 63}, "size is 63"),
         ({"seed": -1}, "seed is -1"),
         ({"image_format": "tiff"}, "'tiff'"),
-        ({"language": "fr"}, "language is 'fr'; it must be en, de or es"),
     ],
 )
 def test_wrong_parameters(tmp_path: Path, wrong: dict[str, Any], message: str) -> None:
@@ -235,55 +230,25 @@ def test_small_sets(tmp_path: Path, count: int, splits: int) -> None:
     assert len(summary.splits) == splits
 
 
-def window(file: pydicom.FileDataset) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    """The linear window of DICOM PS3.3 C.11.2.1.2, as [H, W] in [0, 1]."""
-    # The first window shows the picture as drawn.
-    center, width = (float(np.ravel(x)[0]) for x in (file.WindowCenter, file.WindowWidth))
-    shown = (file.pixel_array.astype(float) - (center - 0.5)) / (width - 1.0) + 0.5
-    shown = np.clip(shown, 0.0, 1.0)
-    return 1.0 - shown if file.PhotometricInterpretation == "MONOCHROME1" else shown
-
-
 def test_dicom_shows_the_same_picture(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "dicom"
     write_phantoms(out, **SET, image_format="dicom", workers=1)
-    kinds, uids, bits = set(), set(), set()
+    uids = set()
     pngs, records = (read_manifest(each / "manifest.csv") for each in (folder, out))
     for record, png in zip(records, pngs, strict=True):
         file = pydicom.dcmread(record.path)
-        kinds.add(file.PhotometricInterpretation)
         uids.add(file.SOPInstanceUID)
-        bits.add(file.BitsStored)
-        assert (file.BitsAllocated, file.HighBit) == (16, file.BitsStored - 1)
-        assert file.pixel_array.max() < 2**file.BitsStored
         assert str(file.PatientName) == f"PHANTOM^{int(record.patient_id[1:]):04d}"
-        assert file.PatientSex == record.metadata["sex"]
-        assert file.ViewPosition == record.metadata["view"]
+        assert (file.PatientSex, file.ViewPosition) == (
+            record.metadata["sex"],
+            record.metadata["view"],
+        )
         assert file.PatientAge == f"{int(record.metadata['age']):03d}Y"
         assert file.Modality in ("CR", "DX")
         assert pydicom.uid.UID(file.StudyInstanceUID).is_valid
+        shown = read_image(record.path)[0] * 255.0
         with Image.open(png.path) as image:
-            assert window(file) * 255.0 == pytest.approx(np.asarray(image, float), abs=0.7)
-    assert kinds == {"MONOCHROME1", "MONOCHROME2"}
-    assert bits == {12, 14, 15, 16}
+            assert shown == pytest.approx(np.asarray(image, float), abs=0.7)
     assert len(uids) == COUNT
     for name in ("reports.csv", "labels.csv", "truth.csv"):
         assert (out / name).read_bytes() == (folder / name).read_bytes()
-
-
-def test_every_patient_of_follow_ups_comes_back_and_findings_come_and_go(tmp_path: Path) -> None:
-    out = tmp_path / "follow-ups"
-    write_phantoms(out, studies=30, size=64, seed=3, workers=1, follow_ups=True)
-    manifest = read_table(out / "manifest.csv").rows
-    labels = {row["study_id"]: row for row in read_table(out / "labels.csv").rows}
-    fates = set()
-    for then, now in pairwise(manifest):
-        if int(now["follow_up"]) > 0:
-            assert int(now["follow_up"]) == int(then["follow_up"]) + 1
-            assert now["patient_id"] == then["patient_id"]
-            states = labels[then["study_id"]], labels[now["study_id"]]
-            fates |= {tuple(state[finding] for state in states) for finding in CHEX5}
-    assert fates == {("0", "0"), ("0", "1"), ("1", "0"), ("1", "1")}
-    drawn_again = read_truth(out)
-    assert drawn_again is not None
-    assert set(drawn_again.states) == {row["study_id"] for row in manifest}

@@ -6,7 +6,6 @@ import pytest
 
 from cxrtext.errors import DataError
 from cxrtext.phantom.studies import draw_studies
-from cxrtext.phantom.tables import labels_from_state
 from cxrtext.text.assertions import Assertion, assertions_of, says_of
 from cxrtext.text.entailment import statement_of
 from cxrtext.text.finding_words import (
@@ -100,7 +99,7 @@ def test_findings_of_phantoms_are_found_and_affirmed_where_they_are_there() -> N
     targets = word_targets(words, studies)
     for name, label in (("pneumothorax", "Pneumothorax"), ("effusion", "Pleural Effusion")):
         column = targets[:, words.index(named[name])]
-        shown = [labels_from_state(study.patient.state)[label] for study in drawn]
+        shown = [study.patient.state.labels()[label] for study in drawn]
         affirmed = [there for there, value in zip(shown, column, strict=True) if value == 1]
         assert len(affirmed) == named[name].affirmed
         assert sum(affirmed) / len(affirmed) > 0.97

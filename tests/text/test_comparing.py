@@ -1,27 +1,38 @@
-from collections import Counter
-
 import pytest
 
-from cxrtext.phantom.studies import draw_studies
 from cxrtext.text.comparing import comparison
-
-CHANGE = {"new": "new", "more": "worse", "same": "unchanged", "less": "improved"}
-CHANGE |= {"gone": "resolved", "": ""}
 
 COMPARING = {
     "improved": [
         "Left effusion has decreased.",
         "Improved aeration of the lung bases.",
         "Heart size appears normal, improved from prior study.",
+        "Pleuraerguss links, rückläufig zur Voraufnahme.",
+        "Derrame pleural izquierdo, con mejoría respecto al estudio previo.",
     ],
     "worse": [
         "Increasing cardiomegaly.",
         "Stable heart size, worsening edema.",
+        "Infiltrat im rechten Unterlappen, progredient im Verlauf.",
+        "Edema pulmonar, en progresión.",
     ],
-    "resolved": ["The pneumothorax has resolved.", "Interval removal of the chest tube."],
-    "new": ["New line.", "A nodule is present, not seen on the prior exam.", "Newly seen edema."],
+    "resolved": [
+        "The pneumothorax has resolved.",
+        "Interval removal of the chest tube.",
+        "Pleuraerguss nicht mehr nachweisbar.",
+        "Ya no se observa el derrame pleural previo.",
+    ],
+    "new": [
+        "New line.",
+        "A nodule is present, not seen on the prior exam.",
+        "Newly seen edema.",
+        "Pneumothorax rechts, neu zur Voraufnahme.",
+        "Neumotórax derecho, de nueva aparición.",
+    ],
     "unchanged": [
         "No significant change since the prior study.",
+        "Befund unverändert zur Voraufnahme.",
+        "Sin cambios significativos respecto al estudio previo.",
         "No new infiltrate.",
         "The effusion has not increased.",
         "Again noted is a calcified granuloma.",
@@ -34,6 +45,8 @@ COMPARING = {
         "Findings of prior granulomatous disease.",
         "Follow up until resolved.",
         "Edema is worse on the left.",
+        "Kein Pleuraerguss.",
+        "No se observa derrame pleural.",
     ],
 }
 
@@ -43,17 +56,3 @@ def test_comparing_words_and_words_that_only_look_like_them(
     said: str | None, sentences: list[str]
 ) -> None:
     assert {one: comparison(one) for one in sentences} == dict.fromkeys(sentences, said)
-
-
-@pytest.mark.parametrize("language", ["en", "de", "es"])
-def test_sentences_of_drawn_follow_ups_are_told_by_what_they_compare(language: str) -> None:
-    counts: Counter[tuple[bool, bool]] = Counter()
-    for study in draw_studies(200, 3, language, follow_ups=True):
-        for _, statements in study.report.sections():
-            for one in statements:
-                same = one.claim.name == "unchanged"
-                said = "unchanged" if same else CHANGE[one.change[1]] or None
-                counts[said is not None, said == comparison(one.text)] += 1
-    assert counts[True, True] > 100  # there is something to tell
-    assert counts[True, False] < 0.05 * counts[True, True]
-    assert counts[False, False] < 0.01 * counts[False, True]

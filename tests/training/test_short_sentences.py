@@ -8,10 +8,11 @@ import pytest
 from cxrtext.config import load_config
 from cxrtext.defaults import DEFAULT_A, DEFAULT_K
 from cxrtext.errors import ConfigError, DataError
-from cxrtext.phantom.claims import UNCHANGED
+from cxrtext.phantom.claims import UNCHANGED, holding
 from cxrtext.phantom.studies import draw_studies
 from cxrtext.phantom.tables import TRUTH_COLUMNS, truth_rows
 from cxrtext.phantom.truth import read_truth
+from cxrtext.phantom.write import VERSION
 from cxrtext.records import ImageRecord, Sentence, read_manifest, write_table
 from cxrtext.text.entailment import Statement, statement_of
 from cxrtext.text.finding_words import FindingWord
@@ -131,7 +132,7 @@ REPORTS = [
 ]
 
 
-def folder_of(out: Path, seed: int = 5, version: int = 3) -> Path:
+def folder_of(out: Path, seed: int = 5, version: int = VERSION) -> Path:
     write_table(out / "truth.csv", TRUTH_COLUMNS, list(truth_rows(STUDIES)))
     note = f'{{"version": {version}, "studies": {len(STUDIES)}, "seed": {seed}}}'
     (out / "phantom.json").write_text(note)
@@ -159,6 +160,7 @@ def test_reports_of_a_batch_as_one_by_one() -> None:
 def test_the_truth_of_drawn_images_and_how_near_reports_come_to_it(tmp_path: Path) -> None:
     known = read_truth(folder_of(tmp_path))
     assert known is not None
+    states = [study.patient.state for study in STUDIES]
     said_of_all = [one.sentence for one in TEXTS]
     found = known_true(known, said_of_all, [record.study_id for record in RECORDS])
     claims = [one.claim for s in STUDIES for _, some in s.report.sections() for one in some]
@@ -166,7 +168,7 @@ def test_the_truth_of_drawn_images_and_how_near_reports_come_to_it(tmp_path: Pat
     assert len(clear) > 0.8 * len({one.sentence for one in TEXTS})
     for row, text, claim in zip(found, TEXTS, claims, strict=True):
         if text.sentence in known.claims:
-            assert row.tolist() == [claim.holds(study.patient.state) for study in STUDIES]
+            assert row.tolist() == holding([claim], states)[0].tolist()
         else:
             assert not row.any()
     assert any(claim == UNCHANGED for claim in claims)
@@ -179,9 +181,9 @@ def test_the_truth_of_drawn_images_and_how_near_reports_come_to_it(tmp_path: Pat
 
 def test_a_set_that_is_not_as_it_was_drawn(tmp_path: Path) -> None:
     assert read_truth(tmp_path) is None
-    with pytest.raises(DataError, match="truth.csv: row 3: no sentence of the set that phantom.js"):
+    with pytest.raises(DataError, match="truth.csv: row 1: no sentence of the set that phantom.js"):
         read_truth(folder_of(tmp_path, seed=6))
-    with pytest.raises(DataError, match="drawn by version 2 of the phantoms, and this is 3; draw"):
+    with pytest.raises(DataError, match="drawn by version 2 of the phantoms, and this is 4; draw"):
         read_truth(folder_of(tmp_path, version=2))
     (tmp_path / "phantom.json").write_text("{")
     with pytest.raises(DataError, match="phantom.json: not readable; draw the set again"):

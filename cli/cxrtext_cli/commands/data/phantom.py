@@ -17,13 +17,6 @@ def phantom(
     image_format: Annotated[
         Literal["png", "dicom"], typer.Option("--format", help="Image files.")
     ] = "png",
-    language: Annotated[
-        Literal["en", "de", "es"], typer.Option(help="Language of the reports.")
-    ] = "en",
-    follow_ups: Annotated[
-        bool,
-        typer.Option("--follow-ups", help="Patients come back, with findings that changed."),
-    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write an embedded data set: drawn radiographs, reports, labels and boxes."""
@@ -36,8 +29,6 @@ def phantom(
             size=size,
             seed=seed,
             image_format=image_format,
-            language=language,
-            follow_ups=follow_ups,
             progress=update,
         )
     if as_json:
