@@ -50,5 +50,6 @@ def test_second_run_reads_nothing_again(data: Path, monkeypatch: pytest.MonkeyPa
     read_anew = Mock(side_effect=AssertionError)
     monkeypatch.setattr("cxrtext.images.sandbox.SandboxPool.ask", read_anew)
     cxrtext("check-data", data)
+    (data / ".check-data.sqlite").unlink()
     with pytest.raises(AssertionError):
-        cxrtext("check-data", data, "--cache", data / "other.sqlite")
+        cxrtext("check-data", data)

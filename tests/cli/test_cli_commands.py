@@ -117,7 +117,7 @@ def test_a_path_may_have_any_bytes(
     odd = tmp_path / os.fsdecode(b"Erg\xfcsse")
     shutil.copytree(data_folder, odd / "data")
     data, model = odd / "data", checkpoint_copy
-    cxrtext("check-data", data, "--cache", odd / "facts")
+    cxrtext("check-data", data)
     cxrtext("import", data, "--out", odd / "imported")
     cxrtext("label-reports", data / "reports.csv", "--out", odd / "labels.csv")
     cxrtext("evaluate", model, "--data", data, "--out", tmp_path / "evaluation")

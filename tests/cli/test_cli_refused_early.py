@@ -179,7 +179,7 @@ keys list GONE
 SAYS = {
     "train --set training.stepz=5": "there is no key 'training.stepz'",
     "train --set training.lr=[": "--set training.lr=[: line 1: not readable YAML: ",
-    "train --config CONFIG": "--config is no option; give it without: cxrtext train CONFIG",
+    "train --config CONFIG": "pass it as an argument: cxrtext train CONFIG",
     "classify CHECKPOINT --out": "Option '--out' requires an argument.",
     "serve --read-only=yes": "Option '--read-only' does not take a value.",
     "encoders --as-json": "No such option: --as-json",
@@ -220,7 +220,7 @@ SAYS = {
     "index build --out INDEX": "give the manifest of the images, or --model DIR",
     "index delete INDEX": "give a file of them with --from",
     "search CHECKPOINT x": "has no index; make one with 'cxrtext index build'",
-    "search x --index INDEX": "--index is no option; give it without: cxrtext search PLACE",
+    "search x --index INDEX": "--index: no such option; pass it as an argument: ",
     "classify CHECKPOINT": "has no index; make one with 'cxrtext index build'",
     "classify CHECKPOINT IMAGE --keep": "--keep goes without images",
     "ground CHECKPOINT IMAGE x --out new.jpg": "ends in .png",

@@ -26,13 +26,6 @@ def check_data(
     pictures: Annotated[
         bool, typer.Option("--pictures/--no-pictures", help="Put small pictures into the page.")
     ] = True,
-    cache: Annotated[
-        Path | None,
-        typer.Option(
-            help="Where to keep what was seen; .check-data.sqlite in the folder by default."
-        ),
-        NEW_FILE,
-    ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings fail, too.")] = False,
     allow_outside: AllowOutside = False,
     as_json: AsJson = False,
@@ -52,7 +45,6 @@ def check_data(
         boxes=boxes,
         allow_outside=allow_outside,
         pictures=pictures and out is not None and out.suffix.lower() != ".json",
-        cache=cache,
     )
     with Stages() as stages:
         report = check(data, options, stages.show)
