@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field
 
+from cxrtext.service.questions import Prompts as Prompts
+
 Rounded = AfterValidator(lambda value: round(value, 6))
 Finite = Annotated[float, Field(allow_inf_nan=False), Rounded]
 Score = Annotated[
@@ -49,24 +51,6 @@ def example(**fields: Any) -> ConfigDict:
 
 
 # --- the server and what it has loaded ---
-
-Phrases = Annotated[list[str], Field(min_length=1)]
-
-
-class Prompts(BaseModel):
-    """The prompts of one finding; several phrasings are averaged.
-
-    Args:
-        positive: Sentences that say that the finding is there.
-        negative: Sentences that say that it is not.
-    """
-
-    model_config = example(positive=["Rib fracture."], negative=["No rib fracture."]) | ConfigDict(
-        extra="forbid"
-    )
-
-    positive: Phrases
-    negative: Phrases
 
 
 class Access(Answer):

@@ -101,7 +101,7 @@ def test_references_and_bounds_are_those_that_schemas_know(description: dict[str
 def test_errors_are_problem_documents(description: dict[str, Any]) -> None:
     for path, _, route in routes(description):
         errors = {s: a for s, a in route["responses"].items() if int(s) >= 400}
-        assert {"400", "403", "429", "500", "503"} <= set(errors), path
+        assert {"400", "403", "500", "503"} <= set(errors), path
         assert ("401" in errors) == wants_key(path), path
         if "requestBody" in route:
             assert {"413", "415", "422"} <= set(errors), path
@@ -109,7 +109,7 @@ def test_errors_are_problem_documents(description: dict[str, Any]) -> None:
             assert list(answer["content"]) == ["application/problem+json"], path
             assert len(answer["description"]) > 10, (path, status)
             assert "X-Request-ID" in answer["headers"]
-            assert ("Retry-After" in answer["headers"]) == (status in ("429", "503"))
+            assert ("Retry-After" in answer["headers"]) == (status == "503")
 
 
 def test_keys_are_described_where_wanted(description: dict[str, Any], tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def listening(
     shutil.copytree(index_folder, folder / "index")
     ResultsFolder(folder / "results")
     options |= {"uploads": folder / "uploads", "results": folder / "results"}
-    settings = Settings(rate_limit=0, worklist=True, **options)
+    settings = Settings(worklist=True, **options)
     with served(settings, Service(model, open_index(folder / "index", model))) as url:
         yield url
 

@@ -43,11 +43,8 @@ def test_a_query_is_read_in_the_words_of_the_reports(client: TestClient) -> None
         ({}, "give a query, image or image_id"),
         ({"query": ""}, "empty"),
         ({"query": "e" * 2001}, "2001 characters"),
-        ({"query": "Effusion.", "other_patients": True}, "needs image_id"),
         ({"query": "Effusion.", "offset": "10001"}, "see errors"),
         ({"query": ["Effusion."] * 17}, "see errors"),
-        ({"query": ["A.", "B."], "target": "sentences"}, "not by both"),
-        ({"query": "A.", "target": "sentences", "mode": "fast"}, "mode: only for"),
     ],
 )
 def test_search_wants_one_question(client: TestClient, data: dict[str, Any], detail: str) -> None:
