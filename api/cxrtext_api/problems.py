@@ -10,7 +10,7 @@ from http import HTTPStatus
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
@@ -95,20 +95,6 @@ class Problem(BaseModel):
         instance: Id of this occurrence, as in the server's log.
         errors: The fields that are wrong, where the form does not fit.
     """
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "type": "about:blank",
-                    "title": "Unprocessable Content",
-                    "status": 422,
-                    "detail": "give an image, or the image_id of an indexed one",
-                    "instance": "urn:uuid:6fa1c7b2-9d07-4f0c-a0e5-0d1d2b7a3c11",
-                }
-            ]
-        }
-    )
 
     type: str = "about:blank"
     title: str

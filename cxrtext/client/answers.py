@@ -51,9 +51,11 @@ def classified_of(
     """The findings of an image, of the service's prompts or of others."""
     from cxrtext.evaluation import Prompts
 
-    own = prompts and {
-        name: Prompts(tuple(one.positive), tuple(one.negative)) for name, one in prompts.items()
-    }
+    own = None
+    if prompts is not None:
+        own = {
+            name: Prompts(tuple(one.positive), tuple(one.negative)) for name, one in prompts.items()
+        }
     found, kept = service.classify(image, own), service.calibration
     asked = own or service.prompts
 

@@ -70,8 +70,10 @@ def train(
         resume: Go on with the run in ``out``.
         listener: Hears of progress.
     """
-    is_file = isinstance(config, str | Path)
-    loaded = load_config(Path(config)) if is_file else check_config(config, "settings")
+    if isinstance(config, str | Path):
+        loaded = load_config(Path(config))
+    else:
+        loaded = check_config(config, "settings")
 
     from cxrtext.training import train as run
 

@@ -37,8 +37,8 @@ R = TypeVar("R", bound=Sized)
 T = TypeVar("T")
 Vector = NDArray[np.float32]
 Matrix = NDArray[np.float32]
-Several = Sequence[T]
-"""A list or a tuple, or a column of pandas."""
+Several = list[T] | tuple[T, ...]
+"""A column of pandas, too."""
 Phrases = str | Sequence[str]
 PromptsGiven = Mapping[str, Prompts | tuple[Phrases, Phrases]] | str | Path
 ImageGiven = str | Path | NDArray[Any] | Pictures.Image | ImageHit | OpenedImage
@@ -180,10 +180,12 @@ class Project(AbstractContextManager["Project"]):
         as_written: bool = False,
     ) -> Heatmap:
         """Where an image supports a sentence; from the threshold on a region counts for boxes."""
-        given = {"sentence": sentence, "threshold": threshold, "as_written": as_written}
-        ask(Ground, {"image": image, **given}, _as_argument)
+        given = {"image": image, "sentence": sentence, "threshold": threshold}
+        asked = ask(Ground, given | {"as_written": as_written}, _as_argument)
         opened = self.image(image)
-        found = self.service.ground(opened.embedded, **given)
+        found = self.service.ground(
+            opened.embedded, asked.sentence, asked.threshold, as_written=asked.as_written
+        )
         values = {one.name: getattr(found, one.name) for one in fields(found)}
         return Heatmap(**values, image=opened, sentence=sentence)
 

@@ -4,7 +4,7 @@ HTTP, the command line, the client and Python all build these models, so that a 
 and no option is dropped in silence.  Descriptions are part of the API's description.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import (
@@ -76,7 +76,7 @@ Threshold = Annotated[float | None, Field(ge=-1, le=1), DECIMAL]
 FindingName = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_FINDING_CHARACTERS)
 ]
-Phrases = Annotated[tuple[str, ...], Field(min_length=1), SEVERAL]
+Phrases = Annotated[Sequence[str], Field(min_length=1), SEVERAL]
 
 
 class Prompts(BaseModel):

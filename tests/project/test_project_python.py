@@ -284,7 +284,8 @@ def test_vectors_of_one_several_and_all(project: Project) -> None:
     assert np.allclose(known, project.embed(KNOWN), atol=1e-6)
     assert np.array_equal(np.asarray(every), every.vectors)
     assert every.table().column_names[:2] == ["image", "e0"]
-    column = type("Series", (list,), {"__module__": "pandas.core.series"})
+    column: Any = type("Series", (list,), {"__module__": "pandas.core.series"})
+    several: Any
     for several in ([KNOWN, "images/s07.png"], column([KNOWN, "images/s07.png"])):
         assert np.allclose(project.embed(several)[0], known, atol=1e-6)
         assert [row["image"] for row in project.classify(several).table().to_pylist()] == several

@@ -134,12 +134,10 @@ class Door:
         self._metrics.under_way.set(self._inside)
         try:
             try:
-                self.refuse(scope, headers, most)
+                self.refuse(scope["path"], headers)
                 await self._question(scope, body.receive, send_guarded)
             except Refusal as refusal:
-                answer = refusal.answer(scope[REQUEST_ID])
-                self._metrics.rejected.labels(REASONS[refusal.status]).inc()
-                await answer_and_drain(answer, scope, receive, send_guarded)
+                await self._turn_away(refusal, scope, receive, send_guarded)
         finally:
             body.give_back()
             self._inside -= 1
@@ -149,16 +147,26 @@ class Door:
             else:  # a file is written on a thread of its own
                 await asyncio.to_thread(self._record, scope, body)
 
-    def refuse(self, scope: Scope, headers: Headers, most: int) -> None:
-        """Refuse a request by its head (Refusal)."""
+    async def _turn_away(
+        self, refusal: Refusal, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        self._metrics.rejected.labels(REASONS[refusal.status]).inc()
+        await answer_and_drain(refusal.answer(scope[REQUEST_ID]), scope, receive, send)
+
+    def refuse(self, path: str, headers: Headers) -> None:
+        """Refuse a request that is not meant for us, or comes from another site (Refusal)."""
         if "content-length" in headers and "transfer-encoding" in headers:
             # Two servers in a row may disagree on where such a request ends.
             raise Refusal(400, headers=CLOSE)
         host = known_host(headers.getlist("host"), self._settings.names)
         if host is None:
             raise Refusal(400, "This server is not known by that host name; see trusted hosts.")
-        if self._is_from_elsewhere(scope["path"], headers, host):
+        if self._is_from_elsewhere(path, headers, host):
             raise Refusal(403, "Requests from other sites are refused.")
+
+    def _refuse_body(self, scope: Scope, most: int) -> None:
+        """Refuse a body by what its head says of it, and what there is no room for (Refusal)."""
+        headers = Headers(scope=scope)
         length = headers.get("content-length", "0")
         if length.isdecimal() and int(length) > most:
             raise Refusal(413, headers=CLOSE)
@@ -199,14 +207,18 @@ class Door:
         }
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body: Body = scope[_BODY]
         try:
+            self._refuse_body(scope, body.max_bytes)
             await self._ask(scope, receive, send)
+        except Refusal as refusal:
+            await self._turn_away(refusal, scope, body.raw_receive, send)
         except ClientDisconnect:
             return
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets an answer
             self._metrics.errors.labels(type(error).__name__).inc()
             log_failure(scope[REQUEST_ID], error)
-            if not scope[_BODY].status:
+            if not body.status:
                 await problem_response(scope[REQUEST_ID], 500)(scope, receive, send)
 
     async def _ask(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -275,8 +287,8 @@ class Body:
     """
 
     def __init__(self, receive: Receive, max_bytes: int, held: Budget) -> None:
-        self._receive = receive
-        self._max_bytes = max_bytes
+        self.raw_receive = receive
+        self.max_bytes = max_bytes
         self._held, self._holds = held, 0
         self._whole = False
         self.received = 0
@@ -286,13 +298,13 @@ class Body:
 
     async def receive(self) -> Message:
         """The next part of the body, or that the caller has gone; after an answer only that."""
-        message = await self._receive()
+        message = await self.raw_receive()
         if self._whole or self.status:
             return message
         size = len(message.get("body", b""))
         self.received += size
         self._whole = not message.get("more_body", False)
-        if self.received > self._max_bytes:
+        if self.received > self.max_bytes:
             raise HTTPException(413, headers=CLOSE)
         if not self._held.take(size):
             raise HTTPException(503, headers={**RETRY, **CLOSE})

@@ -112,6 +112,7 @@ async def ground(
     A picture is at most 2048 pixels wide and high.
     """
     service, asked = session.service, await chosen(session, form)
+    image: EmbeddedImage | str
     pixels: Pixels | None = None
     if preferred(accept, (JSON, PNG)) == PNG:
         image, pixels = await asked.both(OVERLAY_SIDE)

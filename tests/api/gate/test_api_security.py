@@ -236,10 +236,9 @@ def refused(headers: dict[str, str], path: str = "/v1/images", **settings: Any) 
     given = Settings(**settings)
     sent = {"content-type": "multipart/form-data", "content-length": "9", **headers}
     raw = [(name.encode(), value.encode("utf-8")) for name, value in sent.items()]
-    scope = {"type": "http", "method": "POST", "path": path, "headers": raw}
     door = Door(Mock(), given, Mock(), Mock(), Budget(9))
     try:
-        door.refuse(scope, Headers(raw=raw), 9)
+        door.refuse(path, Headers(raw=raw))
     except Refusal as refusal:
         return {400: "host", 403: "origin"}[refusal.status]
     return None

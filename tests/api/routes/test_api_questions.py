@@ -61,9 +61,6 @@ def prompts_of(positive: list[Any], name: str = "a", **more: list[str]) -> str:
     [
         ("{", "prompts: expected"),
         ('{"Fracture": "Rib fracture."}', "prompts: expected"),
-        ("{}", "0 prompts"),
-        (prompts_of(["Effusion."] * 64), "65 prompts"),
-        (prompts_of(["  "]), "empty"),
         (prompts_of(["e" * 2001]), "2001 characters"),
     ],
 )
@@ -163,7 +160,7 @@ def test_a_threshold_out_of_range(client: TestClient, threshold: str) -> None:
 
 @pytest.mark.parametrize(
     ("sentence", "detail"),
-    [("", "see errors"), ("…!", "empty"), ("e" * 2001, "2001 characters")],
+    [("", "see errors"), ("…!", "empty")],
 )
 def test_ground_wants_a_sentence(client: TestClient, sentence: str, detail: str) -> None:
     data = {"image_id": "images/s01.png", "sentence": sentence}
