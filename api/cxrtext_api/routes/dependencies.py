@@ -33,18 +33,18 @@ def _resources(request: Request) -> Resources:
 ResourcesDep = Annotated[Resources, Depends(_resources)]
 
 
-async def _session(request: Request, resources: ResourcesDep) -> AsyncIterator[Session]:
-    """What a request works with; what it holds is given back when its answer begins, or fails."""
-    with Session(resources, request.receive) as session:
+async def _session(request: Request) -> AsyncIterator[Session]:
+    """What a request works with (NotReady before the model is loaded).
+
+    What it holds is given back when its answer begins, or fails.
+    """
+    with Session(_resources(request), request.receive) as session:
+        _ = session.service
         request.scope[REQUEST_SCOPE] = session
         yield session
 
 
 SessionDep = Annotated[Session, Depends(_session)]
-
-
-async def _check_ready(session: SessionDep) -> None:
-    _ = session.service
 
 
 class ChosenImage:
@@ -124,8 +124,7 @@ WRITES: list[Any] = [wants(WRITE), Depends(_check_writable)]  # of what changes 
 
 READ_ONLY = "This server only reads: it was started with --read-only."
 
-GUARDED: list[Any] = [wants(READ), Depends(_check_ready)]
-"""Of every route under ``/v1``: a key that may read, and a service that is ready."""
+GUARDED: list[Any] = [wants(READ)]  # of every route under ``/v1``
 
 
 def problem_of(*statuses: int) -> dict[int | str, dict[str, Any]]:
