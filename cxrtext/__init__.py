@@ -11,27 +11,31 @@ if _typing.TYPE_CHECKING:
     from cxrtext.index import open_index
     from cxrtext.language import score_sentences
     from cxrtext.models import load_model
-    from cxrtext.project import open
+    from cxrtext.project import fit, open, train
     from cxrtext.service import load_service
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "fit": "cxrtext.project",
     "load_model": "cxrtext.models",
     "load_service": "cxrtext.service",
     "open": "cxrtext.project",
     "open_index": "cxrtext.index",
     "score_sentences": "cxrtext.language",
+    "train": "cxrtext.project",
 }
 
 __all__ = [
     "__version__",
+    "fit",
     "load_model",
     "load_service",
     "objectives",
     "open",
     "open_index",
     "score_sentences",
+    "train",
 ]
 
 

@@ -361,8 +361,8 @@ def _message(source: str, error: ValidationError, above: tuple[str, ...] = ()) -
     ``above`` is the section that was read by itself, where it is not the whole configuration.
     """
     found = error.errors(include_url=False, include_context=False)
-    # A key that is not known may be the one that is missed.
-    first = min(found, key=lambda one: one["type"] != "extra_forbidden")
+    # A key that is not known may be the one that is missed; a wrong value was at least given.
+    first = min(found, key=lambda one: {"extra_forbidden": 0, "missing": 2}.get(one["type"], 1))
     loc = [one if isinstance(one, int) else repr(one)[1:SHOWN].rstrip("'") for one in first["loc"]]
     path, kind = _without_kinds((*above, *loc))
     key = ".".join(map(str, path))

@@ -64,8 +64,8 @@ def test_every_command_line_is_one(where: str, words: list[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "match"),
     [
-        (["serve", "--rate-limits=0"], "No such option"),
-        (["serve", "--rate-limit=many"], "(?i)valid integer|int"),
+        (["serve", "--readerz=1"], "No such option"),
+        (["serve", "--readers=many"], "(?i)valid integer|int"),
         (["index", "check", "DIR", "extra"], "extra"),
         (["index", "pulls"], "pulls"),
     ],

@@ -16,8 +16,8 @@ from cxrtext.pacs.dicomweb.http import read_json
 from cxrtext.records import read_sentences
 from cxrtext.records.boxes import Box, iter_boxes
 from cxrtext.records.numbers import read_number, read_strict_json
+from cxrtext.service.questions import Threshold
 from cxrtext.training.objectives.shared.metadata import as_number
-from cxrtext_api.routes.fields import Threshold
 from cxrtext_api.routes.write import parse_metadata
 from cxrtext_cli.main import app
 

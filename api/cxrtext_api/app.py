@@ -7,14 +7,11 @@ from typing import Any
 
 from fastapi import Depends, FastAPI
 from fastapi.openapi.utils import get_openapi
-from fastapi.params import File
-from fastapi.routing import APIRoute
 from starlette.routing import Route
 
 import cxrtext
-from cxrtext_api.gate.admission import FORMS
+from cxrtext_api.gate.door import BODIES_HELD, FORMS, Door
 from cxrtext_api.gate.keys import KeyRing
-from cxrtext_api.gate.middleware import BODIES_HELD, Gate
 from cxrtext_api.observe.audit import AuditLog, note_subjects
 from cxrtext_api.observe.metrics import Metrics
 from cxrtext_api.problems import DETAILS, PROBLEM_TYPE, Problem, add_problem_handlers
@@ -30,7 +27,10 @@ Research use only. Not a medical device.
 An image comes as multipart form data (PNG, JPEG or DICOM) or as the `image_id` of an indexed one.
 Errors are problem documents (RFC 9457)."""
 
-ROUTES = (health, page, model, images, questions, search, marks, pacs, write)
+ROUTERS = (
+    *(health.router, health.measures, page.router, model.router, images.router, questions.router),
+    *(search.router, marks.router, pacs.router, write.router),
+)
 
 
 @asynccontextmanager
@@ -43,17 +43,6 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     finally:
         await resources.close()
         audit.close()
-
-
-def _taking_files() -> frozenset[str]:
-    return frozenset(
-        route.path
-        for routes in ROUTES
-        for route in routes.router.routes
-        if isinstance(route, APIRoute)
-        and route.body_field is not None
-        and isinstance(route.body_field.field_info, File)
-    )
 
 
 def create_app(
@@ -78,23 +67,20 @@ def create_app(
     app.state.keys = KeyRing(settings.keys_file)
     app.state.audit = AuditLog(settings.audit_log)
     app.state.metrics = Metrics()
-    app.state.draining = False
     app.state.held = Budget(BODIES_HELD * settings.max_body_bytes)
     app.state.resources = Resources(settings, app.state.metrics, load, warm=warm)
     app.add_middleware(
-        Gate,
+        Door,
         settings=settings,
-        keys=app.state.keys,
         metrics=app.state.metrics,
         audit=app.state.audit,
-        taking_files=_taking_files(),
         held=app.state.held,
     )
     add_problem_handlers(app)
     app.state.routes = [route for route in app.routes if isinstance(route, Route)]
-    for routes in ROUTES:
-        app.include_router(routes.router)
-        app.state.routes += routes.router.routes
+    for router in ROUTERS:
+        app.include_router(router)
+        app.state.routes += router.routes
     app.openapi = cache(partial(describe, app, wants_keys=app.state.keys.guarded))  # type: ignore[method-assign]
     return app
 
@@ -103,10 +89,10 @@ _PROBLEM = {"$ref": "#/components/schemas/Problem"}
 _MEANINGS = {**DETAILS, 404: "The index holds no such image, or there is no index."}
 _NOT_OURS = ("HTTPValidationError", "ValidationError")
 
-_OF_EVERY_ROUTE = ("400", "403", "429", "431", "500", "503")
-"""What the gate answers wherever a request goes, and what may go wrong anywhere."""
+_OF_EVERY_ROUTE = ("400", "403", "500", "503")
+"""What the door answers wherever a request goes, and what may go wrong anywhere."""
 _OF_GUARDED = ("401",)
-_OF_BODIES = ("408", "413", "415", "422", "507")
+_OF_BODIES = ("413", "415", "422", "507")
 
 _HEADERS = {
     "X-Request-ID": {
@@ -162,7 +148,7 @@ def _describe_answers(route: dict[str, Any], guarded: bool, *, changes: bool) ->
     for status, answer in answers.items():
         code = int(status)
         answer["headers"] = {**answer.get("headers", {}), **_HEADERS}
-        if code in (429, 503):
+        if code == 503:
             answer["headers"] |= _RETRY
         if code >= 400:
             answer["content"] = {PROBLEM_TYPE: {"schema": _PROBLEM}}

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
@@ -38,33 +38,38 @@ DETAILS = {
     403: "This key may not do that.",
     404: "There is nothing at this address; /openapi.json lists the routes.",
     405: "This address does not take this method; /openapi.json lists the routes.",
-    408: "The request did not arrive in time; send it again on a better line.",
     409: "That is there already.",
     413: "The request is larger than this address takes: 256 KiB, or a file as a form's part.",
     415: "The body is of a kind that this address does not take; /openapi.json lists the routes.",
     422: "The input is wrong; the detail says what to fix.",
-    429: "This key asks more often than it may; wait as long as Retry-After says.",
-    431: "The request has more headers than this server takes.",
     500: "Something went wrong in the server; its log has the details under this id.",
     503: "More requests are waiting than the server takes; try again in a moment.",
     507: "The server's disk is full or cannot be written; nothing was kept. Tell its operator.",
 }
 """What a status means here."""
 
-REASONS = {408: "time", 413: "size", 503: "queue"}
-"""Of the metrics, for a body that is refused while it arrives."""
+REASONS = {400: "host", 401: "key", 403: "origin", 413: "size", 415: "kind", 503: "queue"}
+"""Of the metrics, for a request that is refused by its head or while its body arrives."""
 
+UNKNOWN = "extra_forbidden"  # what pydantic calls a field that a model does not have
 RETRY = {"Retry-After": "2"}
+NO_AUDIT = "The audit log cannot be written; see the server's disk."
 HELD = "Another process is writing the index; try again in a moment."
 
 
 class Refusal(Exception):  # noqa: N818 - an answer rather than an error
-    """A problem with a detail of its own, which holds nothing that the caller sent."""
+    """A problem, whose detail is by default what the status means, and nothing that was sent."""
 
-    def __init__(self, status: int, detail: str) -> None:
+    def __init__(
+        self, status: int, detail: str | None = None, headers: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(detail)
         self.status = status
         self.detail = detail
+        self.headers = headers or (RETRY if status == 503 else None)
+
+    def answer(self, request_id: str) -> JSONResponse:
+        return problem_response(request_id, self.status, self.detail, headers=self.headers)
 
 
 class Fault(BaseModel):
@@ -90,20 +95,6 @@ class Problem(BaseModel):
         instance: Id of this occurrence, as in the server's log.
         errors: The fields that are wrong, where the form does not fit.
     """
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "type": "about:blank",
-                    "title": "Unprocessable Content",
-                    "status": 422,
-                    "detail": "give an image, or the image_id of an indexed one",
-                    "instance": "urn:uuid:6fa1c7b2-9d07-4f0c-a0e5-0d1d2b7a3c11",
-                }
-            ]
-        }
-    )
 
     type: str = "about:blank"
     title: str
@@ -147,19 +138,27 @@ async def _on_error(request: Request, error: Exception) -> JSONResponse:
     full = is_full(error)
     match error:
         case RequestValidationError():
-            # A location is cut after the field's name: what follows can be the caller's own words.
+            # A location is cut after the field's name: what follows can be the caller's own words,
+            # and so can the name of a field that is not known.
             faults = [
-                Fault(field=".".join(str(part) for part in fault["loc"][1:2]), message=fault["msg"])
+                Fault(
+                    field="-"
+                    if fault["type"] == UNKNOWN
+                    else ".".join(map(str, fault["loc"][1:2])),
+                    message="there is no such field" if fault["type"] == UNKNOWN else fault["msg"],
+                )
                 for fault in error.errors()
             ]
             return respond(422, "Some fields do not fit; see errors.", errors=faults)
         case HTTPException(status_code=status) if status != 400 or not full:
-            if status in REASONS:
+            if status in (413, 503):
                 metrics.rejected.labels(REASONS[status]).inc()
             allowed = {"Allow": ", ".join(sorted(_methods(request)))} if status == 405 else {}
             return respond(status, headers={**(error.headers or {}), **allowed})
         case Refusal(status=status):
-            return respond(status, error.detail, headers=RETRY if status == 503 else None)
+            if status == 401:
+                metrics.rejected.labels("key").inc()
+            return error.answer(request.scope[REQUEST_ID])
         case NotReady():
             return respond(503, str(error), headers=RETRY)
         case Busy():

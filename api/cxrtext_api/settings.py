@@ -29,19 +29,11 @@ class Settings(BaseModel):
     keys_file: Path | None = None
     trusted_hosts: tuple[str, ...] = ()  # ``*.example.org`` takes every name below it
     cors_origins: tuple[Annotated[str, Field(pattern=r"^https?://[^/?#*\s]+$")], ...] = ()
-    rate_limit: Annotated[int, Field(ge=0)] = 1200
     max_body_bytes: Annotated[int, Field(ge=1024)] = 64 * 2**20
     queue_limit: Annotated[int, Field(ge=1)] = 64  # that wait for the model, or for the decoder
     concurrency: Annotated[int, Field(ge=1)] = 256  # requests in the server
-    connections: Annotated[int, Field(ge=1)] = 1024
-    header_seconds: Seconds = 10  # for the head of a request to arrive
-    body_seconds: Seconds = 60  # for its body
     request_seconds: Seconds = 120  # for the answer
-    keep_alive_seconds: Annotated[int, Field(ge=1, le=3600)] = 15
-    drain_seconds: Annotated[float, Field(ge=0, le=600)] = 0
-    shutdown_seconds: Annotated[int, Field(ge=1, le=3600)] = 30  # for accepted requests to end
     readers: Annotated[int, Field(ge=1, le=64)] = 2
-    metrics: bool = True
     log_format: Literal["text", "json"] = "text"
     audit_log: Path | None = None
     worklist: bool = False

@@ -55,7 +55,7 @@ def serving_process(
     command = [
         *(sys.executable, "-c", "from cxrtext_cli.main import main; main()", "serve"),
         *(str(one) for one in (model, index) if one is not None),
-        *("--port", "0", "--rate-limit", "0"),
+        *("--port", "0"),
         *extra,
     ]
     with subprocess.Popen(

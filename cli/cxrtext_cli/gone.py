@@ -40,6 +40,11 @@ GONE_OPTIONS = {
     "check-data --cache": "was removed: what was seen is kept in the data folder",
     "fit --weights": "is now --encoder, with the folder of a vision model or the name of "
     "one ('cxrtext encoders')",
+    "serve --rate-limit": "was removed: nginx bounds rates (docker/nginx)",
+    "serve --drain-seconds": "was removed: accepted requests are finished in at most 30 s",
+    "serve --max-megabytes": "was removed: a request has at most 64 MiB",
+    "build --wait": "was removed: the command waits a minute for another that writes",
+    "delete --wait": "was removed: the command waits a minute for another that writes",
     "import --sentences-from": "is now --label-sentences; its sentences are plain ones",
     "import --same-images": "was removed: patients who share a picture share a split",
 }

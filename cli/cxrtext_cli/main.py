@@ -46,6 +46,9 @@ from cxrtext_cli.gone import GONE_OPTIONS, Commands
 # too, spinning was measured to slow small networks down thirtyfold; on an idle one it gains little.
 THREADS = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0"}
 
+STAGE = "CXRTEXT_STAGE"
+"""Set for a command that another one runs as a stage, and that says itself what to do next."""
+
 STOPPED = 130
 """Exit code of a command that was interrupted."""
 
@@ -73,7 +76,9 @@ class _Sections(Commands):
                 params = wrong.ctx.command.params
                 if any((one.param_type_name, one.name) == ("argument", name) for one in params):
                     said = f"{wrong.ctx.command_path} {name.upper()}"
-                    wrong.message = f"{wrong.option_name} is no option; give it without: {said}"
+                    wrong.message = (
+                        f"{wrong.option_name}: no such option; pass it as an argument: {said}"
+                    )
                     wrong.possibilities = None
             raise
 
@@ -190,7 +195,7 @@ def main() -> None:
         sys.exit(error.exit_code)
     except SystemExit as end:
         # typer makes this of an interrupt.
-        if end.code == STOPPED:
+        if end.code == STOPPED and not os.environ.get(STAGE):
             typer.echo("stopped; run the same command again to resume", err=True)
         raise
     except BrokenPipeError:

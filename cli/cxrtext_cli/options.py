@@ -94,6 +94,12 @@ PLAIN_INTERVAL = 5.0
 """Seconds between two progress lines where there is no terminal."""
 
 
+def as_option(field: str) -> str:
+    """The field of a question as the option that says it."""
+    named = {"k": "-k", "sentence": "SENTENCE", "query": "QUERY", "report": "REPORT"}
+    return named.get(field) or f"--{field.replace('_', '-')}"
+
+
 def say_unlike(what: str, far: "Unlike | None", why: str) -> None:
     """Say that something is unlike what the model was trained on, where it is known to be."""
     if far is not None and far.flagged:

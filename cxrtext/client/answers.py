@@ -1,6 +1,6 @@
 """The service's results as the models that are sent; the command line prints the same."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from cxrtext.images.placement import Placement
     from cxrtext.index import ImageHit, IndexedImage
     from cxrtext.service import EmbeddedImage, FindingScore, Grounding, Service
+    from cxrtext.service.limits import Sides
     from cxrtext.service.verify.verify import SupportedSentence, Verification
 
 
@@ -42,6 +43,33 @@ def finding_of(
     found: "FindingScore", evaluated: "FindingCalibration | None" = None
 ) -> models.Finding:
     return models.Finding.model_validate({**asdict(found), "evaluated": measured_of(evaluated)})
+
+
+def classified_of(
+    service: "Service", image: "EmbeddedImage", prompts: "Mapping[str, Sides] | None" = None
+) -> models.Classification:
+    """The findings of an image, of the service's prompts or of others."""
+    from cxrtext.evaluation import Prompts
+
+    own = None
+    if prompts is not None:
+        own = {
+            name: Prompts(tuple(one.positive), tuple(one.negative)) for name, one in prompts.items()
+        }
+    found, kept = service.classify(image, own), service.calibration
+    asked = own or service.prompts
+
+    def evaluated(one: "FindingScore") -> "FindingCalibration | None":
+        if kept is None:
+            return None
+        return kept.measured_of(one.finding, asked[one.finding], by_head=one.by_head)
+
+    return models.Classification(
+        model=service.model.fingerprint,
+        calibrated=bool(found) and all(one.calibrated for one in found),
+        findings=[finding_of(one, evaluated(one)) for one in found],
+        unlike=None if image.unlike is None else models.Unlike.model_validate(image.unlike),
+    )
 
 
 def _region(geometry: "Geometry") -> models.Quad:

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from cxrtext.client import models
 from cxrtext.client.transport import RETRIES, ApiError, Transport
 from cxrtext.errors import ImageError
+from cxrtext.service.questions import Classify, Ground, Question, Search, Verify, ask
 
 if TYPE_CHECKING:
     import httpx2
@@ -20,8 +21,6 @@ T = TypeVar("T", bound=BaseModel)
 
 PNG, CSV = "image/png", "text/csv"
 FILE_NAME = "image"  # what a file is called on its way: its own name can name a patient
-Unique = Literal["patient", "study", "picture"]
-Mode = Literal["auto", "exact", "fast"]
 Split = Literal["train", "val", "test"]
 MarkKind = Literal["finding", "sentence", "hit", "box"]
 MarkVerdict = Literal["right", "wrong", "unclear"]
@@ -93,10 +92,7 @@ class Client:
         self, image: Picture, prompts: Mapping[str, models.Prompts] | None = None
     ) -> models.Classification:
         """The probability of each finding, of the server's or of other prompts."""
-        said = None
-        if prompts is not None:
-            said = json.dumps({name: one.model_dump() for name, one in prompts.items()})
-        return self._ask(models.Classification, "/v1/classify", image, {"prompts": said})
+        return self._ask(models.Classification, "/v1/classify", Classify, image, prompts=prompts)
 
     def ground(
         self,
@@ -107,59 +103,52 @@ class Client:
         as_written: bool = False,
     ) -> models.Grounded:
         """Where an image supports a sentence; from the threshold on a region is in the boxes."""
-        own = "true" if as_written else None
-        form = {"sentence": sentence, "threshold": threshold, "as_written": own}
-        return self._ask(models.Grounded, "/v1/ground", image, form)
+        given = {"sentence": sentence, "threshold": threshold, "as_written": as_written}
+        return self._ask(models.Grounded, "/v1/ground", Ground, image, **given)
 
     def ground_png(self, image: Picture, sentence: str, threshold: float | None = None) -> bytes:
         """The same as a picture: a heatmap over the image, as PNG."""
-        form = {"sentence": sentence, "threshold": threshold}
-        return self._post("/v1/ground", image, form, accept=PNG).content
+        form = _content(Ground, image, {"sentence": sentence, "threshold": threshold})
+        return self._post("/v1/ground", form, accept=PNG).content
 
     def verify(
         self, image: Picture, report: str, threshold: float | None = None
     ) -> models.Verified:
         """How well an image supports each sentence of a report."""
-        return self._ask(
-            models.Verified, "/v1/verify", image, {"report": report, "threshold": threshold}
-        )
+        given = {"report": report, "threshold": threshold}
+        return self._ask(models.Verified, "/v1/verify", Verify, image, **given)
 
     def render(self, image: Picture, size: int | None = None) -> bytes:
         """An image as a browser shows it, as PNG; ``size`` bounds its longest side."""
-        return self._post("/v1/render", image, {}, params=given({"size": size})).content
+        form = _content(Question, image, {})
+        return self._post("/v1/render", form, params=given({"size": size})).content
 
     def search(
         self, query: str | Sequence[str] = (), image: Picture | None = None, **options: Any
     ) -> models.Found:
         """Images that fit sentences, whose mean counts, are like an image, or both.
 
-        The options are those of :func:`.search_form`, such as ``k``, ``where`` and ``unique``.
+        The options are the fields of :class:`~cxrtext.service.questions.Search`, such as ``k``,
+        ``where``, ``without`` and ``unique`` (InputError of what does not fit).
         """
-        return self._ask(models.Found, "/v1/search", image, search_form(query, **options))
+        return self._ask(models.Found, "/v1/search", Search, image, query=query, **options)
 
     def search_sentences(
-        self,
-        query: str | None = None,
-        image: Picture | None = None,
-        k: int = 10,
-        *,
-        where: str | None = None,
-        offset: int = 0,
-        min_score: float | None = None,
+        self, query: str | None = None, image: Picture | None = None, k: int = 10, **options: Any
     ) -> models.Found:
         """Sentences like a sentence, or sentences that fit an image; give one of the two.
 
         ``where`` filters images, and what their studies say is looked among.
         """
-        form: dict[str, Any] = {"query": query, "k": k, "target": "sentences", "where": where}
-        form |= {"offset": offset, "min_score": min_score}
-        return self._ask(models.Found, "/v1/search", image, form)
+        given = {"query": query, "k": k, "target": "sentences", **options}
+        return self._ask(models.Found, "/v1/search", Search, image, **given)
 
     def cohort(
         self, query: str | Sequence[str] = (), image: Picture | None = None, **options: Any
     ) -> str:
         """What :meth:`search` finds as CSV, which no spreadsheet takes for formulas."""
-        return self._post("/v1/search", image, search_form(query, **options), accept=CSV).text
+        form = _content(Search, image, {"query": query, **options})
+        return self._post("/v1/search", form, accept=CSV).text
 
     def export(
         self, query: str | Sequence[str] = (), image: Picture | None = None, **options: Any
@@ -169,7 +158,7 @@ class Client:
         The options are those of :meth:`search`, of which ``k``, ``offset`` and ``mode`` have no
         meaning here.  Where the server breaks off, an :class:`ApiError` follows the last part.
         """
-        content = _content(image, search_form(query, **options))
+        content = _content(Search, image, {"query": query, **options})
         return self._transport.stream("POST", "/v1/search/export", **content)
 
     def images(self, where: str | None = None, page: int = 200) -> Iterator[models.Image]:
@@ -239,7 +228,9 @@ class Client:
         """
         form = {"kind": kind, "text": text, "verdict": verdict, "said": str(said).lower()}
         form |= {} if box is None else {"box": ",".join(map(str, box))}
-        return self._ask(models.Mark, "/v1/marks", ImageId(image_id), form)
+        form["image_id"] = image_id
+        response = self._transport.send("POST", "/v1/marks", data=form)
+        return models.Mark.model_validate_json(response.content)
 
     def marks(self, image_id: str | None = None) -> list[models.Mark]:
         """Of each reader the last mark on each thing, of one image or of all."""
@@ -300,68 +291,28 @@ class Client:
         response = self._transport.send("GET", path, params=given(params))
         return kind.model_validate_json(response.content)
 
-    def _ask(self, kind: type[T], path: str, image: Picture | None, form: Mapping[str, Any]) -> T:
-        return kind.model_validate_json(self._post(path, image, form).content)
+    def _ask(
+        self,
+        kind: type[T],
+        path: str,
+        question: type[Question],
+        image: Picture | None,
+        **given: Any,
+    ) -> T:
+        form = _content(question, image, given)
+        return kind.model_validate_json(self._post(path, form).content)
 
     def _post(
         self,
         path: str,
-        image: Picture | None,
         form: Mapping[str, Any],
         *,
         accept: str = "application/json",
         params: dict[str, Any] | None = None,
     ) -> "httpx2.Response":
         return self._transport.send(
-            "POST", path, headers={"Accept": accept}, params=params or {}, **_content(image, form)
+            "POST", path, headers={"Accept": accept}, params=params or {}, **form
         )
-
-
-def search_form(
-    query: str | Sequence[str] = (),
-    *,
-    without: Sequence[str] = (),
-    image_weight: float | None = None,
-    k: int = 10,
-    offset: int = 0,
-    where: str | None = None,
-    min_score: float | None = None,
-    unique: Unique | None = None,
-    exclude_patients: Sequence[str] = (),
-    other_patients: bool = False,
-    mode: Mode = "auto",
-    as_written: bool = False,
-) -> dict[str, Any]:
-    """The form of a search for images.
-
-    Args:
-        query: Sentences that an image is to fit; of several the mean counts.
-        without: Sentences that it is not to fit.
-        image_weight: Weight of an image beside sentences, in [0, 1]; by default 0.5.
-        k: How many to find.
-        offset: How many of the best to skip.
-        where: A filter over the columns.
-        min_score: Leave out what scores less.
-        unique: One result a patient, a study or a picture.
-        exclude_patients: Patients to leave out.
-        other_patients: Leave out the patient of the indexed image.
-        mode: "exact" proves the order; "fast" looks at candidates only.
-        as_written: Whether sentences are not put into the wording of the training reports.
-    """
-    return {
-        "query": [query] if isinstance(query, str) else list(query),
-        "not": list(without),
-        "image_weight": image_weight,
-        "k": k,
-        "offset": offset,
-        "where": where,
-        "min_score": min_score,
-        "unique": unique,
-        "exclude_patient": list(exclude_patients),
-        "other_patients": "true" if other_patients else None,
-        "as_written": "true" if as_written else None,
-        "mode": mode,
-    }
 
 
 def given(form: Mapping[str, Any]) -> dict[str, Any]:
@@ -372,13 +323,22 @@ def _address(image_id: str) -> str:
     return f"/v1/images/{quote(image_id)}"
 
 
-def _content(picture: Picture | None, form: Mapping[str, Any]) -> dict[str, Any]:
-    fields = given(form)
-    if picture is None:
+def _content(
+    kind: type[Question], picture: Picture | None, given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The form of a question that was checked (InputError); what is as by default is left out."""
+    source = {"image_id": picture.value} if isinstance(picture, ImageId) else {"image": picture}
+    asked = ask(kind, {**source, **given}, _as_argument)
+    fields = asked.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    if "prompts" in fields:
+        fields["prompts"] = json.dumps(fields["prompts"])
+    if picture is None or isinstance(picture, ImageId):
         return {"data": fields}
-    if isinstance(picture, ImageId):
-        return {"data": {"image_id": picture.value, **fields}}
     return {"data": fields, "files": {"image": (FILE_NAME, bytes_of(picture))}}
+
+
+def _as_argument(field: str) -> str:
+    return "without" if field == "not" else field
 
 
 def bytes_of(picture: Path | bytes) -> bytes:

@@ -4,9 +4,11 @@ Docstrings and descriptions are part of the API's description.
 """
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field
+
+from cxrtext.service.questions import Prompts as Prompts
 
 Rounded = AfterValidator(lambda value: round(value, 6))
 Finite = Annotated[float, Field(allow_inf_nan=False), Rounded]
@@ -30,7 +32,6 @@ Shift = Annotated[
 ]
 Threshold = Annotated[Score, Field(description="From this on a region counts for the boxes.")]
 Grid = Annotated[list[list[Score]], Field(description="Region scores, rows from the top.")]
-FINGERPRINT = "770cc71e3be6cbaaa19a9d16751f7551ff122363903017e0fc0983bf1f0889e7"
 
 
 class Answer(BaseModel):
@@ -43,36 +44,11 @@ class Answer(BaseModel):
     model_config = ConfigDict(frozen=True, from_attributes=True)
 
 
-def example(**fields: Any) -> ConfigDict:
-    """A model's configuration with an example of it, for the API's description."""
-    return ConfigDict(frozen=True, json_schema_extra={"examples": [fields]})
-
-
 # --- the server and what it has loaded ---
-
-Phrases = Annotated[list[str], Field(min_length=1)]
-
-
-class Prompts(BaseModel):
-    """The prompts of one finding; several phrasings are averaged.
-
-    Args:
-        positive: Sentences that say that the finding is there.
-        negative: Sentences that say that it is not.
-    """
-
-    model_config = example(positive=["Rib fracture."], negative=["No rib fracture."]) | ConfigDict(
-        extra="forbid"
-    )
-
-    positive: Phrases
-    negative: Phrases
 
 
 class Access(Answer):
     """What the caller may do."""
-
-    model_config = example(key_id="reading-room", scopes=["read"])
 
     key_id: str | None = Field(description="The caller's key; null without keys.")
     scopes: list[str]
@@ -80,14 +56,6 @@ class Access(Answer):
 
 class TrainingInfo(Answer):
     """What the model was trained on, as its checkpoint notes it."""
-
-    model_config = example(
-        data="08ba1e3a36434e78ff31f06ce1b1329ae4202f15045d35c057ef3b8da3d211d5",
-        studies=None,
-        objective="dcl-eta-lm",
-        steps=600,
-        date=None,
-    )
 
     data: str | None = Field(description="SHA-256 of the training data's tables.")
     studies: Count | None
@@ -109,12 +77,6 @@ class MeasuredFinding(Answer):
 
 class EvaluationInfo(Answer):
     """What ``cxrtext calibrate`` measured."""
-
-    model_config = example(
-        split="test",
-        images=251,
-        findings={"Edema": {"auc": 0.951, "low": 0.912, "high": 0.981, "calibration_error": 0.062}},
-    )
 
     split: str
     images: Count
@@ -215,28 +177,9 @@ class Readiness(Answer):
 
 # --- the indexed images ---
 
-IMAGE: dict[str, Any] = {
-    "image_id": "p0007/s0012.png",
-    "study_id": "s0012",
-    "patient_id": "p0007",
-    "split": "test",
-    "width": 2500,
-    "height": 3056,
-    "metadata": {"view": "PA", "age": "61"},
-}
-
-DETAIL: dict[str, Any] = {
-    **IMAGE,
-    "report": [{"section": "findings", "sentence": "The heart is enlarged."}],
-}
-
-HIT: dict[str, Any] = {**IMAGE, "score": 0.58, "labels": {"Pneumothorax": 0.71}}
-
 
 class Image(Answer):
     """An indexed image."""
-
-    model_config = example(**IMAGE)
 
     image_id: str = Field(validation_alias=AliasChoices("image_id", "image"))
     study_id: str
@@ -249,8 +192,6 @@ class Image(Answer):
 
 class ImagePage(Answer):
     """Some of the indexed images, in the order in which they were indexed."""
-
-    model_config = example(total=2500, offset=0, limit=1, images=[IMAGE])
 
     total: Count = Field(description="Images that the filter leaves.")
     offset: Count
@@ -268,22 +209,11 @@ class ReportSentence(Answer):
 class ImageDetail(Image):
     """An indexed image with its study's report."""
 
-    model_config = example(**DETAIL)
-
     report: list[ReportSentence] = Field(description="Empty where the index holds no reports.")
 
 
 class TimelineFilm(Answer):
     """A film of a patient."""
-
-    model_config = example(
-        image_id="p0007/s0009.png",
-        study_id="s0009",
-        view="PA",
-        projection="frontal",
-        acquired="2019-03-02T10:15:00",
-        days=-34,
-    )
 
     image_id: str
     study_id: str
@@ -319,8 +249,6 @@ class Timeline(Answer):
 class AddedImage(Answer):
     """An image that was added; of a key that may not read, nothing but what it sent."""
 
-    model_config = example(**DETAIL, looks=None)
-
     image_id: str
     width: int
     height: int
@@ -341,8 +269,6 @@ class AddedImage(Answer):
 class ImageHit(Image):
     """An image found."""
 
-    model_config = example(**HIT)
-
     score: Finite = Field(description="In [-1, 1]; in [-2, 2] where something was not to be found.")
     labels: dict[str, Probability] = Field(
         default_factory=dict, description="Zero-shot probabilities that the index keeps."
@@ -356,8 +282,6 @@ class ImageHit(Image):
 
 class Column(Answer):
     """A column that filters can name."""
-
-    model_config = example(name="age", kind="number", least=18, most=93)
 
     name: str
     kind: Literal["number", "text"]
@@ -377,53 +301,14 @@ class Columns(Answer):
 class Deleted(Answer):
     """What was deleted."""
 
-    model_config = example(deleted=2)
-
     deleted: Count = Field(description="Images.")
 
 
 # --- questions about an image, the archive or a text ---
 
-FINDING: dict[str, Any] = {"finding": "Pneumothorax", "probability": 0.71, "score": 0.895}
-LIKE: dict[str, Any] = {"distance": 0.97, "threshold": 1.34, "flagged": False}
-LIKE_SENTENCE: dict[str, Any] = {"distance": 0.0, "threshold": 0.25, "flagged": False}
-BOXES: list[dict[str, Any]] = [{"bbox": [1250, 1528, 1250, 1250], "score": 0.6}]
-PLACE: dict[str, Any] = {"region": [0, 278, 2500, 2500], "width": 2500, "height": 3056}
-
-SENTENCE: dict[str, Any] = {
-    "section": "findings",
-    "sentence": "Small left pleural effusion.",
-    "start": 10,
-    "end": 38,
-    "wording": "affirmed",
-    "score": 0.42,
-    "support": 91.4,
-    "verdict": "supported",
-    "reason": None,
-    "basis": {
-        "finding": "left effusion",
-        "test": "presence",
-        "auc": 0.91,
-        "evidence": 6.2,
-        "unsupported_below": -0.9,
-        "supported_above": 3.9,
-        "true_unsupported": 0.02,
-        "false_supported": 0.05,
-        "true_images": 47,
-        "false_images": 148,
-    },
-    "peak": [1875, 2153],
-    "threshold": 0.45,
-    "grid": [[0.1, 0.2], [0.3, 0.6]],
-    "boxes": BOXES,
-    "unlike": LIKE_SENTENCE,
-}
-
 
 class Unlike(Answer):
     """How far an image or a sentence lies from those that the model was trained on."""
-
-    model_config = example(**LIKE)
 
     distance: Finite = Field(
         ge=0,
@@ -459,8 +344,6 @@ StandsOut = Annotated[
 class Finding(Answer):
     """A finding in an image."""
 
-    model_config = example(**FINDING)
-
     finding: str
     probability: Probability = Field(
         description="Logistic of the score, calibrated where the model is."
@@ -491,8 +374,6 @@ class Finding(Answer):
 class Classification(Answer):
     """Zero-shot probabilities, one a finding."""
 
-    model_config = example(model=FINGERPRINT, calibrated=False, findings=[FINDING], unlike=LIKE)
-
     model: Fingerprint
     calibrated: bool = Field(description="Whether every probability is; never of an unlike image.")
     findings: list[Finding]
@@ -520,20 +401,6 @@ class StoredPlace(Answer):
 
 class Grounded(Answer):
     """Where an image supports a sentence."""
-
-    model_config = example(
-        model=FINGERPRINT,
-        score=0.42,
-        grid=[[0.1, 0.2], [0.3, 0.6]],
-        **PLACE,
-        peak=[1875, 2153],
-        threshold=0.45,
-        boxes=BOXES,
-        limits=[0.35, 0.62],
-        stands_out=True,
-        unlike=LIKE,
-        unlike_sentence=LIKE_SENTENCE,
-    )
 
     model: Fingerprint
     score: Score
@@ -573,16 +440,12 @@ class Grounded(Answer):
 class Reference(Answer):
     """Images with whose scores those of a report's sentences are compared."""
 
-    model_config = example(source="validation", images=512)
-
     source: Literal["validation", "index", "none"]
     images: Count
 
 
 class Basis(Answer):
     """What a verdict rests on: evidence, thresholds and the errors that they make."""
-
-    model_config = example(**SENTENCE["basis"])
 
     finding: str = Field(description='What decided: "left effusion", "no pneumothorax".')
     test: Literal["presence", "side"] | None = Field(
@@ -604,8 +467,6 @@ class Basis(Answer):
 
 class SupportedSentence(Answer):
     """A sentence of a report, and how well an image supports it."""
-
-    model_config = example(**SENTENCE)
 
     section: str
     sentence: str
@@ -635,14 +496,6 @@ class SupportedSentence(Answer):
 class Verified(Answer):
     """A report against an image, sentence by sentence."""
 
-    model_config = example(
-        model=FINGERPRINT,
-        **PLACE,
-        reference={"source": "validation", "images": 512},
-        sentences=[SENTENCE],
-        unlike=LIKE,
-    )
-
     model: Fingerprint
     width: int
     height: int
@@ -655,8 +508,6 @@ class Verified(Answer):
 
 class SentenceHit(Answer):
     """A sentence found."""
-
-    model_config = example(sentence="Small left pleural effusion.", score=0.6, studies=3, lift=5.2)
 
     sentence: str
     score: Score
@@ -671,21 +522,6 @@ class SentenceHit(Answer):
 
 class Found(Answer):
     """What a search found, best first: images or sentences, as ``target`` says."""
-
-    model_config = example(
-        model=FINGERPRINT,
-        target="images",
-        images=[HIT],
-        sentences=[],
-        matching=2500,
-        scored=174,
-        exact=True,
-        warning=None,
-        unlike=LIKE,
-        unlike_sentences=[LIKE_SENTENCE],
-        offset=0,
-        k=10,
-    )
 
     model: Fingerprint
     target: Literal["images", "sentences"]
@@ -719,16 +555,6 @@ When = Annotated[datetime, Field(description="ISO 8601, UTC.")]
 class WorklistEntry(Answer):
     """A study of the order of work."""
 
-    model_config = example(
-        study_id="1.2.826.0.1.99.1.1",
-        image_ids=["1.2.826.0.1.99.1.1.1.1"],
-        received="2026-11-23T06:12:03Z",
-        age_seconds=94.2,
-        score=0.4312,
-        probability=0.9187,
-        calibrated=True,
-    )
-
     study_id: str
     image_ids: list[str]
     received: When
@@ -758,18 +584,6 @@ class Worklist(Answer):
 class SentResult(Answer):
     """A DICOM result of a study, and one peer that it was sent to."""
 
-    model_config = example(
-        kind="sc",
-        instance="2.25.239456179852778017",
-        sentence="Left pleural effusion.",
-        probability=0.9187,
-        calibrated=True,
-        made="2026-11-23T06:12:05+00:00",
-        revoked=None,
-        peer="archive",
-        sent="2026-11-23T06:12:06+00:00",
-    )
-
     kind: str = Field(description="sc or sr; of earlier releases also seg or gsps.")
     instance: str = Field(description="Its SOP instance UID.")
     sentence: str
@@ -789,20 +603,6 @@ class SentResults(Answer):
 
 class Mark(Answer):
     """What a reader said of one thing that was shown of an image."""
-
-    model_config = example(
-        who="reading-room",
-        made="2026-11-23T06:12:05+00:00",
-        model=FINGERPRINT,
-        image_id="p0007/s0012.png",
-        study_id="s0012",
-        patient_id="p0007",
-        kind="finding",
-        text="Edema",
-        said=True,
-        verdict="wrong",
-        box=None,
-    )
 
     who: str = Field(description="The name of the key; '-' on a server without keys.")
     made: str

@@ -5,12 +5,14 @@ from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from typing import Any
 
+from cxrtext.evaluation.rows import OF_FINDING
 from cxrtext.metrics.intervals import (
     NORMAL,
     POWER,
     Area,
     Difference,
     Measured,
+    average,
     difference,
     holm,
     quantile,
@@ -109,6 +111,8 @@ def compare(
     if margin is not None and not margin > 0:
         raise ValueError(f"a margin must be above 0, not {margin}")
     known = list(dict.fromkeys(name for measures in models.values() for name in measures))
+    if primary == PRIMARY and any(name.startswith(OF_FINDING) for name in known):
+        known = list(dict.fromkeys([*known, PRIMARY]))  # a mean of the findings that both have
     names = sorted(known, key=lambda name: name != primary)
     differences: list[PairedDifference] = []
     left_out: list[str] = []
@@ -120,6 +124,14 @@ def compare(
         for first, second in combinations(models, 2):
             one, other = models[first].get(name), models[second].get(name)
             problem = _problem(one, other)
+            if problem and name == primary == PRIMARY:
+                common, mean = _mean_of_common(models[first], models[second])
+                if mean is not None:
+                    (one, other), problem = mean, ""
+                    left_out.append(
+                        f"{PRIMARY}: {first} and {second}: all findings but those that both were "
+                        f"measured on: {', '.join(common)}"
+                    )
             found = None
             if one is not None and other is not None and not problem:
                 found = difference(other, one)
@@ -136,6 +148,21 @@ def compare(
     return Comparison(
         list(models), values_of, _adjusted(differences, primary), left_out, primary, margin
     )
+
+
+def _mean_of_common(
+    one: Measures, other: Measures
+) -> tuple[list[str], tuple[Measured, Measured] | None]:
+    """The findings that two models were both measured on, and their mean AUC by each."""
+    common = [
+        name
+        for name, found in one.items()
+        if name.startswith(OF_FINDING) and not _problem(found, other.get(name))
+    ]
+    if not common:
+        return [], None
+    means = tuple(average([measures[name] for name in common]) for measures in (one, other))
+    return [name.removeprefix(OF_FINDING) for name in common], (means[0], means[1])
 
 
 def _problem(one: Measured | None, other: Measured | None) -> str:

@@ -15,6 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
+from shlex import quote
 from typing import Any
 
 from cxrtext.errors import CxrTextError, InputError
@@ -175,11 +176,11 @@ def check_listed(path: Path, wrong: type[CxrTextError]) -> None:
     try:
         digest = (read_sums(path.parent) or {}).get(path.name)
     except (ValueError, OSError) as error:
-        raise wrong(f"{error}; {_ACCEPT.format(path.parent)}") from None
+        raise wrong(f"{error}; {_ACCEPT.format(quote(str(path.parent)))}") from None
     if digest is not None and path.is_file() and sha256(path) != digest:
         raise wrong(
             f"{path}: is not what {SUMS} beside it lists: it was damaged or changed; "
-            + _ACCEPT.format(path.parent)
+            + _ACCEPT.format(quote(str(path.parent)))
         )
 
 

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image as Pictures
 
 from cxrtext.errors import UnavailableError
@@ -95,6 +96,32 @@ class Rows(Tabular, tuple[T, ...]):
         made = super().__new__(cls, items)
         made._rows, made._columns, made._caption = list(rows), columns, caption
         return made
+
+
+class Embeddings(Tabular):
+    """Vectors [n, D] of images, with their ids; a column a number as a table."""
+
+    def __init__(self, ids: Sequence[str], vectors: NDArray[np.float32]) -> None:
+        self.ids, self.vectors = list(ids), vectors
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.vectors, dtype=dtype, copy=copy)
+
+    @cached_property
+    def _rows(self) -> Sequence[Row]:  # type: ignore[override]
+        numbers = self.vectors.tolist()
+        return [
+            {"image": name, **{f"e{at}": value for at, value in enumerate(row)}}
+            for name, row in zip(self.ids, numbers, strict=True)
+        ]
+
+    def __repr__(self) -> str:
+        return f"Embeddings({len(self)} images, {self.vectors.shape[1]} numbers each)"
+
+    _repr_html_ = __repr__
 
 
 @dataclass(frozen=True, slots=True)

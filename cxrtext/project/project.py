@@ -1,7 +1,7 @@
 """A model and its index as Python asks them: images in, tables and heatmaps out."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from contextlib import AbstractContextManager
 from dataclasses import asdict, fields
 from functools import partial
@@ -20,19 +20,25 @@ from cxrtext.images.raster import gray_of
 from cxrtext.images.source import named_errors
 from cxrtext.index import ImageHit, IndexedImage, SentenceHit
 from cxrtext.index.features.scoring import mean_region
-from cxrtext.index.search.hits import Unique, hits_of
+from cxrtext.index.search.hits import hits_of
 from cxrtext.index.search.selection import view_of
 from cxrtext.index.store.catalogue import TEXT_COLUMNS
 from cxrtext.pausing import finish
-from cxrtext.project.answers import Findings, Heatmap, OpenedImage, Row, Rows
+from cxrtext.project.answers import Embeddings, Findings, Heatmap, OpenedImage, Row, Rows
 from cxrtext.project.place import find_place
-from cxrtext.service import Service, load_service
+from cxrtext.service import Service, load_service, searching
+from cxrtext.service.limits import Unique
+from cxrtext.service.questions import Classify, Ground, Search, Verify, ask
 from cxrtext.service.tables import HIT_COLUMNS, hit_row
 from cxrtext.service.timeline import Film
 from cxrtext.service.verify.verify import SupportedSentence
 
-R = TypeVar("R", bound=Rows[Any])
+R = TypeVar("R", bound=Sized)
+T = TypeVar("T")
 Vector = NDArray[np.float32]
+Matrix = NDArray[np.float32]
+Several = list[T] | tuple[T, ...]
+"""A column of pandas, too."""
 Phrases = str | Sequence[str]
 PromptsGiven = Mapping[str, Prompts | tuple[Phrases, Phrases]] | str | Path
 ImageGiven = str | Path | NDArray[Any] | Pictures.Image | ImageHit | OpenedImage
@@ -97,14 +103,45 @@ class Project(AbstractContextManager["Project"]):
             ) from None
         return OpenedImage(image_id, embedded, partial(self.service.shown, image_id))
 
-    def embed(self, image: ImageGiven) -> Vector:
-        """The unit vector [D] of an image, its mean region, by which images are compared."""
-        regions = self.image(image).embedded.regions[None]
+    @overload
+    def embed(self, image: ImageGiven) -> Vector: ...
+    @overload
+    def embed(self, image: Several[ImageGiven]) -> Matrix: ...
+    def embed(self, image: ImageGiven | Several[ImageGiven]) -> Vector | Matrix:
+        """The unit vector [D] of an image, its mean region; of several images [n, D].
+
+        Images are compared by it.
+        """
+        if (every := several(image)) is not None:
+            return np.stack([self.embed(one) for one in every]) if every else self._no_vectors()
+        regions = self.image(image).embedded.regions[None]  # type: ignore[arg-type]
         return np.asarray(mean_region(regions.float()).cpu()[0])
 
-    def embed_text(self, sentence: str) -> Vector:
-        """The unit vector [D] of a sentence as it is written."""
-        return np.asarray(self.service.embed_sentences([sentence]).float().cpu()[0])
+    @overload
+    def embed_text(self, sentence: str) -> Vector: ...
+    @overload
+    def embed_text(self, sentence: Several[str]) -> Matrix: ...
+    def embed_text(self, sentence: str | Several[str]) -> Vector | Matrix:
+        """The unit vector [D] of a sentence as it is written; of several sentences [n, D]."""
+        every = [sentence] if isinstance(sentence, str) else several(sentence)
+        if every is None or not all(isinstance(one, str) for one in every):
+            raise InputError("embed_text takes a sentence, or several in a list or a column")
+        if not every:
+            return self._no_vectors()
+        vectors = np.asarray(self.service.embed_sentences(every).float().cpu())
+        return vectors[0] if isinstance(sentence, str) else vectors
+
+    def _no_vectors(self) -> Matrix:
+        return np.empty((0, self.service.model.spec.dimension), dtype=np.float32)
+
+    def embeddings(self, where: str | None = None) -> Embeddings:
+        """The unit vectors [n, D] of the indexed images, as :meth:`embed` gives them, with ids."""
+        view = finish(view_of(self.service.archive, where, ()))
+        vectors = np.array(view.snapshot.arrays["means"][view.places], dtype=np.float32)
+        there = view.index.catalogue.images(view.snapshot.numbers[view.places].tolist())
+        kept = [place for place, image in enumerate(there) if image]  # else deleted meanwhile
+        ids = [image.image for image in there if image]
+        return self._some(Embeddings(ids, vectors[kept]), where)
 
     # --- questions about an image ---
 
@@ -112,30 +149,43 @@ class Project(AbstractContextManager["Project"]):
     def classify(self, image: ImageGiven, prompts: PromptsGiven | None = None) -> Findings: ...
     @overload
     def classify(
-        self, image: list[ImageGiven], prompts: PromptsGiven | None = None
+        self, image: Several[ImageGiven], prompts: PromptsGiven | None = None
     ) -> Rows[Findings]: ...
     def classify(
-        self, image: ImageGiven | list[ImageGiven], prompts: PromptsGiven | None = None
+        self, image: ImageGiven | Several[ImageGiven], prompts: PromptsGiven | None = None
     ) -> Findings | Rows[Findings]:
-        """Probabilities of findings; of a list of images a row each.
+        """Probabilities of findings; of several images, in a list or a column, a row each.
 
         Prompts are a YAML file, or by finding the sentences that say that it is there and those
         that say that it is not: ``{"Edema": ("Pulmonary edema.", "No pulmonary edema.")}``.
         """
-        asked = _prompts(prompts)
-        if not isinstance(image, list):
-            return Findings(self.service.classify(self.image(image).embedded, asked))
-        every, rows = list[Findings](), list[Row]()
-        for opened in map(self.image, image):
-            every.append(found := Findings(self.service.classify(opened.embedded, asked)))
-            probabilities = {name: one.probability for name, one in found.items()}
+        every, asked = several(image), _prompts(prompts)
+        for one in [image] if every is None else every:
+            ask(Classify, {"image": one, "prompts": asked}, _as_argument)
+        if every is None:
+            embedded = self.image(image).embedded  # type: ignore[arg-type]
+            return Findings(self.service.classify(embedded, asked))
+        found, rows = list[Findings](), list[Row]()
+        for opened in map(self.image, every):
+            found.append(findings := Findings(self.service.classify(opened.embedded, asked)))
+            probabilities = {name: one.probability for name, one in findings.items()}
             rows.append({"image": opened.name} | probabilities)
-        return Rows(every, rows)
+        return Rows(found, rows)
 
-    def ground(self, image: ImageGiven, sentence: str, threshold: float | None = None) -> Heatmap:
+    def ground(
+        self,
+        image: ImageGiven,
+        sentence: str,
+        threshold: float | None = None,
+        as_written: bool = False,
+    ) -> Heatmap:
         """Where an image supports a sentence; from the threshold on a region counts for boxes."""
+        given = {"image": image, "sentence": sentence, "threshold": threshold}
+        asked = ask(Ground, given | {"as_written": as_written}, _as_argument)
         opened = self.image(image)
-        found = self.service.ground(opened.embedded, sentence, threshold)
+        found = self.service.ground(
+            opened.embedded, asked.sentence, asked.threshold, as_written=asked.as_written
+        )
         values = {one.name: getattr(found, one.name) for one in fields(found)}
         return Heatmap(**values, image=opened, sentence=sentence)
 
@@ -143,9 +193,12 @@ class Project(AbstractContextManager["Project"]):
         """How well an image fits a sentence, in [−1, 1], as `search` and `ground` score it."""
         return self.ground(image, sentence).score
 
-    def verify(self, image: ImageGiven, report: str) -> Rows[SupportedSentence]:
+    def verify(
+        self, image: ImageGiven, report: str, threshold: float | None = None
+    ) -> Rows[SupportedSentence]:
         """How well an image supports each sentence of a report."""
-        found = self.service.verify(self.image(image).embedded, report).sentences
+        ask(Verify, {"image": image, "report": report, "threshold": threshold}, _as_argument)
+        found = self.service.verify(self.image(image).embedded, report, threshold).sentences
         names = ("section", "sentence", "wording", "score", "support", "verdict")
         return Rows(found, [{name: getattr(one, name) for name in names} for one in found])
 
@@ -159,16 +212,16 @@ class Project(AbstractContextManager["Project"]):
         where: str | None = None,
         without: Phrases = (),
         unique: Unique | None = None,
+        **options: Any,
     ) -> Rows[ImageHit]:
         """The k indexed images that fit sentences, an image or both best, among some.
 
         ``where`` is a filter such as ``"age > 60 and sex = 'F'"``; ``without`` is what is not to
-        fit; ``unique`` gives one hit a "patient", a "study" or a "picture".
+        fit; ``unique`` gives one hit a "patient", a "study" or a "picture".  The options are the
+        other fields of :class:`~cxrtext.service.questions.Search`, such as ``image_weight``.
         """
-        _ = self.service.archive  # refused before an image is embedded
-        given = None if image is None else self.image(image).embedded
-        query = self.service.make_query(sentence, without=without, image=given)
-        found = self.service.search(query, k, where=where, unique=unique)
+        given = {"k": k, "where": where, "without": without, "unique": unique, **options}
+        found = finish(searching.images(self.service, self._prepared(sentence, image, given)))
         said = f"{len(found.hits)} of {found.searched} images"
         said += "" if found.exact else f", by {found.scored} candidates"
         return self._some(Rows(found.hits, map(hit_row, found.hits), HIT_COLUMNS, said), where)
@@ -179,14 +232,31 @@ class Project(AbstractContextManager["Project"]):
         image: ImageGiven | None = None,
         k: int = 10,
         where: str | None = None,
+        **options: Any,
     ) -> Rows[SentenceHit]:
         """The k sentences of indexed reports that fit an image best, or are most alike to one."""
-        _ = self.service.archive
-        if (sentence is None) == (image is None):
-            raise InputError("give a sentence or an image, and not both")
-        asked = sentence or "" if image is None else self.image(image).embedded
-        found = self.service.search_sentences(asked, k, where=where)
+        given = {"k": k, "where": where, "target": "sentences", **options}
+        asked = self._prepared(sentence, image, given)
+        found = finish(searching.sentences(self.service, asked))
         return self._some(Rows(found, map(asdict, found)), where)
+
+    def _prepared(
+        self, sentence: Phrases | None, image: ImageGiven | None, given: Mapping[str, Any]
+    ) -> searching.Prepared:
+        """A search that was checked, its image and its sentences embedded."""
+        if isinstance(image, ImageHit):
+            image = image.image.image
+        if isinstance(image, str) and not os.path.isfile(image):  # noqa: PTH113
+            given = {"image_id": image, **given}
+        elif image is not None:
+            given = {"image": image, **given}
+        question = ask(Search, {"query": sentence, **given}, _as_argument)
+        _ = self.service.archive  # refused before an image is embedded
+        asked = question.image if question.image_id is None else question.image_id
+        embedded = None if asked is None else self.image(asked).embedded
+        sentences = [*question.query, *question.without]
+        read = self.service.readings(sentences, as_written=question.as_written)
+        return searching.prepare(self.service, question, read, embedded)
 
     def images(self, where: str | None = None) -> Rows[IndexedImage]:
         """The indexed images, with their manifest's columns as text and the labels that are kept.
@@ -233,6 +303,18 @@ def open(folder: str | Path, device: str = "cpu", index: str | Path | None = Non
     return Project(
         place.folder, load_service(place.checkpoint, index or place.index, device=device)
     )
+
+
+def several(given: object) -> list[Any] | None:
+    """What a list, a tuple or a column of pandas holds; None of a single thing."""
+    if isinstance(given, list | tuple):
+        return list(given)
+    is_column = type(given).__module__.partition(".")[0] == "pandas"
+    return list(given) if is_column else None  # type: ignore[call-overload]
+
+
+def _as_argument(field: str) -> str:
+    return {"not": "without", "query": "sentence", "image_id": "image"}.get(field, field)
 
 
 def _prompts(given: PromptsGiven | None) -> Mapping[str, Prompts] | None:

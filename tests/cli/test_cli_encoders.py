@@ -1,8 +1,7 @@
 """``cxrtext encoders``, and which encoders ``cxrtext fit --encoder`` takes."""
 
-import json
 import shutil
-from dataclasses import fields
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from transformers import ResNetConfig, ResNetModel
 
 from cxrtext.errors import CheckpointError
 from cxrtext.models.folders import BACKBONES_VARIABLE, is_hub_name
-from cxrtext.project.encoders import ListedEncoder, copy_of, find_encoder, keep_copy
+from cxrtext.project.encoders import copy_of, find_encoder, keep_copy, listed_encoders
 from tests import small_backbones
 from tests.cli.conftest import Refused, cxrtext
 from tests.models.foreign.folders import WRITERS
@@ -23,8 +22,7 @@ def test_encoders_are_listed_with_all_that_one_needs_to_know(
     (tmp_path / "rad-dino").mkdir()
     monkeypatch.setenv(BACKBONES_VARIABLE, str(tmp_path))
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
-    listed = json.loads(cxrtext("encoders", "--json").stdout)
-    assert all([*one] == [field.name for field in fields(ListedEncoder)] for one in listed)
+    listed = [asdict(one) for one in listed_encoders()]
     text = "name", "what", "trained_on", "licence", "offline"
     assert all(isinstance(one[key], str) and one[key] for one in listed for key in text)
     assert all(isinstance(one["megabytes"], int | None) for one in listed)

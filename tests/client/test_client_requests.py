@@ -189,7 +189,7 @@ def test_what_is_sent(make: Make, seen: list[httpx2.Request], tmp_path: Path) ->
     assert b'name="as_written"\r\n\r\ntrue' in ground.content
     assert b"Doe" not in ground.content  # a file's name can name a patient
     assert search.headers["content-type"] == "application/x-www-form-urlencoded"
-    assert search.content == b"image_id=a.png&query=A.&query=B.&not=C.&k=3&offset=0&mode=exact"
+    assert search.content == b"image_id=a.png&query=A.&query=B.&not=C.&k=3&mode=exact"
     assert image.url.raw_path == b"/v1/images/a%20b/%C3%BC.png"
     assert cohort.headers["accept"] == "text/csv"
 

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -7,7 +8,7 @@ from cxrtext.evaluation import compare
 from cxrtext.evaluation.classification.zero_shot import rows_digest
 from cxrtext.evaluation.comparison import verdict_of
 from cxrtext.evaluation.measure import few_patients
-from cxrtext.evaluation.report.comparison import difference_rows, primary_lines
+from cxrtext.evaluation.report.comparison import difference_rows, model_names, primary_lines
 from cxrtext.metrics.intervals import Measured, area, average, difference, median_of
 
 
@@ -110,3 +111,19 @@ def test_what_holm_does_not_confirm_is_not_better() -> None:
     found = compare(models).differences
     assert min(one.p_value for one in found) < 0.05
     assert {one.verdict for one in found if one.adjusted_p >= 0.05} == {"not distinguishable"}
+
+
+def test_the_primary_auc_is_always_there_of_the_findings_that_both_have() -> None:
+    first, second = measures(0.0), measures(0.25)
+    del first["AUC"], second["AUC of Y"]
+    found = compare({"a": first, "b": second})
+    main = found.differences[0]
+    assert main.measure == "AUC"
+    assert main.estimate == pytest.approx(second["AUC of X"].value - first["AUC of X"].value)
+    assert found.left_out[0].endswith("but those that both were measured on: X")
+
+
+def test_models_are_named_by_their_projects(tmp_path: Path) -> None:
+    names = "one/evaluation/predictions.parquet", "two/run/checkpoint-best", "three/other"
+    assert model_names([tmp_path / name for name in names]) == ["one", "two", "other"]
+    assert model_names([tmp_path / "a/evaluation"] * 2) == ["1-a", "2-a"]

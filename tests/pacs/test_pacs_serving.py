@@ -61,7 +61,7 @@ def test_no_planted_name_is_in_the_metrics_or_the_log_of_a_server(
     inbox.put("PACS", instance(9))  # waits
     inbox.note_listener("dicom", 2, 7, 1, 0)
     service = Service(model, open_index(index_copy, model))
-    served = Settings(inbox=inbox.folder, results=results.path, worklist=True, metrics=True)
+    served = Settings(inbox=inbox.folder, results=results.path, worklist=True)
     with serving(service, served) as client:
         page = client.get("/metrics").text
         refused = client.get("/v1/worklist", params={"prompt": "P", "since": PLANTED}).text

@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 import cxrtext
-from cxrtext.errors import CheckpointError, DataError, InputError, UnavailableError
+from cxrtext.errors import CheckpointError, ConfigError, DataError, InputError, UnavailableError
 from cxrtext.evaluation import Prompts
 from cxrtext.evaluation.how_good import HowGood
 from cxrtext.project import Project
@@ -194,7 +194,7 @@ def test_a_search_honours_where_without_and_unique(project: Project) -> None:
     without = project.search(EFFUSION, k=5, where="age > 60", without="Right pneumothorax.")
     assert [hit.score for hit in without] != [hit.score for hit in found]
     assert len(project.search(EFFUSION, k=48, unique="patient")) == 48
-    with pytest.raises(ValueError, match="unique must be one of patient, study, picture"):
+    with pytest.raises(InputError, match="unique: Input should be .patient., .study. or .picture."):
         project.search(EFFUSION, unique="person")  # type: ignore[arg-type]
     with pytest.raises(DataError, match="the filter leaves no image: age holds"):
         project.search(EFFUSION, where="age > 'abc'")
@@ -207,7 +207,7 @@ def test_sentences_and_the_images_of_the_index(project: Project, data_folder: Pa
     assert project.search_sentences(EFFUSION, k=1)[0].sentence == EFFUSION
     assert project.search_sentences(image=KNOWN, k=3).table().num_rows == 3
     assert len(project.search_sentences(EFFUSION, where="image = 'images/s01.png'")) == 1
-    with pytest.raises(InputError, match="a sentence or an image, and not both"):
+    with pytest.raises(InputError, match="give a query, image"):
         project.search_sentences()
     rows = read_csv(data_folder / "manifest.csv")
     some = project.images("split = 'test'")
@@ -275,3 +275,31 @@ def test_how_good_the_model_is(project: Project, checkpoint: Path, tmp_path: Pat
     with cxrtext.open(folder) as measured:
         assert measured.summary == lines
         assert "<li>AUC .90 &lt; 1</li>" in measured._repr_html_()
+
+
+def test_vectors_of_one_several_and_all(project: Project) -> None:
+    every = project.embeddings()
+    assert (len(every), every.vectors.shape) == (48, (48, 16))
+    known = every.vectors[every.ids.index(KNOWN)]
+    assert np.allclose(known, project.embed(KNOWN), atol=1e-6)
+    assert np.array_equal(np.asarray(every), every.vectors)
+    assert every.table().column_names[:2] == ["image", "e0"]
+    column: Any = type("Series", (list,), {"__module__": "pandas.core.series"})
+    several: Any
+    for several in ([KNOWN, "images/s07.png"], column([KNOWN, "images/s07.png"])):
+        assert np.allclose(project.embed(several)[0], known, atol=1e-6)
+        assert [row["image"] for row in project.classify(several).table().to_pylist()] == several
+    assert project.embed([]).shape == (0, 16)
+    texts = project.embed_text([EFFUSION, "No effusion."])
+    assert np.array_equal(texts[0], project.embed_text(EFFUSION))
+    with pytest.raises(InputError, match="a sentence, or several"):
+        project.embed_text(3)  # type: ignore[call-overload]
+    assert len(project.embeddings("split = 'test'")) < 48
+
+
+def test_making_from_python_refuses_as_the_commands_do(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"settings: training\.lr"):
+        cxrtext.train({"training": {"lr": "fast"}})
+    with pytest.raises(InputError, match="no such file or folder"):
+        cxrtext.fit(tmp_path / "none", tmp_path / "project")
+    assert not list(tmp_path.iterdir())

@@ -3,23 +3,23 @@
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Annotated, Any
 
-from annotated_types import Ge, Le
-from fastapi import Depends, File, Form, Request, Security, UploadFile
-from fastapi.security import HTTPBearer
+from fastapi import Depends, Request, UploadFile
+from pydantic import Field
 from starlette.exceptions import HTTPException
 
 from cxrtext.errors import InputError
 from cxrtext.images.limits import MAX_FRAMES
+from cxrtext.service.questions import WHOLE, Question, Written
+from cxrtext_api.gate.access import wants
+from cxrtext_api.gate.keys import READ, WRITE
 from cxrtext_api.problems import Refusal
-from cxrtext_api.routes.fields import WHOLE
 from cxrtext_api.runtime.resources import Resources, Session
-from cxrtext_api.runtime.scope import REQUEST_SCOPE, TIME_LIMIT
+from cxrtext_api.runtime.scope import REQUEST_SCOPE
 from cxrtext_api.runtime.uploads import Pixels, Upload
 
 if TYPE_CHECKING:
     from cxrtext.service import EmbeddedImage
 
-MAX_ID_CHARACTERS = 4096
 OF_AN_IMAGE = ("rendered", "timeline")
 """The last parts of addresses that are of an image, and name none."""
 
@@ -32,18 +32,18 @@ def _resources(request: Request) -> Resources:
 ResourcesDep = Annotated[Resources, Depends(_resources)]
 
 
-async def _session(request: Request, resources: ResourcesDep) -> AsyncIterator[Session]:
-    """What a request works with; what it holds is given back when its answer begins, or fails."""
-    with Session(resources, request.receive, request.scope.get(TIME_LIMIT)) as session:
+async def _session(request: Request) -> AsyncIterator[Session]:
+    """What a request works with (NotReady before the model is loaded).
+
+    What it holds is given back when its answer begins, or fails.
+    """
+    with Session(_resources(request), request.receive) as session:
+        _ = session.service
         request.scope[REQUEST_SCOPE] = session
         yield session
 
 
 SessionDep = Annotated[Session, Depends(_session)]
-
-
-async def _check_ready(session: SessionDep) -> None:
-    _ = session.service
 
 
 class ChosenImage:
@@ -61,6 +61,13 @@ class ChosenImage:
         await self._session.see_index()
         return await self._session.read(self._session.service.embedded, self._image_id)
 
+    async def known(self) -> "EmbeddedImage | str":
+        """An upload embedded, or the id of an indexed one, for the model's thread to look up."""
+        if self._upload is not None:
+            return await self.embedded()
+        await self._session.see_index()
+        return self._image_id
+
     async def pixels(self, side: int) -> Pixels:
         """The image as it is shown, [H, W], its longest side at most so long."""
         session = self._session
@@ -77,49 +84,27 @@ class ChosenImage:
         return await self.embedded(), await self.pixels(side)
 
 
-UploadFileField = Annotated[
-    UploadFile | None,
-    File(description="A radiograph: PNG, JPEG or DICOM, detected from the content."),
-]
-ImageId = Annotated[
-    str | None,
-    Form(max_length=MAX_ID_CHARACTERS, description="The id of an indexed image instead."),
-]
-Frame = Annotated[
-    int | None,
-    Ge(0),
-    Le(MAX_FRAMES - 1),
-    WHOLE,
-    Form(description="Which frame of an image that is sent, from 0, where it has several."),
-]
+class Sent(Question):
+    """A question whose image may be a file of the form."""
+
+    image: UploadFile | None = Field(
+        default=None, description="A radiograph: PNG, JPEG or DICOM, detected from the content."
+    )
+    frame: Annotated[int | None, Field(ge=0, le=MAX_FRAMES - 1), WHOLE] = Field(
+        default=None,
+        description="Which frame of an image that is sent, from 0, where it has several.",
+    )
+
+    def check(self, written: Written = str) -> None:
+        super().check(written)
+        if self.frame and self.image is None:
+            raise InputError("frame is of an image that is sent; leave it out")
 
 
-async def _any_image(
-    session: SessionDep,
-    image: UploadFileField = None,
-    image_id: ImageId = None,
-    frame: Frame = None,
-) -> ChosenImage | None:
-    if image is not None and image_id is not None:
-        raise InputError("give either an image or an image_id, not both")
-    if image is None and image_id is None:
-        return None
-    if frame and image is None:
-        raise InputError("frame is of an image that is sent; leave it out")
-    upload = None if image is None else Upload(await image.read(), frame)
-    return ChosenImage(session, upload, image_id)
-
-
-AnyImageDep = Annotated[Any, Depends(_any_image)]  # a :class:`ChosenImage`, or None
-
-
-async def _one_image(image: AnyImageDep) -> ChosenImage:
-    if not isinstance(image, ChosenImage):
-        raise InputError("give an image, or the image_id of an indexed one")
-    return image
-
-
-ImageDep = Annotated[ChosenImage, Depends(_one_image)]
+async def chosen(session: Session, form: Sent) -> ChosenImage:
+    """The image of a form that has one."""
+    upload = None if form.image is None else Upload(await form.image.read(), form.frame)
+    return ChosenImage(session, upload, form.image_id)
 
 
 async def _check_writable(session: SessionDep, request: Request) -> None:
@@ -129,15 +114,11 @@ async def _check_writable(session: SessionDep, request: Request) -> None:
         raise Refusal(403, READ_ONLY)
 
 
-WRITES: list[Any] = [Depends(_check_writable)]  # of the routes that change the index
+WRITES: list[Any] = [wants(WRITE), Depends(_check_writable)]  # of what changes the index
 
 READ_ONLY = "This server only reads: it was started with --read-only."
 
-KEY: Any = Security(HTTPBearer(auto_error=False, description="A key, where the server wants one."))
-
-GUARDED: list[Any] = [KEY, Depends(_check_ready)]
-"""Of every route under ``/v1``: ready, and said in the API's description that a key may be wanted
-(the gate checks it, before the body is read)."""
+GUARDED: list[Any] = [wants(READ)]  # of every route under ``/v1``
 
 
 def problem_of(*statuses: int) -> dict[int | str, dict[str, Any]]:

@@ -2,16 +2,15 @@
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Ge, Le
-from fastapi import Form, Query
-from pydantic import BeforeValidator
+from fastapi import Form, Query, Response
+from pydantic import BaseModel
 
 from cxrtext.errors import DataError, InputError
 from cxrtext.index.search.filter import parse
-from cxrtext.records.numbers import WHOLE as WHOLE_NUMBER
-from cxrtext.records.numbers import read_number
+from cxrtext.service.questions import WHOLE
 
 if TYPE_CHECKING:
     from cxrtext.service import Service
@@ -20,24 +19,9 @@ JSON = "application/json"
 PNG = "image/png"
 CSV = "text/csv"
 
-# --- numbers, which come as text: written as numbers are, and no other way ---
+MULTIPART = Form(media_type="multipart/form-data")
+"""Of the model of a form that may bring a file."""
 
-
-def _whole(value: Any) -> Any:
-    if isinstance(value, str) and not WHOLE_NUMBER.fullmatch(value):
-        raise ValueError("write a whole number, such as 10")
-    return value
-
-
-def _decimal(value: Any) -> Any:
-    return read_number(value) if isinstance(value, str) else value
-
-
-WHOLE = BeforeValidator(_whole)
-"""Takes 10, and neither 10.0 nor 1_0, which Python would take too.  It stands behind bounds, else
-the API's description does not have them."""
-
-DECIMAL = BeforeValidator(_decimal)  # takes 0.5, 1 and 5e-1, and neither 1_0 nor infinity
 MIN_SIDE = 32
 MAX_SIDE = 4096
 DEFAULT_SIDE = 1536
@@ -50,25 +34,8 @@ Side = Annotated[
     Query(description="Longest side of the picture, in pixels."),
 ]
 
-AsWritten = Annotated[
-    bool, Form(description="Embed sentences as they were sent, not in the wording of the reports.")
-]
-Threshold = Annotated[
-    float | None,
-    Ge(-1),
-    Le(1),
-    DECIMAL,
-    Form(
-        description="From this score on a region counts for the boxes; by default the lower of the "
-        "sentence's limits, or, without reference images, halfway between "
-        "the mean and the maximum."
-    ),
-]
-
 # --- filters, checked before anything is computed ---
 
-MAX_WHERE = 10_000
-WHERE = "A filter over the columns of GET /v1/columns, such as: age > 60 and sex = 'F'."
 _QUOTED = re.compile(r"(?:, found|: no column) '.*'(?=$|; there are )", re.DOTALL)
 
 
@@ -88,6 +55,11 @@ def check_where(service: "Service", where: str | None) -> None:
 
 
 # --- what a caller wants to get ---
+
+
+def as_json(answer: BaseModel) -> Response:
+    """A model that was checked when it was made, and is not checked again to be sent."""
+    return Response(answer.model_dump_json(), media_type=JSON)
 
 
 def preferred(accept: str, offered: Sequence[str]) -> str:

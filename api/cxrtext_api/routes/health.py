@@ -4,17 +4,20 @@ import asyncio
 from contextlib import suppress
 
 from fastapi import APIRouter, Request, Response
-from starlette.exceptions import HTTPException
 
 import cxrtext
 from cxrtext.client.models import Health, Readiness
 from cxrtext.errors import CxrTextError
+from cxrtext_api.gate.access import Guarded, wants
+from cxrtext_api.gate.keys import METRICS, READ
 from cxrtext_api.observe.audit import AuditLog
 from cxrtext_api.observe.metrics import CONTENT_TYPE, Metrics
-from cxrtext_api.routes.dependencies import KEY, ResourcesDep, problem_of
+from cxrtext_api.problems import NO_AUDIT
+from cxrtext_api.routes.dependencies import ResourcesDep, problem_of
 from cxrtext_api.runtime.scope import NotReady
 
 router = APIRouter(tags=["health"])
+measures = APIRouter(tags=["health"], route_class=Guarded)
 
 LOOK_SECONDS = 0.25  # how long numbers wait for a look at the index
 
@@ -33,7 +36,7 @@ async def health() -> Health:
     responses=problem_of(503),
 )
 async def readiness(request: Request, resources: ResourcesDep) -> Readiness:
-    """Answer 200 once the model is loaded, 503 before, and again when the server is to stop.
+    """Answer 200 once the model is loaded, 503 before.
 
     A disk that takes no more keeps nobody from asking: ``writes`` is false then.  An audit log that
     cannot be written does.
@@ -41,24 +44,20 @@ async def readiness(request: Request, resources: ResourcesDep) -> Readiness:
     _ = resources.service  # NotReady where it is not loaded
     audit: AuditLog = request.app.state.audit
     if audit.failed and not await asyncio.to_thread(audit.works):
-        raise NotReady("The audit log cannot be written; see the server's disk.")
-    if request.app.state.draining:
-        raise NotReady("The server is being stopped; ask another one.")
+        raise NotReady(NO_AUDIT)
     return Readiness(writes=await resources.writes())
 
 
-@router.get(
+@measures.get(
     "/metrics",
     summary="Numbers for Prometheus",
     operation_id="metrics",
     response_class=Response,
-    responses={200: {"content": {"text/plain": {}}}, **problem_of(401, 403, 404, 429)},
-    dependencies=[KEY],
+    responses={200: {"content": {"text/plain": {}}}, **problem_of(401, 403, 404)},
+    dependencies=[wants(READ, or_else=METRICS)],
 )
 async def metrics(request: Request, resources: ResourcesDep) -> Response:
     """Requests, times, queues, errors, the model and the process, in Prometheus' text format."""
-    if not resources.settings.metrics:
-        raise HTTPException(404)
     measured: Metrics = request.app.state.metrics
     settings = resources.settings
     await asyncio.to_thread(measured.gateway.look, settings.inbox, settings.results)
@@ -69,7 +68,7 @@ async def metrics(request: Request, resources: ResourcesDep) -> Response:
                 await resources.see_index(now=True)
         service = resources.service
         measured.describe_model(service.describe(), cxrtext.__version__)
-        measured.ready.set(0 if request.app.state.draining else 1)
+        measured.ready.set(1)
         measured.writes.set(0 if await resources.writes() is False else 1)
     except NotReady:
         measured.ready.set(0)

@@ -15,16 +15,18 @@ from cxrtext.client.models import (
     ImagePage,
     Timeline,
 )
+from cxrtext.service.questions import MAX_WHERE, WHERE, WHOLE
+from cxrtext_api.gate.access import Guarded
 from cxrtext_api.observe.audit import note_images
 from cxrtext_api.routes.dependencies import GUARDED, SessionDep, problems
-from cxrtext_api.routes.fields import DEFAULT_SIDE, MAX_WHERE, WHERE, WHOLE, Side, check_where
+from cxrtext_api.routes.fields import DEFAULT_SIDE, Side, check_where
 from cxrtext_api.routes.pictures import PICTURE, answer_picture
 
 if TYPE_CHECKING:
     from cxrtext.pausing import Pausing
     from cxrtext.service import Service
 
-router = APIRouter(prefix="/v1", tags=["images"], dependencies=GUARDED)
+router = APIRouter(route_class=Guarded, prefix="/v1", tags=["images"], dependencies=GUARDED)
 
 MAX_PAGE = 200
 MAX_OFFSET = 2**40

@@ -18,11 +18,12 @@ from cxrtext.records.marks import (
 )
 from cxrtext.records.numbers import read_number
 from cxrtext.service.marking import mark_of
-from cxrtext_api.gate.keys import CALLER, Caller
+from cxrtext.service.questions import MAX_ID_CHARACTERS, WHOLE
+from cxrtext_api.gate.access import CallerDep, Guarded, wants
+from cxrtext_api.gate.keys import MARK, READ
 from cxrtext_api.observe.audit import note_images
 from cxrtext_api.problems import Refusal
-from cxrtext_api.routes.dependencies import GUARDED, MAX_ID_CHARACTERS, SessionDep, problems
-from cxrtext_api.routes.fields import WHOLE
+from cxrtext_api.routes.dependencies import GUARDED, SessionDep, problems
 from cxrtext_api.routes.images import MAX_PAGE, Limit
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from cxrtext.records.boxes import Corners
     from cxrtext_api.runtime.resources import Session
 
-router = APIRouter(prefix="/v1", tags=["marks"], dependencies=GUARDED)
+router = APIRouter(route_class=Guarded, prefix="/v1", tags=["marks"], dependencies=GUARDED)
 
 ImageId = Annotated[str, Form(max_length=MAX_ID_CHARACTERS, description="An indexed image.")]
 OneImage = Annotated[
@@ -70,10 +71,12 @@ def _page(path: "Path", image_id: str | None, after: int, limit: int) -> Marks:
     summary="Mark something as right or wrong",
     operation_id="add_mark",
     responses=problems(404, 409, 422),
+    dependencies=[wants(MARK, READ)],  # the answer shows whose image it is
 )
 async def add(
     request: Request,
     session: SessionDep,
+    caller: CallerDep,
     image_id: ImageId,
     kind: Annotated[Kind, Form(description="What is marked.")],
     text: Text,
@@ -86,7 +89,6 @@ async def add(
     Marks are kept beside the index under the key's name.  A later mark of the same reader on the
     same thing takes the place of the earlier one.
     """
-    caller: Caller = request.scope[CALLER]
     given = None if box is None else _corners(box)
     what = {"text": text.strip(), "said": said, "box": given}
     mark = await session.read(

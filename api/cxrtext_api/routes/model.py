@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 
 import cxrtext
 from cxrtext.client import models
@@ -13,7 +13,8 @@ from cxrtext.index.features.candidates import is_large
 from cxrtext.index.store.catalogue import cells_of
 from cxrtext.models.folders import read_training
 from cxrtext.service import limits
-from cxrtext_api.gate.keys import ANYONE, CALLER, Caller
+from cxrtext_api.gate.access import CallerDep, Guarded
+from cxrtext_api.gate.keys import ANYONE, Caller
 from cxrtext_api.routes.dependencies import GUARDED, SessionDep, problems
 from cxrtext_api.settings import Settings
 
@@ -25,13 +26,12 @@ _OF_MODEL = (
     *("resize", "crop"),
 )
 
-router = APIRouter(prefix="/v1", tags=["model"], dependencies=GUARDED)
+router = APIRouter(route_class=Guarded, prefix="/v1", tags=["model"], dependencies=GUARDED)
 
 
 @router.get("/model", summary="What is loaded", operation_id="get_model", responses=problems())
-async def get_model(session: SessionDep, request: Request) -> models.ModelInfo:
+async def get_model(session: SessionDep, caller: CallerDep) -> models.ModelInfo:
     """The model, what it was trained on, the index, the limits, and what the caller may do."""
-    caller: Caller = request.scope.get(CALLER, ANYONE)
     await session.see_index()
     return await session.read(_model_info, session.service, session.settings, caller)
 

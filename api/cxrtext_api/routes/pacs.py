@@ -13,10 +13,11 @@ from cxrtext.errors import CxrTextError
 from cxrtext.pacs.results.folder import FILE, ResultsFolder
 from cxrtext.pacs.worklist import check_prompt, moment, ordered, received_since
 from cxrtext.service.limits import MAX_QUERY_CHARACTERS
+from cxrtext.service.questions import MAX_ID_CHARACTERS, WHOLE
+from cxrtext_api.gate.access import Guarded
 from cxrtext_api.observe.audit import note_images
 from cxrtext_api.problems import Refusal
-from cxrtext_api.routes.dependencies import GUARDED, MAX_ID_CHARACTERS, SessionDep, problems
-from cxrtext_api.routes.fields import WHOLE
+from cxrtext_api.routes.dependencies import GUARDED, SessionDep, problems
 from cxrtext_api.runtime.scope import Busy, ClientGone
 
 if TYPE_CHECKING:
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
     from cxrtext.service import Service
     from cxrtext_api.runtime.resources import Session
 
-router = APIRouter(prefix="/v1", tags=["hospital systems"], dependencies=GUARDED)
+router = APIRouter(
+    route_class=Guarded, prefix="/v1", tags=["hospital systems"], dependencies=GUARDED
+)
 
 MAX_ENTRIES = 500
 NO_WORKLIST = "This server gives no worklist; it is started with --gateway."

@@ -1,61 +1,52 @@
-"""Questions to an image: how it looks, what it shows, where, whether a report fits; and to text."""
+"""Questions to an image: how it looks, what it shows, where, whether a report fits."""
 
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import APIRouter, Form, Header, Response
-from pydantic import StringConstraints, TypeAdapter, ValidationError
+from fastapi import APIRouter, Header, Response
 
-from cxrtext.client.answers import finding_of, grounded_of, verified_of
-from cxrtext.client.models import Classification, Grounded, Prompts, Unlike, Verified
-from cxrtext.errors import InputError
-from cxrtext.evaluation import Prompts as ServicePrompts
+from cxrtext.client.answers import classified_of, grounded_of, verified_of
+from cxrtext.client.models import Classification, Grounded, Verified
 from cxrtext.images import encode_png
-from cxrtext.service.limits import MAX_REPORT_CHARACTERS, check_prompts
+from cxrtext.service.questions import Classify, Ground, Verify
 from cxrtext.service.verify.sentences import report_sentences
-from cxrtext_api.routes.dependencies import GUARDED, ImageDep, SessionDep, problems
-from cxrtext_api.routes.fields import DEFAULT_SIDE, JSON, PNG, AsWritten, Side, Threshold, preferred
+from cxrtext_api.gate.access import Guarded
+from cxrtext_api.routes.dependencies import GUARDED, Sent, SessionDep, chosen, problems
+from cxrtext_api.routes.fields import (
+    DEFAULT_SIDE,
+    JSON,
+    MULTIPART,
+    PNG,
+    Side,
+    as_json,
+    preferred,
+)
 from cxrtext_api.routes.pictures import PICTURE, answer_picture
 from cxrtext_api.runtime.uploads import Pixels
 
 if TYPE_CHECKING:
-    from cxrtext.evaluation.classification.calibration import FindingCalibration
     from cxrtext.pausing import Pausing
-    from cxrtext.service import EmbeddedImage, FindingScore, Grounding, Service
+    from cxrtext.service import EmbeddedImage, Grounding, Service
     from cxrtext.service.verify.sentences import ReportSentence
 
-router = APIRouter(prefix="/v1", dependencies=GUARDED)
+router = APIRouter(route_class=Guarded, prefix="/v1", dependencies=GUARDED)
 
-MAX_FINDING_CHARACTERS = 200
 OVERLAY_SIDE = 2048
-
-FindingName = Annotated[
-    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_FINDING_CHARACTERS)
-]
-
-PromptsForm = Annotated[
-    str | None,
-    Form(
-        description='Other findings, as JSON: {"finding": {"positive": […], "negative": […]}}.',
-        examples=['{"Fracture": {"positive": ["Rib fracture."], "negative": ["No fracture."]}}'],
-    ),
-]
-
-Sentence = Annotated[
-    str, Form(description="What to look for.", examples=["Left pleural effusion."])
-]
 
 Accept = Annotated[
     str, Header(description="image/png for a picture of the heatmap instead of numbers.")
 ]
 
-Report = Annotated[
-    str,
-    Form(
-        max_length=MAX_REPORT_CHARACTERS,
-        description="A report; its findings and impression are looked at.",
-        examples=["FINDINGS: Small left pleural effusion. No pneumothorax."],
-    ),
-]
+
+class ClassifyForm(Sent, Classify):
+    """Which findings an image shows."""
+
+
+class GroundForm(Sent, Ground):
+    """Where an image supports a sentence."""
+
+
+class VerifyForm(Sent, Verify):
+    """How well an image supports each sentence of a report."""
 
 
 @router.post(
@@ -66,26 +57,18 @@ Report = Annotated[
     response_class=Response,
     responses=PICTURE | problems(404, 422),
 )
-async def render(session: SessionDep, image: ImageDep, size: Side = DEFAULT_SIDE) -> Response:
+async def render(
+    session: SessionDep, form: Annotated[Sent, MULTIPART], size: Side = DEFAULT_SIDE
+) -> Response:
     """The image as the model gets it, windowed and upright; see ``get_picture``."""
+    image = await chosen(session, form)
     return await session.draw(answer_picture, await image.pixels(size))
 
 
-def parse_prompts(text: str) -> dict[str, ServicePrompts]:
-    """Read prompts from JSON (InputError, without quoting what was sent)."""
-    try:
-        entries = TypeAdapter(dict[FindingName, Prompts]).validate_json(text)
-    except ValidationError:
-        raise InputError(
-            'prompts: expected JSON as {"finding": {"positive": ["…"], "negative": ["…"]}}, each '
-            "list with at least one sentence"
-        ) from None
-    prompts = {
-        name: ServicePrompts(tuple(entry.positive), tuple(entry.negative))
-        for name, entry in entries.items()
-    }
-    check_prompts(prompts)
-    return prompts
+def _classified(service: "Service", image: "EmbeddedImage | str", form: Classify) -> Classification:
+    """Of an embedded image, or of an indexed one by its id."""
+    embedded = service.embedded(image) if isinstance(image, str) else image
+    return classified_of(service, embedded, form.prompts)
 
 
 @router.post(
@@ -93,34 +76,24 @@ def parse_prompts(text: str) -> dict[str, ServicePrompts]:
     tags=["questions"],
     summary="Probabilities of findings",
     operation_id="classify",
+    response_model=Classification,
     responses=problems(404, 422),
 )
-async def classify(
-    session: SessionDep, image: ImageDep, prompts: PromptsForm = None
-) -> Classification:
+async def classify(session: SessionDep, form: Annotated[ClassifyForm, MULTIPART]) -> Response:
     """The probability of each finding in an image, from a positive and a negative prompt."""
-    asked = None if prompts is None else parse_prompts(prompts)
-    service = session.service
-    embedded = await image.embedded()
-    if asked:
-        sides = (side for one in asked.values() for side in (one.positive, one.negative))
+    image = await (await chosen(session, form)).known()
+    if form.prompts:
+        sides = (side for one in form.prompts.values() for side in (one.positive, one.negative))
         await session.ensure_embedded([phrase for side in sides for phrase in side])
-    found = await session.compute(service.classify, embedded, asked)
-    return Classification(
-        model=service.model.fingerprint,
-        calibrated=bool(found) and all(finding.calibrated for finding in found),
-        findings=[finding_of(one, _evaluated(service, one, asked)) for one in found],
-        unlike=None if embedded.unlike is None else Unlike.model_validate(embedded.unlike),
-    )
+    return as_json(await session.compute(_classified, session.service, image, form))
 
 
-def _evaluated(
-    service: "Service", one: "FindingScore", asked: "dict[str, ServicePrompts] | None"
-) -> "FindingCalibration | None":
-    if (kept := service.calibration) is None:
-        return None
-    prompts = (asked or service.prompts)[one.finding]
-    return kept.measured_of(one.finding, prompts, by_head=one.by_head)
+def _grounded(
+    service: "Service", image: "EmbeddedImage | str", form: Ground
+) -> "tuple[Grounded, Grounding]":
+    embedded = service.embedded(image) if isinstance(image, str) else image
+    found = service.ground(embedded, form.sentence, form.threshold, as_written=form.as_written)
+    return grounded_of(service, embedded, form.sentence, found), found
 
 
 @router.post(
@@ -132,30 +105,24 @@ def _evaluated(
     responses={200: {"content": {PNG: {}}}, **problems(404, 422)},
 )
 async def ground(
-    session: SessionDep,
-    image: ImageDep,
-    sentence: Sentence,
-    threshold: Threshold = None,
-    as_written: AsWritten = False,
-    accept: Accept = "*/*",
-) -> Grounded | Response:
+    session: SessionDep, form: Annotated[GroundForm, MULTIPART], accept: Accept = "*/*"
+) -> Response:
     """A grid of region scores with its place in the image, the best region, and boxes.
 
     A picture is at most 2048 pixels wide and high.
     """
-    service = session.service
-    as_picture = preferred(accept, (JSON, PNG)) == PNG
-    embedded, pixels = (
-        await image.both(OVERLAY_SIDE) if as_picture else (await image.embedded(), None)
-    )
-    read = await session.read(service.readings, [sentence], as_written=as_written)
-    await session.ensure_embedded(read)
-    found = await session.compute(
-        service.ground, embedded, sentence, threshold, as_written=as_written
-    )
+    service, asked = session.service, await chosen(session, form)
+    image: EmbeddedImage | str
+    pixels: Pixels | None = None
+    if preferred(accept, (JSON, PNG)) == PNG:
+        image, pixels = await asked.both(OVERLAY_SIDE)
+    else:
+        image = await asked.known()
+    await session.ensure_embedded(service.readings([form.sentence], as_written=form.as_written))
+    answer, found = await session.compute(_grounded, service, image, form)
     if pixels is not None:
         return Response(await session.draw(draw_overlay, pixels, found), media_type=PNG)
-    return grounded_of(service, embedded, sentence, found)
+    return as_json(answer)
 
 
 def draw_overlay(pixels: Pixels, found: "Grounding") -> bytes:
@@ -178,17 +145,18 @@ def _verify(
     tags=["questions"],
     summary="How well an image supports a report",
     operation_id="verify",
+    response_model=Verified,
     responses=problems(404, 422),
 )
-async def verify(
-    session: SessionDep, image: ImageDep, report: Report, threshold: Threshold = None
-) -> Verified:
+async def verify(session: SessionDep, form: Annotated[VerifyForm, MULTIPART]) -> Response:
     """Every sentence of a report with its wording, its support, and where in the image it fits.
 
     The support is the percentile of the sentence's score among the reference images; a low one
     asks for a second look, and is no proof that the sentence is wrong.
     """
-    sentences = await session.read(report_sentences, report)
-    embedded = await image.embedded()
+    sentences = await session.read(report_sentences, form.report)
+    embedded = await (await chosen(session, form)).embedded()
     await session.ensure_embedded([found.sentence for found in sentences])
-    return await session.work(_verify(session.service, embedded, sentences, threshold))
+    return as_json(
+        await session.work(_verify(session.service, embedded, sentences, form.threshold))
+    )

@@ -16,14 +16,15 @@ from cxrtext.records import Study
 from cxrtext.records.manifest import SOURCE, is_own_column
 from cxrtext.records.numbers import read_strict_json
 from cxrtext.service.limits import MAX_REPORT_CHARACTERS, MAX_REPORT_SENTENCES
+from cxrtext.service.questions import MAX_ID_CHARACTERS
 from cxrtext.text import study_sentences
 from cxrtext_api import entry
-from cxrtext_api.gate.keys import CALLER, READ, Caller
+from cxrtext_api.gate.access import CallerDep, Guarded
+from cxrtext_api.gate.keys import READ, Caller
 from cxrtext_api.observe.audit import note_images
 from cxrtext_api.problems import Refusal
 from cxrtext_api.routes.dependencies import (
     GUARDED,
-    MAX_ID_CHARACTERS,
     OF_AN_IMAGE,
     WRITES,
     SessionDep,
@@ -33,7 +34,9 @@ from cxrtext_api.routes.images import detail
 from cxrtext_api.runtime.resources import Session
 from cxrtext_api.runtime.uploads import Upload
 
-router = APIRouter(prefix="/v1", tags=["images"], dependencies=[*GUARDED, *WRITES])
+router = APIRouter(
+    route_class=Guarded, prefix="/v1", tags=["images"], dependencies=[*GUARDED, *WRITES]
+)
 
 NO_UPLOADS = "This server takes no images; it is started with --uploads FOLDER to keep them in."
 MAX_ID = 200
@@ -133,7 +136,11 @@ NewImageDep = Annotated[entry.NewImageForm, Depends(_new_image_form)]
     },
 )
 async def add_image(
-    session: SessionDep, form: NewImageDep, request: Request, response: Response
+    session: SessionDep,
+    form: NewImageDep,
+    caller: CallerDep,
+    request: Request,
+    response: Response,
 ) -> AddedImage:
     """Embed an image and add it to the index, where the next search finds it.
 
@@ -147,7 +154,6 @@ async def add_image(
     uploads, service = session.settings.uploads, session.service
     if uploads is None:
         raise Refusal(403, NO_UPLOADS)
-    caller: Caller = request.scope[CALLER]
     _ = service.archive  # refused before the image is decoded
     header = await session.uploads.describe(session, form.data)
     sent, form = form, entry.entered(form, header, session.ids)
@@ -200,6 +206,7 @@ async def add_image(
 )
 async def delete_many(
     session: SessionDep,
+    caller: CallerDep,
     request: Request,
     image_id: Ids = [],  # noqa: B006 - FastAPI copies it
     study_id: Studies = [],  # noqa: B006
@@ -212,7 +219,7 @@ async def delete_many(
         raise InputError("name at least one image_id or study_id")
     if any(len(name) > MAX_ID_CHARACTERS for name in (*image_id, *study_id)):
         raise InputError(f"an id has more than {MAX_ID_CHARACTERS} characters")
-    return Deleted(deleted=await _delete(session, request, image_id, study_id))
+    return Deleted(deleted=await _delete(session, caller, request, image_id, study_id))
 
 
 @router.delete(
@@ -222,15 +229,18 @@ async def delete_many(
     status_code=204,
     responses=problems(404),
 )
-async def delete_one(session: SessionDep, image_id: str, request: Request) -> Response:
+async def delete_one(
+    session: SessionDep, caller: CallerDep, image_id: str, request: Request
+) -> Response:
     """Delete an image; its study's report goes with the study's last image."""
-    await _delete(session, request, [image_id], [])
+    await _delete(session, caller, request, [image_id], [])
     return Response(status_code=204)
 
 
-async def _delete(session: Session, request: Request, images: list[str], studies: list[str]) -> int:
+async def _delete(
+    session: Session, caller: Caller, request: Request, images: list[str], studies: list[str]
+) -> int:
     """Delete, and note for the audit log whose images went; gives how many."""
-    caller: Caller = request.scope[CALLER]
     gone = await session.read(entry.delete_images, session.service, images, studies, caller)
     note_images(request, gone)
     return len(gone)

@@ -5,7 +5,6 @@ long is done in turns of bounded time, and others' batches go in between.
 """
 
 import asyncio
-import math
 import threading
 import time
 from collections import deque
@@ -27,9 +26,6 @@ Result = TypeVar("Result")
 
 TURN_SECONDS = 0.01  # how long work that pauses goes on before others have their turn
 
-REST = 4
-"""Work that has time rests so many times as long as its last turn took, where questions come."""
-
 Outcome = tuple[Any, BaseException | None]  # a result, or why there is none
 
 
@@ -48,7 +44,6 @@ class _Job:
     batch: Batch[Any, Any]
     item: Any
     future: "asyncio.Future[Any]"
-    has_time: bool
     seconds: float = 0.0
 
 
@@ -70,9 +65,6 @@ class Engine:
         )
         self._turns: Batch[Pausing[Any], Any] = Batch("turns", list, 1)
         self._jobs: deque[_Job] = deque()
-        self._leisurely: deque[_Job] = deque()
-        self._rested_at = -math.inf
-        self._asked_since = False
         self._ready = threading.Condition()
         self._closed = False
         self._thread = threading.Thread(target=self._serve, name="model", daemon=True)
@@ -97,34 +89,26 @@ class Engine:
         result: T = await self.do(scope, self._turns, work)
         return result
 
-    async def do(
-        self, scope: RequestScope, batch: Batch[Item, Result], item: Item, *, has_time: bool = False
-    ) -> Result:
+    async def do(self, scope: RequestScope, batch: Batch[Item, Result], item: Item) -> Result:
         """Do an item together with what else of its kind waits."""
-        if not has_time:
-            self.enter(scope)
+        self.enter(scope)
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        job = _Job(batch, item, future, has_time)
+        job = _Job(batch, item, future)
         with self._ready:
             if self._closed:
                 raise Busy
-            (self._leisurely if has_time else self._jobs).append(job)
+            self._jobs.append(job)
             self._ready.notify()
-        self._metrics.queue.labels("model").set(self._waiting)
+        self._metrics.queue.labels("model").set(len(self._jobs))
         future.add_done_callback(partial(self._forget, job))
         return await scope.outcome(future)
-
-    @property
-    def _waiting(self) -> int:
-        return len(self._jobs) + len(self._leisurely)
 
     def _forget(self, job: _Job, future: "asyncio.Future[Any]") -> None:
         if not future.cancelled():
             return
         with self._ready:
-            for jobs in (self._jobs, self._leisurely):
-                if job in jobs:
-                    jobs.remove(job)
+            if job in self._jobs:
+                self._jobs.remove(job)
 
     def _serve(self) -> None:
         while True:
@@ -142,24 +126,14 @@ class Engine:
             else:
                 outcomes = _do_together(wanted[0].batch, [job.item for job in wanted])
                 self._settle(wanted, outcomes, time.perf_counter() - begun)
-            if wanted[0].has_time:
-                now = time.perf_counter()
-                self._rested_at, self._asked_since = now + REST * (now - begun), False
 
     def _next(self) -> list[_Job] | None:
         """What is done next, once there is something; None at the end."""
-        while True:
-            rest = self._rested_at - time.perf_counter() if self._asked_since else 0.0
-            # Where questions come without end, work that has time has had its rest some time.
-            in_turn = self._leisurely and rest <= 0
-            if self._jobs and not (in_turn and self._asked_since):
-                self._asked_since = True
-                return self._take()
-            if in_turn:
-                return [self._leisurely.popleft()]
-            if self._closed and not self._leisurely:
+        while not self._jobs:
+            if self._closed:
                 return None
-            self._ready.wait(rest if self._leisurely else None)
+            self._ready.wait()
+        return self._take()
 
     def _take(self) -> list[_Job]:
         first = self._jobs.popleft()
@@ -194,18 +168,17 @@ class Engine:
             job.item.close()
         else:
             with self._ready:
-                (self._leisurely if job.has_time else self._jobs).append(job)
+                self._jobs.append(job)
 
     def _settle(self, jobs: list[_Job], outcomes: list[Outcome], seconds: float) -> None:
         batch = jobs[0].batch
-        if not jobs[0].has_time:
-            self._estimate.note(seconds / len(jobs))
+        self._estimate.note(seconds / len(jobs))
         futures = [job.future for job in jobs]  # all of the server's one loop
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             futures[0].get_loop().call_soon_threadsafe(_set_results, futures, outcomes)
         self._metrics.stages.labels(batch.name).observe(seconds)
         self._metrics.observe_batch(batch.name, len(jobs))
-        self._metrics.queue.labels("model").set(self._waiting)
+        self._metrics.queue.labels("model").set(len(self._jobs))
 
     def close(self) -> None:
         """Finish what was accepted, and end the thread; not to be called on the event loop."""

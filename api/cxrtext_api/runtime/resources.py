@@ -36,8 +36,7 @@ for another's large image."""
 DRAW_THREADS = 2
 
 TURNS_AT_ONCE = 8
-"""Sentences of several requests are embedded together, of as many tokens as this many turns take;
-one request's that take longer stand back where questions come."""
+"""Sentences of several requests are embedded together, of as many tokens as so many turns take."""
 
 HELD_SECONDS = 2.0  # how long an answer waits where another process commits a change of the index
 SEEN_SECONDS = 0.05  # how long ago the index may have been looked at by another question
@@ -264,13 +263,8 @@ class Session(RequestScope):
     is not wanted any more before it is there.
     """
 
-    def __init__(
-        self,
-        resources: Resources,
-        receive: Receive | None = None,
-        limit: asyncio.Timeout | None = None,
-    ) -> None:
-        super().__init__(resources.settings.request_seconds, receive, limit)
+    def __init__(self, resources: Resources, receive: Receive | None = None) -> None:
+        super().__init__(resources.settings.request_seconds, receive)
         self._resources = resources
         self._service: Service | None = None
         self.settings = resources.settings
@@ -324,9 +318,8 @@ class Session(RequestScope):
         if service.texts.tokens(sentences) <= service.texts.turn:
             await engine.do(self, batch, tuple(sentences))
             return
-        turns = await engine.call(self, service.texts.turns, sentences)
-        for turn in turns:
-            await engine.do(self, batch, tuple(turn), has_time=len(turns) > TURNS_AT_ONCE)
+        for turn in await engine.call(self, service.texts.turns, sentences):
+            await engine.do(self, batch, tuple(turn))
 
     def hold_export(self) -> None:
         """Count an export until its table has been sent."""

@@ -11,9 +11,6 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 REQUEST_SCOPE = "cxrtext_api.request_scope"
 """Key of a request's :class:`RequestScope` in the ASGI scope."""
 
-TIME_LIMIT = "cxrtext.time_limit"
-"""Key of the :class:`asyncio.Timeout` of the whole request in the ASGI scope."""
-
 
 class NotReady(Exception):  # noqa: N818 - a state to wait out rather than an error
     """The model is not loaded (yet)."""
@@ -58,17 +55,13 @@ class RequestScope:
     Args:
         seconds: How long its answer may take, from now on.
         receive: Gives the messages of its connection, its body being read; None for no connection.
-        limit: The time limit of the whole request, which moves on with the answer's.
     """
 
-    def __init__(
-        self, seconds: float, receive: Receive | None = None, limit: asyncio.Timeout | None = None
-    ) -> None:
+    def __init__(self, seconds: float, receive: Receive | None = None) -> None:
         self._loop = asyncio.get_running_loop()
         self._seconds = seconds
         self._deadline = self._loop.time() + seconds
         self._receive = receive
-        self._limit = limit
         self._gone: asyncio.Future[None] = self._loop.create_future()
         self._watch: asyncio.Task[None] | None = None
         self._held: dict[object, Callable[[], None]] = {}
@@ -83,8 +76,6 @@ class RequestScope:
     def extend(self) -> None:
         """Give an answer that comes in parts the time of its next part."""
         self._deadline = self._loop.time() + self._seconds
-        if self._limit is not None:
-            self._limit.reschedule(self._deadline)
 
     async def outcome(self, future: "asyncio.Future[T]") -> T:
         """What a piece of work gives; it is canceled where it is no longer wanted first."""

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -446,7 +447,7 @@ class Fit:
         say(f"  {stage.name}, {duration(seconds)}: {made}")
 
     def _tell(self) -> None:
-        where = self.folder
+        where = quote(str(self.folder))
         say(f"done in {duration(time.monotonic() - self.begun)}")
         typer.echo("How good it is")
         for line in self.good.lines:

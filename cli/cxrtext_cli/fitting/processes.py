@@ -36,6 +36,7 @@ class Running:
                     **os.environ,
                     "OMP_NUM_THREADS": str(threads),
                     "MKL_NUM_THREADS": str(threads),
+                    "CXRTEXT_STAGE": "1",  # it does not say how to go on: we do
                 },
                 stdin=subprocess.DEVNULL,
                 stdout=results,

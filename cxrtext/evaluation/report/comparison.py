@@ -40,12 +40,17 @@ MOST_ROWS = 60
 """Differences drawn in one figure."""
 
 
+PARTS = "checkpoint", "checkpoint-best", "run", "evaluation"
+"""Folders of a project or a run, which say nothing of whose they are."""
+
+
 def model_names(paths: Sequence[Path]) -> list[str]:
-    """A short name each: its folder's, that above "checkpoint" or a file; numbered if alike."""
+    """A short name each: its folder's, or that of its project or run; numbered if alike."""
     names = []
     for path in (one.resolve() for one in paths):
-        inside = path.name == "checkpoint" or path.suffix == ".parquet"
-        names.append(path.parent.name if inside and path.parent.name else path.name)
+        while path.parent.name and (path.name in PARTS or path.suffix == ".parquet"):
+            path = path.parent
+        names.append(path.name)
     if len(set(names)) < len(names):
         names = [f"{number}-{name}" for number, name in enumerate(names, 1)]
     return names

@@ -59,11 +59,8 @@ def prompts_of(positive: list[Any], name: str = "a", **more: list[str]) -> str:
 @pytest.mark.parametrize(
     ("prompts", "detail"),
     [
-        ("{", "prompts: expected JSON"),
-        ('{"Fracture": "Rib fracture."}', "prompts: expected JSON"),
-        ("{}", "0 prompts"),
-        (prompts_of(["Effusion."] * 64), "65 prompts"),
-        (prompts_of(["  "]), "empty"),
+        ("{", "prompts: expected"),
+        ('{"Fracture": "Rib fracture."}', "prompts: expected"),
         (prompts_of(["e" * 2001]), "2001 characters"),
     ],
 )
@@ -163,7 +160,7 @@ def test_a_threshold_out_of_range(client: TestClient, threshold: str) -> None:
 
 @pytest.mark.parametrize(
     ("sentence", "detail"),
-    [("", "see errors"), ("…!", "empty"), ("e" * 2001, "2001 characters")],
+    [("", "see errors"), ("…!", "empty")],
 )
 def test_ground_wants_a_sentence(client: TestClient, sentence: str, detail: str) -> None:
     data = {"image_id": "images/s01.png", "sentence": sentence}
@@ -172,10 +169,19 @@ def test_ground_wants_a_sentence(client: TestClient, sentence: str, detail: str)
     assert body["errors"] == [{"field": "sentence", "message": "Field required"}]
 
 
-@pytest.mark.parametrize("route", ["/v1/classify", "/v1/ground", "/v1/render", "/v1/verify"])
-def test_an_image_is_wanted_once(client: TestClient, png: bytes, route: str) -> None:
-    data = {"sentence": "Effusion.", "report": "Effusion."}
-    check_problem(client.post(route, data=data), 422, "give an image")
+@pytest.mark.parametrize(
+    ("route", "data"),
+    [
+        ("/v1/classify", {}),
+        ("/v1/ground", {"sentence": "Effusion."}),
+        ("/v1/render", {}),
+        ("/v1/verify", {"report": "Effusion."}),
+    ],
+)
+def test_an_image_is_wanted_once(
+    client: TestClient, png: bytes, route: str, data: dict[str, str]
+) -> None:
+    check_problem(client.post(route, data=data), 422, "give image, or the image_id")
     both = client.post(route, files={"image": png}, data={**data, "image_id": "images/s07.png"})
     check_problem(both, 422, "not both")
     unknown = client.post(route, data={**data, "image_id": "images/none.png"})

@@ -10,7 +10,6 @@ from fastapi.testclient import TestClient
 from cxrtext.index import ImageHit, IndexedImage
 from cxrtext.service import Service
 from cxrtext.service.tables import csv_table
-from tests.api.conftest import check_problem
 
 
 def answer(response: Any) -> Any:
@@ -35,23 +34,6 @@ def test_a_query_is_read_in_the_words_of_the_reports(client: TestClient) -> None
     assert answer(client.post("/v1/ground", data=ask))["read_as"] == meant
     ask["as_written"] = "true"
     assert answer(client.post("/v1/ground", data=ask))["read_as"] is None
-
-
-@pytest.mark.parametrize(
-    ("data", "detail"),
-    [
-        ({}, "give a query, image or image_id"),
-        ({"query": ""}, "empty"),
-        ({"query": "e" * 2001}, "2001 characters"),
-        ({"query": "Effusion.", "other_patients": True}, "needs image_id"),
-        ({"query": "Effusion.", "offset": "10001"}, "see errors"),
-        ({"query": ["Effusion."] * 17}, "see errors"),
-        ({"query": ["A.", "B."], "target": "sentences"}, "not by both"),
-        ({"query": "A.", "target": "sentences", "mode": "fast"}, "mode: only for"),
-    ],
-)
-def test_search_wants_one_question(client: TestClient, data: dict[str, Any], detail: str) -> None:
-    check_problem(client.post("/v1/search", data=data), 422, detail)
 
 
 @pytest.mark.parametrize(

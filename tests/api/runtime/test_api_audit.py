@@ -65,7 +65,7 @@ def test_who_asked_about_whom(service: Service, tmp_path: Path, png: bytes) -> N
         {"method": "POST", "route": "/v1/ground", "status": 200, "image_id": ["images/s03.png"]},
         {"method": "POST", "route": "/v1/ground", "status": 200},
         {"method": "POST", "route": "/v1/search", "status": 200, "patient_id": ["p07"]},
-        {"method": "DELETE", "route": "-", "status": 403},
+        {"method": "DELETE", "route": pattern, "status": 403},
     ]
 
 

@@ -95,7 +95,7 @@ def test_a_server_follows_an_index_to_another_model(
         else:  # 409: it was kept, the answer late
             assert answer.status_code in (409, 503), answer.text
 
-    with serving(own_service, Settings(uploads=tmp_path / "uploads", rate_limit=0)) as client:
+    with serving(own_service, Settings(uploads=tmp_path / "uploads")) as client:
         before = searched(client)[1]
         with meanwhile(lambda: seen.append(searched(client)[1]), add) as running:
             until(lambda: seen)
@@ -135,7 +135,7 @@ def test_a_server_that_only_reads(
 def test_a_server_sees_what_another_process_adds_and_deletes(
     own_service: Service, index_copy: Path, data_copy: Path, checkpoint: Path
 ) -> None:
-    with serving(own_service, Settings(rate_limit=0)) as client:
+    with serving(own_service, Settings()) as client:
         assert len(searched(client)[1]) == 48
         delete(index_copy, ["s01", "s02"])
         until(lambda: len(searched(client)[1]) == 46)

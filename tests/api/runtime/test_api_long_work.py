@@ -15,7 +15,7 @@ from cxrtext.errors import InputError
 from cxrtext.pausing import Pausing, finish, within
 from cxrtext.service import Service
 from cxrtext_api.observe.metrics import Metrics
-from cxrtext_api.runtime.engine import REST, TURN_SECONDS, Batch, Engine
+from cxrtext_api.runtime.engine import TURN_SECONDS, Engine
 from cxrtext_api.runtime.resources import Resources
 from cxrtext_api.runtime.scope import ClientGone, Timeout
 from cxrtext_api.runtime.work import Workers
@@ -124,32 +124,6 @@ def test_questions_go_between_the_turns_of_long_work(monkeypatch: pytest.MonkeyP
     steps = [times for what, times in runs if what == "step"]
     assert max(steps) <= TURN_SECONDS / STEP + 1
     assert len(steps) >= 3
-
-
-def test_batches_that_have_time_rest_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def work(engine: Engine, log: Log) -> None:
-        def slow(items: Any) -> list[None]:
-            log.note("batch", 3)
-            return [None for _ in items]
-
-        batch: Batch[int, None] = Batch("slow", slow, 1)
-        await asyncio.gather(*(asked(engine.do, batch, i, has_time=True) for i in range(3)))
-        log.over = True
-
-    runs = asyncio.run(logged(monkeypatch, work)).runs()
-    batches = [place for place, (what, _) in enumerate(runs) if what == "batch"]
-    assert min(runs[place + 1][1] for place in batches[:2]) >= REST * 3 - 1
-
-
-def test_batches_that_have_time_take_no_place_of_a_question() -> None:
-    batch: Batch[int, int] = Batch("same", list, 1)
-
-    async def ask(engine: Engine) -> list[Any]:
-        works = [asked(engine.do, batch, i, has_time=True) for i in range(5)]
-        return list(await asyncio.gather(*works, asked(engine.call, int)))
-
-    with engine_of(limit=1) as engine:
-        assert asyncio.run(ask(engine)) == [*range(5), 0]
 
 
 @pytest.mark.parametrize("why", [Timeout, ClientGone])

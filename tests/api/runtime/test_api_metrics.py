@@ -13,8 +13,7 @@ import cxrtext
 from cxrtext.service import Service
 from cxrtext_api.observe.logs import FIELDS, JsonFormatter, TextFormatter
 from cxrtext_api.observe.metrics import CONTENT_TYPE
-from cxrtext_api.settings import Settings
-from tests.api.conftest import check_problem, serving
+from tests.api.conftest import serving
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -74,11 +73,6 @@ def test_an_unforeseen_error_is_counted(service: Service, monkeypatch: pytest.Mo
         assert client.get("/v1/images/images/s01.png").status_code == 500
         found = samples(client)
     assert one(found, "cxrtext_errors_total", kind="RuntimeError") == 1
-
-
-def test_metrics_can_be_left_out(service: Service) -> None:
-    with serving(service, Settings(metrics=False)) as client:
-        check_problem(client.get("/metrics"), 404)
 
 
 def record(name: str, message: str, *values: Any, **extra: Any) -> logging.LogRecord:

@@ -1,6 +1,7 @@
 """``cxrtext index build|delete|check|compact|rebuild|export``."""
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -66,11 +67,8 @@ Reports = Annotated[
     typer.Option(help="Table of reports; by default reports.csv beside the manifest."),
     FILE,
 ]
-Wait = Annotated[
-    float, typer.Option(min=0.0, help="Seconds to queue while another process writes.")
-]
 WAIT_S = 60.0
-"""How long the other commands queue."""
+"""How long a command queues while another process writes."""
 
 
 @index.command("build", short_help="Make an index of an archive, or add to one; resumes.")
@@ -100,7 +98,6 @@ def build(
     prompts: Annotated[
         Path | None, typer.Option(help="YAML file of prompts of a new index's labels."), PROMPTS
     ] = None,
-    wait: Wait = 0.0,
     device: Device = "auto",
     allow_outside: AllowOutside = False,
     max_rejected: MaxRejected = 100,
@@ -145,7 +142,7 @@ def build(
             replace=replace,
             storage=storage,
             prompts=asked,
-            wait_s=wait,
+            wait_s=WAIT_S,
             progress=update,
         )
     _show(out, summary, as_json)
@@ -172,8 +169,6 @@ def delete(
     listed: Annotated[
         Path | None, typer.Option("--from", help="A file that names studies, one a line."), FILE
     ] = None,
-    wait: Wait = 0.0,
-    as_json: AsJson = False,
 ) -> None:
     """Delete studies, all of them or none; their vectors stay, unread, until 'compact'."""
     named = [*(studies or []), *(_named_in(listed) if listed else [])]
@@ -181,9 +176,8 @@ def delete(
         raise InputError("name the studies to delete, or give a file of them with --from")
     from cxrtext.index import delete as delete_studies
 
-    count = delete_studies(folder, named, wait_s=wait)
-    said = f"{folder}: {count} images of {len(set(named))} studies deleted"
-    show({"deleted": count}, as_json, said)
+    count = delete_studies(folder, named, wait_s=WAIT_S)
+    typer.echo(f"{folder}: {count} images of {len(set(named))} studies deleted")
 
 
 def _named_in(path: Path) -> list[str]:
@@ -200,7 +194,7 @@ def _named_in(path: Path) -> list[str]:
 
 @index.command("check", short_help="Look for damage.")
 @checked
-def check(folder: Folder, as_json: AsJson = False) -> None:
+def check(folder: Folder) -> None:
     """Look for damage: vectors against their checksums, and the pages of the catalogue."""
     from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
     from cxrtext.index.store.check import check_index
@@ -208,26 +202,24 @@ def check(folder: Folder, as_json: AsJson = False) -> None:
     with Catalogue(folder / CATALOGUE) as catalogue:
         wrong = check_index(folder, catalogue)
         images, sentences = catalogue.counts()
-    if as_json:
-        print_json({"images": images, "sentences": sentences, "wrong": wrong})
-    elif not wrong:
+    if not wrong:
         typer.echo(f"{folder}: {images} images, {sentences} distinct sentences, nothing is wrong")
     if wrong:
         for line in wrong:
             say(f"{folder}: {line}")
         raise WorkError(
-            f"{folder}: {len(wrong)} faults; 'cxrtext index rebuild {folder}' derives anew what "
-            "can be derived; regions, sentences and the catalogue must come from a copy"
+            f"{folder}: {len(wrong)} faults; 'cxrtext index rebuild {quote(str(folder))}' derives "
+            "anew what can be derived; regions, sentences and the catalogue must come from a copy"
         )
 
 
 @index.command("compact", short_help="Erase the vectors of what was deleted.")
 @checked
-def compact(folder: Folder, as_json: AsJson = False) -> None:
+def compact(folder: Folder) -> None:
     """Write the vectors anew without those of deleted images; searches go on meanwhile."""
     from cxrtext.index import rewrite
 
-    _show(folder, rewrite(folder, rebuild=False, wait_s=WAIT_S), as_json)
+    _show(folder, rewrite(folder, rebuild=False, wait_s=WAIT_S), as_json=False)
 
 
 @index.command("rebuild", short_help="Derive all anew from the regions, or by a new model.")
@@ -279,13 +271,12 @@ def rebuild(
 def export(
     folder: Folder,
     out: Annotated[Path, typer.Option(help="New data folder."), EMPTY_FOLDER],
-    as_json: AsJson = False,
 ) -> None:
     """Write the images that were added over HTTP as a data folder, with manifest and reports."""
     from cxrtext.index.export import export_uploads
 
     count = export_uploads(folder, out)
-    show({"images": count}, as_json, f"{out}: {count} images, with manifest.csv and reports")
+    typer.echo(f"{out}: {count} images, with manifest.csv and reports")
 
 
 def _show(folder: Path, summary: "IndexSummary", as_json: bool) -> None:

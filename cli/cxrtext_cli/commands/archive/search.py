@@ -3,33 +3,29 @@
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cxrtext.errors import DataError, NotFoundError
+from cxrtext.service.limits import Mode, Target, Unique
 from cxrtext_cli.given import FILE, NEW_TABLE, SENTENCE
 from cxrtext_cli.options import (
     AsJson,
     AsWritten,
     Device,
     PlaceFolder,
+    as_option,
     open_place,
     say,
-    say_unlike,
     show_rows,
     write_rows,
 )
 
 if TYPE_CHECKING:
-    from cxrtext.index import Archive, IndexedImage
-    from cxrtext.index.search.archive import SentenceOptions
     from cxrtext.service import EmbeddedImage, Service
-
-
-Target = Literal["images", "sentences"]
-Unique = Literal["patient", "study", "picture"]
-Mode = Literal["auto", "exact", "fast"]
+    from cxrtext.service.questions import Search
+    from cxrtext.service.searching import Prepared
 
 
 def search(
@@ -49,14 +45,12 @@ def search(
     ] = None,
     image_weight: Annotated[
         float | None,
-        typer.Option(
-            min=0.0, max=1.0, help="Weight of the image beside a sentence: 0.5 if not given."
-        ),
+        typer.Option(help="Weight of the image beside a sentence, 0 to 1; 0.5 by default."),
     ] = None,
     where: Annotated[
         str | None, typer.Option(help="Filter, such as \"age > 60 and sex = 'F'\".")
     ] = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="Number of results.")] = 10,
+    k: Annotated[int, typer.Option("-k", help="Number of results.")] = 10,
     min_score: Annotated[float | None, typer.Option(help="Leave out what scores less.")] = None,
     unique: Annotated[Unique | None, typer.Option(help="One result a patient, ...")] = None,
     other_patients: Annotated[
@@ -73,23 +67,24 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Find images by a sentence, an image or both, or sentences by either."""
-    from cxrtext.service.limits import UNLIKE_SENTENCE, check_search
+    from cxrtext.service.questions import Search, ask
 
-    check_search(
-        {
-            "query": None if query is None else [query],
-            "image": image,
-            "image_id": image_id,
-            "target": target,
-            "not": without or (),
-            "image_weight": image_weight,
-            "unique": unique,
-            "other_patients": other_patients,
-            "mode": mode,
-            "as_written": as_written,
-        },
-        lambda name: f"--{name.replace('_', '-')}",
-    )
+    given = {
+        "query": query,
+        "image": image,
+        "image_id": image_id,
+        "target": target,
+        "not": without,
+        "image_weight": image_weight,
+        "where": where,
+        "k": k,
+        "min_score": min_score,
+        "unique": unique,
+        "other_patients": other_patients,
+        "mode": mode,
+        "as_written": as_written,
+    }
+    question = ask(Search, given, as_option)
 
     from cxrtext.project import find_place
 
@@ -98,55 +93,56 @@ def search(
     if where is not None:
         _check_where(index, where)
 
-    from cxrtext.service.tables import hit_row
-
     with closing(open_place(found_in, device)) as service:
-        archive = service.archive
-        known = _known(archive, image_id) if image_id is not None else None
-        embedded = _embedded(service, image, known)
-        asked = [query, *(without or ())] if query is not None else list(without or ())
-        read = service.readings(asked, as_written=as_written)
-        for one in read:
-            if one not in asked:
-                say(f"read as: {one}")
-        for far in map(service.familiar.of_sentence, read):
-            say_unlike("a sentence", far, UNLIKE_SENTENCE)
-        if caution := service.caution(read):
-            say(caution)
+        asked = _prepared(service, question)
         if target == "sentences":
-            options: SentenceOptions = {"where": where}
-            if min_score is not None:
-                options["min_score"] = min_score
-            rows = _sentences(service, read, embedded, k, options)
+            rows = _sentences(service, asked)
         else:
-            wanted = service.make_query(
-                read[: query is not None],
-                without=read[query is not None :],
-                image=embedded,
-                image_weight=image_weight,
-                as_written=True,
-            )
-            found = archive.search(
-                wanted,
-                k,
-                where=where,
-                min_score=min_score,
-                unique=unique,
-                exclude_patients=[known.patient_id] if known and other_patients else (),
-                mode=mode,
-            )
-            rows = [hit_row(hit, labels=out is not None or as_json) for hit in found.hits]
-            columns = dict.fromkeys(name for row in rows for name in row)
-            rows = [{name: row.get(name, "") for name in columns} for row in rows]
-            if not found.exact:
-                say(f"candidates only: {found.scored} of {found.searched} images were scored")
-        if where is not None and not rows and (held := archive.why_nothing(where)):
+            rows = _images(service, asked, labels=out is not None or as_json)
+        if where is not None and not rows and (held := service.archive.why_nothing(where)):
             raise DataError(f"the filter leaves no image: {held}")
         if warning := service.how_good.warning:
             say(warning)
     if out is not None:
         write_rows(out, rows)
     show_rows(rows, as_json)
+
+
+def _prepared(service: "Service", question: "Search") -> "Prepared":
+    """The search with its sentences and image embedded; says what is to be known of them."""
+    from cxrtext.service.searching import prepare
+
+    embedded = _embedded(service, question)
+    sentences = [*question.query, *question.without]
+    read = service.readings(sentences, as_written=question.as_written)
+    asked = prepare(service, question, read, embedded)
+    for one in filter(None, asked.read_as):
+        say(f"read as: {one}")
+    for warning in (*asked.warnings, asked.caution):
+        if warning:
+            say(warning)
+    return asked
+
+
+def _images(service: "Service", asked: "Prepared", *, labels: bool) -> list[dict[str, Any]]:
+    from cxrtext.pausing import finish
+    from cxrtext.service.searching import images
+    from cxrtext.service.tables import hit_row
+
+    found = finish(images(service, asked))
+    if not found.exact:
+        say(f"candidates only: {found.scored} of {found.searched} images were scored")
+    rows = [hit_row(hit, labels=labels) for hit in found.hits]
+    columns = dict.fromkeys(name for row in rows for name in row)
+    return [{name: row.get(name, "") for name in columns} for row in rows]
+
+
+def _sentences(service: "Service", asked: "Prepared") -> list[dict[str, Any]]:
+    from cxrtext.pausing import finish
+    from cxrtext.service.searching import sentences
+
+    rows = [asdict(hit) for hit in finish(sentences(service, asked))]
+    return [{k: v for k, v in row.items() if k != "lift" or v is not None} for row in rows]
 
 
 def _check_where(index: Path, where: str) -> None:
@@ -157,44 +153,12 @@ def _check_where(index: Path, where: str) -> None:
         parse(where, catalogue.columns())
 
 
-def _known(archive: "Archive", image_id: str) -> "IndexedImage":
-    try:
-        return archive.find(image_id)
-    except NotFoundError:
-        raise NotFoundError(f"'{image_id}': the index holds no image of that id") from None
-
-
-def _embedded(
-    service: "Service", image: Path | None, known: "IndexedImage | None"
-) -> "EmbeddedImage | None":
-    from cxrtext.service.limits import UNLIKE_IMAGE
-    from cxrtext.service.service import embedded_of
-
-    if known is not None:
-        return embedded_of(service.archive, known, service.familiar)
-    if image is None:
-        return None
-    embedded = service.embed_file(image)
-    say_unlike(str(image), embedded.unlike, UNLIKE_IMAGE)
-    return embedded
-
-
-def _sentences(
-    service: "Service",
-    read: list[str],
-    embedded: "EmbeddedImage | None",
-    k: int,
-    options: "SentenceOptions",
-) -> list[dict[str, Any]]:
-    archive = service.archive
-    if embedded is not None:
-        hits = archive.search_sentences(k, image=embedded.regions, **options)
-    else:
-        texts = service.make_query(read, as_written=True).texts
-        assert texts is not None  # noqa: S101 - of a sentence
-        hits = archive.search_sentences(k, text=texts[0], **options)
-    rows = [asdict(hit) for hit in hits]
-    for row in rows:
-        if row["lift"] is None:
-            del row["lift"]
-    return rows
+def _embedded(service: "Service", question: "Search") -> "EmbeddedImage | None":
+    if question.image_id is not None:
+        try:
+            return service.embedded(question.image_id)
+        except NotFoundError:
+            raise NotFoundError(
+                f"'{question.image_id}': the index holds no image of that id"
+            ) from None
+    return None if question.image is None else service.embed_file(question.image)

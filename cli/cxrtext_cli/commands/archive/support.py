@@ -16,6 +16,7 @@ from cxrtext_cli.options import (
     AsWritten,
     Device,
     PlaceFolder,
+    as_option,
     open_place,
     print_json,
     print_rows,
@@ -45,6 +46,10 @@ def ground(
     target = out or Path(f"{image.stem}.ground.png")
     if target.suffix.lower() != ".png":
         raise InputError(f"{target}: the overlay is a PNG file; give a name that ends in .png")
+
+    from cxrtext.service.questions import Ground, ask
+
+    ask(Ground, {"image": image, "sentence": sentence, "as_written": as_written}, as_option)
 
     from cxrtext.client.answers import grounded_of
     from cxrtext.files import replacing
@@ -112,7 +117,9 @@ def verify(
     """How well an image supports each sentence of its report."""
     if out is not None and out.suffix.lower() not in (".csv", ".html"):
         raise InputError(f"{out}: give a name that ends in .csv or .html")
-    text = _read(report)
+    from cxrtext.service.questions import Verify, ask
+
+    text = ask(Verify, {"image": image, "report": _read(report)}, as_option).report
 
     from cxrtext.client.answers import verified_of
     from cxrtext.project import find_place

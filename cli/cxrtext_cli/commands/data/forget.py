@@ -41,11 +41,6 @@ def forget(
         typer.Option(help="File of signed lines; default: forgotten.jsonl in the first folder."),
         NEW_FILE,
     ] = None,
-    key: Annotated[
-        Path | None,
-        typer.Option(help="File of the key that signs; default: beside the log, ending in .key."),
-        NEW_FILE,
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Take a patient or a study out of every place where they are kept, or name the place.
@@ -60,7 +55,7 @@ def forget(
     with Stages() as stages:
         done = forget_them(
             folders, patient=patient, study=study, dry_run=dry_run, hash_key=hash_ids,
-            log=log, key=key, progress=stages.show,
+            log=log, progress=stages.show,
         )  # fmt: skip
     _show(done, as_json)
     unfinished = [place for place in done.left if not (place.done or place.what in STANDING)]

@@ -46,6 +46,10 @@ def compare(
         raise ConfigError("name at least two evaluations: cxrtext compare A B")
     if noninferiority is not None and not 0 < noninferiority < 1:
         raise ConfigError("--noninferiority: give a margin between 0 and 1, such as 0.02")
+    if out is not None and out.suffix in (".html", ".json", ".csv"):
+        raise ConfigError(
+            f"--out {out}: give a folder; comparison.html and comparison.json are written into it"
+        )
 
     from cxrtext.evaluation import compare as compare_measures
     from cxrtext.evaluation.measure import measure_files

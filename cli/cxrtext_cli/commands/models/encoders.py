@@ -1,24 +1,16 @@
 """``cxrtext encoders``."""
 
-from dataclasses import asdict
-
 import typer
 
-from cxrtext_cli.options import AsJson, print_json
 
-
-def encoders(as_json: AsJson = False) -> None:
+def encoders() -> None:
     """List image encoders that 'cxrtext fit --encoder' can begin from, and finished pairs.
 
     The hub is not asked. Licenses change: read the card of your revision.
     """
     from cxrtext.project.encoders import listed_encoders
 
-    listed = listed_encoders()
-    if as_json:
-        print_json([asdict(one) for one in listed])
-        return
-    for one in listed:
+    for one in listed_encoders():
         size = f"{one.megabytes} MB" if one.megabytes else "size: see its card"
         here = f"on this machine: {one.here}" if one.here else "not on this machine"
         tried = "yes" if one.tried else "no"

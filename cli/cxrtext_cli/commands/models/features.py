@@ -131,7 +131,6 @@ def probe(
         EXPORT,
     ] = None,
     uncertain: Uncertain = "ignore",
-    as_json: AsJson = False,
 ) -> None:
     """Measure what features hold of findings by linear probes."""
     from cxrtext.evaluation.settings import Settings
@@ -145,9 +144,6 @@ def probe(
         found = probe_features(
             opened, data, settings, labels=labels, out=out, export=export, progress=update
         )
-    if as_json:
-        print_json(found.as_dict())
-        return
     _print_probe(found)
     for path in (out, export):
         if path is not None:

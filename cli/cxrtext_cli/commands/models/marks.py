@@ -9,7 +9,7 @@ import typer
 
 from cxrtext.errors import DataError
 from cxrtext_cli.given import EMPTY_FOLDER
-from cxrtext_cli.options import AsJson, PlaceFolder, open_place, say, show
+from cxrtext_cli.options import PlaceFolder, open_place, say
 
 if TYPE_CHECKING:
     from cxrtext.project import Place
@@ -29,7 +29,6 @@ def _marks_of(place: "Place") -> "list[Mark]":
 def marks(
     place: PlaceFolder,
     out: Annotated[Path, typer.Option(help="New folder for the tables."), EMPTY_FOLDER],
-    as_json: AsJson = False,
 ) -> None:
     """Write readers' marks as tables of labels and boxes, and as DICOM structured reports.
 
@@ -51,7 +50,7 @@ def marks(
     reports, without = _write_reports(out / "reports", kept, files)
     counts = {"labels": len(labels), "boxes": len(boxes), "reports": reports}
     said = ", ".join(f"{count} {name}" for name, count in counts.items())
-    show({**counts, "marks": len(kept), "out": str(out)}, as_json, f"{out}: {said}")
+    typer.echo(f"{out}: {said}")
     if without:
         say(f"{without} images are no DICOM radiographs, and have no report")
 

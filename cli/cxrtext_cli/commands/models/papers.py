@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -64,7 +65,6 @@ def benchmark(
     max_rejected: MaxRejected = 100,
     cache: Cache = None,
     features: Features = None,
-    as_json: AsJson = False,
 ) -> None:
     """Measure a checkpoint on a public set by a frozen recipe.
 
@@ -82,7 +82,9 @@ def benchmark(
         return
     if place is None or data is None:
         missing = "a project or a checkpoint" if place is None else "--data FOLDER"
-        raise ConfigError(f"{missing} is missing: cxrtext benchmark {name} PLACE --data FOLDER")
+        raise ConfigError(
+            f"{missing} is missing: cxrtext benchmark {quote(name)} PLACE --data FOLDER"
+        )
     from cxrtext.project import find_place
 
     checkpoint = find_place(place).model
@@ -105,9 +107,6 @@ def benchmark(
             importing=stages.show,
             progress=lambda done, total: stages.show("embedding", done, total, "images"),
         )
-    if as_json:
-        print_json(run.record)
-        return
     _show(run)
 
 

@@ -1,6 +1,7 @@
 """``cxrtext pretrain-text`` and ``cxrtext pretrain-image``."""
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -219,6 +220,9 @@ def _print(summary: "ImagePretrainSummary") -> None:
         typer.echo(f"{summary.validation_images} validation images: {', '.join(numbers)}")
     if summary.rejected:
         typer.echo(f"images rejected: {summary.rejected}")
-    typer.echo(f"start a training from it with --set model.image_weights={summary.encoder}")
+    typer.echo(
+        f"start a training from it with --set {quote(f'model.image_weights={summary.encoder}')}"
+    )
     if summary.backbone:
-        typer.echo(f"train on its features after: cxrtext encode --backbone {summary.backbone}")
+        backbone = quote(str(summary.backbone))
+        typer.echo(f"train on its features after: cxrtext encode --backbone {backbone}")

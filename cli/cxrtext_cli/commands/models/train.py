@@ -3,6 +3,7 @@
 import json
 import time
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -68,7 +69,7 @@ def train(
         if target.exists():
             raise ConfigError(f"{target}: exists already; remove it first, or name another file")
         write_text(target, template(target.name))
-        named = f" {config}" if config else ""
+        named = f" {quote(str(config))}" if config else ""
         say(f"{target}: written; fill in 'data' and run 'cxrtext train{named}'")
         return
     if resume is not None:

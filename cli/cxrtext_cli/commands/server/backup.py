@@ -1,14 +1,14 @@
 """``cxrtext backup`` and ``cxrtext restore``."""
 
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from shlex import join, quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cxrtext_cli.given import EMPTY_FOLDER, FILE, FOLDER
-from cxrtext_cli.options import AsJson, PlaceFolder, Stages, say, show
+from cxrtext_cli.options import PlaceFolder, Stages, say
 
 if TYPE_CHECKING:
     from cxrtext.index.backup import BackupSummary
@@ -23,8 +23,6 @@ def backup(
     gateway: Annotated[
         Path | None, typer.Option(help="Folder of a gateway's state, 'state' in its file."), FOLDER
     ] = None,
-    model: Annotated[bool, typer.Option(help="Whether to copy the index's checkpoint.")] = True,
-    as_json: AsJson = False,
 ) -> None:
     """Copy an index, its uploads, marks, model, keys and a gateway's state, while all these run.
 
@@ -43,9 +41,9 @@ def backup(
     folder = find_part(place).require_index()
     state = None if gateway is None else partial(copy_state, gateway, folder)
     with Stages() as stages:
-        made = back_up(folder, out, keys=keys, model=model, copy_state=state, progress=stages.show)
-    _show(made, out, as_json)
-    if model and (line := backbone_elsewhere(checkpoint_of(folder))):
+        made = back_up(folder, out, keys=keys, copy_state=state, progress=stages.show)
+    _show(made, out)
+    if line := backbone_elsewhere(checkpoint_of(folder)):
         say(line)
 
 
@@ -54,7 +52,6 @@ def restore(
         Path, typer.Argument(help="Folder that 'backup' made.", metavar="BACKUP"), FOLDER
     ],
     out: Annotated[Path, typer.Option(help="New folder to restore into."), EMPTY_FOLDER],
-    as_json: AsJson = False,
 ) -> None:
     """Make an index and what was backed up with it of a backup, after every file was checked."""
     from cxrtext.index.backup import GATEWAY, INDEX, KEYS, UPLOADS
@@ -62,20 +59,19 @@ def restore(
 
     with Stages() as stages:
         made = restore_backup(folder, out, progress=stages.show)
-    _show(made, out, as_json)
-    keys = f"CXRTEXT_API_KEYS_FILE={out / KEYS} " if made.keys else ""
-    uploads = f" --uploads {out / UPLOADS}" if made.uploads else ""
-    say(f"to serve it: {keys}cxrtext serve {out / INDEX}{uploads}")
+    _show(made, out)
+    keys = f"CXRTEXT_API_KEYS_FILE={quote(str(out / KEYS))} " if made.keys else ""
+    uploads = ["--uploads", str(out / UPLOADS)] if made.uploads else []
+    say(f"to serve it: {keys}{join(['cxrtext', 'serve', str(out / INDEX), *uploads])}")
     if made.gateway:
         say(f"for the gateway's file: state: {out / GATEWAY}, project: {out / INDEX}")
 
 
-def _show(made: "BackupSummary", folder: Path, as_json: bool) -> None:
+def _show(made: "BackupSummary", folder: Path) -> None:
     parts = [f"{made.images} images", f"{made.sentences} distinct sentences"]
     parts += [f"{made.uploads} uploads"] if made.uploads else []
     parts += ["the model"] if made.model else []
     parts += ["the keys"] if made.keys else []
     parts += ["the gateway's state"] if made.gateway else []
     parts += ["marks of readers"] if made.marks else []
-    said = f"{folder}: {', '.join(parts)}; {made.size / 1e6:.1f} MB, backed up {made.made}"
-    show({**asdict(made), "folder": str(folder)}, as_json, said)
+    typer.echo(f"{folder}: {', '.join(parts)}; {made.size / 1e6:.1f} MB, backed up {made.made}")

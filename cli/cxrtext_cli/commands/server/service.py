@@ -10,7 +10,7 @@ import typer
 
 from cxrtext.errors import InputError
 from cxrtext_cli.given import ANY_PATH, NEW_FILE, NEW_FOLDER, PLACE, checked
-from cxrtext_cli.options import AsJson, Device, PromptsFile, group, say, show_rows
+from cxrtext_cli.options import Device, PromptsFile, group, print_rows, say
 
 if TYPE_CHECKING:
     from cxrtext_api.settings import Settings
@@ -62,14 +62,6 @@ def serve(
         ANY_PATH,
     ] = None,
     readers: Annotated[int, typer.Option(min=1, max=64, help="Processes that decode images.")] = 2,
-    rate_limit: Annotated[
-        int, typer.Option(min=0, help="Requests a minute that a key may make; 0 for any number.")
-    ] = 1200,
-    max_megabytes: Annotated[int, typer.Option(min=1, help="Largest request, in MiB.")] = 64,
-    drain_seconds: Annotated[
-        float, typer.Option(min=0, max=600, help="Time to answer on, unready, once asked to stop.")
-    ] = 0,
-    metrics: Annotated[bool, typer.Option(help="Whether /metrics is there.")] = True,
     audit_log: Annotated[
         Path | None, typer.Option(help="File to write who asked about which study into."), NEW_FILE
     ] = None,
@@ -113,11 +105,7 @@ def serve(
         keys_file=keys_file_of(os.environ),
         trusted_hosts=tuple(trusted_host or ()),
         cors_origins=tuple(cors_origin or ()),
-        rate_limit=rate_limit,
-        max_body_bytes=max_megabytes * 2**20,
         readers=readers,
-        drain_seconds=drain_seconds,
-        metrics=metrics,
         audit_log=audit_log,
         worklist=beside is not None,
         results=beside and beside.results,
@@ -172,7 +160,7 @@ def add(
 
 
 @keys.command("list", short_help="Show the keys' names and scopes.")
-def list_keys(file: File, as_json: AsJson = False) -> None:
+def list_keys(file: File) -> None:
     """Show names, scopes and last days; the keys themselves are not in the file."""
     from cxrtext_api.gate.keys import read_key_file
 
@@ -186,7 +174,7 @@ def list_keys(file: File, as_json: AsJson = False) -> None:
         }
         for key in read_key_file(file)
     ]
-    show_rows(rows, as_json)
+    print_rows(rows)
 
 
 @keys.command("revoke", short_help="Take a key out of the file.")

@@ -1,11 +1,14 @@
-"""What every request passes first and every response last, whatever happens in between."""
+"""What every request passes first and every response last.
+
+Rates, slow senders and the sizes of heads are a proxy's to bound: see ``docker/nginx``.
+"""
 
 import asyncio
 import contextlib
 import logging
 import time
 import uuid
-from collections.abc import Collection
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -15,12 +18,12 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cxrtext_api.gate.admission import CLOSE, MAX_TEXT_BYTES, Admission, Denial
-from cxrtext_api.gate.keys import CALLER, Caller, KeyRing
+from cxrtext.hosts import Host, is_among, known_host, parse_host
+from cxrtext_api.gate.keys import CALLER, Caller
 from cxrtext_api.observe.audit import EXPORTED, SUBJECTS, AuditLog, add_subjects
 from cxrtext_api.observe.metrics import METHODS, Metrics
-from cxrtext_api.problems import REQUEST_ID, RETRY, log_failure, problem_response
-from cxrtext_api.runtime.scope import REQUEST_SCOPE, TIME_LIMIT, Budget, RequestScope
+from cxrtext_api.problems import REASONS, REQUEST_ID, RETRY, Refusal, log_failure, problem_response
+from cxrtext_api.runtime.scope import REQUEST_SCOPE, Budget, RequestScope
 from cxrtext_api.settings import Settings
 
 SECURITY_HEADERS = {
@@ -45,27 +48,40 @@ SHARED_HEADERS = (
 )
 """Headers that a page of another site may read, where such are let in."""
 
+OPEN_PATHS = frozenset({"/", "/docs", "/openapi.json", "/healthz", "/readyz"})
+OPEN_PREFIX = "/web/"  # nothing under it is about a patient
 ALWAYS_ANSWERED = frozenset({"/healthz", "/readyz", "/metrics"})
 """Addresses that answer however much the server has to do."""
+
+FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
+CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+MAX_TEXT_BYTES = 2**18
+"""Of a body without a file.  It is parsed on the event loop, which takes a second for a megabyte:
+of nothing but ampersands, or of lists in lists."""
 
 BODIES_HELD = 4
 """Files of the largest size that may lie in memory and on disk at a time, whole or half sent."""
 
-PACE_BYTES, PACE_SECONDS = 2**16, 10.0
-"""How much of a body that is not whole is to arrive in how long, that none is held for nothing."""
+DRAIN_BYTES, DRAIN_SECONDS = 2**23, 3.0
+"""How far a body that is not wanted is read on, so that its sender sees the answer."""
 
-DRAIN_BYTES = 2**23
+FROM_HERE = frozenset({"same-origin", "none"})
+"""What a browser says of requests by this server's own page, and by its user."""
 
-DRAIN_SECONDS = 3.0
-"""How far a body that is not wanted is read on, so that a proxy that sends it sees the answer."""
-
+CLOSE = {"Connection": "close"}
+PORTS = {"http": 80, "https": 443}
 IMAGES = "/v1/images/"
-TOO_LATE = "The answer took too long; try again in a moment, or ask for less."
-
 _access = logging.getLogger("cxrtext_api.access")
 
 
-class Gate:
+class Origin(NamedTuple):
+    scheme: str
+    name: str
+    port: int
+
+
+class Door:
     """Lets requests in, within limits, and records what became of them.
 
     It also gives each request an id, adds the security headers to each response, and turns an
@@ -73,27 +89,19 @@ class Gate:
     """
 
     def __init__(
-        self,
-        app: ASGIApp,
-        settings: Settings,
-        keys: KeyRing,
-        metrics: Metrics,
-        audit: AuditLog,
-        taking_files: Collection[str],
-        held: Budget,
+        self, app: ASGIApp, settings: Settings, metrics: Metrics, audit: AuditLog, held: Budget
     ) -> None:
         self._app = app
         self._settings = settings
-        self._keys = keys
-        self._admission = Admission(settings, keys, taking_files)
-        self._held = held
+        self._others = {parse_origin(origin) for origin in settings.cors_origins}
         self._metrics = metrics
         self._audit = audit
+        self._held = held
         self._inside = 0
-        self._question: ASGIApp = self._answer_question
+        self._question: ASGIApp = self._answer
         if settings.cors_origins:  # it answers preflights by itself, which bring no key yet
             self._question = CORSMiddleware(
-                self._answer_question,
+                self._answer,
                 allow_origins=settings.cors_origins,
                 allow_methods=("GET", "HEAD", "POST", "DELETE"),
                 allow_headers=("Authorization", "Content-Type", "Accept"),
@@ -105,62 +113,112 @@ class Gate:
             await self._app(scope, receive, send)
             return
         scope[REQUEST_ID] = str(uuid.uuid4())
-        most = self._admission.max_bytes(scope)
+        headers = Headers(scope=scope)
+        most = self._settings.max_body_bytes
+        if content_type(headers) != FORMS[0]:
+            most = min(MAX_TEXT_BYTES, most)
         # Texts are bounded by how many requests may be inside; no file keeps them out.
-        held = self._held if most > MAX_TEXT_BYTES else Budget(most)
-        served = Served(receive, most, self._settings.body_seconds, held)
-        scope[_SERVED] = served
+        body = Body(receive, most, self._held if most > MAX_TEXT_BYTES else Budget(most))
+        scope[_BODY] = body
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 _add_headers(message, scope)
-                served.note(message)
-                served.give_back()
+                body.note(message)
+                body.give_back()
                 _give_back(scope)
             await send(message)
 
         self._inside += 1
         self._metrics.under_way.set(self._inside)
         try:
-            denial = self._admission.refuse_head(scope)
-            if denial is None:
-                await self._question(scope, served.receive, send_guarded)
-            else:
-                await self._turn_away(denial, scope, receive, send_guarded)
+            try:
+                self.refuse(scope["path"], headers)
+                await self._question(scope, body.receive, send_guarded)
+            except Refusal as refusal:
+                await self._turn_away(refusal, scope, receive, send_guarded)
         finally:
-            served.give_back()
+            body.give_back()
             self._inside -= 1
             self._metrics.under_way.set(self._inside)
             if self._settings.audit_log is None:
-                self._record(scope, served)
+                self._record(scope, body)
             else:  # a file is written on a thread of its own
-                await asyncio.to_thread(self._record, scope, served)
+                await asyncio.to_thread(self._record, scope, body)
 
-    async def _answer_question(self, scope: Scope, receive: Receive, send: Send) -> None:
-        served: Served = scope[_SERVED]
-        # The work has a time limit of its own; this one is for whatever else may hang.
-        seconds = self._settings.body_seconds + self._settings.request_seconds
-        limit: asyncio.Timeout | None = None
+    async def _turn_away(
+        self, refusal: Refusal, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        self._metrics.rejected.labels(REASONS[refusal.status]).inc()
+        await answer_and_drain(refusal.answer(scope[REQUEST_ID]), scope, receive, send)
+
+    def refuse(self, path: str, headers: Headers) -> None:
+        """Refuse a request that is not meant for us, or comes from another site (Refusal)."""
+        if "content-length" in headers and "transfer-encoding" in headers:
+            # Two servers in a row may disagree on where such a request ends.
+            raise Refusal(400, headers=CLOSE)
+        host = known_host(headers.getlist("host"), self._settings.names)
+        if host is None:
+            raise Refusal(400, "This server is not known by that host name; see trusted hosts.")
+        if self._is_from_elsewhere(path, headers, host):
+            raise Refusal(403, "Requests from other sites are refused.")
+
+    def _refuse_body(self, scope: Scope, most: int) -> None:
+        """Refuse a body by what its head says of it, and what there is no room for (Refusal)."""
+        headers = Headers(scope=scope)
+        length = headers.get("content-length", "0")
+        if length.isdecimal() and int(length) > most:
+            raise Refusal(413, headers=CLOSE)
+        has_body = length != "0" or "transfer-encoding" in headers
+        kind = content_type(headers)
+        # A kind that is named is looked at even where nothing follows.
+        if scope["method"] in CHANGING and (has_body or (scope["method"] == "POST" and kind)):
+            if headers.get("content-encoding", "identity").lower() != "identity":
+                raise Refusal(415, "Send the body as it is, not compressed.")
+            if kind not in FORMS:
+                raise Refusal(415, f"This address takes {' or '.join(FORMS)}.")
+        is_too_much = self._inside > self._settings.concurrency
+        if is_too_much and scope["path"] not in ALWAYS_ANSWERED:
+            raise Refusal(503, headers=RETRY)
+
+    def _is_from_elsewhere(self, path: str, headers: Headers, host: Host) -> bool:
+        """Whether a page of another site asks, as far as its browser says it."""
+        origins = headers.getlist("origin")
+        if len(origins) > 1:
+            return True
+        origin = parse_origin(origins[0]) if origins else None
+        if origin is not None and origin in self._others:
+            return False
+        if origins and origin not in self._served_as(host):
+            return True
+        # A link on another site may lead to the page, and an image of another site to nothing.
+        is_open = path in OPEN_PATHS or path.startswith(OPEN_PREFIX)
+        return not is_open and headers.get("sec-fetch-site", "same-origin") not in FROM_HERE
+
+    def _served_as(self, host: Host) -> set[Origin]:
+        """The origins of our pages at a host; at a trusted one a proxy may speak TLS for us."""
+        kinds = ["http"]
+        if is_among(host.name, self._settings.trusted_names):
+            kinds.append("https")
+        return {
+            Origin(kind, host.name, PORTS[kind] if host.port is None else host.port)
+            for kind in kinds
+        }
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body: Body = scope[_BODY]
         try:
-            denial = await self._refuse(scope)
-            if denial is not None:
-                await self._turn_away(denial, scope, served.raw_receive, send)
-                return
-            async with asyncio.timeout(seconds) as limit:
-                scope[TIME_LIMIT] = limit
-                await self._ask(scope, receive, send)
+            self._refuse_body(scope, body.max_bytes)
+            await self._ask(scope, receive, send)
+        except Refusal as refusal:
+            await self._turn_away(refusal, scope, body.raw_receive, send)
         except ClientDisconnect:
             return
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets an answer
-            if isinstance(error, TimeoutError) and limit is not None and limit.expired():
-                self._metrics.rejected.labels("time").inc()
-                answer = problem_response(scope[REQUEST_ID], 503, TOO_LATE, headers=RETRY)
-            else:
-                self._metrics.errors.labels(type(error).__name__).inc()
-                log_failure(scope[REQUEST_ID], error)
-                answer = problem_response(scope[REQUEST_ID], 500)
-            if not served.status:
-                await answer(scope, receive, send)
+            self._metrics.errors.labels(type(error).__name__).inc()
+            log_failure(scope[REQUEST_ID], error)
+            if not body.status:
+                await problem_response(scope[REQUEST_ID], 500)(scope, receive, send)
 
     async def _ask(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Ask the application; HEAD is answered as GET, without the body."""
@@ -180,115 +238,76 @@ class Gate:
             _give_back(asked)
             scope.update({**asked, "method": "HEAD"})  # what is noted in it is kept
 
-    async def _refuse(self, scope: Scope) -> Denial | None:
-        if self._keys.is_due:
-            await asyncio.to_thread(self._keys.refresh)
-        denial = self._admission.refuse_question(scope)
-        if denial is not None or scope["path"] in ALWAYS_ANSWERED:
-            return denial
-        if self._inside > self._settings.concurrency:
-            return Denial(503, "concurrency", headers=RETRY, drain=True)
-        fails = scope["path"].startswith("/v1/") and self._audit.failed
-        if fails and not await asyncio.to_thread(self._audit.works):
-            return Denial(
-                503, "audit", "The audit log cannot be written; see the server's disk.", RETRY, True
-            )
-        return None
-
-    async def _turn_away(self, denial: Denial, scope: Scope, receive: Receive, send: Send) -> None:
-        self._metrics.rejected.labels(denial.reason).inc()
-        answer = problem_response(
-            scope[REQUEST_ID], denial.status, denial.detail, headers=denial.headers
-        )
-        if denial.drain:
-            await answer_and_drain(answer, scope, receive, send)
-        else:
-            await answer(scope, receive, send)
-
-    def _record(self, scope: Scope, served: "Served") -> None:
+    def _record(self, scope: Scope, body: "Body") -> None:
         """Keep what is kept of a request: a line for operators, one of the audit log, numbers."""
-        seconds = time.monotonic() - served.begun
+        seconds = time.monotonic() - body.begun
         # A route's pattern, rather than the address, which can name a patient; a method of HTTP's,
         # rather than any word that a caller may send.
         route = getattr(scope.get("route"), "path", "-")
         method = scope["method"] if scope["method"] in METHODS else "other"
         caller: Caller | None = scope.get(CALLER)
-        self._metrics.requests.labels(method, route, str(served.status)).inc()
+        self._metrics.requests.labels(method, route, str(body.status)).inc()
         self._metrics.seconds.labels(route).observe(seconds)
         fields = {
             "request_id": scope[REQUEST_ID],
             "method": method,
             "route": route,
-            "status": served.status,
+            "status": body.status,
             "duration_ms": round(1000 * seconds, 1),
-            "request_bytes": served.received,
+            "request_bytes": body.received,
             "key_id": caller.key_id if caller else None,
         }
-        _access.info("%s %s %d %.0f ms", method, route, served.status, 1000 * seconds, extra=fields)
+        _access.info("%s %s %d %.0f ms", method, route, body.status, 1000 * seconds, extra=fields)
         # A caller without a good key is in the line above alone, lest it fill the disk.
         if caller is None or not scope["path"].startswith("/v1/"):
             return
         subjects = {name: list(ids) for name, ids in scope.get(SUBJECTS, {}).items()}
-        if served.location.startswith(IMAGES):
-            add_subjects(subjects, "image_id", [unquote(served.location.removeprefix(IMAGES))])
+        if body.location.startswith(IMAGES):
+            add_subjects(subjects, "image_id", [unquote(body.location.removeprefix(IMAGES))])
         self._audit.write(
             **({"exported": scope[EXPORTED]} if EXPORTED in scope else {}),
             who=caller.key_id,
             method=method,
             route=route,
-            status=served.status,
+            status=body.status,
             request_id=scope[REQUEST_ID],
             **subjects,
         )
 
 
-_SERVED = "cxrtext_api.served"
+_BODY = "cxrtext_api.body"
 
 
-class Served:
-    """What is received of a request, counted and timed, and what became of it.
+class Body:
+    """What is received of a request, counted, and what became of it.
 
-    ``received`` bytes may be up to ``max_bytes``, and be waited for up to ``seconds``, which the
-    server's own work on them is not counted in; what is held of all requests together may be up to
-    a budget, from the first byte on.
+    ``received`` bytes may be up to ``max_bytes``; what is held of all requests together may be up
+    to a budget, from the first byte on.
     """
 
-    def __init__(self, receive: Receive, max_bytes: int, seconds: float, held: Budget) -> None:
+    def __init__(self, receive: Receive, max_bytes: int, held: Budget) -> None:
         self.raw_receive = receive
-        self._max_bytes = max_bytes
-        self._loop = asyncio.get_running_loop()
-        self._seconds = seconds
+        self.max_bytes = max_bytes
         self._held, self._holds = held, 0
         self._whole = False
-        self.received = self._paced = 0
-        self._patience = PACE_SECONDS
+        self.received = 0
         self.begun = time.monotonic()
         self.status = 0  # while there is no answer, or where the caller left before
         self.location = ""  # address of what it made
 
     async def receive(self) -> Message:
         """The next part of the body, or that the caller has gone; after an answer only that."""
+        message = await self.raw_receive()
         if self._whole or self.status:
-            return await self.raw_receive()
-        begun = self._loop.time()
-        try:
-            async with asyncio.timeout(min(self._seconds, self._patience)):
-                message = await self.raw_receive()
-        except TimeoutError:
-            raise HTTPException(408, headers=CLOSE) from None
-        waited = self._loop.time() - begun
-        self._seconds -= waited
-        self._patience -= waited
+            return message
         size = len(message.get("body", b""))
         self.received += size
         self._whole = not message.get("more_body", False)
-        if self.received > self._max_bytes:
+        if self.received > self.max_bytes:
             raise HTTPException(413, headers=CLOSE)
         if not self._held.take(size):
             raise HTTPException(503, headers={**RETRY, **CLOSE})
         self._holds += size
-        if self.received - self._paced >= PACE_BYTES:
-            self._paced, self._patience = self.received, PACE_SECONDS
         return message
 
     def give_back(self) -> None:
@@ -323,6 +342,20 @@ async def answer_and_drain(response: Response, scope: Scope, receive: Receive, s
                 if not message.get("more_body", False):
                     break
     await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def parse_origin(value: str) -> Origin | None:
+    """An origin such as ``https://viewer.example.org``, with its port; None for what is none."""
+    scheme, separator, rest = value.partition("://")
+    host = parse_host(rest)
+    if not separator or scheme.lower() not in PORTS or host is None:
+        return None
+    port = PORTS[scheme.lower()] if host.port is None else host.port
+    return Origin(scheme.lower(), host.name, port)
+
+
+def content_type(headers: Headers) -> str:
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def _give_back(scope: Scope) -> None:

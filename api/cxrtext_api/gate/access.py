@@ -1,0 +1,79 @@
+"""Who may ask: the key of a request is looked at before its body is read.
+
+FastAPI reads a form before it calls a dependency.  A route of :class:`Guarded` looks at the key
+first, for the scopes that its :func:`wants` dependencies name.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any
+
+from fastapi import Depends, Request, Response, Security
+from fastapi.routing import APIRoute
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from cxrtext_api.gate.keys import CALLER, Caller, KeyRing
+from cxrtext_api.observe.audit import AuditLog
+from cxrtext_api.problems import NO_AUDIT, Refusal
+
+_BEARER = HTTPBearer(auto_error=False, description="A key, where the server wants one.")
+_Key = Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)]
+
+
+class _Wanted:
+    """A dependency that says which scopes a key needs: all of any one of these sets."""
+
+    def __init__(self, *sets: frozenset[str]) -> None:
+        self.sets = sets
+
+    def __call__(self, key: _Key) -> None:
+        """For the API's description, which says by this that a key may be wanted."""
+
+
+def wants(*scopes: str, or_else: str | None = None) -> Any:
+    """A dependency of routes: the key has all of these scopes, or the other one.
+
+    Of several the last counts, so that a route may want more than its router.
+    """
+    sets = [frozenset(scopes), *([frozenset({or_else})] if or_else else [])]
+    return Depends(_Wanted(*sets))
+
+
+class Guarded(APIRoute):
+    """A route that lets nobody in without the key that it wants."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+        wanted = [one.dependency for one in self.dependencies]
+        sets = [one.sets for one in wanted if isinstance(one, _Wanted)][-1]
+
+        async def guarded(request: Request) -> Response:
+            await _admit(request, sets)
+            return await handle(request)
+
+        return guarded
+
+
+async def _admit(request: Request, sets: tuple[frozenset[str], ...]) -> None:
+    keys: KeyRing = request.app.state.keys
+    audit: AuditLog = request.app.state.audit
+    if keys.is_due:
+        await asyncio.to_thread(keys.refresh)
+    scheme, _, key = request.headers.get("authorization", "").partition(" ")
+    caller = keys.find(key.strip() if scheme.lower() == "bearer" else None)
+    if caller is None:
+        raise Refusal(401, headers={"WWW-Authenticate": "Bearer"})
+    request.scope[CALLER] = caller
+    if not any(scopes <= caller.scopes for scopes in sets):
+        named = " or ".join(" and ".join(sorted(scopes)) for scopes in sets)
+        raise Refusal(403, f"This key lacks the scope for that: {named}.")
+    if audit.failed and not await asyncio.to_thread(audit.works):
+        raise Refusal(503, NO_AUDIT)
+
+
+def _caller(request: Request) -> Caller:
+    caller: Caller = request.scope[CALLER]
+    return caller
+
+
+CallerDep = Annotated[Caller, Depends(_caller)]
