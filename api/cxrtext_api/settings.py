@@ -44,7 +44,6 @@ class Settings(BaseModel):
     metrics: bool = True
     log_format: Literal["text", "json"] = "text"
     audit_log: Path | None = None
-    worklist: bool = False
     results: Path | None = None
 
     @property

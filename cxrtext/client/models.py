@@ -3,7 +3,6 @@
 Docstrings and descriptions are part of the API's description.
 """
 
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field
@@ -162,7 +161,6 @@ class ModelInfo(Answer):
     has_index: bool
     takes_images: bool = Field(description="Whether images can be added.")
     has_results: bool = Field(default=False, description="Whether /v1/results answers.")
-    has_worklist: bool = Field(default=False, description="Whether /v1/worklist answers.")
     images: Count = Field(description="Indexed images.")
     sentences: Count = Field(description="Distinct indexed sentences.")
     columns: Count = Field(description="Columns that filters can name.")
@@ -691,48 +689,6 @@ class Found(Answer):
     )
     offset: Count = 0
     k: Count
-
-
-When = Annotated[datetime, Field(description="ISO 8601, UTC.")]
-
-
-class WorklistEntry(Answer):
-    """A study of the order of work."""
-
-    model_config = example(
-        study_id="1.2.826.0.1.99.1.1",
-        image_ids=["1.2.826.0.1.99.1.1.1.1"],
-        received="2026-11-23T06:12:03Z",
-        age_seconds=94.2,
-        score=0.4312,
-        probability=0.9187,
-        calibrated=True,
-    )
-
-    study_id: str
-    image_ids: list[str]
-    received: When
-    age_seconds: float = Field(ge=0, description="How long ago it was received.")
-    score: Score | None = Field(
-        description="Similarity of its best image and the prompt; null: not scored."
-    )
-    probability: Probability | None = Field(
-        description="Null where it was not scored, or no sentence says the opposite of the prompt."
-    )
-    calibrated: bool = Field(description="Whether the checkpoint's calibration gave it.")
-
-
-class Worklist(Answer):
-    """Studies that were received lately, in an order of work; research use only."""
-
-    model: Fingerprint
-    prompt: str
-    since: When
-    ordered: bool = Field(description="False: as they were received, the first one first.")
-    reason: str | None = Field(description="Why they are not ordered.")
-    complete: bool = Field(description="False: there are more, and these are the latest.")
-    total: Count = Field(description="Studies, of which the first are listed.")
-    entries: list[WorklistEntry]
 
 
 class SentResult(Answer):

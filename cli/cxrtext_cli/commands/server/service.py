@@ -49,7 +49,7 @@ def serve(
     ] = False,
     gateway: Annotated[
         Path | None,
-        typer.Option(help="File of the gateway: worklist, results sent, and its numbers."),
+        typer.Option(help="File of the gateway: results sent, and its numbers."),
         ANY_PATH,
     ] = None,
     hash_ids: Annotated[
@@ -119,7 +119,6 @@ def serve(
         drain_seconds=drain_seconds,
         metrics=metrics,
         audit_log=audit_log,
-        worklist=beside is not None,
         results=beside and beside.results,
         log_format=log_format,
     )
