@@ -5,14 +5,15 @@ what was dealt with is noted in the folder of results, so that it may be stopped
 """
 
 import hashlib
+import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from cxrtext.datasets.admission.ids import Ids
-from cxrtext.errors import CheckpointError, InputError, WorkError
+from cxrtext.errors import InputError, WorkError
 from cxrtext.index import IndexedImage
 from cxrtext.pacs.faults import AnswerError, PeerError
 from cxrtext.pacs.peers import Peer
@@ -22,11 +23,10 @@ from cxrtext.pacs.results.sending import send_results
 from cxrtext.pausing import finish
 from cxrtext.records.manifest import RECEIVED, SOURCE
 from cxrtext.service import Service
-from cxrtext.service.service import turned
 
 PAGE, OVERLAP = 200, 20
 """Images that are looked at together, and how many of them again with the next."""
-LONGEST_WAIT_S = 60.0
+EVERY_S, LONGEST_WAIT_S = 2.0, 60.0
 REFUSED = 3  # images in a row whose results a peer refuses before it is waited for
 
 
@@ -38,42 +38,39 @@ class Answered:
     failed: int = 0
 
 
-def answer_until(
-    service: Service,
-    peers: Sequence[Peer],
-    folder: ResultsFolder,
-    ids: Ids | None,
-    say: Callable[[str], None],
-    every_s: float = 2.0,
-    once: bool = False,
-) -> None:
-    """Answer what comes until an interrupt, by the model that the index has turned to.
+class Answerer:
+    """Answers what comes, turn by turn.
 
-    A peer or a model that is gone, and a full disk, are waited for, longer each time.
-
-    Args:
-        once: Whether to end when all that is there was dealt with; what is gone is then an error.
+    A peer that is gone and a full disk are waited for, longer each time.
     """
-    wait = every_s
-    while True:
-        try:
-            service = turned(service) or service
-            done = answer(service, peers, folder, ids=ids, say=say)
-        except (WorkError, CheckpointError) as error:
-            if once:
-                raise
-            wait = min(2 * wait, LONGEST_WAIT_S)
-            say(f"{error}; trying again in {wait:.0f} s")
-        else:
-            wait = every_s
-            if done.images or once:
-                say(
-                    f"images answered: {done.images}; results made: {done.made}, "
-                    f"sent: {done.sent}; images without results: {done.failed}"
-                )
-        if once:
+
+    def __init__(
+        self, peers: Iterable[Peer], folder: ResultsFolder, ids: Ids, say: Callable[[str], None]
+    ) -> None:
+        self._peers = [peer for peer in peers if peer.results is not None]
+        self._folder, self._ids, self._say = folder, ids, say
+        self._wait, self._next = EVERY_S, -math.inf
+
+    def turn(self, service: Service) -> None:
+        """Answer what came since the last turn, unless that was a moment ago."""
+        if time.monotonic() < self._next:
             return
-        time.sleep(wait)
+        try:
+            self.answer(service)
+            self._wait = EVERY_S
+        except WorkError as error:
+            self._wait = min(2 * self._wait, LONGEST_WAIT_S)
+            self._say(f"{error}; trying again in {self._wait:.0f} s")
+        self._next = time.monotonic() + self._wait
+
+    def answer(self, service: Service) -> None:
+        """Answer all that there is (WorkError: a peer is gone, or a disk full)."""
+        done = answer(service, self._peers, self._folder, ids=self._ids, say=self._say)
+        if done.images:
+            self._say(
+                f"images answered: {done.images}; results made: {done.made}, "
+                f"sent: {done.sent}; images without results: {done.failed}"
+            )
 
 
 def answer(
@@ -117,7 +114,7 @@ class _Answering:
     done: Answered
 
     def answer(self) -> None:
-        rule = _name(self.peer, self.service)
+        rule = rule_name(self.peer, self.service)
         refused: list[tuple[IndexedImage, AnswerError]] = []
         for image in self._new(rule):
             try:
@@ -197,7 +194,7 @@ def require_mounted(path: Path) -> None:
         raise WorkError(f"{folder}: the images of the index are not there; is it mounted?")
 
 
-def _name(peer: Peer, service: Service) -> str:
+def rule_name(peer: Peer, service: Service) -> str:
     """A rule of a peer and a model, as a name: another one answers every image again."""
     rule = peer.results
     assert rule is not None  # noqa: S101 - asked for before

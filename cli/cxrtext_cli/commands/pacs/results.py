@@ -52,7 +52,7 @@ def make(
     from cxrtext.pacs.results.folder import ResultsFolder
     from cxrtext.pacs.results.making import make_results
     from cxrtext.pacs.results.sending import send_results
-    from cxrtext_cli.gateway.parts import service_of
+    from cxrtext_cli.gateway.run import service_of
 
     gateway = read_gateway(file)
     peer = None if send is None else gateway.peer(send)
