@@ -207,6 +207,17 @@ class Client:
         """The DICOM results that were made of a study, and where each was sent."""
         return self._get(models.SentResults, "/v1/results", study_id=study_id).results
 
+    def held(self) -> list[models.HeldItem]:
+        """What the gateway holds for somebody to decide; wants a key of scopes admin and read."""
+        return self._get(models.HeldItems, "/v1/held").held
+
+    def decide(
+        self, name: str, verdict: Literal["accept", "drop", "join"], study_id: str | None = None
+    ) -> None:
+        """Decide on something held: let it enter, drop it, or join a report to a study."""
+        form = given({"name": name, "verdict": verdict, "study_id": study_id})
+        self._transport.send("POST", "/v1/held", data=form)
+
     def mark(
         self,
         image_id: str,

@@ -723,6 +723,44 @@ class SentResults(Answer):
     results: list[SentResult]
 
 
+class HeldItem(Answer):
+    """What waits for somebody to decide: an object, a message, a deletion or a report."""
+
+    model_config = example(
+        name="r12",
+        what="report",
+        state="held",
+        source="hl7@10.0.0.7",
+        received="2026-11-23T06:12:05+00:00",
+        why="matches several studies; join it to one",
+        studies=["1.2.826.0.1.99.1.1", "1.2.826.0.1.99.1.2"],
+        accession="A000001",
+        patient="HIS:000001",
+    )
+
+    name: str = Field(description="A number; of a report r and a number.")
+    what: Literal["object", "message", "deletion", "report"]
+    state: Literal["held", "failed"]
+    source: str = Field(description="Where it came from.")
+    received: str
+    why: str
+    studies: list[str] = Field(description="The studies that it concerns.")
+    accession: str = Field(description="Of a report; else empty.")
+    patient: str = Field(description="Whom a report names; else empty.")
+
+
+class HeldItems(Answer):
+    """What is held, the first received first."""
+
+    held: list[HeldItem]
+
+
+class Decided(Answer):
+    """How much was decided."""
+
+    decided: Count
+
+
 class Mark(Answer):
     """What a reader said of one thing that was shown of an image."""
 

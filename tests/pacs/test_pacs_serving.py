@@ -1,14 +1,17 @@
 """What a server tells of an inbox and of results; no name of anybody."""
 
+import json
 import shutil
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from cxrtext.client import Client
 from cxrtext.index import open_index
+from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.models import ImageTextModel
 from cxrtext.pacs.inbox.deletions import deletion
 from cxrtext.pacs.inbox.intake import WorkerSettings
@@ -108,3 +111,46 @@ def test_what_was_sent_back_of_a_study_is_shown(
         refused = client.get("/v1/results", params={"study_id": "1.2.826.0.1.99.1.1"})
         assert refused.status_code == 503
         shutil.rmtree(tmp_path / "out")
+
+
+def test_what_is_held_is_listed_and_decided_over_http_and_each_decision_is_in_the_audit_log(
+    model: ImageTextModel, index_copy: Path, inbox: Inbox, tmp_path: Path
+) -> None:
+    settings = WorkerSettings(index_copy, tmp_path / "archive", readers=1)
+
+    def work() -> None:
+        with Worker(inbox, settings) as worker:
+            worker.drain()
+
+    both: dict[str, Any] = {"AccessionNumber": "A000001", "PatientID": f"{PLANTED}000001"}
+    for one in (instance(1), instance(2, **both), instance(3), instance(1, 2, PatientID="X")):
+        inbox.put("PACS", one)
+    inbox.put("RIS", oru(1, "Nodule of two."), "message")
+    work()
+    log = tmp_path / "audit.log"
+    service = Service(model, open_index(index_copy, model))
+    with serving(service, Settings(inbox=inbox.folder, audit_log=log)) as client:
+        ask = Client("http://localhost", http=client)
+        entry, report = ask.held()
+        assert (entry.what, entry.state, entry.studies) == ("object", "held", [uid(1)])
+        assert (report.name, report.accession, report.studies) == (
+            "r1",
+            "A000001",
+            [uid(1), uid(2)],
+        )
+        for form, status in (
+            ({"name": "r1", "verdict": "accept"}, 422),
+            ({"name": "r1", "verdict": "join"}, 422),
+            ({"name": "r7", "verdict": "drop"}, 404),
+            ({"name": "r1", "verdict": "keep"}, 422),
+        ):
+            assert client.post("/v1/held", data=form).status_code == status, form
+        ask.decide("r1", "join", uid(2))
+        ask.decide(entry.name, "drop")
+        assert ask.held() == []
+    work()
+    with Catalogue(index_copy / CATALOGUE) as catalogue:
+        assert [text for _, text in catalogue.report(uid(2))] == ["Nodule of two."]
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    said = [(one["held"], one["verdict"], one["study_id"]) for one in lines if "held" in one]
+    assert said == [("r1", "join", [uid(2), uid(1)]), (entry.name, "drop", [uid(1)])]

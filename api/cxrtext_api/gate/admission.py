@@ -11,7 +11,7 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from cxrtext.hosts import Host, is_among, known_host, parse_host
-from cxrtext_api.gate.keys import CALLER, MARK, METRICS, READ, WRITE, KeyRing
+from cxrtext_api.gate.keys import ADMIN, CALLER, MARK, METRICS, READ, WRITE, KeyRing
 from cxrtext_api.settings import Settings
 
 OPEN_PATHS = frozenset({"/", "/docs", "/openapi.json", "/healthz", "/readyz"})
@@ -178,6 +178,8 @@ def scopes_for(method: str, path: str) -> tuple[frozenset[str], ...]:
     under_images = path == "/v1/images" or path.startswith("/v1/images/")
     if under_images and method not in ("GET", "HEAD", "OPTIONS"):
         return (frozenset({WRITE}),)
+    if path == "/v1/held":
+        return (frozenset({ADMIN, READ}),)  # it names patients
     if path == "/v1/marks" and method == "POST":
         return (frozenset({MARK, READ}),)  # the answer shows whose image it is
     return (frozenset({READ}),)

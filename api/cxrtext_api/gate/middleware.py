@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cxrtext_api.gate.admission import CLOSE, MAX_TEXT_BYTES, Admission, Denial
 from cxrtext_api.gate.keys import CALLER, Caller, KeyRing
-from cxrtext_api.observe.audit import EXPORTED, SUBJECTS, AuditLog, add_subjects
+from cxrtext_api.observe.audit import DECISION, EXPORTED, SUBJECTS, AuditLog, add_subjects
 from cxrtext_api.observe.metrics import METHODS, Metrics
 from cxrtext_api.problems import REQUEST_ID, RETRY, log_failure, problem_response
 from cxrtext_api.runtime.scope import REQUEST_SCOPE, TIME_LIMIT, Budget, RequestScope
@@ -234,6 +234,7 @@ class Gate:
             add_subjects(subjects, "image_id", [unquote(served.location.removeprefix(IMAGES))])
         self._audit.write(
             **({"exported": scope[EXPORTED]} if EXPORTED in scope else {}),
+            **scope.get(DECISION, {}),
             who=caller.key_id,
             method=method,
             route=route,

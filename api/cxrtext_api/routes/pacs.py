@@ -1,27 +1,112 @@
-"""Hospital systems: what was made and sent back of a study."""
+"""Hospital systems: what was sent back of a study, and what waits for somebody to decide."""
 
 import logging
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Form, Query, Request
 
-from cxrtext.client.models import SentResult, SentResults
-from cxrtext.errors import CxrTextError
+from cxrtext.client.models import Decided, HeldItem, HeldItems, SentResult, SentResults
+from cxrtext.errors import CxrTextError, InputError
+from cxrtext.pacs.inbox import desk
+from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.results.folder import FILE, ResultsFolder
+from cxrtext_api.observe.audit import note_decision, note_images
 from cxrtext_api.problems import Refusal
 from cxrtext_api.routes.dependencies import GUARDED, MAX_ID_CHARACTERS, SessionDep, problems
 
 router = APIRouter(prefix="/v1", tags=["hospital systems"], dependencies=GUARDED)
 
 NO_RESULTS = "This server shows no results; it is started with --gateway FILE."
+NO_DESK = "This server has no gateway beside it; it is started with --gateway FILE."
 
 _log = logging.getLogger("cxrtext_api")
 
 StudyId = Annotated[
     str, Query(min_length=1, max_length=MAX_ID_CHARACTERS, description="The id of a study.")
 ]
+
+
+Name = Annotated[str, Form(max_length=32, description="Its name, as the list has it.")]
+Verdict = Annotated[
+    Literal["accept", "drop", "join"],
+    Form(description="Let it enter or join what it matches; drop it; join a report to a study."),
+]
+JoinedTo = Annotated[
+    str | None, Form(max_length=MAX_ID_CHARACTERS, description="The study, to join a report.")
+]
+
+
+def _inbox(session: SessionDep) -> Inbox:
+    folder = session.settings.inbox
+    if folder is None or not folder.is_dir():
+        raise Refusal(404, NO_DESK)
+    return Inbox(folder)
+
+
+@router.get(
+    "/held",
+    summary="What waits for somebody to decide",
+    operation_id="list_held",
+    responses=problems(403, 404),
+)
+async def list_held(request: Request, session: SessionDep) -> HeldItems:
+    """The objects, messages, deletions and reports that the gateway holds, and why."""
+    found = await session.read(_held, session)
+    note_images(request, [("", study, one.patient) for one in found for study in one.studies])
+    return HeldItems(
+        held=[
+            HeldItem.model_validate(
+                asdict(one) | {"received": datetime.fromtimestamp(one.received, UTC).isoformat()}
+            )
+            for one in found
+        ]
+    )
+
+
+def _held(session: SessionDep) -> list[desk.Held]:
+    with _inbox(session) as inbox:
+        return desk.list_held(inbox)
+
+
+@router.post(
+    "/held",
+    summary="Decide on something that is held",
+    operation_id="decide_held",
+    responses=problems(403, 404, 422),
+)
+async def decide_held(
+    request: Request,
+    session: SessionDep,
+    name: Name,
+    verdict: Verdict,
+    study_id: JoinedTo = None,
+) -> Decided:
+    """Accept or drop it, or join a report to a study; the intake does so with its next step.
+
+    The audit log has the key, the decision and whom it is about.
+    """
+    one = await session.read(_decide, session, name, verdict, study_id)
+    studies = one.studies or ("",)
+    note_images(request, [("", study, one.patient) for study in studies])
+    note_decision(request, name, verdict)
+    return Decided(decided=1)
+
+
+def _decide(session: SessionDep, name: str, verdict: str, study: str | None) -> desk.Held:
+    with _inbox(session) as inbox:
+        one = next((one for one in desk.list_held(inbox) if one.name == name), None)
+        if one is None:
+            raise Refusal(404, "Nothing of this name is held; list what is.")
+        if (verdict == "join") != bool(study):
+            raise InputError("give study_id to join a report, and only then")
+        if study:
+            desk.join(inbox, name, study)
+        else:
+            desk.decide(inbox, [name], "accept" if verdict == "accept" else "drop")
+        return one
 
 
 @router.get(

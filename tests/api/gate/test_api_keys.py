@@ -296,6 +296,8 @@ LET_IN = {
     "PUT /v1/images/a": ("write",),
     "PATCH /v1/images/a": ("write",),
     "POST /v1/marks": ("mark,read",),
+    "GET /v1/held": ("admin,read",),
+    "POST /v1/held": ("admin,read",),
 }
 """Scopes that let in; every other route wants ``read``."""
 

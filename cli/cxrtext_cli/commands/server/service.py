@@ -49,7 +49,7 @@ def serve(
     ] = False,
     gateway: Annotated[
         Path | None,
-        typer.Option(help="File of the gateway: results sent, and its numbers."),
+        typer.Option(help="File of the gateway: what is held, results sent, and its numbers."),
         ANY_PATH,
     ] = None,
     hash_ids: Annotated[
