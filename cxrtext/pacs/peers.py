@@ -130,6 +130,7 @@ class ResultsRule(PeerSection):
 
     sentences: Annotated[tuple[str, ...], Field(min_length=1, max_length=32)]
     above: Annotated[float, Field(ge=0, le=1)] = 0.0  # least probability
+    daily: Annotated[int, Field(ge=1, le=1_000_000)] = 500  # most results sent in 24 hours
 
 
 class Follow(PeerSection):

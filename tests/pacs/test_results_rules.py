@@ -19,11 +19,11 @@ from cxrtext.errors import DataError, WorkError
 from cxrtext.files import sha256
 from cxrtext.index import IndexedImage, build_index
 from cxrtext.pacs.faults import AnswerError, GoneError, PeerError
-from cxrtext.pacs.peers import Peer
+from cxrtext.pacs.peers import Peer, ResultsRule
 from cxrtext.pacs.results import folder as module
 from cxrtext.pacs.results import rules
 from cxrtext.pacs.results.folder import Kept, ResultsFolder
-from cxrtext.pacs.results.rules import Answered, Answerer, answer
+from cxrtext.pacs.results.rules import Answered, Answerer, Preview, answer, preview
 from cxrtext.pacs.results.sending import Delivery
 from cxrtext.service import Service, load_service
 from tests.conftest import as_received, draw
@@ -107,6 +107,12 @@ def received(checkpoint: Path, tmp_path: Path) -> Path:
     return as_received(tmp_path / "index")
 
 
+@pytest.fixture(autouse=True)
+def approved(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "approval" not in request.node.name:
+        monkeypatch.setattr(ResultsFolder, "is_approved", lambda *_: True)
+
+
 @pytest.fixture
 def answering(received: Path, results: ResultsFolder) -> Iterator[Answering]:
     """Makes and sends what the rules of peers ask for, by default those of "archive"."""
@@ -187,6 +193,41 @@ def test_answering_goes_on_over_faults_and_waits_longer_each_time(
     answers.append(GoneError("archive", "cannot be reached"))
     with pytest.raises(PeerError):
         answerer.answer(model)
+
+
+def test_a_rule_waits_for_its_approval_which_another_model_or_rule_asks_for_again(
+    answering: Answering, received: Path, results: ResultsFolder, sending: "Sending"
+) -> None:
+    done = answering()
+    assert (done.images, done.waits) == (0, [f"archive: {rules.UNAPPROVED}"])
+    with closing(load_service(None, received)) as service:
+        assert preview(service, named(), 2).images == 2
+        assert preview(service, named(), 30) == Preview(3, {"Left pleural effusion.": 3})
+        results.approve(rules.rule_name(named(), service))
+    assert (answering().images, sending.sent) == (3, ["1", "2"])
+    assert answering().waits == []
+    other = named().model_copy(update={"results": ResultsRule(sentences=("Pneumothorax.",))})
+    assert answering(other).images == 0
+
+
+def test_no_more_results_are_sent_in_a_day_than_the_rule_allows(
+    answering: Answering, results: ResultsFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sent(folder: ResultsFolder, made: list[Kept], peer: Peer) -> Delivery:
+        folder.note_sent([one.instance for one in made], peer.name)
+        return Delivery(len(made), 0)
+
+    monkeypatch.setattr(rules, "send_results", sent)
+    rule = ResultsRule(sentences=("Left pleural effusion.",), daily=3)
+    peer = named().model_copy(update={"results": rule})
+    done = answering(peer)
+    assert (done.sent, done.images) == (2, 1)
+    assert done.waits == [
+        "archive: 2 results were sent in 24 hours; 'daily' of its rule allows 3, so the rest waits"
+    ]
+    with closing(sqlite3.connect(results.path / module.FILE)) as database, database:
+        database.execute("UPDATE sent SET at = '2026-11-01T00:00:00+00:00'")
+    assert answering(peer).sent == 2
 
 
 def test_without_what_was_received_there_is_nothing_to_answer(

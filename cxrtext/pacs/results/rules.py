@@ -7,16 +7,19 @@ what was dealt with is noted in the folder of results, so that it may be stopped
 import hashlib
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cxrtext.datasets.admission.ids import Ids
 from cxrtext.errors import InputError, WorkError
 from cxrtext.index import IndexedImage
 from cxrtext.pacs.faults import AnswerError, PeerError
+from cxrtext.pacs.identity import CLASSES
 from cxrtext.pacs.peers import Peer
+from cxrtext.pacs.results.finding import find
 from cxrtext.pacs.results.folder import Kept, ResultsFolder
 from cxrtext.pacs.results.making import make_results
 from cxrtext.pacs.results.sending import send_results
@@ -27,6 +30,9 @@ from cxrtext.service import Service
 PAGE, OVERLAP = 200, 20
 """Images that are looked at together, and how many of them again with the next."""
 EVERY_S, LONGEST_WAIT_S = 2.0, 60.0
+UNAPPROVED = (
+    "its rule waits to be approved: see 'cxrtext gateway results preview', then 'results approve'"
+)
 REFUSED = 3  # images in a row whose results a peer refuses before it is waited for
 
 
@@ -36,6 +42,7 @@ class Answered:
     made: int = 0
     sent: int = 0
     failed: int = 0
+    waits: list[str] = field(default_factory=list)  # why rules send no more for now
 
 
 class Answerer:
@@ -50,6 +57,7 @@ class Answerer:
         self._peers = [peer for peer in peers if peer.results is not None]
         self._folder, self._ids, self._say = folder, ids, say
         self._wait, self._next = EVERY_S, -math.inf
+        self._waits: list[str] = []  # that were said
 
     def turn(self, service: Service) -> None:
         """Answer what came since the last turn, unless that was a moment ago."""
@@ -66,6 +74,10 @@ class Answerer:
     def answer(self, service: Service) -> None:
         """Answer all that there is (WorkError: a peer is gone, or a disk full)."""
         done = answer(service, self._peers, self._folder, ids=self._ids, say=self._say)
+        for line in done.waits:
+            if line not in self._waits:
+                self._say(line)
+        self._waits = done.waits
         if done.images:
             self._say(
                 f"images answered: {done.images}; results made: {done.made}, "
@@ -115,8 +127,13 @@ class _Answering:
 
     def answer(self) -> None:
         rule = rule_name(self.peer, self.service)
+        if not self.folder.is_approved(rule):
+            self.done.waits.append(f"{self.peer.name}: {UNAPPROVED}")
+            return
         refused: list[tuple[IndexedImage, AnswerError]] = []
         for image in self._new(rule):
+            if self._is_full():
+                break
             try:
                 sent = self._answer(rule, image)
             except AnswerError as error:
@@ -130,6 +147,19 @@ class _Answering:
             refused = [] if sent else refused
         if refused:
             raise refused[0][1]
+
+    def _is_full(self) -> bool:
+        """Whether the results of another image might be more than the rule sends in a day."""
+        assert self.peer.results is not None  # noqa: S101 - asked for before
+        most, each = self.peer.results.daily, len(CLASSES) * len(self.peer.results.sentences)
+        sent = self.folder.sent_since(self.peer.name, datetime.now(UTC) - timedelta(days=1))
+        if sent == 0 or sent + each <= most:
+            return False
+        self.done.waits.append(
+            f"{self.peer.name}: {sent} results were sent in 24 hours; 'daily' of its rule allows "
+            f"{most}, so the rest waits"
+        )
+        return True
 
     def _answer(self, rule: str, image: IndexedImage) -> bool:
         """Make and send the results of an image; whether there were any."""
@@ -185,6 +215,31 @@ class _Answering:
             end = begin and begin + OVERLAP
         for number in sorted(found):
             yield found[number]
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a rule would have made of the last images that came."""
+
+    images: int
+    results: Mapping[str, int]  # images of which a sentence would be sent, by sentence
+
+
+def preview(service: Service, peer: Peer, most: int) -> Preview:
+    """Look what a rule would make of the last images of its peer; nothing is kept or sent."""
+    assert peer.results is not None  # noqa: S101 - who asks has looked
+    found = dict.fromkeys(peer.results.sentences, 0)
+    if not {SOURCE, RECEIVED} <= service.archive.catalogue.columns().keys():
+        return Preview(0, found)
+    where = f"{SOURCE} = '{peer.name}' and not {RECEIVED} is null"
+    _, end = finish(service.archive.page(0, 1, where))
+    images, _ = finish(service.archive.page(max(0, end - most), most, where))
+    for image in images:
+        embedded = service.embedded(image.image)
+        for sentence in found:
+            probability = find(service, embedded, sentence).probability
+            found[sentence] += peer.results.above == 0 or (probability or 0) >= peer.results.above
+    return Preview(len(images), found)
 
 
 def require_mounted(path: Path) -> None:
