@@ -36,10 +36,11 @@ def run(
     # Threads of OpenMP that wait must not take the cores from others; torch reads it when imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from cxrtext.pacs.gateway.file import read_gateway
+
+    found = read_gateway(file)  # before anything heavy is imported
     from cxrtext_cli.gateway.run import run as run_gateway
     from cxrtext_cli.gateway.run import run_once
 
-    found = read_gateway(file)
     if not once:
         run_gateway(found, partial(_serve, file))
         return

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from cxrtext.pacs.gateway.file import Gateway
     from cxrtext.pacs.peers import Peer
     from cxrtext.pacs.results.folder import Kept, ResultsFolder
+    from cxrtext.service import Service
 
 results = typer.Typer(
     no_args_is_help=True,
@@ -51,17 +52,17 @@ def make(
     for one in sentence:
         check_sentence(one)
     from cxrtext.pacs.gateway.file import read_gateway
+
+    gateway = read_gateway(file)
     from cxrtext.pacs.results.folder import ResultsFolder
     from cxrtext.pacs.results.making import make_results
     from cxrtext.pacs.results.sending import send_results
-    from cxrtext_cli.gateway.run import service_of
 
-    gateway = read_gateway(file)
     peer = None if send is None else gateway.peer(send)
     if peer is not None:
         peer.require_write()
     folder, ids = ResultsFolder(gateway.results), gateway.ids.read()
-    service = service_of(gateway)
+    service = _service_of(gateway)
     made: list[Kept] = []
     faults: list[str] = []
     new = 0
@@ -122,15 +123,21 @@ def preview(
 ) -> None:
     """Show what a peer's rule would have made of the last images; nothing is kept or sent."""
     from cxrtext.pacs.gateway.file import read_gateway
-    from cxrtext.pacs.results.rules import preview as preview_rule
-    from cxrtext_cli.gateway.run import service_of
 
     gateway = read_gateway(file)
-    with closing(service_of(gateway)) as service:
+    from cxrtext.pacs.results.rules import preview as preview_rule
+
+    with closing(_service_of(gateway)) as service:
         found = preview_rule(service, _with_rule(gateway, peer), images)
     for sentence, count in found.results.items():
         typer.echo(f"{sentence}: {count} of {found.images} images")
     typer.echo(f"{2 * sum(found.results.values())} objects: a picture and a report of each")
+
+
+def _service_of(gateway: "Gateway") -> "Service":
+    from cxrtext_cli.gateway.run import service_of  # heavy
+
+    return service_of(gateway)
 
 
 def _with_rule(gateway: "Gateway", name: str) -> "Peer":
@@ -148,12 +155,12 @@ def approve(
 ) -> None:
     """Let a peer's rule send, by the model that the project has now; another one asks again."""
     from cxrtext.pacs.gateway.file import read_gateway
-    from cxrtext.pacs.results.folder import ResultsFolder
-    from cxrtext.pacs.results.rules import rule_name
-    from cxrtext_cli.gateway.run import service_of
 
     gateway = read_gateway(file)
-    with closing(service_of(gateway)) as service:
+    from cxrtext.pacs.results.folder import ResultsFolder
+    from cxrtext.pacs.results.rules import rule_name
+
+    with closing(_service_of(gateway)) as service:
         ResultsFolder(gateway.results).approve(rule_name(_with_rule(gateway, peer), service))
     typer.echo(f"{peer}: its rule may send results")
 
