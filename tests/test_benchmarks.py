@@ -2,8 +2,8 @@
 
 ``images/dicom_variants.py`` checks what it measures and ends with an error where something is
 wrong.  ``evaluation/recompute.py`` is run by :mod:`tests.evaluation.test_predictions`.  Not run:
-``models/pairs.py``, which needs the packages of other projects, and the two of ``pacs``, which need
-an Orthanc.
+``models/pairs.py``, which needs the packages of other projects, and the one of ``pacs``, which
+needs an Orthanc.
 """
 
 import os

@@ -1,5 +1,6 @@
 """The compose files and the unit: that the command line takes what they say."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -15,7 +16,7 @@ from packaging.utils import canonicalize_name
 
 from cxrtext.pacs.gateway.file import Serve, Status
 from cxrtext.pacs.gateway.numbers import GatewayMetrics
-from cxrtext.pacs.ports import DicomPort, Hl7Port
+from cxrtext.pacs.ports import Hl7Port
 from cxrtext_api.observe.metrics import Metrics
 from cxrtext_cli.main import app as cli
 
@@ -85,7 +86,8 @@ def test_the_gateway_has_its_extra_its_ports_and_its_health() -> None:
     assert gateway["image"] == "cxrtext:pacs"
     assert gateway["build"]["args"]["EXTRAS"] == "pacs"
     ports = [int(one.rpartition(":")[2]) for one in gateway["ports"]]
-    assert ports == [DicomPort().port, Hl7Port().port]
+    orthanc = json.loads((DOCKER / "orthanc" / "orthanc.json").read_text(encoding="utf-8"))
+    assert ports == [orthanc["DicomPort"], Hl7Port().port]
     assert f"http://127.0.0.1:{Status().port}/healthz" in gateway["healthcheck"]["test"][3]
     (scraped, server) = documents(DOCKER / "prometheus.yml")[0]["scrape_configs"]
     assert scraped["dns_sd_configs"] == [{"names": ["gateway"], "type": "A", "port": Status().port}]

@@ -3,8 +3,7 @@
     python benchmarks/pacs/follow.py [--studies 100] [--side 2000]
 
 It starts an Orthanc of its own on loopback (packages orthanc, orthanc-dicomweb, dcmtk), fills it
-with square radiographs of 16 bits, and prints images a second, three runs of each
-kind in turns.
+with square radiographs of 16 bits, and prints images a second, three runs of each in turns.
 """
 
 import argparse
@@ -19,8 +18,14 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from cxrtext.pacs.gateway.file import read_gateway  # noqa: E402
-from cxrtext.pacs.retrieval.follow import follow_peer  # noqa: E402
-from tests.pacs.orthanc import PASSWORD, PASSWORD_ENV, Orthanc, write_gateway  # noqa: E402
+from tests.pacs.orthanc import (  # noqa: E402
+    PASSWORD,
+    PASSWORD_ENV,
+    Orthanc,
+    follow_into,
+    free_port,
+    write_gateway,
+)
 from tests.pacs.studies import instance  # noqa: E402
 
 FOLLOW = {"from": "2024-03-01"}
@@ -41,10 +46,10 @@ def movescu(orthanc: Orthanc, out: Path) -> float:
     return time.monotonic() - begun
 
 
-def follow(file: Path, name: str, out: Path, studies: int) -> float:
+def follow(file: Path, out: Path, studies: int) -> float:
     """Seconds to fetch all into an inbox, synced to disk, with the questions and decisions."""
     begun = time.monotonic()
-    tally = follow_peer(read_gateway(file).peer(name), out, lambda _: None, once=True)
+    tally = follow_into(out, read_gateway(file).peer("web"))
     assert tally.counts["new"] == studies
     return time.monotonic() - begun
 
@@ -58,32 +63,24 @@ def main() -> None:
     os.environ[PASSWORD_ENV] = PASSWORD
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        from tests.pacs.orthanc import free_port
-
         orthanc = Orthanc(folder / "orthanc", modalities={"MOVESCU": free_port()}).start()
         try:
             for number in range(studies):
                 orthanc.store([instance(number, size=side)])
             limits = {"parallel": 2, "requests_per_second": 1000}
-            move = orthanc.peer()["dimse"] | {
-                "retrieve": "move", "our_port": orthanc.modalities["CXRTEXT"]
-            }  # fmt: skip
             file = write_gateway(
                 folder / "gateway.yaml",
                 orthanc.peer("web", limits=limits, follow=FOLLOW),
-                orthanc.peer("get", limits=limits, dicomweb=None, follow=FOLLOW),
-                orthanc.peer("move", limits=limits, dicomweb=None, dimse=move, follow=FOLLOW),
             )
             megabytes = studies * side * side * 2 / 1e6
             for turn in range(3):
                 plain = movescu(orthanc, folder / f"movescu{turn}")
                 print(f"movescu   {studies / plain:6.1f} images/s {megabytes / plain:6.0f} MB/s")
-                for way in ("web", "get", "move"):
-                    seconds = follow(file, way, folder / f"{way}{turn}", studies)
-                    print(
-                        f"follow {way:4} {studies / seconds:6.1f} images/s "
-                        f"{megabytes / seconds:6.0f} MB/s, {plain / seconds:.2f} of movescu"
-                    )
+                seconds = follow(file, folder / f"follow{turn}", studies)
+                print(
+                    f"follow    {studies / seconds:6.1f} images/s {megabytes / seconds:6.0f} MB/s, "
+                    f"{plain / seconds:.2f} of movescu"
+                )
         finally:
             orthanc.kill()
 

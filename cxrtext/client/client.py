@@ -192,22 +192,20 @@ class Client:
         """The films of an indexed image's patient, in the order of time where there is one."""
         return self._get(models.Timeline, f"{_address(image_id)}/timeline")
 
-    def worklist(
-        self, prompt: str, since: str | None = None, limit: int | None = None
-    ) -> models.Worklist:
-        """Studies that were received lately, those first in which a prompt fits best.
-
-        Args:
-            prompt: A finding of the prompts, or a sentence.
-            since: A time as ISO 8601 has it; by default 24 hours ago.
-            limit: How many to list; 100 by default.
-        """
-        params = given({"prompt": prompt, "since": since, "limit": limit})
-        return self._get(models.Worklist, "/v1/worklist", **params)
-
     def results(self, study_id: str) -> list[models.SentResult]:
         """The DICOM results that were made of a study, and where each was sent."""
         return self._get(models.SentResults, "/v1/results", study_id=study_id).results
+
+    def held(self) -> list[models.HeldItem]:
+        """What the gateway holds for somebody to decide; wants a key of scopes admin and read."""
+        return self._get(models.HeldItems, "/v1/held").held
+
+    def decide(
+        self, name: str, verdict: Literal["accept", "drop", "join"], study_id: str | None = None
+    ) -> None:
+        """Decide on something held: let it enter, drop it, or join a report to a study."""
+        form = given({"name": name, "verdict": verdict, "study_id": study_id})
+        self._transport.send("POST", "/v1/held", data=form)
 
     def mark(
         self,

@@ -3,7 +3,6 @@
 Docstrings and descriptions are part of the API's description.
 """
 
-from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field
@@ -138,7 +137,6 @@ class ModelInfo(Answer):
     has_index: bool
     takes_images: bool = Field(description="Whether images can be added.")
     has_results: bool = Field(default=False, description="Whether /v1/results answers.")
-    has_worklist: bool = Field(default=False, description="Whether /v1/worklist answers.")
     images: Count = Field(description="Indexed images.")
     sentences: Count = Field(description="Distinct indexed sentences.")
     columns: Count = Field(description="Columns that filters can name.")
@@ -549,38 +547,6 @@ class Found(Answer):
     k: Count
 
 
-When = Annotated[datetime, Field(description="ISO 8601, UTC.")]
-
-
-class WorklistEntry(Answer):
-    """A study of the order of work."""
-
-    study_id: str
-    image_ids: list[str]
-    received: When
-    age_seconds: float = Field(ge=0, description="How long ago it was received.")
-    score: Score | None = Field(
-        description="Similarity of its best image and the prompt; null: not scored."
-    )
-    probability: Probability | None = Field(
-        description="Null where it was not scored, or no sentence says the opposite of the prompt."
-    )
-    calibrated: bool = Field(description="Whether the checkpoint's calibration gave it.")
-
-
-class Worklist(Answer):
-    """Studies that were received lately, in an order of work; research use only."""
-
-    model: Fingerprint
-    prompt: str
-    since: When
-    ordered: bool = Field(description="False: as they were received, the first one first.")
-    reason: str | None = Field(description="Why they are not ordered.")
-    complete: bool = Field(description="False: there are more, and these are the latest.")
-    total: Count = Field(description="Studies, of which the first are listed.")
-    entries: list[WorklistEntry]
-
-
 class SentResult(Answer):
     """A DICOM result of a study, and one peer that it was sent to."""
 
@@ -599,6 +565,32 @@ class SentResults(Answer):
     """What was made of a study, and where it was sent; a result has an entry for each peer."""
 
     results: list[SentResult]
+
+
+class HeldItem(Answer):
+    """What waits for somebody to decide: an object, a message, a deletion or a report."""
+
+    name: str = Field(description="A number; of a report r and a number.")
+    what: Literal["object", "message", "deletion", "report"]
+    state: Literal["held", "failed"]
+    source: str = Field(description="Where it came from.")
+    received: str
+    why: str
+    studies: list[str] = Field(description="The studies that it concerns.")
+    accession: str = Field(description="Of a report; else empty.")
+    patient: str = Field(description="Whom a report names; else empty.")
+
+
+class HeldItems(Answer):
+    """What is held, the first received first."""
+
+    held: list[HeldItem]
+
+
+class Decided(Answer):
+    """How much was decided."""
+
+    decided: Count
 
 
 class Mark(Answer):

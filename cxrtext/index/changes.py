@@ -178,6 +178,17 @@ def _put_reports(database: Connection, meta: Mapping[str, str], reports: NewRepo
     set_meta(database, {"sentence_places": place + count, "next_sentence": number + count})
 
 
+def move_patient(database: Connection, old: str, new: str) -> int:
+    """Give the images of a patient to another, who keeps his split; gives how many."""
+    (split,) = database.execute(
+        "SELECT min(split) FROM images WHERE patient_id = ?", (new,)
+    ).fetchone()
+    return database.execute(
+        "UPDATE images SET patient_id = ?, split = coalesce(?, split) WHERE patient_id = ?",
+        (new, split, old),
+    ).rowcount
+
+
 def delete_images(database: Connection, column: str, values: Iterable[str]) -> int:
     """Delete images by ``image`` or ``study_id``, in the caller's transaction; counts them.
 

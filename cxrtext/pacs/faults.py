@@ -27,11 +27,11 @@ class DeniedError(PeerError):
 
 
 class LoginError(DeniedError):
-    """It does not take the user, the client or the token."""
+    """It does not take the user or the token."""
 
 
 class TlsError(DeniedError):
-    """Its certificates and ours do not go together, or one side alone speaks TLS."""
+    """Its certificate is not trusted, or one side alone speaks TLS."""
 
 
 class AnswerError(PeerError):

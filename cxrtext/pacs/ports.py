@@ -1,17 +1,16 @@
 """Ports of ours, as the file of the gateway has them, and the thread that serves one."""
 
-import ssl
 import threading
 from collections.abc import Callable
-from ipaddress import IPv4Network, IPv6Network, ip_address
+from ipaddress import ip_address
 from socketserver import TCPServer
 from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, IPvAnyNetwork, model_validator
 
 from cxrtext.datasets.importing.reports.hl7 import CHARACTER_SETS
 from cxrtext.errors import WorkError
-from cxrtext.pacs.peers import Aet, Host, PeerSection, Tls
+from cxrtext.pacs.peers import Host, PeerSection, is_loopback
 
 Port = Annotated[int, Field(ge=0, le=65535)]  # 0: a free one
 
@@ -23,36 +22,25 @@ class Serving(PeerSection):
     port: Port = 0
 
 
-class _Encrypted(Serving):
-    tls: Tls | None = None  # with a ca, who connects needs a certificate by it
-
-    @model_validator(mode="after")
-    def _has_a_certificate(self) -> Self:
-        if self.tls is not None and self.tls.certificate is None:
-            raise ValueError("tls of a port of ours needs certificate and key")
-        return self
-
-    def context(self) -> ssl.SSLContext | None:
-        return self.tls.server_context() if self.tls else None
-
-
-class DicomPort(_Encrypted):
-    title: Aet = "CXRTEXT"
-    port: Port = 11112
-    associations: Annotated[int, Field(ge=1, le=256)] = 8  # at a time
-    object_mb: Annotated[int, Field(ge=1, le=1024)] = 256  # largest object; held in memory
-
-
-class Hl7Port(_Encrypted):
+class Hl7Port(Serving):
     port: Port = 2575
     charset: str = ""  # of messages that name none, as MSH-18 has it; "" for UTF-8
+    addresses: tuple[IPvAnyNetwork, ...] = ()  # from where messages are taken; none: from any
 
     @model_validator(mode="after")
     def _is_known(self) -> Self:
         if self.charset.upper() not in CHARACTER_SETS:
             known = ", ".join(name for name in CHARACTER_SETS if name)
             raise ValueError(f"charset is one of {known}")
+        if not is_loopback(self.host) and not self.addresses:
+            raise ValueError("hl7 is open to others: give the addresses of who may send")
         return self
+
+    def takes(self, address: str) -> bool:
+        """Whether messages may come from an address."""
+        found = ip_address(address)
+        found = getattr(found, "ipv4_mapped", None) or found  # of an IPv6 socket: ::ffff:10.0.0.5
+        return not self.addresses or any(found in network for network in self.addresses)
 
 
 class Served:
@@ -84,10 +72,3 @@ class Served:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def is_within(address: str, networks: tuple[IPv4Network | IPv6Network, ...]) -> bool:
-    """Whether an address is of networks; a socket of IPv6 has IPv4 ones as ::ffff:10.0.0.5."""
-    found = ip_address(address)
-    found = getattr(found, "ipv4_mapped", None) or found
-    return any(found in network for network in networks)

@@ -1,10 +1,9 @@
-"""What is asked of a PACS, whichever protocol it speaks."""
+"""What is asked of a PACS, and what it answers."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 # Here, and so before any thread asks: two threads that import pydicom at the same time fail.
 from pydicom.datadict import tag_for_keyword
@@ -106,22 +105,6 @@ class Instance:
         if not self.said.first("SOPClassUID") and not self.said.first("Modality"):
             texts["SOPClassUID"] = (RADIOGRAPHS[0],)
         return decide(Described(texts))
-
-
-class Source(Protocol):
-    """A PACS that several threads may ask; a `PeerError` where no answer can be used."""
-
-    name: str
-
-    def studies(self, question: Question) -> Studies: ...
-
-    def instances(self, study: str) -> list[Described]: ...
-
-    def fetch(self, instance: Instance, path: Path) -> None:
-        """Write an object into a file, as DICOM Part 10, with the transfer syntax that it has."""
-        ...
-
-    def close(self) -> None: ...
 
 
 def from_json(item: Mapping[str, Any], keywords: Iterable[str]) -> Described:

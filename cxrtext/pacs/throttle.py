@@ -1,13 +1,11 @@
-"""How fast, when and how often a peer is asked: through its busy hours and its restarts."""
+"""How fast and how often a peer is asked: through its busy times and its restarts."""
 
 import math
 import random
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from datetime import datetime
 from typing import Self, TypeVar
 
 from cxrtext.errors import WorkError
@@ -19,8 +17,7 @@ Answer = TypeVar("Answer")
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 60.0
 LONGEST_ASKED_S = 300.0  # a peer that asks for a longer wait is asked again after this one
-TRIES = 4  # how often the same is asked of a peer that is busy, before it is set aside
-PATIENCE_S = 600.0  # how long a peer that is gone is waited for
+TRIES = 5  # how often the same is asked of a peer that is busy or gone
 
 
 def back_off(attempt: int, asked: float | None = None) -> float:
@@ -34,24 +31,14 @@ def back_off(attempt: int, asked: float | None = None) -> float:
 class Throttle:
     """Lets requests of all threads through one after the other, within a peer's limits."""
 
-    def __init__(self, limits: Limits, say: Callable[[str], None] | None = None) -> None:
+    def __init__(self, limits: Limits, stopped: threading.Event | None = None) -> None:
         self._between = 1.0 / limits.requests_per_second
-        self._window = limits.window
-        self._say = say
         self._lock = threading.Lock()
         self._next = -math.inf
-        self.stopped = threading.Event()
+        self.stopped = stopped or threading.Event()
 
     def wait(self) -> None:
         """Wait until a request may be sent; at once after `stopped` is set."""
-        while self._window is not None and not self.stopped.is_set():
-            closed = self._window.opens_in(datetime.now().astimezone()).total_seconds()
-            if closed <= 0:
-                break
-            if self._say is not None:
-                self._say(f"outside of {self._window}: waiting")
-                self._say = None
-            self.stopped.wait(min(closed, 60.0))
         with self._lock:
             now = time.monotonic()
             at = max(now, self._next)
@@ -68,21 +55,11 @@ class Throttle:
             self.stopped.wait(seconds)
 
 
-def is_there(peer: Peer) -> bool:
-    """Whether something listens where a peer is said to be."""
-    try:
-        with socket.create_connection(peer.address, timeout=3.0):
-            return True
-    except (OSError, UnicodeError):  # the latter of a name that is none
-        return False
-
-
 class Retrying:
     """Asks one peer with patience, on several threads; a context manager."""
 
-    def __init__(self, peer: Peer, throttle: Throttle, say: Callable[[str], None]) -> None:
-        self._peer, self._throttle, self._say = peer, throttle, say
-        self._gone_since: float | None = None
+    def __init__(self, peer: Peer, throttle: Throttle) -> None:
+        self._peer, self._throttle = peer, throttle
         # The same ones for all: a thread keeps its connections to the peer.
         self._pool = ThreadPoolExecutor(peer.limits.parallel)
 
@@ -93,49 +70,21 @@ class Retrying:
         self._pool.shutdown(cancel_futures=True)
 
     def patiently(self, ask: Callable[[], Answer]) -> Answer:
-        """Ask, and again where the peer is busy or gone (PeerError; GoneError: it stays away)."""
+        """Ask, and some times again where the peer is busy or gone (PeerError)."""
         tries = 0
-        while True:
+        while not self._throttle.stopped.is_set():
             try:
-                answer = ask()
-                self._gone_since = None
-                return answer
-            except GoneError as error:
-                if self._wait_for_it(error):
-                    continue  # a restart of the peer is nobody's fault
+                return ask()
+            except (GoneError, BusyError) as error:
                 tries += 1
                 if tries == TRIES:
-                    raise BusyError(error.peer, error.what) from None
-                self._throttle.pause(back_off(tries))
-            except BusyError as error:
-                tries += 1
-                if tries == TRIES or self._throttle.stopped.is_set():
                     raise
                 seconds = back_off(tries, error.retry_after)
                 if error.retry_after is not None:
                     self._throttle.hold(seconds)
                 else:
                     self._throttle.pause(seconds)
-            if self._throttle.stopped.is_set():
-                raise WorkError(f"{self._peer.name}: stopped")
-
-    def _wait_for_it(self, error: GoneError) -> bool:
-        """Wait until something listens there again; False where something does all the time."""
-        if is_there(self._peer):
-            return False
-        begun = time.monotonic()
-        if self._gone_since is None:
-            self._gone_since = begun
-            self._say(f"{self._peer.name} is gone; waiting for it")
-        turn = 0
-        while not is_there(self._peer):
-            if time.monotonic() - begun > PATIENCE_S:
-                raise GoneError(error.peer, f"has been gone for {PATIENCE_S / 60:.0f} min")
-            if self._throttle.stopped.is_set():
-                raise error
-            turn += 1
-            self._throttle.pause(min(back_off(turn), 10.0))
-        return True
+        raise WorkError(f"{self._peer.name}: stopped")
 
     def each(
         self, items: Iterable[Item], work: Callable[[Item], Answer]

@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from cxrtext.pacs import check, throttle
-from cxrtext.pacs.dimse.association import ECHO, FIND
 from cxrtext.pacs.gateway.file import read_gateway
-from cxrtext.pacs.identity import CLASSES
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.results.folder import ResultsFolder
 from cxrtext.service import Service, load_service
@@ -23,12 +21,8 @@ from tests.pacs.studies import PLANTED
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A peer that is gone is waited for a moment, and one that is looked at for long."""
-    monkeypatch.setattr(throttle, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(throttle, "FIRST_WAIT_S", 0.01)
     monkeypatch.setattr(check, "STEP_S", 120.0)
-    monkeypatch.setattr(check, "BUDGET_S", 1200.0)
-
-
-Taking = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture(scope="session")
@@ -76,33 +70,9 @@ def known(peers: Callable[..., Path]) -> Known:
     return lambda entry: read_gateway(peers(entry)).peer(entry["name"])
 
 
-@pytest.fixture
-def taking() -> Iterator[Taking]:
-    """Starts a peer over DIMSE that takes results of some kinds; its entry in the file."""
-    from pynetdicom import AE, evt
-
-    servers: list[Any] = []
-
-    def start(*kinds: str) -> dict[str, Any]:
-        entity = AE("TAKING")
-        for klass in (ECHO, FIND, *(CLASSES[kind] for kind in kinds)):
-            entity.add_supported_context(klass)
-        handlers: list[Any] = [
-            (evt.EVT_C_STORE, lambda _: 0x0000),
-            (evt.EVT_C_FIND, lambda _: iter([(0x0000, None)])),
-        ]
-        servers.append(entity.start_server(("127.0.0.1", 0), False, evt_handlers=handlers))
-        where = {"host": "127.0.0.1", "port": servers[-1].server_address[1], "aet": "TAKING"}
-        return {"name": "taking", "dimse": where, "write": True}
-
-    yield start
-    for server in servers:
-        server.shutdown()
-
-
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    """Certificates of a hospital's authority, and what may be wrong with one."""
+    """A hospital's authority and the certificate of its PACS."""
     return make_certificates(tmp_path_factory.mktemp("certificates"))
 
 

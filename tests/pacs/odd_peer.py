@@ -108,13 +108,11 @@ def served(
     peer: OddPeer,
     seconds: float = 0.0,
     certificate: tuple[Path, Path] | None = None,
-    clients: Path | None = None,
 ) -> Iterator[str]:
     """Serve it on loopback, each answer after some seconds; yields the address of its DICOMweb.
 
     Args:
         certificate: Its file and that of its key, for TLS.
-        clients: Who signs certificates of clients, which then need one.
     """
 
     ended = threading.Event()
@@ -141,9 +139,6 @@ def served(
     if certificate is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(*certificate)
-        if clients is not None:
-            context.verify_mode = ssl.CERT_REQUIRED
-            context.load_verify_locations(clients)
     with http_server(Handler, context) as port:
         yield f"http{'' if context is None else 's'}://127.0.0.1:{port}/dicom-web"
         ended.set()

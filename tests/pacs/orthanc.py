@@ -15,13 +15,15 @@ import httpx2
 import pytest
 import yaml
 
+from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.peers import Peer
-from tests.pacs.certificates import Certificates
+from cxrtext.pacs.retrieval.follow import Tally, follow_peer
 
 Known = Callable[[Mapping[str, Any]], Peer]
 
 PROGRAM = "/usr/sbin/Orthanc"
 PLUGIN = Path("/usr/share/orthanc/plugins/libOrthancDicomWeb.so")
+SHIPPED = Path(__file__).parents[2] / "docker/orthanc/orthanc.json"
 USER, PASSWORD = "cxrtext", "a-password-that-must-not-be-shown"
 PASSWORD_ENV = "CXRTEXT_TEST_PACS_PASSWORD"
 
@@ -37,22 +39,19 @@ def free_port() -> int:
 class Orthanc:
     """An Orthanc in a folder; it keeps its ports and its images over stops and kills."""
 
-    aet = "ORTHANC"
+    aet = "CXRTEXT"
 
     def __init__(
         self,
         folder: Path,
         *,
         modalities: Mapping[str, int] | None = None,
-        certificates: Certificates | None = None,
         **settings: Any,
     ) -> None:
         """Make its folder.
 
         Args:
             modalities: Titles that may ask over DIMSE, and the port where each listens.
-            certificates: With them it speaks TLS alone, to whoever has one by its authority; of
-                those whom it asks, CXRTEXT speaks TLS.
             settings: Of its configuration.
         """
         self.folder = folder
@@ -60,43 +59,28 @@ class Orthanc:
         self.rest = f"http://127.0.0.1:{self.http_port}"
         self.url = f"{self.rest}/dicom-web"
         self._process: subprocess.Popen[bytes] | None = None
-        self.modalities = {"CXRTEXT": free_port(), **(modalities or {})}
         folder.mkdir(parents=True, exist_ok=True)
         self._config = folder / "orthanc.json"
         known = {
-            name: {
-                "AET": name, "Host": "127.0.0.1", "Port": port,
-                "UseDicomTls": certificates is not None and name == "CXRTEXT",
-            }
-            for name, port in self.modalities.items()
-        }  # fmt: skip
-        tls = {} if certificates is None else {
-            "DicomTlsEnabled": True,
-            "DicomTlsCertificate": str(certificates.pacs.path),
-            "DicomTlsPrivateKey": str(certificates.pacs.key),
-            "DicomTlsTrustedCertificates": str(certificates.ca),
-        }  # fmt: skip
-        said = {
-            "Name": "test",
+            name: {"AET": name, "Host": "127.0.0.1", "Port": port}
+            for name, port in (modalities or {}).items()
+        }
+        own = {
             "StorageDirectory": str(folder / "storage"),
             "IndexDirectory": str(folder / "storage"),
             "HttpPort": self.http_port,
             "DicomPort": self.dimse_port,
-            "DicomAet": self.aet,
-            "DicomCheckCalledAet": True,
             "DicomAlwaysAllowStore": True,
             **dict.fromkeys(("DicomScuTimeout", "DicomScpTimeout"), 600),  # 10 and 30 by default
             "DicomModalities": known,
-            "AuthenticationEnabled": True,
             "RegisteredUsers": {USER: PASSWORD},
             "RemoteAccessAllowed": False,
+            "OverwriteInstances": False,  # as other PACS have it
             "StableAge": 1,
-            "HttpThreadsCount": 8,
-            "Plugins": [str(PLUGIN)],
-            "DicomWeb": {"Enable": True, "Root": "/dicom-web/"},
             "DicomAssociationCloseDelay": 0,
         }
-        self._config.write_text(json.dumps({**said, **tls, **settings}))
+        shipped = json.loads(SHIPPED.read_text())
+        self._config.write_text(json.dumps({**shipped, **own, **settings}))
         self._http = httpx2.Client(
             base_url=self.rest,
             auth=(USER, PASSWORD),
@@ -157,9 +141,6 @@ class Orthanc:
             "dicomweb": {
                 "url": self.url, "user": USER, "password_env": PASSWORD_ENV, "orthanc": self.rest
             },
-            "dimse": {
-                "host": "127.0.0.1", "port": self.dimse_port, "aet": self.aet, "our_aet": "CXRTEXT"
-            },
             "limits": {"parallel": 2, "requests_per_second": 1000, "timeout_s": 600},
             **more,
         }  # fmt: skip
@@ -183,9 +164,17 @@ def web_peer(name: str, url: str, follow: Mapping[str, Any] | None = None, **lim
     return Peer.model_validate({**said, "limits": {"requests_per_second": 1000, **limits}})
 
 
-def dimse_entry(name: str = "archive", **more: Any) -> dict[str, Any]:
+def absent(name: str = "archive", **more: Any) -> dict[str, Any]:
     """The entry of a peer that is not there."""
-    return {"name": name, "dimse": {"host": "127.0.0.1", "port": 1, "aet": "A"}, **more}
+    return {"name": name, "dicomweb": {"url": "http://127.0.0.1:1/dicom-web"}, **more}
+
+
+def follow_into(
+    folder: Path, peer: Peer, say: Callable[[str], None] = lambda _: None, **more: Any
+) -> Tally:
+    """Follow a peer once into the inbox in a folder."""
+    with Inbox(folder, reserve=0) as box:
+        return follow_peer(peer, box, say, **{"once": True, **more})
 
 
 def write_gateway(path: Path, *entries: Mapping[str, Any], **more: Any) -> Path:

@@ -9,7 +9,6 @@ import numpy as np
 from pydicom.dataset import Dataset
 from pydicom.sequence import Sequence as Items
 
-from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.retrieval.follow_state import FollowState
 from tests.images.conftest import make_dicom
 
@@ -100,11 +99,6 @@ def assert_nowhere(texts: Iterable[str], *folders: Path) -> None:
         data = path.read_bytes()
         for text in texts:
             assert text.encode() not in data, (path, text)
-
-
-def sender(name: str, *titles: str, at: Iterable[str] = ()) -> Peer:
-    """A peer that sends with titles, and from addresses where any are given."""
-    return Peer.model_validate({"name": name, "titles": titles, "addresses": tuple(at)})
 
 
 def compare_next(file: Path) -> None:

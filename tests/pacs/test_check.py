@@ -1,34 +1,31 @@
-"""``peers check``: the layer that fails, and what to do about it, within ten seconds."""
+"""``gateway check``: the layer that fails, and what to do about it."""
 
 import socket
-import time
+import ssl
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-pytest.importorskip("pynetdicom")
-
-
+from cxrtext.errors import ConfigError
 from cxrtext.pacs import check as module
-from cxrtext.pacs.check import Step, check_peer
-from cxrtext.pacs.peers import Peer
-from tests.pacs.conftest import Taking
-from tests.pacs.orthanc import PASSWORD, PASSWORD_ENV, Known, Orthanc, free_port
+from cxrtext.pacs.check import SEARCH, Step, check_peer
+from cxrtext.pacs.faults import TlsError
+from tests.pacs.certificates import Certificates
+from tests.pacs.odd_peer import OddPeer, served
+from tests.pacs.orthanc import PASSWORD, PASSWORD_ENV, Known, Orthanc, absent, follow_into
+from tests.pacs.studies import BEGIN, study
 
 Check = Callable[..., list[Step]]
 
 
 @pytest.fixture
 def check(orthanc: Orthanc, known: Known) -> Check:
-    """Checks the Orthanc with some keys of its entry changed; None leaves a protocol out."""
+    """Checks the Orthanc with some keys of its DICOMweb changed."""
 
     def look(**changed: Any) -> list[Step]:
         entry = orthanc.peer()
-        for key, value in changed.items():
-            entry[key] = {**entry[key], **value} if isinstance(value, dict) else value
-        given = {key: value for key, value in entry.items() if value is not None}
-        steps = check_peer(known(given))
+        steps = check_peer(known({**entry, "dicomweb": {**entry["dicomweb"], **changed}}))
         assert PASSWORD not in str(steps)
         return steps
 
@@ -44,86 +41,54 @@ def failed(steps: list[Step]) -> tuple[str, str]:
 def test_a_good_peer(check: Check) -> None:
     steps = check()
     assert all(step.ok for step in steps)
-    assert [step.layer for step in steps if step.protocol == "DICOMweb"] == [
-        "name", "TCP", "login", "right to search (QIDO)",
-    ]  # fmt: skip
-    assert [step.layer for step in steps if step.protocol == "DIMSE"] == [
-        "name", "TCP", "AET", "right to search (C-FIND)", "right to fetch and syntaxes (C-GET)",
-    ]  # fmt: skip
+    assert [step.layer for step in steps] == ["address", SEARCH, "Orthanc's list of changes"]
 
 
 @pytest.mark.parametrize(
-    ("kinds", "lacking"),
+    ("url", "says"),
     [
-        (("sc", "sr"), ""),
-        ((), "'Secondary Capture Image Storage' or 'Comprehensive 3D SR Storage'"),
+        ("http://127.0.0.1:1/x", "port 1: connection refused; start the peer there"),
+        ("https://no.such.host.invalid/x", "nothing has the name no.such.host.invalid; correct"),
     ],
 )
-def test_whether_results_are_taken_is_asked_where_they_go_by_dimse(
-    taking: Taking, kinds: tuple[str, ...], lacking: str
-) -> None:
-    entry = taking(*kinds)
-    entry["dimse"] |= {"retrieve": "move", "our_port": free_port()}
-    steps = check_peer(Peer.model_validate(entry))
-    assert steps[-1].layer == "right to store (C-STORE)"
-    assert [step.ok for step in steps[:-1]] == [True] * (len(steps) - 1)
-    said = f"does not take {lacking} from 'CXRTEXT'; have it granted"
-    assert steps[-1].said == (
-        said if lacking else "takes secondary captures and structured reports"
-    )
-    assert steps[-1].ok is not bool(lacking)
-    closed = check_peer(Peer.model_validate({**entry, "write": False}))
-    assert [step.layer for step in closed] == [step.layer for step in steps[:-1]]
-
-
-@pytest.mark.parametrize(
-    ("changed", "layer", "says"),
-    [
-        (
-            {"dimse": {"aet": "WRONG"}, "dicomweb": None},
-            "AET",
-            "is not called 'WRONG' (association rejected); correct dimse.aet",
-        ),
-        (
-            {"dimse": {"our_aet": "NOBODY"}, "dicomweb": None},
-            "right to search (C-FIND)",
-            "have 'NOBODY' registered there for queries",
-        ),
-        (
-            {"dimse": {"port": 1}, "dicomweb": None},
-            "TCP",
-            "port 1: connection refused; start the peer there, or correct the port",
-        ),
-        (
-            {"dicomweb": {"url": "https://no.such.host.invalid/x"}, "dimse": None},
-            "name",
-            "nothing has the name no.such.host.invalid; correct it in the gateway's file",
-        ),
-    ],
-)
-def test_the_layer_that_fails(check: Check, changed: Any, layer: str, says: str) -> None:
-    found, said = failed(check(**changed))
-    assert found == layer
+def test_an_address_that_is_wrong(url: str, says: str, known: Known) -> None:
+    layer, said = failed(check_peer(known(absent(dicomweb={"url": url}))))
+    assert layer == "address"
     assert says in said
 
 
 def test_a_wrong_password(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PASSWORD_ENV, "another")
-    layer, said = failed(check(dimse=None))
+    layer, said = failed(check())
     assert layer == "login"
-    assert said == "does not take the login (401); check user and the variable of password_env"
+    assert said.startswith("does not take the login (401); check user and the variable of password")
 
 
-def test_a_peer_that_hangs(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "STEP_S", 3.0)
-    monkeypatch.setattr(module, "BUDGET_S", 10.0)
-
-    def is_said_in_time(port: int) -> bool:
-        begun, url = time.monotonic(), f"http://127.0.0.1:{port}/dicom-web"
-        steps = check(dicomweb={"url": url}, dimse={"port": port})
-        found = [(step.protocol, step.layer) for step in steps if not step.ok]
-        wanted = [("DICOMweb", "login"), ("DIMSE", "AET")]
-        return found == wanted and time.monotonic() - begun < 10
-
+def test_a_peer_that_hangs(known: Known, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "STEP_S", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        assert any(is_said_in_time(silent.getsockname()[1]) for _ in range(3)), "pauses or not"
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/dicom-web"
+        layer, said = failed(check_peer(known(absent(dicomweb={"url": url}))))
+    assert layer == SEARCH
+    assert "silent too long" in said or said == module.HANGS
+
+
+def test_certificates(known: Known, certificates: Certificates, tmp_path: Any) -> None:
+    def entry(ca: str | None) -> Any:
+        web = {"url": url, **({"ca": ca} if ca else {})}
+        return known(absent(dicomweb=web, follow={"from": BEGIN.isoformat()}))
+
+    with served(OddPeer(study(1)), certificate=certificates.pacs) as url:
+        assert url.startswith("https")
+        layer, said = failed(check_peer(entry(None)))
+        assert layer == "TLS"
+        assert "its certificate is not trusted (unable to get local issuer cert" in said
+        assert "name the hospital's authority as ca in the gateway's file" in said
+        with pytest.raises(TlsError, match="is not trusted"):
+            follow_into(tmp_path / "none", entry(None))
+        assert all(step.ok for step in check_peer(entry(str(certificates.ca))))
+        found = follow_into(tmp_path / "inbox", entry(str(certificates.ca)))
+        assert found.counts["new"] == 1
+        with pytest.raises(ConfigError, match="no: No such file"):
+            follow_into(tmp_path / "inbox", entry(str(tmp_path / "no")))
+    assert ssl.create_default_context().minimum_version >= ssl.TLSVersion.TLSv1_2

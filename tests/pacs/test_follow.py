@@ -15,9 +15,9 @@ from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.pacs.inbox.intake import WorkerSettings
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.inbox.worker import Worker
-from cxrtext.pacs.retrieval.follow import TOO_MANY, Tally, follow_peer
+from cxrtext.pacs.retrieval.follow import TOO_MANY, Tally
 from cxrtext.pacs.retrieval.follow_state import FollowState, Seen
-from tests.pacs.orthanc import PASSWORD, PASSWORD_ENV, Known, Orthanc, started
+from tests.pacs.orthanc import PASSWORD, PASSWORD_ENV, Known, Orthanc, follow_into, started
 from tests.pacs.studies import PLANTED, compare_next, instance, study, uid
 
 TODAY = date.today()
@@ -56,7 +56,7 @@ def turn(
         peer = known(of.peer(**{"follow": {"from": FIRST.isoformat(), "at": "00:00"}, **more}))
         if compare:
             compare_next(tmp_path / "inbox" / f"follow-{peer.name}.sqlite")
-        tally = follow_peer(peer, tmp_path / "inbox", said.append, once=True)
+        tally = follow_into(tmp_path / "inbox", peer, said.append)
         out = capfd.readouterr()
         assert PLANTED not in caplog.text + out.out + out.err
         return tally
@@ -138,12 +138,9 @@ def test_a_gap_in_the_list_is_noticed(orthanc: Orthanc, turn: Turn) -> None:
     assert turn().counts == {}
 
 
-@pytest.mark.parametrize("way", ["DICOMweb", "DIMSE"])
-def test_without_a_list_the_days_are_compared(
-    way: str, orthanc: Orthanc, turn: Turn, tmp_path: Path
-) -> None:
+def test_without_a_list_the_days_are_compared(orthanc: Orthanc, turn: Turn, tmp_path: Path) -> None:
     plain = {**orthanc.peer()["dicomweb"], "orthanc": None}
-    more = {"dicomweb": None} if way == "DIMSE" else {"dimse": None, "dicomweb": plain}
+    more = {"dicomweb": plain}
     orthanc.store(study(1, day=TODAY))
     turn(compare=True, **more)
     turn(compare=True, **more)

@@ -10,16 +10,16 @@ from unittest.mock import Mock
 import pytest
 
 from cxrtext.errors import DiskError, WorkError
+from cxrtext.pacs.dicomweb.client import DicomWeb
 from cxrtext.pacs.faults import BusyError
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.retrieval import follow as module
 from cxrtext.pacs.retrieval.changes import ChangeList
-from cxrtext.pacs.retrieval.follow import Follower, days_under_way, follow_peer
+from cxrtext.pacs.retrieval.follow import Follower, days_under_way
 from cxrtext.pacs.retrieval.follow_state import FollowState
-from cxrtext.pacs.retrieval.objects import open_source
 from cxrtext.pacs.throttle import Retrying, Throttle
 from tests.pacs.odd_peer import Answer, OddPeer, Short, multipart, served
-from tests.pacs.orthanc import web_peer
+from tests.pacs.orthanc import follow_into, web_peer
 from tests.pacs.studies import PLANTED, compare_next, instance, study, uid
 from tests.pacs.test_follow import entries
 
@@ -34,7 +34,7 @@ def turn(url: str, folder: Path, **limits: Any) -> tuple[str, list[str]]:
     try:
         peer = web_peer("archive", url, FOLLOW, **limits)
         compare_next(folder / "follow-archive.sqlite")
-        found = str(follow_peer(peer, folder, said.append, once=True))
+        found = str(follow_into(folder, peer, said.append))
     except WorkError as error:
         found = str(error)
     assert PLANTED not in "\n".join(said)
@@ -46,12 +46,11 @@ def following(
     url: str, folder: Path, orthanc: str | None = None
 ) -> Iterator[tuple[Follower, FollowState]]:
     peer = web_peer("archive", url, FOLLOW)
-    assert peer.dicomweb is not None
     web = peer.dicomweb.model_copy(update={"orthanc": orthanc})
     peer = peer.model_copy(update={"dicomweb": web})
     throttle = Throttle(peer.limits)
-    source = open_source(peer, throttle)
-    retrying = Retrying(peer, throttle, lambda _: None)
+    source = DicomWeb(peer, throttle=throttle)
+    retrying = Retrying(peer, throttle)
     with Inbox(folder, reserve=0) as box, FollowState(folder / "follow.sqlite") as state:
         scratch = folder / "scratch"
         scratch.mkdir(exist_ok=True)
@@ -199,7 +198,7 @@ def test_a_full_disk_is_said_and_waited_for(
     with served(OddPeer(study(1, day=TODAY))) as url:
         peer = web_peer("archive", url, {**FOLLOW, "every_s": 0.1})
         throttle = Throttle(peer.limits)
-        follow_peer(peer, tmp_path / "inbox", said.append, throttle)
+        follow_into(tmp_path / "inbox", peer, said.append, throttle=throttle, once=False)
     assert "in: the disk is full; make room on it; trying again in 0 s" in said
     assert entries(tmp_path) == [uid(1, 1, 1)]
 

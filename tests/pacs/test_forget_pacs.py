@@ -16,7 +16,6 @@ from cxrtext.pacs.inbox.status import read_status
 from cxrtext.pacs.inbox.worker import Worker
 from cxrtext.pacs.results.folder import ResultsFolder
 from cxrtext.pacs.results.making import make_results
-from cxrtext.pacs.retrieval.follow import follow_peer
 from cxrtext.pacs.retrieval.follow_state import FollowState
 from cxrtext.service import load_service
 from cxrtext.service.forget import caches
@@ -24,7 +23,7 @@ from cxrtext.service.forget.forget import forget
 from cxrtext.service.forget.inboxes import count_inbox, forget_inbox
 from cxrtext.service.forget.subject import Subject
 from tests.conftest import draw
-from tests.pacs.orthanc import Known, Orthanc
+from tests.pacs.orthanc import Known, Orthanc, follow_into
 from tests.pacs.result_sources import write_source
 from tests.pacs.studies import PLANTED, assert_nowhere, compare_next, instance, study, uid
 from tests.pacs.test_worker import oru
@@ -45,7 +44,7 @@ def test_after_follow_inbox_and_results_no_byte_stays_and_following_goes_on(
 
     def turn() -> str:
         compare_next(inbox / f"follow-{peer.name}.sqlite")
-        return str(follow_peer(peer, inbox, lambda _: None, once=True))
+        return str(follow_into(inbox, peer))
 
     def work() -> None:
         settings = WorkerSettings(index_copy, kept, readers=1, peers={"archive": peer})

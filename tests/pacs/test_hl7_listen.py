@@ -4,20 +4,18 @@ import socket
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
-from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
-from cxrtext.datasets.importing.reports.hl7 import read_message
-from cxrtext.errors import ConfigError, DiskError, WorkError
+from cxrtext.datasets.importing.reports.hl7 import read_merges, read_message
+from cxrtext.errors import DiskError, WorkError
 from cxrtext.pacs.hl7 import mllp
 from cxrtext.pacs.hl7.mllp import Framing, MessageListener
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.inbox.status import read_status
-from cxrtext.pacs.peers import Tls
 from cxrtext.pacs.ports import Hl7Port
-from tests.pacs.studies import PLANTED, sender
+from tests.pacs.studies import PLANTED
 
 Exchange = Callable[..., list[list[str]]]
 
@@ -46,13 +44,12 @@ def frame(message: bytes) -> bytes:
     return b"\x0b" + message + b"\x1c\r"
 
 
-FREE, IN_LATIN = Hl7Port(port=0), Hl7Port(port=0, charset="8859/1")
-RIS, ELSEWHERE = sender("RIS", at=["127.0.0.1"]), sender("x", at=["192.0.2.1"])
+FREE = Hl7Port(port=0)
 
 
 @pytest.fixture
 def listener(inbox: Inbox, said: list[str]) -> Iterator[MessageListener]:
-    with MessageListener(inbox, FREE, [RIS], said.append) as listener:
+    with MessageListener(inbox, FREE, said.append) as listener:
         yield listener
 
 
@@ -171,7 +168,7 @@ def test_an_acknowledgment_is_not_acknowledged(
 def test_what_holds_no_report_is_accepted_so_that_a_queue_goes_on(
     exchange: Exchange, inbox: Inbox, said: list[str]
 ) -> None:
-    kinds = [b"ADT^A01", b"ADT^A40", b"ORM^O01", b"SIU^S12", b"MDM^T01"]
+    kinds = [b"ADT^A01", b"ADT^A41", b"ORM^O01", b"SIU^S12", b"MDM^T01"]
     sent = [
         oru(n, "Größe.", codec="latin-1").replace(b"ORU^R01", kind) for n, kind in enumerate(kinds)
     ]
@@ -197,26 +194,52 @@ def test_what_import_takes_of_a_file_is_taken_from_a_connection(
     assert [found.patient for found in kept[4]] == ["HOSPITAL:1", "HOSPITAL:2"]
 
 
-def test_who_may_send_changes_for_new_connections_and_one_peer_leaves_room(
+def test_messages_are_taken_from_their_addresses_alone_and_of_so_many_connections(
     inbox: Inbox, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mllp, "MAX_CONNECTIONS", 8)
-    with ExitStack() as stack:
-        listener = stack.enter_context(MessageListener(inbox, FREE, [ELSEWHERE], said.append))
+    monkeypatch.setattr(mllp, "MAX_CONNECTIONS", 2)
+    data = frame(oru(2, "Größe.", codec="latin-1"))
 
-        def answer(data: bytes = frame(oru(2, "Größe.", codec="latin-1"))) -> bytes:
-            line = socket.create_connection(("127.0.0.1", listener.port), timeout=600)
-            with suppress(ConnectionError):  # reset, with what was sent unread
-                stack.enter_context(line).sendall(data)
-                return line.recv(9999)
-            return b""
+    def answers(address: str) -> list[bool]:
+        at = Hl7Port.model_validate({"port": 0, "charset": "8859/1", "addresses": [address]})
+        with MessageListener(inbox, at, said.append) as listener, ExitStack() as stack:
+            found = []
+            for _ in range(3):
+                line = socket.create_connection(("127.0.0.1", listener.port), timeout=600)
+                got = b""
+                with suppress(ConnectionError):  # reset, with what was sent unread
+                    stack.enter_context(line).sendall(data)
+                    got = line.recv(9999)
+                found.append(b"MSA|AA|C2" in got)
+            return found
 
-        assert answer() == b""
-        listener.update(IN_LATIN, [sender("RIS", at=["127.0.0.0/8"]), ELSEWHERE])
-        assert [b"MSA|AA|C2" in answer() for _ in range(3)] == [True, True, False]
-        assert {entry.charset for entry in inbox.waiting(9)} == {"8859/1"}
-        listener.update(FREE, [RIS])  # no other that needs room
-        assert b"MSA|AE|C2" in answer()
-        with pytest.raises(ConfigError, match="no such file"):
-            listener.update(Hl7Port(tls=Tls(certificate=Path("/no"), key=Path("/no"))), [])
-        assert b"MSA|AE|C2" in answer(), "what is refused changes nothing"
+    assert answers("192.0.2.1") == [False] * 3
+    assert answers("127.0.0.0/8") == [True, True, False]
+    assert {entry.charset for entry in inbox.waiting(9)} == {"8859/1"}
+    assert said == [
+        *["a connection from 127.0.0.1 was refused: it is not among hl7.addresses"] * 3,
+        "a connection from 127.0.0.1 was refused: 2 are open",
+    ]
+    assert Hl7Port.model_validate({"addresses": ["10.0.0.5"]}).takes("::ffff:10.0.0.5")
+
+
+def merge(old: str, new: str, event: str = "A40") -> bytes:
+    lines = (
+        f"MSH|^~\\&|RIS|HOSPITAL|CXR|RESEARCH|20240301120000||ADT^{event}^ADT_A39|M1|P|2.5.1",
+        f"EVN|{event}|20240301",
+        f"PID|1||{new}||{PLANTED}^Ana",
+        f"MRG|{old}",
+    )
+    return "\r".join(lines).encode()
+
+
+def test_a_merge_is_kept_and_one_that_names_nobody_is_an_error(
+    exchange: Exchange, inbox: Inbox
+) -> None:
+    sent = [merge("1^^^H", "2^^^H"), merge("1^^^H", "2^^^H", "A34"), merge("", "2^^^H")]
+    sent.append(sent[0].rpartition(b"\r")[0])
+    answers = exchange(b"".join(map(frame, sent)), len(sent))
+    assert [lines[0][:6] for lines in answers] == ["MSA|AA", "MSA|AA", "MSA|AE", "MSA|AE"]
+    assert [read_merges(entry.path.read_bytes()) for entry in inbox.waiting(9)] == [
+        [("H:1", "H:2")]
+    ] * 2

@@ -1,14 +1,12 @@
 """The queue on disk: nothing that was acknowledged is lost, and nothing else stays."""
 
 import errno
-import fcntl
 import os
 import shutil
 import signal
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -28,7 +26,7 @@ def test_what_is_put_is_there_after_it_was_closed_in_order_for_its_owner_alone_a
     with Inbox(tmp_path / "in", reserve=0) as inbox:
         numbers = [
             inbox.put("PACS", b"one"),
-            inbox.put("PACS", [b"in ", b"pieces"]),
+            inbox.put("PACS", b"in pieces"),
             inbox.put("RIS", tmp_path / "file", "message"),
         ]
     with Inbox(tmp_path / "in", reserve=0) as inbox:
@@ -126,7 +124,7 @@ def test_a_full_disk_a_full_queue_and_a_bad_name_keep_nothing(
 
 @pytest.mark.parametrize(
     ("module_", "name", "number"),
-    [(os, "open", errno.EMFILE), (fcntl, "flock", errno.ENOLCK), (shutil, "disk_usage", errno.EIO)],
+    [(os, "open", errno.EMFILE), (shutil, "disk_usage", errno.EIO)],
 )
 def test_whatever_fails_on_disk_is_said_in_one_line(
     inbox: Inbox, monkeypatch: pytest.MonkeyPatch, module_: Any, name: str, number: int
@@ -138,41 +136,14 @@ def test_whatever_fails_on_disk_is_said_in_one_line(
     assert inbox.waiting(9) == []
 
 
-def test_the_room_is_looked_at_also_just_after_the_machine_was_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for seconds in (0.0, 0.5, 60.0):
-        with Inbox(tmp_path / "in", reserve=2**60) as inbox, monkeypatch.context() as patch:
-            patch.setattr(time, "monotonic", lambda at=seconds: at)
-            with pytest.raises(DiskError):
-                inbox.put("PACS", b"x")
-
-
-def test_a_listener_that_was_seen_by_a_clock_ahead_is_not_taken_for_there(
-    inbox: Inbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for ahead, there in ((0, True), (-600, False), (600, False)):
-        then = time.time() + ahead
-        with monkeypatch.context() as patch:
-            patch.setattr(time, "time", lambda at=then: at)
-            inbox.note_listener("dicom", 1, 2, 3, 4)
-        listening = read_status(inbox.folder).listeners["dicom"]
-        assert (listening.alive, listening.open) == (there, int(there))
-
-
-def test_an_old_file_that_no_entry_names_goes_and_a_new_one_stays(tmp_path: Path) -> None:
+def test_a_file_that_no_entry_names_goes(tmp_path: Path) -> None:
     with Inbox(tmp_path / "in", reserve=0) as inbox:
         inbox.put("PACS", b"x")
-    half = tmp_path / "in/objects" / ("a" * 32)
-    half.write_bytes(b"half")
-    with (tmp_path / "in" / module.PUTTING).open("w") as lock:  # an object is being put
-        fcntl.flock(lock, fcntl.LOCK_SH)
-        os.utime(half, (0, 0))  # as if the clock had stepped
-        Inbox(tmp_path / "in", reserve=0).close()
-        assert half.exists()
-    Inbox(tmp_path / "in", reserve=0).close()
-    assert not half.exists()
-    assert len(list((tmp_path / "in/objects").iterdir())) == 1
+        half = tmp_path / "in/objects" / ("a" * 32)
+        half.write_bytes(b"half")
+        inbox.tidy()
+        assert not half.exists()
+        assert [entry.is_whole for entry in inbox.waiting(9)] == [True]
 
 
 def test_a_damaged_queue_is_said_in_one_line(tmp_path: Path) -> None:
@@ -267,7 +238,8 @@ def test_every_entry_is_counted_once_whatever_is_decided_and_killed(tmp_path: Pa
         assert all(entry.path.is_file() for entry in inbox.waiting(10_000))
         inbox.drop(None)
         left = sum(read_status(folder).waiting.values())
-    Inbox(folder, reserve=0).close()
+    with Inbox(folder, reserve=0) as inbox:
+        inbox.tidy()
     assert len(list((folder / "objects").iterdir())) == left
 
 

@@ -287,7 +287,6 @@ def test_odd_headers_are_no_obstacle(
 # --- sent to a real PACS ---
 
 
-@pytest.mark.parametrize("way", ["dicomweb", "dimse"])
 def test_results_are_sent_once_and_taken_back(
     service: Service,
     results: ResultsFolder,
@@ -295,12 +294,9 @@ def test_results_are_sent_once_and_taken_back(
     tmp_path: Path,
     orthanc: Orthanc,
     known: Known,
-    way: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    other = {"dicomweb": "dimse", "dimse": "dicomweb"}[way]
-    without: dict[str, Any] = {other: None}
-    peer = known(orthanc.peer(write=True, **without))
+    peer = known(orthanc.peer(write=True))
     orthanc.store([effusion.read_bytes()])
     made = make_results(service, effusion, SENTENCE, results).results
     done = send_results(results, made, peer)
@@ -313,7 +309,7 @@ def test_results_are_sent_once_and_taken_back(
     elsewhere = ResultsFolder(tmp_path / "elsewhere")  # who does not know that they were sent
     again = make_results(service, effusion, SENTENCE, elsewhere).results
     done = send_results(elsewhere, again, peer)
-    assert (done.sent, done.there) == ((0, 2) if way == "dicomweb" else (done.sent, done.there))
+    assert (done.sent, done.there) == (0, 2)
     assert orthanc.instances() == before
     for one, built in zip(made, read(results, made), strict=True):
         (number,) = orthanc.ask("POST", "/tools/lookup", content=one.instance).json()

@@ -8,19 +8,18 @@ import pytest
 from pydicom import dcmread
 from pydicom.uid import UID
 
-from cxrtext.pacs.faults import AnswerError, GoneError
+from cxrtext.pacs.faults import GoneError
 from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.results import rejection
 from cxrtext.pacs.results.folder import Kept, ResultsFolder
 from cxrtext.pacs.results.making import make_results
 from cxrtext.pacs.results.rejection import revoke
-from cxrtext.pacs.results.sending import Delivery, send_results
+from cxrtext.pacs.results.sending import Delivery
 from cxrtext.service import Service
-from tests.pacs.conftest import Taking
-from tests.pacs.orthanc import dimse_entry
+from tests.pacs.orthanc import absent
 from tests.pacs.result_sources import write_source
 
-PEERS = {name: Peer.model_validate(dimse_entry(name, write=True)) for name in ("north", "south")}
+PEERS = {name: Peer.model_validate(absent(name, write=True)) for name in ("north", "south")}
 
 
 def every(_: Kept) -> bool:
@@ -229,14 +228,3 @@ def test_a_file_that_is_gone_does_not_keep_others_waiting(
     copyfile(tmp_path / "copy", file)
     assert revoke(results, none, PEERS).told == {"north": 1}
     assert sending.told["north"] == [("CANARY-3", made[2]), ("CANARY-1", made[0])]
-
-
-def test_what_a_peer_takes_is_sent_and_what_is_refused_is_not_noted(
-    results: ResultsFolder, made: list[set[str]], taking: Taking
-) -> None:
-    some = [one for one in results.all() if one.instance in made[2]]
-    peer = Peer.model_validate(taking("sc"))
-    with pytest.raises(AnswerError, match="does not take objects of the kind SR; have it granted"):
-        send_results(results, some, peer)
-    noted = results.peers(begun=True)
-    assert [one.kind for one in some if "taking" in noted.get(one.instance, ())] == ["sc"]

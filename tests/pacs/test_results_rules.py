@@ -3,6 +3,7 @@
 import hashlib
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,19 +14,20 @@ from PIL import Image
 from pydicom.dataset import Dataset, FileMetaDataset
 from pydicom.uid import ExplicitVRLittleEndian
 
-from cxrtext.errors import CheckpointError, DataError, WorkError
+from cxrtext.datasets.admission.ids import Ids
+from cxrtext.errors import DataError, WorkError
 from cxrtext.files import sha256
 from cxrtext.index import IndexedImage, build_index
 from cxrtext.pacs.faults import AnswerError, GoneError, PeerError
-from cxrtext.pacs.peers import Peer
+from cxrtext.pacs.peers import Peer, ResultsRule
 from cxrtext.pacs.results import folder as module
 from cxrtext.pacs.results import rules
 from cxrtext.pacs.results.folder import Kept, ResultsFolder
-from cxrtext.pacs.results.rules import Answered, answer, answer_until
+from cxrtext.pacs.results.rules import Answered, Answerer, Preview, answer, preview
 from cxrtext.pacs.results.sending import Delivery
 from cxrtext.service import Service, load_service
 from tests.conftest import as_received, draw
-from tests.pacs.orthanc import Known, Orthanc, dimse_entry, free_port
+from tests.pacs.orthanc import Known, Orthanc, absent, free_port
 from tests.pacs.result_sources import write_source
 
 Answering = Callable[..., Answered]
@@ -105,6 +107,12 @@ def received(checkpoint: Path, tmp_path: Path) -> Path:
     return as_received(tmp_path / "index")
 
 
+@pytest.fixture(autouse=True)
+def approved(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "approval" not in request.node.name:
+        monkeypatch.setattr(ResultsFolder, "is_approved", lambda *_: True)
+
+
 @pytest.fixture
 def answering(received: Path, results: ResultsFolder) -> Iterator[Answering]:
     """Makes and sends what the rules of peers ask for, by default those of "archive"."""
@@ -152,44 +160,74 @@ def test_what_was_answered_when_rules_had_kinds_stays_answered(
     assert sending.sent == ["2"]
 
 
-def test_answering_goes_on_over_faults_and_other_models_until_it_is_ended(
+def test_answering_goes_on_over_faults_and_waits_longer_each_time(
     results: ResultsFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, said = list[object](), list[str]()
+    said, asked = list[str](), list[float]()
     answers: list[object] = [
-        GoneError("archive", "cannot be reached"), Answered(), Answered(2, 1, 1, 1), Answered(),
-        KeyboardInterrupt(),
+        GoneError("archive", "cannot be reached"), GoneError("archive", "cannot be reached"),
+        Answered(2, 1, 1, 1), GoneError("archive", "cannot be reached"),
     ]  # fmt: skip
-    services: list[object] = [None, "second", CheckpointError("model: is not there yet"), None]
 
-    def answered(service: object, *_: object, **more: object) -> object:
-        asked.append(service)
-        if isinstance(one := answers.pop(0), BaseException):
+    def answered(*_: object, **__: object) -> object:
+        asked.append(clock[0])
+        if isinstance(one := answers.pop(0), Exception):
             raise one
         return one
 
-    def successor(_: object) -> object:
-        if isinstance(one := services.pop(0) if services else None, Exception):
-            raise one
-        return one
-
+    clock = [0.0]
     monkeypatch.setattr(rules, "answer", answered)
-    monkeypatch.setattr(rules, "successor", successor)
-    first: Any = "first"
-    with pytest.raises(KeyboardInterrupt):
-        answer_until(first, [named()], results, None, said.append, 0.001)
-    assert asked == ["first", "second", "second", "second", "second"]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    model: Any = "model"
+    answerer = Answerer([named()], results, Ids(None), said.append)
+    while clock[0] < 15:
+        answerer.turn(model)
+        clock[0] += 1
+    assert asked == [0, 4, 12, 14]
     assert said == [
-        "archive: cannot be reached; trying again in 0 s",
-        "model: is not there yet; trying again in 0 s",
+        "archive: cannot be reached; trying again in 4 s",
+        "archive: cannot be reached; trying again in 8 s",
         "images answered: 2; results made: 1, sent: 1; images without results: 1",
+        "archive: cannot be reached; trying again in 4 s",
     ]
-    answers.append(Answered())
-    answer_until(first, [], results, None, said.append, once=True)
-    assert "images answered: 0" in said[-1]
     answers.append(GoneError("archive", "cannot be reached"))
     with pytest.raises(PeerError):
-        answer_until(first, [], results, None, said.append, once=True)
+        answerer.answer(model)
+
+
+def test_a_rule_waits_for_its_approval_which_another_model_or_rule_asks_for_again(
+    answering: Answering, received: Path, results: ResultsFolder, sending: "Sending"
+) -> None:
+    done = answering()
+    assert (done.images, done.waits) == (0, [f"archive: {rules.UNAPPROVED}"])
+    with closing(load_service(None, received)) as service:
+        assert preview(service, named(), 2).images == 2
+        assert preview(service, named(), 30) == Preview(3, {"Left pleural effusion.": 3})
+        results.approve(rules.rule_name(named(), service))
+    assert (answering().images, sending.sent) == (3, ["1", "2"])
+    assert answering().waits == []
+    other = named().model_copy(update={"results": ResultsRule(sentences=("Pneumothorax.",))})
+    assert answering(other).images == 0
+
+
+def test_no_more_results_are_sent_in_a_day_than_the_rule_allows(
+    answering: Answering, results: ResultsFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sent(folder: ResultsFolder, made: list[Kept], peer: Peer) -> Delivery:
+        folder.note_sent([one.instance for one in made], peer.name)
+        return Delivery(len(made), 0)
+
+    monkeypatch.setattr(rules, "send_results", sent)
+    rule = ResultsRule(sentences=("Left pleural effusion.",), daily=3)
+    peer = named().model_copy(update={"results": rule})
+    done = answering(peer)
+    assert (done.sent, done.images) == (2, 1)
+    assert done.waits == [
+        "archive: 2 results were sent in 24 hours; 'daily' of its rule allows 3, so the rest waits"
+    ]
+    with closing(sqlite3.connect(results.path / module.FILE)) as database, database:
+        database.execute("UPDATE sent SET at = '2026-11-01T00:00:00+00:00'")
+    assert answering(peer).sent == 2
 
 
 def test_without_what_was_received_there_is_nothing_to_answer(
@@ -200,7 +238,7 @@ def test_without_what_was_received_there_is_nothing_to_answer(
 
 def named(name: str = "archive") -> Peer:
     rule = {"sentences": ["Left pleural effusion."]}
-    return Peer.model_validate(dimse_entry(name, write=True, results=rule))
+    return Peer.model_validate(absent(name, write=True, results=rule))
 
 
 class Sending:

@@ -16,21 +16,26 @@ from PIL import Image
 from cxrtext.datasets.admission.decide import OTHER_MODALITY, OTHER_PART, RAW, SECONDARY
 from cxrtext.datasets.admission.ids import Ids
 from cxrtext.datasets.importing.resolving import EQUAL, TWO_PATIENTS, WHOSE
-from cxrtext.errors import ImageError
+from cxrtext.errors import ImageError, InputError
 from cxrtext.index import make_index, rewrite
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
+from cxrtext.index.store.writer import writing
 from cxrtext.pacs.identity import MANUFACTURER, series_description
+from cxrtext.pacs.inbox import desk
 from cxrtext.pacs.inbox.deletions import NOT_HERE, deletion
 from cxrtext.pacs.inbox.intake import OWN, WorkerSettings
 from cxrtext.pacs.inbox.queue import Inbox, What
+from cxrtext.pacs.inbox.reports import ANOTHERS, TWO_STUDIES
+from cxrtext.pacs.inbox.status import read_status
 from cxrtext.pacs.inbox.worker import DAMAGED, ENDED_IT, LOST, Worker
 from cxrtext.pacs.peers import Peer
 from cxrtext.service import load_service
 from cxrtext.service.forget.forget import forget
 from tests.conftest import flip
 from tests.images.conftest import make_dicom
-from tests.pacs.orthanc import dimse_entry
+from tests.pacs.orthanc import absent
 from tests.pacs.studies import PLANTED, archive, assert_nowhere, instance, study, uid
+from tests.pacs.test_hl7_listen import merge
 
 Take = Callable[..., list[tuple[str, str]]]
 
@@ -107,7 +112,7 @@ def addendum() -> bytes:
 
 def forgetting(name: str = "PACS") -> dict[str, Peer]:
     """Peers, one of which takes what it deletes out of the index, too."""
-    return {name: Peer.model_validate(dimse_entry(name, on_deletion="forget"))}
+    return {name: Peer.model_validate(absent(name, on_deletion="forget"))}
 
 
 def oru(study: int, text: str, status: str = "F", time: str = "20240301120000") -> bytes:
@@ -301,6 +306,10 @@ def test_forgetting_a_patient_empties_the_inbox_and_the_archive_of_them(
             worker.drain()
             with inbox.database.transaction() as database:
                 database.execute("INSERT INTO pictures VALUES (?, '')", (f"3 {uid(1, 1, 1)}",))
+                patient = f"{PLANTED}-HIS:{PLANTED}000001"
+                database.execute("INSERT INTO merges VALUES ('HIS:7', ?, 0)", (patient,))
+        his = f"{PLANTED}000001^^^{PLANTED}-HIS"
+        inbox.put("HIS", merge(f"{PLANTED}000009^^^{PLANTED}-HIS", his), "message")
         inbox.put("PACS", instance(1, 2, "AP"))  # waits, and so do reports
         inbox.put("RIS", oru(1, "Heart of 1 later."), "message")
         inbox.put("RIS", oru(1, "Heart of 1 elsewhere.").replace(b"A000001", b"B1"), "message")
@@ -338,3 +347,111 @@ def test_an_index_begins_with_nothing(checkpoint: Path, tmp_path: Path) -> None:
     service = load_service(None, index)
     hits = service.search(service.make_query(["Heart is large."])).hits
     assert {hit.image.image for hit in hits} == {uid(number, 1, 1) for number in (1, 2, 3)}
+
+
+# --- which study a report is of ---
+
+
+def held(inbox: Inbox) -> list[tuple[str, tuple[str, ...]]]:
+    return [(one.why, one.studies) for one in desk.list_held(inbox) if one.what == "report"]
+
+
+def test_a_number_that_an_import_took_for_the_id_of_a_study_hides_no_study_of_the_pacs(
+    take: Take, index: Path, inbox: Inbox
+) -> None:
+    with writing(index) as catalogue, catalogue.transaction(write=True) as database:
+        for number in range(1, 4):  # a project that was imported by accession number
+            names = f"A{number:06d}", f"someone{number}", f"s{number:02d}"
+            database.execute(
+                "UPDATE images SET study_id = ?, patient_id = ? WHERE study_id = ?", names
+            )
+    take(*(instance(number) for number in range(1, 4)))
+    take(*(oru(number, f"Nodule {number}.") for number in range(1, 4)), what="message")
+    for number in range(1, 4):
+        assert report_of(index, number) == [f"Nodule {number}."]
+    assert held(inbox) == []
+
+
+def test_a_report_that_matches_two_studies_is_held_and_joined_by_somebody(
+    take: Take, index: Path, inbox: Inbox
+) -> None:
+    same: dict[str, Any] = {"AccessionNumber": "A000001", "PatientID": f"{PLANTED}000001"}
+    take(instance(1), instance(2, **same))
+    assert take(oru(1, "Heart is large."), what="message") == [("report", "")]
+    assert held(inbox) == [(TWO_STUDIES, (uid(1), uid(2)))]
+    assert read_status(inbox.folder).undecided == 1
+    (one,) = desk.list_held(inbox)
+    with pytest.raises(InputError, match="matches several studies; join it to one"):
+        desk.decide(inbox, [one.name], "accept")
+    assert desk.decide(inbox, None, "accept") == 0
+    desk.join(inbox, one.name, uid(2))
+    take()
+    assert (report_of(index, 1), report_of(index, 2)) == ([], ["Heart is large."])
+    assert held(inbox) == []
+    # A message that names the study, too, is of that one.
+    named = oru(1, "Heart is normal.", "C", "20240302")
+    take(named + f"\rZDS|{uid(1)}^RIS^Application^DICOM".encode(), what="message")
+    assert report_of(index, 1) == ["Heart is normal."]
+    with pytest.raises(InputError, match=f"{one.name}: neither held nor failed"):
+        desk.join(inbox, one.name, uid(1))
+
+
+def test_a_report_of_another_patient_is_held_by_name_to_accept_or_drop(
+    take: Take, index: Path, inbox: Inbox
+) -> None:
+    take(instance(1), instance(2))
+    for number, verb in ((1, "accept"), (2, "drop")):
+        wrong = oru(number, f"Nodule {number}.").replace(f"{number:06d}^^^".encode(), b"9^^^")
+        take(wrong, what="message")
+        (one,) = desk.list_held(inbox)
+        assert (one.why, one.studies, one.accession) == (
+            ANOTHERS, (uid(number),), f"A{number:06d}",
+        )  # fmt: skip
+        assert one.patient == f"{PLANTED}-HIS:{PLANTED}9"
+        assert desk.decide(inbox, [one.name], verb) == 1  # type: ignore[arg-type]
+        take()
+        assert held(inbox) == []
+    assert (report_of(index, 1), report_of(index, 2)) == (["Nodule 1."], [])
+
+
+def test_patients_who_are_merged_keep_images_and_reports_under_the_id_that_goes_on(
+    take: Take, index: Path, inbox: Inbox
+) -> None:
+    def name(number: int) -> str:
+        return f"{PLANTED}{number:06d}^^^{PLANTED}-HIS"
+
+    _, two, three = (f"{PLANTED}-HIS:{PLANTED}{number:06d}" for number in (1, 2, 3))
+    take(instance(1), instance(2))
+    take(oru(1, "Nodule 1."), what="message")
+    assert take(merge(name(1), name(2)), what="message") == [("merged", "")]
+    assert {image: said["patient"] for image, said in indexed(index).items()} == {
+        uid(1, 1, 1): two, uid(2, 1, 1): two,
+    }  # fmt: skip
+    # A correction under the new id arrives, as does what still comes under the old one.
+    new = oru(1, "Nodule is gone.", "C", "20240302").replace(
+        f"||{PLANTED}000001^".encode(), f"||{PLANTED}000002^".encode()
+    )
+    take(new, what="message")
+    assert report_of(index, 1) == ["Nodule is gone."]
+    take(oru(1, "Nodule is there.", "C", "20240303"), what="message")
+    assert report_of(index, 1) == ["Nodule is there."]
+    assert take(instance(1, 2, "AP"))[0][0] == "added"
+    assert take(merge(name(2), name(3), "A18"), what="message") == [("merged", "")]
+    assert take(instance(1, 3, "AP"))[0][0] == "added"
+    assert {said["patient"] for said in indexed(index).values()} == {three}
+    assert held(inbox) == []
+
+
+def test_an_inbox_of_before_merges_goes_on(inbox: Inbox) -> None:
+    number = inbox.put("PACS", b"x")
+    with inbox.database.transaction() as database:
+        for column in ("held", "matches", "chosen"):
+            database.execute(f"ALTER TABLE reports DROP COLUMN {column}")
+        database.execute("DROP TABLE merges")
+        database.execute("CREATE TABLE listeners (kind TEXT)")
+        database.execute("PRAGMA user_version = 3")
+    inbox.close()
+    with Inbox(inbox.folder, reserve=0) as again:
+        assert [entry.number for entry in again.waiting(9)] == [number]
+        assert desk.list_held(again) == []
+    assert read_status(inbox.folder).undecided == 0

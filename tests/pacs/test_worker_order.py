@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 from unittest.mock import Mock
 
@@ -131,8 +132,9 @@ def test_stopping_the_service_is_not_taken_for_an_object_that_ends_it(
 ) -> None:
     inbox.put("PACS", instance(1))
     monkeypatch.setattr(Intake, "take", Mock(side_effect=KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt):
-        module.work(inbox.folder, WorkerSettings(index, tmp_path / "archive"), print)
+    settings = WorkerSettings(index, tmp_path / "archive", readers=1)
+    with pytest.raises(KeyboardInterrupt), Worker(inbox, settings) as worker:
+        worker.run(Event())
     (entry,) = inbox.waiting(9)
     assert entry.attempts == 0
 
@@ -192,7 +194,7 @@ def test_a_worker_goes_on_where_the_index_was_rebuilt_by_another_model(
         ending = Mock(side_effect=KeyboardInterrupt)
         monkeypatch.setattr(one, "step", lambda: ending() if next(turns, None) is None else step())
         with pytest.raises(KeyboardInterrupt):
-            one.run()
+            one.run(Event())
         assert one.service.model.fingerprint == load_model(tmp_path / "new").fingerprint
     assert outcomes(inbox, [number])[0][0] in ("added", "report")
     with Catalogue(index / CATALOGUE) as catalogue:

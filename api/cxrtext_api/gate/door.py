@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cxrtext.hosts import Host, is_among, known_host, parse_host
 from cxrtext_api.gate.keys import CALLER, Caller
-from cxrtext_api.observe.audit import EXPORTED, SUBJECTS, AuditLog, add_subjects
+from cxrtext_api.observe.audit import DECISION, EXPORTED, SUBJECTS, AuditLog, add_subjects
 from cxrtext_api.observe.metrics import METHODS, Metrics
 from cxrtext_api.problems import REASONS, REQUEST_ID, RETRY, Refusal, log_failure, problem_response
 from cxrtext_api.runtime.scope import REQUEST_SCOPE, Budget, RequestScope
@@ -266,6 +266,7 @@ class Door:
             add_subjects(subjects, "image_id", [unquote(body.location.removeprefix(IMAGES))])
         self._audit.write(
             **({"exported": scope[EXPORTED]} if EXPORTED in scope else {}),
+            **scope.get(DECISION, {}),
             who=caller.key_id,
             method=method,
             route=route,

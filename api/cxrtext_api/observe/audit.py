@@ -23,6 +23,9 @@ SUBJECTS = "cxrtext.subjects"  # key of the ids that a request is about, in the 
 EXPORTED = "cxrtext.exported"
 """Key of the number of images that an export has given, in the ASGI scope."""
 
+DECISION = "cxrtext.decision"
+"""Key of what was decided of something held, in the ASGI scope."""
+
 SUBJECT_FIELDS = {
     "image_id": "image_id",
     "study_id": "study_id",
@@ -131,6 +134,11 @@ def add_subjects(given: dict[str, list[str]], name: str, values: Sequence[str]) 
     shown = [value[:MAX_ID_CHARACTERS] for value in values if value]
     if shown:
         given[name] = list(dict.fromkeys([*given.get(name, []), *shown]))[:MAX_IDS]
+
+
+def note_decision(request: Request, name: str, verdict: str) -> None:
+    """Note what is decided of something that is held."""
+    request.scope[DECISION] = {"held": name, "verdict": verdict}
 
 
 def note_images(request: Request, images: Sequence[tuple[str, str, str]]) -> None:

@@ -1,129 +1,120 @@
-"""Hospital systems: the order of work, and what was made and sent back of a study."""
+"""Hospital systems: what was sent back of a study, and what waits for somebody to decide."""
 
 import logging
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Literal
 
-from annotated_types import Ge, Le
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Form, Query, Request
 
-from cxrtext.client.models import SentResult, SentResults, Worklist, WorklistEntry
-from cxrtext.errors import CxrTextError
+from cxrtext.client.models import Decided, HeldItem, HeldItems, SentResult, SentResults
+from cxrtext.errors import CxrTextError, InputError
+from cxrtext.pacs.inbox import desk
+from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.results.folder import FILE, ResultsFolder
-from cxrtext.pacs.worklist import check_prompt, moment, ordered, received_since
-from cxrtext.service.limits import MAX_QUERY_CHARACTERS
-from cxrtext.service.questions import MAX_ID_CHARACTERS, WHOLE
-from cxrtext_api.gate.access import Guarded
-from cxrtext_api.observe.audit import note_images
+from cxrtext.service.questions import MAX_ID_CHARACTERS
+from cxrtext_api.gate.access import Guarded, wants
+from cxrtext_api.gate.keys import ADMIN, READ
+from cxrtext_api.observe.audit import note_decision, note_images
 from cxrtext_api.problems import Refusal
 from cxrtext_api.routes.dependencies import GUARDED, SessionDep, problems
-from cxrtext_api.runtime.scope import Busy, ClientGone
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from cxrtext.pacs.worklist import Entry
-    from cxrtext.pacs.worklist import Worklist as Listed
-    from cxrtext.service import Service
-    from cxrtext_api.runtime.resources import Session
 
 router = APIRouter(
     route_class=Guarded, prefix="/v1", tags=["hospital systems"], dependencies=GUARDED
 )
 
-MAX_ENTRIES = 500
-NO_WORKLIST = "This server gives no worklist; it is started with --gateway."
-NO_RESULTS = "This server shows no results; it is started with --results DIR."
-NOT_ORDERED = "scoring failed; the studies come in the order in which they were received"
-TOO_BUSY = "the server is too busy; the studies come in the order in which they were received"
+HOLDS = [wants(ADMIN, READ)]  # it names patients
+NO_RESULTS = "This server shows no results; it is started with --gateway FILE."
+NO_DESK = "This server has no gateway beside it; it is started with --gateway FILE."
 
 _log = logging.getLogger("cxrtext_api")
 
-Prompt = Annotated[
-    str,
-    Query(
-        min_length=1,
-        max_length=MAX_QUERY_CHARACTERS,
-        description="A finding of the prompts, or a sentence, whose studies come first.",
-        examples=["Pneumothorax"],
-    ),
-]
-Since = Annotated[
-    str | None,
-    Query(
-        max_length=64,
-        description="Received since then, as ISO 8601; by default for 24 hours.",
-        examples=["2026-11-23T06:00:00Z"],
-    ),
-]
-Limit = Annotated[int, Ge(1), Le(MAX_ENTRIES), WHOLE, Query(description="How many to list.")]
 StudyId = Annotated[
     str, Query(min_length=1, max_length=MAX_ID_CHARACTERS, description="The id of a study.")
 ]
 
 
+Name = Annotated[str, Form(max_length=32, description="Its name, as the list has it.")]
+Verdict = Annotated[
+    Literal["accept", "drop", "join"],
+    Form(description="Let it enter or join what it matches; drop it; join a report to a study."),
+]
+JoinedTo = Annotated[
+    str | None, Form(max_length=MAX_ID_CHARACTERS, description="The study, to join a report.")
+]
+
+
+def _inbox(session: SessionDep) -> Inbox:
+    folder = session.settings.inbox
+    if folder is None or not folder.is_dir():
+        raise Refusal(404, NO_DESK)
+    return Inbox(folder)
+
+
 @router.get(
-    "/worklist",
-    summary="Studies received lately, in an order of work",
-    operation_id="worklist",
-    responses=problems(404, 422),
+    "/held",
+    summary="What waits for somebody to decide",
+    operation_id="list_held",
+    dependencies=HOLDS,
+    responses=problems(403, 404),
 )
-async def worklist(
-    request: Request, session: SessionDep, prompt: Prompt, since: Since = None, limit: Limit = 100
-) -> Worklist:
-    """The studies that came lately, those first in which the prompt fits best.
+async def list_held(request: Request, session: SessionDep) -> HeldItems:
+    """The objects, messages, deletions and reports that the gateway holds, and why."""
+    found = await session.read(_held, session)
+    note_images(request, [("", study, one.patient) for one in found for study in one.studies])
+    return HeldItems(
+        held=[
+            HeldItem.model_validate(
+                asdict(one) | {"received": datetime.fromtimestamp(one.received, UTC).isoformat()}
+            )
+            for one in found
+        ]
+    )
 
-    No study is left out but by ``limit``.  Where scoring fails, they come in the order in which
-    they were received, ``ordered`` is false, and ``reason`` says why.  Research use only.
+
+def _held(session: SessionDep) -> list[desk.Held]:
+    with _inbox(session) as inbox:
+        return desk.list_held(inbox)
+
+
+@router.post(
+    "/held",
+    summary="Decide on something that is held",
+    operation_id="decide_held",
+    dependencies=HOLDS,
+    responses=problems(403, 404, 422),
+)
+async def decide_held(
+    request: Request,
+    session: SessionDep,
+    name: Name,
+    verdict: Verdict,
+    study_id: JoinedTo = None,
+) -> Decided:
+    """Accept or drop it, or join a report to a study; the intake does so with its next step.
+
+    The audit log has the key, the decision and whom it is about.
     """
-    if not session.settings.worklist:
-        raise Refusal(404, NO_WORKLIST)
-    service, now = session.service, datetime.now(UTC)
-    begin = now - timedelta(days=1) if since is None else moment(since)
-    await session.read(check_prompt, service, prompt)
-    await session.see_index()
-    listed = await session.read_in_turns(received_since(service, begin))
-    found, reason = await _in_order(session, service, listed, prompt)
-    shown = found.entries[:limit]
-    note_images(request, [(image, one.study_id, "") for one in shown for image in one.images])
-    return Worklist(
-        model=service.model.fingerprint,
-        prompt=prompt,
-        since=begin,
-        ordered=found.ordered,
-        reason=reason,
-        complete=found.complete,
-        total=len(found.entries),
-        entries=[_entry(one, now) for one in shown],
-    )
+    one = await session.read(_decide, session, name, verdict, study_id)
+    studies = one.studies or ("",)
+    note_images(request, [("", study, one.patient) for study in studies])
+    note_decision(request, name, verdict)
+    return Decided(decided=1)
 
 
-async def _in_order(
-    session: "Session", service: "Service", listed: "Listed", prompt: str
-) -> "tuple[Listed, str | None]":
-    try:
-        await session.ensure_embedded([prompt])
-        return await session.work(ordered(service, listed, prompt)), None
-    except ClientGone:
-        raise
-    except Busy:
-        return listed, TOO_BUSY
-    except Exception as error:  # noqa: BLE001 - whatever it is, the studies are to be read
-        _log.error("a worklist could not be ordered: %s", type(error).__name__)
-        return listed, NOT_ORDERED
-
-
-def _entry(found: "Entry", now: datetime) -> WorklistEntry:
-    return WorklistEntry(
-        study_id=found.study_id,
-        image_ids=list(found.images),
-        received=found.received,
-        age_seconds=max(0.0, round((now - found.received).total_seconds(), 1)),
-        score=found.score,
-        probability=found.probability,
-        calibrated=found.calibrated,
-    )
+def _decide(session: SessionDep, name: str, verdict: str, study: str | None) -> desk.Held:
+    with _inbox(session) as inbox:
+        one = next((one for one in desk.list_held(inbox) if one.name == name), None)
+        if one is None:
+            raise Refusal(404, "Nothing of this name is held; list what is.")
+        if (verdict == "join") != bool(study):
+            raise InputError("give study_id to join a report, and only then")
+        if study:
+            desk.join(inbox, name, study)
+        else:
+            desk.decide(inbox, [name], "accept" if verdict == "accept" else "drop")
+        return one
 
 
 @router.get(
@@ -140,7 +131,7 @@ async def list_results(session: SessionDep, study_id: StudyId) -> SentResults:
     return SentResults(results=await session.read(_results, folder, study_id))
 
 
-def _results(folder: "Path", study_id: str) -> list[SentResult]:
+def _results(folder: Path, study_id: str) -> list[SentResult]:
     if not (folder / FILE).is_file():  # nothing was made yet
         return []
     try:

@@ -1,12 +1,11 @@
 """How a gateway does: one answer on health and one set of numbers for all of its parts."""
 
 import json
-import subprocess
 import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -18,25 +17,17 @@ from cxrtext.pacs.gateway.numbers import CONTENT_TYPE, GatewayMetrics
 from cxrtext.pacs.ports import Served
 
 ASK_S = 5.0
-WAIT_S = (1.0, 60.0)  # before a part that ended is started again, at first and at most
 
 
 @dataclass
 class Part:
-    """A part, as `run` knows it."""
+    """A part, as the gateway knows it."""
 
     name: str
-    process: subprocess.Popen[bytes] | None = None
+    up: bool = False
     started: float = 0.0  # on the monotonic clock
-    wait: float = WAIT_S[0]
-    again: float = 0.0  # when it is to be started, on the monotonic clock
     restarts: int = 0
     said: str = ""  # its last line
-    reader: threading.Thread | None = field(default=None, repr=False)
-
-    @property
-    def up(self) -> bool:
-        return self.process is not None and self.process.poll() is None
 
 
 def health(parts: Mapping[str, Part]) -> dict[str, Any]:
@@ -69,7 +60,7 @@ class StatusServer(Served):
                 if known_host(self.headers.get_all("Host", []), names) is None:
                     self._answer(400, "text/plain", b"this server has no such host name\n")
                     return
-                found = health(dict(parts))
+                found = health(parts)
                 if self.path == "/healthz":
                     status = 200 if found["healthy"] else 503
                     self._answer(status, "application/json", json.dumps(found).encode())

@@ -5,8 +5,9 @@ Objects go to disk as they come, byte for byte, and no more of them than the lim
 
 import re
 import secrets
+import ssl
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,6 @@ from cxrtext.datasets.admission.ids import is_uid
 from cxrtext.images.dicom.described import Described
 from cxrtext.pacs import query
 from cxrtext.pacs.dicomweb.http import CONNECT_S, open_client, read, read_json, timed
-from cxrtext.pacs.dicomweb.login import open_login
 from cxrtext.pacs.faults import (
     AnswerError,
     BusyError,
@@ -25,9 +25,8 @@ from cxrtext.pacs.faults import (
     TlsError,
     TooLargeError,
 )
-from cxrtext.pacs.peers import Peer, Web
+from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.throttle import Throttle
-from cxrtext.pacs.tls import HandshakeError, client_context, shake_hands
 
 if TYPE_CHECKING:
     import httpx2
@@ -45,24 +44,15 @@ class DicomWeb:
     """A peer over DICOMweb; any number of threads may ask."""
 
     def __init__(self, peer: Peer, *, throttle: Throttle | None = None) -> None:
-        web = peer.dicomweb
-        assert web is not None  # noqa: S101 - who makes it has looked
         self.name = peer.name
         self.throttle = throttle or Throttle(peer.limits)
-        self._web, self._url = web, web.url
+        self._web, self._url = peer.dicomweb, peer.dicomweb.url
         self._max_bytes = peer.limits.object_mb * 2**20
         self._deadline_s = DEADLINE * peer.limits.timeout_s
-        login_tls = client_context((web.oauth and web.oauth.ca) or web.ca)
-        self._login = open_login(peer.name, web, login_tls)
-        self._http = open_client(web.client_context(), peer.limits.timeout_s, peer.limits.parallel)
+        self._http = open_client(peer.dicomweb, peer.limits.timeout_s, peer.limits.parallel)
 
     def close(self) -> None:
         self._http.close()
-
-    def log_in(self) -> str:
-        """Ask the login service for a token, where there is one; gives as whom we ask, or ""."""
-        self._login.headers()
-        return self._login.said
 
     def studies(self, question: query.Question) -> query.Studies:
         params = [*question.matches().items()]
@@ -169,22 +159,13 @@ class DicomWeb:
         self, what: str, method: str, address: str, **content: Any
     ) -> "Iterator[httpx2.Response]":
         """Send a request; what goes wrong inside the block is the peer's fault."""
-        given = content.pop("headers", {})
-        with self._reaching(what), ExitStack() as stack:
-
-            def sent(login: dict[str, str]) -> "httpx2.Response":
-                self.throttle.wait()
-                asked = self._http.stream(method, address, headers={**given, **login}, **content)
-                return stack.enter_context(asked)
-
-            login = self._login.headers()
-            response = sent(login)
-            if response.status_code == 401 and self._login.renewed(login):
-                response.close()
-                response = sent(self._login.headers())
+        self.throttle.wait()
+        with self._reaching(what), self._http.stream(method, address, **content) as response:
             if response.status_code == 401:
                 raise LoginError(
-                    self.name, f"does not take the login (401); check {self._login.keys}"
+                    self.name,
+                    "does not take the login (401); check user and the variable of password_env, "
+                    "or that of token_env",
                 )
             if response.status_code >= 300:
                 raise refusal(self.name, what, response.status_code, response.headers)
@@ -201,22 +182,14 @@ class DicomWeb:
                 why = f"cannot be reached within {CONNECT_S:.0f} s"
                 raise GoneError(self.name, why) from None
             raise BusyError(self.name, f"was silent too long when asked for {what}") from None
-        except httpx2.ConnectError:
+        except httpx2.ConnectError as error:
+            if why := _about_tls(error):
+                raise TlsError(self.name, why) from None
             why = "cannot be reached; is it running, and is its address right?"
-            raise self._lost(why) from None
+            raise GoneError(self.name, why) from None
         except httpx2.HTTPError as error:
-            raise self._lost(f"broke off an answer ({type(error).__name__})") from None
-
-    def _lost(self, why: str) -> PeerError:
-        """Why a connection was lost; what is wrong with TLS, a handshake alone tells."""
-        try:
-            handshake(self._web, CONNECT_S)
-        except HandshakeError as error:
-            if error.lasts:
-                return TlsError(self.name, str(error))
-        except OSError:
-            pass
-        return GoneError(self.name, why)
+            why = f"broke off an answer ({type(error).__name__})"
+            raise BusyError(self.name, why) from None
 
     def _read(self, response: "httpx2.Response") -> bytes:
         return read(self.name, response, self._deadline_s, MAX_JSON)
@@ -234,15 +207,6 @@ class DicomWeb:
         if boundary is None:
             raise AnswerError(self.name, "an image came as multipart without a boundary")
         return first_part(self.name, pieces, boundary.group(1).encode("latin-1"))
-
-
-def handshake(web: Web, seconds: float) -> str:
-    """Shake hands over TLS; the version, or "" of http (HandshakeError; OSError: no connection)."""
-    if not web.url.startswith("https:"):
-        return ""
-    context = web.client_context()
-    plain = "correct the url in the gateway's file"
-    return shake_hands(*web.address, context, seconds, ca="dicomweb.ca", plain=plain)
 
 
 def first_part(peer: str, pieces: Iterator[bytes], boundary: bytes) -> Iterator[bytes]:
@@ -279,6 +243,19 @@ def _items(answer: object, tag: str) -> list[Any]:
     element = answer.get(tag) if isinstance(answer, dict) else None
     values = element.get("Value") if isinstance(element, dict) else None
     return values if isinstance(values, list) else []
+
+
+def _about_tls(error: BaseException | None) -> str:
+    """What is wrong with TLS, where that is why a connection failed; else ""."""
+    while error is not None and not isinstance(error, ssl.SSLError):
+        error = error.__cause__ or error.__context__
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"its certificate is not trusted ({error.verify_message}); name the hospital's "
+            "authority as ca in the gateway's file, or have the certificate renewed"
+        )
+    reason = (error.reason or "").replace("_", " ").lower() if error is not None else ""
+    return f"speaks no TLS that we do on this port ({reason}); see its url" if reason else ""
 
 
 def refusal(peer: str, what: str, status: int, headers: Mapping[str, str]) -> PeerError:

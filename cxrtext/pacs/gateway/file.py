@@ -16,8 +16,8 @@ from cxrtext.datasets.admission.ids import Ids, read_key
 from cxrtext.datasets.importing.formats.dicom import KEEP
 from cxrtext.errors import ConfigError
 from cxrtext.files.yaml_text import parse_yaml
-from cxrtext.pacs.peers import Named, Peer, PeerSection, is_loopback
-from cxrtext.pacs.ports import DicomPort, Hl7Port, Port, Serving
+from cxrtext.pacs.peers import Named, Peer, PeerSection
+from cxrtext.pacs.ports import Hl7Port, Port, Serving
 from cxrtext.records.manifest import ACQUIRED
 
 MAX_PEERS = 64
@@ -70,7 +70,6 @@ class Gateway(PeerSection):
     device: str = "auto"
     ids: IdsSection = IdsSection()
     burnt_in: Literal["ignore", "hold"] = "ignore"  # text in the margins of images
-    dicom: DicomPort | None = None
     hl7: Hl7Port | None = None
     serve: Serve | None = None
     status: Status = Status()
@@ -82,8 +81,6 @@ class Gateway(PeerSection):
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise ValueError(f"the name {twice} stands there twice; name each peer once")
-        if self.hl7 and not is_loopback(self.hl7.host) and not any(p.addresses for p in self.peers):
-            raise ValueError("hl7 is open to others: give the addresses of who may send")
         if self.serve is not None and self.project is None:
             raise ValueError("serve needs a project")
         return self
@@ -111,20 +108,12 @@ class Gateway(PeerSection):
 
 
 def read_gateway(path: Path) -> Gateway:
-    """Read the file, and look at those that it names (ConfigError)."""
+    """Read the file (ConfigError)."""
     value = _parsed(path)
     try:
-        found = Gateway.model_validate(value, context={"folder": path.absolute().parent})
+        return Gateway.model_validate(value, context={"folder": path.absolute().parent})
     except ValidationError as error:
         raise ConfigError(f"{path}: {_first_fault(error, value)}; see {GUIDE}") from None
-    for peer in found.peers:
-        try:
-            peer.check_files()
-        except ConfigError as error:
-            raise ConfigError(f"{path}: {peer.name}: {error}") from None
-    for port in filter(None, (found.dicom, found.hl7)):
-        port.context()
-    return found
 
 
 def _parsed(path: Path) -> dict[str, object]:

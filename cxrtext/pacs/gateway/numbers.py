@@ -41,13 +41,8 @@ class GatewayMetrics:
             "inbox_entries", "Entries done with since the inbox was made.", "what", "outcome"
         )
         self.reports = own("inbox_reports_without_study", "Reports whose study is not here.")
+        self.undecided = own("inbox_reports_held", "Reports that wait for somebody.")
         self.sent = own("results_sent", "Results that a peer has.", "peer", "kind")
-        self.open = own(
-            "listener_associations", "Associations or connections that are open.", "kind"
-        )
-        self.requests = own(
-            "listener_requests", "Since the listener was started.", "kind", "outcome"
-        )
 
     def look(
         self,
@@ -55,7 +50,7 @@ class GatewayMetrics:
         results: Path | None,
         parts: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     ) -> None:
-        """Look at the folders, and take over how the parts do, as the supervisor says it."""
+        """Look at the folders, and take over how the parts do, as the gateway knows it."""
         for name, part in parts.items():
             self.up.labels(name).set(int(part["up"]))
             self.restarts.labels(name).set(part["restarts"])
@@ -85,13 +80,9 @@ class GatewayMetrics:
         self.oldest.set(found.oldest_s)
         self.received.set(found.received)
         self.reports.set(found.unjoined)
+        self.undecided.set(found.undecided)
         for (what, outcome), count in found.outcomes.items():
             self.entries.labels(what, outcome).set(count)
-        for kind, one in found.listeners.items():
-            self.open.labels(kind).set(one.open)
-            counts = {"accepted": one.accepted, "refused": one.refused, "cut": one.cut}
-            for outcome, count in counts.items():
-                self.requests.labels(kind, outcome).set(count)
 
     def page(self) -> bytes:
         return prometheus.generate_latest(self.registry)

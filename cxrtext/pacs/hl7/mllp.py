@@ -1,8 +1,8 @@
 """Receiving HL7 v2 messages over MLLP: acknowledged when they are on disk.
 
 A message is framed by a start byte and two end bytes (HL7 v2.5.1, appendix C); what stands between
-frames is passed over.  AA says that a report was kept, or that there is none in a message of this
-kind; AE that the message cannot be read, AR that its kind is not known, or that it cannot be kept
+frames is passed over.  AA says that a message was kept, or that nothing in one of this kind is
+wanted here; AE that it cannot be read, AR that its kind is not known, or that it cannot be kept
 now.  What cannot be read or is not known lies in the folder ``bad`` for somebody to look at.  The
 connection lives on.  These acknowledgments of the original mode (2.9.2) are given
 whatever MSH-15 and MSH-16 ask for.
@@ -13,8 +13,8 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from socketserver import BaseRequestHandler, ThreadingTCPServer
 from typing import Literal
@@ -23,16 +23,15 @@ from cxrtext.datasets.importing.reports.hl7 import (
     FRAME_END,
     START,
     MessageError,
+    is_merge,
     messages,
+    read_merges,
     read_message,
 )
 from cxrtext.errors import CxrTextError, WorkError
 from cxrtext.files import write_private
 from cxrtext.pacs.inbox.queue import Inbox
-from cxrtext.pacs.inbox.status import ListenerCounts
-from cxrtext.pacs.peers import Peer
-from cxrtext.pacs.ports import Hl7Port, Served, is_within
-from cxrtext.pacs.tls import RefusedError, admit, of_another_protocol
+from cxrtext.pacs.ports import Hl7Port, Served
 
 MAX_BYTES = 16 * 2**20  # of one message
 MAX_CONNECTIONS = 32
@@ -90,7 +89,6 @@ class Framing:
 
     def __init__(self) -> None:
         self._data = bytearray()
-        self.garbage = 0  # bytes between messages
 
     @property
     def inside(self) -> bool:
@@ -99,50 +97,29 @@ class Framing:
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Give the messages that end in these bytes (WorkError: one is too long)."""
         self._data += data
-        while True:
-            start = self._data.find(START)
-            if start < 0:
-                self.garbage += len(self._data)
-                self._data.clear()
-                return
-            self.garbage += len(self._data[:start].strip(b"\r\n"))
-            del self._data[:start]
-            end = self._data.find(FRAME_END)
-            again = self._data.rfind(START, 1, end if end >= 0 else None)
-            if again > 0:  # the one before was cut, and is sent again
-                self.garbage += again
-                del self._data[:again]
-                continue
-            if end < 0:
-                if len(self._data) > MAX_BYTES:
-                    raise WorkError(f"a message is larger than {MAX_BYTES >> 20} MiB")
-                return
-            message = bytes(self._data[1:end])
+        while (end := self._data.find(FRAME_END)) >= 0:
+            # Of two starts the one before was cut, and is sent again.
+            if (start := self._data.rfind(START, 0, end)) >= 0:
+                yield bytes(self._data[start + 1 : end])
             del self._data[: end + 1]
-            if self._data[:1] == b"\r":
-                del self._data[:1]
-            yield message
+        start = self._data.rfind(START)
+        del self._data[: start if start >= 0 else len(self._data)]
+        if len(self._data) > MAX_BYTES:
+            raise WorkError(f"a message is larger than {MAX_BYTES >> 20} MiB")
 
 
 class MessageListener(Served):
     """An MLLP service on a port.
 
     Args:
-        peers: Who may send, from its addresses; where none has any, whoever reaches the port.
         say: Takes a line for the log; it holds nothing of a message.
     """
 
-    def __init__(
-        self, inbox: Inbox, at: Hl7Port, peers: Iterable[Peer], say: Callable[[str], None]
-    ) -> None:
-        self._inbox, self._say = inbox, say
+    def __init__(self, inbox: Inbox, at: Hl7Port, say: Callable[[str], None]) -> None:
+        self._inbox, self._at, self._say = inbox, at, say
         self._bad = inbox.folder / BAD
-        self.update(at, peers)
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
-        self._sources: list[str] = []  # the peer of each that is open
-        self._counts = ListenerCounts(inbox, "hl7", lambda: len(self._open))
-        self._ended = threading.Event()
         listener = self
 
         class Handler(BaseRequestHandler):
@@ -158,101 +135,52 @@ class MessageListener(Served):
 
         super().__init__((at.host, at.port), lambda address: Server(address, Handler))
 
-    def update(self, at: Hl7Port, peers: Iterable[Peer]) -> None:
-        """Take new connections by other settings; those that are open stay (ConfigError)."""
-        self._tls, self._charset = at.context(), at.charset
-        self._peers = [peer for peer in peers if peer.addresses]
-
-    def start(self) -> None:
-        self._counts.start()
-        super().start()
-
     def close(self) -> None:
         """Take no more, and close all connections; what was not acknowledged comes again."""
-        self._ended.set()
         super().close()
         with self._lock:
-            connections = list(self._open)
-        for connection in connections:
-            with suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-        self._counts.close()
+            for connection in self._open:
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
 
     # --- a connection, in a thread of its own ---
 
     def _serve(self, connection: socket.socket, address: str) -> None:
-        named = (peer.name for peer in self._peers if is_within(address, peer.addresses))
-        source = next(named, "" if self._peers else f"hl7@{address}")
-        try:
-            if not source:
-                raise RefusedError("nobody may send from there; if a peer does, give its addresses")
-            # Who is silent before or within the handshake does not count as a connection.
-            secured = connection if self._tls is None else admit(connection, self._tls, START)
-            with secured, self._counted(secured, source):
-                self._receive(secured, source)
-        except RefusedError as error:
-            if str(error):
-                self._counts.add("refused")
-                self._say(f"connection from {address} refused: {error}")
-
-    @contextmanager
-    def _counted(self, connection: socket.socket, source: str) -> Iterator[None]:
+        if not self._at.takes(address):
+            self._say(f"a connection from {address} was refused: it is not among hl7.addresses")
+            return
         with self._lock:
-            if self._ended.is_set():
-                raise RefusedError("")
             if len(self._open) >= MAX_CONNECTIONS:
-                raise RefusedError(f"{MAX_CONNECTIONS} are open, which is the most")
-            own = self._sources.count(source)
-            if len(self._peers) > 1 and own >= MAX_CONNECTIONS // 4:
-                raise RefusedError(f"{own} of this peer are open, which is the most of one")
+                self._say(f"a connection from {address} was refused: {MAX_CONNECTIONS} are open")
+                return
             self._open.add(connection)
-            self._sources.append(source)
-            self._counts.add("accepted")
         try:
-            yield
+            self._receive(connection, f"hl7@{address}")
+        except WorkError as error:
+            self._say(f"hl7@{address}: a connection was cut off: {error}")
+        except OSError:
+            pass  # it did not wait for the answer, and sends the message again
         finally:
             with self._lock:
                 self._open.discard(connection)
-                self._sources.remove(source)
 
     def _receive(self, connection: socket.socket, source: str) -> None:
         framing = Framing()
-        begun: float | None = None  # when the message was that is being sent
-        taken = 0
+        begun = time.monotonic()  # when the message was that is being sent
         while True:
             connection.settimeout(FRAME_S if framing.inside else IDLE_S)
             try:
                 data = connection.recv(2**16)
-            except OSError:  # silent too long, or gone
+            except TimeoutError:
                 data = b""
-            late = begun is not None and time.monotonic() > begun + FRAME_S
-            if not data or late:
-                if framing.inside:
-                    self._cut(source, "ended within a message, which was not kept")
-                elif framing.garbage and not taken:
-                    self._cut(source, "sent nothing that is framed as a message (MLLP)")
+            if framing.inside and (not data or time.monotonic() > begun + FRAME_S):
+                raise WorkError("it ended within a message, which was not kept")
+            if not data:
                 return
-            if self._tls is None and data[:1] == b"\x16" and not (taken or framing.inside):
-                self._cut(source, f"was cut off: {of_another_protocol(data)}")
-                return
-            try:
-                for message in framing.feed(data):
-                    taken += 1
-                    connection.sendall(self._take(message, source))
-                    begun = None
-            except WorkError as error:
-                self._cut(source, f"was cut off: {error}")
-                return
-            except OSError:
-                return  # it did not wait for the answer, and sends the message again
-            if not framing.inside:
-                begun = None
-            elif begun is None:
+            begun = begun if framing.inside else time.monotonic()
+            for message in framing.feed(data):
+                connection.sendall(self._take(message, source))
                 begun = time.monotonic()
-
-    def _cut(self, source: str, why: str) -> None:
-        self._counts.add("cut")
-        self._say(f"{source}: a connection {why}")
 
     def _take(self, message: bytes, source: str) -> bytes:
         if len(found := list(messages(message))) == 1:  # without what stands before it
@@ -260,10 +188,14 @@ class MessageListener(Served):
         kind, _ = _Header(message).kind
         if kind in (b"ACK", b"MCF"):  # else two systems would never end
             return b""
-        if kind in _UNREPORTED:
+        merges = is_merge(message)
+        if kind in _UNREPORTED and not merges:
             return acknowledgment(message, "AA")
         try:
-            versions = read_message(message, "the message", self._charset)
+            if merges:
+                read_merges(message, self._at.charset)
+                return self._keep(message, source)
+            versions = read_message(message, "the message", self._at.charset)
         except MessageError as error:
             return self._refuse(message, source, "AE", str(error))
         except Exception as error:  # noqa: BLE001 - a connection is not to die of a message
@@ -271,11 +203,13 @@ class MessageListener(Served):
         if not versions and kind == b"MDM":  # it notifies
             return acknowledgment(message, "AA")
         if not versions:
-            return self._refuse(
-                message, source, "AR", "is of a kind that is not taken; ORU and MDM are"
-            )
+            why = "is of a kind that is not taken; ORU, MDM and merges (ADT) are"
+            return self._refuse(message, source, "AR", why)
+        return self._keep(message, source)
+
+    def _keep(self, message: bytes, source: str) -> bytes:
         try:
-            self._inbox.put(source, message, "message", charset=self._charset)
+            self._inbox.put(source, message, "message", charset=self._at.charset)
         except CxrTextError as error:
             self._say(f"{source}: a message was not kept (AR): {error}")
             return acknowledgment(message, "AR", "cannot be kept now; send it again")

@@ -3,7 +3,7 @@
 ``entries`` is the queue.  ``objects`` has one row for each DICOM object that was taken into the
 index, ``reports`` every version of a report that came, ``pictures`` digests of the pixels of
 images that the index had from elsewhere, ``tallies`` how many entries that are done with
-came to what, and ``listeners`` what the processes that receive count.
+came to what, and ``merges`` which patients' ids became others (HL7 v2, A40).
 """
 
 import sqlite3
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cxrtext.errors import CheckpointError
 from cxrtext.files.sqlite import (
-    check_pages,
+    check_once,
     make_tables,
     open_database,
     sqlite_errors,
@@ -22,7 +22,7 @@ from cxrtext.files.sqlite import (
 )
 
 FILE = "inbox.sqlite"
-VERSION = 3
+VERSION = 4
 
 _TABLES = """
 CREATE TABLE entries (
@@ -74,6 +74,9 @@ CREATE TABLE reports (
   sections TEXT NOT NULL,                  -- JSON
   received REAL NOT NULL,
   joined TEXT,                             -- the study that it was joined to
+  held TEXT,                               -- why it waits for somebody, who names its study
+  matches TEXT NOT NULL DEFAULT '[]',      -- JSON: the studies that it may be of, while it is held
+  chosen TEXT,                             -- the study that somebody named
   seen INTEGER NOT NULL DEFAULT 0          -- 0 until the index says what follows from it
 );
 CREATE INDEX reports_study ON reports (study);
@@ -85,11 +88,19 @@ CREATE TABLE tallies (
   what TEXT NOT NULL, outcome TEXT NOT NULL, number INTEGER NOT NULL,
   PRIMARY KEY (what, outcome)
 );
-CREATE TABLE listeners (
-  kind TEXT PRIMARY KEY, seen REAL NOT NULL, open INTEGER NOT NULL,
-  accepted INTEGER NOT NULL, refused INTEGER NOT NULL, cut INTEGER NOT NULL
-);
+CREATE TABLE merges (old TEXT PRIMARY KEY, new TEXT NOT NULL, received REAL NOT NULL);
 """
+
+_FROM_3 = """
+ALTER TABLE reports ADD COLUMN held TEXT;
+ALTER TABLE reports ADD COLUMN matches TEXT NOT NULL DEFAULT '[]';
+ALTER TABLE reports ADD COLUMN chosen TEXT;
+UPDATE reports SET seen = 0 WHERE joined IS NULL;
+CREATE TABLE merges (old TEXT PRIMARY KEY, new TEXT NOT NULL, received REAL NOT NULL);
+DROP TABLE listeners;
+PRAGMA user_version = 4
+"""
+"""Makes the tables of version 3, which knew no held reports or merges, those of this one."""
 
 
 class Database:
@@ -104,6 +115,8 @@ class Database:
             # Readers, such as the server's metrics, do not wait for writers, nor the reverse.
             self.connection = open_database(path, write=not read_only, threads=True, journal="WAL")
             opening.callback(self.connection.close)
+            if not read_only:
+                self._upgrade()
             make_tables(
                 self.connection,
                 path,
@@ -114,8 +127,14 @@ class Database:
                 write=not read_only,
             )
             if not read_only:
-                check_pages(self.connection)
+                check_once(self.connection, path)
             opening.pop_all()
+
+    def _upgrade(self) -> None:
+        with transaction(self.connection) as database:
+            (found,) = database.execute("PRAGMA user_version").fetchone()
+            for statement in _FROM_3.split(";\n") if found == 3 else ():
+                database.execute(statement)
 
     def close(self) -> None:
         self.connection.close()

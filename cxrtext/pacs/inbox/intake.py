@@ -31,7 +31,7 @@ from cxrtext.index.store.catalogue import Catalogue, IndexedImage
 from cxrtext.pacs.identity import NEEDED as OWN_NEEDED
 from cxrtext.pacs.identity import is_own_result
 from cxrtext.pacs.inbox.queue import WRITE_WAIT_S, Entry, Finishing, Inbox
-from cxrtext.pacs.inbox.reports import SAME, look_again, put_versions
+from cxrtext.pacs.inbox.reports import SAME, look_again, merged, put_versions
 from cxrtext.pacs.peers import Peer
 from cxrtext.records.manifest import RECEIVED, SOURCE
 from cxrtext.service import EmbeddedImage, Service
@@ -160,11 +160,15 @@ class Intake:
         return _Found(
             entry,
             self._imported.called(self._service.archive.catalogue, ids.instance),
-            replace(ids, patient=ids.patient or ids.study),
+            replace(ids, patient=self._owner(ids.patient or ids.study)),
             max(said.all("OriginalAttributesSequence"), default=""),
             metadata,
             "; ".join(decision.notes),
         )
+
+    def _owner(self, patient: str) -> str:
+        with self._inbox.database.reading() as database:
+            return merged(database, patient)
 
     def _not_kept(self, entry: Entry, error: LeftOutError) -> Outcome:
         """Why an object does not enter; a structured report goes to the reports."""

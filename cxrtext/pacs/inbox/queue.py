@@ -2,45 +2,36 @@
 
 An object is written to a file, synced, and given a generated name that ends with the beginning of
 its SHA-256; then it is noted in the queue, and that is synced, too.  Only then does `Inbox.put`
-return.  A file that no entry names is one that nobody was told is kept: the next process to open
-the inbox while none is being put removes it.
+return.  A file that no entry names is one that nobody was told is kept: `Inbox.tidy` removes it.
 """
 
 import errno
-import fcntl
 import hashlib
-import math
 import os
 import re
 import secrets
 import shutil
-import threading
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from sqlite3 import Connection
-from typing import IO, Literal, Self, TypeAlias
+from typing import Literal, Self
 
 from cxrtext.datasets.admission.ids import NO_UID
-from cxrtext.errors import DiskError, HeldError, InputError, WorkError
-from cxrtext.files import is_as_named, lock_now, sync
+from cxrtext.errors import DiskError, InputError, WorkError
+from cxrtext.files import is_as_named, sync
 from cxrtext.files.digests import DIGITS
 from cxrtext.pacs.inbox.database import FILE, Database
 
 What = Literal["object", "message", "deletion"]
 """A DICOM object, an HL7 message, or what a source says that it deleted."""
 
-Bytes: TypeAlias = "bytes | bytearray | memoryview"
-Data: TypeAlias = "Bytes | Sequence[Bytes] | Path"
-"""Bytes, pieces of them, or a file, which is copied."""
-
-OBJECTS, LOCK, PUTTING = "objects", "worker.lock", "putting.lock"
+OBJECTS = "objects"
 MAX_BYTES = 2**30  # of one entry; larger images are not read (`cxrtext.images.source`)
 MAX_WAITING = 1_000_000
 RESERVE_BYTES = 2**30  # space that is left free on the disk
-LOOK_S = 1.0
 WRITE_WAIT_S = 600.0  # how long a worker queues while another process writes the index
 KEPT_S = 90 * 86_400.0  # how long it is kept what became of an entry
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -67,15 +58,8 @@ class Entry:
         return is_as_named(self.path)
 
 
-@dataclass(eq=False, slots=True)
-class _Ticket:
-    row: tuple[str, str, str, int, str, float, str, str | None, str | None]
-    number: int = 0
-    error: BaseException | None = None
-
-
 class Inbox:
-    """A durable queue in a folder of its own; any number of processes and threads put into it.
+    """A durable queue in a folder of its own; any number of threads put into it.
 
     Args:
         folder: Made when missing, for its owner alone: what is received names patients.
@@ -96,10 +80,6 @@ class Inbox:
             raise WorkError(
                 f"{error.filename or folder}: {error.strerror}; name a folder that can be written"
             ) from None
-        self._tickets: list[_Ticket] = []
-        self._tickets_lock, self._noting = threading.Lock(), threading.Lock()
-        self._looked, self._since, self._spare = -math.inf, 0, 0  # at the room that there is
-        self._tidy()
 
     def __enter__(self) -> Self:
         return self
@@ -111,11 +91,18 @@ class Inbox:
         self.database.close()
 
     def put(
-        self, source: str, data: Data, what: What = "object", *, charset: str = "", held: str = ""
+        self,
+        source: str,
+        data: bytes | Path,
+        what: What = "object",
+        *,
+        charset: str = "",
+        held: str = "",
     ) -> int:
         """Keep something that was received; on disk, whatever is killed, when this returns.
 
         Args:
+            data: Bytes, or a file, which is copied.
             charset: Of a message that names no character set, as MSH-18 has it; "" for UTF-8.
             held: Why it is to wait until somebody accepts it; "" where it is not.
 
@@ -130,18 +117,13 @@ class Inbox:
             raise ValueError("a source is named with A-Z a-z 0-9 . _ : @ / - and space")
         try:
             self._require_room()
-            with self._lock_file(PUTTING) as lock:
-                fcntl.flock(lock, fcntl.LOCK_SH)
-                name, size = self._write(self._objects / secrets.token_hex(16), data)
-                state = ("held", "held", held) if held else ("waiting", None, None)
-                ticket = _Ticket((what, source, name, size, charset, time.time(), *state))
-                with self._tickets_lock:
-                    self._tickets.append(ticket)
-                with self._noting:  # whoever comes first notes all that wait: one sync for several
-                    self._note()
-            if ticket.error is not None:
-                (self._objects / name).unlink(missing_ok=True)
-                raise ticket.error
+            path, size = self._write(self._objects / secrets.token_hex(16), data)
+            try:
+                sync(self._objects)
+                return self._note(source, path, size, what, charset, held)
+            except BaseException:
+                path.unlink(missing_ok=True)
+                raise
         except OSError as error:
             folder = self._objects
             if error.errno in _FULL:
@@ -149,17 +131,18 @@ class Inbox:
             raise WorkError(
                 f"{folder}: {error.strerror}; check the disk and the right to write"
             ) from None
-        return ticket.number
 
-    def _lock_file(self, name: str) -> IO[bytes]:
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-        return os.fdopen(os.open(self.folder / name, flags, 0o600), "r+b")
+    def _note(self, source: str, path: Path, size: int, what: str, charset: str, held: str) -> int:
+        state = ("held", "held", held) if held else ("waiting", None, None)
+        with self.database.transaction() as database:
+            made = database.execute(
+                "INSERT INTO entries (what, source, file, bytes, charset, received, state, "
+                "outcome, reason) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (what, source, path.name, size, charset, time.time(), *state),
+            )
+            return int(made.lastrowid or 0)
 
     def _require_room(self) -> None:
-        """Refuse where the disk or the queue is full; looked at again each second."""
-        self._since += 1
-        if time.monotonic() < self._looked + LOOK_S and self._since < self._spare:
-            return
         require_space(self.folder, self._reserve)
         with self.database.reading() as database:
             (waiting,) = database.execute(
@@ -167,11 +150,10 @@ class Inbox:
             ).fetchone()
         if waiting >= MAX_WAITING:
             raise DiskError(
-                f"{self.folder}: {waiting} entries wait; is the gateway's intake running?"
+                f"{self.folder}: {waiting} entries wait; does the gateway's file name a project?"
             )
-        self._looked, self._since, self._spare = time.monotonic(), 0, MAX_WAITING - waiting
 
-    def _write(self, path: Path, data: Data) -> tuple[str, int]:
+    def _write(self, path: Path, data: bytes | Path) -> tuple[Path, int]:
         """Write a file and give it its name; that, and its bytes."""
         digest = hashlib.sha256()
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
@@ -186,29 +168,10 @@ class Inbox:
                 os.fsync(handle)
                 whole = path.with_name(f"{path.name}-{digest.hexdigest()[:DIGITS]}")
                 path.rename(whole)
-                return whole.name, file.tell()
+                return whole, file.tell()
         except BaseException:
             path.unlink(missing_ok=True)
             raise
-
-    def _note(self) -> None:
-        with self._tickets_lock:
-            tickets, self._tickets = self._tickets, []
-        if not tickets:
-            return
-        try:
-            sync(self._objects)
-            with self.database.transaction() as database:
-                for ticket in tickets:
-                    made = database.execute(
-                        "INSERT INTO entries (what, source, file, bytes, charset, received, state, "
-                        "outcome, reason) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                        ticket.row,
-                    )
-                    ticket.number = int(made.lastrowid or 0)
-        except BaseException as error:  # noqa: BLE001 - each of those who wait raises it
-            for ticket in tickets:
-                ticket.error = error
 
     def waiting(self, limit: int) -> list[Entry]:
         """The first entries that wait, in the order in which they came.
@@ -246,13 +209,6 @@ class Inbox:
                 "UPDATE entries SET attempts = ? WHERE entry = ?",
                 [(entry.attempts, entry.number) for entry in entries],
             )
-
-    @contextmanager
-    def one_worker(self) -> Iterator[None]:
-        """Hold the right to work on the entries; a killed process gives it up (HeldError)."""
-        with self._lock_file(LOCK) as handle:
-            lock_now(handle, f"{self.folder}: another process works on this inbox; one is enough")
-            yield
 
     @contextmanager
     def finishing(self) -> Iterator["Finishing"]:
@@ -305,30 +261,19 @@ class Inbox:
             )
         return [known[n] for n in dict.fromkeys(known if numbers is None else numbers)]
 
-    def note_listener(self, kind: str, now: int, accepted: int, refused: int, cut: int) -> None:
-        """Note what a receiver, "dicom" or "hl7", has counted, and open ``now``, for metrics."""
-        with self.database.transaction() as database:
-            database.execute(
-                "INSERT OR REPLACE INTO listeners VALUES (?, ?, ?, ?, ?, ?)",
-                (kind, time.time(), now, accepted, refused, cut),
-            )
+    def tidy(self) -> None:
+        """Remove files that no entry names, and entries that were done with long ago.
 
-    def _tidy(self) -> None:
-        """Remove files that no entry names, and entries that were done with long ago."""
+        Nobody may put or work meanwhile.
+        """
         with self.database.transaction() as database:
             database.execute(
                 "DELETE FROM entries WHERE state = 'done' AND finished < ?", (time.time() - KEPT_S,)
             )
-        with self._lock_file(PUTTING) as lock:
-            try:
-                lock_now(lock, "")
-            except HeldError:
-                return  # another process is about to name one: the next to open the inbox looks
-            with self.database.reading() as database:
-                named = dict(database.execute("SELECT file, entry FROM entries WHERE file <> ''"))
-            for path in self._objects.iterdir():
-                if _GENERATED.fullmatch(path.name) and path.name not in named:
-                    path.unlink(missing_ok=True)
+            named = dict(database.execute("SELECT file, entry FROM entries WHERE file <> ''"))
+        for path in self._objects.iterdir():
+            if _GENERATED.fullmatch(path.name) and path.name not in named:
+                path.unlink(missing_ok=True)
 
 
 class Finishing:
@@ -402,12 +347,10 @@ def require_space(folder: Path, reserve: int) -> None:
         )
 
 
-def _pieces(data: Data) -> Iterator[Bytes]:
-    if isinstance(data, Path):
-        with data.open("rb") as file:
-            while piece := file.read(2**20):
-                yield piece
-    elif isinstance(data, bytes | bytearray | memoryview):
+def _pieces(data: bytes | Path) -> Iterator[bytes]:
+    if isinstance(data, bytes):
         yield data
-    else:
-        yield from data
+        return
+    with data.open("rb") as file:
+        while piece := file.read(2**20):
+            yield piece

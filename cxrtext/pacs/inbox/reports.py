@@ -6,14 +6,11 @@ the index has of a study is always what `choose` makes of them.
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from cxrtext.datasets.admission.ids import Ids
-from cxrtext.datasets.importing.joining import Studies
-from cxrtext.datasets.importing.reading import FoundImage
 from cxrtext.datasets.importing.versions import ReportVersion, Status, choose, whole_text
 from cxrtext.index.changes import add_reports
 from cxrtext.index.entry import entering, of_study_or_accession, reports_of, subjects
@@ -27,6 +24,26 @@ AT_ONCE = 500
 SAME = "nothing in it is new"
 FROM_INDEX = "index"  # the source of a version that is what the index had of a study before
 _COLUMNS = "report, study, accession, issuer, patient, status, time, addendum, text, sections"
+TWO_STUDIES = "matches several studies; join it to one"
+ANOTHERS = "names another patient than its study"
+
+
+class _Place(NamedTuple):
+    """Where a report belongs."""
+
+    study: str | None = None  # of the index
+    held: str | None = None  # why it waits for somebody to name it
+    matches: tuple[str, ...] = ()  # the studies that it may be of, where it is held
+
+
+class _Owner(NamedTuple):
+    """A study, and whose it is."""
+
+    study: str
+    patient: str
+    issuer: str
+    accession: str
+    accession_issuer: str
 
 
 def put_versions(
@@ -34,22 +51,22 @@ def put_versions(
 ) -> None:
     """Keep versions of reports, where they are not there already, and be done with their entry."""
     new = [
-        _put(finishing.database, _as_kept(one, ids), entry.source, entry.received)
+        _put(finishing.database, _as_kept(finishing, one, ids), entry.source, entry.received)
         for one in versions
     ]
     finishing.done(entry, "report" if any(new) else "again", "" if any(new) else SAME)
 
 
-def _as_kept(version: ReportVersion, ids: Ids) -> ReportVersion:
-    if not ids.hashed:
-        return version
-    return replace(
-        version,
-        study=ids.of("study", version.study),
-        accession=ids.of("accession", version.accession.casefold()),
-        issuer=ids.of("issuer", version.issuer.casefold()),
-        patient=ids.of("patient", version.patient),
-    )
+def _as_kept(finishing: Finishing, version: ReportVersion, ids: Ids) -> ReportVersion:
+    if ids.hashed:
+        version = replace(
+            version,
+            study=ids.of("study", version.study),
+            accession=ids.of("accession", version.accession.casefold()),
+            issuer=ids.of("issuer", version.issuer.casefold()),
+            patient=ids.of("patient", version.patient),
+        )
+    return replace(version, patient=merged(finishing.database, version.patient))
 
 
 def _put(
@@ -91,61 +108,82 @@ class ReportJoiner:
         """Put what is new of reports into the index; gives how many studies changed."""
         with self._inbox.database.reading() as database:
             rows = database.execute(
-                f"SELECT {_COLUMNS}, joined FROM reports WHERE seen = 0 "  # noqa: S608
+                f"SELECT {_COLUMNS}, joined, chosen FROM reports WHERE seen = 0 "  # noqa: S608
                 "ORDER BY report LIMIT ?",
                 (AT_ONCE,),
             ).fetchall()
         if not rows:
             return 0
-        joined = {row[0]: self._study_of(_version(row)) for row in rows}
-        studies = {study for study in joined.values() if study is not None}
-        before = {row[-1] for row in rows if row[-1] is not None}
+        places = {(row[0], row[-1]): self._study_of(_version(row), row[-1]) for row in rows}
+        studies = {place.study for place in places.values() if place.study is not None}
+        before = {row[-2] for row in rows if row[-2] is not None}
         # Before they are noted as joined: who begins again then knows that it is not done.
         for study in sorted(studies - before):
             self._keep_what_was_there(study)
         with self._inbox.database.transaction() as database:
             database.executemany(
-                "UPDATE reports SET joined = ? WHERE report = ?",
-                [(study, number) for number, study in joined.items()],
+                "UPDATE reports SET joined = ?, held = ?, matches = ? "
+                "WHERE report = ? AND chosen IS ?",  # somebody may choose meanwhile
+                [
+                    (place.study, place.held, json.dumps(place.matches), *key)
+                    for key, place in places.items()
+                ],
             )
         studies |= before
         self._write(sorted(studies))
         with self._inbox.database.transaction() as database:
             database.executemany(
-                "UPDATE reports SET seen = 1 WHERE report = ?", [(number,) for number in joined]
+                "UPDATE reports SET seen = 1 WHERE report = ? AND chosen IS ?", list(places)
             )
         return len(studies)
 
-    def _study_of(self, version: ReportVersion) -> str | None:
-        """The study of a report; None where it is not here, or is another patient's."""
-        studies = Studies()
-        for image in self._candidates(version):
-            studies.add(image)
-        named = studies.named(version.accession, version.issuer) if version.accession else None
-        named = named or (studies.named(version.study) if version.study else None)
-        if named is None or not studies.is_of(named, version.patient):
-            return None
-        return named
+    def _study_of(self, version: ReportVersion, chosen: str | None) -> _Place:
+        """The study of a report, or why it is held; neither where its study is not here.
 
-    def _candidates(self, version: ReportVersion) -> Iterator[FoundImage]:
-        numbers = [value for value in (version.study, version.accession) if value]
-        marks = ", ".join("?" * len(numbers))
+        What somebody chose goes before the accession number, and that before the study's UID or,
+        where an import wrote it there, the number as the id of a study.  The patient tells several
+        apart, and is never enough.
+        """
+        by_number, by_name = self._candidates(version, chosen)
+        if chosen:
+            return _Place(chosen if chosen in {one.study for one in by_name} else None)
+        for found in (by_number, by_name):
+            theirs = {one.study for one in found if _is_of(one, version.patient)}
+            if len(theirs) == 1 or version.study in theirs:
+                return _Place(version.study if version.study in theirs else theirs.pop())
+            if theirs:
+                return _Place(None, TWO_STUDIES, tuple(sorted(theirs)))
+        others = {one.study for one in (*by_number, *by_name)}
+        return _Place(None, ANOTHERS, tuple(sorted(others))) if others else _Place()
+
+    def _candidates(
+        self, version: ReportVersion, chosen: str | None
+    ) -> tuple[list[_Owner], list[_Owner]]:
+        """The studies in the index of its accession number, and those called as it says."""
+        names = [value for value in (version.study, version.accession, chosen) if value]
+        marks = ", ".join("?" * len(names))
         catalogue = self._service.archive.catalogue
         with self._inbox.database.reading() as database:
             received = database.execute(
                 "SELECT instance, study, patient, issuer, accession, accession_issuer "  # noqa: S608
                 f"FROM objects WHERE study IN ({marks}) "
                 "OR (accession <> '' AND accession = ? COLLATE NOCASE)",
-                (*numbers, version.accession),
+                (*names, version.accession),
             ).fetchall()
-        for instance, study, patient, issuer, accession, accession_issuer in received:
-            if catalogue.image(instance) is not None:
-                yield _found(study, patient, issuer, accession, accession_issuer)
+        found = {_Owner(*row) for instance, *row in received if catalogue.image(instance)}
         known = {row[1] for row in received}
-        for study, patient, number in of_study_or_accession(catalogue, numbers, version.accession):
+        for study, patient, number in of_study_or_accession(catalogue, names, version.accession):
             if study not in known:
                 issuer = patient.partition(":")[0] if ":" in patient else ""
-                yield _found(study, patient, issuer, number, "")
+                found.add(_Owner(study, patient, issuer, number, ""))
+        wanted, issuer = version.accession.casefold(), version.issuer.casefold()
+        numbered = [one for one in found if wanted and one.accession.casefold() == wanted]
+        # A number with an issuer is of a study of that issuer, or of none that is named.
+        for issuers in ({issuer}, {""}) if issuer else ():
+            if some := [one for one in numbered if one.accession_issuer.casefold() in issuers]:
+                return some, [one for one in found if one.study in names]
+        numbered = numbered if not issuer else []
+        return numbered, [one for one in found if one.study in names]
 
     def _versions(self, study: str) -> list[ReportVersion]:
         with self._inbox.database.reading() as database:
@@ -211,10 +249,42 @@ def _version(row: Sequence[Any]) -> ReportVersion:
     )  # fmt: skip
 
 
-def _found(
-    study: str, patient: str, issuer: str, accession: str, accession_issuer: str
-) -> FoundImage:
-    return FoundImage(
-        Path(), "", study, patient, accession=accession, accession_issuer=accession_issuer,
-        issuer=issuer,
-    )  # fmt: skip
+def _is_of(owner: _Owner, patient: str) -> bool:
+    """Whether a study may be that of a patient; an id without issuer is compared alone."""
+    if not patient or not owner.patient or owner.patient in (patient, owner.study):
+        return True
+    bare = patient.partition(":")[2] or patient
+    known = owner.patient.removeprefix(f"{owner.issuer}:") if owner.issuer else owner.patient
+    return bare == known and not (":" in patient and owner.issuer)
+
+
+# --- patients who were merged ---
+
+
+def put_merges(finishing: Finishing, merges: Sequence[tuple[str, str]], entry: Entry) -> None:
+    """Let one id stand for another from now on, and be done with the entry."""
+    database = finishing.database
+    for old, new in merges:
+        if old == new:
+            continue
+        # Ids that became the old one before, and a new one that was the old one's, are the new's.
+        database.execute("DELETE FROM merges WHERE old = ?", (new,))
+        database.execute("UPDATE merges SET new = ? WHERE new = ?", (new, old))
+        database.execute(
+            "INSERT OR REPLACE INTO merges VALUES (?, ?, ?)", (old, new, entry.received)
+        )
+        studies = database.execute(
+            "SELECT DISTINCT study, accession FROM objects WHERE patient = ?", (old,)
+        ).fetchall()
+        database.execute("UPDATE objects SET patient = ? WHERE patient = ?", (new, old))
+        database.execute("UPDATE reports SET patient = ?, seen = 0 WHERE patient = ?", (new, old))
+        for study, accession in studies:
+            finishing.release(study)
+            look_again(database, study, accession)
+    finishing.done(entry, "merged")
+
+
+def merged(database: sqlite3.Connection, patient: str) -> str:
+    """The id that goes on for a patient's; itself where it was never merged."""
+    found = database.execute("SELECT new FROM merges WHERE old = ?", (patient,)).fetchone()
+    return str(found[0]) if found else patient

@@ -1,26 +1,33 @@
-"""The one process that takes what waits in an inbox into an index.
+"""The one thread that takes what waits in an inbox into an index.
 
 What it was killed at is begun again and changes nothing twice: the index names images by their
 SOPInstanceUID.  What ended it three times is set aside.  Where the index or the disk cannot be
 written it waits, and nothing is lost.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from itertools import takewhile
-from pathlib import Path
+from threading import Event
 from typing import Self
 
-from cxrtext.datasets.importing.reports.hl7 import MessageError, read_message
+from cxrtext.datasets.importing.reports.hl7 import (
+    MessageError,
+    is_merge,
+    read_merges,
+    read_message,
+)
+from cxrtext.datasets.importing.versions import ReportVersion
 from cxrtext.errors import CxrTextError
 from cxrtext.images.reader_pool import ReaderPool
-from cxrtext.index.entry import Imported
+from cxrtext.index.changes import move_patient
+from cxrtext.index.entry import Imported, entering
 from cxrtext.pacs.inbox.deletions import take_deletions
 from cxrtext.pacs.inbox.intake import NAME, Intake, WorkerSettings
-from cxrtext.pacs.inbox.queue import Entry, Inbox
-from cxrtext.pacs.inbox.reports import ReportJoiner, put_versions
-from cxrtext.service import load_service
+from cxrtext.pacs.inbox.queue import WRITE_WAIT_S, Entry, Inbox
+from cxrtext.pacs.inbox.reports import ReportJoiner, put_merges, put_versions
+from cxrtext.service import Service, load_service
 
 BATCH = 16  # objects that are decoded and embedded together
 ATTEMPTS = 3
@@ -31,6 +38,13 @@ ENDED_IT = "working on it ended the process three times"
 LOST = "its file was removed, such as by 'cxrtext forget'"
 DAMAGED = "its file is not what was received: it was damaged on the disk; have it sent again"
 NO_REPORT = "a message of another kind than a report"
+
+
+@dataclass(frozen=True, slots=True)
+class _Merges:
+    """Patient ids that end, each with the one that goes on."""
+
+    pairs: Sequence[tuple[str, str]]
 
 
 class Worker:
@@ -47,7 +61,6 @@ class Worker:
         self._inbox, self._settings, self._say = inbox, settings, say
         self._open = ExitStack()
         try:
-            self._open.enter_context(inbox.one_worker())
             settings.archive.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._readers = self._open.enter_context(ReaderPool(settings.readers, seconds=DECODE_S))
             self._load()
@@ -69,20 +82,22 @@ class Worker:
         self.service.close()
         self._open.close()
 
-    def run(self) -> None:
-        """Work until an interrupt."""
+    def run(self, stopped: Event, then: Callable[[Service], None] = lambda _: None) -> None:
+        """Work until it is stopped; ``then`` is called with the model after each batch."""
         wait = WAIT_S[0]
-        while True:
+        while not stopped.is_set():
             try:
                 busy = self.step()
+                if self.service.renew():
+                    then(self.service)
             except (CxrTextError, OSError) as error:
                 self._say(f"{_line(error)}; trying again in {wait:.0f} s")
-                time.sleep(wait)
+                stopped.wait(wait)
                 wait = min(2 * wait, WAIT_S[1])
                 continue
             wait = WAIT_S[0]
             if not busy:
-                time.sleep(POLL_S)
+                stopped.wait(POLL_S)
 
     def drain(self) -> None:
         while self.step():
@@ -127,17 +142,45 @@ class Worker:
             take_deletions(self._inbox, self.service, self._settings, batch, self._imported)
 
     def _take_messages(self, batch: Sequence[Entry]) -> None:
+        read = {entry.number: self._read(entry) for entry in batch}
+        for found in read.values():
+            if isinstance(found, _Merges):
+                self._move(found.pairs)
         with self._inbox.finishing() as finishing:
             for entry in batch:
-                try:
-                    versions = read_message(entry.path.read_bytes(), NAME, entry.charset)
-                except MessageError as error:
-                    finishing.fail(entry, str(error))
-                    continue
-                if versions:
-                    put_versions(finishing, versions, entry, self._settings.ids)
+                found = read[entry.number]
+                if isinstance(found, str):
+                    finishing.fail(entry, found)
+                elif isinstance(found, _Merges):
+                    put_merges(finishing, found.pairs, entry)
+                elif found:
+                    put_versions(finishing, found, entry, self._settings.ids)
                 else:
                     finishing.done(entry, "left out", NO_REPORT)
+
+    def _read(self, entry: Entry) -> "list[ReportVersion] | _Merges | str":
+        """What a message says; a text says why it cannot be read."""
+        of = self._settings.ids.of
+        try:
+            data = entry.path.read_bytes()
+            if versions := read_message(data, NAME, entry.charset):
+                return versions
+            if not is_merge(data):
+                return []
+            pairs = read_merges(data, entry.charset)
+            return _Merges([(of("patient", old), of("patient", new)) for old, new in pairs])
+        except MessageError as error:
+            return str(error)
+
+    def _move(self, pairs: Sequence[tuple[str, str]]) -> None:
+        """Give the images of patients to those whose ids go on."""
+        index = self.service.archive
+        with (
+            entering(index.folder, index.snapshot.meta["generation"], WRITE_WAIT_S) as catalogue,
+            catalogue.transaction(write=True) as database,
+        ):
+            for old, new in pairs:
+                move_patient(database, old, new)
 
     def _reload(self) -> None:
         """Load the model that the index has now; what cannot be loaded is said, and tried again."""
@@ -148,23 +191,6 @@ class Worker:
             self._say(_line(error))
         else:
             before.close()
-
-
-def work(
-    folder: Path,
-    settings: WorkerSettings,
-    say: Callable[[str], None],
-    *,
-    once: bool = False,
-) -> None:
-    """Work on an inbox until an interrupt; with ``once`` until nothing waits any more."""
-    with Inbox(folder) as inbox, Worker(inbox, settings, say) as worker:
-        if once:
-            worker.drain()
-            return
-        worker.service.warm_up()
-        say(f"working on {folder} into {settings.index}")
-        worker.run()
 
 
 def _line(error: BaseException) -> str:

@@ -68,6 +68,9 @@ CREATE TABLE answered (
 );
 """
 
+_APPROVED = "CREATE TABLE IF NOT EXISTS approved (rule TEXT PRIMARY KEY, at TEXT NOT NULL)"
+"""Rules that somebody approved after a preview, by their digests; files of before lack it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Kept:
@@ -128,6 +131,8 @@ class ResultsFolder:
             told: Any = {"wrong": DataError, "mend": "name a new folder", "write": create}
             make_tables(database, path / FILE, _TABLES, VERSION, **told)
             check_once(database, path / FILE)
+            if create:
+                database.execute(_APPROVED)
 
     @contextmanager
     def _opened(self, *, write: bool) -> Iterator[sqlite3.Connection]:
@@ -269,6 +274,29 @@ class ResultsFolder:
             database.execute(
                 "INSERT OR IGNORE INTO answered VALUES (?, ?, ?, ?)", [rule, image, received, fault]
             )
+
+    def approve(self, rule: str) -> None:
+        """Let a rule make and send results from now on."""
+        with self._database(write=True) as database:
+            database.execute("INSERT OR IGNORE INTO approved VALUES (?, ?)", [rule, now()])
+
+    def is_approved(self, rule: str) -> bool:
+        """Whether a rule was approved, or answered images before there were approvals."""
+        query = "SELECT 1 FROM approved WHERE rule = ? UNION SELECT 1 FROM answered WHERE rule = ?"
+        with self._database() as database:
+            return database.execute(query, [rule, rule]).fetchone() is not None
+
+    def sent_since(self, peer: str, at: datetime) -> int:
+        """How many results a peer was sent since a moment, but for rejection notes."""
+        query = (
+            "SELECT count(*) FROM sent JOIN results USING (instance) "
+            "WHERE peer = ? AND at >= ? AND kind <> 'reject'"
+        )
+        with self._database() as database:
+            (count,) = database.execute(
+                query, [peer, at.astimezone(UTC).isoformat(timespec="seconds")]
+            ).fetchone()
+        return int(count)
 
     def tally(self) -> Mapping[tuple[str, str], int]:
         """How many results each peer was sent, by peer and kind."""

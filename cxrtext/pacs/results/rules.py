@@ -5,28 +5,34 @@ what was dealt with is noted in the folder of results, so that it may be stopped
 """
 
 import hashlib
+import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cxrtext.datasets.admission.ids import Ids
-from cxrtext.errors import CheckpointError, InputError, WorkError
+from cxrtext.errors import InputError, WorkError
 from cxrtext.index import IndexedImage
 from cxrtext.pacs.faults import AnswerError, PeerError
+from cxrtext.pacs.identity import CLASSES
 from cxrtext.pacs.peers import Peer
+from cxrtext.pacs.results.finding import find
 from cxrtext.pacs.results.folder import Kept, ResultsFolder
 from cxrtext.pacs.results.making import make_results
 from cxrtext.pacs.results.sending import send_results
 from cxrtext.pausing import finish
 from cxrtext.records.manifest import RECEIVED, SOURCE
 from cxrtext.service import Service
-from cxrtext.service.service import successor
 
 PAGE, OVERLAP = 200, 20
 """Images that are looked at together, and how many of them again with the next."""
-LONGEST_WAIT_S = 60.0
+EVERY_S, LONGEST_WAIT_S = 2.0, 60.0
+UNAPPROVED = (
+    "its rule waits to be approved: see 'cxrtext gateway results preview', then 'results approve'"
+)
 REFUSED = 3  # images in a row whose results a peer refuses before it is waited for
 
 
@@ -36,44 +42,47 @@ class Answered:
     made: int = 0
     sent: int = 0
     failed: int = 0
+    waits: list[str] = field(default_factory=list)  # why rules send no more for now
 
 
-def answer_until(
-    service: Service,
-    peers: Sequence[Peer],
-    folder: ResultsFolder,
-    ids: Ids | None,
-    say: Callable[[str], None],
-    every_s: float = 2.0,
-    once: bool = False,
-) -> None:
-    """Answer what comes until an interrupt, by the model that the index has turned to.
+class Answerer:
+    """Answers what comes, turn by turn.
 
-    A peer or a model that is gone, and a full disk, are waited for, longer each time.
-
-    Args:
-        once: Whether to end when all that is there was dealt with; what is gone is then an error.
+    A peer that is gone and a full disk are waited for, longer each time.
     """
-    wait = every_s
-    while True:
-        try:
-            service = successor(service) or service
-            done = answer(service, peers, folder, ids=ids, say=say)
-        except (WorkError, CheckpointError) as error:
-            if once:
-                raise
-            wait = min(2 * wait, LONGEST_WAIT_S)
-            say(f"{error}; trying again in {wait:.0f} s")
-        else:
-            wait = every_s
-            if done.images or once:
-                say(
-                    f"images answered: {done.images}; results made: {done.made}, "
-                    f"sent: {done.sent}; images without results: {done.failed}"
-                )
-        if once:
+
+    def __init__(
+        self, peers: Iterable[Peer], folder: ResultsFolder, ids: Ids, say: Callable[[str], None]
+    ) -> None:
+        self._peers = [peer for peer in peers if peer.results is not None]
+        self._folder, self._ids, self._say = folder, ids, say
+        self._wait, self._next = EVERY_S, -math.inf
+        self._waits: list[str] = []  # that were said
+
+    def turn(self, service: Service) -> None:
+        """Answer what came since the last turn, unless that was a moment ago."""
+        if time.monotonic() < self._next:
             return
-        time.sleep(wait)
+        try:
+            self.answer(service)
+            self._wait = EVERY_S
+        except WorkError as error:
+            self._wait = min(2 * self._wait, LONGEST_WAIT_S)
+            self._say(f"{error}; trying again in {self._wait:.0f} s")
+        self._next = time.monotonic() + self._wait
+
+    def answer(self, service: Service) -> None:
+        """Answer all that there is (WorkError: a peer is gone, or a disk full)."""
+        done = answer(service, self._peers, self._folder, ids=self._ids, say=self._say)
+        for line in done.waits:
+            if line not in self._waits:
+                self._say(line)
+        self._waits = done.waits
+        if done.images:
+            self._say(
+                f"images answered: {done.images}; results made: {done.made}, "
+                f"sent: {done.sent}; images without results: {done.failed}"
+            )
 
 
 def answer(
@@ -117,9 +126,14 @@ class _Answering:
     done: Answered
 
     def answer(self) -> None:
-        rule = _name(self.peer, self.service)
+        rule = rule_name(self.peer, self.service)
+        if not self.folder.is_approved(rule):
+            self.done.waits.append(f"{self.peer.name}: {UNAPPROVED}")
+            return
         refused: list[tuple[IndexedImage, AnswerError]] = []
         for image in self._new(rule):
+            if self._is_full():
+                break
             try:
                 sent = self._answer(rule, image)
             except AnswerError as error:
@@ -133,6 +147,19 @@ class _Answering:
             refused = [] if sent else refused
         if refused:
             raise refused[0][1]
+
+    def _is_full(self) -> bool:
+        """Whether the results of another image might be more than the rule sends in a day."""
+        assert self.peer.results is not None  # noqa: S101 - asked for before
+        most, each = self.peer.results.daily, len(CLASSES) * len(self.peer.results.sentences)
+        sent = self.folder.sent_since(self.peer.name, datetime.now(UTC) - timedelta(days=1))
+        if sent == 0 or sent + each <= most:
+            return False
+        self.done.waits.append(
+            f"{self.peer.name}: {sent} results were sent in 24 hours; 'daily' of its rule allows "
+            f"{most}, so the rest waits"
+        )
+        return True
 
     def _answer(self, rule: str, image: IndexedImage) -> bool:
         """Make and send the results of an image; whether there were any."""
@@ -190,6 +217,31 @@ class _Answering:
             yield found[number]
 
 
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a rule would have made of the last images that came."""
+
+    images: int
+    results: Mapping[str, int]  # images of which a sentence would be sent, by sentence
+
+
+def preview(service: Service, peer: Peer, most: int) -> Preview:
+    """Look what a rule would make of the last images of its peer; nothing is kept or sent."""
+    assert peer.results is not None  # noqa: S101 - who asks has looked
+    found = dict.fromkeys(peer.results.sentences, 0)
+    if not {SOURCE, RECEIVED} <= service.archive.catalogue.columns().keys():
+        return Preview(0, found)
+    where = f"{SOURCE} = '{peer.name}' and not {RECEIVED} is null"
+    _, end = finish(service.archive.page(0, 1, where))
+    images, _ = finish(service.archive.page(max(0, end - most), most, where))
+    for image in images:
+        embedded = service.embedded(image.image)
+        for sentence in found:
+            probability = find(service, embedded, sentence).probability
+            found[sentence] += peer.results.above == 0 or (probability or 0) >= peer.results.above
+    return Preview(len(images), found)
+
+
 def require_mounted(path: Path) -> None:
     """Refuse to take an empty or missing folder for the loss of its files (WorkError)."""
     folder = path.parent
@@ -197,7 +249,7 @@ def require_mounted(path: Path) -> None:
         raise WorkError(f"{folder}: the images of the index are not there; is it mounted?")
 
 
-def _name(peer: Peer, service: Service) -> str:
+def rule_name(peer: Peer, service: Service) -> str:
     """A rule of a peer and a model, as a name: another one answers every image again."""
     rule = peer.results
     assert rule is not None  # noqa: S101 - asked for before

@@ -2,7 +2,7 @@
 
 New studies come by Orthanc's list of changes, or by looking at today.  The list alone is not
 enough: a deletion makes no entry in it and takes earlier ones away, a correction under the same UID
-may make none, and it can be emptied.  So each night all days are asked for again (QIDO or C-FIND),
+may make none, and it can be emptied.  So each night all days are asked for again (QIDO),
 and the studies of the last days are compared image by image, of earlier ones a share, so that each
 has its turn.  That also works with a PACS that has no such list.
 
@@ -26,11 +26,11 @@ from cxrtext.pacs.dicomweb.client import DicomWeb
 from cxrtext.pacs.faults import AnswerError, DeniedError, GoneError, PeerError, TooLargeError
 from cxrtext.pacs.inbox.queue import MAX_BYTES, Inbox
 from cxrtext.pacs.peers import Follow, Peer
-from cxrtext.pacs.query import Instance, Question, Source, day_of
+from cxrtext.pacs.query import Instance, Question, day_of
 from cxrtext.pacs.retrieval import search as searching
 from cxrtext.pacs.retrieval.changes import ChangeList
 from cxrtext.pacs.retrieval.follow_state import FollowState, Seen
-from cxrtext.pacs.retrieval.objects import FEWER, TOO_LARGE, list_study, open_source, take
+from cxrtext.pacs.retrieval.objects import FEWER, TOO_LARGE, list_study, take
 from cxrtext.pacs.throttle import Retrying, Throttle
 
 TRIES = 3
@@ -83,7 +83,7 @@ class Follower:
     def __init__(
         self,
         peer: Peer,
-        source: Source,
+        source: DicomWeb,
         box: Inbox,
         state: FollowState,
         scratch: Path,
@@ -94,7 +94,7 @@ class Follower:
         self._scratch, self._say, self._retrying = scratch, say, retrying
         self._options = peer.follow or Follow()
         self._list: ChangeList | None = None
-        if isinstance(source, DicomWeb) and peer.dicomweb and peer.dicomweb.orthanc:
+        if peer.dicomweb.orthanc:
             self._list = ChangeList(source, retrying, state)
         self.tally = Tally()
         self._compared_at = -math.inf
@@ -347,22 +347,21 @@ def days_under_way(now: datetime) -> list[date]:
 
 def follow_peer(
     peer: Peer,
-    folder: Path,
+    box: Inbox,
     say: Say,
     throttle: Throttle | None = None,
     *,
     once: bool = False,
 ) -> Tally:
-    """Follow a peer into the inbox in a folder until ``throttle.stopped``, or for one turn."""
-    throttle = throttle or Throttle(peer.limits, say)
-    file = folder / f"follow-{peer.name}.sqlite"
+    """Follow a peer into an inbox until ``throttle.stopped``, or for one turn."""
+    throttle = throttle or Throttle(peer.limits)
+    file = box.folder / f"follow-{peer.name}.sqlite"
     with (
-        Inbox(folder) as box,
         only_one(file),
         FollowState(file) as state,
-        closing(open_source(peer, throttle)) as source,
-        scratch_folder(folder, f"follow-{peer.name}") as scratch,
-        Retrying(peer, throttle, say) as retrying,
+        closing(DicomWeb(peer, throttle=throttle)) as source,
+        scratch_folder(box.folder, f"follow-{peer.name}") as scratch,
+        Retrying(peer, throttle) as retrying,
     ):
         follower = Follower(peer, source, box, state, scratch, say, retrying)
         every_s = (peer.follow or Follow()).every_s
@@ -373,7 +372,9 @@ def follow_peer(
             except DeniedError:
                 raise
             except WorkError as error:  # a peer that is gone, a full disk
-                if once or throttle.stopped.is_set():
+                if throttle.stopped.is_set():
+                    break
+                if once:
                     raise
                 say(f"{error}; trying again in {every_s:.0f} s")
             if sum(follower.tally.counts.values()) > before:

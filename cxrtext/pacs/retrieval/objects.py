@@ -15,12 +15,9 @@ from cxrtext.files import replacing
 from cxrtext.images.dicom.described import described
 from cxrtext.images.dicom.file import NotDicomError, read_wanted
 from cxrtext.pacs.dicomweb.client import DicomWeb
-from cxrtext.pacs.dimse.client import DimsePeer
 from cxrtext.pacs.faults import AnswerError
 from cxrtext.pacs.inbox.queue import require_space
-from cxrtext.pacs.peers import Peer
-from cxrtext.pacs.query import Instance, Source
-from cxrtext.pacs.throttle import Throttle
+from cxrtext.pacs.query import Instance
 
 RESERVE_BYTES = 512 * 2**20  # space that is left free on the disk
 NO_UID = "no UID by which it can be asked for"
@@ -41,14 +38,7 @@ class Listed:
         return here < (int(counted) if counted.isdecimal() else 0)
 
 
-def open_source(peer: Peer, throttle: Throttle | None = None) -> Source:
-    """Open a peer (ConfigError: no password for it; UnavailableError: ``cxrtext[pacs]`` lacks)."""
-    if peer.dicomweb is not None:
-        return DicomWeb(peer, throttle=throttle)
-    return DimsePeer(peer, throttle=throttle)
-
-
-def list_study(source: Source, study: str, counted: str = "") -> Listed:
+def list_study(source: DicomWeb, study: str, counted: str = "") -> Listed:
     """Ask for a study's instances, each once; again where fewer than ``counted``, if said."""
     listed = Listed((), 0)
     for _ in range(2):
@@ -69,7 +59,7 @@ def list_study(source: Source, study: str, counted: str = "") -> Listed:
     return listed
 
 
-def take(source: Source, instance: Instance, path: Path) -> str:
+def take(source: DicomWeb, instance: Instance, path: Path) -> str:
     """Fetch an object into a file, whole or not at all; gives why it may not enter, or ""."""
     require_space(path.parent, RESERVE_BYTES)
     try:

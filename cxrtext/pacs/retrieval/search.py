@@ -11,7 +11,8 @@ from datetime import date, timedelta
 
 from cxrtext.datasets.admission.ids import is_uid
 from cxrtext.images.dicom.described import Described
-from cxrtext.pacs.query import UNCUT, Question, Source, Studies, day_of
+from cxrtext.pacs.dicomweb.client import DicomWeb
+from cxrtext.pacs.query import UNCUT, Question, Studies, day_of
 
 DAY_S = 86_400
 SHORTEST_S = 60  # hours are halved down to a minute
@@ -24,7 +25,7 @@ class Search:
     cut: bool = False  # the peer has more than it can be brought to give
 
 
-def search(source: Source, question: Question) -> Search:
+def search(source: DicomWeb, question: Question) -> Search:
     found = Search()
     first = _ask(source, question, found)
     if not _may_be_cut(first):
@@ -44,7 +45,7 @@ def _uids(*answers: Studies) -> set[str]:
     return {row.first("StudyInstanceUID") for answer in answers for row in answer.rows}
 
 
-def _ask(source: Source, question: Question, found: Search) -> Studies:
+def _ask(source: DicomWeb, question: Question, found: Search) -> Studies:
     answer = source.studies(question)
     for row in answer.rows:
         uid = row.first("StudyInstanceUID")
@@ -79,7 +80,7 @@ def days(first: date, last: date) -> str:
     return f"{first:%Y%m%d}-{last:%Y%m%d}" if first != last else f"{first:%Y%m%d}"
 
 
-def _split(source: Source, question: Question, whole: Studies, found: Search) -> bool:
+def _split(source: DicomWeb, question: Question, whole: Studies, found: Search) -> bool:
     """Ask for halves of what gave many rows; whether they have nothing that it has not."""
     halves = _halves(question)
     if not halves:
@@ -98,7 +99,7 @@ def _split(source: Source, question: Question, whole: Studies, found: Search) ->
     return False
 
 
-def _page(source: Source, question: Question, first: Studies, found: Search) -> bool:
+def _page(source: DicomWeb, question: Question, first: Studies, found: Search) -> bool:
     """Ask for further pages while they bring anything new; whether the last was a short one.
 
     A peer may ignore ``offset``: then nothing new comes.

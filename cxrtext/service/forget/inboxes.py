@@ -18,7 +18,7 @@ from cxrtext.files import remove_file
 from cxrtext.service.forget.caches import NO_CACHE, opened
 from cxrtext.service.forget.subject import SHORTEST, Subject
 
-INBOX_TABLES = frozenset({"entries", "objects", "reports", "listeners"})
+INBOX_TABLES = frozenset({"entries", "objects", "reports", "tallies"})
 """Tables by which its file is known."""
 
 PEER_TABLES = frozenset({"facts", "studies", "instances"})
@@ -49,6 +49,11 @@ def _of_inbox(
         "held": [
             one for one in theirs("SELECT entry, study FROM entries") if one[0] not in waiting
         ],
+        "merges": [
+            (old,)
+            for old, new in (base.execute("SELECT old, new FROM merges") if _merges(base) else ())
+            if subject.patients & {old, new}
+        ],
         # Known by the number and the name of an image of the index.
         "pictures": [
             (image,)
@@ -56,6 +61,12 @@ def _of_inbox(
             if image.partition(" ")[2] in subject.images
         ],
     }
+
+
+def _merges(base: sqlite3.Connection) -> bool:
+    """Whether it knows merged patients, as an inbox of before 0.1 did not."""
+    query = "SELECT 1 FROM sqlite_master WHERE name = 'merges'"
+    return base.execute(query).fetchone() is not None
 
 
 def _numbers(base: sqlite3.Connection, subject: Subject) -> set[str]:
@@ -96,6 +107,8 @@ def _says(data: bytes, charset: str, subject: Subject, numbers: set[str]) -> boo
     try:
         said = read_message(data, "", charset)
     except MessageError:
+        return _names(data, numbers | bare)
+    if not said:  # such as of a merge
         return _names(data, numbers | bare)
     return any(
         {one.study, one.accession, one.patient} & numbers - {""}
@@ -158,7 +171,13 @@ def count_inbox(path: Path, subject: Subject, ids_of: Ids) -> int:
 
 def forget_inbox(path: Path, subject: Subject, ids_of: Ids) -> None:
     """Take them out; who receives or works must be stopped, so that no byte stays in a journal."""
-    keys = {"objects": "instance", "reports": "report", "entries": "entry", "pictures": "image"}
+    keys = {
+        "objects": "instance",
+        "reports": "report",
+        "entries": "entry",
+        "pictures": "image",
+        "merges": "old",
+    }
     with _stopped(path) as base:
         about = _of_inbox(path, base, subject, ids_of)
         for file in [*_waiting(path, base, subject, ids_of).values(), *_bad(path, base, subject)]:
@@ -173,7 +192,8 @@ def forget_inbox(path: Path, subject: Subject, ids_of: Ids) -> None:
             about.pop("held"),
         )
         for table, rows in about.items():
-            base.executemany(f"DELETE FROM {table} WHERE {keys[table]} = ?", rows)  # noqa: S608
+            if rows:  # of earlier releases a table may lack
+                base.executemany(f"DELETE FROM {table} WHERE {keys[table]} = ?", rows)  # noqa: S608
 
 
 # --- what is known of a peer ---

@@ -293,6 +293,8 @@ LET_IN = {
     "DELETE /v1/images": ("write",),
     f"DELETE {READ_IMAGE}": ("write",),
     "POST /v1/marks": ("mark,read",),
+    "GET /v1/held": ("admin,read",),
+    "POST /v1/held": ("admin,read",),
 }
 """Scopes that let in; every other route wants ``read``."""
 

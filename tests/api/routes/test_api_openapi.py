@@ -73,8 +73,8 @@ def test_every_route_is_described(description: dict[str, Any]) -> None:
         "/v1/search/export": {"post"},
         "/v1/verify": {"post"},
         "/v1/marks": {"get", "post"},
-        "/v1/worklist": {"get"},
         "/v1/results": {"get"},
+        "/v1/held": {"get", "post"},
     }
     names = [route["operationId"] for _, _, route in routes(description)]
     assert len(set(names)) == len(names)
@@ -149,7 +149,7 @@ def listening(
     shutil.copytree(index_folder, folder / "index")
     ResultsFolder(folder / "results")
     options |= {"uploads": folder / "uploads", "results": folder / "results"}
-    settings = Settings(worklist=True, **options)
+    settings = Settings(**options)
     with served(settings, Service(model, open_index(folder / "index", model))) as url:
         yield url
 

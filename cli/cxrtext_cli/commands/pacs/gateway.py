@@ -1,6 +1,8 @@
 """``cxrtext gateway``: beside a hospital's systems, by one file."""
 
+import os
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,45 +11,42 @@ import typer
 from cxrtext_cli.commands.pacs.held import held
 from cxrtext_cli.commands.pacs.results import results
 from cxrtext_cli.given import checked
-from cxrtext_cli.options import AsJson, GatewayFile, group, print_json, print_table, say
+from cxrtext_cli.options import AsJson, GatewayFile, group, print_json, print_table
 
 if TYPE_CHECKING:
     from cxrtext.pacs.gateway.file import Gateway
 
-gateway = group("Beside a hospital's systems: receive, follow, take in, send back.")
+gateway = group("Beside a hospital's systems: follow, take in, send back.")
 gateway.add_typer(held, name="held")
 gateway.add_typer(results, name="results")
 
 
-@gateway.command("run", short_help="Run all parts until it is stopped.")
+@gateway.command("run", short_help="Run it until it is stopped.")
 @checked
 def run(
     file: GatewayFile,
     once: Annotated[
         bool, typer.Option("--once", help="Follow, take in and answer what is there, then end.")
     ] = False,
-    part: Annotated[
-        str | None, typer.Option(help="Run this part alone, in this process: dicom, intake, …")
-    ] = None,
 ) -> None:
     """Run all that the file asks for; it may be stopped at any time, and goes on from there.
 
-    A part that ends is started again.  SIGHUP reads the file anew, with certificates, passwords
-    and addresses.
+    What fails is begun again.  SIGHUP reads the server's keys anew; for all else start it again.
     """
+    # Threads of OpenMP that wait must not take the cores from others; torch reads it when imported.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from cxrtext.pacs.gateway.file import read_gateway
-    from cxrtext_cli.gateway.parts import run_once, run_part
-    from cxrtext_cli.gateway.supervisor import Supervisor
 
-    if part is not None:
-        run_part(file, part, lambda found: _serve(file, found))
-    elif once:
-        found = read_gateway(file)
-        failed = run_once(found)
-        _show(found)
-        raise typer.Exit(1 if failed else 0)
-    else:
-        Supervisor(file, say).run()
+    found = read_gateway(file)  # before anything heavy is imported
+    from cxrtext_cli.gateway.run import run as run_gateway
+    from cxrtext_cli.gateway.run import run_once
+
+    if not once:
+        run_gateway(found, partial(_serve, file))
+        return
+    failed = run_once(found)
+    _show(found)
+    raise typer.Exit(1 if failed else 0)
 
 
 def _serve(file: Path, found: "Gateway") -> None:
@@ -67,29 +66,24 @@ def check(
     peer: Annotated[str | None, typer.Argument(help="One peer; by default all.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look at the file, what it names, and each layer of each peer.
+    """Look at the file and each layer of each peer.
 
     It takes 10 seconds a peer at most, changes nothing and names the first layer that fails, with
     what to do.
     """
     from cxrtext.pacs.check import check_peer
     from cxrtext.pacs.gateway.file import read_gateway
-    from cxrtext_cli.gateway.checks import check_own
 
     found = read_gateway(file)
     chosen = [found.peer(peer)] if peer else found.peers
-    steps = [] if peer else [("gateway", step) for step in check_own(found)]
-    steps += [
-        (one.name, step) for one in chosen if one.dicomweb or one.dimse for step in check_peer(one)
-    ]
+    steps = [(one.name, step) for one in chosen for step in check_peer(one)]
     if as_json:
         print_json([{"of": name, **asdict(step)} for name, step in steps])
     else:
         rows = [
-            (name, step.protocol, step.layer, "good" if step.ok else "FAILED", step.said)
-            for name, step in steps
+            (name, step.layer, "good" if step.ok else "FAILED", step.said) for name, step in steps
         ]
-        print_table([("of", "protocol", "layer", "state", "what"), *rows], left=5)
+        print_table([("of", "layer", "state", "what"), *rows], left=4)
     if not all(step.ok for _, step in steps):
         raise typer.Exit(1)
 
@@ -141,5 +135,6 @@ def _show(given: "Gateway", parts: dict[str, Any] | None = None, *, as_json: boo
     waiting = sum(found.waiting.values())
     typer.echo(
         f"{found.received} received; {waiting} wait, the first for {found.oldest_s:.0f} s; "
-        f"{found.held} held, {found.failed} failed; {found.unjoined} reports have no study here"
+        f"{found.held} held, {found.failed} failed; "
+        f"{found.unjoined} reports have no study here, {found.undecided} are held"
     )

@@ -1,5 +1,6 @@
 """``cxrtext gateway results make|send|revoke|list``."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -11,7 +12,9 @@ from cxrtext_cli.options import AsJson, GatewayFile, print_json, print_rows, pro
 
 if TYPE_CHECKING:
     from cxrtext.pacs.gateway.file import Gateway
+    from cxrtext.pacs.peers import Peer
     from cxrtext.pacs.results.folder import Kept, ResultsFolder
+    from cxrtext.service import Service
 
 results = typer.Typer(
     no_args_is_help=True,
@@ -49,17 +52,17 @@ def make(
     for one in sentence:
         check_sentence(one)
     from cxrtext.pacs.gateway.file import read_gateway
+
+    gateway = read_gateway(file)
     from cxrtext.pacs.results.folder import ResultsFolder
     from cxrtext.pacs.results.making import make_results
     from cxrtext.pacs.results.sending import send_results
-    from cxrtext_cli.gateway.parts import service_of
 
-    gateway = read_gateway(file)
     peer = None if send is None else gateway.peer(send)
     if peer is not None:
         peer.require_write()
     folder, ids = ResultsFolder(gateway.results), gateway.ids.read()
-    service = service_of(gateway)
+    service = _service_of(gateway)
     made: list[Kept] = []
     faults: list[str] = []
     new = 0
@@ -109,6 +112,57 @@ def send(
     some = [one for one in folder.all() if one.revoked is None and one.kind != "reject"]
     done = send_results(folder, some, gateway.peer(peer))
     typer.echo(f"{peer}: {done.sent} sent, {done.there} there before")
+
+
+@results.command("preview", short_help="Show what a peer's rule would send.")
+@checked
+def preview(
+    file: GatewayFile,
+    peer: Annotated[str, typer.Argument(help="Name of the peer.", metavar="PEER")],
+    images: Annotated[int, typer.Option(min=1, max=10_000, help="Of so many last images.")] = 30,
+) -> None:
+    """Show what a peer's rule would have made of the last images; nothing is kept or sent."""
+    from cxrtext.pacs.gateway.file import read_gateway
+
+    gateway = read_gateway(file)
+    from cxrtext.pacs.results.rules import preview as preview_rule
+
+    with closing(_service_of(gateway)) as service:
+        found = preview_rule(service, _with_rule(gateway, peer), images)
+    for sentence, count in found.results.items():
+        typer.echo(f"{sentence}: {count} of {found.images} images")
+    typer.echo(f"{2 * sum(found.results.values())} objects: a picture and a report of each")
+
+
+def _service_of(gateway: "Gateway") -> "Service":
+    from cxrtext_cli.gateway.run import service_of  # heavy
+
+    return service_of(gateway)
+
+
+def _with_rule(gateway: "Gateway", name: str) -> "Peer":
+    peer = gateway.peer(name)
+    if peer.results is None:
+        raise InputError(f"{name}: has no rule for results in the gateway's file")
+    return peer
+
+
+@results.command("approve", short_help="Let a peer's rule send results.")
+@checked
+def approve(
+    file: GatewayFile,
+    peer: Annotated[str, typer.Argument(help="Name of the peer.", metavar="PEER")],
+) -> None:
+    """Let a peer's rule send, by the model that the project has now; another one asks again."""
+    from cxrtext.pacs.gateway.file import read_gateway
+
+    gateway = read_gateway(file)
+    from cxrtext.pacs.results.folder import ResultsFolder
+    from cxrtext.pacs.results.rules import rule_name
+
+    with closing(_service_of(gateway)) as service:
+        ResultsFolder(gateway.results).approve(rule_name(_with_rule(gateway, peer), service))
+    typer.echo(f"{peer}: its rule may send results")
 
 
 @results.command("revoke", short_help="Take results back by rejection notes.")

@@ -34,7 +34,7 @@ CHARACTER_SETS = {
 _HEADER = re.compile(rb"MSH(.)")
 _BEGIN = re.compile(rb"(?:^|[\r\n\x0b\x1c])(?:\xef\xbb\xbf)? *(?=(MSH|[FB]HS)[^\w\s]{4})")
 _NAMES = (
-    "MSH|SFT|UAC|EVN|PID|PD1|NK1|PV1|PV2|AL1|DG1|ORC|TQ1|TQ2|OBR|OBX|NTE|CTD|FT1|CTI|SPM|SAC|TXA"
+    "MSH|SFT|UAC|EVN|PID|PD1|MRG|NK1|PV1|PV2|AL1|DG1|ORC|TQ1|TQ2|OBR|OBX|NTE|CTD|FT1|CTI|SPM|SAC|TXA"
     "|CON|PRT|ARV|ROL|DSC|FTS|BTS|Z[A-Z0-9]{2}"
 )
 """Segments of results and documents; NAD, say, is a line of text."""
@@ -54,6 +54,8 @@ _ACCESSION = (("OBR", 18), ("OBR", 3), ("ORC", 3), ("TXA", 15))
 """IHE's field, else the filler's order number."""
 _NOTICES = {"T01", "T03", "T05", "T07"}
 """Events of documents that come without their text, which leave what was said as it is."""
+MERGES = frozenset({"A18", "A34", "A35", "A36", "A39", "A40"})
+"""Events of ADT by which one patient's id becomes another's (table 0003)."""
 _SECTIONS = {
     **dict.fromkeys(("GDT", "59776-5", "FINDINGS"), "FINDINGS"),
     **dict.fromkeys(("IMP", "19005-8", "IMPRESSION"), "IMPRESSION"),
@@ -218,6 +220,34 @@ def read_message(message: bytes, item: str, unnamed: str = "") -> list[ReportVer
     return found
 
 
+def is_merge(message: bytes) -> bool:
+    """Whether a message says that one patient's id became another's."""
+    marks = message[3:5].decode("latin-1")
+    fields = re.split(rb"[\r\n]", message, maxsplit=1)[0].decode("latin-1").split(marks[:1] or "|")
+    code, _, rest = fields[8].strip().partition(marks[1:]) if len(fields) > 8 else ("", "", "")
+    return code == "ADT" and rest.split(marks[1:] or "^")[0] in MERGES
+
+
+def read_merges(message: bytes, unnamed: str = "") -> list[tuple[str, str]]:
+    """The patient ids that a message of `MERGES` ends, each with the one that goes on for it.
+
+    Source: HL7 v2.5.1, 3.3.18, 3.3.34 to 3.3.36, 3.3.40 and 3.4.10: PID-3 goes on, MRG-1 ends.
+    """
+    lines, marks = _decoded(message, unnamed)
+    merges, new = [], ""
+    for segment in (_Segment(line, marks) for line in lines):
+        if segment.name == "PID":
+            new = _patient_id(segment)
+        elif segment.name == "MRG":
+            old = _patient_id(segment, 1)
+            if not old or not new:
+                raise MessageError("merges patients without naming both (PID-3, MRG-1)")
+            merges.append((old, new))
+    if not merges:
+        raise MessageError("merges patients, and has no MRG segment")
+    return merges
+
+
 def _orders(segments: list[_Segment]) -> list[list[_Segment]]:
     """The segments of each accession number, with those that belong to all; else all together.
 
@@ -301,11 +331,11 @@ def _status(
     return status, addendum or event in ("T05", "T06") or is_part
 
 
-def _patient_id(patient: _Segment) -> str:
+def _patient_id(patient: _Segment, field: int = 3) -> str:
     """The id that images have: the hospital's own number, which need not stand first in PID-3."""
-    kinds = [patient.get(3, 5, n).upper() for n in range(patient.repetitions(3))]
+    kinds = [patient.get(field, 5, n).upper() for n in range(patient.repetitions(field))]
     chosen = next((kinds.index(kind) for kind in _OWN_NUMBER if kind in kinds), 0)
-    return issued(patient.get(3, 1, chosen), patient.assigner(3, 4, chosen))
+    return issued(patient.get(field, 1, chosen), patient.assigner(field, 4, chosen))
 
 
 def _accession(segments: list[_Segment]) -> tuple[str, str]:
