@@ -180,3 +180,16 @@ def test_links_lead_somewhere() -> None:
         for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text):
             path = (page.parent / target).resolve()
             assert path in GENERATED or path.exists(), f"{page}: {target}"
+
+
+def test_the_site_has_every_page_and_a_search_that_asks_no_server(tmp_path: Path) -> None:
+    """Built as ``make docs`` does: a link or an anchor that leads nowhere is an error."""
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, check=True)
+    for name in COMMANDS.commands:
+        assert f"cxrtext {name}" in (tmp_path / f"reference/commands/{name}.html").read_text()
+    assert "How it works" in (tmp_path / "project/decisions.html").read_text()  # its navigation
+    search = (tmp_path / "search/main.js").read_text()
+    assert "SEARCH_DOCS" in search
+    assert "Worker(" not in search
+    assert "XMLHttpRequest" not in search
