@@ -131,7 +131,7 @@ class _Films:
     def threshold(self, specificity: float) -> float | None:
         """The threshold that such a share of those without the finding stay below, if enough are.
 
-        Youden's of few films is far less sure: docs/results/training-and-evaluation.md.
+        Youden's of few films is far less sure: docs/results/drawings.md.
         """
         if len(set(self.patients[~self.truth])) < FEW:
             return None

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 LEAST_WIDTH = 16
 """With fewer channels oneDNN's weight gradient of a strided 1×1 convolution writes beyond its
-memory (docs/decisions/10-backbones.md)."""
+memory (DECISIONS.md)."""
 _SHAPES = {"resnet18": ((2, 2, 2, 2), (3, 3)), "resnet50": ((3, 4, 6, 3), (1, 3, 1))}
 """Blocks a stage, and the sizes of a block's convolutions."""
 

@@ -300,7 +300,7 @@ def share(right: ArrayLike, patients: Patients = None, total: int | None = None)
 
     Source: Rao and Scott 1992; Korn and Graubard 1998 (effective rows, Student's t with one
         degree fewer than patients); Kish 1965 (the design effect of full correlation).  The
-        weight is ours: docs/decisions/07-evaluation.md.
+        weight is ours: DECISIONS.md.
     """
     values = np.asarray(right, dtype=np.float64)
     if values.ndim != 1 or not values.size:
@@ -388,7 +388,7 @@ def area(
     numbers from 0.
 
     Source: Obuchowski 1997, with the logit of Zou, Hall and Shapiro 1997 and Pepe 2003 (section
-        5.2.5); the weight: docs/decisions/07-evaluation.md.
+        5.2.5); the weight: DECISIONS.md.
     """
     values, truth = scores_and_truth(scores, labels)
     codes = _numbered(patients, len(values), total)

@@ -7,7 +7,7 @@ float32 at least, also where half precision comes in or autocast is on: in bfloa
 tie for the critical one.  Of equal regions the first is critical.  Large matrices are computed in
 tiles, with the same result.  A λ that is not above 0 is a ``ValueError``.
 
-Source: Wang et al. 2023, LSE+NL; docs/decisions/05-similarity.md.
+Source: Wang et al. 2023, LSE+NL; DECISIONS.md.
 """
 
 import math

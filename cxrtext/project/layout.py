@@ -10,7 +10,7 @@ REPORTS = "training-reports.csv"
 ENCODER, FEATURES = "encoder", "features"
 """A copy of the image encoder's folder that was given, and what it makes of the films."""
 GRID = 15
-"""Most regions of a film along each side that features have (docs/guides/backbones.md)."""
+"""Most regions of a film along each side that features have (docs/guides/models-of-others.md)."""
 ENCODED = "manifest.encoded.csv"
 """In the data folder: the images that features were made of."""
 PROMPTS = "training-prompts.yaml"

@@ -241,7 +241,7 @@ def of_another_model(folder: Path) -> list[dict[str, Any]]:
 def by_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """What the program of the guide to evaluating makes of such scores."""
     of_another_model(tmp_path)
-    guide = (Path(__file__).parents[2] / "docs/reference/evaluating.md").read_text(encoding="utf-8")
+    guide = (Path(__file__).parents[2] / "docs/guides/evaluate.md").read_text(encoding="utf-8")
     (program,) = (b for b in re.findall(r"```python\n(.*?)```", guide, re.S) if "scores.csv" in b)
     monkeypatch.chdir(tmp_path)
     subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True)
