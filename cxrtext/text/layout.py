@@ -84,6 +84,8 @@ _TITLES = re.compile(
     _I,
 )
 _RULE = re.compile(r"[\s|:+=_-]*")
+FARTHEST = 200
+"""Characters of a row within which the next letter of what it became is looked for."""
 _HEADER_CELLS = frozenset(["x", "X", "✓", "✔", "+", "●", "•"])
 
 
@@ -133,11 +135,25 @@ def _put(plain: Plain, pattern: re.Pattern[str], put: Callable[[re.Match[str]], 
         if (new := put(match)) != match[0]:
             start = match.start()
             parts += [plain.text[done:start], new]
-            places += [*plain.places[done:start], *[plain.places[start]] * len(new)]
+            places += [*plain.places[done:start], *_places_of(plain, start, match.end(), new)]
             done = match.end()
     if not parts:
         return plain
     return Plain("".join([*parts, plain.text[done:]]), [*places, *plain.places[done:]])
+
+
+def _places_of(plain: Plain, start: int, end: int, new: str) -> Iterator[int]:
+    """The places of what stands in the place of ``plain.text[start:end]``.
+
+    What stood there keeps its own, letters and digits also behind others; what did not has that of
+    what comes next.
+    """
+    for character in new:
+        reach = FARTHEST if character.isalnum() else 1
+        found = plain.text.find(character, start, min(end, start + reach))
+        start = start if found < 0 else found
+        yield plain.places[min(start, end - 1)]
+        start += found >= 0
 
 
 def _rtf() -> Callable[[re.Match[str]], str]:
@@ -332,7 +348,7 @@ def _lines(plain: Plain) -> Plain:
         if begin < done:  # a value that was put behind its name
             continue
         parts += [text[done:begin], new]
-        places += [*plain.places[done:begin], *[plain.places[begin]] * len(new)]
+        places += [*plain.places[done:begin], *_places_of(plain, begin, end, new)]
         done = end
     return Plain("".join([*parts, text[done:]]), [*places, *plain.places[done:]])
 

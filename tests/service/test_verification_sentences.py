@@ -94,6 +94,13 @@ def test_what_is_refused(report: str, says: str) -> None:
     assert "Cough" not in str(raised.value)
 
 
+def test_a_row_of_a_form_is_marked_whole() -> None:
+    report = "Edema | absent\nPneumothorax ..... Absent\n<td>Effusion</td><td>No &amp; none</td>"
+    marked = [report[one.start : one.end] for one in report_sentences(report)]
+    assert marked[:2] == ["Edema | absent", "Pneumothorax ..... Absent"]
+    assert marked[2].startswith("Effusion</td><td>No &amp; none")
+
+
 FRAGMENTS = st.sampled_from(
     ["FINDINGS: ", "IMPRESSION:", "No edema. ", "The heart is normal.", "&gt;", "&amp;lt;",
      "&#13;&#10;", "&notit;", "[<", ">]", "\r\n", "\n\n", "\r", "1. ", " 2) ", "\x00", "\ufeff",
