@@ -12,6 +12,7 @@ from cxrtext.text.labelling import FINDINGS, NO_FINDING, label_report, understan
 from cxrtext.text.rules import language_of
 
 UNKNOWN = "unknown"  # the language of sentences that no rules read
+FEW = 0.01
 COLUMNS = (NO_FINDING, *(name for name in FINDINGS if name != NO_FINDING))
 
 
@@ -76,7 +77,11 @@ def label_reports(
 
 
 class Understood:
-    """The share of sentences that the rules understand: of all, by language and by section."""
+    """The share of sentences that the rules understand: of all, by language and by section.
+
+    A language of fewer than :data:`FEW` of the sentences is not told: short sentences are sometimes
+    taken for another.
+    """
 
     def __init__(self) -> None:
         self._languages: dict[str, list[bool]] = {}
@@ -96,7 +101,9 @@ class Understood:
 
     @property
     def by_language(self) -> dict[str, float]:
-        return {name: sum(some) / len(some) for name, some in self._languages.items()}
+        least = FEW * sum(map(len, self._languages.values()))
+        told = {name: some for name, some in self._languages.items() if len(some) >= least}
+        return {name: sum(some) / len(some) for name, some in told.items()}
 
     @property
     def by_section(self) -> dict[str, float]:

@@ -118,6 +118,10 @@ class Progress:
             else:
                 remove_file(path, inside=self.folder)
 
+    def took(self, stage: Stage) -> None:
+        """Note that what a stage would make was taken from elsewhere, and may be replaced."""
+        write_json(self._note(stage), {"made": "as it was given"})
+
     def end(self, stage: Stage, seconds: float, made: str) -> None:
         note = {"basis": self.basis(stage), "seconds": round(seconds, 1), "made": made}
         write_json(self._note(stage), note)
@@ -174,7 +178,11 @@ def check_stage(folder: Path, tables: Sequence[str]) -> Stage:
 
 
 def _checked(report: Mapping[str, Any]) -> str:
-    counts = [f"{report[kind]} {kind}" for kind in ("errors", "warnings", "notes") if report[kind]]
+    counts = [
+        f"{report[kind]} {kind if report[kind] > 1 else kind.removesuffix('s')}"
+        for kind in ("errors", "warnings", "notes")
+        if report[kind]
+    ]
     return f"{', '.join(counts) or 'nothing wrong'} (check.html)"
 
 
