@@ -28,7 +28,7 @@ STEPS = ((600, 200), (10_000, 400), (None, 3000))
 model that was best on validation films is kept."""
 LETTERS = 200_000
 """Of all reports: fewer do not fill the larger language model."""
-LEAST_STEPS, STEPS_A_STUDY = 200, 0.3
+LEAST_STEPS, STEPS_A_STUDY = 200, 0.15
 """Of small images, up to the demonstration's own: a few hundred are soon learned by heart."""
 LEAST_FOR_CURVE = 200
 """Training studies, of which a third can be trained on at all."""

@@ -9,8 +9,9 @@ from cxrtext.errors import ConfigError
 
 Method = Literal["words", "labels"]
 
-LEAST_STEPS, MOST_EPOCHS = 600, 100
-"""On few images the default is as many epochs as make this number of steps, to a limit."""
+LEAST_STEPS, LEAST_TUNED, MOST_EPOCHS = 600, 300, 100
+"""On few images the default is as many epochs as make this number of steps, to a limit; fewer of a
+network that begins from weights."""
 FREE = ("save_every", "log_every")  # settings that a resumed run may have otherwise
 
 
@@ -28,7 +29,7 @@ class Recipe:
 
 
 _RESNET = Recipe(epochs=12, lr=2e-3, warmup=30, weight_decay=0.01)
-_TUNED = Recipe(epochs=8, lr=3e-4, warmup=60, weight_decay=0.05)
+_TUNED = Recipe(epochs=5, lr=3e-4, warmup=60, weight_decay=0.05)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +76,8 @@ class ImagePretrainSettings:
         epoch = images // self.batch
         if self.epochs is not None:
             return self.epochs * epoch
-        return epoch * min(max(self.recipe().epochs, math.ceil(LEAST_STEPS / epoch)), MOST_EPOCHS)
+        least = LEAST_TUNED if self.weights else LEAST_STEPS
+        return epoch * min(max(self.recipe().epochs, math.ceil(least / epoch)), MOST_EPOCHS)
 
 
 def check_settings(settings: ImagePretrainSettings) -> None:
