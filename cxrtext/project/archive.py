@@ -2,6 +2,7 @@
 
 import hashlib
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -13,10 +14,11 @@ from cxrtext.datasets.importing.reading import FoundImage, Reading
 from cxrtext.evaluation import CHEX5_PROMPTS
 from cxrtext.evaluation.data import find_table, manifest_of, sentences_beside
 from cxrtext.files import sha256
-from cxrtext.project.facts import Facts, facts_of_archive
+from cxrtext.project.facts import Facts, facts_of_archive, findings_in
 from cxrtext.project.layout import DATA
 from cxrtext.project.recipe import Source
-from cxrtext.records import LeftOut
+from cxrtext.records import LeftOut, Study
+from cxrtext.records.manifest import SPLITS
 from cxrtext.records.report_folder import following_links
 from cxrtext.records.tables import read_table
 from cxrtext.text.rules import language_of, prompts_for
@@ -74,12 +76,30 @@ def facts_of_source(source: Source, out: Path) -> Facts:
     reading = opened(source, out)
     with following_links(source.follow_links):
         entries = list(islice(reading.images(()), LOOKED_AT))
-    paths = [one.path for one in entries if isinstance(one, FoundImage)]
-    count = round(reading.count() * len(paths) / max(1, len(entries)))
-    said = reading.reports() if reading.reports else ()
-    letters = sum(
-        len(one.report) + sum(map(len, one.sections.values()))
-        for one in said
-        if not isinstance(one, LeftOut)
+    films = [one for one in entries if isinstance(one, FoundImage)]
+    count = round(reading.count() * len(films) / max(1, len(entries)))
+    said = [one for one in (reading.reports or tuple)() if not isinstance(one, LeftOut)]
+    letters = sum(len(one.report) + sum(map(len, one.sections.values())) for one in said)
+    labels = _labels(reading, films)
+    present = Counter(name for one in labels for name, value in one.items() if value == "1")
+    if not labels:
+        present.update(findings_in([Study("", one.report, one.sections) for one in said]))
+    elif reading.label_rows is None:
+        present = Counter({name: some * count // len(labels) for name, some in present.items()})
+    splits = Counter(one.split for one in films)
+    known = {part: splits[part] / splits.total() for part in SPLITS} if "" not in splits else {}
+    return facts_of_archive(
+        [one.path for one in films],
+        count,
+        letters,
+        present,
+        has_labels=bool(reading.findings),
+        shares=known or None,
     )
-    return facts_of_archive(paths, count, letters, has_labels=bool(reading.findings))
+
+
+def _labels(reading: Reading, films: Sequence[FoundImage]) -> list[Mapping[str, str]]:
+    """The labels of studies: all of a table, or those that the first images come with."""
+    if reading.label_rows is not None:
+        return [one[1] for one in reading.label_rows() if not isinstance(one, LeftOut)]
+    return [one.labels for one in films if one.labels]

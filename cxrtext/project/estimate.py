@@ -3,9 +3,8 @@
 Speeds are measured on the archive's own images and this machine's own cores, for a few seconds.
 """
 
-import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,6 @@ from torch import nn
 from torch.nn import functional
 
 from cxrtext.device import autocast, choose_device, choose_precision
-from cxrtext.errors import ConfigError
 from cxrtext.images import Preprocessing, read_image
 from cxrtext.jobs.encode import BATCH as ENCODE_BATCH
 from cxrtext.jobs.encode import MAP_IMAGES
@@ -44,6 +42,8 @@ CHANNELS = 1024
 """Of features; most encoders have fewer."""
 SLOW_S = 0.3
 """An image that takes longer is timed by itself, and not in a batch."""
+FEW_PIXELS = 128
+"""Side of the images that are trained on where there is little time; a multiple of the stride."""
 GIB = 2**30
 
 
@@ -156,7 +156,10 @@ def estimate(recipe: Recipe, facts: Facts, speeds: Speeds, *, imports: bool) -> 
     epochs = recipe.language_model.epochs
     pieces = epochs * words if epochs else max(shape.tokens, 3 * words)
     language = 1.2 * pieces * speeds.language
-    learn = steps * BATCH * speeds.learning + 5 * held_out * speeds.embedding / 2
+    watched = 5 * held_out * speeds.embedding / 2
+    learn = steps * BATCH * speeds.learning + watched
+    few = encoder.settings().steps(max(facts.training // 3, BATCH))  # of the learning curve
+    again = few * BATCH * speeds.learning + watched
     locked = (training.get("unlock") or training["steps"]) if training.get("lock") else 0
     batch = training.get("batch", 64)
     cores = recipe.threads + 1  # of the training; speeds are of the encoder's threads
@@ -164,7 +167,7 @@ def estimate(recipe: Recipe, facts: Facts, speeds: Speeds, *, imports: bool) -> 
     if frozen:  # every core has a process that reads and encodes; what follows reads features
         passes = facts.images + min(MAP_IMAGES, facts.training)
         of_images = passes * (speeds.reading + speeds.embedding * recipe.threads) / cores
-        embedding, stage, learn, locked = FEATURES_S, "features", 0.0, training["steps"]
+        embedding, stage, again, locked = FEATURES_S, "features", 0.0, training["steps"]
     align = facts.training * embedding + training["steps"] * TEXT_STEP_S / cores
     live = training["steps"] - locked
     align += live * batch * 1.3 * speeds.learning * (recipe.threads + 0.25) / cores
@@ -178,7 +181,7 @@ def estimate(recipe: Recipe, facts: Facts, speeds: Speeds, *, imports: bool) -> 
         "likelihoods": 0.15 * language,
         stage: of_images,
         "training": align,
-        "learning curve": (learn / 3 + align / 2 + measure) * recipe.learning_curve,
+        "learning curve": (again + align / 2 + measure) * recipe.learning_curve,
         "evaluation": measure,
         "index": facts.images * embedding,
     }
@@ -206,39 +209,62 @@ def estimate(recipe: Recipe, facts: Facts, speeds: Speeds, *, imports: bool) -> 
     )
 
 
-def fitted(recipe: Recipe, facts: Facts, speeds: Speeds, budget: float, *, imports: bool) -> Recipe:
-    """The recipe for a budget of seconds (ConfigError where it is too short for anything).
+def fitted(
+    recipe: Recipe,
+    facts: Facts,
+    speeds_of: Callable[[Recipe], Speeds],
+    budget: float,
+    *,
+    imports: bool,
+) -> Recipe:
+    """The recipe for a budget of seconds; where that is too short for any, the shortest one.
 
-    Time that is left, or lacks, is the image encoder's: most of it is spent there, and most is
-    gained.  Where it lacks, the learning curve goes first; and an encoder of elsewhere that there
-    is no time to train for half as long as usual stays as it is.
+    Time that is left is the image encoder's: most of it is spent there, and most is gained.  Where
+    it lacks, the largest of :func:`smaller` is taken that trains the encoder for half as long as
+    usual.
     """
     usual = recipe.image_encoder.settings().steps(max(facts.training, BATCH))
-    epoch = max(1, facts.training // BATCH)
+    normal = max(1, round(usual / max(1, facts.training // BATCH)))
+    found = recipe
+    for found in smaller(recipe):
+        speeds = speeds_of(found)
+        least, most = (1, 1) if found.frozen else (max(1, normal // 2), MOST_LONGER * normal)
 
-    def with_epochs(epochs: int, curve: bool) -> Recipe:
-        kept = None if recipe.frozen else epochs
-        encoder = recipe.image_encoder.model_copy(update={"epochs": kept})
-        return recipe.model_copy(update={"image_encoder": encoder, "learning_curve": curve})
+        def takes(epochs: int, one: Recipe = found, speeds: Speeds = speeds) -> float:
+            return estimate(with_epochs(one, epochs), facts, speeds, imports=imports).total
 
-    def takes(epochs: int, curve: bool) -> float:
-        return estimate(with_epochs(epochs, curve), facts, speeds, imports=imports).total
+        if takes(least) <= budget:
+            return with_epochs(found, max(n for n in range(least, most + 1) if takes(n) <= budget))
+    return with_epochs(found, 1)
 
-    normal = 1 if recipe.frozen else max(1, round(usual / epoch))
-    for curve in (recipe.learning_curve, False):
-        if takes(max(1, normal // 2), curve) <= budget:
-            break
-    else:
-        if recipe.image_encoder.tune:
-            encoder = recipe.image_encoder.model_copy(update={"tune": False})
-            frozen = recipe.model_copy(update={"image_encoder": encoder})
-            return fitted(frozen, facts, speeds, budget, imports=imports)
-    most = 1 if recipe.frozen else MOST_LONGER * normal
-    epochs = max((n for n in range(1, most + 1) if takes(n, curve) <= budget), default=0)
-    if not epochs:
-        least = math.ceil(takes(1, False) / 60)
-        raise ConfigError(
-            f"--budget: at least {least} minutes are needed here for {facts.studies} studies; "
-            "give more, or fewer studies"
-        )
-    return with_epochs(epochs, curve)
+
+def with_epochs(recipe: Recipe, epochs: int) -> Recipe:
+    """The recipe with so many epochs of the image encoder, if it is trained."""
+    kept = None if recipe.frozen else epochs
+    encoder = recipe.image_encoder.model_copy(update={"epochs": kept})
+    return recipe.model_copy(update={"image_encoder": encoder})
+
+
+def smaller(recipe: Recipe) -> Iterator[Recipe]:
+    """The recipe, and what is left of it when ever more is given up.
+
+    First the learning curve goes, then the training of an encoder of elsewhere, the larger language
+    model, and of images that are trained on the pixels.
+    """
+    encoder = recipe.image_encoder
+    kept = encoder.model_copy(update={"tune": False})
+    for own in [encoder, kept] if encoder.tune else [encoder]:
+        recipe = recipe.model_copy(update={"image_encoder": own})
+        yield recipe
+        if recipe.learning_curve:
+            yield recipe.model_copy(update={"learning_curve": False})
+    recipe = recipe.model_copy(update={"learning_curve": False})
+    if recipe.language_model.size != "demo":
+        language = recipe.language_model.model_copy(update={"size": "demo"})
+        recipe = recipe.model_copy(update={"language_model": language})
+        yield recipe
+    if recipe.frozen is None and encoder.crop > FEW_PIXELS:
+        few = {"crop": FEW_PIXELS, "resize": round(encoder.resize * FEW_PIXELS / encoder.crop)}
+        train = {**recipe.train, "data": {**recipe.train.get("data", {}), **few}}
+        small = encoder.model_copy(update=few)
+        yield recipe.model_copy(update={"image_encoder": small, "train": train})

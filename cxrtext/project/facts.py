@@ -1,19 +1,29 @@
 """What is known of an archive before anything is made of it, and of its data folder afterwards."""
 
 import statistics
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from cxrtext.datasets.importing.joining import image_size
 from cxrtext.evaluation.data import find_table, manifest_of, reports_of
+from cxrtext.project.outcome import NOTHING, HeldOut
+from cxrtext.records import Study, read_labels, read_reports
 from cxrtext.records.columns import SECTION_COLUMNS
 from cxrtext.records.rows import TableRows
 from cxrtext.records.tables import stream_table
+from cxrtext.text.labelling import FINDINGS, label_report
+from cxrtext.text.studies import study_sentences
 
 SAMPLE = 24
 """Images whose size is looked at, and that reading is timed on."""
+READ = 1_000
+"""Reports that are read for the findings of an archive."""
+SHARES = {"train": 0.8, "val": 0.1, "test": 0.1}
+"""Of the studies of an archive that says nothing of splits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +39,7 @@ class Facts:
     bytes: int  # of all image files
     side: int  # median shorter side of an image, in pixels; 0 where none could be read
     sample: tuple[Path, ...]
+    tested: HeldOut = NOTHING  # the split "test"
 
     @property
     def held_out(self) -> float:
@@ -45,26 +56,74 @@ def facts_of_data(folder: Path) -> Facts:
         studies[row["study_id"]] = row.get("split", "")
         paths.append(folder / row["image"])
     texts = reports_of(manifest)
+    labels = find_table(folder, "labels")
+    tested = {study for study, split in studies.items() if split == "test"}
     return _facts(
         paths,
         len(paths),
         len(studies),
         sum(split == "train" for split in studies.values()),
-        has_labels=find_table(folder, "labels") is not None,
+        has_labels=labels is not None,
         letters=_letters(texts) if texts else 0,
+        tested=HeldOut(len(tested), _present(labels, texts, tested)),
     )
 
 
+def _present(
+    labels: Path | None, reports: Path | None, studies: AbstractSet[str]
+) -> Mapping[str, int]:
+    """How many of some studies have each finding, by the labels, or as their reports say."""
+    if labels is not None:
+        columns = TableRows(labels).columns
+        if not (names := tuple(name for name in FINDINGS if name in columns)):
+            return {}
+        known = read_labels(labels, names)
+        values = (known[study] for study in studies & known.keys())
+        return Counter(name for one in values for name, value in one.items() if value == 1)
+    said = (one for one in read_reports(reports) if one.study_id in studies) if reports else ()
+    return findings_in(list(said))
+
+
+def findings_in(reports: Sequence[Study]) -> Mapping[str, int]:
+    """About how many reports affirm each finding, from the first :data:`READ` of them."""
+    found = Counter[str]()
+    for one in reports[:READ]:
+        labels = label_report(sentence.sentence for sentence in study_sentences(one))
+        found.update(name for name, label in labels.items() if label.value == 1)
+    more = max(1.0, len(reports) / READ)
+    return {name: round(more * count) for name, count in found.items()}
+
+
 def facts_of_archive(
-    images: Sequence[Path], count: int, letters: int, *, has_labels: bool
+    images: Sequence[Path],
+    count: int,
+    letters: int,
+    present: Mapping[str, int],
+    *,
+    has_labels: bool,
+    shares: Mapping[str, float] | None = None,
 ) -> Facts:
-    """Estimates for an archive of so many images, some of which are named."""
-    return _facts(images, count, count, round(0.8 * count), has_labels=has_labels, letters=letters)
+    """Estimates for an archive of so many images, some of which are named.
+
+    ``present`` counts the studies that have each finding, ``shares`` are those of the splits where
+    the archive has its own.
+    """
+    part = shares or SHARES
+    tested = {name: round(part["test"] * some) for name, some in present.items()}
+    return _facts(
+        images,
+        count,
+        count,
+        round(part["train"] * count),
+        has_labels=has_labels,
+        letters=letters,
+        tested=HeldOut(round(part["test"] * count), tested),
+    )
 
 
 def _facts(
     paths: Sequence[Path], images: int, studies: int, training: int, *, has_labels: bool,
-    letters: int,
+    letters: int, tested: HeldOut,
 ) -> Facts:  # fmt: skip
     step = max(1, len(paths) // SAMPLE)
     sample = tuple(path for path in islice(paths, 0, None, step) if path.is_file())[:SAMPLE]
@@ -80,6 +139,7 @@ def _facts(
         bytes=round(statistics.fmean(sizes) * images) if sizes else 0,
         side=round(statistics.median(sides)) if sides else 0,
         sample=sample,
+        tested=tested,
     )
 
 

@@ -45,7 +45,7 @@ from cxrtext_cli.options import (
 if TYPE_CHECKING:
     from cxrtext.evaluation.how_good import HowGood
     from cxrtext.project.encoders import GivenEncoder
-    from cxrtext.project.estimate import Estimate
+    from cxrtext.project.estimate import Estimate, Speeds
     from cxrtext.project.facts import Facts
     from cxrtext.project.recipe import Recipe, Source
 
@@ -285,6 +285,7 @@ class Fit:
     def _models(self) -> None:
         from cxrtext.evaluation.data import manifest_of
         from cxrtext.files import write_private
+        from cxrtext.project.facts import facts_of_data
         from cxrtext.project.layout import DATA, ENCODED, REPORTS
         from cxrtext.project.training_data import noted, training_data, write_training_data
 
@@ -304,6 +305,8 @@ class Fit:
         if all(map(self.progress.is_done, stages)):
             return
         write_training_data(self.folder, now)
+        for line in _advice(facts_of_data(self.folder / DATA), self.recipe):
+            say(line)
         if self.recipe.frozen:
             write_private(
                 self.folder / DATA / ENCODED, manifest_of(self.folder / DATA).read_bytes()
@@ -332,6 +335,7 @@ class Fit:
         if best.is_dir() and checkpoint_fingerprint(best) == model.fingerprint:
             return
         copy_model(best, model)
+        self.progress.took(training_stage(self.folder, self.recipe))
         say(f"model: {model.spec.image_title}, as it is")
 
     def _model_stages(self) -> tuple[list[Stage], list[Stage], list[Stage]]:
@@ -490,11 +494,25 @@ def choose(
     if not facts.has_reports and not facts.has_labels:
         raise DataError(f"{source.archive}: no reports and no labels; give --reports TABLE")
     recipe = choose_recipe(source, facts, encoder, max(1, cores() - 1), curve=curve)
-    network = encoder.backbone if encoder and recipe.frozen else None
-    speeds = measure_speeds(recipe, facts, network)
+
+    measured: dict[tuple[Any, ...], Speeds] = {}
+
+    def speeds_of(one: "Recipe") -> "Speeds":
+        key = one.frozen, one.image_encoder.crop, one.language_model.size
+        if key not in measured:
+            network = encoder.backbone if encoder and one.frozen else None
+            measured[key] = measure_speeds(one, facts, network)
+        return measured[key]
+
     if budget is not None:
-        recipe = fitted(recipe, facts, speeds, budget, imports=imports)
-    return recipe, estimate(recipe, facts, speeds, imports=imports)
+        recipe = fitted(recipe, facts, speeds_of, budget, imports=imports)
+    expected = estimate(recipe, facts, speeds_of(recipe), imports=imports)
+    if budget is not None and expected.total > budget:
+        say(
+            f"--budget: the smallest recipe takes about {duration(expected.total)} here, which is "
+            "longer than asked"
+        )
+    return recipe, expected
 
 
 def _found(facts: "Facts") -> str:
@@ -503,6 +521,16 @@ def _found(facts: "Facts") -> str:
         f"{facts.images:,} images of {facts.studies:,} studies, {facts.training:,} to train on; "
         f"shorter side {facts.side} px; {labels}"
     )
+
+
+def _advice(facts: "Facts", recipe: "Recipe") -> list[str]:
+    """What is to be expected of a training; nothing of a finished model, or of drawings."""
+    from cxrtext.project.outcome import advice
+    from cxrtext.project.recipe import SMALL_SIDE
+
+    if recipe.source.model or facts.side <= SMALL_SIDE:
+        return []
+    return advice(facts.tested, facts.training, given=recipe.image_encoder.encoder is not None)
 
 
 def _plan(
@@ -515,6 +543,7 @@ def _plan(
     from cxrtext.project.estimate import measure_speeds
     from cxrtext.project.facts import facts_of_data
     from cxrtext.project.layout import DATA, RECIPE
+    from cxrtext.project.outcome import outcome_rows
     from cxrtext.project.recipe import read_recipe
 
     archive, data = Path(source.archive), out / DATA
@@ -548,6 +577,10 @@ def _plan(
         (name, duration(value)) for name, value in estimate.seconds.items()
     ]
     print_table([("stage", "about"), *rows, ("in all", duration(estimate.total))])
+    if found := outcome_rows(facts.tested):
+        print_table(found)
+    for line in _advice(facts, recipe):
+        typer.echo(line)
     typer.echo(policy_of(choose_device("auto")))
     typer.echo(f"disk {estimate.disk / GIB:.1f} GiB, memory {estimate.memory / GIB:.1f} GiB")
     typer.echo("nothing was started; the same command without --plan does it")
