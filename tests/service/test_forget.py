@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -40,9 +41,9 @@ from cxrtext.jobs.plan import begin
 from cxrtext.language import ScoreSettings, score_reports
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.records import read_manifest, read_sentences
-from cxrtext.service.forget import caches, tables
-from cxrtext.service.forget.caches import CACHE, NO_CACHE
+from cxrtext.service.forget import stores, tables
 from cxrtext.service.forget.forget import _names_one, forget
+from cxrtext.service.forget.stores import CACHE, NO_CACHE, RESULTS
 from cxrtext.service.forget.subject import Subject
 from cxrtext.training.data.locked_features import Keeping, lock_images, lock_sentences
 from tests.api.conftest import as_dicom
@@ -190,8 +191,8 @@ def archive(planted: Archive, tmp_path: Path) -> Archive:
 
 
 EVERYWHERE = {
-    "index": 2, "decoded images": 1, "sentence scores": 2, "facts of check-data": 1,
-    "features of a locked encoder": 4, "image": 2, "report": 1, "manifest": 1,
+    "index": 2, "decoded images": 1, "sentence scores": 1, "facts of check-data": 1,
+    "features of a locked encoder": 2, "image": 2, "report": 1, "manifest": 1,
     "table": 7,  # reports, labels, boxes, rejected, more.jsonl, predictions, sentences
 }  # fmt: skip
 
@@ -286,11 +287,11 @@ def test_a_pipe_in_a_folder_is_passed_over(tmp_path: Path) -> None:
 
 
 def test_a_file_in_use_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(caches, "BUSY_SECONDS", 0.1)
+    monkeypatch.setattr(stores, "BUSY_SECONDS", 0.1)
     subject = Subject(patients={PATIENT})
     for name, table, forgets, said in (
-        ("results.sqlite", "results", caches.forget_results, NO_CACHE),
-        ("scores.sqlite", "score", lambda path, _: caches.remove_cache(path), CACHE),
+        ("results.sqlite", "results", partial(stores.forget, RESULTS, subject=subject), NO_CACHE),
+        ("scores.sqlite", "score", partial(stores.remove_cache, "sentence scores"), CACHE),
     ):
         path = tmp_path / name
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -298,10 +299,10 @@ def test_a_file_in_use_is_not_removed(tmp_path: Path, monkeypatch: pytest.Monkey
             other.execute(f"CREATE TABLE {table} (x)")
             other.execute("PRAGMA user_version = 1")
             with pytest.raises(HeldError, match=r"locked; another process has it open: stop that"):
-                forgets(path, subject)
+                forgets(path)
         path.write_bytes(path.read_bytes()[:100] + bytes(8000))
         with pytest.raises(WorkError, match=said):
-            forgets(path, subject)
+            forgets(path)
 
 
 def arrival(path: Path, patient: str, study: str) -> None:
@@ -484,4 +485,4 @@ def test_results_are_found_by_a_hospitals_uid_where_the_archive_has_another(tmp_
         (Subject(studies={"1.2.3"}), 1), (Subject(studies={"hashed"}), 1),
         (Subject(patients={"p"}), 1), (Subject(studies={"1.2"}, patients={"q"}), 0),
     ):  # fmt: skip
-        assert caches.count_results(path, subject) == count
+        assert stores.count(RESULTS, path, subject) == count
