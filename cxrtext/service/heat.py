@@ -1,17 +1,14 @@
 """Between which scores the heatmap of a sentence shades, by what reference images reach."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from cxrtext.pausing import Pausing
-from cxrtext.service.answers import on_scale
 from cxrtext.service.cache import Remembered
 from cxrtext.service.verify.reference import References, ReferenceScores
-from cxrtext.service.verify.verify import SupportedSentence, Verification
 
 COLD, HOT = 75.0, 99.0
 """Percentiles of the reference images' best region: where color begins, and where it is full."""
@@ -36,24 +33,14 @@ class HeatScales:
         self._made: tuple[ReferenceScores | None, Remembered[str, Scale]]
         self._made = None, Remembered(REMEMBERED)
 
-    def put(
-        self, found: Verification, texts: Tensor, threshold: float | None = None
-    ) -> Pausing[Verification]:
-        """A verification whose groundings have the scale of their sentence; with pauses.
-
-        ``texts`` [S, D] are the embeddings of its sentences; ``threshold`` is the one asked for.
-        """
-        shown: list[SupportedSentence] = []
-        for start in range(0, len(found.sentences), SENTENCES_AT_ONCE):
-            some = found.sentences[start : start + SENTENCES_AT_ONCE]
-            own = texts[start : start + SENTENCES_AT_ONCE]
-            scales = self.of([one.sentence for one in some], own)
-            shown += [
-                replace(one, grounding=on_scale(one.grounding, scale, threshold=threshold))
-                for one, scale in zip(some, scales, strict=True)
-            ]
+    def pausing(self, sentences: Sequence[str], texts: Tensor) -> Pausing[list[Scale | None]]:
+        """As :meth:`of`, with pauses."""
+        found: list[Scale | None] = []
+        for start in range(0, len(sentences), SENTENCES_AT_ONCE):
+            part = slice(start, start + SENTENCES_AT_ONCE)
+            found += self.of(sentences[part], texts[part])
             yield
-        return replace(found, sentences=tuple(shown))
+        return found
 
     def of(self, sentences: Sequence[str], texts: Tensor) -> list[Scale | None]:
         """The scale of each of S sentences, embeddings [S, D]; None without reference images."""

@@ -63,6 +63,7 @@ def verify_sentences(
     reference: ReferenceScores | None,
     sentences: Sequence[ReportSentence],
     judge: Judge,
+    scales: Sequence[tuple[float, float] | None],
     threshold: float | None = None,
 ) -> Pausing[Verification]:
     """Say of S sentences of a report, at least one, how well an image supports each; with pauses.
@@ -70,8 +71,8 @@ def verify_sentences(
     Args:
         texts: [S, D], embeddings of the sentences.
         reference: Other images, which support is measured by.
-        threshold: From which score on a region counts for the boxes; by default halfway between
-            the mean and the maximum of each sentence's map.
+        scales: Of the heatmap of each sentence.
+        threshold: From which score on a region counts for the boxes; see `ground_grid`.
     """
     regions = image.regions[None].float().to(model.device)
     grids = model.maps(regions, texts)[:, 0].cpu().numpy()
@@ -87,14 +88,16 @@ def verify_sentences(
     yield
     geometry = Geometry(image.height, image.width, model.spec.preprocessing)
     found = []
-    for one, grid, score, other in zip(sentences, grids, scores, others, strict=True):
+    for one, grid, score, other, scale in zip(
+        sentences, grids, scores, others, scales, strict=True
+    ):
         found.append(
             SupportedSentence(
                 **asdict(one),
                 wording=wording(one.sentence),
                 support=None if other is None else percentile(score, other),
                 judgment=judge.judge(one.sentence, evidence),
-                grounding=ground_grid(grid.reshape(side, side), score, geometry, threshold),
+                grounding=ground_grid(grid.reshape(side, side), score, geometry, threshold, scale),
             )
         )
         yield
