@@ -96,7 +96,7 @@ class Grounding:
     peak: tuple[float, float]  # x and y of the center of the best region, in original pixels
     threshold: float  # the score from which on a region counts for the boxes
     boxes: list[GroundedBox]  # groups of regions above it, best first
-    # between which scores pictures of this sentence shade, whatever the image; see `heat`.
+    # between which scores pictures of this sentence shade, whatever the image
     scale: tuple[float, float] | None = None
     read_as: str | None = None  # the sentence as it was embedded; None as it was asked
     # the side that the image speaks for, by the head of the side, where the sentence names one

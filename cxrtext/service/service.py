@@ -42,9 +42,8 @@ from cxrtext.service.answers import (
     ground_grid,
 )
 from cxrtext.service.cache import TextMemory, prompt_vectors
-from cxrtext.service.heat import HeatScales
 from cxrtext.service.intake import RowMaker
-from cxrtext.service.limits import check_prompts, check_sentence
+from cxrtext.service.limits import check_sentence
 from cxrtext.service.timeline import Timeline, timeline
 from cxrtext.service.verify.reference import References, ReferenceScores, percentile
 from cxrtext.service.verify.sentences import ReportSentence, report_sentences
@@ -94,7 +93,6 @@ class Service:
         self.calibration = KeptCalibration.beside(model)
         self.how_good = how_good_beside(model)
         self.familiar = familiar_beside(model) or Familiar()
-        self._scales = HeatScales(self._references)
         self._judge = Judge(KeptVerdicts.beside(model))
         self._prompt_vectors = prompt_vectors(self.texts, self.prompts)
         self._heads = BetterHeads(model.heads, self.prompts)
@@ -263,7 +261,7 @@ class Service:
     def classify(
         self, image: EmbeddedImage, prompts: Mapping[str, Prompts] | None = None
     ) -> list[FindingScore]:
-        """Probabilities, one a finding, in the order of the prompts (InputError).
+        """Probabilities, one a finding, in the order of the prompts.
 
         They are zero-shot, or of a head where one ranks validation images better.
 
@@ -271,8 +269,6 @@ class Service:
         image is not unlike those that it was fitted to.  Other prompts may take the place of the
         service's.
         """
-        if prompts is not None:
-            check_prompts(prompts)
         with self._lock, torch.inference_mode():
             vectors = (
                 self._prompt_vectors if prompts is None else prompt_vectors(self.texts, prompts)
@@ -318,12 +314,12 @@ class Service:
             shown = "left" if float(left[0]) > 0 else "right"
         side = round(len(grid) ** 0.5)
         geometry = Geometry(image.height, image.width, self.model.spec.preprocessing)
-        (scale,) = self._scales.of([read], text)
-        found = ground_grid(grid.reshape(side, side), score, geometry, threshold, scale)
-        support = None
+        support = scale = None
         if (reference := self.reference()) is not None:
+            (scale,) = finish(reference.scales([read], text))
             (others,) = finish(reference.of([read], text))
             support = percentile(score, others)
+        found = ground_grid(grid.reshape(side, side), score, geometry, threshold, scale)
         read_as = None if read == sentence else read
         return replace(found, read_as=read_as, side=shown, support=support)
 
@@ -347,10 +343,9 @@ class Service:
         reference = self.reference()
         yield
         texts = self.embed_sentences([one.sentence for one in sentences])
-        scales = yield from self._scales.pausing([one.sentence for one in sentences], texts)
         return (
             yield from verify_sentences(
-                self.model, texts, image, reference, sentences, self._judge, scales, threshold
+                self.model, texts, image, reference, sentences, self._judge, threshold
             )
         )
 

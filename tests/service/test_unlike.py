@@ -11,8 +11,8 @@ from cxrtext.index import open_index
 from cxrtext.index.store.catalogue import UNLIKE
 from cxrtext.models import ImageTextModel
 from cxrtext.service import Service
-from cxrtext.service.heat import COLD, HOT, LEAST_SPAN
 from cxrtext.service.tables import csv_table
+from cxrtext.service.verify.reference import COLD, HOT, LEAST_SPAN
 from tests.service.conftest import calibration_of
 
 

@@ -1,4 +1,4 @@
-"""How well an image supports sentences: the percentile of a score among reference images."""
+"""What sentences reach in reference images: how well another supports them, and how maps shade."""
 
 import hashlib
 import threading
@@ -25,8 +25,18 @@ REMEMBERED = 4096
 """Sentences whose reference scores are kept, by a digest, not by their text; of 512 images each
 this is 8 MiB."""
 
-SCORED_AT_ONCE = 16
-"""Reference images; bounds memory, and the time between two pauses."""
+SCORED_AT_ONCE, MAPPED_AT_ONCE, SENTENCES_AT_ONCE = 16, 64, 16
+"""Reference images, and sentences; bounds memory, and the time between two pauses."""
+
+COLD, HOT = 75.0, 99.0
+"""Percentiles of the reference images' best region: where the color of a sentence's heatmap begins,
+and where it is full."""
+
+LEAST_SPAN = 0.1
+"""Between the two, at least, up to a score of 1: "The lungs are clear." has nearly the same best
+region everywhere."""
+
+Scale = tuple[float, float]
 
 
 class ReferenceScores:
@@ -36,6 +46,7 @@ class ReferenceScores:
         self.reference = reference
         self.model = model
         self._known: Remembered[bytes, Scores] = Remembered(size)
+        self._scales: Remembered[bytes, Scale] = Remembered(size)
 
     def of(self, sentences: Sequence[str], texts: Tensor) -> Pausing[list[Scores]]:
         """Scores of S sentences, embeddings [S, D], with every reference image; with pauses.
@@ -51,6 +62,36 @@ class ReferenceScores:
             found |= made
             self._known.keep(made)
         return [found[key] for key in keys]
+
+    def scales(self, sentences: Sequence[str], texts: Tensor) -> Pausing[list[Scale]]:
+        """Between which scores the heatmap of each of S sentences shades, whatever the image.
+
+        ``texts`` [S, D] are their embeddings; with pauses.
+        """
+        keys = [_key(sentence) for sentence in sentences]
+        found = self._scales.use(keys)
+        missing = {key: i for i, key in enumerate(keys) if key not in found}
+        rows = list(missing.values())
+        made: list[Scale] = []
+        for start in range(0, len(rows), SENTENCES_AT_ONCE):
+            peaks = self._peaks(texts[rows[start : start + SENTENCES_AT_ONCE]].float().cpu())
+            cold, hot = np.percentile(peaks, (COLD, HOT), axis=1).tolist()
+            made += [(c, min(max(h, c + LEAST_SPAN), 1.0)) for c, h in zip(cold, hot, strict=True)]
+            yield
+        new = dict(zip(missing, made, strict=True))
+        self._scales.keep(new)
+        found |= new
+        return [found[key] for key in keys]
+
+    @torch.inference_mode()
+    def _peaks(self, texts: Tensor) -> Scores:
+        """Best region scores of sentences [S, D] in every reference image, [S, n]."""
+        parts = []
+        for start in range(0, len(self.reference), MAPPED_AT_ONCE):
+            regions = self.reference.regions(start, start + MAPPED_AT_ONCE)
+            parts.append(self.model.maps(regions, texts).amax(dim=-1))
+        peaks: Scores = torch.cat(parts, dim=1).numpy()
+        return peaks
 
     def _score(self, texts: Tensor) -> Pausing[Scores]:
         parts = []

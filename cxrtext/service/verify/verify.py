@@ -13,7 +13,7 @@ from cxrtext.index.features.scoring import exact_scores
 from cxrtext.models import ImageTextModel
 from cxrtext.pausing import Pausing
 from cxrtext.service.answers import EmbeddedImage, Grounding, ground_grid
-from cxrtext.service.verify.reference import ReferenceScores, Scores, percentile
+from cxrtext.service.verify.reference import ReferenceScores, Scale, Scores, percentile
 from cxrtext.service.verify.sentences import ReportSentence
 from cxrtext.text.wording import Wording, wording
 from cxrtext.verdicts.judge import Judge, Judgment, Verdict
@@ -63,15 +63,13 @@ def verify_sentences(
     reference: ReferenceScores | None,
     sentences: Sequence[ReportSentence],
     judge: Judge,
-    scales: Sequence[tuple[float, float] | None],
     threshold: float | None = None,
 ) -> Pausing[Verification]:
     """Say of S sentences of a report, at least one, how well an image supports each; with pauses.
 
     Args:
         texts: [S, D], embeddings of the sentences.
-        reference: Other images, which support is measured by.
-        scales: Of the heatmap of each sentence.
+        reference: Other images, by which support is measured and heatmaps shade.
         threshold: From which score on a region counts for the boxes; see `ground_grid`.
     """
     regions = image.regions[None].float().to(model.device)
@@ -79,11 +77,14 @@ def verify_sentences(
     scores = exact_scores(model, regions, texts)[:, 0].tolist()
     side = math.isqrt(regions.shape[1])
     others: Sequence[Scores | None] = [None] * len(sentences)
+    scales: Sequence[Scale | None] = [None] * len(sentences)
     used = ReferenceUsed("none", 0)
     if reference is not None:
         kept = reference.reference
         used = ReferenceUsed("validation" if kept.source == "validation" else "index", len(kept))
-        others = yield from reference.of([s.sentence for s in sentences], texts)
+        asked = [one.sentence for one in sentences]
+        others = yield from reference.of(asked, texts)
+        scales = yield from reference.scales(asked, texts)
     evidence = None if image.is_unlike else judge.evidence(model, regions)
     yield
     geometry = Geometry(image.height, image.width, model.spec.preprocessing)
