@@ -27,7 +27,7 @@ from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.index.store.writer import NEXT
 from cxrtext.pausing import StageProgress
 from cxrtext.service.forget import stores, tables
-from cxrtext.service.forget.places import KnownFiles, find_places, sweep_below
+from cxrtext.service.forget.places import KnownFiles, find_places, is_manifest, sweep_below
 from cxrtext.service.forget.subject import STUDY_COLUMNS, Subject
 
 Kind = Literal["patient", "study"]
@@ -95,7 +95,7 @@ def forget(
 ) -> Forgotten:
     """Take a patient, or a study, out of every place below some folders where they are kept.
 
-    Images, rows of tables, caches that hold one, and images of indexes with their vectors,
+    Images, rows of tables, caches, which go whole, and images of indexes with their vectors,
     sentences and uploads are removed, so that no byte of them stays in a file.  What is of a kind
     that cannot be changed is named.  It may be stopped at any time and run again, and servers may
     run.
@@ -313,7 +313,7 @@ class _Work:
         for path in self._texts():
             add("report", path, 1)
         for path in [path for path in places.tables if path.is_file()]:
-            what = "manifest" if path in places.manifests else "table"
+            what = "manifest" if is_manifest(path) else "table"
             add(what, path, tables.count(path, subject))
         for path, why in self._others():
             add("other file", path, 1, why)
@@ -395,15 +395,14 @@ class _Work:
         for number, path in enumerate(gone):
             self._tell("removing files", number + 1, len(gone))
             remove_file(path)
-        later = places.manifests
-        for path in [*(path for path in places.tables if path not in later), *later]:
+        for path in sorted(places.tables, key=is_manifest):
             self._tell("writing tables anew", 0, 1)
             if tables.count(path, subject):
                 tables.take_out(path, subject)
 
 
 def _lists_studies(path: Path) -> bool:
-    row = next(tables.rows_of(path), {}) if path.suffix != ".json" else {}
+    row = next(tables.rows_of(path), {})
     return "study_id" in row and bool({"image", "patient_id"} & set(row))
 
 

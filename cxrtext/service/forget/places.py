@@ -39,14 +39,14 @@ class KnownFiles:
     jobs: list[Path] = field(default_factory=list)  # their folders
     others: list[Path] = field(default_factory=list)
 
-    @property
-    def manifests(self) -> list[Path]:
-        """Tables that are called so, or that a data folder has as such."""
-        return [path for path in self.tables if path.stem == "manifest"]
-
     def inside(self, path: Path) -> bool:
         """Whether a file lies below one of the folders, all links followed."""
         return any(path.resolve().is_relative_to(root) for root in self.roots)
+
+
+def is_manifest(path: Path) -> bool:
+    """Whether a table is called so; it says who the others are about, and is changed last."""
+    return path.stem == "manifest"
 
 
 def sweep_below(folders: list[Path]) -> None:
