@@ -376,11 +376,11 @@ class _Work:
     def remove(self) -> None:
         """Remove them everywhere; what says who they are goes last."""
         places, subject = self._places, self._subject
-        for what, path in places.caches:
-            stores.remove_cache(what, path)
         for store, path in places.stores:
             if stores.count(store, path, subject):
                 stores.forget(store, path, subject)
+        for what, path in places.caches:
+            stores.remove_cache(what, path)
         for number, folder in enumerate(places.indexes):
             self._tell("writing indexes anew", number, len(places.indexes))
             with Catalogue(folder / CATALOGUE) as catalogue:

@@ -156,11 +156,12 @@ def learn_peer(path: Path, subject: Subject) -> None:
 # --- results for a PACS, and marks of readers ---
 
 _RESULT = "patient(patient_id) OR study(study_id) OR study(study)"
+_OF_RESULT = f"FROM results WHERE {_RESULT}"
 
 
 def _result_files(path: Path, base: sqlite3.Connection, _: Subject) -> Iterator[FileOf]:
     folder = path.parent.resolve()
-    for number, file in base.execute(f"SELECT rowid, file FROM results WHERE {_RESULT}"):  # noqa: S608
+    for number, file in base.execute(f"SELECT rowid, file {_OF_RESULT}"):
         if (folder / file).resolve().is_relative_to(folder):
             yield folder / file, number
 
@@ -169,11 +170,9 @@ RESULTS = Store(
     "results",
     frozenset({"results", "sent", "answered"}),
     (
-        Rows(
-            "answered",
-            f"image IN (SELECT source FROM results WHERE {_RESULT})",  # noqa: S608
-        ),
-        Rows("results", _RESULT),  # and with each, by the file's own rule, where it was sent
+        Rows("sent", f"instance IN (SELECT instance {_OF_RESULT})", counted=False),
+        Rows("answered", f"image IN (SELECT source {_OF_RESULT})", counted=False),
+        Rows("results", _RESULT),
     ),
     _result_files,
 )
@@ -193,11 +192,12 @@ def count(store: Store, path: Path, subject: Subject) -> int:
     """How many rows of a file, and files beside it that no row names, are about them."""
     with _opened_about(store, path, subject) as (base, files):
         there = _tables(base)
-        return sum(entry is None for _, entry in files) + sum(
-            base.execute(f"SELECT count(*) FROM {table} WHERE {condition}").fetchone()[0]  # noqa: S608
-            for table, condition, _, counted in store.rows
-            if counted and table in there
-        )
+        number = sum(entry is None for _, entry in files)
+        for table, condition, _, counted in store.rows:
+            if counted and table in there:
+                query = f"SELECT count(*) FROM {table} WHERE {condition}"  # noqa: S608
+                number += base.execute(query).fetchone()[0]
+        return number
 
 
 def forget(store: Store, path: Path, subject: Subject) -> None:
