@@ -316,8 +316,7 @@ class Service:
         geometry = Geometry(image.height, image.width, self.model.spec.preprocessing)
         support = scale = None
         if (reference := self.reference()) is not None:
-            (scale,) = finish(reference.scales([read], text))
-            (others,) = finish(reference.of([read], text))
+            ((others, scale),) = finish(reference.of([read], text))
             support = percentile(score, others)
         found = ground_grid(grid.reshape(side, side), score, geometry, threshold, scale)
         read_as = None if read == sentence else read
