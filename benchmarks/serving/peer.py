@@ -40,7 +40,9 @@ def _questions(
             "classify-large": lambda data=data: _classify(service, data),
             "classify-id": lambda name=name: service.classify(service.embedded(name)),
             "ground-id": lambda name=name, said=said: service.ground(service.embedded(name), said),
-            "search": lambda said=said: service.search(service.make_query(said), 10),
+            "search": lambda said=said: service.search(
+                service.make_query(service.readings([said])), 10
+            ),
             "search-id": lambda name=name: service.search(
                 service.make_query(image=service.embedded(name)), 10
             ),
@@ -99,7 +101,8 @@ def handler(port: int, threads: int, model: Path, index: Path) -> None:
         query: str | None = Form(None), image_id: str | None = Form(None), k: int = Form(10)
     ) -> Any:
         image = None if query is not None else service.embedded(image_id or "")
-        hits = service.search(service.make_query(query, image=image), k).hits
+        read = [] if query is None else service.readings([query])
+        hits = service.search(service.make_query(read, image=image), k).hits
         return [{"image": h.image.image, "study": h.image.study_id, "score": h.score} for h in hits]
 
     uvicorn.run(app, port=port, log_level="warning")

@@ -84,16 +84,11 @@ def stamp_of(path: Path) -> Stamp | None:
     return Stamp(status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
-def path_key(path: Path) -> bytes:
-    """What stands for a path, whose name may be a patient's."""
-    name = os.fsencode(os.path.abspath(path))  # noqa: PTH100 - links stay as they are
-    return hashlib.blake2b(name, digest_size=8).digest()
-
-
 def _file_key(path: Path, stamp: Stamp) -> bytes:
-    """What stands for a path and its times."""
+    """What stands for a path, whose name may be a patient's, and its times."""
+    name = os.fsencode(os.path.abspath(path))  # noqa: PTH100 - links stay as they are
     times = hashlib.blake2b(struct.pack("<3q", *stamp), digest_size=16)
-    return path_key(path) + times.digest()
+    return hashlib.blake2b(name, digest_size=8).digest() + times.digest()
 
 
 def write_at(handle: int, place: int, data: bytes | memoryview) -> None:
@@ -135,15 +130,6 @@ def remove_cache(folder: Path) -> None:
             stack.enter_context(_in_use(places, alone=True))
         for path in folder.glob("decoded*"):
             remove_file(path)
-
-
-def count_kept(folder: Path, paths: set[bytes], digests: set[bytes]) -> int:
-    """Count the files that are known here, by `path_key` or SHA-256."""
-    found = set()
-    for path in folder.glob(f"decoded*{PLACES}"):
-        records = np.fromfile(path, _RECORD)[["path", "digest"]].tolist()
-        found |= {digest for key, digest in records if digest in digests or key[:8] in paths}
-    return len(found)
 
 
 class SquareStore(AbstractContextManager["SquareStore"]):

@@ -96,7 +96,7 @@ class Grounding:
     peak: tuple[float, float]  # x and y of the center of the best region, in original pixels
     threshold: float  # the score from which on a region counts for the boxes
     boxes: list[GroundedBox]  # groups of regions above it, best first
-    # between which scores pictures of this sentence shade, whatever the image; see `heat`.
+    # between which scores pictures of this sentence shade, whatever the image
     scale: tuple[float, float] | None = None
     read_as: str | None = None  # the sentence as it was embedded; None as it was asked
     # the side that the image speaks for, by the head of the side, where the sentence names one
@@ -141,15 +141,21 @@ class Grounding:
 
 
 def ground_grid(
-    grid: Grid, score: float, geometry: Geometry, threshold: float | None = None
+    grid: Grid,
+    score: float,
+    geometry: Geometry,
+    threshold: float | None = None,
+    scale: tuple[float, float] | None = None,
 ) -> Grounding:
     """Describe a grid [h, w] of region scores; see :class:`Grounding`.
 
-    The threshold is by default halfway between the mean and the maximum of the grid.
+    The threshold is by default from where color begins on the sentence's scale, so that there is
+    no box where nothing stands out; without one, halfway between the grid's mean and maximum.
     """
     from scipy import ndimage
 
-    cut = float((grid.mean() + grid.max()) / 2) if threshold is None else threshold
+    middle = float((grid.mean() + grid.max()) / 2) if scale is None else scale[0]
+    cut = middle if threshold is None else threshold
     shape = grid.shape[0], grid.shape[1]
     row, column = divmod(int(grid.argmax()), shape[1])
     peak = geometry.center_of_cell(row, column, shape)
@@ -160,17 +166,4 @@ def ground_grid(
         x, y, w, h = geometry.boxes_of_cells(cells, shape).tolist()
         boxes.append(GroundedBox((x, y, w, h), float(grid[groups == number].max())))
     boxes.sort(key=lambda box: -box.score)
-    return Grounding(score, grid, geometry, peak, cut, boxes)
-
-
-def on_scale(
-    found: Grounding, scale: tuple[float, float] | None, *, threshold: float | None = None
-) -> Grounding:
-    """A grounding with the scale of its sentence.
-
-    Unless a threshold was asked for, a region counts for the boxes from where color begins, so that
-    there is no box where nothing stands out.
-    """
-    if scale is not None and threshold is None:
-        found = ground_grid(found.grid, found.score, found.geometry, scale[0])
-    return replace(found, scale=scale)
+    return Grounding(score, grid, geometry, peak, cut, boxes, scale)

@@ -12,11 +12,17 @@ from torch import Tensor
 from cxrtext.evaluation import Prompts
 from cxrtext.models import ImageTextModel
 from cxrtext.models.text_encoder import family_name
-from cxrtext.service.limits import check_sentence, tokens_a_turn
+from cxrtext.service.limits import check_sentence
 
 REMEMBERED = 20_000
 """Sentences; with 128 numbers each this is 10 MiB.  As many as a server's questions can hold at a
 time, so that none is forgotten between its embedding and its use."""
+
+TURN_MULTIPLICATIONS = 10**9
+"""Of a language model between two pauses: some hundredths of a second."""
+
+TURN_TOKENS = 128, 4096
+"""Fewest and most tokens that a language model takes at once; with fewer it is no quicker."""
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -82,7 +88,9 @@ class TextMemory(Remembered[str, Tensor]):
         """Tokens of sentences that are embedded between two pauses."""
         text = self._model.spec.text
         wide, inner = int(text["hidden_size"]), int(text["intermediate_size"])
-        return tokens_a_turn(int(text["num_hidden_layers"]) * (4 * wide**2 + 2 * wide * inner))
+        multiplications = int(text["num_hidden_layers"]) * (4 * wide**2 + 2 * wide * inner)
+        least, most = TURN_TOKENS
+        return max(least, min(most, TURN_MULTIPLICATIONS // max(1, multiplications)))
 
     def tokens(self, sentences: Sequence[str]) -> int:
         """Tokens that sentences have at most, counted without a tokenizer."""

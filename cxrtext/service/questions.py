@@ -21,8 +21,14 @@ from pydantic import (
 
 from cxrtext.errors import InputError
 from cxrtext.service.limits import (
+    MAX_FINDING_CHARACTERS,
+    MAX_ID_CHARACTERS,
+    MAX_OFFSET,
+    MAX_PATIENTS,
+    MAX_QUERIES,
     MAX_REPORT_CHARACTERS,
     MAX_RESULTS,
+    MAX_WHERE,
     Mode,
     Target,
     Unique,
@@ -33,12 +39,6 @@ from cxrtext.service.limits import (
 Written = Callable[[str], str]
 """Writes the name of a field as the user knows it: ``image_id`` as ``--image-id``."""
 
-MAX_ID_CHARACTERS = 4096
-MAX_WHERE = 10_000
-MAX_OFFSET = 10_000
-MAX_QUERIES = 16
-MAX_PATIENTS = 64
-MAX_FINDING_CHARACTERS = 200
 WHERE = "A filter over the columns of GET /v1/columns, such as: age > 60 and sex = 'F'."
 
 

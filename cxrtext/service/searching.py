@@ -59,7 +59,6 @@ def _query(service: "Service", asked: Prepared) -> "Query":
         without=asked.read[many:],
         image=asked.image,
         image_weight=asked.question.image_weight,
-        as_written=True,
     )
 
 
@@ -99,6 +98,4 @@ def sentences(service: "Service", asked: Prepared) -> "Pausing[list[SentenceHit]
     if question.min_score is not None:
         options["min_score"] = question.min_score
     about = asked.read[0] if asked.image is None else asked.image
-    return (
-        yield from service.search_sentences_pausing(about, question.k, as_written=True, **options)
-    )
+    return (yield from service.search_sentences_pausing(about, question.k, **options))

@@ -23,7 +23,7 @@ from cxrtext.files import note_source
 from cxrtext.files.sqlite import WAIT_S
 from cxrtext.images import Geometry, ReaderPool
 from cxrtext.images.gray import Bytes
-from cxrtext.index import Archive, FoundImages, Index, IndexedImage, Query, SentenceHit, open_index
+from cxrtext.index import Archive, FoundImages, IndexedImage, Query, SentenceHit, open_index
 from cxrtext.index.features.scoring import mean_region
 from cxrtext.index.search.archive import SearchOptions, SentenceOptions
 from cxrtext.index.search.query import IMAGE_WEIGHT
@@ -40,12 +40,10 @@ from cxrtext.service.answers import (
     Square,
     calibrated,
     ground_grid,
-    on_scale,
 )
 from cxrtext.service.cache import TextMemory, prompt_vectors
-from cxrtext.service.heat import HeatScales
 from cxrtext.service.intake import RowMaker
-from cxrtext.service.limits import check_count, check_prompts, check_query, check_sentence
+from cxrtext.service.limits import check_sentence
 from cxrtext.service.timeline import Timeline, timeline
 from cxrtext.service.verify.reference import References, ReferenceScores, percentile
 from cxrtext.service.verify.sentences import ReportSentence, report_sentences
@@ -95,7 +93,6 @@ class Service:
         self.calibration = KeptCalibration.beside(model)
         self.how_good = how_good_beside(model)
         self.familiar = familiar_beside(model) or Familiar()
-        self._scales = HeatScales(self._references)
         self._judge = Judge(KeptVerdicts.beside(model))
         self._prompt_vectors = prompt_vectors(self.texts, self.prompts)
         self._heads = BetterHeads(model.heads, self.prompts)
@@ -207,8 +204,18 @@ class Service:
         return timeline(self.archive, image_id)
 
     def embedded(self, image_id: str) -> EmbeddedImage:
-        """An indexed image as the model sees it, without decoding it again."""
-        return embedded_of(self.archive, self.archive.find(image_id), self.familiar)
+        """An indexed image as the model sees it, without decoding it again.
+
+        The index says how unlike those that the model was trained on it is.
+        """
+        archive = self.archive
+        found = archive.find(image_id)
+        known = archive.catalogue.labels([found.number], archive.model.fingerprint)
+        share = known.get(found.number, {}).get(UNLIKE)
+        limit = None if self.familiar.images is None else self.familiar.images.threshold
+        unlike = None if share is None or limit is None else Unlike(share * limit, limit)
+        regions, size = archive.regions(found.number), (found.height, found.width)
+        return EmbeddedImage(regions, *size, unlike=unlike, metadata=found.metadata)
 
     def shown(self, image_id: str, side: int | None = None) -> Bytes:
         """The pixels of an indexed image's file, [H, W], the longest side at most so long."""
@@ -254,7 +261,7 @@ class Service:
     def classify(
         self, image: EmbeddedImage, prompts: Mapping[str, Prompts] | None = None
     ) -> list[FindingScore]:
-        """Probabilities, one a finding, in the order of the prompts (InputError).
+        """Probabilities, one a finding, in the order of the prompts.
 
         They are zero-shot, or of a head where one ranks validation images better.
 
@@ -262,8 +269,6 @@ class Service:
         image is not unlike those that it was fitted to.  Other prompts may take the place of the
         service's.
         """
-        if prompts is not None:
-            check_prompts(prompts)
         with self._lock, torch.inference_mode():
             vectors = (
                 self._prompt_vectors if prompts is None else prompt_vectors(self.texts, prompts)
@@ -309,13 +314,13 @@ class Service:
             shown = "left" if float(left[0]) > 0 else "right"
         side = round(len(grid) ** 0.5)
         geometry = Geometry(image.height, image.width, self.model.spec.preprocessing)
-        (scale,) = self._scales.of([read], text)
-        found = ground_grid(grid.reshape(side, side), score, geometry, threshold)
-        found = replace(on_scale(found, scale, threshold=threshold), side=shown)
+        support = scale = None
         if (reference := self.reference()) is not None:
-            (others,) = finish(reference.of([read], text))
-            found = replace(found, support=percentile(score, others))
-        return found if read == sentence else replace(found, read_as=read)
+            ((others, scale),) = finish(reference.of([read], text))
+            support = percentile(score, others)
+        found = ground_grid(grid.reshape(side, side), score, geometry, threshold, scale)
+        read_as = None if read == sentence else read
+        return replace(found, read_as=read_as, side=shown, support=support)
 
     def verify(
         self, image: EmbeddedImage, report: str, threshold: float | None = None
@@ -337,10 +342,11 @@ class Service:
         reference = self.reference()
         yield
         texts = self.embed_sentences([one.sentence for one in sentences])
-        found = yield from verify_sentences(
-            self.model, texts, image, reference, sentences, self._judge, threshold
+        return (
+            yield from verify_sentences(
+                self.model, texts, image, reference, sentences, self._judge, threshold
+            )
         )
-        return (yield from self._scales.put(found, texts, threshold))
 
     @property
     def verdicts(self) -> KeptVerdicts | None:
@@ -353,26 +359,17 @@ class Service:
 
     def make_query(
         self,
-        sentence: str | Sequence[str] | None = None,
+        sentences: Sequence[str] = (),
         *,
-        without: str | Sequence[str] = (),
+        without: Sequence[str] = (),
         image: EmbeddedImage | None = None,
         image_weight: float | None = None,
-        as_written: bool = False,
     ) -> Query:
-        """Put a query together (InputError), its sentences read as :meth:`readings` has them.
+        """A query of sentences as :meth:`readings` has them, an image, or both.
 
         Of several sentences that an image is to fit the mean score counts; ``image_weight``, in
         [0, 1] and by default 0.5, is that of the likeness beside a sentence.
         """
-        sentences = [sentence] if isinstance(sentence, str) else list(sentence or ())
-        without = [without] if isinstance(without, str) else list(without)
-        if not sentences and image is None:
-            raise InputError("give a sentence or an image")
-        check_query(sentences, without, image_weight)
-        sentences, without = (
-            self.readings(some, as_written=as_written) for some in (sentences, without)
-        )
         return Query(
             texts=self.embed_sentences(sentences) if sentences else None,
             without=self.embed_sentences(without) if without else None,
@@ -386,47 +383,19 @@ class Service:
     def search_pausing(
         self, query: Query, k: int = 10, **options: Unpack[SearchOptions]
     ) -> Pausing[FoundImages]:
-        check_count(k)
         return (yield from within(self._lock, self.archive.search_pausing(query, k, **options)))
 
-    def search_sentences(
-        self, asked: EmbeddedImage | str, k: int = 10, **options: Unpack[SentenceOptions]
-    ) -> list[SentenceHit]:
-        """The k indexed sentences that fit an image best, or are most alike to a sentence."""
-        return finish(self.search_sentences_pausing(asked, k, **options))
-
     def search_sentences_pausing(
-        self,
-        asked: EmbeddedImage | str,
-        k: int = 10,
-        *,
-        as_written: bool = False,
-        **options: Unpack[SentenceOptions],
+        self, asked: EmbeddedImage | str, k: int, **options: Unpack[SentenceOptions]
     ) -> Pausing[list[SentenceHit]]:
-        check_count(k)
+        """The k indexed sentences that fit an image best, or are most alike to a sentence."""
+        archive = self.archive
         if isinstance(asked, str):
-            check_sentence(asked)
-            archive = self.archive
-            (text,) = self.embed_sentences(self.readings([asked], as_written=as_written))
+            (text,) = self.embed_sentences([asked])
             search = archive.search_sentences_pausing(k, text=text, **options)
         else:
-            search = self.archive.search_sentences_pausing(k, image=asked.regions, **options)
+            search = archive.search_sentences_pausing(k, image=asked.regions, **options)
         return (yield from within(self._lock, search))
-
-
-def embedded_of(index: Index, found: IndexedImage, familiar: Familiar) -> EmbeddedImage:
-    """An indexed image as the model sees it, with how unlike the index says that it is."""
-    known = index.catalogue.labels([found.number], index.model.fingerprint)
-    share = known.get(found.number, {}).get(UNLIKE)
-    limit = None if familiar.images is None else familiar.images.threshold
-    unlike = None if share is None or limit is None else Unlike(share * limit, limit)
-    return EmbeddedImage(
-        index.regions(found.number),
-        found.height,
-        found.width,
-        unlike=unlike,
-        metadata=found.metadata,
-    )
 
 
 def successor(service: Service) -> Service | None:

@@ -182,7 +182,7 @@ def search(folder: Path) -> dict[str, Any]:
         index = folder / f"index-{place}"
         build_index(folder / "data/manifest.csv", folder / "cpu/checkpoint", index, device=place)
         with closing(load_service(None, index, device=place)) as service:
-            hits = service.search(service.make_query(QUERY), 5).hits
+            hits = service.search(service.make_query([QUERY]), 5).hits
             answers[place] = {hit.image.image: hit.score for hit in hits}
             if place == "cuda":
                 image = service.embedded(hits[0].image.image)

@@ -18,9 +18,8 @@ from cxrtext.pacs.results.folder import ResultsFolder
 from cxrtext.pacs.results.making import make_results
 from cxrtext.pacs.retrieval.follow_state import FollowState
 from cxrtext.service import load_service
-from cxrtext.service.forget import caches
+from cxrtext.service.forget import stores
 from cxrtext.service.forget.forget import forget
-from cxrtext.service.forget.inboxes import count_inbox, forget_inbox
 from cxrtext.service.forget.subject import Subject
 from tests.conftest import draw
 from tests.pacs.orthanc import Known, Orthanc, follow_into
@@ -133,8 +132,8 @@ def test_a_refused_message_is_found_whatever_its_form(tmp_path: Path) -> None:
     for number, form in enumerate([*forms, other]):
         (folder / "bad" / f"{number}.hl7").write_bytes(form)
     subject = Subject(patients={PATIENT, PATIENT.replace(":", ":Ä")})
-    assert count_inbox(folder / FILE, subject, Ids(None)) == len(forms)
-    forget_inbox(folder / FILE, subject, Ids(None))
+    assert stores.count(stores.INBOX, folder / FILE, subject) == len(forms)
+    stores.forget(stores.INBOX, folder / FILE, subject)
     (left,) = (folder / "bad").iterdir()
     assert left.read_bytes() == other
 
@@ -142,7 +141,7 @@ def test_a_refused_message_is_found_whatever_its_form(tmp_path: Path) -> None:
 def test_a_state_in_use_is_named_with_what_to_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(caches, "BUSY_SECONDS", 0.0)
+    monkeypatch.setattr(stores, "BUSY_SECONDS", 0.0)
     with FollowState(tmp_path / "follow-archive.sqlite") as state:
         state.know_study(uid(1), "20240301", "1")
         with pytest.raises(HeldError, match=r"archive.sqlite: is in use: stop 'cxrtext gateway"):

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -40,9 +41,9 @@ from cxrtext.jobs.plan import begin
 from cxrtext.language import ScoreSettings, score_reports
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.records import read_manifest, read_sentences
-from cxrtext.service.forget import caches, tables
-from cxrtext.service.forget.caches import CACHE, NO_CACHE
+from cxrtext.service.forget import stores, tables
 from cxrtext.service.forget.forget import _names_one, forget
+from cxrtext.service.forget.stores import CACHE, NO_CACHE, RESULTS
 from cxrtext.service.forget.subject import Subject
 from cxrtext.training.data.locked_features import Keeping, lock_images, lock_sentences
 from tests.api.conftest import as_dicom
@@ -190,13 +191,15 @@ def archive(planted: Archive, tmp_path: Path) -> Archive:
 
 
 EVERYWHERE = {
-    "index": 2, "decoded images": 1, "sentence scores": 2, "facts of check-data": 1,
-    "features of a locked encoder": 4, "image": 2, "report": 1, "manifest": 1,
+    "index": 2, "decoded images": 1, "sentence scores": 1, "facts of check-data": 1,
+    "features of a locked encoder": 2, "image": 2, "report": 1, "manifest": 1,
     "table": 7,  # reports, labels, boxes, rejected, more.jsonl, predictions, sentences
 }  # fmt: skip
 
 
-def test_nothing_planted_is_found_after_it_was_forgotten(archive: Archive) -> None:
+def test_nothing_planted_is_found_after_it_was_forgotten(
+    archive: Archive, data_folder: Path
+) -> None:
     before = archive.where()
     assert archive.still_there() == set(archive.needles)
     root = archive.root
@@ -225,10 +228,6 @@ def test_nothing_planted_is_found_after_it_was_forgotten(archive: Archive) -> No
     assert [path.name for path in (root / "cache").iterdir()] == []
     with open_index(root / "index", archive.checkpoint) as index:
         assert index.images == 48
-
-
-def test_the_rest_stays_as_it_was(archive: Archive, data_folder: Path) -> None:
-    forget([archive.root], patient=PATIENT)
     for name in ("manifest.csv", "reports.csv", "labels.csv"):
         assert (archive.root / "data" / name).read_bytes() == (data_folder / name).read_bytes()
     lines = (archive.root / "data" / "more.jsonl").read_text().splitlines()
@@ -259,20 +258,16 @@ def test_what_cannot_be_changed_is_named(archive: Archive) -> None:
     back_up(root / "index", root / "backup", model=False)
     (root / "job/shards").mkdir(parents=True)
     (root / "job" / JOB_PLAN).write_text(f'{{"images": ["{STUDY}"]}}')
+    begin(root / "begun", "embed", {}, 1, lambda: (1, {}))
     (root / "page.html").write_text(f"<p>{STUDY}</p>")
     (root / "longer.html").write_text(f"<p>{STUDY}0</p>")
     (root / "left.csv").write_text(f"item,kind\nold/{STUDY}/1.dcm,left out\n")
     (root / "audit.jsonl").write_text(json.dumps({"request_id": "1", "study_id": [STUDY]}) + "\n")
     left = {Path(p.path).name: p.what for p in forget([root], patient=PATIENT).left}
     others = dict.fromkeys(("page.html", "audit.jsonl", "left.csv"), "other file")
-    assert {"backup": "backup", "job": "archive job", **others}.items() <= left.items()
+    jobs = dict.fromkeys(("job", "begun"), "archive job")
+    assert {"backup": "backup", **jobs, **others}.items() <= left.items()
     assert "longer.html" not in left
-
-
-def test_a_job_that_was_only_begun_is_named_too(archive: Archive) -> None:
-    begin(archive.root / "job", "embed", {}, 1, lambda: (1, {}))
-    found = forget([archive.root], patient=PATIENT).places
-    assert ("job", "archive job") in {(Path(place.path).name, place.what) for place in found}
 
 
 def test_a_pipe_in_a_folder_is_passed_over(tmp_path: Path) -> None:
@@ -286,11 +281,11 @@ def test_a_pipe_in_a_folder_is_passed_over(tmp_path: Path) -> None:
 
 
 def test_a_file_in_use_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(caches, "BUSY_SECONDS", 0.1)
+    monkeypatch.setattr(stores, "BUSY_SECONDS", 0.1)
     subject = Subject(patients={PATIENT})
     for name, table, forgets, said in (
-        ("results.sqlite", "results", caches.forget_results, NO_CACHE),
-        ("scores.sqlite", "score", lambda path, _: caches.remove_cache(path), CACHE),
+        ("results.sqlite", "results", partial(stores.forget, RESULTS, subject=subject), NO_CACHE),
+        ("scores.sqlite", "score", partial(stores.remove_cache, "sentence scores"), CACHE),
     ):
         path = tmp_path / name
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -298,10 +293,10 @@ def test_a_file_in_use_is_not_removed(tmp_path: Path, monkeypatch: pytest.Monkey
             other.execute(f"CREATE TABLE {table} (x)")
             other.execute("PRAGMA user_version = 1")
             with pytest.raises(HeldError, match=r"locked; another process has it open: stop that"):
-                forgets(path, subject)
+                forgets(path)
         path.write_bytes(path.read_bytes()[:100] + bytes(8000))
         with pytest.raises(WorkError, match=said):
-            forgets(path, subject)
+            forgets(path)
 
 
 def arrival(path: Path, patient: str, study: str) -> None:
@@ -335,20 +330,18 @@ def test_the_hospitals_id_of_a_hashed_archive(tmp_path: Path) -> None:
     assert (data / "manifest.csv").read_text().splitlines()[1:] == [rows[0], rows[2]]
 
 
-def test_rows_of_a_compressed_table_go_too(tmp_path: Path) -> None:
-    rows = ["study_id,findings", "s1,Clear.", "s2,Edema."]
-    with gzip.open(tmp_path / "reports.csv.gz", "wt") as handle:
-        handle.write("\n".join(rows) + "\n")
+def test_rows_go_from_compressed_tables_row_groups_and_tables_as_excel_writes_them(
+    tmp_path: Path,
+) -> None:
+    rows = "patient_id;study_id;report\r\n", "P0012;s1;Größe\r\n", "P0013;s2;Erguß, Gefäß\r\n"
+    zipped, groups, excel = (tmp_path / name for name in ("a.csv.gz", "a.parquet", "a.csv"))
+    zipped.write_bytes(gzip.compress("".join(rows).encode()))
+    pq.write_table(pa.table({"study_id": ["s1", "s2"]}), groups, row_group_size=1)
+    excel.write_bytes("".join(rows).encode("cp1252"))
     forget([tmp_path], study="s1")
-    with gzip.open(tmp_path / "reports.csv.gz", "rt") as handle:
-        assert handle.read().splitlines() == [rows[0], rows[2]]
-
-
-def test_a_row_group_of_theirs_alone_goes(tmp_path: Path) -> None:
-    path = tmp_path / "reports.parquet"
-    pq.write_table(pa.table({"study_id": ["s1", "s2"]}), path, row_group_size=1)
-    forget([tmp_path], study="s1")
-    assert pq.read_table(path).to_pylist() == [{"study_id": "s2"}]
+    assert gzip.decompress(zipped.read_bytes()) == (rows[0] + rows[2]).encode()
+    assert pq.read_table(groups).to_pylist() == [{"study_id": "s2"}]
+    assert excel.read_bytes() == (rows[0] + rows[2]).encode("cp1252")
 
 
 def test_what_a_compressed_file_says_of_them_is_named(tmp_path: Path) -> None:
@@ -384,14 +377,6 @@ def _damaged(path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[at : at + 4] = bytes(4)
     path.write_bytes(data)
-
-
-def test_tables_as_excel_writes_them_are_taken_for_tables(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    rows = "patient_id;study_id;report\r\n", "P0012;s1;Größe\r\n", "P0013;s2;Erguß, Gefäß\r\n"
-    path.write_bytes("".join(rows).encode("cp1252"))
-    forget([tmp_path], patient="P0012")
-    assert path.read_bytes() == (rows[0] + rows[2]).encode("cp1252")
 
 
 @pytest.mark.parametrize(
@@ -484,4 +469,4 @@ def test_results_are_found_by_a_hospitals_uid_where_the_archive_has_another(tmp_
         (Subject(studies={"1.2.3"}), 1), (Subject(studies={"hashed"}), 1),
         (Subject(patients={"p"}), 1), (Subject(studies={"1.2"}, patients={"q"}), 0),
     ):  # fmt: skip
-        assert caches.count_results(path, subject) == count
+        assert stores.count(RESULTS, path, subject) == count

@@ -11,8 +11,8 @@ from cxrtext.index import open_index
 from cxrtext.index.store.catalogue import UNLIKE
 from cxrtext.models import ImageTextModel
 from cxrtext.service import Service
-from cxrtext.service.heat import COLD, HOT, LEAST_SPAN
 from cxrtext.service.tables import csv_table
+from cxrtext.service.verify.reference import COLD, HOT, LEAST_SPAN
 from tests.service.conftest import calibration_of
 
 
@@ -54,7 +54,7 @@ def test_the_index_knows_it_of_its_images(service: Service, data_folder: Path) -
         assert hit.image.image == image
         assert hit.unlike == pytest.approx(kept.unlike.share, rel=1e-6)
     assert UNLIKE in [column.name for column in service.archive.columns()]
-    found = service.search(service.make_query("Left pleural effusion."), where=f"{UNLIKE} > 1")
+    found = service.search(service.make_query(["Left pleural effusion."]), where=f"{UNLIKE} > 1")
     assert found.searched < 48
     assert csv_table([hit]).splitlines()[0].endswith(UNLIKE)
 

@@ -15,7 +15,8 @@ from cxrtext.client.models import (
     ImagePage,
     Timeline,
 )
-from cxrtext.service.questions import MAX_WHERE, WHERE, WHOLE
+from cxrtext.service.limits import MAX_WHERE
+from cxrtext.service.questions import WHERE, WHOLE
 from cxrtext_api.gate.access import Guarded
 from cxrtext_api.observe.audit import note_images
 from cxrtext_api.routes.dependencies import GUARDED, SessionDep, problems

@@ -17,8 +17,9 @@ from cxrtext.records.marks import (
     page_of_marks,
 )
 from cxrtext.records.numbers import read_number
+from cxrtext.service.limits import MAX_ID_CHARACTERS
 from cxrtext.service.marking import mark_of
-from cxrtext.service.questions import MAX_ID_CHARACTERS, WHOLE
+from cxrtext.service.questions import WHOLE
 from cxrtext_api.gate.access import CallerDep, Guarded, wants
 from cxrtext_api.gate.keys import MARK, READ
 from cxrtext_api.observe.audit import note_images

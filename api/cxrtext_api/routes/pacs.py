@@ -13,7 +13,7 @@ from cxrtext.errors import CxrTextError, InputError
 from cxrtext.pacs.inbox import desk
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.results.folder import FILE, ResultsFolder
-from cxrtext.service.questions import MAX_ID_CHARACTERS
+from cxrtext.service.limits import MAX_ID_CHARACTERS
 from cxrtext_api.gate.access import Guarded, wants
 from cxrtext_api.gate.keys import ADMIN, READ
 from cxrtext_api.observe.audit import note_decision, note_images

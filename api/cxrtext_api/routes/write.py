@@ -15,8 +15,7 @@ from cxrtext.index.entry import Subject
 from cxrtext.records import Study
 from cxrtext.records.manifest import SOURCE, is_own_column
 from cxrtext.records.numbers import read_strict_json
-from cxrtext.service.limits import MAX_REPORT_CHARACTERS, MAX_REPORT_SENTENCES
-from cxrtext.service.questions import MAX_ID_CHARACTERS
+from cxrtext.service.limits import MAX_ID_CHARACTERS, MAX_REPORT_CHARACTERS, MAX_REPORT_SENTENCES
 from cxrtext.text import study_sentences
 from cxrtext_api import entry
 from cxrtext_api.gate.access import CallerDep, Guarded

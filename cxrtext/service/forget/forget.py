@@ -7,35 +7,30 @@ goes on where it was, although the tables that said who they are have forgotten 
 import getpass
 import gzip
 import hashlib
+import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from cxrtext.datasets.admission.ids import IDS, Ids, object_ids, read_key
 from cxrtext.errors import DataError, ImageError
 from cxrtext.files import only_one, open_regular, remove_file, sha256
 from cxrtext.files.signed_log import append_signed, key_of, mark_of
-from cxrtext.images.cache_store import remove_cache as remove_decoded
 from cxrtext.images.dicom.described import described
 from cxrtext.images.dicom.file import read_wanted
 from cxrtext.index.maintain import forget_images, traces
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.index.store.writer import NEXT
 from cxrtext.pausing import StageProgress
-from cxrtext.records import Study
-from cxrtext.service.forget import caches, inboxes, tables
-from cxrtext.service.forget.places import KnownFiles, find_places, sweep_below
+from cxrtext.service.forget import stores, tables
+from cxrtext.service.forget.places import KnownFiles, find_places, is_manifest, sweep_below
 from cxrtext.service.forget.subject import STUDY_COLUMNS, Subject
-from cxrtext.text import study_sentences
 
 Kind = Literal["patient", "study"]
-
-OF_ENCODER = "features of a locked encoder"
 
 LOG = "forgotten.jsonl"
 """The log of what was forgotten, in the first of the folders, unless another is named."""
@@ -100,7 +95,7 @@ def forget(
 ) -> Forgotten:
     """Take a patient, or a study, out of every place below some folders where they are kept.
 
-    Images, rows of tables, caches that hold one, and images of indexes with their vectors,
+    Images, rows of tables, caches, which go whole, and images of indexes with their vectors,
     sentences and uploads are removed, so that no byte of them stays in a file.  What is of a kind
     that cannot be changed is named.  It may be stopped at any time and run again, and servers may
     run.
@@ -131,8 +126,8 @@ def forget(
         sweep_below(folders)
     places = find_places(folders, lambda count: tell("looking for files", count, count + 1))
     ids = Ids(None if hash_key is None else read_key(hash_key))
-    work = _Work(places, ids, tell, wait_s, {log.resolve(), key.resolve(), plan.resolve()})
-    subject = work.subject
+    subject = Subject(ids=ids)
+    work = _Work(places, subject, tell, wait_s, {log.resolve(), key.resolve(), plan.resolve()})
     known = subject.patients if kind == "patient" else subject.studies
     known.update({name, ids.of(kind, name)})
     with ExitStack() as stack:
@@ -142,19 +137,21 @@ def forget(
         subject.load(plan)
         work.learn()
         found = work.look()
-        result = Forgotten(dry_run, [*found], len(subject.studies), len(subject.images))
+        result = Forgotten(dry_run, [], len(subject.studies), len(subject.images))
         if not found and not resumed:
             raise DataError(
                 f"no {kind} of this id is known below {', '.join(map(str, folders))}; give the id "
                 "as the manifest has it, and every folder that may hold something"
             )
-        result.places += work.elsewhere()
+        found += work.caches()
         if dry_run:
+            result.places = [*found, *work.elsewhere()]
             return result
         secret = key_of(key)
         subject.save(plan)
         work.remove()
-        result.places = [*_after(found, work.look()), *work.elsewhere()]
+        now = [*work.look(), *work.caches()]
+        result.places = [*_after(found, now), *work.elsewhere()]
         _sign(log, secret, kind, name, result)
         remove_file(plan)
     return result
@@ -194,10 +191,14 @@ def _sign(log: Path, secret: bytes, kind: Kind, name: str, result: Forgotten) ->
 
 class _Work:
     def __init__(
-        self, places: KnownFiles, ids: Ids, tell: StageProgress, wait_s: float, own: set[Path]
+        self,
+        places: KnownFiles,
+        subject: Subject,
+        tell: StageProgress,
+        wait_s: float,
+        own: set[Path],
     ) -> None:
-        self.subject = Subject()
-        self._places, self._ids, self._own = places, ids, own
+        self._places, self._subject, self._own = places, subject, own
         self._tell, self._wait_s = tell, wait_s
         self._dicom: dict[Path, tuple[str, str]] = {}  # patient and study of headers
         self._unread: list[Path] = []  # pictures that no table lists, without a header to read
@@ -207,7 +208,7 @@ class _Work:
 
     def learn(self) -> None:
         """Follow ids from manifests, indexes and headers until nothing new is learned."""
-        places, subject = self._places, self.subject
+        places, subject = self._places, self._subject
         listed = self._listed()
         for number, path in enumerate(places.pictures):
             self._tell("reading headers", number + 1, len(places.pictures))
@@ -224,21 +225,18 @@ class _Work:
             for folder in places.indexes:
                 if folder.name != NEXT:  # there images are called by numbers
                     self._learn_index(folder)
-            received = {path.parent / inboxes.OBJECTS for path in places.inboxes}
+            received = {path.parent / stores.OBJECTS for _, path in places.stores}
             for path, (patient, study) in self._dicom.items():
                 # The gateway names the issuer of a patient id whose header names none.
                 names = subject.patients | (subject.bare if path.parent in received else set())
                 if patient in names or study in subject.studies:
-                    subject.studies.update({study, self._ids.of("study", study)} - {""})
+                    subject.studies.update({study, subject.ids.of("study", study)} - {""})
                     subject.files.add(str(path))
-            for path in places.peers:
-                inboxes.learn_peer(path, subject, self._ids)
+            for store, path in places.stores:
+                if store is stores.PEER:
+                    stores.learn_peer(path, subject)
             if subject.size == before:
                 break
-        for path in places.tables:
-            for row in tables.rows_of(path) if path.suffix != ".json" else ():
-                if subject.has(row):
-                    subject.sentences.update(_said(row))
         for file in sorted(subject.files):
             if Path(file).is_file():
                 subject.digests.add(sha256(Path(file)))
@@ -252,7 +250,7 @@ class _Work:
         }
 
     def _learn_ids(self, path: Path) -> None:
-        subject = self.subject
+        subject = self._subject
         for row in tables.rows_of(path):
             if subject.has(row):
                 subject.studies.update(str(row[c]) for c in STUDY_COLUMNS if row.get(c))
@@ -261,17 +259,15 @@ class _Work:
                     subject.files.add(str((path.parent / str(row["image"])).absolute()))
 
     def _learn_index(self, folder: Path) -> None:
-        subject = self.subject
+        subject = self._subject
         with Catalogue(folder / CATALOGUE) as catalogue:
             for image, study, path in self._indexed(catalogue):
                 subject.images.add(image)
                 subject.studies.add(study)
                 subject.files.add(path)
-            for study in subject.studies:
-                subject.sentences.update(text for _, text in catalogue.report(study))
 
     def _indexed(self, catalogue: Catalogue) -> Iterator[tuple[str, str, str]]:
-        subject = self.subject
+        subject = self._subject
         column = "patient_id" if subject.patients else "study_id"
         for value in sorted(subject.patients or subject.studies):
             for name, study, root, file in catalogue.database.execute(
@@ -283,11 +279,11 @@ class _Work:
 
     def _under_others(self, catalogue: Catalogue) -> int:
         """Images of their studies that an index has under another patient."""
-        if not self.subject.patients:
+        if not self._subject.patients:
             return 0
         return sum(
-            str(patient) not in self.subject.patients
-            for study in self.subject.studies
+            str(patient) not in self._subject.patients
+            for study in self._subject.studies
             for (patient,) in catalogue.database.execute(
                 "SELECT patient_id FROM images WHERE study_id = ?", (study,)
             ).fetchall()
@@ -296,7 +292,7 @@ class _Work:
     # --- where they are ---
 
     def look(self) -> list[Place]:
-        places, subject = self._places, self.subject
+        places, subject = self._places, self._subject
         found: list[Place] = []
 
         def add(what: str, path: Path, entries: int, why: str = "") -> None:
@@ -310,52 +306,40 @@ class _Work:
                 add("studies of another patient", folder, self._under_others(catalogue), OTHERS)
                 if not entries:
                     add("vectors of deleted images", folder, traces(folder, catalogue))
-        for what, path, count, _ in self._entries():
-            add(what, path, count())
+        for store, path in places.stores:
+            add(store.what, path, stores.count(store, path, subject))
         for path in self._files():
             add("image", path, 1, "" if places.inside(path) else OUTSIDE)
         for path in self._texts():
             add("report", path, 1)
         for path in [path for path in places.tables if path.is_file()]:
-            what = "manifest" if path in places.manifests else "table"
+            what = "manifest" if is_manifest(path) else "table"
             add(what, path, tables.count(path, subject))
         for path, why in self._others():
             add("other file", path, 1, why)
         return found
 
-    def _entries(self) -> Iterator[tuple[str, Path, Callable[[], int], Callable[[], None]]]:
-        """Files of entries, and caches: what each is, what counts theirs, what takes them out."""
-        places, subject = self._places, self.subject
-        about, known = (subject,), (subject, self._ids)
-        scores, features = places.scores, places.features
-        kinds: tuple[tuple[str, list[Path], Callable[..., int], Callable[..., None], Any], ...] = (
-            ("results", places.results, caches.count_results, caches.forget_results, about),
-            ("marks of readers", places.marks, caches.count_marks, caches.forget_marks, about),
-            ("inbox", places.inboxes, inboxes.count_inbox, inboxes.forget_inbox, known),
-            ("state of a peer", places.peers, inboxes.count_peer, inboxes.forget_peer, known),
-            ("decoded images", places.decoded, caches.count_squares, remove_decoded, ()),
-            ("sentence scores", scores, caches.count_scores, caches.remove_cache, ()),
-            ("facts of check-data", places.facts, caches.count_facts, caches.remove_cache, ()),
-            (OF_ENCODER, features, caches.count_features, caches.remove_features, ()),
-        )
-        for what, paths, count, remove, given in kinds:
-            for path in paths:
-                counted = partial(count, path, *(given or about))
-                yield what, path, counted, partial(remove, path, *given)
+    def caches(self) -> list[Place]:
+        """The caches, each one entry: they go whole, whoever is in them."""
+        return [
+            Place(what, str(path), 1, False) for what, path in self._places.caches if path.exists()
+        ]
 
     def _files(self) -> list[Path]:
-        return [path for file in sorted(self.subject.files) if (path := Path(file)).is_file()]
+        return [path for file in sorted(self._subject.files) if (path := Path(file)).is_file()]
 
     def _texts(self) -> list[Path]:
-        return [p for p in self._places.texts if p.stem in self.subject.studies and p.is_file()]
+        return [p for p in self._places.texts if p.stem in self._subject.studies and p.is_file()]
 
     def _others(self) -> Iterator[tuple[Path, str]]:
         """Files of other kinds that name them."""
-        needles = [needle.encode("utf-8", "surrogateescape") for needle in self.subject.needles()]
+        needles = [needle.encode("utf-8", "surrogateescape") for needle in self._subject.needles()]
         gone = set(self._texts())
         self._damaged.clear()
         # Of a table only what names them elsewhere than in the columns of ids, such as a path.
-        tables_left = [path for path in self._places.tables if not tables.count(path, self.subject)]
+        tables_left = [
+            path for path in self._places.tables if not tables.count(path, self._subject)
+        ]
         others = (*self._places.others, *self._unread, *self._places.texts, *tables_left)
         paths = [path for path in others if path not in gone]
         for number, path in enumerate(paths):
@@ -391,10 +375,12 @@ class _Work:
 
     def remove(self) -> None:
         """Remove them everywhere; what says who they are goes last."""
-        places, subject = self._places, self.subject
-        for _, _, count, forget_them in self._entries():
-            if count():
-                forget_them()
+        places, subject = self._places, self._subject
+        for store, path in places.stores:
+            if stores.count(store, path, subject):
+                stores.forget(store, path, subject)
+        for what, path in places.caches:
+            stores.remove_cache(what, path)
         for number, folder in enumerate(places.indexes):
             self._tell("writing indexes anew", number, len(places.indexes))
             with Catalogue(folder / CATALOGUE) as catalogue:
@@ -409,25 +395,15 @@ class _Work:
         for number, path in enumerate(gone):
             self._tell("removing files", number + 1, len(gone))
             remove_file(path)
-        later = places.manifests
-        for path in [*(path for path in places.tables if path not in later), *later]:
+        for path in sorted(places.tables, key=is_manifest):
             self._tell("writing tables anew", 0, 1)
             if tables.count(path, subject):
                 tables.take_out(path, subject)
 
 
 def _lists_studies(path: Path) -> bool:
-    row = next(tables.rows_of(path), {}) if path.suffix != ".json" else {}
+    row = next(tables.rows_of(path), {})
     return "study_id" in row and bool({"image", "patient_id"} & set(row))
-
-
-def _said(row: dict[str, Any]) -> Iterable[str]:
-    if row.get("sentence"):
-        return [str(row["sentence"])]
-    sections = {name: str(row[name]) for name in ("findings", "impression") if row.get(name)}
-    return [
-        said.sentence for said in study_sentences(Study("", str(row.get("report") or ""), sections))
-    ]
 
 
 def _header_ids(path: Path) -> tuple[str, str] | None:
@@ -464,10 +440,5 @@ def _content(path: Path) -> Iterator[bytes]:
 
 
 def _stands(text: bytes, needle: bytes) -> bool:
-    at = text.find(needle)
-    while at >= 0:
-        sides = text[max(0, at - 1) : at] + text[at + len(needle) : at + len(needle) + 1]
-        if len(sides) == 2 and not any(bytes([side]).isalnum() for side in sides):
-            return True
-        at = text.find(needle, at + 1)
-    return False
+    alone = rb"[^0-9A-Za-z]" + re.escape(needle) + rb"[^0-9A-Za-z]"
+    return needle in text and re.search(alone, text) is not None

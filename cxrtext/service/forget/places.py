@@ -10,8 +10,7 @@ from cxrtext.images.cache_store import PLACES
 from cxrtext.index.backup import NOTE as BACKUP
 from cxrtext.index.store.catalogue import CATALOGUE
 from cxrtext.models.folders import VOCABULARY_FILES
-from cxrtext.service.forget.caches import MARKS, RESULTS, tables_of
-from cxrtext.service.forget.inboxes import INBOX_TABLES, PEER_TABLES
+from cxrtext.service.forget.stores import DECODED, OF_ENCODER, Store, kind_of
 from cxrtext.service.forget.tables import ENDINGS, ending_of, is_table
 
 PICTURES = (".png", ".jpg", ".jpeg", ".dcm", "")
@@ -30,14 +29,8 @@ class KnownFiles:
 
     roots: list[Path]
     indexes: list[Path] = field(default_factory=list)  # their folders
-    decoded: list[Path] = field(default_factory=list)  # folders of decoded caches
-    scores: list[Path] = field(default_factory=list)
-    facts: list[Path] = field(default_factory=list)
-    results: list[Path] = field(default_factory=list)  # of folders of results for a PACS
-    marks: list[Path] = field(default_factory=list)  # of readers
-    inboxes: list[Path] = field(default_factory=list)  # their queues
-    peers: list[Path] = field(default_factory=list)  # what pull and follow know of one
-    features: list[Path] = field(default_factory=list)
+    stores: list[tuple[Store, Path]] = field(default_factory=list)
+    caches: list[tuple[str, Path]] = field(default_factory=list)
     tables: list[Path] = field(default_factory=list)
     pictures: list[Path] = field(default_factory=list)
     texts: list[Path] = field(default_factory=list)
@@ -46,14 +39,14 @@ class KnownFiles:
     jobs: list[Path] = field(default_factory=list)  # their folders
     others: list[Path] = field(default_factory=list)
 
-    @property
-    def manifests(self) -> list[Path]:
-        """Tables that are called so, or that a data folder has as such."""
-        return [path for path in self.tables if path.stem == "manifest"]
-
     def inside(self, path: Path) -> bool:
         """Whether a file lies below one of the folders, all links followed."""
         return any(path.resolve().is_relative_to(root) for root in self.roots)
+
+
+def is_manifest(path: Path) -> bool:
+    """Whether a table is called so; it says who the others are about, and is changed last."""
+    return path.stem == "manifest"
 
 
 def sweep_below(folders: list[Path]) -> None:
@@ -105,21 +98,14 @@ def _put(found: KnownFiles, path: Path, *, is_index: bool) -> None:
     if is_index and name.startswith((CATALOGUE, "index.json")):
         return
     if suffix == PLACES:
-        if path.parent not in found.decoded:  # where several sizes lie
-            found.decoded.append(path.parent)
-    elif suffix in (".sqlite", ".partial", ".db") and (names := tables_of(path)):
-        kinds = (
-            (found.scores, {"model", "score"}),
-            (found.peers, PEER_TABLES),
-            (found.facts, {"facts"}),
-            (found.results, RESULTS),
-            (found.marks, MARKS),
-            (found.inboxes, INBOX_TABLES),
-        )
-        paths = next((paths for paths, tables in kinds if tables <= names), found.others)
-        paths.append(path)
+        found.caches.append((DECODED, path))
+    elif suffix in (".sqlite", ".partial", ".db") and (kind := kind_of(path)) is not None:
+        if isinstance(kind, Store):
+            found.stores.append((kind, path))
+        else:
+            found.caches.append((kind, path))
     elif suffix == ".f16" and path.with_suffix(".keys").is_file():
-        found.features.append(path)
+        found.caches.append((OF_ENCODER, path))
     elif ending_of(path) in ENDINGS and is_table(path):
         found.tables.append(path)
     elif suffix in PICTURES and _is_picture(path):

@@ -1,10 +1,11 @@
-"""Who is forgotten: the ids, files and sentences by which they are known, found step by step."""
+"""Who is forgotten: the ids and files by which they are known, found step by step."""
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cxrtext.datasets.admission.ids import Ids
 from cxrtext.errors import WorkError
 from cxrtext.files import read_sealed, write_private
 from cxrtext.files.digests import sealed
@@ -27,7 +28,7 @@ class Subject:
     images: set[str] = field(default_factory=set)  # as manifests and indexes name them
     files: set[str] = field(default_factory=set)  # paths of image files
     digests: set[str] = field(default_factory=set)  # SHA-256 of these files, hexadecimal
-    sentences: set[str] = field(default_factory=set)  # of their reports
+    ids: Ids = field(default_factory=Ids)  # how an import replaced the hospital's
 
     def has(self, row: dict[str, Any]) -> bool:
         """Whether a row of a table, by column in lower case, is about them.
@@ -45,6 +46,14 @@ class Subject:
                 return any(value in ids for value in said)
         return False
 
+    def has_study(self, uid: str) -> bool:
+        """Whether a header's UID of a study is theirs, also as a hash, as an index may have it."""
+        return bool(uid) and not {uid, self.ids.of("study", uid)}.isdisjoint(self.studies)
+
+    def has_image(self, uid: str) -> bool:
+        """As of a study, of an image."""
+        return bool(uid) and not {uid, self.ids.of("instance", uid)}.isdisjoint(self.images)
+
     @property
     def bare(self) -> set[str]:
         """The ids of patients without their issuers, as a header or message may have them."""
@@ -53,7 +62,10 @@ class Subject:
     @property
     def size(self) -> int:
         """How much is known; it only grows."""
-        return sum(len(values) for values in asdict(self).values())
+        return sum(map(len, self._known().values()))
+
+    def _known(self) -> dict[str, set[str]]:
+        return {name: getattr(self, name) for name in _SETS}
 
     def needles(self) -> list[str]:
         """Texts by which a file that nothing else knows is found to name them."""
@@ -62,7 +74,7 @@ class Subject:
 
     def save(self, path: Path) -> None:
         """Keep what is known until the work is done, for its owner alone."""
-        content = {name: sorted(values) for name, values in asdict(self).items()}
+        content = {name: sorted(values) for name, values in self._known().items()}
         temporary = path.with_name(path.name + ".new")
         write_private(temporary, json.dumps(sealed(content)).encode("utf-8", "surrogatepass"))
         temporary.replace(path)
@@ -75,10 +87,11 @@ class Subject:
             return
         except (OSError, ValueError) as error:
             raise WorkError(f"{path}: {error}; remove it, and run the command again") from None
-        for name, values in noted.items():
-            if hasattr(self, name):
-                getattr(self, name).update(values)
+        for name, values in self._known().items():
+            values.update(noted.get(name, ()))
 
 
 SHORTEST = 4
 """Characters of an id below which other files are not searched for it: it would stand anywhere."""
+
+_SETS = ("patients", "studies", "images", "files", "digests")

@@ -45,12 +45,9 @@ def rows_of(path: Path) -> Iterator[Row]:
         if suffix == ".parquet":
             for part in row_groups(path):
                 yield from (_lowered(row) for row in part.to_pylist())
-        elif suffix == ".jsonl":
-            with path.open(encoding="utf-8", errors="surrogateescape") as handle:
-                yield from (row for row in map(_json_row, _lines(handle)) if row is not None)
-        elif suffix == ".csv":
+        elif suffix in _RECORDS:
             with _opened(path) as handle:
-                yield from (row for row, _ in _records(handle) if row is not None)
+                yield from (row for row, _ in _RECORDS[suffix](handle) if row is not None)
     except (OSError, EOFError, ValueError, csv.Error, zlib.error):
         return
 
@@ -74,6 +71,8 @@ def _bytes_of(path: Path, mode: Literal["rb", "wb"] = "rb", like: Path | None = 
 
 
 def _opened(path: Path) -> TextIO:
+    if path.suffix.lower() == ".jsonl":
+        return path.open(encoding="utf-8", errors="surrogateescape", newline="")
     raw = _bytes_of(path)
     try:
         return open_text(cast(Any, raw), str(path), table=True)
@@ -90,7 +89,12 @@ def _lines(handle: TextIO) -> Iterator[str]:
         yield line
 
 
-def _records(handle: TextIO) -> Iterator[tuple[Row | None, str]]:
+def _json_records(handle: TextIO) -> Iterator[tuple[Row | None, str]]:
+    """Each line of JSON Lines, as it is written; no row where it is no object."""
+    return ((_json_row(line), line) for line in _lines(handle))
+
+
+def _csv_records(handle: TextIO) -> Iterator[tuple[Row | None, str]]:
     """Each record of a CSV file with the text that it was written as; the header has no row."""
     lines: list[str] = []
     separator = separator_of(handle.readline(CELL_LIMIT))
@@ -116,6 +120,9 @@ def _records(handle: TextIO) -> Iterator[tuple[Row | None, str]]:
             yield None, "".join(lines)
     finally:
         csv.field_size_limit(before)
+
+
+_RECORDS = {".csv": _csv_records, ".jsonl": _json_records}
 
 
 def row_groups(path: Path) -> Iterator[Any]:
@@ -184,7 +191,7 @@ def _is_marked(path: Path) -> bool:
         return handle.read(3) == b"\xef\xbb\xbf"
 
 
-def _write_csv(path: Path, out: Path, subject: Subject) -> None:
+def _write_lines(path: Path, out: Path, subject: Subject) -> None:
     with _opened(path) as handle:
         mark = "\ufeff" if handle.encoding == "utf-8-sig" and _is_marked(path) else ""
         encoding = "utf-8" if handle.encoding == "utf-8-sig" else handle.encoding
@@ -192,20 +199,9 @@ def _write_csv(path: Path, out: Path, subject: Subject) -> None:
             _bytes_of(out, "wb", path), encoding=encoding, errors=handle.errors, newline=""
         ) as target:
             target.write(mark)
-            for row, text in _records(handle):
+            for row, text in _RECORDS[ending_of(path)](handle):
                 if row is None or not subject.has(row):
                     target.write(text)
-
-
-def _write_jsonl(path: Path, out: Path, subject: Subject) -> None:
-    with (
-        path.open(encoding="utf-8", errors="surrogateescape", newline="") as handle,
-        out.open("w", encoding="utf-8", errors="surrogateescape", newline="") as target,
-    ):
-        for line in _lines(handle):
-            row = _json_row(line)
-            if row is None or not subject.has(row):
-                target.write(line)
 
 
 def _write_parquet(path: Path, out: Path, subject: Subject) -> None:
@@ -238,8 +234,8 @@ def _write_coco(path: Path, out: Path, subject: Subject) -> None:
 
 
 _WRITERS: dict[str, Callable[[Path, Path, Subject], None]] = {
-    ".csv": _write_csv,
-    ".jsonl": _write_jsonl,
+    ".csv": _write_lines,
+    ".jsonl": _write_lines,
     ".parquet": _write_parquet,
     ".json": _write_coco,
 }
@@ -251,20 +247,18 @@ def relist(folder: Path, digests: Mapping[Path, str | None], *, only_if: str | N
     ``only_if`` is the digest that must stand there: of a file that was damaged before nothing is
     vouched for.
     """
-    for home in (folder, *folder.parents):
-        if (home / SUMS).is_file():
-            break
-    else:
-        return
+    homes = (folder, *folder.parents)
+    home = next((home for home in homes if (home / SUMS).is_file()), folder)
     try:
         listed = read_sums(home) or {}
     except (OSError, ValueError):
         return
-    now: dict[str, str | None] = dict(listed)
-    for path, digest in digests.items():
-        name = path.relative_to(home).as_posix()
-        if name in listed and only_if in (None, listed[name]):
-            now[name] = digest
+    named = {path.relative_to(home).as_posix(): digest for path, digest in digests.items()}
+    now = listed | {
+        name: digest
+        for name, digest in named.items()
+        if name in listed and only_if in (None, listed[name])
+    }
     if now != listed:
         lines = (f"{digest}  {name}\n" for name, digest in now.items() if digest)
         write_text(home / SUMS, "".join(lines))

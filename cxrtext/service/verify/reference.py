@@ -1,8 +1,9 @@
-"""How well an image supports sentences: the percentile of a score among reference images."""
+"""What sentences reach in reference images: how well another supports them, and how maps shade."""
 
 import hashlib
 import threading
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -22,44 +23,63 @@ from cxrtext.service.cache import Remembered
 Scores = NDArray[np.float32]
 
 REMEMBERED = 4096
-"""Sentences whose reference scores are kept, by a digest, not by their text; of 512 images each
+"""Sentences that are kept compared, by a digest, not by their text; of 512 images each
 this is 8 MiB."""
 
 SCORED_AT_ONCE = 16
 """Reference images; bounds memory, and the time between two pauses."""
 
+COLD, HOT = 75.0, 99.0
+"""Percentiles of the reference images' best region: where the color of a sentence's heatmap begins,
+and where it is full."""
+
+LEAST_SPAN = 0.1
+"""Between the two, at least, up to a score of 1: "The lungs are clear." has nearly the same best
+region everywhere."""
+
+Scale = tuple[float, float]
+
+
+class Compared(NamedTuple):
+    """What a sentence reaches in the reference images."""
+
+    scores: Scores  # with each, in rising order
+    scale: Scale  # between which scores its heatmap shades, whatever the image
+
 
 class ReferenceScores:
-    """Scores of sentences with reference images, remembered; threads may share one."""
+    """Sentences compared with reference images, remembered; threads may share one."""
 
     def __init__(self, model: ImageTextModel, reference: Reference, size: int = REMEMBERED) -> None:
         self.reference = reference
         self.model = model
-        self._known: Remembered[bytes, Scores] = Remembered(size)
+        self._known: Remembered[bytes, Compared] = Remembered(size)
 
-    def of(self, sentences: Sequence[str], texts: Tensor) -> Pausing[list[Scores]]:
-        """Scores of S sentences, embeddings [S, D], with every reference image; with pauses.
-
-        Those of each sentence are in rising order.
-        """
+    def of(self, sentences: Sequence[str], texts: Tensor) -> Pausing[list[Compared]]:
+        """What each of S sentences, embeddings [S, D], reaches; with pauses."""
         keys = [_key(sentence) for sentence in sentences]
         found = self._known.use(keys)
         missing = {key: i for i, key in enumerate(keys) if key not in found}
         if missing:
-            scored = yield from self._score(texts[list(missing.values())])
-            made = dict(zip(missing, scored, strict=True))
+            compared = yield from self._compare(texts[list(missing.values())])
+            made = dict(zip(missing, compared, strict=True))
             found |= made
             self._known.keep(made)
         return [found[key] for key in keys]
 
-    def _score(self, texts: Tensor) -> Pausing[Scores]:
-        parts = []
+    def _compare(self, texts: Tensor) -> Pausing[list[Compared]]:
+        own = texts.float().cpu()
+        scores, peaks = [], []
         for start in range(0, len(self.reference), SCORED_AT_ONCE):
             regions = self.reference.regions(start, start + SCORED_AT_ONCE)
-            parts.append(exact_scores(self.model, regions, texts))
+            scores.append(exact_scores(self.model, regions, texts))
+            with torch.inference_mode():
+                peaks.append(self.model.maps(regions, own).amax(dim=-1))
             yield
-        scores: Scores = np.sort(torch.cat(parts, dim=1).numpy(), axis=1)
-        return scores
+        rows = np.sort(torch.cat(scores, dim=1).numpy(), axis=1)
+        cold, hot = np.percentile(torch.cat(peaks, dim=1).numpy(), (COLD, HOT), axis=1).tolist()
+        scales = [(c, min(max(h, c + LEAST_SPAN), 1.0)) for c, h in zip(cold, hot, strict=True)]
+        return [Compared(*one) for one in zip(rows, scales, strict=True)]
 
 
 class References:

@@ -13,7 +13,7 @@ from cxrtext.index.features.scoring import exact_scores
 from cxrtext.models import ImageTextModel
 from cxrtext.pausing import Pausing
 from cxrtext.service.answers import EmbeddedImage, Grounding, ground_grid
-from cxrtext.service.verify.reference import ReferenceScores, Scores, percentile
+from cxrtext.service.verify.reference import Compared, ReferenceScores, percentile
 from cxrtext.service.verify.sentences import ReportSentence
 from cxrtext.text.wording import Wording, wording
 from cxrtext.verdicts.judge import Judge, Judgment, Verdict
@@ -69,32 +69,32 @@ def verify_sentences(
 
     Args:
         texts: [S, D], embeddings of the sentences.
-        reference: Other images, which support is measured by.
-        threshold: From which score on a region counts for the boxes; by default halfway between
-            the mean and the maximum of each sentence's map.
+        reference: Other images, by which support is measured and heatmaps shade.
+        threshold: From which score on a region counts for the boxes; see `ground_grid`.
     """
     regions = image.regions[None].float().to(model.device)
     grids = model.maps(regions, texts)[:, 0].cpu().numpy()
     scores = exact_scores(model, regions, texts)[:, 0].tolist()
     side = math.isqrt(regions.shape[1])
-    others: Sequence[Scores | None] = [None] * len(sentences)
+    others: Sequence[Compared | None] = [None] * len(sentences)
     used = ReferenceUsed("none", 0)
     if reference is not None:
         kept = reference.reference
         used = ReferenceUsed("validation" if kept.source == "validation" else "index", len(kept))
-        others = yield from reference.of([s.sentence for s in sentences], texts)
+        others = yield from reference.of([one.sentence for one in sentences], texts)
     evidence = None if image.is_unlike else judge.evidence(model, regions)
     yield
     geometry = Geometry(image.height, image.width, model.spec.preprocessing)
     found = []
     for one, grid, score, other in zip(sentences, grids, scores, others, strict=True):
+        scale = None if other is None else other.scale
         found.append(
             SupportedSentence(
                 **asdict(one),
                 wording=wording(one.sentence),
-                support=None if other is None else percentile(score, other),
+                support=None if other is None else percentile(score, other.scores),
                 judgment=judge.judge(one.sentence, evidence),
-                grounding=ground_grid(grid.reshape(side, side), score, geometry, threshold),
+                grounding=ground_grid(grid.reshape(side, side), score, geometry, threshold, scale),
             )
         )
         yield

@@ -77,7 +77,8 @@ def test_pages_of_a_search_follow_each_other(client: TestClient) -> None:
 def test_several_sentences_and_what_is_not_to_fit(client: TestClient, service: Service) -> None:
     data = {"query": ["Left pleural effusion.", "Effusion."], "not": ["Right pneumothorax."]}
     body = client.post("/v1/search", data={**data, "k": 5}).json()
-    query = service.make_query(data["query"], without=data["not"])
+    read = service.readings
+    query = service.make_query(read(data["query"]), without=read(data["not"]))
     expected = service.search(query, 5).hits
     assert [hit["image_id"] for hit in body["images"]] == [hit.image.image for hit in expected]
     scores = [hit["score"] for hit in body["images"]]

@@ -209,7 +209,7 @@ def test_who_reads_slowly_takes_no_place(service: Service) -> None:
 
 
 def test_sentences_are_embedded_in_turns(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cxrtext.service.cache.tokens_a_turn", lambda _: 64)
+    monkeypatch.setattr("cxrtext.service.cache.TURN_TOKENS", (64, 64))
     embed = Mock(wraps=service.model.embed_sentences)
     report = " ".join(f"Effusion {i} of the left lung is small." for i in range(60))
     with serving(service) as client:

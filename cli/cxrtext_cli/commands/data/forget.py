@@ -45,7 +45,7 @@ def forget(
 ) -> None:
     """Take a patient or a study out of every place where they are kept, or name the place.
 
-    Images, rows, sentences, entries of caches, vectors and uploads are removed from the files.
+    Images, rows, sentences, vectors and uploads are removed from the files, and caches whole.
     It may be stopped and run again, and servers may run meanwhile.
     """
     if (patient is None) == (study is None) or "" in (patient, study):
