@@ -23,7 +23,6 @@ from cxrtext.evaluation.retrieval.boxes import BoxRanks, measure_box_retrieval
 from cxrtext.evaluation.retrieval.sentences import SentenceRanks, measure_retrieval
 from cxrtext.evaluation.rows import CLASSES, HEADS, OF_FINDING, Rows
 from cxrtext.evaluation.settings import Settings
-from cxrtext.evaluation.tabulated import read_probabilities
 from cxrtext.metrics.intervals import FEW, POWER, Area, Measured, detectable_difference
 
 
@@ -151,12 +150,11 @@ def measure_files(paths: Iterable[Path], **settings: Any) -> Iterator[Evaluation
     """:func:`measure_file` of files that are to be compared, one at a time.
 
     Images and findings of each are taken in the order of the first, as their rows may stand in any.
-    A table of probabilities (``.csv``) is of the images and labels of the first.
     """
     first = Predictions({}, {})
     made: dict[str, Any] = {}
     for path in paths:
-        found = read_probabilities(path, first) if path.suffix == ".csv" else _read(path)
+        found = _read(path)
         own = {**Settings().to_dict(), **found.about.get("settings", {})}
         for name in AGREEING:
             if name not in settings and made.setdefault(name, own[name]) != own[name]:
