@@ -41,7 +41,6 @@ class Settings:
         slices: Columns of the manifest; "age" is taken in bands.
         probe: Whether linear probes are fitted to the training images.
         sensitivity: That of a second operating point, beside Youden's; above 0, at most 1.
-        prevalence: Of other people, for whom PPV and NPV are computed too; between 0 and 1.
         primary: The one measure that decides, declared before the figures are seen; named as in
             a comparison.
     """
@@ -55,7 +54,6 @@ class Settings:
     slices: tuple[str, ...] = SLICE_COLUMNS
     probe: bool = False
     sensitivity: float = 0.95
-    prevalence: float | None = None
     primary: str = PRIMARY
 
     def __post_init__(self) -> None:
@@ -69,8 +67,6 @@ class Settings:
             raise ConfigError(
                 f"--sensitivity: {self.sensitivity} is not above 0 and at most 1; give a share"
             )
-        if self.prevalence is not None and not 0 < self.prevalence < 1:
-            raise ConfigError(f"--prevalence: {self.prevalence} is not between 0 and 1")
         if not self.sigma >= 0:
             raise ConfigError(f"sigma: {self.sigma} is not 0 or more")
 
@@ -82,4 +78,7 @@ class Settings:
         """From what :meth:`to_dict` gave; what is not said is as by default."""
         boxes = Path(values["boxes"]) if values.get("boxes") else None
         slices = tuple(values.get("slices", SLICE_COLUMNS))
-        return cls(**{**values, "boxes": boxes, "slices": slices})
+        known = {
+            name: one for name, one in values.items() if name != "prevalence"
+        }  # once a setting
+        return cls(**{**known, "boxes": boxes, "slices": slices})

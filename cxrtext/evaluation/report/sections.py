@@ -233,18 +233,18 @@ def _classification(result: Evaluation) -> list[Block]:
 def _operating(result: Evaluation) -> list[Block]:
     rows = result.rows
     counts = {"threshold": 2, **digits(0, "TP", "FP", "FN", "TN")}
-    blocks: list[Block] = [Table(points(rows, counts), "Counts")]
-    if result.settings.get("prevalence"):
-        names = ("prevalence", "PPV", "NPV", "other prevalence", "PPV at it", "NPV at it")
-        caption = "Predictive values of these data and of another prevalence"
-        blocks.append(Table(points(rows, digits(3, *names)), caption))
     note = (
         "Calibration slope and intercept of the probability with Platt's scale and shift. A slope "
         "below 1: probabilities are too extreme. An intercept above 0: the finding is more "
         "frequent here than the validation images suggest."
     )
     table = pivot(rows, CALIBRATION, digits(2, "slope", "intercept"))
-    return [*blocks, Text(note), Table(table, "Calibration"), *benefit_figures(rows)]
+    return [
+        Table(points(rows, counts), "Counts"),
+        Text(note),
+        Table(table, "Calibration"),
+        *benefit_figures(rows),
+    ]
 
 
 def _slices(result: Evaluation) -> list[Block]:

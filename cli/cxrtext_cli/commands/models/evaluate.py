@@ -102,9 +102,6 @@ def evaluate(
     sensitivity: Annotated[
         float, typer.Option(help="Of a second threshold, beside that of Youden.")
     ] = 0.95,
-    prevalence: Annotated[
-        float | None, typer.Option(help="Of other people, for PPV and NPV: 0.05 for 5 %.")
-    ] = None,
     primary: Annotated[
         str,
         typer.Option(
@@ -163,7 +160,6 @@ def evaluate(
         slices=tuple(slices) if slices else SLICE_COLUMNS,
         probe=probe,
         sensitivity=sensitivity,
-        prevalence=prevalence,
         primary=primary,
     )
     known = prompts_in(prompts)
@@ -210,7 +206,7 @@ def evaluate(
     _tell(result, written, as_json, len(rejects.rows))
 
 
-MEASURED = {"uncertain", "slices", "sensitivity", "prevalence", "primary"}
+MEASURED = {"uncertain", "slices", "sensitivity", "primary"}
 RECOMPUTED = {"predictions", "out", "as_json", "data", "_resamples", *MEASURED}
 """Parameters that ``--from`` goes with: the others decide about the predictions themselves."""
 
