@@ -21,6 +21,7 @@ GONE = {
     "learn-changes": "was removed: it was shown on drawings only; "
     "the page still shows two films of a patient side by side",
     "negatives": "was removed; benchmarks/language/negatives.py prints the same figures",
+    "probe": "was removed; 'cxrtext evaluate --probe' fits linear probes to a checkpoint's images",
     "index publish": "was removed; for more readers, make a copy with 'cxrtext backup' "
     "and 'cxrtext restore', and run 'cxrtext serve' on it",
     "index pull": "was removed; for more readers, make a copy with 'cxrtext backup' "

@@ -193,8 +193,7 @@ def evaluate(
         written = write_report(out, result, options)
         rejects.write(out / "images")
     if export is not None:
-        from cxrtext.evaluation.probes.feature_probe import export_vectors
-        from cxrtext.evaluation.probes.linear_probe import features_of
+        from cxrtext.evaluation.probes.linear_probe import export_vectors, features_of
 
         # The mean region of each image, in the space of the sentences.
         assert result.details is not None  # noqa: S101 - of an evaluation that was just made
