@@ -40,6 +40,7 @@ GONE = {
 GONE_OPTIONS = {
     "evaluate --prevalence": "was removed: multiply the odds of a finding by the likelihood ratio "
     "of a result",
+    "benchmark --link": "was removed: 'cxrtext import' makes the data folder",
     "check-data --cache": "was removed: what was seen is kept in the data folder",
     "fit --weights": "is now --encoder, with the folder of a vision model or the name of "
     "one ('cxrtext encoders')",
