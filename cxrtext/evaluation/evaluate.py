@@ -256,8 +256,8 @@ def _ground(gathered: Gathered, details: Details) -> None:
         threshold = None
         if (seen := gathered.validation) is not None:
             own = place_boxes(folder.boxes or (), seen).phrases
-            threshold = dice_threshold(model, seen, own, details.settings)
-        sentences = ground_phrases(model, cohort, phrases, details.settings, threshold)
+            threshold = dice_threshold(model, seen, own)
+        sentences = ground_phrases(model, cohort, phrases, threshold)
         details.grounded = list(zip(phrases, signed_by_phrase(sentences), strict=True))
     if sided := _sided(details, phrases):
         sentences += score_sides(model, cohort, sided)

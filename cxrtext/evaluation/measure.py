@@ -137,7 +137,7 @@ def _declare(result: Evaluation, primary: str) -> None:
         result.warnings.append(line + "; ".join(compared))
 
 
-MADE = ("average", "boxes", "sigma", "exclude_same_patient", "probe", "calibrate")
+MADE = ("average", "boxes", "exclude_same_patient", "probe", "calibrate")
 """Settings that predictions are made with, and figures cannot change."""
 
 

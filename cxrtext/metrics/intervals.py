@@ -457,13 +457,14 @@ def area_of(scores: ArrayLike, labels: ArrayLike, patients: Patients = None) -> 
 def precision_of(
     scores: ArrayLike, labels: ArrayLike, patients: Patients = None, total: int | None = None
 ) -> OnLogit:
-    """The average precision (:func:`~cxrtext.metrics.ranking.average_precision`).
+    """The average precision: over the steps of recall, without interpolation; equal scores are one.
 
     With w rows of each kind it is Σ w y P / Σ w y, P being the precision at each positive; the
     influence is its derivative by w, which a sum from the highest score down gives for all rows.
     Within a quarter of a patient of 1 the deviation is that of a share of as many patients.
 
-    Source: Boyd, Eng and Page 2013 (the logit, and the deviation of a share).
+    Source: Manning, Raghavan and Schütze 2008, section 8.4; Boyd, Eng and Page 2013 (the logit, and
+    the deviation of a share).
     """
     values, truth = scores_and_truth(scores, labels, negative=False)
     codes = _numbered(patients, len(values), total)

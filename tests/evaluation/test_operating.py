@@ -16,7 +16,6 @@ from cxrtext.evaluation.rows import Estimate
 from cxrtext.metrics.calibration import (
     THRESHOLDS,
     Calibration,
-    brier_score,
     expected_calibration_error,
     fit_platt,
     fit_temperature,
@@ -257,12 +256,6 @@ def test_probabilities_do_not_overflow() -> None:
     assert Calibration().probabilities([-1e4, 0.0, 1e4]).tolist() == [0.0, 0.5, 1.0]
     assert log_loss([1e4, -1e4], [0, 1]) == pytest.approx(1e4)
     assert log_loss([0.0], [1]) == pytest.approx(math.log(2))
-
-
-def test_brier_by_hand() -> None:
-    assert brier_score([0.8, 0.4], [1, 0]) == pytest.approx((0.04 + 0.16) / 2)
-    with pytest.raises(ValueError, match=r"\[0, 1\]"):
-        brier_score([1.1], [1])
 
 
 def test_reliability_by_hand() -> None:

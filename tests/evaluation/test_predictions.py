@@ -143,8 +143,8 @@ def test_settings_of_figures_may_be_others(evaluation: Evaluation, written: Path
     wide = {row[:3] for row in evaluation.rows if row.ends}
     assert {row[:3] for row in again.rows if row.ends} <= wide
     assert again.settings["uncertain"] == "positive"
-    with pytest.raises(ConfigError, match="sigma"):
-        measure_file(file, sigma=1.0)
+    with pytest.raises(ConfigError, match="average"):
+        measure_file(file, average="scores")
 
 
 def test_without_pictures_no_sentence_is_written(

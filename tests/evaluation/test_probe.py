@@ -6,10 +6,14 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
-from cxrtext.evaluation.probes.linear_probe import fit_probe, linear_probe
+from cxrtext.evaluation.probes.linear_probe import Probe, linear_probe
 from cxrtext.metrics.ranking import area_under_curve
 
 Floats = NDArray[np.float64]
+
+
+def fit_probe(features: Any, labels: Any, ridge: float) -> Probe:
+    return linear_probe(features, labels, features, labels, [ridge])
 
 
 def drawn(seed: int, n: int = 200, width: int = 6) -> tuple[Floats, NDArray[np.int64]]:

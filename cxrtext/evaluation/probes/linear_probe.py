@@ -70,7 +70,11 @@ def standardization(features: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def _fits(features: ArrayLike, labels: ArrayLike, ridges: Sequence[float]) -> Iterator[Probe]:
-    """A probe a ridge, from the stiffest on, each begun at the last."""
+    """A probe a ridge, from the stiffest on, each begun at the last.
+
+    Mean log-loss + ridge / 2 · |w|² over features brought to mean 0 and deviation 1, so that one
+    ridge suits all; the probe takes features as they are.  The bias is not penalized.
+    """
     from sklearn.linear_model import LogisticRegression
 
     x, y = _checked(features, labels)
@@ -88,19 +92,6 @@ def _fits(features: ArrayLike, labels: ArrayLike, ridges: Sequence[float]) -> It
         yield Probe(weights, float(model.intercept_[0] - weights @ center), ridge)
 
 
-def fit_probe(features: ArrayLike, labels: ArrayLike, ridge: float) -> Probe:
-    """Fit a logistic regression: mean log-loss + ridge / 2 · |w|² over standardized features.
-
-    Each feature is brought to mean 0 and deviation 1 first, so that one ridge suits all; the
-    probe returned takes features as they are.  The bias is not penalized.  With a ridge above 0 a
-    best fit exists where the classes, both of which must occur, can be separated.  Features [n, D]
-    are finite, labels [n] 1 or 0.
-
-    Source: Alain and Bengio 2017.
-    """
-    return next(_fits(features, labels, [ridge]))
-
-
 def linear_probe(
     features: ArrayLike,
     labels: ArrayLike,
@@ -110,7 +101,10 @@ def linear_probe(
 ) -> Probe:
     """Fit a probe, with the ridge that gives validation images the lowest log-loss.
 
-    The largest of several equally good ridges is taken; see :func:`fit_probe`.
+    The largest of several equally good ridges is taken.  Features [n, D] are finite, labels [n] 1
+    or 0, and both occur.
+
+    Source: Alain and Bengio 2017.
     """
     if not ridges:
         raise ValueError("give at least one ridge")

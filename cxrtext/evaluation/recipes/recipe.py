@@ -88,7 +88,6 @@ class PromptSet(_Part):
 class HowDone(_Part):
     average: Average = "embeddings"
     uncertain: Uncertain = "ignore"
-    sigma: float = 0.0
     exclude_same_patient: bool = False
     slices: tuple[str, ...] = SLICE_COLUMNS
 

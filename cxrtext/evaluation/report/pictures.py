@@ -87,7 +87,7 @@ def _grounded(details: Details, place: int, pixels: dict[Path, Grey]) -> Picture
     vector = details.model.embed_sentences([phrase.text])[0].cpu()
     grid = phrase_grid(cohort, phrase.row, vector)
     geometry, boxes = _placed(phrase, cohort.geometry(phrase.row), image.shape)
-    heat = heat_map(grid, geometry, details.settings.sigma)
+    heat = heat_map(grid, geometry)
     plain = render_overlay(image, np.full_like(image, np.nan), boxes=boxes)
     limits = float(grid.mean()), max(float(grid.max()), float(grid.mean()) + 1e-6)
     shaded = render_overlay(image, heat, limits=limits, boxes=boxes)
