@@ -23,7 +23,7 @@ from cxrtext.evaluation.retrieval.boxes import BoxRanks, measure_box_retrieval
 from cxrtext.evaluation.retrieval.sentences import SentenceRanks, measure_retrieval
 from cxrtext.evaluation.rows import CLASSES, HEADS, OF_FINDING, Rows
 from cxrtext.evaluation.settings import Settings
-from cxrtext.metrics.intervals import FEW, POWER, Area, Measured, detectable_difference
+from cxrtext.metrics.intervals import FEW, Area, Measured
 
 
 def measure(predictions: Predictions, **settings: Any) -> Evaluation:
@@ -91,10 +91,7 @@ def _completed(predictions: Predictions) -> Predictions:
 
 
 def few_patients(compared: Mapping[str, Measured]) -> list[str]:
-    """A line for each finding with fewer than 25 patients with it, or without.
-
-    It says what difference could have been detected.
-    """
+    """A line for each finding with fewer than 25 patients with it, or without."""
     lines = []
     for name, one in compared.items():
         if isinstance(one, Area) and name.startswith(OF_FINDING):
@@ -107,14 +104,9 @@ def _few_line(finding: str, area: Area) -> list[str]:
     rare = 0 if area.patients[0] <= area.patients[1] else 1
     if area.patients[rare] >= FEW:
         return []
-    lower = detectable_difference(
-        area.value, area.positives, area.negatives, design_effect=max(area.design_effect, 1.0)
-    ) if area.value > 0 else None  # fmt: skip
-    told = f"values lower by {lower:.2f} or more" if lower is not None else "no lower value"
     return [
         f"{finding}: {images[rare]} images of {area.patients[rare]} patients {side[rare]} it, "
-        f"fewer than {FEW} patients: its AUC of {area.value:.2f} can be told from {told} "
-        f"(the difference detectable with a power of {POWER:.0%})".replace("%", " %")
+        f"fewer than {FEW} patients: read its AUC of {area.value:.2f} with its interval"
     ]
 
 
