@@ -322,7 +322,6 @@ def _retrieve(gathered: Gathered, details: Details) -> None:
     if not sentences:
         gathered.leave_out("retrieval", "retrieval: the data have no reports of these studies")
         return
-    details.wording = gather_wording(details.cohort, sentences)
     gathered.parts["retrieval"] = rank_sentences(
-        details.model, details.cohort, details.wording, details.settings
+        details.model, details.cohort, gather_wording(details.cohort, sentences), details.settings
     )

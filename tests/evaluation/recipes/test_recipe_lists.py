@@ -84,7 +84,8 @@ def test_lists_of_a_file_and_of_none(tmp_path: Path) -> None:
     path = tmp_path / "list.txt"
     path.write_bytes(b"\xef\xbb\xbfaa.DCM\r\nbb\r\n\r\n")  # as editors of Windows leave it
     found = read_list(recipe, [], path)
-    assert (found.where, found.test) == ("list.txt", {"aa", "bb"})
+    assert found.where == "list.txt"
+    assert found.test == {"aa", "bb"}
     assert not found.val
     path.write_bytes(b"\n")
     with pytest.raises(DataError, match="lists no image; give a file with a name a line"):
