@@ -110,14 +110,13 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Pictures beside each other (PNG), with lines below; ``mark`` frames a "right" one.
+    """Pictures beside each other (PNG), with lines below.
 
     Of several lines the first stands out.  ``title`` is shown where a pointer rests.
     """
 
     pngs: Sequence[bytes]
     caption: Sequence[str]
-    mark: Literal["", "right", "wrong"] = ""
     title: str = ""
 
 

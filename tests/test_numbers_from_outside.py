@@ -75,7 +75,7 @@ def test_http_and_filters(text: str) -> None:
 @pytest.mark.parametrize("text", ["nan", "inf"])
 @pytest.mark.parametrize(
     "command",
-    [["search", ".", "Effusion.", "--min-score"], ["evaluate", ".", "--prevalence"],
+    [["search", ".", "Effusion.", "--min-score"], ["evaluate", ".", "--sensitivity"],
      ["score-text", ".", "--model", ".", "--a"]],
 )  # fmt: skip
 def test_options(command: list[str], text: str, index_folder: Path) -> None:

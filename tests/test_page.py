@@ -68,7 +68,7 @@ def test_all_blocks_in_a_page_that_stands_alone() -> None:
             Bullets(["<i>"]),
             table,
             Figure([(svg, 'a "line"')], "<caption>"),
-            Gallery("G<", "n<", [Picture([png()], ["first <", "second"], "right", "<t>")]),
+            Gallery("G<", "n<", [Picture([png()], ["first <", "second"], "<t>")]),
             Columns([table, Text("beside")]),
             Markup("<hr-own></hr-own>"),
         ],

@@ -309,7 +309,7 @@ def findings(part, rows, said):
             for k in said
             if k[0].startswith("operating points") and k[1:] == (finding, "threshold")
         ]:
-            yield from points(place[0], finding, score > said[place], truth, who, said)
+            yield from points(place[0], finding, score > said[place], truth, who)
         if ("calibration", finding, "intercept") in said:
             told = np.array([r["label"] for r in seen]) == 1
             a, b = platt(np.array([r["score"] for r in seen]), told)
@@ -344,7 +344,7 @@ def wilson_rows(one):
     return 4 * half**2 / (1 - 4 * half**2)
 
 
-def points(part, finding, above, truth, who, said):
+def points(part, finding, above, truth, who):
     se, sp = share(above[truth], who[truth]), share(~above[~truth], who[~truth])
     yield (part, finding, "sensitivity"), se
     yield (part, finding, "specificity"), sp
@@ -359,14 +359,6 @@ def points(part, finding, above, truth, who, said):
     for name, one in zip(("LR+", "LR−"), ratios, strict=True):
         if not isnan(one[0]):
             yield (part, finding, name), one
-    if (prevalence := said.get((part, finding, "other prevalence"))) is not None:
-        odds = prevalence / (1 - prevalence)
-        yield (
-            (part, finding, "PPV at it"),
-            tuple(1 if x == inf else x * odds / (1 + x * odds) for x in ratios[0]),
-        )
-        value, low, high = (1 / (1 + x * odds) for x in ratios[1])
-        yield (part, finding, "NPV at it"), (value, high, low)
 
 
 def band(age):

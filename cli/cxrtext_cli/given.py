@@ -132,13 +132,6 @@ def _backbone(folder: Path) -> None:
         )
 
 
-def _features(folder: Path) -> None:
-    from cxrtext.models.features.folder import open_features
-
-    _folder(folder)
-    open_features(folder)
-
-
 def _export(path: Path) -> None:
     if path.suffix.lower() != ".parquet":
         raise DataError(f"{path}: embeddings are written to a file in .parquet")
@@ -184,7 +177,6 @@ SOURCE = _by("records.report_sources", "check_source")
 CHECKPOINT = _by("models.folders", "check_checkpoint")
 BACKBONE = Kind(_backbone)
 """A folder of a vision model; its weights are not looked at."""
-FEATURES = Kind(_features)
 EXPORT = Kind(_export)
 """A file of embeddings."""
 INDEX = _by("index.store.catalogue", "check_index_folder")

@@ -21,6 +21,7 @@ GONE = {
     "learn-changes": "was removed: it was shown on drawings only; "
     "the page still shows two films of a patient side by side",
     "negatives": "was removed; benchmarks/language/negatives.py prints the same figures",
+    "probe": "was removed; 'cxrtext evaluate --probe' fits linear probes to a checkpoint's images",
     "index publish": "was removed; for more readers, make a copy with 'cxrtext backup' "
     "and 'cxrtext restore', and run 'cxrtext serve' on it",
     "index pull": "was removed; for more readers, make a copy with 'cxrtext backup' "
@@ -37,6 +38,9 @@ GONE = {
 
 
 GONE_OPTIONS = {
+    "evaluate --prevalence": "was removed: multiply the odds of a finding by the likelihood ratio "
+    "of a result",
+    "benchmark --link": "was removed: 'cxrtext import' makes the data folder",
     "check-data --cache": "was removed: what was seen is kept in the data folder",
     "fit --weights": "is now --encoder, with the folder of a vision model or the name of "
     "one ('cxrtext encoders')",

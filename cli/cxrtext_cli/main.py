@@ -30,7 +30,7 @@ from cxrtext_cli.commands.models.calibrate import calibrate
 from cxrtext_cli.commands.models.compare import compare
 from cxrtext_cli.commands.models.encoders import encoders
 from cxrtext_cli.commands.models.evaluate import evaluate
-from cxrtext_cli.commands.models.features import encode, probe
+from cxrtext_cli.commands.models.features import encode
 from cxrtext_cli.commands.models.marks import marks
 from cxrtext_cli.commands.models.papers import benchmark, experiment
 from cxrtext_cli.commands.models.pretrain import pretrain_image, pretrain_text
@@ -119,7 +119,6 @@ SECTIONS: dict[str, dict[str, tuple[Callable[..., None] | typer.Typer, str]]] = 
         "pretrain-image": (pretrain_image, "Train an image encoder to start a training from."),
         "encoders": (encoders, "List image encoders to begin from."),
         "encode": (encode, "Compute a backbone's features of images once."),
-        "probe": (probe, "Measure what a backbone's features hold of findings."),
         "train": (train, "Train an image-text model."),
         "evaluate": (evaluate, "Measure a checkpoint: zero-shot labels, retrieval."),
         "compare": (compare, "Compare evaluations of several models."),

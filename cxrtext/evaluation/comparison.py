@@ -7,15 +7,12 @@ from typing import Any
 
 from cxrtext.evaluation.rows import OF_FINDING
 from cxrtext.metrics.intervals import (
-    NORMAL,
-    POWER,
     Area,
     Difference,
     Measured,
     average,
     difference,
     holm,
-    quantile,
 )
 
 BETTER, WORSE, TIED = "better", "worse", "not distinguishable"
@@ -56,8 +53,7 @@ class PairedDifference:
     models, for the others among all of theirs.  The verdict, on the second, is "better" or "worse"
     where the interval leaves out 0, the adjusted p-value is below .05, and the difference as large
     as counts (:func:`smallest_difference`); else "not distinguishable".  ``noninferior``: whether
-    the interval lies above the margin, None without one.  ``detectable``: the difference that would
-    have been found with a power of 80 %.
+    the interval lies above the margin, None without one.
     """
 
     measure: str
@@ -70,7 +66,6 @@ class PairedDifference:
     verdict: str
     adjusted_p: float = 1.0
     noninferior: bool | None = None
-    detectable: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,13 +178,11 @@ def _paired(
     (CONSORT, noninferiority trials).
     """
     smaller = name.endswith(SMALLER_IS_BETTER)
-    deviation = (found.high - found.low) / (2 * quantile(0.95))
     least = -found.high if smaller else found.low
     return PairedDifference(
         name, *models, found.estimate, found.low, found.high, found.p_value,
         verdict_of(name, found.estimate, (found.low, found.high)),
         noninferior=None if margin is None else least > -margin,
-        detectable=(quantile(0.95) + NORMAL.inv_cdf(POWER)) * deviation,
     )  # fmt: skip
 
 

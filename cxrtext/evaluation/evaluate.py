@@ -256,8 +256,8 @@ def _ground(gathered: Gathered, details: Details) -> None:
         threshold = None
         if (seen := gathered.validation) is not None:
             own = place_boxes(folder.boxes or (), seen).phrases
-            threshold = dice_threshold(model, seen, own, details.settings)
-        sentences = ground_phrases(model, cohort, phrases, details.settings, threshold)
+            threshold = dice_threshold(model, seen, own)
+        sentences = ground_phrases(model, cohort, phrases, threshold)
         details.grounded = list(zip(phrases, signed_by_phrase(sentences), strict=True))
     if sided := _sided(details, phrases):
         sentences += score_sides(model, cohort, sided)
@@ -322,7 +322,6 @@ def _retrieve(gathered: Gathered, details: Details) -> None:
     if not sentences:
         gathered.leave_out("retrieval", "retrieval: the data have no reports of these studies")
         return
-    details.wording = gather_wording(details.cohort, sentences)
     gathered.parts["retrieval"] = rank_sentences(
-        details.model, details.cohort, details.wording, details.settings
+        details.model, details.cohort, gather_wording(details.cohort, sentences), details.settings
     )

@@ -23,8 +23,7 @@ from cxrtext.evaluation.retrieval.boxes import BoxRanks, measure_box_retrieval
 from cxrtext.evaluation.retrieval.sentences import SentenceRanks, measure_retrieval
 from cxrtext.evaluation.rows import CLASSES, HEADS, OF_FINDING, Rows
 from cxrtext.evaluation.settings import Settings
-from cxrtext.evaluation.tabulated import read_probabilities
-from cxrtext.metrics.intervals import FEW, POWER, Area, Measured, detectable_difference
+from cxrtext.metrics.intervals import FEW, Area, Measured
 
 
 def measure(predictions: Predictions, **settings: Any) -> Evaluation:
@@ -92,10 +91,7 @@ def _completed(predictions: Predictions) -> Predictions:
 
 
 def few_patients(compared: Mapping[str, Measured]) -> list[str]:
-    """A line for each finding with fewer than 25 patients with it, or without.
-
-    It says what difference could have been detected.
-    """
+    """A line for each finding with fewer than 25 patients with it, or without."""
     lines = []
     for name, one in compared.items():
         if isinstance(one, Area) and name.startswith(OF_FINDING):
@@ -108,14 +104,9 @@ def _few_line(finding: str, area: Area) -> list[str]:
     rare = 0 if area.patients[0] <= area.patients[1] else 1
     if area.patients[rare] >= FEW:
         return []
-    lower = detectable_difference(
-        area.value, area.positives, area.negatives, design_effect=max(area.design_effect, 1.0)
-    ) if area.value > 0 else None  # fmt: skip
-    told = f"values lower by {lower:.2f} or more" if lower is not None else "no lower value"
     return [
         f"{finding}: {images[rare]} images of {area.patients[rare]} patients {side[rare]} it, "
-        f"fewer than {FEW} patients: its AUC of {area.value:.2f} can be told from {told} "
-        f"(the difference detectable with a power of {POWER:.0%})".replace("%", " %")
+        f"fewer than {FEW} patients: read its AUC of {area.value:.2f} with its interval"
     ]
 
 
@@ -138,7 +129,7 @@ def _declare(result: Evaluation, primary: str) -> None:
         result.warnings.append(line + "; ".join(compared))
 
 
-MADE = ("average", "boxes", "sigma", "exclude_same_patient", "probe", "calibrate")
+MADE = ("average", "boxes", "exclude_same_patient", "probe", "calibrate")
 """Settings that predictions are made with, and figures cannot change."""
 
 
@@ -151,12 +142,11 @@ def measure_files(paths: Iterable[Path], **settings: Any) -> Iterator[Evaluation
     """:func:`measure_file` of files that are to be compared, one at a time.
 
     Images and findings of each are taken in the order of the first, as their rows may stand in any.
-    A table of probabilities (``.csv``) is of the images and labels of the first.
     """
     first = Predictions({}, {})
     made: dict[str, Any] = {}
     for path in paths:
-        found = read_probabilities(path, first) if path.suffix == ".csv" else _read(path)
+        found = _read(path)
         own = {**Settings().to_dict(), **found.about.get("settings", {})}
         for name in AGREEING:
             if name not in settings and made.setdefault(name, own[name]) != own[name]:

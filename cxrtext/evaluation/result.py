@@ -9,7 +9,6 @@ from cxrtext.evaluation.cohort import Cohort
 from cxrtext.evaluation.data import DataFolder
 from cxrtext.evaluation.grounding.boxes import Phrase
 from cxrtext.evaluation.predictions.file import Predictions
-from cxrtext.evaluation.retrieval.sentences import Wording
 from cxrtext.evaluation.rows import MEAN, ZERO_SHOT, Rows
 from cxrtext.evaluation.settings import Settings
 from cxrtext.models import ImageTextModel
@@ -33,7 +32,6 @@ class Details:
     cohort: Cohort
     prompts: dict[str, Prompts]
     settings: Settings
-    wording: Wording | None = None
     grounded: list[tuple[Phrase, dict[str, float]]] = field(default_factory=list)
     rejects: list[tuple[str, str]] = field(default_factory=list)
 

@@ -23,6 +23,10 @@ TRUTH_BINS = {
 """Parts of the sentences, by the probability ρ that they are true of a random study."""
 
 
+ONCE = ("prevalence", "sigma")
+"""Settings of earlier predictions that are no longer read."""
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How an evaluation is done.
@@ -34,14 +38,11 @@ class Settings:
         calibrate: Whether validation images are embedded too, which choose the threshold and the
             temperature.
         boxes: A box file; by default ``boxes.json``, ``.csv`` or ``.parquet`` of the data folder.
-        sigma: Of a Gaussian over the region grid before it is enlarged, in regions; the paper
-            has none.
         exclude_same_patient: Whether in retrieval other candidates of the query's own patient are
             left out.
         slices: Columns of the manifest; "age" is taken in bands.
         probe: Whether linear probes are fitted to the training images.
         sensitivity: That of a second operating point, beside Youden's; above 0, at most 1.
-        prevalence: Of other people, for whom PPV and NPV are computed too; between 0 and 1.
         primary: The one measure that decides, declared before the figures are seen; named as in
             a comparison.
     """
@@ -50,12 +51,10 @@ class Settings:
     uncertain: Uncertain = "ignore"
     calibrate: bool = True
     boxes: Path | None = None
-    sigma: float = 0.0
     exclude_same_patient: bool = False
     slices: tuple[str, ...] = SLICE_COLUMNS
     probe: bool = False
     sensitivity: float = 0.95
-    prevalence: float | None = None
     primary: str = PRIMARY
 
     def __post_init__(self) -> None:
@@ -69,10 +68,6 @@ class Settings:
             raise ConfigError(
                 f"--sensitivity: {self.sensitivity} is not above 0 and at most 1; give a share"
             )
-        if self.prevalence is not None and not 0 < self.prevalence < 1:
-            raise ConfigError(f"--prevalence: {self.prevalence} is not between 0 and 1")
-        if not self.sigma >= 0:
-            raise ConfigError(f"sigma: {self.sigma} is not 0 or more")
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "boxes": str(self.boxes) if self.boxes else None}
@@ -82,4 +77,5 @@ class Settings:
         """From what :meth:`to_dict` gave; what is not said is as by default."""
         boxes = Path(values["boxes"]) if values.get("boxes") else None
         slices = tuple(values.get("slices", SLICE_COLUMNS))
-        return cls(**{**values, "boxes": boxes, "slices": slices})
+        known = {name: one for name, one in values.items() if name not in ONCE}
+        return cls(**{**known, "boxes": boxes, "slices": slices})

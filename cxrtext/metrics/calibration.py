@@ -132,12 +132,6 @@ def probabilities_and_truth(probabilities: ArrayLike, labels: ArrayLike) -> tupl
     return values, truth
 
 
-def brier_score(probabilities: ArrayLike, labels: ArrayLike) -> float:
-    """Mean squared difference of probability and label.  Source: Brier 1950."""
-    values, truth = probabilities_and_truth(probabilities, labels)
-    return float(((values - truth) ** 2).mean())
-
-
 @dataclass(frozen=True, slots=True)
 class ReliabilityBins:
     """Rows gathered by their probability, [b] each; bins without rows are left out.

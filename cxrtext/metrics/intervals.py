@@ -15,7 +15,6 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import exp, inf, log, sqrt
-from statistics import NormalDist
 from typing import Any, ClassVar, Final, TypeVar
 
 import numpy as np
@@ -25,7 +24,6 @@ from cxrtext.metrics.ranking import Floats, Patients, patient_codes, scores_and_
 
 Interval = tuple[float, float]
 Kind = TypeVar("Kind", bound="Measured")
-NORMAL = NormalDist()
 PRIOR: Final = 8.0
 """Patients that Hanley and McNeil's variance weighs as much as, for an AUC."""
 FULL_CORRELATION: Final = 2.0
@@ -36,7 +34,6 @@ FARTHEST = 37.0
 """Standard errors beyond which a p-value is 0 in float64."""
 FEW = 25
 """Patients with a finding, or without, below which a report warns."""
-POWER = 0.8
 
 
 @lru_cache(maxsize=1024)
@@ -457,13 +454,14 @@ def area_of(scores: ArrayLike, labels: ArrayLike, patients: Patients = None) -> 
 def precision_of(
     scores: ArrayLike, labels: ArrayLike, patients: Patients = None, total: int | None = None
 ) -> OnLogit:
-    """The average precision (:func:`~cxrtext.metrics.ranking.average_precision`).
+    """The average precision: over the steps of recall, without interpolation; equal scores are one.
 
     With w rows of each kind it is Σ w y P / Σ w y, P being the precision at each positive; the
     influence is its derivative by w, which a sum from the highest score down gives for all rows.
     Within a quarter of a patient of 1 the deviation is that of a share of as many patients.
 
-    Source: Boyd, Eng and Page 2013 (the logit, and the deviation of a share).
+    Source: Manning, Raghavan and Schütze 2008, section 8.4; Boyd, Eng and Page 2013 (the logit, and
+    the deviation of a share).
     """
     values, truth = scores_and_truth(scores, labels, negative=False)
     codes = _numbered(patients, len(values), total)
@@ -582,37 +580,3 @@ def holm(p_values: Sequence[float]) -> list[float]:
     adjusted = np.empty_like(given)
     adjusted[order] = np.minimum(np.maximum.accumulate(stepped), 1.0)
     return [float(one) for one in adjusted]
-
-
-def detectable_difference(
-    area: float, positives: int, negatives: int, *, design_effect: float = 1.0
-) -> float | None:
-    """How much lower an AUC a test could tell from this one with a power of 80 %.
-
-    >>> round(detectable_difference(0.85, 12, 400), 3)
-    0.231
-
-    None where even an AUC of 0 would not be far enough.  The other AUC is a fixed value, such as
-    one that is claimed; the test is two-sided at 5 %.
-
-    Source: Hanley and McNeil 1982 (the variance); Obuchowski 1997 (sizes of samples).
-    """
-    from scipy.optimize import brentq
-
-    if not 0 < area <= 1 or min(positives, negatives) < 1 or not design_effect > 0:
-        raise ValueError(f"no AUC of {positives} positives and {negatives} negatives is {area}")
-    edge = 0.5 / (positives * negatives)
-
-    def variance(one: float) -> float:
-        inside = min(max(one, edge), 1 - edge)
-        return design_effect * hanley_mcneil_variance(inside, positives, negatives)
-
-    def missing(lower: float) -> float:
-        """How far the difference is from being large enough; falls as the other AUC falls."""
-        errors = sqrt(variance(area)), sqrt(variance(lower))
-        needed = quantile(0.95) * errors[1] + NORMAL.inv_cdf(POWER) * errors[0]
-        return needed - (area - lower)
-
-    if missing(0.0) > 0:
-        return None
-    return area - float(brentq(missing, 0.0, area))

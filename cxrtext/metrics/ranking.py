@@ -99,18 +99,6 @@ def area_under_curve(scores: ArrayLike, labels: ArrayLike) -> float:
     return float((np.diff(false, prepend=0.0) * middle).sum() / (true[-1] * false[-1]))
 
 
-def average_precision(scores: ArrayLike, labels: ArrayLike) -> float:
-    """Precision averaged over the steps of recall, without interpolation; in (0, 1].
-
-    Equal scores are one step, so that their order does not matter; the value for a random order
-    is the share of positives.  At least one label is 1.
-
-    Source: Manning, Raghavan and Schütze 2008, section 8.4; ties as in scikit-learn.
-    """
-    _, true, false = _counts(scores, labels)
-    return float((np.diff(true / true[-1], prepend=0.0) * (true / (true + false))).sum())
-
-
 def _below(high: float, low: float) -> float:
     """Halfway between two scores, which suits new rows best; never the upper one by rounding."""
     middle = low / 2 + high / 2

@@ -1,4 +1,4 @@
-"""``cxrtext encode`` and ``cxrtext probe`` as a user starts them."""
+"""``cxrtext encode``, and the export of embeddings, as a user starts them."""
 
 import json
 from pathlib import Path
@@ -20,13 +20,12 @@ def backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_images_are_encoded_probed_and_exported(
+def test_images_are_encoded(
     refused: Refused, backbone: Path, data_folder: Path, tmp_path: Path
 ) -> None:
     manifest, out = data_folder / "manifest.csv", tmp_path / "features"
     how = ("--workers", "1", "--device", "cpu", "--grid", "2", "--reduce", "6")
     given = ("encode", manifest, "--backbone", backbone, "--out", out, *how)
-    assert "no such folder" in refused("probe", out, "--data", data_folder)
     done = cxrtext(*given)
     assert "48 images of 48, 2 x 2 regions with 6 numbers each, " in done.stdout
     assert "backbone: tiny (dinov2), " in done.stdout
@@ -36,18 +35,10 @@ def test_images_are_encoded_probed_and_exported(
     assert "begun with another --grid (2, now 3)" in refused(
         *given[:-4], "--grid", "3", *given[-2:]
     )
-    probed = cxrtext(
-        "probe", out, "--data", data_folder, "--out", tmp_path / "probe",
-        "--export", tmp_path / "v.parquet",
-    )  # fmt: skip
-    assert "Pneumothorax" in probed.stdout
-    assert "images: 28 train, 8 val, 12 test" in probed.stdout
-    assert (tmp_path / "probe/probe.json").is_file()
-    assert (tmp_path / "v.parquet").is_file()
 
 
 def test_embeddings_of_a_checkpoint_are_exported(
-    checkpoint: Path, data_folder: Path, tmp_path: Path
+    refused: Refused, checkpoint: Path, data_folder: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "v.parquet"
     done = cxrtext(
@@ -55,6 +46,10 @@ def test_embeddings_of_a_checkpoint_are_exported(
         "--device", "cpu", "--export", out,
     )  # fmt: skip
     assert str(out) in done.stdout
+    assert "v.csv: embeddings are written to a file in .parquet" in refused(
+        "evaluate", checkpoint, "--data", data_folder, "--split", "val",
+        "--device", "cpu", "--export", tmp_path / "v.csv",
+    )  # fmt: skip
     model = load_model(checkpoint)
     held = pq.read_table(out)
     assert held["split"].to_pylist() == ["val"] * 8

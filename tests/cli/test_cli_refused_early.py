@@ -12,7 +12,6 @@ import typer.main
 
 from cxrtext_cli import given
 from cxrtext_cli.main import SECTIONS, app
-from tests.models.feature_folders import drawn_regions, write_feature_folder
 
 VALID = """
 fit DATA --out new
@@ -28,7 +27,6 @@ label-reports REPORTS --out new.csv
 pretrain-text REPORTS --out new
 pretrain-image MANIFEST --out new
 encode MANIFEST --backbone LM --out new
-probe FEATURES --data DATA
 score-text REPORTS --model LM --out new.csv
 evaluate CHECKPOINT --data DATA
 compare DATA DATA
@@ -62,7 +60,6 @@ REFUSED = {
     given.SOURCE: {"GONE": "gone: no such file or folder", "FILE.xls": "save the table as .xlsx"},
     given.CHECKPOINT: {"GONE": "no such checkpoint folder", "DATA": "not a cxrtext checkpoint"},
     given.BACKBONE: {"GONE": "gone: no such folder", "DATA": "has no config.json"},
-    given.FEATURES: {"GONE": "gone: no such folder", "DATA": "holds no features"},
     given.EXPORT: dict.fromkeys(("new.csv", "EMPTY"), "in .parquet"),
     given.PLACE: {
         "GONE": "gone: no such folder; give a project, a checkpoint or an index first",
@@ -131,7 +128,6 @@ check-files DATA --accept
 pretrain-text REPORTS --out DATA
 encode MANIFEST --backbone LM --out new --grid 0
 encode MANIFEST --backbone LM --out new --precision int8
-probe FEATURES --data DATA --uncertain none
 train
 train CONFIG --set training.batch=none
 train CONFIG --set data.none=1
@@ -260,7 +256,6 @@ def came(
         "CONFIG": "config.yaml", "DATA": data_folder, "MANIFEST": data_folder / "manifest.csv",
         "REPORTS": data_folder / "reports.csv", "IMAGE": data_folder / "images/s01.png",
         "LM": language_model, "CHECKPOINT": checkpoint, "INDEX": index_folder, "RUN": run_folder,
-        "FEATURES": write_feature_folder(here / "features", drawn_regions(4, 1, 2, 3), "abcd"),
     }  # fmt: skip
 
     def filled(word: str) -> str:

@@ -9,16 +9,13 @@ from sklearn.linear_model import LogisticRegression
 from cxrtext.evaluation.classification.operating import (
     Found,
     likelihood_ratios,
-    negative_value,
     operating_point,
-    positive_value,
     quotient_of,
 )
 from cxrtext.evaluation.rows import Estimate
 from cxrtext.metrics.calibration import (
     THRESHOLDS,
     Calibration,
-    brier_score,
     expected_calibration_error,
     fit_platt,
     fit_temperature,
@@ -60,20 +57,16 @@ def random_case(n: int = 400, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
 
 def test_counts_by_hand_and_one_class_is_refused() -> None:
     # Above 0.5: 1, 1, 0, 1; not above: 0, 1, 0, 0, 0, 0.
-    point = operating_point(SCORES, LABELS, 0.5, prevalence=0.1)
+    point = operating_point(SCORES, LABELS, 0.5)
     assert {name: value_of(one) for name, one in point.items()} == pytest.approx({
         "threshold": 0.5, "prevalence": 0.4, "TP": 3, "FP": 1, "FN": 1, "TN": 5,
         "sensitivity": 3 / 4, "specificity": 5 / 6, "PPV": 3 / 4, "NPV": 5 / 6,
         "LR+": (3 / 4) / (1 / 6), "LR−": (1 / 4) / (5 / 6),
         "F1": 6 / 8,
-        # Of 1,000 people with this prevalence: 75 found, 150 called so wrongly, 25 missed.
-        "other prevalence": 0.1, "PPV at it": 75 / 225, "NPV at it": 750 / 775,
     })  # fmt: skip
     assert ends_of(point["sensitivity"]) == proportion_interval([True, True, True, False])
     with pytest.raises(ValueError, match="no label is 0"):
         operating_point([1.0, 2.0], [1, 1], 0.5)
-    with pytest.raises(ValueError, match="prevalence must lie"):
-        operating_point(SCORES, LABELS, 0.5, prevalence=5)
 
 
 def test_the_threshold_of_a_sensitivity() -> None:
@@ -106,26 +99,21 @@ def test_ratios_without_a_false_positive() -> None:
     assert 5 < positive[1] < 20
     assert negative[0] == pytest.approx(0.2)
     assert negative[1] < 0.2 < negative[2]
-    assert positive_value(math.inf, 0.1) == 1.0
-    assert negative_value(math.inf, 0.1) == 0.0
-    point = operating_point([1.0, 0.9, 0.2, 0.1], [1, 1, 0, 0], 0.5, prevalence=0.1)
+    point = operating_point([1.0, 0.9, 0.2, 0.1], [1, 1, 0, 0], 0.5)
     assert value_of(point["LR+"]) == ends_of(point["LR+"])[1] == math.inf
-    assert value_of(point["PPV at it"]) == value_of(point["NPV at it"]) == 1.0
-    assert 0 < ends_of(point["PPV at it"])[0] < 1
-    nothing = operating_point([0.1, 0.2], [1, 0], 0.5, prevalence=0.1)
+    nothing = operating_point([0.1, 0.2], [1, 0], 0.5)
     assert nothing["LR+"] is None  # of nothing to nothing
-    assert nothing["PPV at it"] is None
 
 
-def test_intervals_of_predictive_values_cover() -> None:
-    # Sensitivity 0.8 of 40, specificity 0.9 of 160, at a prevalence of 0.05: PPV 0.2963.
+def test_intervals_of_likelihood_ratios_cover() -> None:
+    # Sensitivity 0.8 of 40, specificity 0.9 of 160.
     rng = np.random.default_rng(0)
     truth = np.repeat([1, 0], [40, 160])
-    expected = {"PPV at it": 0.04 / (0.04 + 0.095), "NPV at it": 0.855 / (0.855 + 0.01)}
+    expected = {"LR+": 0.8 / 0.1, "LR−": 0.2 / 0.9}
     covered = dict.fromkeys(expected, 0)
     for _ in range(400):
         above = rng.random(200) < np.where(truth, 0.8, 0.1)
-        point = operating_point(above.astype(float), truth, 0.5, prevalence=0.05)
+        point = operating_point(above.astype(float), truth, 0.5)
         for name, value in expected.items():
             low, high = ends_of(point[name])
             covered[name] += low <= value <= high
@@ -268,12 +256,6 @@ def test_probabilities_do_not_overflow() -> None:
     assert Calibration().probabilities([-1e4, 0.0, 1e4]).tolist() == [0.0, 0.5, 1.0]
     assert log_loss([1e4, -1e4], [0, 1]) == pytest.approx(1e4)
     assert log_loss([0.0], [1]) == pytest.approx(math.log(2))
-
-
-def test_brier_by_hand() -> None:
-    assert brier_score([0.8, 0.4], [1, 0]) == pytest.approx((0.04 + 0.16) / 2)
-    with pytest.raises(ValueError, match=r"\[0, 1\]"):
-        brier_score([1.1], [1])
 
 
 def test_reliability_by_hand() -> None:

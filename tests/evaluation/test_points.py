@@ -1,6 +1,5 @@
 """Operating points and findings as classes out of predictions, and how a report shows them."""
 
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ from cxrtext.metrics.intervals import Measured
 from cxrtext.metrics.ranking import sensitivity_threshold
 from tests.evaluation.conftest import images_of_two
 
-SETTINGS = Settings(prevalence=0.02, sensitivity=0.9)
+SETTINGS = Settings(sensitivity=0.9)
 F, B = 3, 400
 
 
@@ -65,8 +64,6 @@ def test_points_are_those_of_plain_arrays() -> None:
     assert isinstance(own_share, Measured)
     assert (row.value, row.ends) == (own_share.value, own_share.interval())
     assert sum(other[name] or 0 for name in ("TP", "FP", "FN", "TN")) == own.sum()
-    assert other["other prevalence"] == 0.02
-    assert (other["PPV at it"] or 0) < (other["PPV"] or 0)
     assert found.value(CALIBRATION, "B", "slope") == pytest.approx(1, abs=0.5)
     assert len(found.of(NET_BENEFIT, "B")) == 99
 
@@ -134,9 +131,8 @@ def test_one_finding_is_no_class() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("sensitivity", 0.0), ("prevalence", 1.0), ("prevalence", 5), ("average", "mean"),
-     ("uncertain", "maybe"), ("sigma", math.nan)],
-)  # fmt: skip
+    [("sensitivity", 0.0), ("average", "mean"), ("uncertain", "maybe")],
+)
 def test_wrong_settings(name: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=f"{name}: .*{value}"):
         Settings(**{name: value})
@@ -146,10 +142,8 @@ def test_a_report_shows_them(checkpoint: Path, data_folder: Path, tmp_path: Path
     result = evaluate(checkpoint, data_folder, settings=SETTINGS)
     assert result.rows.below(OPERATING)
     write_report(tmp_path, result, ReportOptions(pictures=False))
-    assert "another prevalence" in (tmp_path / "report.html").read_text()
-    # Another prevalence wants no model.
+    assert "Net benefit" in (tmp_path / "report.html").read_text()
+    # Another sensitivity wants no model.
     assert result.predictions is not None
-    again = measure(result.predictions, prevalence=None)
-    assert again.rows.below(OPERATING) == result.rows.below(OPERATING)
-    assert "PPV at it" in {row.measure for row in result.rows}
-    assert "PPV at it" not in {row.measure for row in again.rows}
+    again = measure(result.predictions, sensitivity=0.8)
+    assert again.rows.below(OPERATING) == [YOUDEN, "sensitivity 0.8"]

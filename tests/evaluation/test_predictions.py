@@ -17,10 +17,8 @@ from sklearn.metrics import roc_auc_score
 
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation import Evaluation, Settings, compare, evaluate, measure_file
-from cxrtext.evaluation.classification.classified import Classified
 from cxrtext.evaluation.comparison import Comparison
 from cxrtext.evaluation.measure import PARTS, measure_files
-from cxrtext.evaluation.predictions.file import write_predictions
 from cxrtext.evaluation.report import ReportOptions, write_report
 from cxrtext.evaluation.rows import BOX_RETRIEVAL, GROUNDING, PROBES, RETRIEVAL, ZERO_SHOT
 from cxrtext.records import write_table
@@ -145,8 +143,8 @@ def test_settings_of_figures_may_be_others(evaluation: Evaluation, written: Path
     wide = {row[:3] for row in evaluation.rows if row.ends}
     assert {row[:3] for row in again.rows if row.ends} <= wide
     assert again.settings["uncertain"] == "positive"
-    with pytest.raises(ConfigError, match="sigma"):
-        measure_file(file, sigma=1.0)
+    with pytest.raises(ConfigError, match="average"):
+        measure_file(file, average="scores")
 
 
 def test_without_pictures_no_sentence_is_written(
@@ -350,45 +348,3 @@ def test_descriptions_of_another_program_that_are_wrong(tmp_path: Path) -> None:
     without = {name: values for name, values in PLAIN.items() if name != "part"}
     with pytest.raises(DataError, match="it has no column 'part'"):
         measure_file(_described(path, without))
-
-
-def test_a_table_of_probabilities_is_of_the_images_of_the_first(
-    usual: Evaluation, tmp_path: Path
-) -> None:
-    assert usual.predictions is not None
-    part = usual.predictions.parts["classification"]
-    assert isinstance(part, Classified)
-    write_predictions(tmp_path / "predictions.parquet", usual.predictions)
-    path = tmp_path / "other.csv"
-    row = part.findings.index("Pleural Effusion")
-    own = np.flatnonzero(part.measured)[::-1]
-    shares = {name: float(1 / (1 + np.exp(-part.scores[row, at]))) for name, at in
-              ((Path(part.images.names[at]).stem + ".png", at) for at in own)}  # fmt: skip
-    lines = [f"{name},{share!r},x" for name, share in shares.items()]
-
-    def compared(lines: list[str], head: str = "Image Index,prob_Effusion,note") -> Evaluation:
-        path.write_text("\n".join([head, *lines, "unknown.png,0.5,x"]))
-        return list(measure_files([tmp_path / "predictions.parquet", path]))[1]
-
-    found = compared(lines)
-    assert (found.checkpoint, found.images, found.findings) == (
-        "other", len(own), ["Pleural Effusion"]
-    )  # fmt: skip
-    name = "AUC of Pleural Effusion"
-    one, other = found.rows.compared[name], usual.rows.compared[name]
-    assert one.rows == other.rows  # the same rows: the two are compared
-    value = found.rows.value(ZERO_SHOT, "Pleural Effusion", "AUC")
-    assert value == usual.rows.value(ZERO_SHOT, "Pleural Effusion", "AUC")
-    for given, head, says in (
-        (lines[1:], "a,prob_Effusion,b", f"lacks 1 of the {len(own)} images .* first images/"),
-        (
-            [lines[0].partition(",")[0] + ",1.5,x", *lines[1:]],
-            "a,Effusion,b",
-            "row 1: holds no prob",
-        ),
-        (lines, "a,prob_Mass,b", "has no column of a finding: Pleural Effusion"),
-    ):
-        with pytest.raises(DataError, match=says):
-            compared(given, head)
-    with pytest.raises(DataError, match="name an evaluation with labels before it"):
-        list(measure_files([path]))

@@ -58,7 +58,7 @@ def test_a_sentence_is_right_for_its_study_and_not_wrong_for_others_of_the_patie
     ]
     said = [Sentence(study, "findings", 0, "Clear.") for study in ("a", "c", "x")]
     wording = gather_wording(SimpleNamespace(records=records), said)  # type: ignore[arg-type]
-    assert (wording.texts, wording.times, wording.patients) == (["Clear."], [2], ["one"])
+    assert (wording.texts, wording.patients) == (["Clear."], ["one"])
     assert wording.images == {0: [0, 1, 3]}
     assert wording.related == {0: [0, 1, 2, 3]}
 

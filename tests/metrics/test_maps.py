@@ -10,7 +10,7 @@ from scipy.ndimage import map_coordinates
 from sklearn.metrics import f1_score, roc_auc_score
 
 from cxrtext.evaluation.grounding.boxes import region_boxes, region_of_interest_align
-from cxrtext.evaluation.grounding.phrases import heat_map, smooth_grid
+from cxrtext.evaluation.grounding.phrases import heat_map
 from cxrtext.images import Preprocessing
 from cxrtext.metrics import maps
 from cxrtext.metrics.maps import PAPER_THRESHOLDS, box_mask, peaks_left, pixel_auroc
@@ -165,20 +165,6 @@ def test_dice_and_auroc_are_those_of_scikit_learn() -> None:
     assert math.isnan(pixel_auroc(np.full((2, 2), math.nan), np.ones((2, 2))))
 
 
-def test_smoothing_by_hand_and_wrong_grids_are_refused() -> None:
-    # At sigma 0.3 the kernel reaches one cell: e, 1, e over their sum.
-    e = np.exp(-0.5 / 0.3**2)
-    total = 1 + 2 * e
-    found = smooth_grid([[0.0, 1.0, 0.0]], 0.3)
-    np.testing.assert_allclose(found, [[e / total, 1 / total, e / total]])
-    # The edge is mirrored: the outer cell sees itself twice.
-    np.testing.assert_allclose(smooth_grid([[1.0, 0.0]], 0.3), [[(1 + e) / total, e / total]])
-    with pytest.raises(ValueError, match="grid is"):
-        smooth_grid([1.0], 1)
-    with pytest.raises(ValueError, match="sigma"):
-        smooth_grid([[1.0]], -1)
-
-
 def test_a_map_is_bilinear_between_the_centres_of_regions() -> None:
     grid = np.random.default_rng(1).normal(size=(15, 15))
     geometry = Preprocessing(resize=512, crop=480).geometry(512, 600)
@@ -188,9 +174,6 @@ def test_a_map_is_bilinear_between_the_centres_of_regions() -> None:
     assert full.shape == (512, 600)
     np.testing.assert_allclose(full[16:496, 60:540], expected[0, 0].numpy(), atol=1e-5)
     assert np.isnan(full).sum() == 512 * 600 - 480 * 480
-    smooth = heat_map(grid, geometry, sigma=1.5)
-    np.testing.assert_array_equal(smooth, geometry.map_to_original(smooth_grid(grid, 1.5)))
-    assert np.nanstd(smooth) < np.nanstd(full)
 
 
 def aligned(grid: Floats, box: list[float], size: tuple[int, int]) -> Floats:

@@ -1,7 +1,7 @@
 """An import from beginning to end."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -70,7 +70,6 @@ from cxrtext.records.study import DAMAGED
 from cxrtext.records.tables import Kind
 
 COLUMNS = ("image", "study_id", "patient_id", "split", "view")
-Wanted = Callable[[FoundImage], bool]
 
 
 @dataclass(slots=True)
@@ -124,11 +123,9 @@ class Import:
         reading: Reading,
         ids: Ids,
         tell: StageProgress,
-        wanted: Wanted | None = None,
     ) -> None:
         self.root, self.out, self.options = root, out, options
         self.reading, self.ids, self.tell = reading, ids, tell
-        self.wanted = wanted
         self.columns, others = columns_kept(options.keep, reading.offered, layout, reading.names)
         self.summary = ImportSummary(layout, hashed=ids.hashed)
         self.summary.left_out = others if reading.lists_left_out else ()
@@ -282,8 +279,7 @@ class Import:
             done += 1
             self.tell("reading headers", min(done, total), max(total, 1))
             if isinstance(entry, FoundImage):
-                if self.wanted is None or self.wanted(entry):
-                    self._take(self._issued(entry), found, left_out)
+                self._take(self._issued(entry), found, left_out)
             elif isinstance(entry, ReportVersion):
                 self.reports.add(entry)
             else:
@@ -515,7 +511,6 @@ def import_folder(
     out: Path,
     options: ImportOptions | None = None,
     progress: StageProgress = silent,
-    wanted: Wanted | None = None,
 ) -> ImportSummary:
     """Turn the files of a hospital or of a public set into a data folder.
 
@@ -527,22 +522,19 @@ def import_folder(
         out: The data folder: new, or of an earlier run with the same options.
         options: What the user chose; by default the layout is recognized and ids are kept.
         progress: Called with the stage, the files or rows done, and those in all.
-        wanted: Says of an image whether it is brought over; the others are passed over and not
-            listed. All by default.
     """
     options = options or ImportOptions()
     options.check()
     ids = Ids(None if options.hash_key is None else read_key(options.hash_key))
     with following_links(options.follow_links):
-        return _import(folder, out, options, ids, progress, wanted)
+        return _import(folder, out, options, ids, progress)
 
 
 def _import(
-    folder: Path, out: Path, options: ImportOptions, ids: Ids, progress: StageProgress,
-    wanted: Wanted | None,
-) -> ImportSummary:  # fmt: skip
+    folder: Path, out: Path, options: ImportOptions, ids: Ids, progress: StageProgress
+) -> ImportSummary:
     root, layout, reading = open_layout(folder, options, out)
-    current = Import(root, out, options, layout, reading, ids, progress, wanted)
+    current = Import(root, out, options, layout, reading, ids, progress)
     claim_folder(out, root, options, layout, ids)
     with (
         only_one(out / "manifest.csv"),

@@ -5,7 +5,7 @@ means present.  What does not fit is a ValueError.
 """
 
 from collections.abc import Mapping
-from math import inf, isfinite, isnan, nan, sqrt
+from math import inf, isnan, nan, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -70,39 +70,23 @@ def likelihood_ratios(sensitivity: Ends, specificity: Ends) -> tuple[Ends, Ends]
     return positive, quotient_of((1 - se, 1 - se_high, 1 - se_low), specificity)
 
 
-def positive_value(ratio: float, prevalence: float) -> float:
-    """The chance that a positive is true, from the positive likelihood ratio.  Source: Bayes."""
-    odds = ratio * prevalence / (1 - prevalence)
-    return 1.0 if odds == inf else odds / (1 + odds)
-
-
-def negative_value(ratio: float, prevalence: float) -> float:
-    """The chance that a negative is true, from the negative likelihood ratio.  Source: Bayes."""
-    return 1 / (1 + ratio * prevalence / (1 - prevalence))
-
-
 def operating_point(
     scores: ArrayLike,
     labels: ArrayLike,
     threshold: float,
     *,
     patients: Patients = None,
-    prevalence: float | None = None,
 ) -> dict[str, Found]:
     """Measure a threshold that was chosen on other rows; both classes must occur.
 
-    By the names of ``results.csv``.  Likelihood ratios, which may be infinite, and the predictive
-    values of a given prevalence, "PPV at it" and "NPV at it", have intervals that follow from those
-    of sensitivity and specificity.  ``prevalence``: for PPV and NPV of other people than those of
-    the data.
+    By the names of ``results.csv``.  Likelihood ratios, which may be infinite, have intervals that
+    follow from those of sensitivity and specificity.
 
     Source: Altman and Bland 1994 (predictive values); Donner and Zou 2012 (:func:`quotient_of`);
     van Rijsbergen 1979 (F1).
     """
     values, truth = scores_and_truth(scores, labels)
     codes = patient_codes(patients, len(values))
-    if prevalence is not None and not 0 < prevalence < 1:
-        raise ValueError(f"prevalence must lie between 0 and 1, not {prevalence}")
     above = values > threshold
     found: dict[str, Found] = {"threshold": threshold, "prevalence": float(truth.mean())}
     for name, rows in (
@@ -115,25 +99,13 @@ def operating_point(
         ("NPV", ~truth, ~above),
     ):  # fmt: skip
         found[name] = share(right[at], codes[at]) if at.any() else None
-    both = _ends(found["sensitivity"]), _ends(found["specificity"])
-    ratios = likelihood_ratios(*both)
+    ratios = likelihood_ratios(_ends(found["sensitivity"]), _ends(found["specificity"]))
     for name, (value, *ends) in zip(("LR+", "LR−"), ratios, strict=True):
-        found[name] = None if isnan(value) else _ratio(value, *ends)
+        low, high = (None if isnan(end) else end for end in ends)
+        found[name] = None if isnan(value) else Estimate(value, low, high, RATIO)
     called = above.astype(np.float64) + truth
     found["F1"] = ratio_of(2.0 * (above & truth), called, codes)
-    if prevalence is not None:
-        found["other prevalence"] = prevalence
-        # PPV rises with its likelihood ratio, and NPV falls.
-        for name, of, ratio in (
-            ("PPV at it", positive_value, ratios[0]), ("NPV at it", negative_value, ratios[1])
-        ):  # fmt: skip
-            value, *ends = (of(one, prevalence) for one in ratio)
-            found[name] = _ratio(value, min(ends), max(ends)) if isfinite(value) else None
     return found
-
-
-def _ratio(value: float, low: float, high: float) -> Estimate:
-    return Estimate(value, None if isnan(low) else low, None if isnan(high) else high, RATIO)
 
 
 def _ends(one: Found) -> Ends:
@@ -163,9 +135,7 @@ def measure_operating(
             (YOUDEN, one.fit.threshold),
             (f"sensitivity {settings.sensitivity:g}", other),
         ):
-            point = operating_point(
-                one.scores, one.truth, threshold, patients=theirs, prevalence=settings.prevalence
-            )
+            point = operating_point(one.scores, one.truth, threshold, patients=theirs)
             for name, found in point.items():
                 rows.add(f"{OPERATING}, {chosen}", finding, name, found)
         platt = one.fit.platt

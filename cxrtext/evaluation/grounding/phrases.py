@@ -31,7 +31,6 @@ from cxrtext.evaluation.rows import (
     SIDES,
     Rows,
 )
-from cxrtext.evaluation.settings import Settings
 from cxrtext.images import Geometry
 from cxrtext.metrics.intervals import Measured, area_of, mean_of, share
 from cxrtext.metrics.maps import (
@@ -128,30 +127,13 @@ class Phrases:
         return cls(images, [Sentence(*row) for row in zip(*columns, strict=True)])
 
 
-def smooth_grid(grid: ArrayLike, sigma: float) -> NDArray[np.float64]:
-    """Smooth a grid [h, w] with a Gaussian of σ cells cut off at 4 σ, mirrored at its edges.
-
-    Source: The heat maps of BioViL (Boecking et al. 2022) have σ = 1.5.
-    """
-    from scipy.ndimage import gaussian_filter
-
-    values = np.asarray(grid, dtype=np.float64)
-    if values.ndim != 2 or not values.size:
-        raise ValueError(f"a grid is [h, w], not {list(values.shape)}")
-    if not sigma >= 0:
-        raise ValueError(f"sigma must be 0 or more, not {sigma}")
-    smooth: NDArray[np.float64] = gaussian_filter(values, sigma)
-    return smooth
-
-
-def heat_map(grid: ArrayLike, geometry: Geometry, sigma: float = 0.0) -> NDArray[np.float32]:
+def heat_map(grid: ArrayLike, geometry: Geometry) -> NDArray[np.float32]:
     """Enlarge a grid of region scores onto the crop's place in the original image.
 
     Bilinear between the centers of regions, as ``align_corners=False``: [h, w], which covers the
-    crop evenly, -> [H, W] in original pixels, NaN outside the crop.  For ``sigma`` see
-    :func:`smooth_grid`; the paper has 0.
+    crop evenly, -> [H, W] in original pixels, NaN outside the crop.
     """
-    return geometry.map_to_original(smooth_grid(grid, sigma))
+    return geometry.map_to_original(np.asarray(grid, dtype=np.float64))
 
 
 @torch.inference_mode()
@@ -178,20 +160,17 @@ class Maps:
 
     cohort: Cohort
     vectors: Mapping[str, Tensor]
-    sigma: float
 
     @classmethod
-    def of(
-        cls, model: ImageTextModel, cohort: Cohort, phrases: Sequence[Phrase], settings: Settings
-    ) -> Self:
+    def of(cls, model: ImageTextModel, cohort: Cohort, phrases: Sequence[Phrase]) -> Self:
         distinct = list(dict.fromkeys(phrase.text for phrase in phrases))
         vectors = model.embed_sentences(distinct).cpu()
-        return cls(cohort, dict(zip(distinct, vectors, strict=True)), settings.sigma)
+        return cls(cohort, dict(zip(distinct, vectors, strict=True)))
 
     def heat(self, phrase: Phrase, row: int) -> NDArray[np.float32]:
         """The map of a sentence in the image at a row, laid over the phrase's own image."""
         grid = phrase_grid(self.cohort, row, self.vectors[phrase.text])
-        return heat_map(grid, _copy(self.cohort.geometry(phrase.row)), self.sigma)
+        return heat_map(grid, _copy(self.cohort.geometry(phrase.row)))
 
     def inside(self, phrase: Phrase) -> tuple[Mask | None, Mask | None]:
         """The pixels of a phrase's boxes and masks; None without, or where they vanish."""
@@ -221,12 +200,10 @@ def _places(heat: ArrayLike, boxed: Mask | None) -> dict[str, float]:
     return dict(zip(TASKS[GROUNDING], finite, strict=True))
 
 
-def dice_threshold(
-    model: ImageTextModel, cohort: Cohort, phrases: Sequence[Phrase], settings: Settings
-) -> int | None:
+def dice_threshold(model: ImageTextModel, cohort: Cohort, phrases: Sequence[Phrase]) -> int | None:
     """The place of the threshold with the best mean Dice; None without a mask."""
     masked = [phrase for phrase in phrases if phrase.masks]
-    maps = Maps.of(model, cohort, masked, settings)
+    maps = Maps.of(model, cohort, masked)
     dice = [
         dice_by_threshold(maps.heat(phrase, phrase.row), drawn)
         for phrase in masked
@@ -239,14 +216,13 @@ def ground_phrases(
     model: ImageTextModel,
     cohort: Cohort,
     phrases: Sequence[Phrase],
-    settings: Settings,
     threshold: int | None = None,
 ) -> list[Sentence]:
     """Places and masks of sentences in their images, and in :data:`OTHERS` other patients'.
 
     ``threshold`` is that of :func:`dice_threshold`.
     """
-    maps = Maps.of(model, cohort, phrases, settings)
+    maps = Maps.of(model, cohort, phrases)
     rows = np.array(sorted({phrase.row for phrase in phrases}))
     patients = np.array([cohort.records[row].patient_id for row in rows])
     generator = np.random.default_rng(0)

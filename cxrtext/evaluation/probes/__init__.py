@@ -1,1 +1,1 @@
-"""What frozen features hold: probes, neighbors, and their export."""
+"""What frozen features hold: linear probes, and their export."""

@@ -1,13 +1,16 @@
 """What frozen image features hold: linear probes of findings."""
 
+import json
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cxrtext.errors import DataError
 from cxrtext.evaluation.classification.classified import Codes, label_codes
 from cxrtext.evaluation.classification.zero_shot import Labels, label_rows
 from cxrtext.evaluation.cohort import Cohort, Embedder
@@ -22,6 +25,7 @@ from cxrtext.evaluation.predictions.columns import (
 )
 from cxrtext.evaluation.rows import PROBES, Rows
 from cxrtext.evaluation.settings import Settings
+from cxrtext.files import replacing
 from cxrtext.metrics.calibration import log_loss
 from cxrtext.metrics.intervals import area_of
 from cxrtext.metrics.ranking import UNKNOWN_LABEL, Floats, settled
@@ -66,7 +70,11 @@ def standardization(features: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def _fits(features: ArrayLike, labels: ArrayLike, ridges: Sequence[float]) -> Iterator[Probe]:
-    """A probe a ridge, from the stiffest on, each begun at the last."""
+    """A probe a ridge, from the stiffest on, each begun at the last.
+
+    Mean log-loss + ridge / 2 · |w|² over features brought to mean 0 and deviation 1, so that one
+    ridge suits all; the probe takes features as they are.  The bias is not penalized.
+    """
     from sklearn.linear_model import LogisticRegression
 
     x, y = _checked(features, labels)
@@ -84,19 +92,6 @@ def _fits(features: ArrayLike, labels: ArrayLike, ridges: Sequence[float]) -> It
         yield Probe(weights, float(model.intercept_[0] - weights @ center), ridge)
 
 
-def fit_probe(features: ArrayLike, labels: ArrayLike, ridge: float) -> Probe:
-    """Fit a logistic regression: mean log-loss + ridge / 2 · |w|² over standardized features.
-
-    Each feature is brought to mean 0 and deviation 1 first, so that one ridge suits all; the
-    probe returned takes features as they are.  The bias is not penalized.  With a ridge above 0 a
-    best fit exists where the classes, both of which must occur, can be separated.  Features [n, D]
-    are finite, labels [n] 1 or 0.
-
-    Source: Alain and Bengio 2017.
-    """
-    return next(_fits(features, labels, [ridge]))
-
-
 def linear_probe(
     features: ArrayLike,
     labels: ArrayLike,
@@ -106,7 +101,10 @@ def linear_probe(
 ) -> Probe:
     """Fit a probe, with the ridge that gives validation images the lowest log-loss.
 
-    The largest of several equally good ridges is taken; see :func:`fit_probe`.
+    The largest of several equally good ridges is taken.  Features [n, D] are finite, labels [n] 1
+    or 0, and both occur.
+
+    Source: Alain and Bengio 2017.
     """
     if not ridges:
         raise ValueError("give at least one ridge")
@@ -135,6 +133,37 @@ def mean_features(embedder: Embedder, records: Sequence[ImageRecord]) -> Feature
 def features_of(cohort: Cohort) -> Features:
     parts = [part.float().mean(dim=1).double().numpy() for part in cohort.regions.split(256)]
     return Features(np.concatenate(parts), cohort.studies)
+
+
+_ROWS = 4096  # of a group of a Parquet file
+
+
+def export_vectors(
+    path: Path, records: Sequence[ImageRecord], vectors: NDArray[Any], about: dict[str, Any]
+) -> None:
+    """Write the vectors [n, D] of n images, as float32, whole or not at all.
+
+    A Parquet file has the columns ``image``, ``study_id``, ``patient_id``, ``split`` and
+    ``vector`` (a list of D numbers), and ``about`` in the schema's metadata as "cxrtext".
+    """
+    if path.suffix.lower() != ".parquet":
+        raise DataError(f"{path}: embeddings are written to a file in .parquet")
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    numbers = pa.array(np.asarray(vectors, dtype=np.float32).ravel())
+    table = pa.table(
+        {
+            "image": [record.name for record in records],
+            "study_id": [record.study_id for record in records],
+            "patient_id": [record.patient_id for record in records],
+            "split": [record.split for record in records],
+            "vector": pa.FixedSizeListArray.from_arrays(numbers, vectors.shape[1]),
+        },
+        metadata={"cxrtext": json.dumps(about)},
+    )
+    with replacing(path) as temporary:
+        pq.write_table(table, temporary, row_group_size=_ROWS)
 
 
 @dataclass(frozen=True, slots=True)

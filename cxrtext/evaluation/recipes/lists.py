@@ -1,25 +1,21 @@
-"""Lists of images: read from a set's own files, compared with the official ones by digest."""
+"""Lists of images: those of an imported manifest, or a file's, compared by digest."""
 
 import hashlib
-import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cxrtext.datasets.importing.formats.openi import split_of
-from cxrtext.datasets.importing.reading import find_table, read_rows
 from cxrtext.errors import DataError
-from cxrtext.evaluation.recipes.recipe import ImageList, KnownList, ListFile, Recipe
+from cxrtext.evaluation.recipes.recipe import ImageList, KnownList, Recipe
 from cxrtext.records.decoding import decode
-from cxrtext.records.study import none_left_out
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".dcm", ".dicom")
 
 
 @dataclass(frozen=True, slots=True)
 class FoundList:
-    """The names of a benchmark's images as the set lists them.
+    """The names of a benchmark's images.
 
     ``test`` are measured, ``val`` choose thresholds; ``known`` is the official list that the names
     are, or None.
@@ -55,47 +51,14 @@ def digest_of_names(names: Iterable[str]) -> str:
     return found.hexdigest()
 
 
-def _table(path: Path, one: ListFile) -> Iterator[tuple[str, bool]]:
-    for _, cells in none_left_out(path, read_rows(path, [one.column, *one.where, *one.test])):
-        if all(cells[column] in values for column, values in one.where.items()):
-            measured = all(cells[column] in values for column, values in one.test.items())
-            yield cells[one.column], measured
-
-
-def _values(tree: Any, keys: Sequence[str]) -> Iterator[Any]:
-    if isinstance(tree, list):
-        for item in tree:
-            yield from _values(item, keys)
-    elif not keys:
-        yield tree
-    elif isinstance(tree, dict) and keys[0] in tree:
-        yield from _values(tree[keys[0]], keys[1:])
-
-
-def _json(path: Path, one: ListFile) -> Iterator[tuple[str, bool]]:
-    try:
-        tree = json.loads(decode(path.read_bytes()) or "")
-    except ValueError:
-        raise DataError(f"{path}: not readable JSON; copy the file again") from None
-    for value in _values(tree, one.column.split(".")):
-        if isinstance(value, str):
-            yield value, True
-
-
-def _lines(path: Path, _: ListFile) -> Iterator[tuple[str, bool]]:
+def _lines(path: Path) -> list[str]:
     text = decode(path.read_bytes())
     if text is None:
-        raise DataError(f"{path}: not UTF-8 text; copy the file again")
-    return ((name, True) for name in text.split())
-
-
-def _find(folder: Path, one: ListFile) -> Path | None:
-    """The file of a pattern; of a table also as ``.csv.gz`` or ``.parquet``."""
-    found = sorted(path for path in folder.glob(one.file) if path.is_file())
-    if found:
-        return found[0]
-    whole = folder / one.file
-    return find_table(whole.parent, whole.stem) if whole.suffix == ".csv" else None
+        raise DataError(f"{path}: not UTF-8 text; give a file with a name a line")
+    names = [line.strip() for line in text.splitlines() if line.strip()]
+    if not names:
+        raise DataError(f"{path}: lists no image; give a file with a name a line")
+    return names
 
 
 def draw_studies(names: Iterable[str]) -> tuple[frozenset[str], frozenset[str]]:
@@ -103,9 +66,6 @@ def draw_studies(names: Iterable[str]) -> tuple[frozenset[str], frozenset[str]]:
     for name in names:
         drawn[split_of(name.partition("_")[0])].add(name)
     return frozenset(drawn["test"]), frozenset(drawn["val"])
-
-
-DRAWS = {"sha256-of-study": draw_studies}
 
 
 def _known(images: ImageList, names: frozenset[str]) -> KnownList | None:
@@ -116,40 +76,29 @@ def _known(images: ImageList, names: frozenset[str]) -> KnownList | None:
     return None
 
 
-def _found(
-    images: ImageList, where: str, names: Iterable[str], test: Iterable[str] | None = None
+def read_list(
+    recipe: Recipe, rows: Sequence[Mapping[str, str]], given: Path | None = None
 ) -> FoundList:
-    listed = frozenset(names)
-    measured, val = listed if test is None else frozenset(test), frozenset[str]()
-    if images.draw:
-        measured, val = DRAWS[images.draw](listed)
-    return FoundList(where, listed, measured, val, _known(images, listed))
+    """The images that a recipe measures, by the rows of a manifest or a file of names.
 
-
-def read_list(recipe: Recipe, folder: Path) -> FoundList:
-    """The images that the set in a folder lists for a recipe."""
+    A DataError where the recipe wants such a file and none is given.
+    """
     images = recipe.content.images
-    for one in images.files:
-        path = _find(folder, one)
-        if path is None:
-            continue
-        read = {".txt": _lines, ".json": _json}.get(path.suffix, _table)
-        entries = [(name_of(images.name, name), taken) for name, taken in read(path, one)]
-        if not entries:
-            raise DataError(f"{path}: lists no image; get it anew from {recipe.content.get}")
-        names = [name for name, _ in entries]
-        return _found(images, path.name, names, [name for name, taken in entries if taken])
-    needed = " or ".join(one.file for one in images.files)
-    raise DataError(
-        f"{folder}: {needed} is missing, which lists the images of {recipe.name}; get it from "
-        f"{recipe.content.get}"
-    )
-
-
-def names_of_folder(recipe: Recipe, names: Sequence[str], test: Sequence[str]) -> FoundList:
-    """The images of a data folder, all or of its test split: whichever is the official list."""
-    images = recipe.content.images
-    whole = _found(images, "manifest", (name_of(images.name, name) for name in names))
-    if whole.known is not None or not test:
-        return whole
-    return _found(images, "manifest", (name_of(images.name, name) for name in test))
+    splits = {name_of(images.name, row["image"]): row.get("split", "") for row in rows}
+    where = "manifest" if given is None else given.name
+    if given is not None:
+        listed = frozenset(name_of(images.name, name) for name in _lines(given))
+    elif images.listed == "file":
+        raise DataError(
+            f"{recipe.name}: an imported set does not tell its images; give a file with a name a "
+            f"line as --list FILE (which they are: cxrtext benchmark {recipe.name})"
+        )
+    else:
+        wanted = {"test"} if images.listed == "test" else {*splits.values()}
+        listed = frozenset(name for name, split in splits.items() if split in wanted)
+    test, val = listed, frozenset[str]()
+    if images.measured == "drawn":
+        test, val = draw_studies(listed)
+    elif images.measured == "test":
+        test = frozenset(name for name in listed if splits.get(name) == "test")
+    return FoundList(where, listed, test, val, _known(images, listed))

@@ -1,8 +1,7 @@
-"""The images of a benchmark brought together: imported, compared with the list, laid out.
+"""The images of a benchmark: compared with the official list, and laid out.
 
-``OUT/data`` is what ``cxrtext import`` makes of the set, of the benchmark's images alone, and
-``OUT/selected/NAME`` the data folder that is measured, whose manifest names the images in
-``OUT/data``.
+``OUT/selected/NAME`` is the data folder that is measured; its manifest names images of the one that
+``cxrtext import`` made.
 """
 
 import json
@@ -12,19 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cxrtext.datasets.importing import ImportOptions, import_folder
+from cxrtext.datasets.importing.folder import WRITTEN
 from cxrtext.errors import DataError
 from cxrtext.evaluation.data import find_table, manifest_of
 from cxrtext.evaluation.documents.images import counted
-from cxrtext.evaluation.recipes.lists import (
-    FoundList,
-    name_of,
-    names_of_folder,
-    read_list,
-)
+from cxrtext.evaluation.recipes.lists import FoundList, name_of, read_list
 from cxrtext.evaluation.recipes.recipe import Recipe
 from cxrtext.files import write_json
-from cxrtext.pausing import StageProgress, silent
 from cxrtext.records import read_labels, write_table
 from cxrtext.records.tables import read_table
 
@@ -69,73 +62,36 @@ def check_images(found: FoundList, kept: Iterable[str]) -> list[str]:
     return [f"{total - len(missing):,} of {total:,} images; missing {missing[0]}{more}"]
 
 
-def _refuse(recipe: Recipe, short: list[str], subset: bool, hint: str = "") -> None:
+def _refuse(recipe: Recipe, short: list[str], subset: bool) -> None:
     if short and not subset:
         raise DataError(
-            f"{recipe.name}: {'; '.join(short)}{hint}. This is not the benchmark; complete the set "
-            f"({recipe.content.get}), or try what is there with --subset"
+            f"{recipe.name}: {'; '.join(short)}. This is not the benchmark; import the whole set "
+            f"({recipe.content.get}), whose {WRITTEN[-1]} says what was left out, or try what is "
+            "there with --subset"
         )
-
-
-def _imported(recipe: Recipe, data: Path) -> FoundList:
-    manifest = read_table(manifest_of(data), ["image", "study_id"])
-    names = [row["image"] for row in manifest.rows]
-    test = [row["image"] for row in manifest.rows if row.get("split") == "test"]
-    return names_of_folder(recipe, names, test)
 
 
 def prepare(
-    recipe: Recipe,
-    data: Path,
-    out: Path,
-    *,
-    subset: bool = False,
-    link: bool = False,
-    max_rejected: int = 100,
-    progress: StageProgress = silent,
+    recipe: Recipe, data: Path, out: Path, *, listed: Path | None = None, subset: bool = False
 ) -> Selection:
-    """Import a set, compare it with the official list, and lay out what is measured.
+    """Compare the images of a data folder with the official list, and lay out what is measured.
 
-    ``data`` is the set as it is given out, or a data folder made of it by ``cxrtext import``;
-    ``out`` gets ``data`` and ``selected``.  With ``subset`` a list that is not the official one, or
-    not complete, is used all the same.
+    ``data`` is what ``cxrtext import`` made of the set; ``listed`` a file with a name a line;
+    ``out`` gets ``selected``.  With ``subset`` a list that is not the official one, or not
+    complete, is used all the same.
     """
-    if not data.is_dir():
-        raise DataError(f"{data}: no such folder; give that of the set")
-    kind = recipe.content.images.name
-    # A set that comes with a manifest is imported like the others.
-    ready = recipe.content.layout != "generic" and find_table(data, "manifest") is not None
-    found = _imported(recipe, data) if ready else read_list(recipe, data)
-    short = check_list(recipe, found)
-    hint = ". An imported folder does not say what is missing; give the set itself"
-    _refuse(recipe, short, subset, hint if ready else "")
-    home = data
-    if not ready:
-        home = out / "data"
-        options = ImportOptions(
-            layout=recipe.content.layout,
-            keep=recipe.content.keep,
-            link=link,
-            max_rejected=max_rejected,
-        )
-        import_folder(
-            data, home, options, progress,
-            wanted=lambda image: name_of(kind, image.name) in found.wanted,
-        )  # fmt: skip
-    rows = read_table(manifest_of(home), ["image", "study_id"]).rows
-    beside = recipe.content.beside
-    more = read_table(data / beside, ["image"]).rows if beside else []
-    known = {name_of(kind, row["image"]): row for row in more}
+    if data.is_dir() and find_table(data, "manifest") is None:
+        raise DataError(f"{data}: holds no manifest.csv; import the set: {recipe.import_command}")
+    rows = read_table(manifest_of(data), ["image", "study_id"]).rows
+    found = read_list(recipe, rows, listed)
     by_name: dict[str, Row] = {}
     for row in rows:
-        row |= {**known.get(name_of(kind, row["image"]), {}), **row}
-        by_name.setdefault(name_of(kind, row["image"]), row)
-    short += (missing := check_images(found, by_name))
-    log = out / "data" / "import.rejected.csv"
-    _refuse(recipe, missing, subset, f" (why: {log})" if log.is_file() else "")
+        by_name.setdefault(name_of(recipe.content.images.name, row["image"]), row)
+    short = [*check_list(recipe, found), *check_images(found, by_name)]
+    _refuse(recipe, short, subset)
     selection = Selection(out / "selected" / recipe.name, found, 0, short)
     selection.missing = len(found.wanted - by_name.keys())
-    _lay_out(recipe, selection, home, by_name)
+    _lay_out(recipe, selection, data, by_name)
     return selection
 
 

@@ -19,8 +19,6 @@ from cxrtext.metrics.ranking import Uncertain
 FOLDER = Path(__file__).with_name("data")
 
 Text = str | tuple[str, ...]
-Cells = dict[str, tuple[str, ...]]
-"""Of rows of a table: by column, the cells that are taken."""
 
 
 class _Part(BaseModel):
@@ -35,26 +33,15 @@ class KnownList(_Part):
     source: str
 
 
-class ListFile(_Part):
-    """Where the names of a list stand in the set's own files."""
-
-    file: str
-    """A pattern below the folder: a table, a text file of names, or JSON."""
-    column: str = ""
-    """Of a table; in JSON the keys that lead to the names, "images.file_name"."""
-    where: Cells = {}
-    """Rows of a table that are taken."""
-    test: Cells = {}
-    """Of those, the rows that are measured; all by default."""
-
-
 class ImageList(_Part):
-    files: tuple[ListFile, ...]
-    """The first one that is there is read."""
+    listed: Literal["all", "test", "file"]
+    """The images of the list: all of an imported manifest, those of its test split, or the names in
+    a file, where the manifest does not tell them."""
+    measured: Literal["listed", "test", "drawn"] = "listed"
+    """Of the list: all, those of the test split, or those drawn by the SHA-256 of their study, by
+    which others choose thresholds."""
     name: Literal["file", "stem", "tail"]
     """What is compared: an image's file name, without its ending, or its last three parts."""
-    draw: Literal["", "sha256-of-study"] = ""
-    """How the images that are measured, and those that choose thresholds, are drawn of the list."""
     known: tuple[KnownList, ...] = Field(min_length=1)
 
 
@@ -101,7 +88,6 @@ class PromptSet(_Part):
 class HowDone(_Part):
     average: Average = "embeddings"
     uncertain: Uncertain = "ignore"
-    sigma: float = 0.0
     exclude_same_patient: bool = False
     slices: tuple[str, ...] = SLICE_COLUMNS
 
@@ -133,9 +119,7 @@ class RecipeFile(_Part):
     """The one measure that the benchmark is about, named as for ``evaluate --primary``."""
     expected: Expected = Expected()
     keep: tuple[str, ...] = ()
-    """Metadata of the set that are imported."""
-    beside: str = ""
-    """A table in the set with a column ``image``, whose other columns the manifest gets too."""
+    """Metadata of the set to import."""
     facts: tuple[str, ...] = ()
     """What the recipe rests on, with sources."""
     not_had: tuple[str, ...] = ()
@@ -151,6 +135,12 @@ class Recipe:
     @property
     def name(self) -> str:
         return self.content.name
+
+    @property
+    def import_command(self) -> str:
+        """The command that makes the data folder of the set."""
+        keep = f" --keep {','.join(self.content.keep)}" if self.content.keep else ""
+        return f"cxrtext import SET --layout {self.content.layout}{keep} --out DATA"
 
     @property
     def prompts(self) -> dict[str, Prompts]:

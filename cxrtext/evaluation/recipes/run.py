@@ -18,7 +18,6 @@ from cxrtext.evaluation.settings import Settings
 from cxrtext.files import write_json
 from cxrtext.images.cache import DecodedCache
 from cxrtext.models.features.folder import FeatureFolder
-from cxrtext.pausing import StageProgress, silent
 from cxrtext.records import Rejects
 
 NOTE = "recipe.json"
@@ -40,33 +39,28 @@ def run_recipe(
     data: Path,
     out: Path,
     *,
+    listed: Path | None = None,
     subset: bool = False,
-    link: bool = False,
     device: str = "cpu",
     cache: DecodedCache | None = None,
     features: FeatureFolder | None = None,
     report: ReportOptions | None = None,
     max_rejected: int = 100,
-    importing: StageProgress = silent,
     progress: Callable[[int, int], None] | None = None,
 ) -> RecipeRun:
     """Measure a checkpoint by a frozen recipe.
 
     Args:
         recipe: A name of ``cxrtext benchmark``, or a recipe's YAML file.
-        data: The public set as it is given out, or a data folder that was imported from it.
-        out: Gets ``recipe.json``, what ``cxrtext evaluate --out`` writes, and the images in
-            ``data``.  The same call again resumes.
+        data: The data folder that ``cxrtext import`` made of the public set.
+        out: Gets ``recipe.json``, and what ``cxrtext evaluate --out`` writes.
+        listed: A file with the name of an image a line, where a manifest does not tell them.
         subset: Whether images that are there are measured where some are missing or the list is
             not the official one; the result is then marked as not the benchmark.
-        link: Whether images are hard links, which takes the right to write from the originals;
-            copies otherwise.
     """
     found = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
     content, rejects = found.content, Rejects(max_rejected)
-    selection = prepare(
-        found, data, out, subset=subset, link=link, max_rejected=max_rejected, progress=importing
-    )
+    selection = prepare(found, data, out, listed=listed, subset=subset)
     prompts = found.prompts
     result = evaluate(
         checkpoint,

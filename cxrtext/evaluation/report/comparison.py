@@ -26,7 +26,6 @@ from cxrtext.page import (
     Text,
     draw_svg,
     html_page,
-    number,
     with_interval,
 )
 
@@ -70,14 +69,14 @@ def measure_rows(comparison: Comparison) -> list[list[str]]:
 def difference_rows(comparison: Comparison) -> list[list[str]]:
     margin = comparison.margin
     header = ["measure", "difference of", "and", "second less first", "p", "Holm p", "second is"]
-    rows = [[*header, *([f"noninferior by {margin:g}"] if margin else []), "detectable"]]
+    rows = [[*header, *([f"noninferior by {margin:g}"] if margin else [])]]
     for one in comparison.differences:
         digits = digits_of(one.measure)
         text = with_interval(one.estimate, (one.low, one.high), digits)
         noninferior = {None: EMPTY, True: "yes", False: "no"}[one.noninferior]
         rows.append([
             one.measure, one.first, one.second, text, _p(one.p_value), _p(one.adjusted_p),
-            one.verdict, *([noninferior] if margin else []), number(one.detectable, digits),
+            one.verdict, *([noninferior] if margin else []),
         ])  # fmt: skip
     return rows
 
@@ -163,7 +162,7 @@ def _sections(comparison: Comparison) -> list[Section]:
         "its Holm p is below .05. "
         "MedR is better when smaller. p is two-sided; Holm p is adjusted, so that the chance of "
         f"any false finding among all {others} comparisons beside the primary measure's stays at "
-        "the level. Detectable: the difference that 80 % of such comparisons would have found."
+        "the level."
     )
     if comparison.margin:
         differences += (

@@ -1,11 +1,9 @@
-"""Pictures of patients: grounding at its best and its worst, and what sentences retrieve."""
+"""Pictures of patients: grounding at its best and its worst."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -13,21 +11,17 @@ from cxrtext.errors import ImageError
 from cxrtext.evaluation.grounding.boxes import BoxRow, Phrase
 from cxrtext.evaluation.grounding.phrases import CNR, MIOU, SIGNED, heat_map, phrase_grid
 from cxrtext.evaluation.result import Details
-from cxrtext.evaluation.retrieval.sentences import Wording
 from cxrtext.images import Geometry
 from cxrtext.images.overlay import encode_png, render_overlay
 from cxrtext.images.reader_pool import ReaderPool
-from cxrtext.metrics.ranking import Ranks
 from cxrtext.page import Gallery, Picture, number
 
-LARGE, SMALL = 300, 132
-"""Longest side of a picture and of a thumbnail, in pixels."""
-ANSWERS = 6
-"""Images shown for a sentence."""
+LONGEST = 300
+"""Longest side of a picture, in pixels."""
 Grey = NDArray[np.float32]
 
 
-def _read(paths: Iterable[Path], side: int) -> dict[Path, Grey]:
+def _read(paths: Iterable[Path]) -> dict[Path, Grey]:
     """Read images in another process, and make them small; those that fail are left out."""
     wanted = list(dict.fromkeys(paths))
     found: dict[Path, Grey] = {}
@@ -37,7 +31,7 @@ def _read(paths: Iterable[Path], side: int) -> dict[Path, Grey]:
                 continue
             pixels = read.pixels[0]
             height, width = pixels.shape
-            scale = side / max(height, width)
+            scale = LONGEST / max(height, width)
             size = max(1, round(width * scale)), max(1, round(height * scale))
             small = Image.fromarray((pixels * 255).astype(np.uint8)).resize(
                 size, Image.Resampling.BILINEAR, reducing_gap=3.0
@@ -68,7 +62,7 @@ def grounding_galleries(details: Details, most: int) -> list[Gallery]:
     taken = {rows[place] for place in best}
     worst = _spread([i for i in reversed(known) if rows[i] not in taken], rows, most)
     records = details.cohort.records
-    pixels = _read((records[rows[i]].path for i in (*best, *worst)), LARGE)
+    pixels = _read(records[rows[i]].path for i in (*best, *worst))
     galleries = []
     for title, places in (("Best grounded", best), ("Worst grounded", worst)):
         drawn = [_grounded(details, place, pixels) for place in places]
@@ -87,7 +81,7 @@ def _grounded(details: Details, place: int, pixels: dict[Path, Grey]) -> Picture
     vector = details.model.embed_sentences([phrase.text])[0].cpu()
     grid = phrase_grid(cohort, phrase.row, vector)
     geometry, boxes = _placed(phrase, cohort.geometry(phrase.row), image.shape)
-    heat = heat_map(grid, geometry, details.settings.sigma)
+    heat = heat_map(grid, geometry)
     plain = render_overlay(image, np.full_like(image, np.nan), boxes=boxes)
     limits = float(grid.mean()), max(float(grid.max()), float(grid.mean()) + 1e-6)
     shaded = render_overlay(image, heat, limits=limits, boxes=boxes)
@@ -106,39 +100,3 @@ def _placed(
     across, down = shape[1] / geometry.width, shape[0] / geometry.height
     boxes = [(x * across, y * down, w * across, h * down) for x, y, w, h in phrase.boxes]
     return Geometry(shape[0], shape[1], geometry.preprocessing), boxes
-
-
-@torch.inference_mode()
-def retrieval_galleries(
-    details: Details, wording: Wording, ranks: Ranks, most: int
-) -> list[Gallery]:
-    """For sentences from the best found to the worst, the images that come first.
-
-    ``ranks`` [S] are those of the sentences' first right images.
-    """
-    order = np.argsort(ranks, kind="stable")
-    steps = np.linspace(0, len(order) - 1, min(most, len(order))).round().astype(int)
-    rows = [int(order[step]) for step in steps]
-    model = details.model
-    vectors = model.embed_sentences([wording.texts[row] for row in rows])
-    scores = torch.cat([model.scores(part, vectors) for part in details.cohort.chunks(model)], 1)
-    first = scores.topk(min(ANSWERS, scores.shape[1]), dim=1).indices.tolist()
-    records = details.cohort.records
-    pixels = _read((records[place].path for some in first for place in some), SMALL)
-    galleries = []
-    for row, places in zip(rows, first, strict=True):
-        times = wording.times[row]
-        note = (
-            f"in {times} report{'s' if times > 1 else ''}; the first right image has rank "
-            f"{int(ranks[row])} of {len(records)}"
-        )
-        pictures = []
-        for rank, place in enumerate(places, 1):
-            image = pixels.get(records[place].path)
-            if image is not None:
-                right = place in wording.images[row]
-                text = f"{rank}. {'its report says so' if right else 'another sentence'}"
-                mark: Literal["right", "wrong"] = "right" if right else "wrong"
-                pictures.append(Picture((encode_png(image),), (text,), mark))
-        galleries.append(Gallery(wording.texts[row], note, pictures, small=True))
-    return galleries

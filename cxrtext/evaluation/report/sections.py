@@ -233,18 +233,18 @@ def _classification(result: Evaluation) -> list[Block]:
 def _operating(result: Evaluation) -> list[Block]:
     rows = result.rows
     counts = {"threshold": 2, **digits(0, "TP", "FP", "FN", "TN")}
-    blocks: list[Block] = [Table(points(rows, counts), "Counts")]
-    if result.settings.get("prevalence"):
-        names = ("prevalence", "PPV", "NPV", "other prevalence", "PPV at it", "NPV at it")
-        caption = "Predictive values of these data and of another prevalence"
-        blocks.append(Table(points(rows, digits(3, *names)), caption))
     note = (
         "Calibration slope and intercept of the probability with Platt's scale and shift. A slope "
         "below 1: probabilities are too extreme. An intercept above 0: the finding is more "
         "frequent here than the validation images suggest."
     )
     table = pivot(rows, CALIBRATION, digits(2, "slope", "intercept"))
-    return [*blocks, Text(note), Table(table, "Calibration"), *benefit_figures(rows)]
+    return [
+        Table(points(rows, counts), "Counts"),
+        Text(note),
+        Table(table, "Calibration"),
+        *benefit_figures(rows),
+    ]
 
 
 def _slices(result: Evaluation) -> list[Block]:
@@ -289,7 +289,7 @@ SECTIONS = (
     Part(
         "Grounding", GROUNDING,
         "For every sentence with boxes, the scores of the image's regions are enlarged to original "
-        "pixels{smooth}; outside the crop that the model sees the map is not defined. Several "
+        "pixels; outside the crop that the model sees the map is not defined. Several "
         f"boxes of a sentence are one area. Other patients: the same boxes over the sentence's "
         f"maps of up to {OTHERS} other patients, which is what the words of the sentence bring by "
         "themselves; read a measure by its gain over these.",
@@ -374,7 +374,7 @@ def _facts(result: Evaluation) -> dict[str, object]:
     asked = about.get("prompts", True) or any(
         rows.value(ZERO_SHOT, name, "AUC, positive prompt") for name in result.findings
     )
-    sigma, average = settings.get("sigma"), settings.get("average")
+    average = settings.get("average")
     return {
         "how": "The label is the prompt with the higher image-sentence score; AUC and AP are those "
         f"of the score difference. Several prompts of a side are averaged as {average}."
@@ -386,7 +386,6 @@ def _facts(result: Evaluation) -> dict[str, object]:
         "better": ", ".join(about.get("by_head", ())) or "none",
         "classes": rows.count(CLASSES, ALL_IMAGES, "images"),
         "apart_classes": rows.count(CLASSES, ALL_IMAGES, "left out"),
-        "smooth": f", smoothed by a Gaussian of {sigma} regions" if sigma else "",
         "pairs": rows.count(BOX_RETRIEVAL, BOTH, "pairs"),
         "apart": " Others of the query's patient are left out."
         if settings.get("exclude_same_patient")

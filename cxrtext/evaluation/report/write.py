@@ -8,10 +8,9 @@ from cxrtext.evaluation.documents.documents import Material, write_documents
 from cxrtext.evaluation.documents.images import TABLE_NOTE, table_one
 from cxrtext.evaluation.how_good import how_good_of
 from cxrtext.evaluation.predictions.file import NAME, write_predictions
-from cxrtext.evaluation.report.pictures import grounding_galleries, retrieval_galleries
+from cxrtext.evaluation.report.pictures import grounding_galleries
 from cxrtext.evaluation.report.sections import DEFINITIONS, headline, primary_line, sections_of
-from cxrtext.evaluation.result import ABOUT, RESULTS, Details, Evaluation
-from cxrtext.evaluation.retrieval.sentences import DIRECTIONS, SentenceRanks
+from cxrtext.evaluation.result import ABOUT, RESULTS, Evaluation
 from cxrtext.files import write_json, write_text
 from cxrtext.page import (
     EMPTY,
@@ -36,8 +35,8 @@ PROTECTED = (
 class ReportOptions:
     """What a report shows.
 
-    So many best and worst grounded sentences, and sentences with what they retrieve; or no pixels
-    of patients and no sentences of reports at all.  ``command`` is the command line that asked for
+    So many best and worst grounded sentences; or no pixels of patients and no sentences of reports
+    at all.  ``command`` is the command line that asked for
     it.  ``data`` is the data folder that the documents describe, where figures are computed from
     predictions.
     """
@@ -56,25 +55,13 @@ def summary_line(result: Evaluation) -> str:
     )
 
 
-def _pictures(details: Details, ranked: object, most: int) -> dict[str, list[Gallery]]:
-    """Galleries by the title of their section."""
-    found: dict[str, list[Gallery]] = {}
-    if details.grounded:
-        found["Grounding"] = grounding_galleries(details, most)
-    if isinstance(ranked, SentenceRanks) and details.wording is not None:
-        ranks = ranked.queries[DIRECTIONS[0]].ranks
-        galleries = retrieval_galleries(details, details.wording, ranks, most)
-        found["Retrieval of sentences and images"] = galleries
-    return found
-
-
 def _sections(result: Evaluation, options: ReportOptions, material: Material) -> list[Section]:
     found = sections_of(result)
-    if result.details is not None and options.pictures and options.examples:
-        parts = result.predictions.parts if result.predictions else {}
-        pictures = _pictures(result.details, parts.get("retrieval"), options.examples)
+    details = result.details
+    if details is not None and details.grounded and options.pictures and options.examples:
         for section in found:
-            section.blocks += pictures.get(section.title, [])
+            if section.title == "Grounding":
+                section.blocks += grounding_galleries(details, options.examples)
     if material.population is not None and material.flow is not None:
         table = Table(table_one(material.population), "By split")
         found.append(Section("The images", [Text(TABLE_NOTE), table, *material.flow.blocks()]))

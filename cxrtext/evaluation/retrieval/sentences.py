@@ -38,14 +38,13 @@ Answers = dict[int, list[int]]
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """The distinct sentences of a cohort's reports, [S], and how often each stands in one.
+    """The distinct sentences of a cohort's reports, [S].
 
     By sentence the images whose report holds it, and those of every patient with such a report;
     and [S] the patient of the first report that holds it.
     """
 
     texts: list[str]
-    times: list[int]
     images: Answers
     related: Answers
     patients: list[str]
@@ -58,7 +57,6 @@ def gather_wording(cohort: Cohort, sentences: Sequence[Sentence]) -> Wording:
         of_study[record.study_id].append(place)
         of_patient[record.patient_id].append(place)
     numbers: dict[str, int] = {}
-    times: list[int] = []
     patients: list[str] = []
     images: dict[int, set[int]] = defaultdict(set)
     related: dict[int, set[int]] = defaultdict(set)
@@ -68,14 +66,12 @@ def gather_wording(cohort: Cohort, sentences: Sequence[Sentence]) -> Wording:
             continue
         patient = cohort.records[places[0]].patient_id
         number = numbers.setdefault(sentence.sentence, len(numbers))
-        if number == len(times):
-            times.append(0)
+        if number == len(patients):
             patients.append(patient)
-        times[number] += 1
         images[number].update(places)
         related[number].update(of_patient[patient])
     right, theirs = ({one: sorted(all_) for one, all_ in of.items()} for of in (images, related))
-    return Wording(list(numbers), times, right, theirs, patients)
+    return Wording(list(numbers), right, theirs, patients)
 
 
 def transposed(answers: Answers) -> Answers:

@@ -77,6 +77,19 @@ def test_studies_are_drawn_by_the_digest_of_their_number() -> None:
     assert {name.split("_")[0] for name in test}.isdisjoint(n.split("_")[0] for n in val)
 
 
-def test_a_set_without_its_list(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="test_list.txt is missing, which lists the images of nih"):
-        read_list(load_recipe("nih"), tmp_path)
+def test_lists_of_a_file_and_of_none(tmp_path: Path) -> None:
+    recipe = load_recipe("rsna")
+    with pytest.raises(DataError, match="^rsna: an imported set does not tell .* --list FILE"):
+        read_list(recipe, [])
+    path = tmp_path / "list.txt"
+    path.write_bytes(b"\xef\xbb\xbfaa.DCM\r\nbb\r\n\r\n")  # as editors of Windows leave it
+    found = read_list(recipe, [], path)
+    assert found.where == "list.txt"
+    assert found.test == {"aa", "bb"}
+    assert not found.val
+    path.write_bytes(b"\n")
+    with pytest.raises(DataError, match="lists no image; give a file with a name a line"):
+        read_list(recipe, [], path)
+    path.write_bytes(b"\x89PNG\r\n\xff\xfe")
+    with pytest.raises(DataError, match="not UTF-8 text"):
+        read_list(recipe, [], path)

@@ -16,8 +16,7 @@ def compare(
         list[Path],
         typer.Argument(
             help="Folders that 'evaluate --out' wrote, or their predictions.parquet, of several "
-            "models on the same images; after the first also tables of probabilities (.csv): a row "
-            "an image, a column a finding."
+            "models on the same images."
         ),
         FILE_OR_FOLDER,
     ],

@@ -102,9 +102,6 @@ def evaluate(
     sensitivity: Annotated[
         float, typer.Option(help="Of a second threshold, beside that of Youden.")
     ] = 0.95,
-    prevalence: Annotated[
-        float | None, typer.Option(help="Of other people, for PPV and NPV: 0.05 for 5 %.")
-    ] = None,
     primary: Annotated[
         str,
         typer.Option(
@@ -163,7 +160,6 @@ def evaluate(
         slices=tuple(slices) if slices else SLICE_COLUMNS,
         probe=probe,
         sensitivity=sensitivity,
-        prevalence=prevalence,
         primary=primary,
     )
     known = prompts_in(prompts)
@@ -197,8 +193,7 @@ def evaluate(
         written = write_report(out, result, options)
         rejects.write(out / "images")
     if export is not None:
-        from cxrtext.evaluation.probes.feature_probe import export_vectors
-        from cxrtext.evaluation.probes.linear_probe import features_of
+        from cxrtext.evaluation.probes.linear_probe import export_vectors, features_of
 
         # The mean region of each image, in the space of the sentences.
         assert result.details is not None  # noqa: S101 - of an evaluation that was just made
@@ -210,7 +205,7 @@ def evaluate(
     _tell(result, written, as_json, len(rejects.rows))
 
 
-MEASURED = {"uncertain", "slices", "sensitivity", "prevalence", "primary"}
+MEASURED = {"uncertain", "slices", "sensitivity", "primary"}
 RECOMPUTED = {"predictions", "out", "as_json", "data", "_resamples", *MEASURED}
 """Parameters that ``--from`` goes with: the others decide about the predictions themselves."""
 

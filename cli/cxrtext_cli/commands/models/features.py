@@ -1,4 +1,4 @@
-"""``cxrtext encode`` and ``cxrtext probe``: features of a backbone."""
+"""``cxrtext encode``: features of a backbone."""
 
 from functools import partial
 from pathlib import Path
@@ -11,23 +11,19 @@ from cxrtext_cli.commands.archive.job import (
     Manifest,
     Workers,
 )
-from cxrtext_cli.given import BACKBONE, DATA_FOLDER, EXPORT, FEATURES, FILE, NEW_FOLDER
+from cxrtext_cli.given import BACKBONE, NEW_FOLDER
 from cxrtext_cli.options import (
     AllowOutside,
     AsJson,
     Device,
     MaxRejected,
     Stages,
-    Uncertain,
     pick_device,
     print_json,
-    print_table,
-    progress,
     say,
 )
 
 if TYPE_CHECKING:
-    from cxrtext.evaluation.probes.feature_probe import FeatureProbe
     from cxrtext.models.features import FeatureFolder
 
 
@@ -112,54 +108,3 @@ def _print_folder(features: "FeatureFolder") -> None:
     typer.echo(f"its licence: {backbone['licence'] or 'its folder names none'}")
     if about["rejected"]:
         typer.echo(f"images rejected: {about['rejected']}, in {features.folder / 'rejected.csv'}")
-
-
-def probe(
-    features: Annotated[
-        Path, typer.Argument(help="Folder of features, of 'cxrtext encode'."), FEATURES
-    ],
-    data: Annotated[
-        Path, typer.Option(help="Data folder: manifest.csv, and labels.csv."), DATA_FOLDER
-    ],
-    labels: Annotated[
-        Path | None, typer.Option(help="Table of labels, instead of the folder's."), FILE
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for probe.json."), NEW_FOLDER] = None,
-    export: Annotated[
-        Path | None,
-        typer.Option(help="File for the mean features of each image, .parquet."),
-        EXPORT,
-    ] = None,
-    uncertain: Uncertain = "ignore",
-) -> None:
-    """Measure what features hold of findings by linear probes."""
-    from cxrtext.evaluation.settings import Settings
-
-    settings = Settings(uncertain=uncertain)  # type: ignore[arg-type]  # checked there
-    from cxrtext.evaluation.probes.feature_probe import probe_features
-    from cxrtext.models.features import open_features
-
-    opened = open_features(features)
-    with progress("reading", "images") as update:
-        found = probe_features(
-            opened, data, settings, labels=labels, out=out, export=export, progress=update
-        )
-    _print_probe(found)
-    for path in (out, export):
-        if path is not None:
-            typer.echo(f"written: {path}")
-
-
-def _print_probe(found: "FeatureProbe") -> None:
-    if found.linear:
-        rows = [["finding", "training", "probe AUC"]]
-        for finding, one in found.linear.items():
-            auc = "–" if one["auc"] is None else f"{one['auc']:.3f}"
-            ends = "" if one["interval"] is None else " [{:.3f}, {:.3f}]".format(*one["interval"])
-            rows.append([finding, str(one["train"]), auc + ends])
-        print_table(rows)
-    counts = ", ".join(f"{count} {split}" for split, count in found.images.items())
-    missing = f"; {found.missing} of the manifest have no features" if found.missing else ""
-    typer.echo(f"images: {counts}{missing}")
-    for line in found.left_out:
-        typer.echo(f"left out: {line}")

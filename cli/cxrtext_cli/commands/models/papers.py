@@ -9,13 +9,12 @@ import typer
 
 from cxrtext.errors import ConfigError
 from cxrtext.experiments.definition import EXPERIMENTS
-from cxrtext_cli.given import ANY_PATH, FOLDER, NEW_FOLDER, PLACE
+from cxrtext_cli.given import ANY_PATH, FILE, FOLDER, NEW_FOLDER, PLACE
 from cxrtext_cli.options import (
     AsJson,
     Cache,
     Device,
     Features,
-    Link,
     MaxRejected,
     Stages,
     cache_in,
@@ -42,8 +41,13 @@ def benchmark(
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(help="The public set as it is given out, or imported from it."),
+        typer.Option(help="The data folder that 'cxrtext import' made of the public set."),
         FOLDER,
+    ] = None,
+    listed: Annotated[
+        Path | None,
+        typer.Option("--list", help="File of the images' names, where the recipe asks for one."),
+        FILE,
     ] = None,
     out: Annotated[
         Path | None,
@@ -57,7 +61,6 @@ def benchmark(
             help="To try: measure the images that are there; marked as not the benchmark.",
         ),
     ] = False,
-    link: Link = False,
     pictures: Annotated[
         bool, typer.Option("--pictures/--no-pictures", help="Show patients' pixels in report.html.")
     ] = True,
@@ -68,8 +71,8 @@ def benchmark(
 ) -> None:
     """Measure a checkpoint on a public set by a frozen recipe.
 
-    The set is imported, its list of images compared with the official one by count and digest, and
-    a wrong list refused. Prompts, settings and measures are those of the recipe.
+    The list of images is compared with the official one by count and digest, and a wrong list
+    refused. Prompts, settings and measures are those of the recipe.
     """
     if name is None:
         _show_list()
@@ -97,14 +100,13 @@ def benchmark(
             checkpoint,
             data,
             out or Path(f"benchmark-{recipe.name}"),
+            listed=listed,
             subset=subset,
-            link=link,
             device=pick_device(device),
             cache=cache_in(cache),
             features=features_in(features),
             report=ReportOptions(pictures=pictures, command=("cxrtext", *sys.argv[1:])),
             max_rejected=max_rejected,
-            importing=stages.show,
             progress=lambda done, total: stages.show("embedding", done, total, "images"),
         )
     _show(run)
