@@ -49,7 +49,7 @@ def least_auc(present: int, absent: int) -> float:
     Source: Mann and Whitney 1947.
     """
     error = ((present + absent + 1) / (12 * present * absent)) ** 0.5
-    return 0.5 + quantile(0.95) * error
+    return float(0.5 + quantile(0.95) * error)
 
 
 def usual_auc(studies: int) -> float:
