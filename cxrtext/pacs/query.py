@@ -85,12 +85,6 @@ class Instance:
         return hashlib.sha256(repr(fields).encode("utf-8", "surrogatepass")).hexdigest()
 
     @property
-    def file(self) -> str:
-        """A name for its file: made of a digest, whatever its UID is."""
-        name = hashlib.sha256(f"{self.study}/{self.instance}".encode()).hexdigest()[:40]
-        return f"{name[:2]}/{name}.dcm"
-
-    @property
     def day(self) -> str:
         return day_of(self.said)
 
