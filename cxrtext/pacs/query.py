@@ -13,10 +13,7 @@ from cxrtext.datasets.admission.decide import RADIOGRAPHS
 from cxrtext.datasets.admission.ids import IDS
 from cxrtext.images.dicom.described import SEQUENCES, Described
 
-STUDY_FIELDS = (
-    *("StudyInstanceUID", "StudyDate", "StudyTime", "AccessionNumber"),
-    "NumberOfStudyRelatedInstances",
-)
+STUDY_FIELDS = (*("StudyInstanceUID", "StudyDate", "StudyTime", "NumberOfStudyRelatedInstances"),)
 _COMPARED = (
     *("PatientName", "PatientBirthDate", "PatientSex", "PatientAge", "StudyDate", "StudyTime"),
     *("Laterality", "InstitutionName"),
@@ -37,7 +34,6 @@ class Question:
     day: str = ""  # YYYYMMDD, or YYYYMMDD-YYYYMMDD
     times: tuple[int, int] | None = None  # first and last second of the day
     modality: str = ""
-    accession: str = ""
     study: str = ""
     offset: int = 0
 
@@ -50,7 +46,6 @@ class Question:
             "StudyDate": self.day,
             "StudyTime": times,
             "ModalitiesInStudy": self.modality,
-            "AccessionNumber": self.accession,
             "StudyInstanceUID": self.study,
         }
         return {keyword: value for keyword, value in found.items() if value}

@@ -152,11 +152,7 @@ class Follower:
     def _studies(self, begin: str, end: str) -> dict[str, tuple[str, str]]:
         """The studies of some days: the day and the number of objects of each."""
         span = "" if (begin, end) == UNDATED else f"{begin}-{end}"
-        questions = [
-            Question(span, modality="" if accession else modality, accession=accession)
-            for accession in self._options.listed
-            for modality in (("",) if accession else self._options.modalities)
-        ]
+        questions = [Question(span, modality=one) for one in self._options.modalities]
         found = searching.merged(
             [answer for _, answer in self._retrying.each(questions, self._search)]
         )
