@@ -11,7 +11,9 @@ from pydicom.datadict import tag_for_keyword
 from cxrtext.datasets.admission import NEEDED, Decision, decide
 from cxrtext.datasets.admission.decide import RADIOGRAPHS
 from cxrtext.datasets.admission.ids import IDS
+from cxrtext.datasets.importing.reports.sr import CLASSES as REPORTS
 from cxrtext.images.dicom.described import SEQUENCES, Described
+from cxrtext.pacs.identity import is_own_series
 
 STUDY_FIELDS = (*("StudyInstanceUID", "StudyDate", "StudyTime", "NumberOfStudyRelatedInstances"),)
 _COMPARED = (
@@ -88,12 +90,19 @@ class Instance:
 
         The rules are those of import.  They are asked again once the object is here.
         """
+        if is_report(self.said):
+            return Decision()
         texts = dict(self.said.texts)
         if not self.said.first("Rows"):
             texts["Rows"] = ("1",)
         if not self.said.first("SOPClassUID") and not self.said.first("Modality"):
             texts["SOPClassUID"] = (RADIOGRAPHS[0],)
         return decide(Described(texts))
+
+
+def is_report(said: Described) -> bool:
+    """Whether an object is a structured report, and not one of this program's."""
+    return said.first("SOPClassUID") in REPORTS and not is_own_series(said)
 
 
 def from_json(item: Mapping[str, Any], keywords: Iterable[str]) -> Described:

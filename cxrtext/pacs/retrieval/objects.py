@@ -17,7 +17,7 @@ from cxrtext.images.dicom.file import NotDicomError, read_wanted
 from cxrtext.pacs.dicomweb.client import DicomWeb
 from cxrtext.pacs.faults import AnswerError
 from cxrtext.pacs.inbox.queue import require_space
-from cxrtext.pacs.query import Instance
+from cxrtext.pacs.query import Instance, is_report
 
 RESERVE_BYTES = 512 * 2**20  # space that is left free on the disk
 NO_UID = "no UID by which it can be asked for"
@@ -86,5 +86,7 @@ def _refused(peer: str, instance: Instance, path: Path) -> str:
         raise AnswerError(peer, "sent a damaged object")
     if ids.instance != instance.instance or said.first("StudyInstanceUID") != instance.study:
         raise AnswerError(peer, "sent another object than was asked for")
+    if is_report(said):
+        return ""
     decision = decide(said)
     return decision.refused or decision.fault
