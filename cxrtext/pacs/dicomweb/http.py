@@ -53,11 +53,14 @@ def _login(web: Web) -> dict[str, str]:
     if web.user is not None and web.password_env is not None:
         pair = f"{web.user}:{_secret('password', web.password_env)}"
         return {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
-    if web.token_env is None:
-        return {}
-    token = _secret("token", web.token_env)
+    return {} if web.token_env is None else bearer(web.token_env)
+
+
+def bearer(name: str) -> dict[str, str]:
+    """The header with the token that a variable holds (ConfigError)."""
+    token = _secret("token", name)
     if not _TOKEN.fullmatch(token):
-        raise ConfigError(f"what {web.token_env} holds is no token; set that variable again")
+        raise ConfigError(f"what {name} holds is no token; set that variable again")
     return {"Authorization": f"Bearer {token}"}
 
 
