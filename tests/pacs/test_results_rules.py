@@ -1,6 +1,5 @@
 """The folder of results, and results that are made and sent by themselves, by a peer's rule."""
 
-import hashlib
 import sqlite3
 import threading
 import time
@@ -146,19 +145,6 @@ def test_each_image_of_a_peer_with_a_rule_is_answered_once(
     higher = known({**entry, "results": {**rule, "above": 0.9999}})
     third = answering(higher)  # another rule looks at all again
     assert (third.images, third.made) == (3, 0)
-
-
-def test_what_was_answered_when_rules_had_kinds_stays_answered(
-    answering: Answering, service: Service, results: ResultsFolder, sending: "Sending"
-) -> None:
-    said = (
-        "('archive', ResultsRule(sentences=('Left pleural effusion.',), kinds=('sc', 'sr'), "
-        f"above=0.0), '{service.model.fingerprint}')"
-    )
-    rule = hashlib.sha256(said.encode()).hexdigest()[:32]
-    results.note_answered(rule, "1.dcm", "2026-11-23T06:00:01+00:00", "")
-    assert answering().images == 2
-    assert sending.sent == ["2"]
 
 
 def test_answering_goes_on_over_faults_and_waits_longer_each_time(

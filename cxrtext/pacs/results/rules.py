@@ -244,9 +244,5 @@ def rule_name(peer: Peer, service: Service) -> str:
     """A rule of a peer and a model, as a name: another one answers every image again."""
     rule = peer.results
     assert rule is not None  # noqa: S101 - asked for before
-    # As it was written when a rule had kinds, so that what was answered then stays so.
-    said = (
-        f"({peer.name!r}, ResultsRule(sentences={rule.sentences!r}, kinds=('sc', 'sr'), "
-        f"above={rule.above!r}), {service.model.fingerprint!r})"
-    )
+    said = repr((peer.name, rule.sentences, rule.above, service.model.fingerprint))
     return hashlib.sha256(said.encode()).hexdigest()[:32]
