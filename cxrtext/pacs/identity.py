@@ -44,5 +44,4 @@ def is_own_series(said: Described) -> bool:
     return said.first("SeriesDescription").casefold() in _SERIES
 
 
-# The last two are segmentations and presentation states, which were once made too.
-_SERIES = frozenset(f"{SERIES} {name}" for name in (*NAMES.values(), "regions", "annotations"))
+_SERIES = frozenset(f"{SERIES} {name}" for name in NAMES.values())

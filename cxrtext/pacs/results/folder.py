@@ -38,7 +38,7 @@ CREATE TABLE results (
   class TEXT NOT NULL,                     -- its SOPClassUID
   series TEXT NOT NULL,
   study TEXT NOT NULL,                     -- StudyInstanceUID
-  kind TEXT NOT NULL,                      -- sc, sr or reject; seg or gsps of earlier releases
+  kind TEXT NOT NULL,                      -- sc, sr or reject
   source TEXT NOT NULL,                    -- SOPInstanceUID of the image
   study_id TEXT NOT NULL,                  -- as the archive calls study and patient
   patient_id TEXT NOT NULL,
