@@ -123,7 +123,7 @@ SECTIONS: dict[str, dict[str, tuple[Callable[..., None] | typer.Typer, str]]] = 
         "evaluate": (evaluate, "Measure a checkpoint: zero-shot labels, retrieval."),
         "compare": (compare, "Compare evaluations of several models."),
         "calibrate": (calibrate, "Keep with a checkpoint what validation images tell."),
-        "marks": (marks, "Write readers' marks as labels, boxes and structured reports."),
+        "marks": (marks, "Write readers' marks as tables of labels and boxes."),
         "benchmark": (benchmark, "Measure a checkpoint on a public set by a frozen recipe."),
         "experiment": (experiment, "Run a paper's experiment, its table beside the paper's."),
     },

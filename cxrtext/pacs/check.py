@@ -1,7 +1,5 @@
-"""Whether a peer can be spoken with, layer by layer, and what to do about the first that fails."""
+"""Whether a peer can be asked, and what to do where it cannot."""
 
-import socket
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -9,14 +7,13 @@ from datetime import date
 
 from cxrtext.errors import CxrTextError
 from cxrtext.pacs.dicomweb.client import DicomWeb
-from cxrtext.pacs.faults import LoginError, PeerError, TlsError
+from cxrtext.pacs.faults import AnswerError, GoneError, LoginError, PeerError, TlsError
 from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.query import Question
 
-STEP_S = 3.0  # most seconds of one layer, and a third of those of all
-HANGS = "gave no answer in time; is something between us that swallows it (a firewall)?"
+STEP_S = 3.0  # silence of a peer that is waited for
 SEARCH = "right to search (QIDO)"
-_NAMED: dict[type[PeerError], str] = {LoginError: "login", TlsError: "TLS"}
+_NAMED: dict[type[PeerError], str] = {GoneError: "address", LoginError: "login", TlsError: "TLS"}
 """Layers that are known by the fault of a question."""
 
 
@@ -28,62 +25,30 @@ class Step:
 
 
 def check_peer(peer: Peer) -> list[Step]:
-    """Look at every layer of a peer until one fails; within 10 seconds."""
-    limits = peer.limits.model_copy(update={"timeout_s": STEP_S, "requests_per_second": 1000.0})
+    """Ask a peer what following asks, until one question fails; it changes nothing."""
+    limits = peer.limits.model_copy(update={"timeout_s": STEP_S})
     steps: list[Step] = []
-    for layer, look in _layers(peer.model_copy(update={"limits": limits})):
-        steps.append(_within(layer, look))
-        if not steps[-1].ok:
-            break
+    try:
+        with closing(DicomWeb(peer.model_copy(update={"limits": limits}))) as client:
+            for layer, ask in _questions(peer, client):
+                steps.append(Step(layer, False, ""))
+                steps[-1] = Step(layer, True, f"answered; {ask()}")
+    except CxrTextError as error:
+        layer = steps.pop().layer if steps else "the gateway's file"
+        what = error.what if isinstance(error, PeerError) else str(error)
+        steps.append(Step(_NAMED.get(type(error), layer), False, what))  # type: ignore[arg-type]
     return steps
 
 
-def _layers(peer: Peer) -> Iterator[tuple[str, Callable[[], str]]]:
-    host, port = peer.dicomweb.address
-    yield "address", lambda: _reached(host, port)
-    yield SEARCH, lambda: _searched(peer)
+def _questions(peer: Peer, client: DicomWeb) -> Iterator[tuple[str, Callable[[], str]]]:
+    today = Question(date.today().strftime("%Y%m%d"))
+    yield SEARCH, lambda: f"{len(client.studies(today).rows)} studies of today"
     if peer.dicomweb.orthanc:
-        yield "Orthanc's list of changes", lambda: _listed(peer)
+        yield "Orthanc's list of changes", lambda: f"the last one is number {_last(client)}"
 
 
-def _within(layer: str, look: Callable[[], str]) -> Step:
-    """Look at a layer, on a thread that is left behind where it hangs."""
-    answer: list[Step] = []
-
-    def run() -> None:
-        try:
-            answer.append(Step(layer, True, look()))
-        except PeerError as error:
-            answer.append(Step(_NAMED.get(type(error), layer), False, error.what))
-        except CxrTextError as error:
-            answer.append(Step(layer, False, str(error)))
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(STEP_S + 0.2)
-    return answer[0] if answer else Step(layer, False, HANGS)
-
-
-def _reached(host: str, port: int) -> str:
-    try:
-        with socket.create_connection((host, port), timeout=STEP_S) as connection:
-            return f"{connection.getpeername()[0]}, port {port}"
-    except (socket.gaierror, UnicodeError):
-        why = f"nothing has the name {host}; correct it in the gateway's file, or see the DNS here"
-    except TimeoutError:
-        why = f"port {port} is silent; have the firewall between us opened, or correct the address"
-    except OSError as error:
-        said = (error.strerror or "failed").lower()
-        why = f"port {port}: {said}; start the peer there, or correct the port in the file"
-    raise PeerError(host, why)
-
-
-def _searched(peer: Peer) -> str:
-    with closing(DicomWeb(peer)) as client:
-        found = client.studies(Question(day=date.today().strftime("%Y%m%d")))
-    return f"answered; {len(found.rows)} studies of today"
-
-
-def _listed(peer: Peer) -> str:
-    with closing(DicomWeb(peer)) as client:
-        return f"answered; the last one is number {client.orthanc('/changes?last')['Last']}"
+def _last(client: DicomWeb) -> int:
+    found = client.orthanc("/changes?last")
+    if not isinstance(found, dict) or not isinstance(found.get("Last"), int):
+        raise AnswerError(client.name, "its list of changes has another form than Orthanc's")
+    return int(found["Last"])

@@ -36,11 +36,12 @@ def series_description(kind: str) -> str:
 
 def is_own_result(said: Described) -> bool:
     """Whether an object is a result of this program, by `NEEDED`: it is never taken in."""
-    return (
-        said.first("Manufacturer").casefold() == MANUFACTURER
-        and said.first("SeriesDescription").casefold() in _SERIES
-    )
+    return said.first("Manufacturer").casefold() == MANUFACTURER and is_own_series(said)
 
 
-# The last two are segmentations and presentation states, which were once made too.
-_SERIES = frozenset(f"{SERIES} {name}" for name in (*NAMES.values(), "regions", "annotations"))
+def is_own_series(said: Described) -> bool:
+    """Whether an object is of a series that is described as results of this program are."""
+    return said.first("SeriesDescription").casefold() in _SERIES
+
+
+_SERIES = frozenset(f"{SERIES} {name}" for name in NAMES.values())

@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from cxrtext.errors import ConfigError, DataError
+from cxrtext.errors import ConfigError
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Host = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[^\s/@]+$")]
@@ -70,6 +70,7 @@ GONE = {
         ("dicom", "dimse", "titles"),
         "was removed: let an Orthanc take DICOM in, and follow it (docs/guides/hospital.md)",
     ),
+    "accessions": "was removed: have the PACS send these studies to an Orthanc, and follow that",
     "addresses": "is now hl7.addresses, of who may send reports",
     "oauth": "was removed; give user and password_env, or token_env",
     "window": "was removed; start 'gateway run --once' by a timer instead",
@@ -104,11 +105,6 @@ class Web(PeerSection):
     ca: Named | None = None  # certificates that its own is checked by; None for the system's
     orthanc: Base | None = None  # Orthanc's own REST API, for its list of changes (follow)
 
-    @property
-    def address(self) -> tuple[str, int]:
-        parts = urlsplit(self.url)
-        return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
-
     @model_validator(mode="after")
     def _one_login(self) -> "Web":
         if (self.user is None) != (self.password_env is None):
@@ -142,28 +138,6 @@ class Follow(PeerSection):
     at: Annotated[str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")] = "02:00"  # local time
     every_s: Annotated[float, Field(ge=0.1, le=86_400)] = 10.0
     modalities: Annotated[tuple[Modality, ...], Field(min_length=1)] = ("CR", "DX")
-    accessions: Named | None = None  # a file of accession numbers, one a line: only these
-
-    @property
-    def listed(self) -> tuple[str, ...]:
-        """The accession numbers of the file, or "" for any (DataError)."""
-        return ("",) if self.accessions is None else _accessions(self.accessions)
-
-
-def _accessions(path: Path) -> tuple[str, ...]:
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except (UnicodeDecodeError, OSError):
-        raise DataError(f"{path}: is no UTF-8 text; give an accession number a line") from None
-    numbers = tuple(dict.fromkeys(line.strip() for line in lines if line.strip()))
-    for place, number in enumerate(numbers, 1):
-        if len(number) > 16 or not number.isprintable() or set(number) & set("*?\\"):
-            raise DataError(
-                f"{path}: number {place} is no accession number (16 characters, without * ? \\)"
-            )
-    if not numbers:
-        raise DataError(f"{path}: holds no accession number; give one a line")
-    return numbers
 
 
 class Peer(PeerSection):

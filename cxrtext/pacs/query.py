@@ -11,12 +11,11 @@ from pydicom.datadict import tag_for_keyword
 from cxrtext.datasets.admission import NEEDED, Decision, decide
 from cxrtext.datasets.admission.decide import RADIOGRAPHS
 from cxrtext.datasets.admission.ids import IDS
+from cxrtext.datasets.importing.reports.sr import CLASSES as REPORTS
 from cxrtext.images.dicom.described import SEQUENCES, Described
+from cxrtext.pacs.identity import is_own_series
 
-STUDY_FIELDS = (
-    *("StudyInstanceUID", "StudyDate", "StudyTime", "AccessionNumber"),
-    "NumberOfStudyRelatedInstances",
-)
+STUDY_FIELDS = (*("StudyInstanceUID", "StudyDate", "StudyTime", "NumberOfStudyRelatedInstances"),)
 _COMPARED = (
     *("PatientName", "PatientBirthDate", "PatientSex", "PatientAge", "StudyDate", "StudyTime"),
     *("Laterality", "InstitutionName"),
@@ -37,7 +36,6 @@ class Question:
     day: str = ""  # YYYYMMDD, or YYYYMMDD-YYYYMMDD
     times: tuple[int, int] | None = None  # first and last second of the day
     modality: str = ""
-    accession: str = ""
     study: str = ""
     offset: int = 0
 
@@ -50,7 +48,6 @@ class Question:
             "StudyDate": self.day,
             "StudyTime": times,
             "ModalitiesInStudy": self.modality,
-            "AccessionNumber": self.accession,
             "StudyInstanceUID": self.study,
         }
         return {keyword: value for keyword, value in found.items() if value}
@@ -85,12 +82,6 @@ class Instance:
         return hashlib.sha256(repr(fields).encode("utf-8", "surrogatepass")).hexdigest()
 
     @property
-    def file(self) -> str:
-        """A name for its file: made of a digest, whatever its UID is."""
-        name = hashlib.sha256(f"{self.study}/{self.instance}".encode()).hexdigest()[:40]
-        return f"{name[:2]}/{name}.dcm"
-
-    @property
     def day(self) -> str:
         return day_of(self.said)
 
@@ -99,12 +90,19 @@ class Instance:
 
         The rules are those of import.  They are asked again once the object is here.
         """
+        if is_report(self.said):
+            return Decision()
         texts = dict(self.said.texts)
         if not self.said.first("Rows"):
             texts["Rows"] = ("1",)
         if not self.said.first("SOPClassUID") and not self.said.first("Modality"):
             texts["SOPClassUID"] = (RADIOGRAPHS[0],)
         return decide(Described(texts))
+
+
+def is_report(said: Described) -> bool:
+    """Whether an object is a structured report, and not one of this program's."""
+    return said.first("SOPClassUID") in REPORTS and not is_own_series(said)
 
 
 def from_json(item: Mapping[str, Any], keywords: Iterable[str]) -> Described:

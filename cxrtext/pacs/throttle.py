@@ -43,16 +43,13 @@ class Throttle:
             now = time.monotonic()
             at = max(now, self._next)
             self._next = at + self._between
-        self.pause(at - now)
+        if at > now:
+            self.stopped.wait(at - now)
 
     def hold(self, seconds: float) -> None:
-        """Let no request through for some time: the peer asked for it."""
+        """Let no request through for some time: the peer is busy or gone."""
         with self._lock:
             self._next = max(self._next, time.monotonic() + seconds)
-
-    def pause(self, seconds: float) -> None:
-        if seconds > 0:
-            self.stopped.wait(seconds)
 
 
 class Retrying:
@@ -79,11 +76,7 @@ class Retrying:
                 tries += 1
                 if tries == TRIES:
                     raise
-                seconds = back_off(tries, error.retry_after)
-                if error.retry_after is not None:
-                    self._throttle.hold(seconds)
-                else:
-                    self._throttle.pause(seconds)
+                self._throttle.hold(back_off(tries, error.retry_after))
         raise WorkError(f"{self._peer.name}: stopped")
 
     def each(

@@ -41,20 +41,16 @@ def failed(steps: list[Step]) -> tuple[str, str]:
 def test_a_good_peer(check: Check) -> None:
     steps = check()
     assert all(step.ok for step in steps)
-    assert [step.layer for step in steps] == ["address", SEARCH, "Orthanc's list of changes"]
+    assert [step.layer for step in steps] == [SEARCH, "Orthanc's list of changes"]
 
 
-@pytest.mark.parametrize(
-    ("url", "says"),
-    [
-        ("http://127.0.0.1:1/x", "port 1: connection refused; start the peer there"),
-        ("https://no.such.host.invalid/x", "nothing has the name no.such.host.invalid; correct"),
-    ],
-)
-def test_an_address_that_is_wrong(url: str, says: str, known: Known) -> None:
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1/x", "https://no.such.host.invalid/x"])
+def test_an_address_that_is_wrong(url: str, known: Known) -> None:
     layer, said = failed(check_peer(known(absent(dicomweb={"url": url}))))
-    assert layer == "address"
-    assert says in said
+    assert (layer, said) == (
+        "address",
+        "cannot be reached; is it running, and is its address right?",
+    )
 
 
 def test_a_wrong_password(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +66,7 @@ def test_a_peer_that_hangs(known: Known, monkeypatch: pytest.MonkeyPatch) -> Non
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/dicom-web"
         layer, said = failed(check_peer(known(absent(dicomweb={"url": url}))))
     assert layer == SEARCH
-    assert "silent too long" in said or said == module.HANGS
+    assert "silent too long" in said
 
 
 def test_certificates(known: Known, certificates: Certificates, tmp_path: Any) -> None:

@@ -12,11 +12,13 @@ import pytest
 from pydicom import dcmread
 
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
+from cxrtext.pacs.identity import MANUFACTURER, series_description
 from cxrtext.pacs.inbox.intake import WorkerSettings
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.inbox.worker import Worker
 from cxrtext.pacs.retrieval.follow import TOO_MANY, Tally
 from cxrtext.pacs.retrieval.follow_state import FollowState, Seen
+from tests.datasets.test_import_reports import save_sr
 from tests.pacs.orthanc import PASSWORD, PASSWORD_ENV, Known, Orthanc, follow_into, started
 from tests.pacs.studies import PLANTED, compare_next, instance, study, uid
 
@@ -86,6 +88,25 @@ def test_what_is_new_comes_once(orthanc: Orthanc, turn: Turn, tmp_path: Path) ->
     assert turn().counts["new"] == 3
     expected = [uid(1, 1, 1), uid(1, 3, 1), uid(2, 1, 1), uid(3, 1, 1)]
     assert sorted(entries(tmp_path)) == expected
+
+
+def test_a_structured_report_becomes_the_report_of_its_study_and_an_own_one_is_left_out(
+    orthanc: Orthanc, turn: Turn, index_copy: Path, tmp_path: Path
+) -> None:
+    own = {"Manufacturer": MANUFACTURER, "SeriesDescription": series_description("sr")}
+    for number, more in ((1, {}), (2, own)):
+        whose = {"PatientID": f"{PLANTED}000001", "AccessionNumber": "A000001"}
+        save_sr(tmp_path / f"{number}.dcm", number, "Heart is large.", **whose, **more)
+        report = dcmread(tmp_path / f"{number}.dcm")
+        report.StudyInstanceUID, report.SeriesInstanceUID = uid(1), uid(1, 90 + number)
+        report.save_as(tmp_path / f"{number}.dcm")
+    orthanc.store([instance(1, day=TODAY), *(p.read_bytes() for p in tmp_path.glob("*.dcm"))])
+    assert str(turn()) == "2 new, 0 corrected, 0 gone, 1 left out, 0 failed"
+    settings = WorkerSettings(index_copy, tmp_path / "files", readers=1)
+    with Inbox(tmp_path / "inbox", reserve=0) as inbox, Worker(inbox, settings) as worker:
+        worker.drain()
+    with closing(Catalogue(index_copy / CATALOGUE)) as catalogue:
+        assert [text for _, text in catalogue.report(uid(1))] == ["Heart is large.", "Normal."]
 
 
 def test_inbox_and_index_follow_a_planted_deletion_a_corrected_header_and_an_emptied_list(

@@ -106,14 +106,6 @@ def test_objects_come_as_they_are_stored(orthanc: Orthanc, known: Known, tmp_pat
     }
 
 
-def test_only_listed_accession_numbers(orthanc: Orthanc, known: Known, tmp_path: Path) -> None:
-    orthanc.store(archive(8))
-    (tmp_path / "listed").write_text("A000001\nA000003\nNONE\n")
-    peer = known(orthanc.peer(follow={**FOLLOW, "accessions": "listed"}))
-    assert fetch(peer, tmp_path).startswith("2 new")
-    assert sorted(fetched(tmp_path)) == [uid(1, 1, 1), uid(3, 1, 1)]
-
-
 @cache
 def in_the_course_of_a_day(n: int) -> bytes:
     time = f"{n * 341 // 3600 % 24:02d}{n * 341 // 60 % 60:02d}00"

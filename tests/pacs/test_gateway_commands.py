@@ -43,9 +43,7 @@ def test_check(run: Callable[..., Result]) -> None:
     done = run("check")
     assert done.exit_code == 1
     said = " ".join(done.output.split())
-    assert said.endswith(
-        "FAILED port 1: connection refused; start the peer there, or correct the port in the file"
-    )
+    assert said.endswith("FAILED cannot be reached; is it running, and is its address right?")
     steps = json.loads(run("check", "wrong", "--json").output)
     assert [step["ok"] for step in steps] == [False]
     with pytest.raises(ConfigError, match="there is no peer 'none'"):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from cxrtext.errors import ConfigError, DataError
+from cxrtext.errors import ConfigError
 from cxrtext.pacs.gateway.file import read_gateway
 
 WEB = {"url": "https://pacs.example.org/dicom-web"}
@@ -37,29 +37,15 @@ def test_peers_are_read_by_name(tmp_path: Path) -> None:
 
 
 def test_paths_are_relative_to_the_file_wherever_it_is_read_from(tmp_path: Path) -> None:
-    (tmp_path / "listed").write_text("A1\n")
     said = {
         "project": "project",
         "ids": {"hash": "key"},
-        "peers": [
-            {"name": "a", "dicomweb": {**WEB, "ca": "ca.pem"}, "follow": {"accessions": "listed"}}
-        ],
+        "peers": [{"name": "a", "dicomweb": {**WEB, "ca": "ca.pem"}}],
     }
     found = read_gateway(write(tmp_path / "gateway.yaml", said))
     assert (found.state, found.project) == (tmp_path / "gateway", tmp_path / "project")
     assert found.ids.hash == tmp_path / "key"
     assert found.peer("a").dicomweb.ca == tmp_path / "ca.pem"
-    follow = found.peer("a").follow
-    assert follow is not None
-    assert follow.listed == ("A1",)
-    for text, says in (
-        ("A1\nA*", "number 2 is no acc"),
-        ("\n", "holds no"),
-        ("A" * 17, "number 1"),
-    ):
-        (tmp_path / "listed").write_text(text)
-        with pytest.raises(DataError, match=says):
-            _ = follow.listed
 
 
 def web(**more: Any) -> dict[str, Any]:

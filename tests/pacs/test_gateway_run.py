@@ -28,12 +28,15 @@ from tests.pacs.studies import PLANTED
 from tests.pacs.test_hl7_listen import frame, oru
 from tests.waiting import until
 
+KEY_ENV, KEY = "CXRTEXT_STATUS_KEY", "a-key"
+
 
 class Running:
     def __init__(self, folder: Path) -> None:
         self.file, self.log = folder / "gateway.yaml", folder / "log"
         self.ports = {name: free_port() for name in ("hl7", "status")}
         ports: dict[str, Any] = {name: {"port": port} for name, port in self.ports.items()}
+        ports["status"]["key_env"] = KEY_ENV
         follow = {"from": "2024-03-01"}
         write_gateway(self.file, absent(follow=follow), reserve_gib=0, **ports)
         with self.log.open("wb") as log:
@@ -43,10 +46,12 @@ class Running:
                 stdout=log, stderr=log,
             )  # fmt: skip
 
-    def ask(self, path: str, host: str = "localhost") -> tuple[int, str]:
+    def ask(self, path: str, host: str = "localhost", key: str = KEY) -> tuple[int, str]:
         url = f"http://127.0.0.1:{self.ports['status']}{path}"
         try:
-            with urlopen(Request(url, headers={"Host": host}), timeout=60) as answer:
+            with urlopen(
+                Request(url, headers={"Host": host, "Authorization": f"Bearer {key}"}), timeout=60
+            ) as answer:
                 return answer.status, answer.read().decode()
         except HTTPError as error:
             with error:
@@ -59,7 +64,8 @@ class Running:
 
 
 @pytest.fixture
-def gateway(tmp_path: Path) -> Iterator[Running]:
+def gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
+    monkeypatch.setenv(KEY_ENV, KEY)
     running = Running(tmp_path)
     try:
         until(lambda: "healthz tells how they are" in running.log.read_text())
@@ -73,6 +79,7 @@ def test_it_takes_reports_says_how_it_does_and_stops(gateway: Running, tmp_path:
     assert b"MSA|AA" in gateway.report(1)
     assert gateway.ask("/else")[0] == 404
     assert gateway.ask("/healthz", host="evil.example")[0] == 400
+    assert gateway.ask("/metrics", key="another")[0] == 401
     (name,) = json.loads(gateway.ask("/healthz")[1])["parts"]
     assert name == "follow-archive"
     numbers = gateway.ask("/metrics")[1]
@@ -84,6 +91,7 @@ def test_it_takes_reports_says_how_it_does_and_stops(gateway: Running, tmp_path:
         assert line in numbers
     status = cxrtext("gateway", "status", gateway.file).stdout
     assert "1 received; 1 wait" in status
+    assert "follow-archive" in status
     os.kill(gateway.process.pid, signal.SIGHUP)  # nothing to read anew without a server
     other = cxrtext("gateway", "run", gateway.file, code=1)
     assert "another gateway runs on this state" in other.stderr

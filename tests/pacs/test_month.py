@@ -197,7 +197,8 @@ class Month:
         def settled() -> bool:
             nonlocal found  # more may come after it, such as an object that is there already
             found = self.status()
-            return not sum(found.waiting.values()) and self.indexed() == self.expected
+            decided = (found.held, found.undecided) == (self.held, self.undecided)
+            return decided and not sum(found.waiting.values()) and self.indexed() == self.expected
 
         try:
             self.until(settled, "the index is as expected")

@@ -6,10 +6,11 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from hmac import compare_digest
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.error import HTTPError, URLError
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 from cxrtext.hosts import known_host, names_of
 from cxrtext.pacs.gateway.file import Gateway
@@ -52,6 +53,7 @@ class StatusServer(Served):
         measured, lock = GatewayMetrics(), threading.Lock()
         place = gateway.status
         names = names_of(place.host, place.trusted_hosts)
+        login = place.login.get("Authorization", "").encode()
 
         class Handler(BaseHTTPRequestHandler):
             timeout = ASK_S
@@ -59,6 +61,10 @@ class StatusServer(Served):
             def do_GET(self) -> None:
                 if known_host(self.headers.get_all("Host", []), names) is None:
                     self._answer(400, "text/plain", b"this server has no such host name\n")
+                    return
+                given = self.headers.get("Authorization", "").encode("utf-8", "replace")
+                if login and not compare_digest(given, login):
+                    self._answer(401, "text/plain", b"give the key: Authorization: Bearer KEY\n")
                     return
                 found = health(parts)
                 if self.path == "/healthz":
@@ -93,7 +99,8 @@ def ask(gateway: Gateway) -> dict[str, Any] | None:
     place = gateway.status
     with suppress(URLError, OSError, ValueError):
         try:
-            answer = urlopen(f"http://{place.host}:{place.port}/healthz", timeout=ASK_S)
+            url = f"http://{place.host}:{place.port}/healthz"
+            answer = urlopen(Request(url, headers=place.login), timeout=ASK_S)
         except HTTPError as error:  # a part is down
             answer = error
         with answer:

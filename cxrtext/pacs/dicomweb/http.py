@@ -53,11 +53,14 @@ def _login(web: Web) -> dict[str, str]:
     if web.user is not None and web.password_env is not None:
         pair = f"{web.user}:{_secret('password', web.password_env)}"
         return {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
-    if web.token_env is None:
-        return {}
-    token = _secret("token", web.token_env)
+    return {} if web.token_env is None else bearer(web.token_env)
+
+
+def bearer(name: str) -> dict[str, str]:
+    """The header with the token that a variable holds (ConfigError)."""
+    token = _secret("token", name)
     if not _TOKEN.fullmatch(token):
-        raise ConfigError(f"what {web.token_env} holds is no token; set that variable again")
+        raise ConfigError(f"what {name} holds is no token; set that variable again")
     return {"Authorization": f"Bearer {token}"}
 
 
@@ -74,26 +77,22 @@ def _secret(what: str, name: str) -> str:
     return value
 
 
-def timed(
-    peer: str, response: "httpx2.Response", seconds: float, what: str = "an answer"
-) -> Iterator[bytes]:
+def timed(peer: str, response: "httpx2.Response", seconds: float) -> Iterator[bytes]:
     """The bytes of an answer, none after some time (BusyError)."""
     end = time.monotonic() + seconds
     for piece in response.iter_bytes():
         yield piece
         if time.monotonic() > end:
-            raise BusyError(peer, f"{what} was not whole after {seconds:.0f} s")
+            raise BusyError(peer, f"an answer was not whole after {seconds:.0f} s")
 
 
-def read(
-    peer: str, response: "httpx2.Response", seconds: float, most: int, what: str = "an answer"
-) -> bytes:
+def read(peer: str, response: "httpx2.Response", seconds: float, most: int) -> bytes:
     """A whole answer of so many bytes at most (AnswerError, BusyError)."""
     data = bytearray()
-    for piece in timed(peer, response, seconds, what):
+    for piece in timed(peer, response, seconds):
         data += piece
         if len(data) > most:
-            raise AnswerError(peer, f"{what} is larger than {most >> 10} KiB")
+            raise AnswerError(peer, f"an answer is larger than {most >> 10} KiB")
     return bytes(data)
 
 

@@ -16,6 +16,7 @@ from cxrtext.datasets.admission.ids import Ids, read_key
 from cxrtext.datasets.importing.formats.dicom import KEEP
 from cxrtext.errors import ConfigError
 from cxrtext.files.yaml_text import parse_yaml
+from cxrtext.pacs.dicomweb.http import bearer
 from cxrtext.pacs.peers import Named, Peer, PeerSection
 from cxrtext.pacs.ports import Hl7Port, Port, Serving
 from cxrtext.records.manifest import ACQUIRED
@@ -60,6 +61,12 @@ class Serve(Serving):
 class Status(Serving):
     port: Port = 9108
     trusted_hosts: tuple[str, ...] = ()  # names by which it is asked, as serve has them
+    key_env: str | None = None  # the variable that holds the bearer token of who may ask
+
+    @property
+    def login(self) -> dict[str, str]:
+        """The headers of who may ask (ConfigError: the variable is not set)."""
+        return {} if self.key_env is None else bearer(self.key_env)
 
 
 class Gateway(PeerSection):

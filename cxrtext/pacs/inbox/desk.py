@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cxrtext.errors import InputError
-from cxrtext.pacs.inbox.queue import Inbox
-
-NOT_HELD = "neither held nor failed; 'cxrtext gateway held list' shows what is"
+from cxrtext.pacs.inbox.queue import NOT_HELD, Inbox
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from cxrtext.pacs.inbox.database import FILE, Database
 What = Literal["object", "message", "deletion"]
 """A DICOM object, an HL7 message, or what a source says that it deleted."""
 
+NOT_HELD = "neither held nor failed; 'cxrtext gateway held list' shows what is"
 OBJECTS = "objects"
 MAX_BYTES = 2**30  # of one entry; larger images are not read (`cxrtext.images.source`)
 MAX_WAITING = 1_000_000
@@ -255,10 +256,7 @@ class Inbox:
     def _chosen(self, numbers: Collection[int] | None) -> list[Entry]:
         known = {one.number: one for one in self.held()}
         if unknown := [n for n in numbers or () if n not in known]:
-            raise InputError(
-                f"{', '.join(map(str, unknown))}: neither held nor failed; 'cxrtext gateway held "
-                "list' shows what is"
-            )
+            raise InputError(f"{', '.join(map(str, unknown))}: {NOT_HELD}")
         return [known[n] for n in dict.fromkeys(known if numbers is None else numbers)]
 
     def tidy(self) -> None:

@@ -44,23 +44,22 @@ def result_uid(source: SourceImage, model: str, sentence: str, kind: str) -> str
 
 
 @dataclass(frozen=True, slots=True)
-class Making:
-    """An object that is being built: of which image, by which model, about what, and when."""
+class Result:
+    """A result that is being built: of which image, what was found in it, and when."""
 
     source: SourceImage
-    model: str  # fingerprint
-    about: str
+    finding: "Finding"
     made: datetime
 
     def uid(self, kind: str) -> str:
-        return result_uid(self.source, self.model, self.about, kind)
+        return result_uid(self.source, self.finding.model, self.finding.sentence, kind)
 
     def given(self, kind: str) -> dict[str, Any]:
         """What highdicom's objects are given; a series is of an image, a model and a kind."""
         number = int(self.uid(kind).removeprefix("2.25."))
         # OHIF shows one report of a series, the last.
-        own = ("series", self.about) if kind == "sr" else ()
-        series = uid(FORMAT, self.source.fingerprint, self.model, kind, *own)
+        own = ("series", self.finding.sentence) if kind == "sr" else ()
+        series = uid(FORMAT, self.source.fingerprint, self.finding.model, kind, *own)
         return {
             "series_instance_uid": series,
             "series_number": NUMBERS[kind],
@@ -72,15 +71,8 @@ class Making:
     def finish(self, kind: str, built: "Dataset") -> "Dataset":
         """Put patient, study, series and time into an object that was built."""
         repeat(self.source, built)
-        built.ContributingEquipmentSequence = [_algorithm(self.model)]
-        return series_attributes(kind, built, self.model, self.made)
-
-
-@dataclass(frozen=True, slots=True)
-class Result(Making):
-    """A result of a finding."""
-
-    finding: "Finding"
+        built.ContributingEquipmentSequence = [_algorithm(self.finding.model)]
+        return series_attributes(kind, built, self.finding.model, self.made)
 
 
 def device_uid(model: str) -> str:

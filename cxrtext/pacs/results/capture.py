@@ -1,7 +1,7 @@
 """A secondary capture of the heatmap: the picture that the page shows, with a warning burnt in."""
 
-from bisect import bisect_right
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,35 +56,16 @@ def draw_capture(pixels: Floats, finding: Finding) -> tuple[NDArray[np.uint8], i
 
 
 def _font(size: int) -> ImageFont.FreeTypeFont:
-    """DejaVu Sans, as matplotlib brings it: it has the letters of most languages."""
+    """DejaVu Sans Mono, as matplotlib brings it: it has the letters of most languages."""
     import matplotlib as mpl
 
-    path = Path(mpl.get_data_path()) / "fonts" / "ttf" / "DejaVuSans-Bold.ttf"
+    path = Path(mpl.get_data_path()) / "fonts" / "ttf" / "DejaVuSansMono-Bold.ttf"
     return ImageFont.truetype(str(path), size)
 
 
 def _lines(texts: list[str], font: ImageFont.FreeTypeFont, width: int) -> list[str]:
-    room = width - font.size
-    lines: list[str] = []
-    for text in texts:
-        line = ""
-        for word in text.split():
-            longer = f"{line} {word}".strip()
-            if line and font.getlength(longer) > room:
-                lines.append(line)
-                longer = word
-            while (fits := _fitting(longer, font, room)) < len(longer):  # languages without spaces
-                lines.append(longer[:fits])
-                longer = longer[fits:]
-            line = longer
-        lines.append(line)
-    return lines
-
-
-def _fitting(text: str, font: ImageFont.FreeTypeFont, room: float) -> int:
-    """How many characters of a text fit, one at least."""
-    counts = range(1, len(text) + 1)
-    return max(1, bisect_right(counts, room, key=lambda count: font.getlength(text[:count])))
+    most = max(1, int((width - font.size) // font.getlength("M")))
+    return [line for text in texts for line in wrap(text, most)]
 
 
 def build_capture(result: Result, pixels: Floats) -> "Dataset":

@@ -38,7 +38,7 @@ CREATE TABLE results (
   class TEXT NOT NULL,                     -- its SOPClassUID
   series TEXT NOT NULL,
   study TEXT NOT NULL,                     -- StudyInstanceUID
-  kind TEXT NOT NULL,                      -- sc, sr or reject; seg or gsps of earlier releases
+  kind TEXT NOT NULL,                      -- sc, sr or reject
   source TEXT NOT NULL,                    -- SOPInstanceUID of the image
   study_id TEXT NOT NULL,                  -- as the archive calls study and patient
   patient_id TEXT NOT NULL,
@@ -281,10 +281,9 @@ class ResultsFolder:
             database.execute("INSERT OR IGNORE INTO approved VALUES (?, ?)", [rule, now()])
 
     def is_approved(self, rule: str) -> bool:
-        """Whether a rule was approved, or answered images before there were approvals."""
-        query = "SELECT 1 FROM approved WHERE rule = ? UNION SELECT 1 FROM answered WHERE rule = ?"
+        query = "SELECT 1 FROM approved WHERE rule = ?"
         with self._database() as database:
-            return database.execute(query, [rule, rule]).fetchone() is not None
+            return database.execute(query, [rule]).fetchone() is not None
 
     def sent_since(self, peer: str, at: datetime) -> int:
         """How many results a peer was sent since a moment, but for rejection notes."""

@@ -55,7 +55,7 @@ def make_results(
     pixels, finding = read_and_find(service, path, sentence)
     if above > 0 and (finding.probability is None or finding.probability < above):
         return Made((), 0, (f"{shown(path)}: its probability is not {above:g} or more",))
-    result = Result(source, model, sentence, datetime.now(), finding)
+    result = Result(source, finding, datetime.now())
     made, new = [], 0
     for kind, kept in there.items():
         if kept is None:

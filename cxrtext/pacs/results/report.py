@@ -13,7 +13,6 @@ from cxrtext.pacs.identity import CLASSES, MANUFACTURER, WARNING, uid
 from cxrtext.pacs.results.building import (
     MODEL_NAME,
     SCHEME,
-    Making,
     Result,
     building,
     code_of,
@@ -63,17 +62,6 @@ def build_report(result: Result) -> "Dataset":
     """A Comprehensive 3D SR of a finding (ImageError)."""
     with building(result.source, "structured report"):
         from highdicom import sr
-
-        context = sr.ObservationContext(observer_device_context=observer(result.finding.model))
-        return measurement_report(result, context, _groups(result), [_capture(result)])
-
-
-def measurement_report(
-    result: Making, context: Any, groups: list[Any], evidence: "list[Dataset]"
-) -> "Dataset":
-    """A Comprehensive 3D SR of measurement groups, and whoever observed them (ImageError)."""
-    with building(result.source, "structured report"):
-        from highdicom import sr
         from pydicom.sr.codedict import codes
 
         image, listed = reference(result.source), reference(result.source)
@@ -82,9 +70,11 @@ def measurement_report(
         if any(len(listed.get(name) or ()) != 2 for name in _OF_RADIOGRAPHS):
             listed.Modality = "OT"
         content = sr.MeasurementReport(
-            observation_context=context,
+            observation_context=sr.ObservationContext(
+                observer_device_context=observer(result.finding.model)
+            ),
             procedure_reported=sr.CodedConcept("399208008", "SCT", "Plain X-ray of chest"),
-            imaging_measurements=groups,
+            imaging_measurements=_groups(result),
             title=codes.DCM.ImagingMeasurementReport,
             referenced_images=[listed],
         )
@@ -93,7 +83,7 @@ def measurement_report(
             if item.keyword == "ContinuityOfContent":
                 item.value = "SEPARATE"
         built = sr.Comprehensive3DSR(
-            evidence=[image, *evidence],
+            evidence=[image, _capture(result)],
             content=content[0],
             is_complete=True,
             is_final=False,

@@ -46,13 +46,18 @@ class Answered:
 
 
 class Answerer:
-    """Answers what comes, turn by turn.
+    """Answers images by the rules of peers, each once.
 
-    A peer that is gone and a full disk are waited for, longer each time.
+    An image that gives no results, or whose results a peer refuses though it takes those of
+    others, is noted as failed, and not tried again.
     """
 
     def __init__(
-        self, peers: Iterable[Peer], folder: ResultsFolder, ids: Ids, say: Callable[[str], None]
+        self,
+        peers: Iterable[Peer],
+        folder: ResultsFolder,
+        ids: Ids | None = None,
+        say: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._peers = [peer for peer in peers if peer.results is not None]
         self._folder, self._ids, self._say = folder, ids, say
@@ -60,7 +65,7 @@ class Answerer:
         self._waits: list[str] = []  # that were said
 
     def turn(self, service: Service) -> None:
-        """Answer what came since the last turn, unless that was a moment ago."""
+        """Answer what came since the last turn; a peer that is gone is waited for, ever longer."""
         if time.monotonic() < self._next:
             return
         try:
@@ -71,9 +76,23 @@ class Answerer:
             self._say(f"{error}; trying again in {self._wait:.0f} s")
         self._next = time.monotonic() + self._wait
 
-    def answer(self, service: Service) -> None:
-        """Answer all that there is (WorkError: a peer is gone, or a disk full)."""
-        done = answer(service, self._peers, self._folder, ids=self._ids, say=self._say)
+    def answer(self, service: Service) -> Answered:
+        """Answer all that there is.
+
+        Raises:
+            WorkError: A disk is full, or a peer is gone; the other peers were answered before.
+                What was made is kept, and sent by the next call.
+        """
+        done, faults = Answered(), list[PeerError]()
+        if {SOURCE, RECEIVED} <= service.archive.catalogue.columns().keys():
+            for peer in self._peers:
+                peer.require_write()
+                try:
+                    _Answering(service, peer, self._folder, self._ids, self._say, done).answer()
+                except PeerError as error:
+                    faults.append(error)
+        if faults:
+            raise faults[0]
         for line in done.waits:
             if line not in self._waits:
                 self._say(line)
@@ -83,41 +102,13 @@ class Answerer:
                 f"images answered: {done.images}; results made: {done.made}, "
                 f"sent: {done.sent}; images without results: {done.failed}"
             )
-
-
-def answer(
-    service: Service,
-    peers: Iterable[Peer],
-    folder: ResultsFolder,
-    *,
-    ids: Ids | None = None,
-    say: Callable[[str], None] = lambda _: None,
-) -> Answered:
-    """Make and send the results of the images that came from peers with a rule, each once.
-
-    An image that gives no results, or whose results a peer refuses though it takes those of
-    others, is noted as failed, and not tried again.  A PeerError comes after the other peers were
-    answered; what was made is kept, and sent by the next call.
-    """
-    done = Answered()
-    if not {SOURCE, RECEIVED} <= service.archive.catalogue.columns().keys():
-        return done  # nothing was received yet
-    faults: list[PeerError] = []
-    for peer in peers:
-        if peer.results is None:
-            continue
-        peer.require_write()
-        try:
-            _Answering(service, peer, folder, ids, say, done).answer()
-        except PeerError as error:  # the other peers do not wait for it
-            faults.append(error)
-    if faults:
-        raise faults[0]
-    return done
+        return done
 
 
 @dataclass
 class _Answering:
+    """What a peer's rule does, once."""
+
     service: Service
     peer: Peer
     folder: ResultsFolder
@@ -253,9 +244,5 @@ def rule_name(peer: Peer, service: Service) -> str:
     """A rule of a peer and a model, as a name: another one answers every image again."""
     rule = peer.results
     assert rule is not None  # noqa: S101 - asked for before
-    # As it was written when a rule had kinds, so that what was answered then stays so.
-    said = (
-        f"({peer.name!r}, ResultsRule(sentences={rule.sentences!r}, kinds=('sc', 'sr'), "
-        f"above={rule.above!r}), {service.model.fingerprint!r})"
-    )
+    said = repr((peer.name, rule.sentences, rule.above, service.model.fingerprint))
     return hashlib.sha256(said.encode()).hexdigest()[:32]

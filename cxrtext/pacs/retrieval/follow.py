@@ -1,10 +1,10 @@
 """Following a PACS from a day on: all that it has of these days, and what changes there.
 
-New studies come by Orthanc's list of changes, or by looking at today.  The list alone is not
-enough: a deletion makes no entry in it and takes earlier ones away, a correction under the same UID
-may make none, and it can be emptied.  So each night all days are asked for again (QIDO),
-and the studies of the last days are compared image by image, of earlier ones a share, so that each
-has its turn.  That also works with a PACS that has no such list.
+The first turn asks for all days (QIDO).  New studies then come by Orthanc's list of changes, or by
+looking at today.  The list alone is not enough: a deletion makes no entry in it and takes earlier
+ones away, a correction under the same UID may make none, and it can be emptied.  So each night all
+days are asked for again, and the studies of the last days are compared image by image, of earlier
+ones a share, so that each has its turn.  That also works with a PACS that has no such list.
 
 An object is put into the inbox before it is noted here: after a kill one may be put twice, which
 the inbox's worker sees, and none is lost.
@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 
 from cxrtext.errors import WorkError
@@ -113,23 +113,10 @@ class Follower:
             yield f"{begin:%Y%m%d}", f"{end:%Y%m%d}"
         yield UNDATED
 
-    def sweep(self) -> None:
-        """Note the studies of every year that was not asked for yet, once."""
-        today = f"{date.today():%Y%m%d}"
-        for begin, end in self._spans():
-            days = f"{begin}-{end}" if end < today else f"{begin}-"
-            if self._state.is_swept(days):
-                continue
-            found = self._studies(begin, end)
-            self._note_new(found)
-            self._state.note_swept(days)
-            if found:
-                self._say(f"{self._peer.name}: {len(found)} studies {_named(begin, end)}")
-
     def poll(self) -> None:
-        """Note the studies of today and yesterday that are new or have grown."""
-        days = days_under_way(datetime.now().astimezone())
-        self._note_new(self._studies(f"{days[0]:%Y%m%d}", f"{days[-1]:%Y%m%d}"))
+        """Note the studies of yesterday to tomorrow that are new or have grown."""
+        today, day = date.today(), timedelta(days=1)
+        self._note_new(self._studies(f"{today - day:%Y%m%d}", f"{today + day:%Y%m%d}"))
 
     def _note_new(self, found: dict[str, tuple[str, str]]) -> None:
         with self._state.together():
@@ -144,6 +131,8 @@ class Follower:
         for begin, end in self._spans():
             found = self._studies(begin, end)
             self._note_new(found)
+            if found:
+                self._say(f"{self._peer.name}: {len(found)} studies {_named(begin, end)}")
             missing += sorted(self._state.here(begin, end) - found.keys())
         recent = f"{date.today() - timedelta(days=self._options.days):%Y%m%d}"
         closely = [
@@ -155,6 +144,7 @@ class Follower:
         looked = [one for one in dict.fromkeys(closely) if one not in set(missing)]
         self._forget(gone + self._look_at(looked), known)
         self._state.note("gap", "")
+        self._state.note("from", self._first.isoformat())
         self._state.note("compared", datetime.fromtimestamp(begun).astimezone().isoformat())
         self._compared_at = time.monotonic()
         self._say(f"{self._peer.name}: compared {len(looked)} studies closely: {self.tally}")
@@ -162,11 +152,7 @@ class Follower:
     def _studies(self, begin: str, end: str) -> dict[str, tuple[str, str]]:
         """The studies of some days: the day and the number of objects of each."""
         span = "" if (begin, end) == UNDATED else f"{begin}-{end}"
-        questions = [
-            Question(span, modality="" if accession else modality, accession=accession)
-            for accession in self._options.listed
-            for modality in (("",) if accession else self._options.modalities)
-        ]
+        questions = [Question(span, modality=one) for one in self._options.modalities]
         found = searching.merged(
             [answer for _, answer in self._retrying.each(questions, self._search)]
         )
@@ -236,7 +222,7 @@ class Follower:
         looked, study = _Looked(), asked.study
         try:
             counted = asked.counted
-            listed = self._retrying.patiently(lambda: list_study(self._source, study, counted))
+            listed = self._retrying.patiently(lambda: list_study(self._source, study))
             here = {instance.instance for instance in listed.instances}
             missing = [s for uid, s in asked.known.items() if uid not in here and s.state != "gone"]
             row = self._row(study) if missing else None
@@ -269,7 +255,7 @@ class Follower:
             return []
         left = instance.decide().refused
         if not left:
-            path = self._scratch / Path(instance.file).name
+            path = self._scratch / f"{instance.fingerprint}.dcm"
             try:
                 left = self._retrying.patiently(lambda: take(self._source, instance, path))
                 left = left or (TOO_LARGE if path.stat().st_size > MAX_BYTES else "")
@@ -311,18 +297,18 @@ class Follower:
         gap = bool(self._state.fact("gap"))
         if self._list is not None:
             gap |= self._list.read(self._say)
-        self.sweep()
-        if self._list is None and not once:
-            self.poll()
-        self.work(times=TRIES if once else 1)
         gap &= time.monotonic() - self._compared_at > GAP_PAUSE_S
         if self._is_due() or gap:
             self._state.try_again()
             self.compare()
-            self.work()
+        elif self._list is None:
+            self.poll()
+        self.work(times=TRIES if once else 1)
 
     def _is_due(self) -> bool:
-        """Whether the hour of comparing passed since it was done last."""
+        """Whether the hour of comparing passed since it was done last, or the first day changed."""
+        if self._state.fact("from") != self._first.isoformat():
+            return True
         now = datetime.now().astimezone()
         hour, minute = map(int, self._options.at.split(":"))
         due = now.replace(hour=hour, minute=minute, second=0, microsecond=0)
@@ -335,14 +321,6 @@ class Follower:
 
 def _named(begin: str, end: str) -> str:
     return f"from {begin} to {end}" if begin else "without a date"
-
-
-def days_under_way(now: datetime) -> list[date]:
-    """Yesterday and today, and tomorrow where it has begun somewhere on earth."""
-    today = now.date()
-    latest = (now.astimezone(UTC) + timedelta(hours=14)).date()
-    count = max(2, (latest - today).days + 2)
-    return [today + timedelta(days=day) for day in range(-1, count - 1)]
 
 
 def follow_peer(
@@ -365,6 +343,7 @@ def follow_peer(
     ):
         follower = Follower(peer, source, box, state, scratch, say, retrying)
         every_s = (peer.follow or Follow()).every_s
+        state.try_again()
         while True:
             before = sum(follower.tally.counts.values())
             try:

@@ -40,7 +40,6 @@ CREATE TABLE instances (
     reason TEXT NOT NULL, header TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX instances_by_study ON instances (study);
-CREATE TABLE swept (days TEXT PRIMARY KEY) WITHOUT ROWID;
 """
 
 
@@ -94,12 +93,6 @@ class FollowState:
 
     def note(self, name: str, value: str) -> None:
         self._change("INSERT OR REPLACE INTO facts VALUES (?, ?)", name, value)
-
-    def is_swept(self, days: str) -> bool:
-        return bool(self._rows("SELECT 1 FROM swept WHERE days = ?", days))
-
-    def note_swept(self, days: str) -> None:
-        self._change("INSERT OR IGNORE INTO swept VALUES (?)", days)
 
     def pend(self, studies: Iterable[str], renewed: Iterable[str] = ()) -> None:
         with self._told():

@@ -17,7 +17,7 @@ from cxrtext.images.dicom.file import NotDicomError, read_wanted
 from cxrtext.pacs.dicomweb.client import DicomWeb
 from cxrtext.pacs.faults import AnswerError
 from cxrtext.pacs.inbox.queue import require_space
-from cxrtext.pacs.query import Instance
+from cxrtext.pacs.query import Instance, is_report
 
 RESERVE_BYTES = 512 * 2**20  # space that is left free on the disk
 NO_UID = "no UID by which it can be asked for"
@@ -38,25 +38,20 @@ class Listed:
         return here < (int(counted) if counted.isdecimal() else 0)
 
 
-def list_study(source: DicomWeb, study: str, counted: str = "") -> Listed:
-    """Ask for a study's instances, each once; again where fewer than ``counted``, if said."""
-    listed = Listed((), 0)
-    for _ in range(2):
-        found = {one.instance: one for one in listed.instances}
-        unusable = 0
-        for said in source.instances(study):
-            instance = said.first("SOPInstanceUID")
-            series = said.first("SeriesInstanceUID")
-            if said.first("StudyInstanceUID") not in ("", study):
-                raise AnswerError(source.name, "lists images of another study than was asked for")
-            if is_uid(instance) and is_uid(series):
-                found.setdefault(instance, Instance(study, series, instance, said))
-            else:
-                unusable += 1
-        listed = Listed(tuple(found.values()), unusable)
-        if not listed.is_short_of(counted):
-            break
-    return listed
+def list_study(source: DicomWeb, study: str) -> Listed:
+    """Ask for a study's instances, each once."""
+    found: dict[str, Instance] = {}
+    unusable = 0
+    for said in source.instances(study):
+        instance = said.first("SOPInstanceUID")
+        series = said.first("SeriesInstanceUID")
+        if said.first("StudyInstanceUID") not in ("", study):
+            raise AnswerError(source.name, "lists images of another study than was asked for")
+        if is_uid(instance) and is_uid(series):
+            found.setdefault(instance, Instance(study, series, instance, said))
+        else:
+            unusable += 1
+    return Listed(tuple(found.values()), unusable)
 
 
 def take(source: DicomWeb, instance: Instance, path: Path) -> str:
@@ -91,5 +86,7 @@ def _refused(peer: str, instance: Instance, path: Path) -> str:
         raise AnswerError(peer, "sent a damaged object")
     if ids.instance != instance.instance or said.first("StudyInstanceUID") != instance.study:
         raise AnswerError(peer, "sent another object than was asked for")
+    if is_report(said):
+        return ""
     decision = decide(said)
     return decision.refused or decision.fault

@@ -30,7 +30,7 @@ def search(source: DicomWeb, question: Question) -> Search:
     first = _ask(source, question, found)
     if not _may_be_cut(first):
         return found
-    if question.accession or not question.day:
+    if not question.day:
         found.cut |= not _page(source, question, first, found)
     elif not _split(source, question, first, found):
         _page(source, question, first, found)  # studies without a time are in no half
@@ -49,14 +49,12 @@ def _ask(source: DicomWeb, question: Question, found: Search) -> Studies:
     answer = source.studies(question)
     for row in answer.rows:
         uid = row.first("StudyInstanceUID")
-        if is_uid(uid) and _asked_for(question, day_of(row), row.first("AccessionNumber")):
+        if is_uid(uid) and _asked_for(question, day_of(row)):
             found.studies.setdefault(uid, row)
     return answer
 
 
-def _asked_for(question: Question, day: str, accession: str) -> bool:
-    if question.accession and accession and accession != question.accession:
-        return False
+def _asked_for(question: Question, day: str) -> bool:
     first, _, last = question.day.partition("-")
     return not (first and day) or first <= day <= (last or first)
 

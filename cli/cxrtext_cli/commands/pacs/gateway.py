@@ -66,10 +66,9 @@ def check(
     peer: Annotated[str | None, typer.Argument(help="One peer; by default all.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look at the file and each layer of each peer.
+    """Look at the file, and ask each peer what following asks.
 
-    It takes 10 seconds a peer at most, changes nothing and names the first layer that fails, with
-    what to do.
+    It changes nothing, and names the first layer that fails, with what to do.
     """
     from cxrtext.pacs.check import check_peer
     from cxrtext.pacs.gateway.file import read_gateway
