@@ -89,10 +89,15 @@ class DicomWeb:
             if len(found) == before or not (more or len(rows) >= query.UNCUT):
                 return found
 
-    def fetch(self, instance: query.Instance, path: Path) -> None:
+    def fetch(self, instance: query.Instance, path: Path, number: str = "") -> None:
+        """Fetch an object (WADO-RS); with Orthanc's own number, that copy of it."""
         address = (
-            f"{self._url}/studies/{instance.study}/series/{instance.series}"
-            f"/instances/{instance.instance}"
+            f"{self._web.orthanc}/instances/{number}/file"
+            if number
+            else (
+                f"{self._url}/studies/{instance.study}/series/{instance.series}"
+                f"/instances/{instance.instance}"
+            )
         )
         headers = {"Accept": ANY_SYNTAX, "Accept-Encoding": "identity"}
         with self._asking("an image", "GET", address, headers=headers) as response:

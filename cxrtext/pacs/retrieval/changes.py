@@ -54,9 +54,12 @@ class ChangeList:
                 return dict(page)
         raise AnswerError(self._source.name, "its list of changes has another form than Orthanc's")
 
-    def _named(self, changes: Iterable[Any]) -> tuple[set[str], set[str]]:
-        """The studies and objects that changes are of; those that are gone already are not."""
-        studies, renewed = set(), set()
+    def _named(self, changes: Iterable[Any]) -> tuple[set[str], list[tuple[str, str]]]:
+        """The studies that changes are of, and the objects with Orthanc's number of each.
+
+        Those that are gone already are left out.
+        """
+        studies, renewed = set[str](), list[tuple[str, str]]()
         for change in changes:
             if change.get("ChangeType") != "NewInstance":
                 continue
@@ -67,7 +70,7 @@ class ChangeList:
             instance = self._uid(f"/instances/{number}", "SOPInstanceUID")
             if study and instance:
                 studies.add(study)
-                renewed.add(instance)
+                renewed.append((instance, number))
         return studies, renewed
 
     def _uid(self, path: str, keyword: str) -> str:

@@ -13,10 +13,11 @@ the inbox's worker sees, and none is lost.
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from cxrtext.errors import WorkError
@@ -65,7 +66,7 @@ class _Asked:
     study: str
     counted: str  # how many objects the peer counts in it
     known: dict[str, Seen]
-    renewed: set[str]
+    renewed: Mapping[str, Sequence[str]]
 
 
 @dataclass(slots=True)
@@ -250,27 +251,44 @@ class Follower:
     def _look_at_object(self, instance: Instance, asked: _Asked) -> list[tuple[Seen, str]]:
         known = asked.known.get(instance.instance)
         same = known is not None and known.header == instance.fingerprint
-        again = instance.instance in asked.renewed
-        if same and not again and known is not None and known.state in ("entered", "left"):
+        copies = asked.renewed.get(instance.instance, ())
+        if same and not copies and known is not None and known.state in ("entered", "left"):
             return []
-        left = instance.decide().refused
-        if not left:
-            path = self._scratch / f"{instance.fingerprint}.dcm"
-            try:
-                left = self._retrying.patiently(lambda: take(self._source, instance, path))
-                left = left or (TOO_LARGE if path.stat().st_size > MAX_BYTES else "")
-            except TooLargeError:
-                left = TOO_LARGE
+        left = instance.decide().refused or self._take(instance, copies)
         entered_before = known is not None and known.state == "entered"
         state, counted = "left", "left out"
         if not left:
-            self._box.put(self._peer.name, path)
-            path.unlink()
             state, counted = "entered", "corrected" if entered_before else "new"
         elif entered_before:  # a correction says that it is none that may enter
             self._put_deletion(instance.instance)
         seen = Seen(instance.instance, instance.study, state, left, instance.fingerprint)  # type: ignore[arg-type]
         return [(seen, counted)]
+
+    def _take(self, instance: Instance, copies: Sequence[str]) -> str:
+        """Fetch an object into the inbox; gives why it may not enter, or "".
+
+        Of several copies under one UID each is fetched by its number: the inbox holds what is of
+        another patient.
+        """
+        path = self._scratch / f"{instance.fingerprint}.dcm"
+        reasons: list[str] = []
+        for number in [*copies, ""]:
+            if not number and reasons:
+                break
+            try:
+                left = self._retrying.patiently(partial(take, self._source, instance, path, number))
+                left = left or (TOO_LARGE if path.stat().st_size > MAX_BYTES else "")
+            except TooLargeError:
+                left = TOO_LARGE
+            except AnswerError:
+                if not number:
+                    raise
+                continue  # that copy is gone again
+            if not left:
+                self._box.put(self._peer.name, path)
+                path.unlink()
+            reasons.append(left)
+        return "" if "" in reasons else reasons[0]
 
     def _forget(self, gone: list[Seen], known: int) -> None:
         """Pass deletions on; many at once are held in the inbox until somebody accepts them."""

@@ -20,7 +20,7 @@ from cxrtext.files.sqlite import (
     transaction,
 )
 
-VERSION = 2
+VERSION = 3
 MEND = "restore it from a backup, or move it away: all is then asked for again"
 
 SeenState = Literal["entered", "left", "gone"]
@@ -34,7 +34,10 @@ CREATE INDEX studies_by_day ON studies (day);
 CREATE TABLE pending (
     study TEXT PRIMARY KEY, attempts INTEGER NOT NULL DEFAULT 0, reason TEXT NOT NULL DEFAULT ''
 ) WITHOUT ROWID;
-CREATE TABLE renewed (instance TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE renewed (
+    number INTEGER PRIMARY KEY, instance TEXT NOT NULL, copy TEXT NOT NULL,
+    UNIQUE (instance, copy)
+);
 CREATE TABLE instances (
     instance TEXT PRIMARY KEY, study TEXT NOT NULL, state TEXT NOT NULL,
     reason TEXT NOT NULL, header TEXT NOT NULL
@@ -94,13 +97,14 @@ class FollowState:
     def note(self, name: str, value: str) -> None:
         self._change("INSERT OR REPLACE INTO facts VALUES (?, ?)", name, value)
 
-    def pend(self, studies: Iterable[str], renewed: Iterable[str] = ()) -> None:
+    def pend(self, studies: Iterable[str], renewed: Iterable[tuple[str, str]] = ()) -> None:
+        """Let studies wait; ``renewed``: objects that came anew, each with its number there."""
         with self._told():
             self._db.executemany(
                 "INSERT OR IGNORE INTO pending (study) VALUES (?)", [(one,) for one in studies]
             )
             self._db.executemany(
-                "INSERT OR IGNORE INTO renewed VALUES (?)", [(one,) for one in renewed]
+                "INSERT OR IGNORE INTO renewed (instance, copy) VALUES (?, ?)", list(renewed)
             )
 
     def pending(self, tries: int) -> list[str]:
@@ -135,14 +139,21 @@ class FollowState:
             self._db.execute("DELETE FROM pending WHERE study = ?", (study,))
             self._db.execute("UPDATE studies SET looked = ? WHERE study = ?", (when, study))
 
-    def renewed(self, study: str) -> set[str]:
-        """Objects of a study that came anew since it was looked at, and new ones of any."""
+    def renewed(self, study: str) -> dict[str, list[str]]:
+        """Objects of a study that came anew since it was looked at, and new ones of any.
+
+        With each the numbers of its copies in the order in which they came: of two patients, some
+        systems keep both.
+        """
         rows = self._rows(
-            "SELECT instance FROM renewed LEFT JOIN instances USING (instance) "
-            "WHERE coalesce(study, ?) = ?",
+            "SELECT instance, copy FROM renewed LEFT JOIN instances USING (instance) "
+            "WHERE coalesce(study, ?) = ? ORDER BY number",
             *(study, study),
         )
-        return {instance for (instance,) in rows}
+        found: dict[str, list[str]] = {}
+        for instance, copy in rows:
+            found.setdefault(instance, []).append(copy)
+        return found
 
     def know_study(self, study: str, day: str, objects: str) -> bool:
         """Note a study; whether it is new, or has another number of objects than before."""

@@ -54,12 +54,15 @@ def list_study(source: DicomWeb, study: str) -> Listed:
     return Listed(tuple(found.values()), unusable)
 
 
-def take(source: DicomWeb, instance: Instance, path: Path) -> str:
-    """Fetch an object into a file, whole or not at all; gives why it may not enter, or ""."""
+def take(source: DicomWeb, instance: Instance, path: Path, number: str = "") -> str:
+    """Fetch an object into a file, whole or not at all; gives why it may not enter, or "".
+
+    ``number`` is Orthanc's own, of the copy that is meant.
+    """
     require_space(path.parent, RESERVE_BYTES)
     try:
         with replacing(path) as temporary:
-            source.fetch(instance, temporary)
+            source.fetch(instance, temporary, number)
             left = _refused(source.name, instance, temporary)
         if left:
             path.unlink()
