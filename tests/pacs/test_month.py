@@ -341,6 +341,7 @@ def _day(month: Month, turn: int, day: date) -> None:
             b"59776-5", b"ADT"
         )
         month.report(more)
+        month.said[uid(numbers[2])] = f"There is a small effusion. No nodule {numbers[2]}."
     if turn % 4 == 1:  # two patients were one, as the RIS says or as the PACS has it then
         number = month.pacs.pop(0)
         month.expected[uid(number, 1, 1)] = patient(777777)
