@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import date, timedelta
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Literal
@@ -26,6 +27,8 @@ BOXES = "phantom.boxes.jsonl"
 
 _CLASSES = {"CR": "1.2.840.10008.5.1.4.1.1.1", "DX": "1.2.840.10008.5.1.4.1.1.1.1"}
 
+FIRST_DAY = date(2001, 1, 1)
+"""The made-up day of every patient's first study."""
 ImageFormat = Literal["png", "dicom"]
 SUFFIXES = {"png": "png", "dicom": "dcm"}
 
@@ -52,7 +55,8 @@ def _save_dicom(out: BytesIO, picture: Map, study: PhantomStudy, seed: int) -> N
     file.SeriesInstanceUID = _uid(seed, study.number, "series")
     file.PatientName, file.PatientID = f"PHANTOM^{patient:04d}", f"PHANTOM-{seed}-{patient:06d}"
     file.PatientSex, file.PatientAge = study.sex, f"{study.age:03d}Y"
-    file.PatientBirthDate = file.ReferringPhysicianName = file.StudyDate = file.StudyTime = ""
+    file.PatientBirthDate = file.ReferringPhysicianName = file.StudyTime = ""
+    file.StudyDate = f"{FIRST_DAY + timedelta(days=study.days):%Y%m%d}"
     file.StudyID = file.AccessionNumber = study.study_id
     file.SeriesNumber = file.InstanceNumber = "1"
     file.Manufacturer, file.ImageType = "cxrtext phantom", ["DERIVED", "PRIMARY"]
