@@ -245,7 +245,7 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["20", "m", "20x", "-3m", "1h30m"])
 def test_what_is_no_budget(text: str) -> None:
-    with pytest.raises(ConfigError, match="is no time; give 20m, 8h or 2d"):
+    with pytest.raises(ConfigError, match="is not a time; give 20m, 8h or 2d"):
         _seconds(text)
 
 

@@ -48,7 +48,7 @@ SHARED_HEADERS = (
 )
 """Headers that a page of another site may read, where such are let in."""
 
-OPEN_PATHS = frozenset({"/", "/docs", "/openapi.json", "/healthz", "/readyz"})
+OPEN_PATHS = frozenset({"/", "/openapi.json", "/healthz", "/readyz"})
 OPEN_PREFIX = "/web/"  # nothing under it is about a patient
 ALWAYS_ANSWERED = frozenset({"/healthz", "/readyz", "/metrics"})
 """Addresses that answer however much the server has to do."""

@@ -175,7 +175,7 @@ def check_model(folder: Path, improve: bool) -> None:
 def _seconds(budget: str) -> float:
     match = _BUDGET.fullmatch(budget.strip())
     if not match:
-        raise ConfigError(f"--budget: '{budget}' is no time; give 20m, 8h or 2d")
+        raise ConfigError(f"--budget: '{budget}' is not a time; give 20m, 8h or 2d")
     return float(match[1]) * _SECONDS[match[2]]
 
 

@@ -21,7 +21,6 @@ from cxrtext.index.search.selection import View, select, view_of
 from cxrtext.index.search.sentences import Usual, best_sentences, image_scores
 from cxrtext.index.store.catalogue import CATALOGUE, EMPTY, Catalogue, IndexedImage
 from cxrtext.index.store.check import check_index
-from cxrtext.index.store.snapshot import Snapshot
 from cxrtext.models import ImageTextModel
 from cxrtext.pausing import Pausing, finish
 
@@ -52,15 +51,9 @@ class SentenceOptions(TypedDict, total=False):
 class Archive(Index):
     """An open index that can be asked; a context manager.  Open one with `open_index`."""
 
-    def __init__(
-        self,
-        folder: Path,
-        model: ImageTextModel,
-        catalogue: Catalogue,
-        before: Snapshot | None = None,
-    ) -> None:
-        super().__init__(folder, model, catalogue, before)
-        self._usual = Usual()
+    @cached_property
+    def _usual(self) -> Usual:
+        return Usual()
 
     def __enter__(self) -> "Archive":
         return self
