@@ -208,6 +208,13 @@ class Service:
 
         The index says how unlike those that the model was trained on it is.
         """
+        try:
+            return self._embedded(image_id)
+        except DataError:  # the catalogue has it under a number that this view of it lacks
+            self.renew()
+            return self._embedded(image_id)
+
+    def _embedded(self, image_id: str) -> EmbeddedImage:
         archive = self.archive
         found = archive.find(image_id)
         known = archive.catalogue.labels([found.number], archive.model.fingerprint)

@@ -20,7 +20,7 @@ import torch
 from cxrtext.errors import DataError, ImageError, NotFoundError
 from cxrtext.evaluation import CHEX5_PROMPTS, Prompts, prompt_embeddings
 from cxrtext.images import Geometry, Preprocessing, read_image, to_uint8
-from cxrtext.index import ImageHit, build_index
+from cxrtext.index import ImageHit, build_index, delete
 from cxrtext.service import Service, load_service
 from cxrtext.service.answers import ground_grid
 from cxrtext.service.cache import TextMemory, prompt_vectors
@@ -118,6 +118,19 @@ def test_the_pixels_of_an_indexed_image(checkpoint: Path, data_copy: Path, tmp_p
     path.unlink()
     with pytest.raises(NotFoundError, match="no longer where it was"):
         service.shown("images/s01.png")
+    service.close()
+
+
+def test_an_image_that_was_indexed_anew_since_the_last_look(
+    checkpoint: Path, data_copy: Path, tmp_path: Path
+) -> None:
+    manifest, folder = data_copy / "manifest.csv", tmp_path / "index"
+    build_index(manifest, checkpoint, folder)
+    service = load_service(checkpoint, folder)
+    before = service.embedded("images/s01.png")
+    delete(folder, ["s01"])
+    build_index(manifest, checkpoint, folder)  # it has another number now
+    assert torch.equal(service.embedded("images/s01.png").regions, before.regions)
     service.close()
 
 
