@@ -202,6 +202,15 @@ def test_a_table_of_images_in_the_place_of_the_folder(tmp_path: Path) -> None:
         import_folder(table.parent, tmp_path / "none")
 
 
+@pytest.mark.parametrize("name", ["reports.csv", "films of 2026.csv"])
+def test_a_table_with_the_films_that_it_names_and_no_studies(tmp_path: Path, name: str) -> None:
+    folder = films(tmp_path, "x/a.png")
+    written(folder / name, "image,patient_id,report", "x/a.png,P1,Clear.")
+    summary = import_folder(folder, tmp_path / "out")
+    assert (summary.layout, summary.images, summary.reports) == ("generic", 1, 1)
+    assert reports(folder) == {"x/a": "Clear."}
+
+
 DAMAGES: dict[str, Callable[[str], str]] = {
     "lost leading zeros": lambda text: text.lstrip("0"),
     "are decimal numbers": lambda text: f"{text.lstrip('0')}.0",

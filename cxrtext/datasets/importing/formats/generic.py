@@ -93,7 +93,7 @@ def _tables(root: Path) -> list[Path]:
 def _manifest(root: Path) -> Path | None:
     if (named := find_table(root, "manifest")) is not None:
         return named
-    found = [path for path in _tables(root) if {"image", "study_id"} <= set(columns_of(path))]
+    found = [path for path in _tables(root) if "image" in columns_of(path)]
     is_one = len(found) == 1 and any(_there(found[0], NO_COLUMNS, Files(root, root)))
     return found[0] if is_one else None
 
