@@ -1,4 +1,4 @@
-"""An image–text run that is under way: validating, keeping the best, saving, and what it leaves."""
+"""An image–text run that is under way: validating, keeping the best, and what it leaves."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -27,10 +27,9 @@ from cxrtext.records.report_sources import made_of_labels
 from cxrtext.training.data.loader import Examples
 from cxrtext.training.data.locked_features import StoredFeatures
 from cxrtext.training.heads import fit_heads
-from cxrtext.training.loop.folder import OUT, MetricsLog, draw_curves
+from cxrtext.training.loop.folder import MetricsLog, draw_curves
 from cxrtext.training.loop.job import StepReport, bytes_of
-from cxrtext.training.loop.resume import deciding, require_room, save_state
-from cxrtext.training.loop.steps import Listener, take_steps
+from cxrtext.training.loop.steps import Listener, Run, take_steps
 from cxrtext.training.step import PairJob
 from cxrtext.training.validation import ZeroShot, validate
 
@@ -87,19 +86,14 @@ def _squares(examples: Examples, chosen: list[int]) -> Iterator[Square]:
     return (examples.pixels[examples.rows[place]][None] for place in chosen)
 
 
-ELSEWHERE = f"lower training.keep, or train elsewhere with {OUT}"
+@dataclass(slots=True, kw_only=True)
+class Trainer(Run):
+    """An image–text run that is under way.
 
-
-@dataclass(slots=True)
-class Trainer:
-    """An image–text run that is under way; its own callbacks.
-
-    ``data`` is the data's fingerprint, ``val_set`` may be empty, ``validation`` has the last
-    validation's numbers.
+    ``val_set`` may be empty, ``validation`` has the last validation's numbers.
     """
 
     config: Config
-    data: str
     job: PairJob
     train_images: int
     train_studies: int
@@ -108,33 +102,30 @@ class Trainer:
     listener: Listener
     validation: dict[str, float] = field(default_factory=dict)
 
-    def run(self) -> dict[str, float]:
+    def to_the_end(self) -> dict[str, float]:
         """Train to the end; returns the last validation's numbers."""
-        learner, training = self.job.learner, self.config.training
-        start = learner.progress.step
+        training, start = self.config.training, self.learner.progress.step
         if self.config.model.init and not start:  # what training does not improve stays
             self.validation = self._validate()
             self._compare_with_best(0)
-        if not learner.progress.done:
-            take_steps(
-                self.job,
-                self,
-                self.config.out,
-                self.listener,
-                images=self.train_images,
-                log_every=training.log_every,
-                save_every=training.save_every,
-            )
-        if learner.progress.step == start:
+        take_steps(
+            self.job,
+            self,
+            self.listener,
+            images=self.train_images,
+            log_every=training.log_every,
+            save_every=training.save_every,
+        )
+        if self.learner.progress.step == start:
             # Resumed after the last step: the checkpoint may still be missing.
             self.validation = self._validate()
             self.save()
-        if learner.processes.first:
-            draw_curves(self.config.out)
+        if self.learner.processes.first:
+            draw_curves(self.out)
         return self.validation
 
     def after_step(self, report: StepReport, log: MetricsLog | None) -> None:
-        """Validate every so many steps and after the last; keep the best, or stop early."""
+        """Validate every so many steps and after the last, and keep the best."""
         training, step = self.config.training, report.step
         if step % training.validate_every and step != training.steps:
             return
@@ -160,57 +151,35 @@ class Trainer:
         )
 
     def _compare_with_best(self, step: int) -> None:
-        """Keep the model if it is the best so far; stop where it is long no better."""
-        training, progress = self.config.training, self.job.learner.progress
-        best = training.best
+        """Keep the model if it is the best so far."""
+        best, progress = self.config.training.best, self.learner.progress
         if best == "auto":
             best = "val/auc" if "auc" in self.validation else "val/loss"
         if (name := best.removeprefix("val/")) not in self.validation:
             return
         value = -self.validation[name] if name == "loss" else self.validation[name]
         if progress.best is None or value > progress.best:
-            progress.best, progress.best_step, progress.waited = value, step, 0
+            progress.best, progress.best_step = value, step
             self._checkpoint("checkpoint-best")
-            return
-        progress.waited += 1
-        if training.patience and progress.waited >= training.patience:
-            progress.done = True
-            self.listener.say(
-                f"stopped after step {step}: {best} was best after step "
-                f"{progress.best_step}, {progress.waited} validations ago"
-            )
 
     def save(self) -> None:
-        learner = self.job.learner
-        if not learner.processes.first:
-            return
-        folder, keep = self.config.out / "state", self.config.training.keep
-        size = learner.state_bytes() + self._weight_bytes()
-        require_room(folder, size, "a state and a checkpoint", ELSEWHERE)
-        configuration = deciding(self.config)
-        state = {"configuration": configuration, "data": self.data, "learner": learner.state()}
-        save_state(folder, learner.progress.step, state, keep)
-        self._checkpoint("checkpoint")
+        """Write a state, and the model beside it."""
+        if self.learner.processes.first:
+            super(Trainer, self).save()
+            self._checkpoint("checkpoint")
 
     def _checkpoint(self, name: str) -> None:
-        if not self.job.learner.processes.first:
+        if not self.learner.processes.first:
             return
         training = {
             "configuration": self.config.model_dump(mode="json"),
             "data_fingerprint": self.data,
             "reports": made_of_labels(find_table(self.config.data.manifest.parent, "reports")),
             "studies": self.train_studies,
-            "step": self.job.learner.progress.step,
+            "step": self.learner.progress.step,
             "validation": self.validation,
         }
-        save_checkpoint(self.config.out / name, self.job.learner.model, training)
+        save_checkpoint(self.out / name, self.job.learner.model, training)
 
-    def _weight_bytes(self) -> int:
+    def model_bytes(self) -> int:
         return bytes_of(self.job.learner.model.state_dict())
-
-    def require_room_to_start(self) -> None:
-        out, keep = self.config.out, self.config.training.keep
-        there = [*out.glob("state/*.pt"), *out.glob("checkpoint*/*")]
-        size = (keep + 1) * self.job.learner.state_bytes() + 3 * self._weight_bytes()
-        size -= sum(path.stat().st_size for path in there)
-        require_room(out, size, f"keeping {keep} states and two checkpoints", ELSEWHERE)

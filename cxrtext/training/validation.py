@@ -252,16 +252,10 @@ def zero_shot_of(config: Config, examples: Examples, say: Callable[[str], None])
     return ZeroShot(prompts, known) if both else None
 
 
-def check_best(config: Config, val_set: Examples, zero_shot: ZeroShot | None) -> None:
+def check_best(config: Config, zero_shot: ZeroShot | None) -> None:
     """Refuse to wait for a measure that will never be there."""
-    best, patience = config.training.best, config.training.patience
-    if best == "val/auc" and zero_shot is None:
+    if config.training.best == "val/auc" and zero_shot is None:
         raise ConfigError(
             "training.best: val/auc needs labels of validation images, 1 and 0 of one finding at "
             f"least, in a labels.csv beside {config.data.manifest}; add it, or choose val/loss"
-        )
-    if patience and len(val_set) < 2:
-        raise ConfigError(
-            f"training.patience: {config.data.manifest} has {len(val_set)} validation image(s) "
-            "with text; give the manifest a split 'val', or set training.patience=0"
         )

@@ -94,7 +94,7 @@ def test_a_finished_run_is_resumed_without_a_step_and_not_trained_again(trained:
     assert not resumed(config)
     after = weights(config.out)
     assert all(torch.equal(before[name], after[name]) for name in before)
-    otherwise = [*trained, "training.log_every=1", "training.keep=5"]  # is no other run
+    otherwise = [*trained, "training.log_every=1", "training.save_every=5"]  # is no other run
     assert train(load_config(None, otherwise), resume=True).steps == 2
 
 

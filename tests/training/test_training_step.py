@@ -229,21 +229,21 @@ def test_locked_towers_stay_as_they_are(options: list[str]) -> None:
 
 
 def test_parameters_are_grouped(options: list[str]) -> None:
-    chosen = [*options, "training.image_lr=2", "training.text_lr=0.5", "training.weight_decay=0.1"]
-    learner = built(load_config(None, [*chosen, "training.mlm_weight=1"]))
+    chosen = [*options, "training.weight_decay=0.1", "training.mlm_weight=1"]
+    learner = built(load_config(None, chosen))
     model, head = learner.model, learner.head
     assert head is not None
     found = {
-        id(p): (group["scale"], group["weight_decay"])
+        id(p): group["weight_decay"]
         for group in learner.optimizer.param_groups
         for p in group["params"]
     }
     everything = {id(p) for part in (model, head) for p in part.parameters()}
     assert found.keys() == everything
-    assert found[id(model.image_encoder.projection.weight)] == (2, 0.1)
-    assert found[id(model.image_encoder.projection.bias)] == (2, 0.0)
-    assert found[id(model.text_encoder.projection.weight)] == (0.5, 0.1)
-    assert found[id(model.log_gamma_sq)] == (1, 0.0)
+    assert found[id(model.image_encoder.projection.weight)] == 0.1
+    assert found[id(model.image_encoder.projection.bias)] == 0.0
+    assert found[id(model.text_encoder.projection.weight)] == 0.1
+    assert found[id(model.log_gamma_sq)] == 0.0
     words = model.text_encoder.backbone.embeddings.word_embeddings.weight
     assert head.get_submodule("predictions.decoder").weight is words
 
@@ -333,7 +333,7 @@ def test_gamma_comes_back_from_its_cap(options: list[str]) -> None:
 def test_findings_are_learned_as_differences_of_their_prompts(options: list[str]) -> None:
     """The loss of a step is the objective's, and .3 times a plain cross-entropy beside it."""
     config = load_config(None, options)
-    learner, arguments = built(config), TrainingArguments(1, 8, findings_weight=0.3)
+    learner, arguments = built(config), TrainingArguments(1, 8)
     targets = np.random.default_rng(2).integers(-1, 2, (8, 2)).astype(np.int8)
     plain = examples()
     said = [[2, 30, 3], [2, 31, 32, 3], [2, 33, 3], [2, 34, 35, 3]]

@@ -130,7 +130,6 @@ class TextTower(Holder):
     """
 
     adapter: Adapter | None
-    family = "finished"
 
     def __init__(
         self,
@@ -151,6 +150,10 @@ class TextTower(Holder):
     @property
     def backbone(self) -> nn.ModuleList:
         return self._held[0]  # type: ignore[return-value]
+
+    def extra_repr(self) -> str:
+        """What states depend on beside the weights."""
+        return f"{self.pooling} {self._length} {self._padding}"
 
     @property
     def trunk(self) -> nn.Module:

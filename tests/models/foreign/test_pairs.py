@@ -267,7 +267,6 @@ def test_a_training_that_gains_nothing_leaves_the_pair_as_it_was(
     ("setting", "said"),
     [
         ("training.lock=[image]", r"training.lock: the towers .* set training.lock=\[image,text\]"),
-        ("training.checkpointing=true", "training.checkpointing=false"),
         ("training.unlock=1", "training.unlock=null"),
     ],
 )
