@@ -21,7 +21,6 @@ from cxrtext.models.features.folder import FeatureFolder
 from cxrtext.models.folders import layout_of
 from cxrtext.models.foreign import (
     BackboneEncoder,
-    Continued,
     check_golden,
     find_backbone,
     load_pair,
@@ -139,9 +138,7 @@ def _continued_pair(config: Config, features: FeatureFolder | None) -> ImageText
             raise ConfigError(
                 f"{key}: the towers of {config.model.init} stay as they are; set {key}={said}"
             )
-    model = config.model
-    continued = Continued(model.similarity, model.lam, model.query, model.gamma_sq)
-    return load_pair(Path(str(model.init)), continued=continued)
+    return load_pair(Path(str(config.model.init)), to_adapt=True)
 
 
 def build_head(config: Config, model: ImageTextModel) -> nn.Module | None:

@@ -4,21 +4,29 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from cxrtext.config import Config
 from cxrtext.evaluation.data import find_table
 from cxrtext.images import Preprocessing
 from cxrtext.models import ImageTextModel, load_model, save_checkpoint
-from cxrtext.models.familiar import FAMILIAR, Familiar, save_familiar
+from cxrtext.models.familiar import (
+    FAMILIAR,
+    LOOK,
+    MOST_DESCRIBED,
+    Familiar,
+    Rows,
+    know_images,
+    know_words,
+    looks,
+    save_familiar,
+)
 from cxrtext.models.heads import HEADS, save_heads
 from cxrtext.models.reference import (
     REFERENCE,
     Reference,
-    Split,
-    choose_images,
     choose_reference,
-    describe_data,
     embed_reference,
-    looks_of,
     reference_of,
     save_reference,
 )
@@ -32,6 +40,8 @@ from cxrtext.training.loop.job import StepReport, bytes_of
 from cxrtext.training.loop.steps import Listener, Run, take_steps
 from cxrtext.training.step import PairJob
 from cxrtext.training.validation import ZeroShot, validate
+
+LOOKED_AT_ONCE = 64  # images
 
 
 def keep_references(
@@ -51,8 +61,7 @@ def keep_references(
             continue
         model = load_model(folder, device)
         if FAMILIAR in lacking:
-            splits = (_split(one, model.spec.preprocessing) for one in (train, validation))
-            familiar = familiar or describe_data(*splits)
+            familiar = familiar or _familiar(train, validation, model.spec.preprocessing)
             save_familiar(folder, familiar, model.fingerprint)
         if HEADS in lacking and (heads := fit_heads(model, train, validation, zero_shot)):
             save_heads(folder, heads, model.fingerprint)
@@ -62,14 +71,33 @@ def keep_references(
             save_reference(folder, references[model.fingerprint], model.fingerprint)
 
 
-def _split(examples: Examples, preprocessing: Preprocessing) -> Split:
-    chosen = choose_images(examples.records)
+def _familiar(train: Examples, validation: Examples, preprocessing: Preprocessing) -> Familiar:
+    train_looks, val_looks = (_looks(one, preprocessing) for one in (train, validation))
+    train_said, val_said = (
+        [(one.texts[i].study_id, one.texts[i].sentence) for i in _used(one)]
+        for one in (train, validation)
+    )
+    return Familiar(
+        know_images(train_looks, val_looks),
+        know_words(train_said or val_said, (sentence for _, sentence in val_said)),
+    )
+
+
+def _looks(examples: Examples, preprocessing: Preprocessing) -> Rows:
+    """Looks [n, 192] of at most :data:`MOST_DESCRIBED` images, one a patient first."""
+    records = examples.records
+    names, patients = [r.name for r in records], [r.patient_id for r in records]
+    chosen = choose_reference(names, patients, MOST_DESCRIBED)
     if isinstance(examples.features, StoredFeatures):
-        found = examples.features.folder.looks(examples.features.places[chosen])
-    else:
-        found = looks_of(_squares(examples, chosen), preprocessing)
-    said = sorted({int(i) for own in examples.sentences for i in own})
-    return Split(found, [(examples.texts[i].study_id, examples.texts[i].sentence) for i in said])
+        return examples.features.folder.looks(examples.features.places[chosen])
+    starts = range(0, len(chosen), LOOKED_AT_ONCE)
+    parts = (list(_squares(examples, chosen[i : i + LOOKED_AT_ONCE])) for i in starts)
+    described = [looks(np.stack(some), preprocessing) for some in parts]
+    return np.concatenate([np.empty((0, LOOK)), *described])
+
+
+def _used(examples: Examples) -> list[int]:
+    return sorted({int(i) for own in examples.sentences for i in own})
 
 
 def _reference(model: ImageTextModel, validation: Examples) -> Reference:
@@ -138,17 +166,13 @@ class Trainer(Run):
         """Numbers on the validation split; none where it has no pair to tell apart."""
         if len(self.val_set) < 2:
             return {}
-        learner, job = self.job.learner, self.job
-        # Measured as trained: on features as long as the encoder is locked.
-        locked = job.schedule.locked(max(0, learner.progress.step - 1))
-        return validate(
-            learner.model,
-            self.val_set if locked else self.val_set.unlocked(),
-            job.loss,
-            job.schedule,
-            self.zero_shot,
-            learner.processes,
-        )
+        learner, job, numbers = self.job.learner, self.job, {}
+        if learner.processes.first:
+            # Measured as trained: on features as long as the encoder is locked.
+            locked = job.schedule.locked(max(0, learner.progress.step - 1))
+            examples = self.val_set if locked else self.val_set.unlocked()
+            numbers = validate(learner.model, examples, job.loss, job.schedule, self.zero_shot)
+        return learner.processes.gather(numbers)[0]
 
     def _compare_with_best(self, step: int) -> None:
         """Keep the model if it is the best so far."""
