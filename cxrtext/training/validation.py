@@ -18,7 +18,6 @@ from cxrtext.images.augment import center_crop
 from cxrtext.metrics.ranking import area_under_curve, retrieval_metrics
 from cxrtext.models import ImageTextModel
 from cxrtext.models.regions import standardized
-from cxrtext.models.similarity import attention_entropy
 from cxrtext.page import without_zero
 from cxrtext.records import read_labels
 from cxrtext.training.data.batches import group_by_length
@@ -54,8 +53,8 @@ def validate(
     Returns:
         ``loss`` in nats, ``accuracy`` and ``floored`` (the share of floored anchors) over whole
         batches, or the one that there is; ``R@1``, ``R@5`` (mean of both directions, and each as
-        ``text_to_image_R@1``, …) among the first :data:`RETRIEVED` images; ``entropy`` of the
-        non-local attention; ``auc`` and ``auc_<finding>``.
+        ``text_to_image_R@1``, …) among the first :data:`RETRIEVED` images; ``auc`` and
+        ``auc_<finding>``.
     """
     model.eval()
     size = min(arguments.batch, len(examples))
@@ -73,8 +72,6 @@ def validate(
     batches = sums["batches"]
     numbers = {name: sums[name] / batches for name in ("loss", "accuracy", "floored")}
     numbers |= _retrieval(torch.cat(scores, dim=1).numpy(), relevant)
-    if "entropy" in sums:
-        numbers["entropy"] = sums["entropy"] / len(examples)
     if zero_shot is not None:
         numbers |= _areas(torch.cat(differences, dim=1).double().numpy(), zero_shot)
     return numbers
@@ -102,8 +99,6 @@ def _measure_batch(
         distinct = [embed_group(model.text_encoder, g) for g in batch.tokens]
     said = batch.text_of[: len(batch.pairs.image_of)]  # without prompts of findings
     regions, texts = regions.float(), torch.cat(distinct).float()[said]
-    if model.spec.aggregator in ("nl", "lse+nl"):
-        sums["entropy"] += float(attention_entropy(regions, model.query).sum())
     if len(rows) == min(arguments.batch, len(examples)):
         gamma_sq = model.gamma_sq
         scores = gamma_sq * model.scores(regions, texts)

@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -22,12 +21,7 @@ from cxrtext.training.data.batches import (
     vocabulary_of,
 )
 from cxrtext.training.data.loader import Examples
-from cxrtext.training.initialization import (
-    build_head,
-    build_model,
-    build_optimizer,
-    recompute_activations,
-)
+from cxrtext.training.initialization import build_head, build_model, build_optimizer
 from cxrtext.training.loop.distributed import Processes
 from cxrtext.training.loop.job import prefetched, train_steps
 from cxrtext.training.loop.optimization import TrainingArguments, lock_towers, set_training
@@ -36,11 +30,9 @@ from cxrtext.training.step import PairLearner, backward, build_learner, pair_job
 from tests.training.conftest import Counting, Gradients, check_equal, examples_of, still
 
 
-def built(config: Config, change: Callable[[ImageTextModel], None] | None = None) -> PairLearner:
+def built(config: Config) -> PairLearner:
     model = build_model(config)
     lock_towers(model, config.training.lock)
-    if change:
-        change(model)
     head = build_head(config, model)
     optimizer = build_optimizer(model, head, config)
     return build_learner(
@@ -179,17 +171,6 @@ def test_a_language_model_loss_is_the_mean_of_its_masked_pieces(options: list[st
     losses = float(terms.losses.detach().mean())
     assert loss == pytest.approx(losses + 0.5 * mlm, rel=1e-5)
     assert gamma_sq == pytest.approx(14.0)
-
-
-def test_recomputed_activations_give_the_same_gradients(options: list[str]) -> None:
-    config = load_config(None, options)
-    plain, again = built(config), built(config, recompute_activations)
-    one, other = (step(config, learner, TrainingArguments(1, 8)) for learner in (plain, again))
-    check_equal(one, other, tolerance=1e-6)
-    buffers = dict(again.model.named_buffers())
-    for name, buffer in plain.model.named_buffers():
-        if "running" in name:
-            assert torch.equal(buffer, buffers[name]), name
 
 
 @pytest.mark.parametrize("parts", [1, 2, 4])
