@@ -74,7 +74,10 @@ def keep_references(
 def _familiar(train: Examples, validation: Examples, preprocessing: Preprocessing) -> Familiar:
     train_looks, val_looks = (_looks(one, preprocessing) for one in (train, validation))
     train_said, val_said = (
-        [(one.texts[i].study_id, one.texts[i].sentence) for i in _used(one)]
+        [
+            (one.texts[i].study_id, one.texts[i].sentence)
+            for i in sorted({int(i) for own in one.sentences for i in own})
+        ]
         for one in (train, validation)
     )
     return Familiar(
@@ -94,10 +97,6 @@ def _looks(examples: Examples, preprocessing: Preprocessing) -> Rows:
     parts = (list(_squares(examples, chosen[i : i + LOOKED_AT_ONCE])) for i in starts)
     described = [looks(np.stack(some), preprocessing) for some in parts]
     return np.concatenate([np.empty((0, LOOK)), *described])
-
-
-def _used(examples: Examples) -> list[int]:
-    return sorted({int(i) for own in examples.sentences for i in own})
 
 
 def _reference(model: ImageTextModel, validation: Examples) -> Reference:

@@ -92,9 +92,9 @@ class FinishedPair(ImageTextModel):
         )
         super().__init__(spec, parts.tokenizer, parts.images, parts.texts)
         self.adapted = adapted
-        if not (adapted and parts.scale == 1.0):
-            with torch.no_grad():  # no cap unless it is trained
-                self.log_gamma_sq.fill_(math.log(parts.scale))
+        scale = spec.gamma_sq if adapted and parts.scale == 1.0 else parts.scale
+        with torch.no_grad():  # no cap unless it is trained
+            self.log_gamma_sq.fill_(math.log(scale))
         if not adapted:
             self.requires_grad_(requires_grad=False)
             return
