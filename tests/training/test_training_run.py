@@ -130,7 +130,7 @@ def test_a_state_that_is_damaged_or_would_run_code_is_refused(
         def __reduce__(self) -> tuple[object, ...]:
             return planted.touch, ()
 
-    save_state(config.out / "state", 2, {"key": Payload()}, keep=1)
+    save_state(config.out / "state", 2, {"key": Payload()})
     with pytest.raises(CheckpointError, match="not a readable training state"):
         train(config, resume=True)
     assert not planted.exists()
