@@ -56,7 +56,7 @@ def test_a_job_is_taken_from_where_its_learner_stands() -> None:
 
 
 def test_gradients_are_clipped_to_the_norm_asked_for_whatever_the_scale_of_the_loss() -> None:
-    once = Schedule(steps=1, batch=8, lr=2.0, decay="constant", clip=0.1)
+    once = Schedule(steps=1, batch=8, lr=1.0, decay="constant", clip=0.1)
     plain, scaled = Slope(once), Slope(once)
     scaled.learner.scaler = GradScaler("cpu", init_scale=1024.0)
     reports = [next(train_steps(job)) for job in (plain, scaled)]
