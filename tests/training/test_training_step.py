@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -30,9 +31,11 @@ from cxrtext.training.step import PairLearner, backward, build_learner, pair_job
 from tests.training.conftest import Counting, Gradients, check_equal, examples_of, still
 
 
-def built(config: Config) -> PairLearner:
+def built(config: Config, change: Callable[[nn.Module], None] | None = None) -> PairLearner:
     model = build_model(config)
     lock_towers(model, config.training.lock)
+    if change:
+        change(model)
     head = build_head(config, model)
     optimizer = build_optimizer(model, head, config)
     return build_learner(
