@@ -118,7 +118,10 @@ def other_decoder(state: State) -> None:
 
 REFUSED: dict[str, tuple[Change, str]] = {
     "missing": (own(lambda s, key: s.pop(key)), f"missing: '.*{KEY}'(;|$)"),
-    "unexpected": (tensors(lambda s: s.update(extra=torch.ones(1))), r"unexpected: '(bert\.)?extra'(;|$)"),
+    "unexpected": (
+        tensors(lambda s: s.update(extra=torch.ones(1))),
+        r"unexpected: '(bert\.)?extra'(;|$)",
+    ),
     "shape": (own(lambda s, key: s.update({key: torch.ones(2, 3)})), rf"{KEY} has shape \[2, 3\]"),
     "whole numbers": (own(lambda s, key: s.update({key: s[key].long()})), "not of floating point"),
     "not finite": (own(lambda s, key: s[key].fill_(torch.nan)), f"{KEY} holds .* no finite"),
