@@ -165,7 +165,8 @@ class Trainer(Run):
         """Numbers on the validation split; none where it has no pair to tell apart."""
         if len(self.val_set) < 2:
             return {}
-        learner, job, numbers = self.job.learner, self.job, {}
+        learner, job = self.job.learner, self.job
+        numbers: dict[str, float] = {}
         if learner.processes.first:
             # Measured as trained: on features as long as the encoder is locked.
             locked = job.schedule.locked(max(0, learner.progress.step - 1))
