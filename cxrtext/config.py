@@ -43,10 +43,8 @@ class DataSection(Section):
 
     manifest: Path
     sentences: Path
-    sections: tuple[str, ...] | None = None
     words: Path | None = None
     findings: Path | None = None
-    comparing: Literal["keep", "drop"] = "keep"
     features: Path | None = None
     resize: Positive = 512
     crop: Positive = 480
@@ -74,9 +72,7 @@ class ModelSection(Section):
     dimension: Positive = 128
     gamma_sq: Annotated[float, Field(gt=0, le=100)] = 14.0
     max_tokens: Annotated[int, Field(ge=8, le=512)] = 96
-    text_head: Literal["linear", "mlp"] = "linear"
     position: Literal["none", "additive", "mlp"] = "none"
-    pooling: Literal["cls", "mean"] | None = None
 
     @model_validator(mode="after")
     def _one_start(self) -> Self:
@@ -209,40 +205,24 @@ class TrainingSection(Section):
     sentences: Positive = 1
     section_weights: dict[str, Annotated[float, Field(gt=0)]] = {}
     lr: Annotated[float, Field(gt=0)] = 1e-5
-    image_lr: Annotated[float, Field(gt=0)] = 1.0
-    text_lr: Annotated[float, Field(gt=0)] = 1.0
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     warmup: Annotated[int, Field(ge=0)] = 2_000
     clip: Annotated[float, Field(ge=0)] = 1.0
     mlm_weight: Annotated[float, Field(ge=0)] = 0.0
-    findings_weight: Annotated[float, Field(ge=0)] = 0.3
     lock: tuple[Literal["image", "text"], ...] = ()
     unlock: Positive | None = None
     unlocked_lr: Annotated[float, Field(gt=0)] = 1.0
     center_projections: bool = True
     brightness: Share = 0.1
     contrast: Share = 0.1
-    rotation: Annotated[float, Field(ge=0, le=45)] = 0.0
     seed: Annotated[int, Field(ge=0)] = 0
     device: str = "auto"
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    checkpointing: bool = False
     log_every: Positive = 20
     validate_every: Positive = 500
     save_every: Positive = 500
-    keep: Positive = 2
     best: Literal["auto", "val/loss", "val/auc", "val/R@1", "val/R@5"] = "val/loss"
     prompts: Path | None = None
-    patience: Annotated[int, Field(ge=0)] = 0
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_gone(cls, tree: Any) -> Any:
-        """Keys of earlier versions that changed nothing."""
-        gone = {"ema": 0, "compile": False}
-        if not isinstance(tree, Mapping):
-            return tree
-        return {k: v for k, v in tree.items() if k not in gone or v != gone[k]}
 
     @model_validator(mode="after")
     def _fits(self) -> "TrainingSection":
@@ -319,14 +299,6 @@ class Config(Section):
     @model_validator(mode="after")
     def _everything_is_read(self) -> Self:
         self.objective.fits(self)
-        sections = self.data.sections
-        read = {*(sections or ()), *(("words",) if self.data.words else ())}
-        unread = sorted(set(self.training.section_weights) - read)
-        if sections is not None and unread:
-            raise ValueError(
-                f"training.section_weights: data.sections leaves '{unread[0]}' out; name it there, "
-                "or take its weight away"
-            )
         return self
 
 

@@ -25,7 +25,6 @@ TEXT = {
     "eos_token_id": 2,
 }
 CONVNEXT = {"hidden_sizes": [8, 16], "depths": [1, 2], "num_stages": 2, "patch_size": 4}
-SWIN = {"embed_dim": 8, "depths": [2, 2], "num_heads": [2, 4], "window_size": 3}
 MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "resnet": (
         "ResNet",
@@ -34,13 +33,11 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
     ),
     "dinov2": ("Dinov2", "Model", VIT),
     "dinov2_with_registers": ("Dinov2WithRegisters", "Model", {**VIT, "num_register_tokens": 3}),
-    "dinov3_vit": ("DINOv3ViT", "Model", {**TOWER, "num_register_tokens": 4, "hidden_size": 32}),
     "siglip": ("Siglip", "Model", {"vision_config": TOWER, "text_config": TEXT}),
     "siglip_vision_model": ("SiglipVision", "Model", TOWER),
     "clip": ("CLIP", "Model", {"vision_config": TOWER, "text_config": TEXT}),
     "clip_vision_model": ("CLIPVision", "Model", TOWER),
     "vit": ("ViT", "Model", TOWER),
-    "swin": ("Swin", "Model", {**SWIN, "patch_size": 4, "image_size": 24}),
     "convnext": ("ConvNext", "Model", CONVNEXT),
     "convnextv2": ("ConvNextV2", "Model", CONVNEXT),
     "efficientnet": (
@@ -62,7 +59,7 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
     ),
 }
 """By model_type: the family and head in transformers, and the configuration."""
-SIZES = {"swin": 24, "convnext": 32, "convnextv2": 32, "resnet": 32, "efficientnet": 32}
+SIZES = {"convnext": 32, "convnextv2": 32, "resnet": 32, "efficientnet": 32}
 """The side of the crop; 28 for others."""
 PROCESSOR = {
     "image_processor_type": "BitImageProcessor",

@@ -25,7 +25,7 @@ from cxrtext.training.data.loader import batch_rows
 from cxrtext.training.loop.job import Learner, StepNumbers
 from cxrtext.training.loop.optimization import Schedule, decay_groups, seed_of
 from cxrtext.training.loop.resume import check_same, load_newest_state
-from cxrtext.training.loop.steps import Listener, StateKeeper, take_steps
+from cxrtext.training.loop.steps import Listener, Run, take_steps
 
 
 class Lars(torch.optim.Optimizer):
@@ -201,15 +201,18 @@ def train_views(
         if saved:
             job.learner.load(saved["learner"])
         # What was learned is measured by a probe, after the end.
-        callbacks = StateKeeper(
-            learner=job.learner, out=out, configuration=settings.deciding(), data=fingerprint
+        run = Run(
+            learner=job.learner,
+            out=out,
+            configuration=settings.deciding(),
+            data=fingerprint,
+            other="--out",
         )
-        callbacks.require_room_to_start()
+        run.require_room_to_start()
         if job.learner.progress.step < settings.steps:
             take_steps(
                 job,
-                callbacks,
-                out,
+                run,
                 heard,
                 images=len(data.train.labels),
                 log_every=settings.log_every,

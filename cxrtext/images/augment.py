@@ -4,7 +4,6 @@ What each image gets is drawn on the CPU (:func:`draw_views`), apart from the pi
 repeated, and a process that has a part of a batch applies its part of the draws.
 """
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -18,7 +17,6 @@ class Views:
 
     top: Tensor  # [B], first row of the window, in pixels
     left: Tensor  # [B], first column of the window
-    angle: Tensor  # [B], turn about the window's center, in radians
     brightness: Tensor  # [B], what is added
     contrast: Tensor  # [B], relative change
 
@@ -34,29 +32,25 @@ def draw_views(
     *,
     brightness: float = 0.0,
     contrast: float = 0.0,
-    rotation: float = 0.0,
 ) -> Views:
     """Draw places of a window of ``crop`` pixels a side, and amounts, each uniform."""
     places = torch.randint(size - crop + 1, (2, count), generator=generator)
-    amounts = torch.rand(3, count, generator=generator) * 2 - 1
+    amounts = torch.rand(2, count, generator=generator) * 2 - 1
     return Views(
         top=places[0],
         left=places[1],
-        angle=amounts[2] * math.radians(rotation),
         brightness=amounts[0] * brightness,
         contrast=amounts[1] * contrast,
     )
 
 
 def augment(images: Tensor, views: Views, crop: int) -> Tensor:
-    """Cut, turn and shade images, 8-bit [B, 1, R, R] -> float32 [B, 1, crop, crop] in [0, 1]."""
-    turned = bool(views.angle.any())
-    seen = rotated_crop(images, views, crop) if turned else crops(images, views, crop).float()
-    return change_gray(seen.div_(255.0), views)
+    """Cut and shade images, 8-bit [B, 1, R, R] -> float32 [B, 1, crop, crop] in [0, 1]."""
+    return change_gray(crops(images, views, crop).float().div_(255.0), views)
 
 
 def crops(images: Tensor, views: Views, crop: int) -> Tensor:
-    """Cut one window out of each image, [B, C, H, W] -> [B, C, crop, crop]; no turn."""
+    """Cut one window out of each image, [B, C, H, W] -> [B, C, crop, crop]."""
     if images.device.type == "cpu":  # copying rows is faster than gathering pixels
         places = zip(images, views.top.tolist(), views.left.tolist(), strict=True)
         return torch.stack([i[:, y : y + crop, x : x + crop] for i, y, x in places])
@@ -66,19 +60,6 @@ def crops(images: Tensor, views: Views, crop: int) -> Tensor:
     top = views.top.to(images.device, non_blocking=True)[:, None, None, None]
     left = views.left.to(images.device, non_blocking=True)[:, None, None, None]
     return images[first, channel, top + window[:, None], left + window]
-
-
-def rotated_crop(images: Tensor, views: Views, crop: int) -> Tensor:
-    """Cut windows that are turned about their centers, in one bilinear pass.
-
-    [B, 1, R, R] of 8 bits -> [B, 1, crop, crop]; see `sampled`.
-    """
-    size = images.shape[-1]
-    scale = crop / size  # of the window in an image's coordinates, which go from −1 to 1
-    cos, sin = torch.cos(views.angle) * scale, torch.sin(views.angle) * scale
-    x = (2 * views.left + crop) / size - 1
-    y = (2 * views.top + crop) / size - 1
-    return sampled(images, [cos, -sin, x, sin, cos, y], (crop, crop))
 
 
 def sampled(images: Tensor, affine: list[Tensor], size: tuple[int, int]) -> Tensor:

@@ -38,7 +38,7 @@ from cxrtext.models.foreign import (
 from cxrtext.models.foreign.text import check_pieces
 from cxrtext.models.heads import load_heads
 from cxrtext.models.image_text import FINISHED, ImageTextModel, ModelSpec
-from cxrtext.models.text_encoder import family_name, text_config
+from cxrtext.models.text_encoder import text_config
 from cxrtext.models.weight_files import filled, on_cpu, read_safetensors
 from cxrtext.text.tokenizer import load_tokenizer
 
@@ -46,7 +46,7 @@ _AGAIN = "copy the checkpoint again, or train it anew"
 GOLDEN = "golden.safetensors"
 NOTED_FOLDER = "backbone_folder"
 """Where the backbone lay when the model was trained, in ``training.json``."""
-_LATER = {"text_head", "position", "pooling", "backbone"}
+_LATER = {"position", "pooling", "backbone"}
 """Fields that older checkpoints lack: such have their defaults."""
 
 
@@ -157,7 +157,7 @@ def _load(folder: Path) -> ImageTextModel:
     weights = folder / WEIGHTS
     tensors = read_safetensors(weights)
     encoder = _image_encoder(folder, spec)
-    tokenizer = load_tokenizer(folder, family_name(spec.text))
+    tokenizer = load_tokenizer(folder)
     check_pieces(folder, tokenizer, spec.text["vocab_size"])
     fix = (
         f"the weights and {CONFIG} do not belong together, or the file is incomplete: copy the "

@@ -18,11 +18,6 @@ _DINOV2 = _PATCHES + "mlp_ratio qkv_bias use_swiglu_ffn"
 _TOWER = _PATCHES + "intermediate_size"
 _CONVNEXT = "num_channels hidden_act layer_norm_eps patch_size num_stages hidden_sizes depths"
 _TEXT_TOWER = _TRANSFORMER + "intermediate_size vocab_size max_position_embeddings eos_token_id"
-_TEXT = (
-    "vocab_size hidden_size num_hidden_layers num_attention_heads intermediate_size hidden_act "
-    "hidden_dropout_prob attention_probs_dropout_prob max_position_embeddings initializer_range "
-    "layer_norm_eps tie_word_embeddings pad_token_id "
-)
 KEYS = {
     "resnet": "num_channels hidden_act embedding_size hidden_sizes depths layer_type "
     "downsample_in_first_stage downsample_in_bottleneck",
@@ -32,19 +27,15 @@ KEYS = {
     "depth_divisor hidden_dim squeeze_expansion_ratio kernel_sizes in_channels out_channels "
     "strides num_block_repeats expand_ratios depthwise_padding",
     "vit": f"{_TOWER} qkv_bias",
-    "swin": "num_channels hidden_act layer_norm_eps image_size patch_size embed_dim depths "
-    "num_heads window_size mlp_ratio qkv_bias use_absolute_embeddings",
     "dinov2": _DINOV2,
     "dinov2_with_registers": f"{_DINOV2} num_register_tokens",
-    "dinov3_vit": f"{_TOWER} num_register_tokens rope_theta query_bias key_bias value_bias "
-    "proj_bias mlp_bias use_gated_mlp",
     "siglip_vision_model": _TOWER,
     "siglip_text_model": f"{_TEXT_TOWER} projection_size",
     "clip_vision_model": _TOWER,
     "clip_text_model": _TEXT_TOWER,
-    "bert": f"{_TEXT} type_vocab_size",
-    "roberta": f"{_TEXT} type_vocab_size",
-    "mpnet": f"{_TEXT} relative_attention_num_buckets",
+    "bert": "vocab_size hidden_size num_hidden_layers num_attention_heads intermediate_size "
+    "hidden_act hidden_dropout_prob attention_probs_dropout_prob max_position_embeddings "
+    "initializer_range layer_norm_eps tie_word_embeddings pad_token_id type_vocab_size",
 }
 """The keys that are read, by ``model_type``; a folder cannot name a type that is not here."""
 _UNUSED = {"bos_token_id": 0, "pad_token_id": 0}  # of a tower of text; nothing reads them here
@@ -52,7 +43,7 @@ _FIXED = {"clip_text_model": _UNUSED, "siglip_text_model": {**_UNUSED, "eos_toke
 _MOST = {
     **dict.fromkeys(("num_hidden_layers", "num_stages", "depths", "num_block_repeats"), 200),
     **dict.fromkeys(("image_size", "patch_size"), 8192),
-    **dict.fromkeys(("vocab_size", "eos_token_id", "pad_token_id", "rope_theta"), 2_000_000),
+    **dict.fromkeys(("vocab_size", "eos_token_id", "pad_token_id"), 2_000_000),
 }
 _WIDEST = 131_072  # largest number under any other key
 _GRID = 128  # patches a side; attention takes time by the fourth power of it

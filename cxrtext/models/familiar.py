@@ -29,7 +29,7 @@ from cxrtext.errors import CheckpointError
 from cxrtext.images import Preprocessing
 from cxrtext.images.augment import center_crop
 from cxrtext.models.image_text import ImageTextModel
-from cxrtext.models.weight_files import KEEP_AGAIN, load_bound, save_sealed
+from cxrtext.models.weight_files import AGAIN, load_bound, save_sealed
 from cxrtext.text.rewording import words_of
 from cxrtext.text.rules import words_in_any
 
@@ -299,7 +299,9 @@ def save_familiar(folder: Path, familiar: Familiar, fingerprint: str) -> Path:
 def load_familiar(folder: Path, fingerprint: str) -> Familiar | None:
     """What is familiar to the model of a checkpoint, or None where that is not known."""
     path = folder / FAMILIAR
-    kept = load_bound(path, (FORMAT, VERSION), "the description of the training data", fingerprint)
+    kept = load_bound(
+        path, (FORMAT, VERSION), "the description of the training data", fingerprint, AGAIN
+    )
     if kept is None:
         return None
     found: dict[str, dict[str, Any]] = {"images": {}, "words": {}}
@@ -314,9 +316,7 @@ def load_familiar(folder: Path, fingerprint: str) -> Familiar | None:
                 raise ValueError
         return Familiar(images, words)
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise CheckpointError(
-            f"{path}: holds numbers that do not fit together; {KEEP_AGAIN}"
-        ) from None
+        raise CheckpointError(f"{path}: holds numbers that do not fit together; {AGAIN}") from None
 
 
 def familiar_beside(model: ImageTextModel) -> Familiar | None:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cxrtext.errors import CheckpointError
-from cxrtext.models.weight_files import load_bound, save_sealed
+from cxrtext.models.weight_files import AGAIN, load_bound, save_sealed
 
 HEADS = "heads.safetensors"
 FORMAT, VERSION = "cxrtext finding heads", 1
@@ -33,7 +33,6 @@ RIDGES = (3.0, 10.0, 30.0, 100.0, 300.0)
 SIDE_RIDGES = (0.1, 0.3, 1.0, 3.0, 10.0)
 FEWEST = 8
 """Training images that a finding must be in, and absent from, to have a head."""
-AGAIN = "remove it; training writes it anew"
 
 Labels = NDArray[np.int8]
 Floats = NDArray[np.float64]
@@ -170,7 +169,7 @@ def save_heads(folder: Path, heads: FindingHeads, fingerprint: str) -> None:
 def load_heads(folder: Path, fingerprint: str, dimension: int) -> FindingHeads | None:
     """The heads in a checkpoint, of its model's fingerprint and D; None where there are none."""
     path = folder / HEADS
-    kept = load_bound(path, (FORMAT, VERSION), "the finding heads", fingerprint)
+    kept = load_bound(path, (FORMAT, VERSION), "the finding heads", fingerprint, AGAIN)
     if kept is None:
         return None
     notes, tensors = kept

@@ -23,7 +23,7 @@ from cxrtext.models.similarity import (
     region_scores,
     similarity,
 )
-from cxrtext.models.text_encoder import POOLINGS, TEXT_HEADS, TextEncoder
+from cxrtext.models.text_encoder import POOLINGS, TextEncoder
 
 MAX_DIMENSION = 16_384  # of the joint space
 GAMMA_SQ_CAP = 100.0  # largest γ² that training can reach
@@ -51,8 +51,6 @@ class ModelSpec:
     # longest sentence in word pieces, special tokens included
     max_tokens: Annotated[int, Field(gt=2, le=100_000)] = 96
     preprocessing: Preprocessing = field(default_factory=Preprocessing)  # how an image is prepared
-    # from the text encoder's state to the joint space: "linear", or "mlp" of two layers
-    text_head: str = "linear"
     # how the place of a region enters its embedding: "none", "additive" or "mlp"
     position: str = "none"
     # what a sentence's state is: "cls", its first piece's, or "mean", of all pieces
@@ -87,8 +85,6 @@ class ImageTextModel(nn.Module):
         if spec.aggregator not in SIMILARITIES:
             known = ", ".join(SIMILARITIES)
             raise ValueError(f"no similarity '{spec.aggregator}'; there are {known}")
-        if spec.text_head not in TEXT_HEADS:
-            raise ValueError(f"no text head '{spec.text_head}'; there are {', '.join(TEXT_HEADS)}")
         if spec.pooling not in POOLINGS:
             raise ValueError(f"no pooling '{spec.pooling}'; there are {', '.join(POOLINGS)}")
         self.tokenizer = tokenizer
@@ -101,7 +97,7 @@ class ImageTextModel(nn.Module):
         self.spec = spec
         self.feed(spec.preprocessing)
         self.text_encoder: Any = text_encoder or TextEncoder(
-            spec.text, spec.dimension, spec.text_head, spec.pooling
+            spec.text, spec.dimension, spec.pooling
         )
         self.query: nn.Module | None = None
         if spec.aggregator in ("nl", "lse+nl"):

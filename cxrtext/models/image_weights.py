@@ -22,7 +22,6 @@ from cxrtext.models.image_encoder import ImageEncoder
 from cxrtext.models.regions import normalized
 from cxrtext.models.resnet import ResNet
 from cxrtext.models.weight_files import (
-    SHOWN,
     check_finite,
     is_counter,
     listed,
@@ -106,7 +105,7 @@ def load_image_weights(encoder: ImageEncoder, path: Path) -> ImageStart:
     encoder.backbone.load_state_dict(started, strict=False)
     line = f"{len(source)} tensors of a {_title(encoder)}"
     line += ", first convolution summed over three channels" if channels == 3 else ""
-    line += f"; ignored: {_grouped(left)}" if left else ""
+    line += f"; ignored: {listed(left)}" if left else ""
     return ImageStart(line, preprocessing, is_own)
 
 
@@ -260,14 +259,3 @@ def _check_configuration(path: Path, encoder: ImageEncoder) -> None:
 def _title(encoder: ImageEncoder) -> str:
     config = encoder.backbone.config
     return f"ResNet of {'-'.join(str(n) for n in config.depths)} {config.layer_type} blocks"
-
-
-def _grouped(names: list[str]) -> str:
-    """Names, those of a large module together: another encoder may lie in the same file."""
-    groups: dict[str, list[str]] = {}
-    for name in sorted(names):
-        groups.setdefault(name.split(".")[0], []).append(name)
-    return ", ".join(
-        ", ".join(group) if len(group) <= SHOWN else f"{module}.* ({len(group)} tensors)"
-        for module, group in groups.items()
-    )

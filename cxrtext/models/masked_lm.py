@@ -87,7 +87,7 @@ def load_masked_language_model(
     """
     folder, name = found_folder(name_or_path, offline=offline)
     with foreign(folder):
-        found = read_text_folder(folder, ("bert",))
+        found = read_text_folder(folder)
         model, tokenizer = _network(found), found.tokenizer
     fingerprint = fingerprint_of(model, tokenizer)
     nn.Module.to(model, torch.device(device))

@@ -4,14 +4,11 @@ A score alone says little: "The lungs are clear." scores high in most chests, "L
 few.  The percentile of a score among those of the same sentence in a fixed set of other images
 says more.  Those images are of the validation split, so that the model has not learned from them.
 What is kept is their regions; no name, no text, no pixel.
-
-Beside them a checkpoint keeps what is familiar to the model, made here of the data that it was
-trained on.
 """
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from math import isqrt
@@ -24,20 +21,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cxrtext.errors import CheckpointError
-from cxrtext.images import Preprocessing
-from cxrtext.models.familiar import (
-    LOOK,
-    MOST_DESCRIBED,
-    Familiar,
-    Rows,
-    know_images,
-    know_words,
-    looks,
-)
 from cxrtext.models.image_text import ImageTextModel
 from cxrtext.models.regions import SCALE_BYTES, Square, embed_squares, pack, unpack
 from cxrtext.models.weight_files import KEEP_AGAIN, load_bound, save_sealed
-from cxrtext.records import ImageRecord
 
 REFERENCE = "reference.safetensors"
 FORMAT, VERSION = "cxrtext reference images", 1
@@ -84,7 +70,9 @@ def choose_reference(
 
 def embed_reference(model: ImageTextModel, squares: Iterable[Square]) -> Reference:
     """Embed validation images, 8-bit squares [1, R, R], as a reference."""
-    return reference_of(embed_squares(model, some) for some in _batches(squares, EMBEDDED_AT_ONCE))
+    rest = iter(squares)
+    batches = iter(lambda: list(islice(rest, EMBEDDED_AT_ONCE)), [])
+    return reference_of(embed_squares(model, some) for some in batches)
 
 
 def reference_of(regions: Iterable[Tensor]) -> Reference:
@@ -106,7 +94,9 @@ def save_reference(folder: Path, reference: Reference, fingerprint: str) -> Path
 def load_reference(folder: Path, model: ImageTextModel) -> Reference | None:
     """The reference of a checkpoint, or None where it has none."""
     path = folder / REFERENCE
-    kept = load_bound(path, (FORMAT, VERSION), "the reference images", model.fingerprint)
+    kept = load_bound(
+        path, (FORMAT, VERSION), "the reference images", model.fingerprint, KEEP_AGAIN
+    )
     if kept is None:
         return None
     notes, tensors = kept
@@ -122,39 +112,3 @@ def load_reference(folder: Path, model: ImageTextModel) -> Reference | None:
     if isqrt(rows.shape[1]) ** 2 != rows.shape[1] or not torch.isfinite(unpack(rows)).all():
         raise CheckpointError(f"{path}: holds regions that no model gives; {KEEP_AGAIN}")
     return Reference(rows, notes.get("source", "validation"))
-
-
-LOOKED_AT_ONCE = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Split:
-    """Looks [n, 192] of the images of a split, and its sentences, each with the study's id."""
-
-    looks: Rows
-    said: Sequence[tuple[str, str]]
-
-
-def choose_images(records: Sequence[ImageRecord]) -> list[int]:
-    """Places of the images to describe: at most :data:`MOST_DESCRIBED`, one a patient first."""
-    names, patients = [r.name for r in records], [r.patient_id for r in records]
-    return choose_reference(names, patients, MOST_DESCRIBED)
-
-
-def looks_of(squares: Iterable[Square], preprocessing: Preprocessing) -> Rows:
-    """Looks of 8-bit squares [1, R, R] as they come, [n, 192]."""
-    found = [looks(np.stack(some), preprocessing) for some in _batches(squares, LOOKED_AT_ONCE)]
-    return np.concatenate([np.empty((0, LOOK)), *found])
-
-
-def _batches(squares: Iterable[Square], size: int) -> Iterator[list[Square]]:
-    rest = iter(squares)
-    return iter(lambda: list(islice(rest, size)), [])
-
-
-def describe_data(train: Split, validation: Split) -> Familiar:
-    """What is familiar to a model that was trained on one split and validated on the other."""
-    return Familiar(
-        know_images(train.looks, validation.looks),
-        know_words(train.said or validation.said, (sentence for _, sentence in validation.said)),
-    )

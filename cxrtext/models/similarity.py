@@ -157,24 +157,6 @@ def non_local_bags(regions: Tensor, query: Query | None = None) -> Tensor:
         return F.normalize(weights @ full_precision(regions), dim=-1, eps=_SMALLEST_NORM)
 
 
-def attention_entropy(regions: Tensor, query: Query | None = None) -> Tensor:
-    """How evenly an image's regions share the weights of its bags.
-
-    The mean over critical regions c of the entropy of ``w`` over log N, [B]; 1 for an image of one
-    region.  Near 1 every bag is the mean region, whatever the sentence; near 0 it is one region.
-    Either way NL has collapsed.  That of q = r is near 1 for any unit vectors, because
-    ⟨r_n, r_c⟩ / √D is at most 1 / √D.
-    """
-    N = regions.shape[-2]
-    queries = _queries(regions, query)
-    with without_autocast(regions):
-        if N == 1:
-            return queries.new_ones(queries.shape[:-2])
-        log_weights = F.log_softmax(_likeness(queries, queries), dim=-1)  # [..., c, n]
-        entropies = -(log_weights.exp() * log_weights).sum(dim=-1)
-        return (entropies.mean(dim=-1) / math.log(N)).clamp(0.0, 1.0)
-
-
 def non_local(scores: Tensor, bags: Tensor, texts: Tensor) -> Tensor:
     """Score [S, B] of the bag of each pair's critical region, ``⟨r̄_c, t⟩``, ``c = argmax_n h_n``.
 

@@ -89,7 +89,7 @@ def load_sealed(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 
 def load_bound(
-    path: Path, kind: tuple[str, int], what: str, fingerprint: str
+    path: Path, kind: tuple[str, int], what: str, fingerprint: str, again: str
 ) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
     """Read what an evaluation kept with a checkpoint; None where there is no file.
 
@@ -98,23 +98,25 @@ def load_bound(
         kind: The format and version that are read.
         what: What the file holds, for messages: "the reference images".
         fingerprint: Of the model that it must be of.
+        again: What to do about a file that is not it.
     """
     if not path.exists():
         return None
     try:
         notes, tensors = load_sealed(path)
     except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path}: cannot be read ({error}); {KEEP_AGAIN}") from None
+        raise CheckpointError(f"{path}: cannot be read ({error}); {again}") from None
     if (notes.get("format"), notes.get("version")) != kind:
-        raise CheckpointError(f"{path}: not {what} of a checkpoint; {KEEP_AGAIN}")
+        raise CheckpointError(f"{path}: not {what} of a checkpoint; {again}")
     if notes.get("fingerprint") != fingerprint:
         raise CheckpointError(
             f"{path}: made by another model ({str(notes.get('fingerprint'))[:12]}…, this one is "
-            f"{fingerprint[:12]}…); {KEEP_AGAIN}"
+            f"{fingerprint[:12]}…); {again}"
         )
     return notes, tensors
 
 
+AGAIN = "remove it; training writes it anew"
 KEEP_AGAIN = "make it again with 'cxrtext calibrate CHECKPOINT --data DIR --keep-reference'"
 
 

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from cxrtext.evaluation import Prompts
 from cxrtext.models import ImageTextModel
-from cxrtext.models.text_encoder import family_name
 from cxrtext.service.limits import check_sentence
 
 REMEMBERED = 20_000
@@ -95,9 +94,7 @@ class TextMemory(Remembered[str, Tensor]):
     def tokens(self, sentences: Sequence[str]) -> int:
         """Tokens that sentences have at most, counted without a tokenizer."""
         longest = self._model.spec.max_tokens
-        by_bytes = family_name(self._model.spec.text) == "roberta"
-        lengths = (len(s.encode(errors="replace")) if by_bytes else len(s) for s in sentences)
-        return sum(min(longest, length + 2) for length in lengths)
+        return sum(min(longest, len(sentence) + 2) for sentence in sentences)
 
     def turns(self, sentences: Sequence[str]) -> list[list[str]]:
         """The sentences that are not remembered, in parts that are each embedded in a turn."""

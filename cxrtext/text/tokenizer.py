@@ -1,6 +1,6 @@
-"""Tokenizers of BERT, MPNet and RoBERTa: read from a folder, trained, and called.
+"""BERT's tokenizer: read from a folder, trained, and called.
 
-They stand on ``tokenizers`` alone, for transformers takes seconds to import; ids are the same.  Of
+It stands on ``tokenizers`` alone, for transformers takes seconds to import; ids are the same.  Of
 a folder's files only the vocabulary and what is listed here are read.  A normalizer, a
 pre-tokenizer or an added token that is not is refused, because the ids would not be those that the
 model was trained with.
@@ -18,26 +18,15 @@ from cxrtext.errors import CheckpointError
 from cxrtext.files import read_regular, write_json, write_text
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-"""BERT's special tokens, in the order in which a trained vocabulary starts."""
-SPECIAL = {
-    "bert": SPECIAL_TOKENS,
-    "mpnet": ("<pad>", "[UNK]", "<s>", "</s>", "<mask>"),
-    "roberta": ("<pad>", "<unk>", "<s>", "</s>", "<mask>"),
-}
-"""Tokens of padding, unknown pieces, start, end and mask by family; a RoBERTa's vocabulary is of
-bytes, the others' are of word pieces."""
+"""Padding, unknown pieces, start, end, mask: what a trained vocabulary starts with."""
 OTHER_CHARACTERS = 100
 """Most characters outside ASCII in a trained vocabulary; the rest become [UNK]."""
 
 _FAST, _SETTINGS = "tokenizer.json", "tokenizer_config.json"
-_FRAMES = {"BertProcessing", "RobertaProcessing", "TemplateProcessing"}
-_CLASSES = {"bert": "BertTokenizer", "mpnet": "MPNetTokenizer", "roberta": "RobertaTokenizer"}
-_PLAIN_BPE = {
-    "dropout": None,
-    "byte_fallback": False,
-    "ignore_merges": False,
-    "continuing_subword_prefix": "",
-    "end_of_word_suffix": "",
+_STEPS = {
+    "normalizer": ("BertNormalizer",),
+    "pre_tokenizer": ("BertPreTokenizer",),
+    "post_processor": ("BertProcessing", "RobertaProcessing", "TemplateProcessing"),
 }
 Settings = dict[str, Any]
 
@@ -46,54 +35,31 @@ class TextTokenizer:
     """Cuts text into the pieces of a vocabulary, called as transformers' tokenizers are.
 
     Args:
-        settings: ``do_lower_case``, ``strip_accents`` and ``tokenize_chinese_chars`` of word
-            pieces, ``add_prefix_space`` of bytes, as transformers call them.
-        merges: Of bytes, the pairs that are merged, first to last.
+        settings: ``do_lower_case``, ``strip_accents`` and ``tokenize_chinese_chars``, as
+            transformers calls them.
     """
 
-    def __init__(
-        self,
-        ids: Mapping[str, int],
-        family: str = "bert",
-        settings: Mapping[str, Any] | None = None,
-        merges: Sequence[tuple[str, str]] = (),
-    ) -> None:
-        from tokenizers import (
-            AddedToken,
-            Tokenizer,
-            decoders,
-            models,
-            normalizers,
-            pre_tokenizers,
-            processors,
-        )
+    def __init__(self, ids: Mapping[str, int], settings: Mapping[str, Any] | None = None) -> None:
+        from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
-        self.family, settings = family, settings or {}
+        settings = settings or {}
         self.do_lower_case = bool(settings.get("do_lower_case", True))
         accents = settings.get("strip_accents")
         self.strip_accents = None if accents is None else bool(accents)
         self.tokenize_chinese_chars = bool(settings.get("tokenize_chinese_chars", True))
-        self.add_prefix_space = bool(settings.get("add_prefix_space", False))
-        special = SPECIAL[family]
-        if family == "roberta":
-            own = Tokenizer(models.BPE(dict(ids), list(merges)))
-            own.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=self.add_prefix_space)
-            own.decoder = decoders.ByteLevel()
-        else:
-            own = Tokenizer(models.WordPiece(dict(ids), unk_token=special[1]))
-            own.normalizer = normalizers.BertNormalizer(
-                handle_chinese_chars=self.tokenize_chinese_chars,
-                strip_accents=self.strip_accents,
-                lowercase=self.do_lower_case,
-            )
-            own.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-            own.decoder = decoders.WordPiece(prefix="##")
-        mask = AddedToken(special[4], lstrip=family == "mpnet", special=True)
-        own.add_special_tokens([*special[:4], mask])
-        self.all_special_ids = [ids[token] for token in special]
+        own = Tokenizer(models.WordPiece(dict(ids), unk_token=SPECIAL_TOKENS[1]))
+        own.normalizer = normalizers.BertNormalizer(
+            handle_chinese_chars=self.tokenize_chinese_chars,
+            strip_accents=self.strip_accents,
+            lowercase=self.do_lower_case,
+        )
+        own.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        own.decoder = decoders.WordPiece(prefix="##")
+        own.add_special_tokens(list(SPECIAL_TOKENS))
+        self.all_special_ids = [ids[token] for token in SPECIAL_TOKENS]
         self.pad_token_id, self.unk_token_id, self.cls_token_id = self.all_special_ids[:3]
         self.sep_token_id, self.mask_token_id = self.all_special_ids[3:]
-        begin, end = special[2:4]
+        begin, end = SPECIAL_TOKENS[2:4]
         own.post_processor = processors.TemplateProcessing(
             single=f"{begin}:0 $A:0 {end}:0",
             pair=f"{begin}:0 $A:0 {end}:0 $B:1 {end}:1",
@@ -153,8 +119,7 @@ class TextTokenizer:
         """Write ``tokenizer.json`` and ``tokenizer_config.json`` into a folder."""
         folder.mkdir(parents=True, exist_ok=True)
         self.backend_tokenizer.save(str(folder / _FAST))
-        setting = "add_prefix_space" if self.family == "roberta" else "do_lower_case"
-        settings = {setting: getattr(self, setting), "tokenizer_class": _CLASSES[self.family]}
+        settings = {"do_lower_case": self.do_lower_case, "tokenizer_class": "BertTokenizer"}
         write_json(folder / _SETTINGS, settings | self.unusual_settings)
 
     @property
@@ -230,17 +195,14 @@ def continues_word(tokenizer: TextTokenizer) -> list[bool]:
 # --- folders ---
 
 
-def load_tokenizer(folder: Path, family: str = "bert") -> TextTokenizer:
-    """Load the tokenizer of a folder of one of the families of :data:`SPECIAL`.
+def load_tokenizer(folder: Path) -> TextTokenizer:
+    """Load the tokenizer of a folder, from ``vocab.txt`` or ``tokenizer.json``.
 
-    Word pieces are in ``vocab.txt`` or ``tokenizer.json``, bytes in ``tokenizer.json`` or
-    ``vocab.json`` with ``merges.txt``.  No class or code that the folder names is read.
+    No class or code that the folder names is read.
     """
     path = folder / _SETTINGS
-    given = _json(path) if path.is_file() else {}
-    read = _byte_pairs if family == "roberta" else _word_pieces
-    source, ids, settings, merges = read(folder, family, given)
-    if missing := [token for token in SPECIAL[family] if token not in ids]:
+    source, ids, settings = _word_pieces(folder, _json(path) if path.is_file() else {})
+    if missing := [token for token in SPECIAL_TOKENS if token not in ids]:
         raise CheckpointError(f"{source}: the vocabulary lacks {', '.join(missing)}")
     numbers = list(ids.values())
     if not all(type(number) is int for number in numbers) or sorted(numbers) != [*range(len(ids))]:
@@ -249,29 +211,20 @@ def load_tokenizer(folder: Path, family: str = "bert") -> TextTokenizer:
             "again"
         )
     _check_added(folder, source, ids)
-    unknown = sum(not (a in ids and b in ids and a + b in ids) for a, b in merges)
-    if unknown:
-        raise CheckpointError(
-            f"{source}: {unknown} merges are of pieces that the vocabulary lacks; copy both from "
-            "the same model"
-        )
-    return TextTokenizer(ids, family, settings, merges)
+    return TextTokenizer(ids, settings)
 
 
-Read = tuple[Path, dict[str, int], Settings, list[tuple[str, str]]]
-
-
-def _word_pieces(folder: Path, family: str, given: Settings) -> Read:
+def _word_pieces(folder: Path, given: Settings) -> tuple[Path, dict[str, int], Settings]:
     fast, plain = folder / _FAST, folder / "vocab.txt"
     if plain.is_file():
-        return plain, {token: number for number, token in enumerate(_lines(plain))}, given, []
+        return plain, {token: number for number, token in enumerate(_lines(plain))}, given
     if not fast.is_file():
         raise CheckpointError(f"{folder}: no {plain.name} and no {_FAST}; copy one of them there")
-    content, unknown = _json(fast), SPECIAL[family][1]
+    content, unknown = _json(fast), SPECIAL_TOKENS[1]
     model, normalizer = _part(content, "model"), _part(content, "normalizer")
     if not isinstance(model.get("vocab"), dict) or model.get("type", "WordPiece") != "WordPiece":
         raise CheckpointError(f"{fast}: not a WordPiece tokenizer; a BERT tokenizer is needed")
-    _check_steps(fast, content, {"BertNormalizer"}, {"BertPreTokenizer"})
+    _check_steps(fast, content)
     if (said := model.get("unk_token", unknown)) != unknown:
         raise CheckpointError(
             f"{fast}: unknown pieces are {str(said)[:40]!r}, only {unknown} is read"
@@ -281,42 +234,7 @@ def _word_pieces(folder: Path, family: str, given: Settings) -> Read:
         "strip_accents": normalizer.get("strip_accents"),
         "tokenize_chinese_chars": normalizer.get("handle_chinese_chars", True),
     }
-    return fast, model["vocab"], settings, []
-
-
-def _byte_pairs(folder: Path, _: str, given: Settings) -> Read:
-    fast, plain, text = (folder / name for name in (_FAST, "vocab.json", "merges.txt"))
-    if not fast.is_file():
-        if not (plain.is_file() and text.is_file()):
-            raise CheckpointError(
-                f"{folder}: no {_FAST}, and not both {plain.name} and {text.name}; copy them there"
-            )
-        lines = _lines(text)
-        first = 1 if lines and lines[0].startswith("#version") else 0
-        return plain, _json(plain), given, _pairs(text, filter(None, lines[first:]))
-    content = _json(fast)
-    model, cut = _part(content, "model"), _part(content, "pre_tokenizer")
-    vocabulary, merges = model.get("vocab"), model.get("merges")
-    if (
-        model.get("type", "BPE") != "BPE"
-        or not isinstance(vocabulary, dict)
-        or not isinstance(merges, list)
-    ):
-        raise CheckpointError(f"{fast}: not a BPE tokenizer; a RoBERTa tokenizer is needed")
-    _check_steps(fast, content, set(), {"ByteLevel"})
-    for name, usual in _PLAIN_BPE.items():
-        if (model.get(name) or usual) != usual:
-            raise CheckpointError(f"{fast}: model.{name} is not supported")
-    if cut.get("type") != "ByteLevel" or not cut.get("use_regex", True):
-        raise CheckpointError(f"{fast}: not cut into bytes as a RoBERTa tokenizer does")
-    space = bool(cut.get("add_prefix_space", False))
-    said = given.get("add_prefix_space")
-    if said is not None and bool(said) != space:
-        raise CheckpointError(
-            f"{folder / _SETTINGS}: add_prefix_space is not what {_FAST} says; copy both files "
-            "from the same model"
-        )
-    return fast, vocabulary, {"add_prefix_space": space}, _pairs(fast, merges)
+    return fast, model["vocab"], settings
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -344,26 +262,15 @@ def _part(content: Mapping[str, Any], name: str) -> dict[str, Any]:
     return part if isinstance(part, dict) else {}
 
 
-def _check_steps(
-    path: Path, content: Mapping[str, Any], normalizers: set[str], cuts: set[str]
-) -> None:
+def _check_steps(path: Path, content: Mapping[str, Any]) -> None:
     """Refuse steps of a ``tokenizer.json`` that are of other types; none at all is fine."""
-    steps = {"normalizer": normalizers, "pre_tokenizer": cuts, "post_processor": _FRAMES}
-    for name, known in steps.items():
+    for name, known in _STEPS.items():
         step = content.get(name)
         kind = step.get("type") if isinstance(step, dict) else step
         if kind is not None and kind not in known:
-            only = f", only {', '.join(sorted(known))}" if known else ""
-            raise CheckpointError(f"{path}: {name} {str(kind)[:40]!r} is not supported{only}")
-
-
-def _pairs(path: Path, merges: Iterable[Any]) -> list[tuple[str, str]]:
-    pairs = [one.split(" ") if isinstance(one, str) else one for one in merges]
-    for number, pair in enumerate(pairs, 1):
-        is_pair = isinstance(pair, list) and len(pair) == 2
-        if not (is_pair and all(isinstance(piece, str) and piece for piece in pair)):
-            raise CheckpointError(f"{path}: merge {number} is not of two pieces; copy it again")
-    return [(left, right) for left, right in pairs]
+            raise CheckpointError(
+                f"{path}: {name} {str(kind)[:40]!r} is not supported, only {', '.join(known)}"
+            )
 
 
 def _check_added(folder: Path, source: Path, ids: Mapping[str, int]) -> None:

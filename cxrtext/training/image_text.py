@@ -28,7 +28,6 @@ from cxrtext.records import (
     read_sentences,
     read_table,
 )
-from cxrtext.text.comparing import comparison
 from cxrtext.text.finding_words import read_words
 from cxrtext.training.data.drawn import Ask
 from cxrtext.training.data.loader import (
@@ -45,7 +44,6 @@ from cxrtext.training.initialization import (
     build_model,
     build_optimizer,
     center_projections,
-    recompute_activations,
     training_arguments,
 )
 from cxrtext.training.loop.distributed import Processes, connected, local_device
@@ -103,10 +101,9 @@ def train(
 def _less_memory(config: Config) -> str:
     """What to do where memory ends."""
     training = config.training
-    more = "" if training.checkpointing else "training.checkpointing=true, "
     return (
-        f"train into a new folder ({OUT}) with {more}training.accumulate="
-        f"{2 * training.accumulate}, which gives the same gradients in smaller parts, or a lower "
+        f"train into a new folder ({OUT}) with training.accumulate={2 * training.accumulate}, "
+        "which gives the same gradients in smaller parts, or a lower "
         f"training.batch (now {training.batch}); and end what else uses it"
     )
 
@@ -144,7 +141,7 @@ def _train(
         )
         set_norms(model.image_encoder.trunk, sample)
     zero_shot = zero_shot_of(config, val_set, listener.say)
-    check_best(config, val_set, zero_shot)
+    check_best(config, zero_shot)
 
     arguments = training_arguments(config, device)
     if config.training.center_projections and not config.model.init:
@@ -160,8 +157,11 @@ def _train(
             lambda: [_locked(one, config, learner, arguments, listener) for one in sets]
         )
     trainer = Trainer(
-        config=config,
+        learner=learner,
+        out=config.out,
+        configuration=deciding(config),
         data=tables.fingerprint,
+        config=config,
         job=pair_job(learner, train_set, objective, arguments),
         train_images=len(train_set),
         train_studies=len({record.study_id for record in train_set.records}),
@@ -175,7 +175,7 @@ def _train(
         write_config(config.out / "config.yaml", with_whole_paths(config).model_dump(mode="json"))
         (config.out / "state").mkdir(parents=True, exist_ok=True)
     _greet(trainer, tables)
-    validation = trainer.run()
+    validation = trainer.to_the_end()
     if processes.first:
         if config.training.unlock:  # features of the locked encoder are no longer its own
             train_set, val_set = train_set.unlocked(), val_set.unlocked()
@@ -232,30 +232,18 @@ def read_tables(config: Config) -> Tables:
     records = read_manifest(config.data.manifest, allow_outside=config.data.allow_outside)
     sentences = read_sentences(config.data.sentences)
     known = {sentence.section for sentence in sentences}
-    if config.data.words:
-        known.add(SECTION)
-    for key, names in (
-        ("data.sections", config.data.sections or ()),
-        ("training.section_weights", config.training.section_weights),
-    ):
-        for name in names:
-            if name not in known:
-                raise ConfigError(
-                    f"{key}: {config.data.sentences} has no section '{name}'; it has "
-                    f"{', '.join(sorted(known))}"
-                )
+    known |= {SECTION} if config.data.words else set()
+    for name in config.training.section_weights:
+        if name not in known:
+            raise ConfigError(
+                f"training.section_weights: {config.data.sentences} has no section '{name}'; it "
+                f"has {', '.join(sorted(known))}"
+            )
     if config.training.prompts and find_table(config.data.manifest.parent, "labels") is None:
         raise ConfigError(
             f"training.prompts: is for the AUC of a labels.csv beside {config.data.manifest}, and "
             "there is none; add it, or remove the key"
         )
-    if config.data.sections is not None:
-        sentences = [s for s in sentences if s.section in config.data.sections]
-        if not sentences:
-            raise ConfigError(
-                f"data.sections: {config.data.sentences} has no sentence of these sections; name "
-                "one that it has"
-            )
     if not (readable := [s for s in sentences if s.eta is not None]):
         raise DataError(
             f"{config.data.sentences}: no sentence has an eta: the language model knows too few of "
@@ -268,8 +256,6 @@ def read_tables(config: Config) -> Tables:
         studies = study_words(own)
         words = read_words(config.data.words, list(studies.values()))
         readable += short_sentences(studies, words, own)
-    if config.data.comparing == "drop":
-        readable = [s for s in readable if comparison(s.sentence) is None]
     text = Path(config.model.init or config.model.text)
     deciding_text = ("vocab.txt", "tokenizer.json", "vocab.json", "merges.txt", POOLING)
     files = [
@@ -421,12 +407,9 @@ def _learner(
     processes: Processes,
     locked: tuple[str, ...],
 ) -> PairLearner:
-    training = config.training
     model.image_encoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     # What is unlocked later has its place in the optimizer from the beginning.
     lock_towers(model, () if arguments.unlock else arguments.lock)
-    if training.checkpointing:
-        recompute_activations(model)
     if (head := build_head(config, model)) is not None:
         head.to(model.device)
     optimizer = build_optimizer(model, head, config)

@@ -1,8 +1,7 @@
 """From a configuration to a new model, where training starts from, and its optimizer."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import nullcontext
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import fields, replace
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from cxrtext.config import Config
 from cxrtext.device import adamw, choose_precision, forked_rng
@@ -23,21 +21,19 @@ from cxrtext.models.features.folder import FeatureFolder
 from cxrtext.models.folders import layout_of
 from cxrtext.models.foreign import (
     BackboneEncoder,
-    Continued,
     check_golden,
     find_backbone,
     load_pair,
     load_text_encoder,
 )
-from cxrtext.models.image_encoder import STRIDES, ImageEncoder
+from cxrtext.models.image_encoder import STRIDES
 from cxrtext.models.regions import require_features
-from cxrtext.models.text_encoder import family_name, longest_input
 from cxrtext.training.data.batches import Batch
 from cxrtext.training.data.loader import Examples
 from cxrtext.training.loop.optimization import TrainingArguments, parameter_groups, set_training
 from cxrtext.training.step import frozen_statistics
 
-CONTINUED = ("image", "dimension", "text_head", "position", "pooling")
+CONTINUED = ("image", "dimension", "position")
 """Of a model's specification, what must be as in the checkpoint that it starts from."""
 SAMPLE = 128  # images, and sentences, whose mean is taken
 
@@ -61,15 +57,8 @@ def build_model(config: Config, features: FeatureFolder | None = None) -> ImageT
             return _continued_pair(config, features)
         return _continued(config, load_model(config.model.init), features)
     start = load_text_encoder(config.model.text)
-    _check_masking(config, start.config)
-    wanted = config.model.pooling
-    if start.pooling and wanted and wanted != start.pooling:
-        raise ConfigError(
-            f"model.pooling: {config.model.text} pools its states by {start.pooling}, and "
-            f"model.pooling is {wanted}; take the key out, or set model.pooling={start.pooling}"
-        )
     torch.manual_seed(config.training.seed)
-    spec = _spec(config, start.config, wanted or start.pooling or "cls")
+    spec = _spec(config, start.config, start.pooling or "cls")
     model = _new_model(spec, start.tokenizer, features)
     model.text_encoder.backbone.load_state_dict(start.state)
     return model
@@ -91,15 +80,6 @@ def _new_model(spec: ModelSpec, tokenizer: Any, features: FeatureFolder | None) 
     return ImageTextModel(spec, tokenizer, encoder)
 
 
-def _check_masking(config: Config, text: Mapping[str, Any]) -> None:
-    family = family_name(text)
-    if config.training.mlm_weight and family != "bert":
-        raise ConfigError(
-            f"training.mlm_weight: masks the word pieces of a BERT, and model.text is a {family}; "
-            "set training.mlm_weight=0"
-        )
-
-
 def _spec(config: Config, text: Mapping[str, Any], pooling: str) -> ModelSpec:
     return ModelSpec(
         image=config.model.image,
@@ -109,9 +89,8 @@ def _spec(config: Config, text: Mapping[str, Any], pooling: str) -> ModelSpec:
         lam=config.model.lam,
         query=config.model.query,
         gamma_sq=config.model.gamma_sq,
-        max_tokens=min(config.model.max_tokens, longest_input(text)),
+        max_tokens=min(config.model.max_tokens, int(text["max_position_embeddings"])),
         preprocessing=Preprocessing(resize=config.data.resize, crop=config.data.crop),
-        text_head=config.model.text_head,
         position=config.model.position,
         pooling=pooling,
     )
@@ -124,9 +103,8 @@ def _continued(
 
     A query map or a position that the other has not starts as in a new model.
     """
-    _check_masking(config, start.spec.text)
-    pooling = config.model.pooling or start.spec.pooling
-    model = _new_model(_spec(config, start.spec.text, pooling), start.tokenizer, features)
+    spec = _spec(config, start.spec.text, start.spec.pooling)
+    model = _new_model(spec, start.tokenizer, features)
     for name in CONTINUED:
         wanted, found = getattr(model.spec, name), getattr(start.spec, name)
         if wanted != found and (name, found) != ("position", "none"):
@@ -153,17 +131,14 @@ def _continued_pair(config: Config, features: FeatureFolder | None) -> ImageText
     for key, value, wanted in (
         ("training.lock", tuple(sorted(training.lock)), locked),
         ("training.unlock", training.unlock, None),
-        ("training.checkpointing", training.checkpointing, False),
         ("data.features", features and features.folder, None),
     ):
         if value != wanted:
-            said = {locked: "[image,text]", None: "null", False: "false"}[wanted]
+            said = "null" if wanted is None else "[image,text]"
             raise ConfigError(
                 f"{key}: the towers of {config.model.init} stay as they are; set {key}={said}"
             )
-    model = config.model
-    continued = Continued(model.similarity, model.lam, model.query, model.gamma_sq)
-    return load_pair(Path(str(model.init)), continued=continued)
+    return load_pair(Path(str(config.model.init)), to_adapt=True)
 
 
 def build_head(config: Config, model: ImageTextModel) -> nn.Module | None:
@@ -183,15 +158,8 @@ def build_optimizer(
     model: ImageTextModel, head: nn.Module | None, config: Config
 ) -> torch.optim.AdamW:
     """AdamW over everything that is not locked."""
-    training = config.training
-    groups = parameter_groups(
-        model,
-        head,
-        weight_decay=training.weight_decay,
-        image_lr=training.image_lr,
-        text_lr=training.text_lr,
-    )
-    return adamw(groups, model.device, lr=training.lr)
+    groups = parameter_groups(model, head, weight_decay=config.training.weight_decay)
+    return adamw(groups, model.device, lr=config.training.lr)
 
 
 def training_arguments(config: Config, device: torch.device) -> TrainingArguments:
@@ -227,11 +195,7 @@ def center_projections(
         encode = model.text_encoder.states
         states = torch.cat([encode(one.input_ids, one.attention_mask) for one in batch.tokens])
         _center(model.image_encoder.projection, mean)
-        projection = model.text_encoder.projection
-        if isinstance(projection, nn.Sequential):
-            *first, projection = projection
-            states = nn.Sequential(*first)(states)
-        _center(projection, states.mean(dim=0))
+        _center(model.text_encoder.projection, states.mean(dim=0))
 
 
 def _mean_region(model: ImageTextModel, batch: Batch) -> Tensor:
@@ -245,35 +209,5 @@ def _mean_region(model: ImageTextModel, batch: Batch) -> Tensor:
     return features.permute(0, 3, 1, 2).contiguous().mean(dim=(0, 2, 3))
 
 
-def _center(projection: nn.Module, mean: Tensor) -> None:
-    assert isinstance(projection, nn.Linear)  # noqa: S101 - the last layer
+def _center(projection: nn.Linear, mean: Tensor) -> None:
     projection.bias.copy_(-projection.weight @ mean)
-
-
-def recompute_activations(model: ImageTextModel) -> None:
-    """Keep activations between the image encoder's stages and the text encoder's layers only.
-
-    The rest is computed again in the backward pass (gradient checkpointing), in training mode.
-    Gradients stay what they are; batch norms learn from the first of both passes.
-    """
-    encoder = model.image_encoder
-    stages = encoder.backbone.encoder.stages if isinstance(encoder, ImageEncoder) else ()
-    for part in (*stages, *model.text_encoder.backbone.encoder.layer):
-        part.forward = _recomputed(part)
-
-
-def _recomputed(module: nn.Module) -> Callable[..., Any]:
-    forward = module.forward
-
-    def run(*inputs: Any, **named: Any) -> Any:
-        if not (module.training and torch.is_grad_enabled()):
-            return forward(*inputs, **named)
-        return checkpoint(
-            forward,
-            *inputs,
-            use_reentrant=False,
-            context_fn=lambda: (nullcontext(), frozen_statistics(module)),
-            **named,
-        )
-
-    return run

@@ -35,6 +35,8 @@ from cxrtext.training.loop.optimization import (
 from cxrtext.training.objectives.shared.objective import Direction, Terms
 
 Loss = Callable[[Direction], Terms]
+FINDINGS_WEIGHT = 0.3
+"""Of the second task's loss."""
 
 
 def scored(
@@ -239,7 +241,7 @@ def backward(
         if batch.pairs.findings is not None:
             differences = (prompts[::2] - prompts[1::2]).T  # γ² (s₊ − s₋), [B, F]
             second = known_loss(differences, batch.pairs.findings)
-            loss = loss + arguments.findings_weight * second
+            loss = loss + FINDINGS_WEIGHT * second
         # Gradients are averaged over processes, each of which has a part of this loss's.
         return terms, loss * world, measures
 

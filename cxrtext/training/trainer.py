@@ -1,24 +1,32 @@
-"""An image–text run that is under way: validating, keeping the best, saving, and what it leaves."""
+"""An image–text run that is under way: validating, keeping the best, and what it leaves."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from cxrtext.config import Config
 from cxrtext.evaluation.data import find_table
 from cxrtext.images import Preprocessing
 from cxrtext.models import ImageTextModel, load_model, save_checkpoint
-from cxrtext.models.familiar import FAMILIAR, Familiar, save_familiar
+from cxrtext.models.familiar import (
+    FAMILIAR,
+    LOOK,
+    MOST_DESCRIBED,
+    Familiar,
+    Rows,
+    know_images,
+    know_words,
+    looks,
+    save_familiar,
+)
 from cxrtext.models.heads import HEADS, save_heads
 from cxrtext.models.reference import (
     REFERENCE,
     Reference,
-    Split,
-    choose_images,
     choose_reference,
-    describe_data,
     embed_reference,
-    looks_of,
     reference_of,
     save_reference,
 )
@@ -27,12 +35,13 @@ from cxrtext.records.report_sources import made_of_labels
 from cxrtext.training.data.loader import Examples
 from cxrtext.training.data.locked_features import StoredFeatures
 from cxrtext.training.heads import fit_heads
-from cxrtext.training.loop.folder import OUT, MetricsLog, draw_curves
+from cxrtext.training.loop.folder import MetricsLog, draw_curves
 from cxrtext.training.loop.job import StepReport, bytes_of
-from cxrtext.training.loop.resume import deciding, require_room, save_state
-from cxrtext.training.loop.steps import Listener, take_steps
+from cxrtext.training.loop.steps import Listener, Run, take_steps
 from cxrtext.training.step import PairJob
 from cxrtext.training.validation import ZeroShot, validate
+
+LOOKED_AT_ONCE = 64  # images
 
 
 def keep_references(
@@ -52,8 +61,7 @@ def keep_references(
             continue
         model = load_model(folder, device)
         if FAMILIAR in lacking:
-            splits = (_split(one, model.spec.preprocessing) for one in (train, validation))
-            familiar = familiar or describe_data(*splits)
+            familiar = familiar or _familiar(train, validation, model.spec.preprocessing)
             save_familiar(folder, familiar, model.fingerprint)
         if HEADS in lacking and (heads := fit_heads(model, train, validation, zero_shot)):
             save_heads(folder, heads, model.fingerprint)
@@ -63,14 +71,32 @@ def keep_references(
             save_reference(folder, references[model.fingerprint], model.fingerprint)
 
 
-def _split(examples: Examples, preprocessing: Preprocessing) -> Split:
-    chosen = choose_images(examples.records)
+def _familiar(train: Examples, validation: Examples, preprocessing: Preprocessing) -> Familiar:
+    train_looks, val_looks = (_looks(one, preprocessing) for one in (train, validation))
+    train_said, val_said = (
+        [
+            (one.texts[i].study_id, one.texts[i].sentence)
+            for i in sorted({int(i) for own in one.sentences for i in own})
+        ]
+        for one in (train, validation)
+    )
+    return Familiar(
+        know_images(train_looks, val_looks),
+        know_words(train_said or val_said, (sentence for _, sentence in val_said)),
+    )
+
+
+def _looks(examples: Examples, preprocessing: Preprocessing) -> Rows:
+    """Looks [n, 192] of at most :data:`MOST_DESCRIBED` images, one a patient first."""
+    records = examples.records
+    names, patients = [r.name for r in records], [r.patient_id for r in records]
+    chosen = choose_reference(names, patients, MOST_DESCRIBED)
     if isinstance(examples.features, StoredFeatures):
-        found = examples.features.folder.looks(examples.features.places[chosen])
-    else:
-        found = looks_of(_squares(examples, chosen), preprocessing)
-    said = sorted({int(i) for own in examples.sentences for i in own})
-    return Split(found, [(examples.texts[i].study_id, examples.texts[i].sentence) for i in said])
+        return examples.features.folder.looks(examples.features.places[chosen])
+    starts = range(0, len(chosen), LOOKED_AT_ONCE)
+    parts = (list(_squares(examples, chosen[i : i + LOOKED_AT_ONCE])) for i in starts)
+    described = [looks(np.stack(some), preprocessing) for some in parts]
+    return np.concatenate([np.empty((0, LOOK)), *described])
 
 
 def _reference(model: ImageTextModel, validation: Examples) -> Reference:
@@ -87,19 +113,14 @@ def _squares(examples: Examples, chosen: list[int]) -> Iterator[Square]:
     return (examples.pixels[examples.rows[place]][None] for place in chosen)
 
 
-ELSEWHERE = f"lower training.keep, or train elsewhere with {OUT}"
+@dataclass(slots=True, kw_only=True)
+class Trainer(Run):
+    """An image–text run that is under way.
 
-
-@dataclass(slots=True)
-class Trainer:
-    """An image–text run that is under way; its own callbacks.
-
-    ``data`` is the data's fingerprint, ``val_set`` may be empty, ``validation`` has the last
-    validation's numbers.
+    ``val_set`` may be empty, ``validation`` has the last validation's numbers.
     """
 
     config: Config
-    data: str
     job: PairJob
     train_images: int
     train_studies: int
@@ -108,33 +129,30 @@ class Trainer:
     listener: Listener
     validation: dict[str, float] = field(default_factory=dict)
 
-    def run(self) -> dict[str, float]:
+    def to_the_end(self) -> dict[str, float]:
         """Train to the end; returns the last validation's numbers."""
-        learner, training = self.job.learner, self.config.training
-        start = learner.progress.step
+        training, start = self.config.training, self.learner.progress.step
         if self.config.model.init and not start:  # what training does not improve stays
             self.validation = self._validate()
             self._compare_with_best(0)
-        if not learner.progress.done:
-            take_steps(
-                self.job,
-                self,
-                self.config.out,
-                self.listener,
-                images=self.train_images,
-                log_every=training.log_every,
-                save_every=training.save_every,
-            )
-        if learner.progress.step == start:
+        take_steps(
+            self.job,
+            self,
+            self.listener,
+            images=self.train_images,
+            log_every=training.log_every,
+            save_every=training.save_every,
+        )
+        if self.learner.progress.step == start:
             # Resumed after the last step: the checkpoint may still be missing.
             self.validation = self._validate()
             self.save()
-        if learner.processes.first:
-            draw_curves(self.config.out)
+        if self.learner.processes.first:
+            draw_curves(self.out)
         return self.validation
 
     def after_step(self, report: StepReport, log: MetricsLog | None) -> None:
-        """Validate every so many steps and after the last; keep the best, or stop early."""
+        """Validate every so many steps and after the last, and keep the best."""
         training, step = self.config.training, report.step
         if step % training.validate_every and step != training.steps:
             return
@@ -148,69 +166,44 @@ class Trainer:
         if len(self.val_set) < 2:
             return {}
         learner, job = self.job.learner, self.job
-        # Measured as trained: on features as long as the encoder is locked.
-        locked = job.schedule.locked(max(0, learner.progress.step - 1))
-        return validate(
-            learner.model,
-            self.val_set if locked else self.val_set.unlocked(),
-            job.loss,
-            job.schedule,
-            self.zero_shot,
-            learner.processes,
-        )
+        numbers: dict[str, float] = {}
+        if learner.processes.first:
+            # Measured as trained: on features as long as the encoder is locked.
+            locked = job.schedule.locked(max(0, learner.progress.step - 1))
+            examples = self.val_set if locked else self.val_set.unlocked()
+            numbers = validate(learner.model, examples, job.loss, job.schedule, self.zero_shot)
+        return learner.processes.gather(numbers)[0]
 
     def _compare_with_best(self, step: int) -> None:
-        """Keep the model if it is the best so far; stop where it is long no better."""
-        training, progress = self.config.training, self.job.learner.progress
-        best = training.best
+        """Keep the model if it is the best so far."""
+        best, progress = self.config.training.best, self.learner.progress
         if best == "auto":
             best = "val/auc" if "auc" in self.validation else "val/loss"
         if (name := best.removeprefix("val/")) not in self.validation:
             return
         value = -self.validation[name] if name == "loss" else self.validation[name]
         if progress.best is None or value > progress.best:
-            progress.best, progress.best_step, progress.waited = value, step, 0
+            progress.best, progress.best_step = value, step
             self._checkpoint("checkpoint-best")
-            return
-        progress.waited += 1
-        if training.patience and progress.waited >= training.patience:
-            progress.done = True
-            self.listener.say(
-                f"stopped after step {step}: {best} was best after step "
-                f"{progress.best_step}, {progress.waited} validations ago"
-            )
 
     def save(self) -> None:
-        learner = self.job.learner
-        if not learner.processes.first:
-            return
-        folder, keep = self.config.out / "state", self.config.training.keep
-        size = learner.state_bytes() + self._weight_bytes()
-        require_room(folder, size, "a state and a checkpoint", ELSEWHERE)
-        configuration = deciding(self.config)
-        state = {"configuration": configuration, "data": self.data, "learner": learner.state()}
-        save_state(folder, learner.progress.step, state, keep)
-        self._checkpoint("checkpoint")
+        """Write a state, and the model beside it."""
+        if self.learner.processes.first:
+            super(Trainer, self).save()
+            self._checkpoint("checkpoint")
 
     def _checkpoint(self, name: str) -> None:
-        if not self.job.learner.processes.first:
+        if not self.learner.processes.first:
             return
         training = {
             "configuration": self.config.model_dump(mode="json"),
             "data_fingerprint": self.data,
             "reports": made_of_labels(find_table(self.config.data.manifest.parent, "reports")),
             "studies": self.train_studies,
-            "step": self.job.learner.progress.step,
+            "step": self.learner.progress.step,
             "validation": self.validation,
         }
-        save_checkpoint(self.config.out / name, self.job.learner.model, training)
+        save_checkpoint(self.out / name, self.job.learner.model, training)
 
-    def _weight_bytes(self) -> int:
+    def model_bytes(self) -> int:
         return bytes_of(self.job.learner.model.state_dict())
-
-    def require_room_to_start(self) -> None:
-        out, keep = self.config.out, self.config.training.keep
-        there = [*out.glob("state/*.pt"), *out.glob("checkpoint*/*")]
-        size = (keep + 1) * self.job.learner.state_bytes() + 3 * self._weight_bytes()
-        size -= sum(path.stat().st_size for path in there)
-        require_room(out, size, f"keeping {keep} states and two checkpoints", ELSEWHERE)

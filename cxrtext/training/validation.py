@@ -1,9 +1,8 @@
 """What is measured on the validation split while a model is trained, and what is kept of it."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -19,12 +18,10 @@ from cxrtext.images.augment import center_crop
 from cxrtext.metrics.ranking import area_under_curve, retrieval_metrics
 from cxrtext.models import ImageTextModel
 from cxrtext.models.regions import standardized
-from cxrtext.models.similarity import attention_entropy
 from cxrtext.page import without_zero
 from cxrtext.records import read_labels
 from cxrtext.training.data.batches import group_by_length
 from cxrtext.training.data.loader import Examples
-from cxrtext.training.loop.distributed import Processes
 from cxrtext.training.loop.optimization import TrainingArguments, seed_of
 from cxrtext.training.step import Loss, accuracy, embed_group, scored
 
@@ -43,16 +40,6 @@ class ZeroShot:
     labels: np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 
-@dataclass(slots=True)
-class _Part:
-    """What one process found; parts are put together in the end."""
-
-    sums: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    batches: int = 0
-    differences: dict[int, list[float]] = field(default_factory=dict)
-    columns: dict[int, Any] = field(default_factory=dict)
-
-
 @torch.inference_mode()
 def validate(
     model: ImageTextModel,
@@ -60,34 +47,34 @@ def validate(
     objective: Loss,
     arguments: TrainingArguments,
     zero_shot: ZeroShot | None,
-    processes: Processes,
 ) -> dict[str, float]:
     """Measure a model on at least two other examples, the same ones at every call.
-
-    Each of the processes takes a part of the batches; all get the same numbers.
 
     Returns:
         ``loss`` in nats, ``accuracy`` and ``floored`` (the share of floored anchors) over whole
         batches, or the one that there is; ``R@1``, ``R@5`` (mean of both directions, and each as
-        ``text_to_image_R@1``, …) among the first :data:`RETRIEVED` images; ``entropy`` of the
-        non-local attention; ``auc`` and ``auc_<finding>``.
+        ``text_to_image_R@1``, …) among the first :data:`RETRIEVED` images; ``auc`` and
+        ``auc_<finding>``.
     """
     model.eval()
     size = min(arguments.batch, len(examples))
     prompts = prompt_embeddings(model, zero_shot.prompts) if zero_shot else None
     texts, relevant = _searched(model, examples, arguments)
-    part = _Part()
-    for number in range(processes.rank, -(-len(examples) // size), processes.world):
-        rows = np.arange(number * size, min((number + 1) * size, len(examples)))
-        regions = _measure_batch(model, examples, rows, objective, arguments, number, part)
+    sums: dict[str, float] = defaultdict(float)
+    differences, scores = [], []
+    for number, start in enumerate(range(0, len(examples), size)):
+        rows = np.arange(start, min(start + size, len(examples)))
+        regions = _measure_batch(model, examples, rows, objective, arguments, number, sums)
         if prompts is not None:
-            scored = score_differences(model, regions, prompts).T.tolist()  # [b, F]
-            part.differences.update(zip(rows.tolist(), scored, strict=True))
-        kept = rows[rows < relevant.shape[1]]
-        if len(kept):
-            columns = model.scores(regions[: len(kept)], texts).T.cpu().numpy()  # [b, T]
-            part.columns.update(zip(kept.tolist(), columns, strict=True))
-    return _together(processes.gather(part), relevant, zero_shot)
+            differences.append(score_differences(model, regions, prompts).cpu())
+        if (searched := relevant.shape[1] - start) > 0:
+            scores.append(model.scores(regions[:searched], texts).cpu())
+    batches = sums["batches"]
+    numbers = {name: sums[name] / batches for name in ("loss", "accuracy", "floored")}
+    numbers |= _retrieval(torch.cat(scores, dim=1).numpy(), relevant)
+    if zero_shot is not None:
+        numbers |= _areas(torch.cat(differences, dim=1).double().numpy(), zero_shot)
+    return numbers
 
 
 def _measure_batch(
@@ -97,9 +84,9 @@ def _measure_batch(
     objective: Loss,
     arguments: TrainingArguments,
     number: int,
-    part: _Part,
+    sums: dict[str, float],
 ) -> Tensor:
-    """Add one batch's numbers to a part; returns its regions, [b, N, D]."""
+    """Add one batch's numbers to the sums; returns its regions, [b, N, D]."""
     batch = examples.batch(rows, np.random.default_rng([arguments.seed, 4, number]))
     batch = batch.to(model.device)
     with autocast(model.device, arguments.precision):
@@ -112,18 +99,15 @@ def _measure_batch(
         distinct = [embed_group(model.text_encoder, g) for g in batch.tokens]
     said = batch.text_of[: len(batch.pairs.image_of)]  # without prompts of findings
     regions, texts = regions.float(), torch.cat(distinct).float()[said]
-    part.sums["images"] += len(rows)
-    if model.spec.aggregator in ("nl", "lse+nl"):
-        part.sums["entropy"] += float(attention_entropy(regions, model.query).sum())
     if len(rows) == min(arguments.batch, len(examples)):
         gamma_sq = model.gamma_sq
         scores = gamma_sq * model.scores(regions, texts)
         draws = torch.Generator().manual_seed(seed_of(arguments.seed, 8, number))
         terms = objective(scored(scores, batch.pairs, gamma_sq, texts, draws))
-        part.sums["loss"] += float(terms.losses.mean())
-        part.sums["floored"] += float(terms.measures()[0])
-        part.sums["accuracy"] += float(accuracy(scores, batch.pairs.image_of))
-        part.batches += 1
+        sums["loss"] += float(terms.losses.mean())
+        sums["floored"] += float(terms.measures()[0])
+        sums["accuracy"] += float(accuracy(scores, batch.pairs.image_of))
+        sums["batches"] += 1
     return regions
 
 
@@ -150,35 +134,26 @@ def _searched(
     return torch.cat(texts), relevant
 
 
-def _together(
-    parts: Sequence[_Part],
+def _retrieval(
+    scores: np.ndarray[tuple[int, ...], np.dtype[np.float32]],
     relevant: np.ndarray[tuple[int, ...], np.dtype[np.bool_]],
-    zero_shot: ZeroShot | None,
 ) -> dict[str, float]:
-    batches = sum(part.batches for part in parts)
-    numbers = {
-        name: sum(part.sums[name] for part in parts) / batches
-        for name in ("loss", "accuracy", "floored")
-    }
-    columns = {row: column for part in parts for row, column in part.columns.items()}
-    scores = np.stack([columns[row] for row in range(relevant.shape[1])], axis=1)  # [T, images]
+    """Of scores [T, images], in both directions."""
     sentences = retrieval_metrics(scores, relevant, CUTOFFS)
     images = retrieval_metrics(scores.T, relevant.T, CUTOFFS)
+    numbers = {}
     for k in CUTOFFS:
         numbers[f"R@{k}"] = (sentences[f"R@{k}"] + images[f"R@{k}"]) / 2
         numbers[f"text_to_image_R@{k}"] = sentences[f"R@{k}"]
         numbers[f"image_to_text_R@{k}"] = images[f"R@{k}"]
-    differences = {row: each for part in parts for row, each in part.differences.items()}
-    if any("entropy" in part.sums for part in parts):
-        seen = sum(part.sums["images"] for part in parts)
-        numbers["entropy"] = sum(part.sums["entropy"] for part in parts) / seen
-    return numbers | (_areas(differences, zero_shot) if zero_shot else {})
+    return numbers
 
 
-def _areas(differences: Mapping[int, Sequence[float]], zero_shot: ZeroShot) -> dict[str, float]:
-    """Area under the curve of each finding with both classes, and their mean."""
+def _areas(
+    scores: np.ndarray[tuple[int, ...], np.dtype[np.float64]], zero_shot: ZeroShot
+) -> dict[str, float]:
+    """Area under the curve of each finding with both classes, by scores [F, n]; and their mean."""
     areas = {}
-    scores = np.asarray([differences[row] for row in range(len(differences))]).T  # [F, n]
     for name, values, labels in zip(zero_shot.prompts, scores, zero_shot.labels, strict=True):
         known = ~np.isnan(labels)
         if len(np.unique(labels[known])) == 2:
@@ -252,16 +227,10 @@ def zero_shot_of(config: Config, examples: Examples, say: Callable[[str], None])
     return ZeroShot(prompts, known) if both else None
 
 
-def check_best(config: Config, val_set: Examples, zero_shot: ZeroShot | None) -> None:
+def check_best(config: Config, zero_shot: ZeroShot | None) -> None:
     """Refuse to wait for a measure that will never be there."""
-    best, patience = config.training.best, config.training.patience
-    if best == "val/auc" and zero_shot is None:
+    if config.training.best == "val/auc" and zero_shot is None:
         raise ConfigError(
             "training.best: val/auc needs labels of validation images, 1 and 0 of one finding at "
             f"least, in a labels.csv beside {config.data.manifest}; add it, or choose val/loss"
-        )
-    if patience and len(val_set) < 2:
-        raise ConfigError(
-            f"training.patience: {config.data.manifest} has {len(val_set)} validation image(s) "
-            "with text; give the manifest a split 'val', or set training.patience=0"
         )

@@ -112,7 +112,7 @@ for _name in PRECISIONS:
 work("train on the CPU", "cpu", "training.precision=float32", "training.device=cpu")(trained)
 PARTS = (
     "training.accumulate=2", "training.mlm_weight=0.1",
-    "training.checkpointing=true", "training.lock=[image]", "training.unlock=2",
+    "training.lock=[image]", "training.unlock=2",
 )  # fmt: skip
 work("train in parts", "parts", *PARTS)(trained)
 work("resume", "parts", "resume", *PARTS)(trained)

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import BertForMaskedLM
 
-from tests.models.text_families import WRITERS, report_sentences, write_bert
+from tests.models.text_encoders import report_sentences, write_bert
 
 Change = Callable[[Path], object]
 """Changes a model's folder."""
@@ -46,15 +46,17 @@ def pickled(folder: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def text_folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """An encoder of each family without a head, and a masked language model."""
+    """An encoder without a head, and a masked language model."""
     root, sentences = tmp_path_factory.mktemp("encoders"), report_sentences(30)
-    folders = {name: write(root / name, sentences) for name, write in WRITERS.items()}
-    return {**folders, LANGUAGE_MODEL: write_bert(root / "lm", sentences, head=True)}
+    return {
+        "bert": write_bert(root / "bert", sentences),
+        LANGUAGE_MODEL: write_bert(root / "lm", sentences, head=True),
+    }
 
 
 @pytest.fixture
 def copied(text_folders: dict[str, Path], tmp_path: Path) -> Callable[[str], Path]:
-    """Copies the folder of a family, or of the language model, to be changed."""
+    """Copies the folder of the encoder, or of the language model, to be changed."""
     return lambda kind: Path(shutil.copytree(text_folders[kind], tmp_path / "m"))
 
 

@@ -93,11 +93,11 @@ def test_every_file_is_there_and_has_its_digest(copy: Path) -> None:
 
 def test_fields_that_older_checkpoints_lack_have_their_defaults(copy: Path) -> None:
     config = json.loads((copy / "config.json").read_text())
-    later = ("text_head", "position", "pooling", "backbone")
+    later = ("position", "pooling", "backbone")
     configured(**dict.fromkeys(later, ...))(copy)
     write_sums(copy)
     found = [getattr(load_model(copy).spec, name) for name in later]
-    assert found == [config[name] for name in later] == ["linear", "none", "cls", None]
+    assert found == [config[name] for name in later] == ["none", "cls", None]
 
 
 def test_a_configuration_cannot_name_code(copy: Path) -> None:

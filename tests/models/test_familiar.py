@@ -1,4 +1,3 @@
-import shutil
 from pathlib import Path
 from typing import TypeVar
 
@@ -6,12 +5,11 @@ import numpy as np
 import pytest
 import torch
 
-from cxrtext.errors import CheckpointError, DataError
+from cxrtext.errors import CheckpointError
 from cxrtext.images import Preprocessing
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.checkpoint import checkpoint_fingerprint
 from cxrtext.models.familiar import (
-    FAMILIAR,
     FREE,
     LOOK,
     Familiar,
@@ -159,7 +157,7 @@ def test_it_comes_back_as_it_was(tmp_path: Path) -> None:
 def test_what_is_refused(tmp_path: Path) -> None:
     assert load_familiar(tmp_path, "0" * 64) is None
     path = save_familiar(tmp_path, Familiar(know_images(_values(60, 0))), "f" * 64)
-    with pytest.raises(CheckpointError, match="made by another model .*--keep-reference"):
+    with pytest.raises(CheckpointError, match="made by another model .*; remove it; training"):
         load_familiar(tmp_path, "0" * 64)
     flip(path)
     with pytest.raises(CheckpointError, match="its digest differs"):
@@ -182,26 +180,3 @@ def test_training_keeps_it(checkpoint: Path, run_folder: Path, model: ImageTextM
     assert all(one.flagged for one in known_images.of(looks(squares, SMALL)))
     assert not known_words.of("left effusion").flagged
     assert known_words.of("asdf qwerty").flagged
-
-
-def test_a_checkpoint_without_it_gets_it_from_its_data(
-    tmp_path: Path, checkpoint: Path, data_folder: Path, model: ImageTextModel
-) -> None:
-    from cxrtext.evaluation.familiar import keep_familiar
-
-    copy = Path(shutil.copytree(checkpoint, tmp_path / "copy"))
-    (copy / FAMILIAR).unlink()
-    path, _ = keep_familiar(copy, data_folder)
-    (one, said), (trained, trained_words) = kept(copy, model), kept(checkpoint, model)
-    assert one.threshold == pytest.approx(trained.threshold)
-    np.testing.assert_allclose(one.mean, trained.mean)
-    np.testing.assert_array_equal(said.digests, trained_words.digests)
-    before = path.read_bytes()
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    (empty / "manifest.csv").write_text("image,study_id,split\nno.png,s,train\n")
-    keep_familiar(copy, empty)  # what is known stays
-    assert path.read_bytes() == before
-    path.unlink()
-    with pytest.raises(DataError, match="no image of split 'train' or 'val' can be read"):
-        keep_familiar(copy, empty)

@@ -12,7 +12,6 @@ from cxrtext.models.similarity import (
     QUERIES,
     SIMILARITIES,
     MlpQuery,
-    attention_entropy,
     build_query,
     lse,
     lse_nl,
@@ -252,21 +251,6 @@ def test_what_autograd_keeps_does_not_grow_with_pairs_in_tiles(tiles: Tiles) -> 
     assert kept(64) > pairs
     tiles(2**16)
     assert kept(64) < pairs / 10
-
-
-def test_entropy_is_one_for_even_weights_and_zero_for_one_region() -> None:
-    regions = unit(3, 6, 8)
-    assert attention_entropy(regions, torch.zeros_like).tolist() == pytest.approx([1.0] * 3)
-    assert attention_entropy(unit(2, 1, 8)).tolist() == [1.0, 1.0]
-    apart = torch.eye(2, dtype=torch.float64)[None]
-    assert float(attention_entropy(apart, lambda r: 60 * r)) == pytest.approx(0.0, abs=1e-9)
-    # Two of four regions share all the weight: log 2 / log 4.
-    pairs = apart.repeat_interleave(2, dim=1)
-    assert float(attention_entropy(pairs, lambda r: 60 * r)) == pytest.approx(0.5)
-    # Bags of plain regions are nearly even, and those of sharp queries are not.
-    regions = unit(4, 225, 128)
-    assert float(attention_entropy(regions).min()) > 0.9999
-    assert float(attention_entropy(regions, query_of("linear", 128, 10.0)).detach().max()) < 0.3
 
 
 def test_query_maps() -> None:

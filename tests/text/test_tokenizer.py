@@ -1,18 +1,16 @@
-"""Tokenizers: trained, read from a folder, and of RoBERTa and MPNet as transformers' own."""
+"""The tokenizer: trained, read from a folder, and as transformers' own."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from transformers import BertTokenizer as TheirBertTokenizer
-from transformers import MPNetTokenizer, RobertaTokenizer
 
 from cxrtext.errors import CheckpointError
 from cxrtext.text import load_tokenizer, save_tokenizer, train_tokenizer
 from cxrtext.text.tokenizer import SPECIAL_TOKENS, TextTokenizer, continues_word
-from tests.models.text_families import report_sentences, write_mpnet, write_roberta
+from tests.models.text_encoders import report_sentences
 
 SENTENCES = ["The lungs are clear.", "No pneumothorax.", "Heart size is normal."] * 5
 
@@ -107,11 +105,6 @@ def test_pieces_that_continue_a_word_are_told_from_those_that_start_one() -> Non
     assert continues_word(tokenizer) == [False] * 6 + [True, False, False]
 
 
-OWN: dict[str, Any] = {
-    "bert": TheirBertTokenizer,
-    "roberta": RobertaTokenizer,
-    "mpnet": MPNetTokenizer,
-}
 ODD = [
     "",
     " ",
@@ -126,120 +119,59 @@ ODD = [
 
 
 @pytest.fixture(scope="module")
-def folders(tokenizer: TextTokenizer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    root = tmp_path_factory.mktemp("families")
-    save_tokenizer(tokenizer, root / "bert")
-    return {
-        "bert": root / "bert",
-        "roberta": write_roberta(root / "roberta", report_sentences()),
-        "mpnet": write_mpnet(root / "mpnet", report_sentences()),
-    }
+def folder(tokenizer: TextTokenizer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("tokenizer")
+    save_tokenizer(tokenizer, made)
+    return made
 
 
-@pytest.mark.parametrize("family", ["bert", "roberta", "mpnet"])
-def test_ids_are_those_of_transformers_from_either_files(
-    family: str, folders: dict[str, Path], tmp_path: Path
-) -> None:
+def test_ids_are_those_of_transformers_from_either_file(folder: Path, tmp_path: Path) -> None:
     sentences = report_sentences()
-    plain = load_tokenizer(folders[family], family)
+    plain = load_tokenizer(folder)
     plain.save_pretrained(tmp_path / "fast")
     assert not (tmp_path / "fast/vocab.txt").exists()
-    fast = load_tokenizer(tmp_path / "fast", family)
+    fast = load_tokenizer(tmp_path / "fast")
     assert len(sentences) > 200
-    for folder in (folders[family], tmp_path / "fast"):
-        theirs = OWN[family].from_pretrained(folder)
+    for place in (folder, tmp_path / "fast"):
+        theirs = TheirBertTokenizer.from_pretrained(place)
         for given in (sentences, ODD):
             asked: dict[str, Any] = {"truncation": True, "max_length": 64, "padding": True}
             wanted = theirs(given, return_token_type_ids=False, **asked)
             for ours in (plain, fast):
                 assert ours(given, return_token_type_ids=False, **asked) == dict(wanted)
-    if family == "roberta":  # files of the first years, as roberta-base's
-        fast_json(lambda c: (c["model"].pop("type"), c["model"].update(merges_as_text(c))))(
-            tmp_path / "fast"
-        )
-        old = load_tokenizer(tmp_path / "fast", family)
-        assert old(sentences)["input_ids"] == plain(sentences)["input_ids"]
     assert plain("")["input_ids"] == [plain.cls_token_id, plain.sep_token_id]
     assert type(plain) is TextTokenizer
 
 
 @pytest.mark.parametrize("setting", ["strip_accents", "tokenize_chinese_chars", "do_lower_case"])
 def test_normalization_is_read_as_the_folder_says(
-    folders: dict[str, Path], tmp_path: Path, setting: str
+    folder: Path, tmp_path: Path, setting: str
 ) -> None:
-    for family in ("mpnet", "bert"):
-        folder = tmp_path / family
-        folder.mkdir()
-        (folder / "vocab.txt").write_bytes((folders["mpnet"] / "vocab.txt").read_bytes())
-        (folder / "tokenizer_config.json").write_text(json.dumps({setting: False}))
-        ours, theirs = load_tokenizer(folder, family), OWN[family].from_pretrained(folder)
-        ours.save_pretrained(folder / "fast")
-        again = load_tokenizer(folder / "fast", family)
-        for text in ("größer", "心影增大", "naïve façade", "The the"):
-            assert ours(text)["input_ids"] == theirs(text)["input_ids"] == again(text)["input_ids"]
-
-
-def test_a_space_before_the_first_word_is_read_as_the_folder_says(
-    folders: dict[str, Path], tmp_path: Path
-) -> None:
-    for name in ("vocab.json", "merges.txt"):
-        (tmp_path / name).write_bytes((folders["roberta"] / name).read_bytes())
-    without = load_tokenizer(tmp_path, "roberta")
-    (tmp_path / "tokenizer_config.json").write_text('{"add_prefix_space": true}')
-    spaced = load_tokenizer(tmp_path, "roberta")
-    assert spaced("Lungs")["input_ids"] == without(" Lungs")["input_ids"]
-    assert spaced("Lungs")["input_ids"] != without("Lungs")["input_ids"]
-    spaced.save_pretrained(tmp_path / "fast")
-    again = load_tokenizer(tmp_path / "fast", "roberta")
-    assert again("Lungs")["input_ids"] == spaced("Lungs")["input_ids"]
-    (tmp_path / "fast/tokenizer_config.json").write_text('{"add_prefix_space": false}')
-    with pytest.raises(CheckpointError, match="add_prefix_space is not what tokenizer.json says"):
-        load_tokenizer(tmp_path / "fast", "roberta")
-
-
-def merges_as_text(content: dict[str, Any]) -> dict[str, list[str]]:
-    return {"merges": [" ".join(pair) for pair in content["model"]["merges"]]}
-
-
-def fast_json(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], object]:
-    """Changes a folder's ``tokenizer.json``."""
-
-    def write(folder: Path) -> None:
-        path = folder / "tokenizer.json"
-        content = json.loads(path.read_text("utf-8"))
-        change(content)
-        path.write_text(json.dumps(content))
-
-    return write
+    (tmp_path / "vocab.txt").write_bytes((folder / "vocab.txt").read_bytes())
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({setting: False}))
+    ours, theirs = load_tokenizer(tmp_path), TheirBertTokenizer.from_pretrained(tmp_path)
+    ours.save_pretrained(tmp_path / "fast")
+    again = load_tokenizer(tmp_path / "fast")
+    for text in ("größer", "心影增大", "naïve façade", "The the"):
+        assert ours(text)["input_ids"] == theirs(text)["input_ids"] == again(text)["input_ids"]
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (fast_json(lambda c: c.update(normalizer={"type": "Lowercase"})), "normalizer 'Lowercase'"),
-        (fast_json(lambda c: c.update(pre_tokenizer=None)), "not cut into bytes"),
-        (fast_json(lambda c: c["model"].update(type="WordPiece")), "not a BPE tokenizer"),
-        (fast_json(lambda c: c["model"].update(dropout=0.1)), r"model\.dropout is not supported"),
-        (fast_json(lambda c: c["model"]["merges"].append(["zq", "qz"])), "1 merges are of pieces"),
-        (fast_json(lambda c: c["model"]["vocab"].pop("<mask>")), "lacks <mask>"),
-        (lambda folder: (folder / "tokenizer.json").unlink(), "not both vocab.json and merges.txt"),
-    ],
+    ("step", "kind"), [("normalizer", "Lowercase"), ("pre_tokenizer", "ByteLevel")]
 )
-def test_what_is_not_known_of_a_roberta_is_refused(
-    folders: dict[str, Path], tmp_path: Path, change: Callable[[Path], object], message: str
+def test_steps_that_are_not_berts_are_refused(
+    folder: Path, tmp_path: Path, step: str, kind: str
 ) -> None:
-    load_tokenizer(folders["roberta"], "roberta").save_pretrained(tmp_path)
-    change(tmp_path)
-    with pytest.raises(CheckpointError, match=message):
-        load_tokenizer(tmp_path, "roberta")
+    load_tokenizer(folder).save_pretrained(tmp_path)
+    content = json.loads((tmp_path / "tokenizer.json").read_text("utf-8"))
+    (tmp_path / "tokenizer.json").write_text(json.dumps({**content, step: {"type": kind}}))
+    with pytest.raises(CheckpointError, match=f"{step} '{kind}' is not supported, only Bert"):
+        load_tokenizer(tmp_path)
 
 
-@pytest.mark.parametrize("family", OWN)
-def test_nothing_that_the_folder_names_is_imported(
-    family: str, folders: dict[str, Path], tmp_path: Path
-) -> None:
-    load_tokenizer(folders[family], family).save_pretrained(tmp_path)
+def test_nothing_that_the_folder_names_is_imported(folder: Path, tmp_path: Path) -> None:
+    load_tokenizer(folder).save_pretrained(tmp_path)
     (tmp_path / "evil.py").write_text("raise SystemExit('ran')")
     hostile = {"auto_map": {"AutoTokenizer": "evil.Evil"}, "tokenizer_class": "Evil"}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(hostile))
-    assert type(load_tokenizer(tmp_path, family)) is TextTokenizer
+    assert type(load_tokenizer(tmp_path)) is TextTokenizer

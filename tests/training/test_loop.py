@@ -14,8 +14,7 @@ from cxrtext.training.loop.optimization import Schedule
 def learner() -> Learner:
     model = nn.Linear(2, 1, bias=False)
     nn.init.ones_(model.weight)
-    groups = [{"params": list(model.parameters()), "scale": 0.5}]
-    optimizer = torch.optim.SGD(groups, lr=1.0)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
     return Learner(model=model, optimizer=optimizer, scaler=GradScaler("cpu", enabled=False))
 
 
@@ -51,13 +50,13 @@ def test_a_job_is_taken_from_where_its_learner_stands() -> None:
     assert [report.grad_norm for report in reports] == pytest.approx(
         [math.sqrt(2) * slope for slope in (2, 3, 4)]
     )
-    # Each group goes by its share of the rate: 1 − 0.1 · 0.5 · (2 + 3 + 4)
-    assert job.learner.parameters()[0].tolist() == [[pytest.approx(0.55)] * 2]
+    # 1 − 0.1 · (2 + 3 + 4)
+    assert job.learner.parameters()[0].tolist() == [[pytest.approx(0.1)] * 2]
     assert (reports[0].accuracy, reports[0].gamma_sq, reports[0].mlm) == (0.25, 2.0, 0.0)
 
 
 def test_gradients_are_clipped_to_the_norm_asked_for_whatever_the_scale_of_the_loss() -> None:
-    once = Schedule(steps=1, batch=8, lr=2.0, decay="constant", clip=0.1)
+    once = Schedule(steps=1, batch=8, lr=1.0, decay="constant", clip=0.1)
     plain, scaled = Slope(once), Slope(once)
     scaled.learner.scaler = GradScaler("cpu", init_scale=1024.0)
     reports = [next(train_steps(job)) for job in (plain, scaled)]

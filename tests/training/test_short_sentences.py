@@ -108,9 +108,6 @@ def test_words_that_cannot_be_learned_are_refused(options: list[str], words: Pat
     with pytest.raises(ConfigError, match=r"data\.words: dcl-eta-true wants"):
         load_config(None, [*options, f"data.words={words}", "objective.name=dcl-eta-true"])
     words.write_text("effusion\n")
-    alone = [*options, f"data.words={words}", "data.sections=[words]"]
-    with pytest.raises(ConfigError, match="has no sentence of these sections; name one"):
-        read_tables(load_config(None, alone))
     with pytest.raises(ConfigError, match="has no section 'words'"):
         read_tables(load_config(None, [*options, "training.section_weights={words: 0.5}"]))
 

@@ -69,14 +69,13 @@ def gradients_of(
 
 
 CASES = {
-    "plain": ["training.sentences=2", "training.rotation=10"],
+    "plain": ["training.sentences=2"],
     "symmetric-mlp-query": ["objective.symmetric=true", "model.query=mlp"],
     "micro-batches": ["training.accumulate=2", "training.lock=[image]"],
     "conditional": [
         "objective.name=y-aware",
         "objective.condition=[age]",
         "objective.kernel=rbf",
-        "training.checkpointing=true",
     ],
 }
 

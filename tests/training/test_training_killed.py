@@ -12,7 +12,7 @@ from tests.conftest import flip
 
 
 def test_a_damaged_newest_state_is_passed_over(options: list[str], tmp_path: Path) -> None:
-    chosen = [*options, "training.steps=6", "training.save_every=2", "training.keep=3"]
+    chosen = [*options, "training.steps=6", "training.save_every=2"]
     whole, broken = (
         load_config(None, [*chosen, f"out={tmp_path / name}"]) for name in ("whole", "broken")
     )
@@ -31,7 +31,7 @@ def test_a_damaged_newest_state_is_passed_over(options: list[str], tmp_path: Pat
 
 def test_the_last_states_are_kept(tmp_path: Path) -> None:
     for step in (1, 2, 3):
-        save_state(tmp_path, step, {"step": step}, keep=2)
+        save_state(tmp_path, step, {"step": step})
     names = sorted(path.name.split("-")[1] for path in tmp_path.iterdir())
     assert names == ["00000002", "00000003"]
     assert load_newest_state(tmp_path) == {"step": 3}
@@ -44,6 +44,6 @@ def test_a_full_disk_is_said_before_work_begins(
     usage = SimpleNamespace(free=1000)
     monkeypatch.setattr("cxrtext.training.loop.resume.shutil.disk_usage", lambda _: usage)
     config = load_config(None, [*options, "training.steps=2"])
-    with pytest.raises(WorkError, match="keeping 2 states and two checkpoints takes .* GB free"):
+    with pytest.raises(WorkError, match="keeping states takes .* GB free"):
         train(config)
     assert not (config.out / "state").exists()

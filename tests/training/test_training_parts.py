@@ -10,7 +10,6 @@ from cxrtext.device import choose_precision
 from cxrtext.models import load_model
 from cxrtext.training.data.loader import Examples, batch_rows
 from cxrtext.training.initialization import center_projections
-from cxrtext.training.loop.distributed import Processes
 from cxrtext.training.loop.optimization import TrainingArguments
 from cxrtext.training.objectives.shared.objective import as_objective
 from cxrtext.training.validation import validate
@@ -109,7 +108,6 @@ def test_a_validation_takes_its_loss_from_whole_batches(
             objective,
             TrainingArguments(steps=1, batch=4),
             None,
-            Processes(),
         )
         for count in (11, 8, 3)
     )

@@ -94,7 +94,7 @@ def test_a_finished_run_is_resumed_without_a_step_and_not_trained_again(trained:
     assert not resumed(config)
     after = weights(config.out)
     assert all(torch.equal(before[name], after[name]) for name in before)
-    otherwise = [*trained, "training.log_every=1", "training.keep=5"]  # is no other run
+    otherwise = [*trained, "training.log_every=1", "training.save_every=5"]  # is no other run
     assert train(load_config(None, otherwise), resume=True).steps == 2
 
 
@@ -130,7 +130,7 @@ def test_a_state_that_is_damaged_or_would_run_code_is_refused(
         def __reduce__(self) -> tuple[object, ...]:
             return planted.touch, ()
 
-    save_state(config.out / "state", 2, {"key": Payload()}, keep=1)
+    save_state(config.out / "state", 2, {"key": Payload()})
     with pytest.raises(CheckpointError, match="not a readable training state"):
         train(config, resume=True)
     assert not planted.exists()

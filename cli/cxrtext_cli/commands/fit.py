@@ -164,10 +164,10 @@ def claim(out: Path, archive: Path) -> None:
 def check_model(folder: Path, improve: bool) -> None:
     """Refuse a finished model that cannot be taken, before films are imported."""
     from cxrtext.models import load_model
-    from cxrtext.models.foreign import Continued, load_pair
+    from cxrtext.models.foreign import load_pair
 
     if improve:
-        load_pair(folder, continued=Continued())
+        load_pair(folder, to_adapt=True)
     else:
         load_model(folder)
 
@@ -340,12 +340,12 @@ class Fit:
 
     def _model_stages(self) -> tuple[list[Stage], list[Stage], list[Stage]]:
         """Those of the text, that of the images, and what rests on both."""
-        from cxrtext.models.foreign import Continued, load_pair
+        from cxrtext.models.foreign import load_pair
 
         text, encoder = model_stages(self.folder, self.recipe)
         if self.recipe.source.model:
             # What cannot be adapted is refused before anything is trained.
-            load_pair(Path(self.recipe.source.model), continued=Continued())
+            load_pair(Path(self.recipe.source.model), to_adapt=True)
             return text, [], [training_stage(self.folder, self.recipe)]
         train = training_stage(self.folder, self.recipe)
         curve = self.recipe.learning_curve

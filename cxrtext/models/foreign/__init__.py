@@ -17,13 +17,12 @@ if TYPE_CHECKING:
         load_backbone,
     )
     from cxrtext.models.foreign.golden import check_golden, make_golden
-    from cxrtext.models.foreign.pair import Continued, load_pair, save_pair
+    from cxrtext.models.foreign.pair import load_pair, save_pair
     from cxrtext.models.foreign.text import PretrainedText, load_text_encoder
 
 __all__ = [
     "Backbone",
     "BackboneEncoder",
-    "Continued",
     "PretrainedText",
     "check_golden",
     "find_backbone",

@@ -236,7 +236,7 @@ def _biomedclip(
     return Parts(
         ImageTower(trunk, "first", head, (prepared.mean, prepared.std)),
         TextTower(_bert(source, state, "text.transformer."), pooling, text_head),  # type: ignore[arg-type]
-        load_tokenizer(folder, "bert"),
+        load_tokenizer(folder),
         prepared.preprocessing,
         math.exp(float(state["logit_scale"])),
         text.get("context_length", 77),
@@ -334,7 +334,7 @@ def _biovil(folder: Path) -> Parts:
     return Parts(
         images,
         TextTower(bert, "first", text_head),
-        load_tokenizer(folder, "bert"),
+        load_tokenizer(folder),
         Preprocessing(BIOVIL_RESIZE, 448 if with_prior else 480, 0.0, 1.0),
         1.0,
         bert.config.max_position_embeddings,
@@ -382,7 +382,7 @@ def _cxr_clip(folder: Path) -> Parts:
     return Parts(
         images,
         TextTower(bert, pooled, _head(source, state, "text_projection.")),
-        load_tokenizer(folder, "bert"),
+        load_tokenizer(folder),
         Preprocessing(side, side, 0.0, 1.0, "bilinear", "center"),
         math.exp(float(state["logit_scale"])),
         int(base.get("text_max_length", 256)),

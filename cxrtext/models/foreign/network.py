@@ -27,9 +27,8 @@ from cxrtext.models.folders import CONFIG, PICKLED_WEIGHTS, SAFE_WEIGHTS, read_o
 from cxrtext.models.weight_files import check_finite, difference, listed, read_state
 
 BACKBONES = (
-    *("resnet", "convnext", "convnextv2", "efficientnet", "vit", "swin", "dinov2"),
-    *("dinov2_with_registers", "dinov3_vit", "siglip", "siglip_vision_model", "clip"),
-    "clip_vision_model",
+    *("resnet", "convnext", "convnextv2", "efficientnet", "vit", "dinov2"),
+    *("dinov2_with_registers", "siglip", "siglip_vision_model", "clip", "clip_vision_model"),
 )
 """Each ``model_type`` that a backbone can have; ``siglip`` and ``clip`` have a text tower too."""
 STEM = re.compile(
@@ -94,7 +93,7 @@ def stride_of(config: Any) -> int:
             return int(4 << (len(config.depths) - 1 + config.downsample_in_first_stage))
         case "efficientnet":
             return int(2 * math.prod(config.strides))
-        case "swin" | "convnext" | "convnextv2":  # halved at every stage after the first
+        case "convnext" | "convnextv2":  # halved at every stage after the first
             return int(config.patch_size) << (len(config.depths) - 1)
     return int(config.patch_size)
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from pydantic import TypeAdapter
 from safetensors.numpy import save_file as save_arrays
 from safetensors.torch import save_file
 from torch import Tensor
@@ -48,13 +47,7 @@ from cxrtext.models.foreign.golden import check_square, draw
 from cxrtext.models.foreign.layouts import LAYOUTS, Parts
 from cxrtext.models.foreign.text import check_pieces
 from cxrtext.models.foreign.towers import Adapter
-from cxrtext.models.image_text import (
-    FINISHED,
-    MAX_DIMENSION,
-    AboveZero,
-    ImageTextModel,
-    ModelSpec,
-)
+from cxrtext.models.image_text import FINISHED, MAX_DIMENSION, ImageTextModel, ModelSpec
 from cxrtext.models.similarity import region_scores
 from cxrtext.models.weight_files import filled, on_cpu, read_safetensors
 
@@ -77,50 +70,34 @@ class FinishedSpec(ModelSpec):
         return self.title
 
 
-@dataclass(frozen=True, slots=True)
-class Continued:
-    """How a finished pair is trained on: its towers stay, and each gets an adapter.
-
-    Of a pair with patches the similarity may be another one, as in :class:`ModelSpec`; γ² is where
-    a pair that says none begins.
-    """
-
-    aggregator: str = "global"
-    lam: AboveZero = 10.0
-    query: str = "none"
-    gamma_sq: AboveZero = 14.0
-
-
 class FinishedPair(ImageTextModel):
     """Two towers of elsewhere; its score is the cosine of their global embeddings.
 
-    ``noted`` is what a copy of its folder says of it.
+    ``noted`` is what a copy of its folder says of it.  ``adapted``: each tower has an adapter, and
+    these are all that is trained; where a pair says no γ², it begins as in a new model.
     """
 
     noted: Mapping[str, Any]
 
-    def __init__(self, parts: Parts, title: str, continued: Continued | None = None) -> None:
-        own = continued if continued and parts.images.has_patches else Continued()
+    def __init__(self, parts: Parts, title: str, *, adapted: bool) -> None:
         spec = FinishedSpec(
             image=FINISHED,
             text=parts.text,
             dimension=parts.dimension,
-            aggregator=own.aggregator,
-            lam=own.lam,
-            query=own.query,
+            aggregator="global",
+            query="none",
             max_tokens=parts.max_tokens,
             preprocessing=parts.preprocessing,
             title=title,
         )
         super().__init__(spec, parts.tokenizer, parts.images, parts.texts)
-        scale = continued.gamma_sq if continued and parts.scale == 1.0 else parts.scale
+        self.adapted = adapted
+        scale = spec.gamma_sq if adapted and parts.scale == 1.0 else parts.scale
         with torch.no_grad():  # no cap unless it is trained
             self.log_gamma_sq.fill_(math.log(scale))
-        self.continued = continued
-        if continued is None:
+        if not adapted:
             self.requires_grad_(requires_grad=False)
             return
-        parts.images.are_units = own.aggregator != "global"
         parts.images.adapter, parts.texts.adapter = Adapter(spec.dimension), Adapter(spec.dimension)
         self.bound()
 
@@ -132,19 +109,17 @@ class FinishedPair(ImageTextModel):
         return region_scores(F.normalize(regions.float(), dim=-1), texts)
 
 
-def load_pair(
-    folder: Path, device: str = "cpu", *, continued: Continued | None = None
-) -> FinishedPair:
+def load_pair(folder: Path, device: str = "cpu", *, to_adapt: bool = False) -> FinishedPair:
     """Load the finished pair of a folder (CheckpointError); nothing is written there.
 
     The files of a copy must have the digests, and its towers give the vectors, of when it was made.
-    ``continued`` is how a training goes on from a pair that was not trained on.
+    ``to_adapt``: a training goes on from it, which must not have been trained on before.
     """
     with foreign(folder):
-        return _load(folder, continued).to(device)
+        return _load(folder, to_adapt=to_adapt).to(device)
 
 
-def _load(folder: Path, continued: Continued | None) -> FinishedPair:
+def _load(folder: Path, *, to_adapt: bool) -> FinishedPair:
     layout = layout_of(folder)
     if layout is None:
         raise CheckpointError(f"{folder}: holds no finished pair that is known")
@@ -163,7 +138,9 @@ def _load(folder: Path, continued: Continued | None) -> FinishedPair:
     parts = _parts(folder, layout)
     title = f"{noted.get('name', folder.resolve().name)} ({layout})"
     kept = noted.get("continued")
-    model = FinishedPair(parts, title, kept and TypeAdapter(Continued).validate_python(kept)).eval()
+    if kept and kept["aggregator"] != "global":
+        raise CheckpointError(f"{folder / ADOPTED}: of another version of cxrtext; {again}")
+    model = FinishedPair(parts, title, adapted=bool(kept)).eval()
     if kept:
         filled(folder / ADAPTERS, lambda: model, read_safetensors(folder / ADAPTERS))
     found = _answers(model)
@@ -174,7 +151,7 @@ def _load(folder: Path, continued: Continued | None) -> FinishedPair:
     if adopted:
         _compare(folder, found)
     noted = noted or _described(folder, layout, model)
-    if continued is not None:
+    if to_adapt:
         if kept:
             raise CheckpointError(
                 f"{folder}: is a finished pair that was trained on; go on from the one that it "
@@ -185,7 +162,7 @@ def _load(folder: Path, continued: Continued | None) -> FinishedPair:
                 file_in(folder, name)
             except ValueError as error:
                 raise CheckpointError(str(error)) from None
-        model = FinishedPair(parts, title, continued)
+        model = FinishedPair(parts, title, adapted=True)
     model.noted, model.folder = noted, folder
     model.fingerprint = pair_fingerprint(folder)
     return model
@@ -219,8 +196,8 @@ def save_pair(folder: Path, model: FinishedPair, training: Mapping[str, Any] | N
         cards = [path for pattern in CARDS for path in model.folder.glob(pattern)]
         plain = [path.name for path in cards if path.is_file() and not path.is_symlink()]
         copy_files(model.folder, [*pair_files(model.folder), *plain], made)
-        if model.continued is not None:
-            said["continued"] = asdict(model.continued)
+        if model.adapted:
+            said["continued"] = {"aggregator": "global"}
             save_file(on_cpu(model.state_dict()), made / ADAPTERS, metadata={"format": "pt"})
         was_training = model.training
         found = {key: np.ascontiguousarray(x) for key, x in _answers(model.eval()).items()}

@@ -2,8 +2,7 @@
 
 Rules, and what a file leaves out, are those of transformers' image processors with Pillow, bit for
 bit.  Processors of torchvision (transformers' default where it is installed) resample with its own
-filters and may differ by a gray level; DINOv3's, which exists with torchvision alone, does not
-round the resized image to 8 bits.
+filters and may differ by a gray level.
 """
 
 from __future__ import annotations
@@ -24,16 +23,15 @@ FILE, NESTED = "preprocessor_config.json", "processor_config.json"
 FILTERS: tuple[Resample, ...] = ("nearest", "lanczos", "bilinear", "bicubic", "box", "hamming")
 """By Pillow's number."""
 _UNDISTORTED = 384  # px; ConvNeXT's processor crops below, and stretches from here on
-_CONVNEXT, _DINOV3 = "ConvNextImageProcessor", "DINOv3ViTImageProcessor"
+_CONVNEXT = "ConvNextImageProcessor"
 PROCESSORS = (
-    *("BitImageProcessor", "CLIPImageProcessor", _CONVNEXT, "DeiTImageProcessor", _DINOV3),
+    *("BitImageProcessor", "CLIPImageProcessor", _CONVNEXT, "DeiTImageProcessor"),
     *("EfficientNetImageProcessor", "SiglipImageProcessor", "ViTImageProcessor"),
 )
 DEFAULTS = {
     **dict.fromkeys(("resnet", "convnext", "convnextv2"), _CONVNEXT),
-    **dict.fromkeys(("vit", "swin"), "ViTImageProcessor"),
+    "vit": "ViTImageProcessor",
     **dict.fromkeys(("dinov2", "dinov2_with_registers"), "BitImageProcessor"),
-    "dinov3_vit": _DINOV3,
     "efficientnet": "EfficientNetImageProcessor",
     "siglip_vision_model": "SiglipImageProcessor",
     "clip_vision_model": "CLIPImageProcessor",
@@ -128,12 +126,8 @@ def _read(folder: Path) -> tuple[Path, Mapping[str, Any]]:
 def _rules(name: str, values: Mapping[str, Any]) -> Any:
     """Transformers' image processor of a class and the values of a file."""
     import transformers
-    from transformers.utils.constants import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
 
     given = {key: values[key] for key in _READ if values.get(key) is not None}
-    if name == _DINOV3:
-        levels = {"image_mean": IMAGENET_DEFAULT_MEAN, "image_std": IMAGENET_DEFAULT_STD}
-        name, given = "ViTImageProcessor", levels | given
     return getattr(transformers, f"{name}Pil")(**given)
 
 

@@ -5,13 +5,13 @@ Nothing of the hub's own code is used, and no file can name code to run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from cxrtext.errors import CheckpointError
 from cxrtext.files import SUMS, check_folder
@@ -26,14 +26,7 @@ from cxrtext.models.folders import (
     foreign,
     read_object,
 )
-from cxrtext.models.foreign.network import network_of
-from cxrtext.models.text_encoder import (
-    FAMILIES,
-    MODEL_TYPES,
-    POOLINGS,
-    text_config,
-    text_configuration,
-)
+from cxrtext.models.text_encoder import POOLINGS, text_config, text_configuration
 from cxrtext.models.weight_files import filled, read_state
 from cxrtext.text.tokenizer import load_tokenizer
 
@@ -45,14 +38,14 @@ _LEFT_OUT = (
     *("embeddings.position_ids", "embeddings.token_type_ids"),
 )
 """What a file may hold beside an encoder and a language model's head."""
-_HEADS = ("cls.predictions.", "lm_head.")
+_HEAD = "cls.predictions."
 
 
 @dataclass(frozen=True, slots=True)
 class TextFolder:
     """What a folder holds, the parts compared with each other."""
 
-    config: Any  # a BERT's, or transformers'
+    config: BertConfig
     tokenizer: Any
     source: Path  # the file of the weights
     state: dict[str, Tensor]  # of the encoder, without a prefix, and of a language model's head
@@ -72,7 +65,7 @@ class PretrainedText:
 
 
 def load_text_encoder(name_or_path: str | Path) -> PretrainedText:
-    """Load a BERT, RoBERTa or MPNet, saved with or without a head, which is left aside.
+    """Load a BERT, saved with or without a head, which is left aside.
 
     Args:
         name_or_path: A folder as transformers or sentence-transformers write it, or of CXR-BERT's
@@ -83,12 +76,9 @@ def load_text_encoder(name_or_path: str | Path) -> PretrainedText:
     with foreign(folder):
         found = read_text_folder(folder)
         pooling = _pooling_of(folder, found.config.hidden_size)
-        own = {name: x for name, x in found.state.items() if not name.startswith(_HEADS)}
-        if isinstance(found.config, BertConfig):
-            network: nn.Module = filled(found.source, lambda: Bert(found.config), own)
-        else:
-            network = network_of(found.source, found.config, own)
-    config = text_config({"model_type": found.config.model_type, **settings_of(found.config)})
+        own = {name: x for name, x in found.state.items() if not name.startswith(_HEAD)}
+        network = filled(found.source, lambda: Bert(found.config), own)
+    config = text_config(settings_of(found.config))
     return PretrainedText(
         config, network.state_dict(), found.tokenizer, pooling, name, commit_of(folder)
     )
@@ -100,61 +90,40 @@ def found_folder(name_or_path: str | Path, *, offline: bool = False) -> tuple[Pa
     return folder, folder.name if folder == Path(name_or_path) else str(name_or_path)
 
 
-def read_text_folder(folder: Path, families: Iterable[str] = FAMILIES) -> TextFolder:
+def read_text_folder(folder: Path) -> TextFolder:
     """Read configuration, tokenizer and weights; refuse what cannot belong together."""
     if (folder / SUMS).exists():  # this program's own; a model of the hub lists no digests
         check_folder(folder, (CONFIG, SAFE_WEIGHTS), CheckpointError, "copy it again")
-    config = _text_configuration(folder / CONFIG, tuple(families))
-    tokenizer = load_tokenizer(folder, config.model_type)
+    config = _text_configuration(folder / CONFIG)
+    tokenizer = load_tokenizer(folder)
     check_pieces(folder, tokenizer, config.vocab_size)
-    pad = config.pad_token_id
-    if config.model_type != "bert" and tokenizer.pad_token_id != pad:  # positions are counted by it
-        raise CheckpointError(
-            f"{folder}: the tokenizer pads with {tokenizer.pad_token_id}, {CONFIG} says {pad}; "
-            "copy all files from the same model"
-        )
     source, weights = read_state(folder)
-    prefix = f"{config.model_type}."
-    state = {name.removeprefix(prefix): x for name, x in weights.items()}
+    state = {name.removeprefix("bert."): x for name, x in weights.items()}
     state = {_renamed(n): x for n, x in state.items() if not n.startswith(_LEFT_OUT)}
     return TextFolder(config, tokenizer, source, _completed(source, state, config))
 
 
-def _text_configuration(path: Path, families: tuple[str, ...]) -> Any:
-    """The configuration of a ``config.json`` of one of some families."""
+def _text_configuration(path: Path) -> BertConfig:
     if not path.is_file():
         raise CheckpointError(f"{path}: no such file; a model folder holds a config.json")
-    values = read_object(path)
-    known = [name for name, family in MODEL_TYPES.items() if family in families]
-    if values.get("model_type", "bert") not in known:
-        scored = "" if families == FAMILIES else "; sentences are scored by a BERT with its head"
-        raise CheckpointError(
-            f"{path}: model_type: {str(values['model_type'])[:40]!r} is not read here, only "
-            f"{', '.join(known)}{scored}"
-        )
     try:
-        config = text_configuration(values)
+        config = text_configuration(read_object(path))
     except ValueError as error:
         raise CheckpointError(f"{path}: {error}") from None
-    pad, positions = config.pad_token_id, config.max_position_embeddings
-    if pad >= config.vocab_size:
+    if config.pad_token_id >= config.vocab_size:
         raise CheckpointError(
-            f"{path}: pad_token_id {pad} is outside the vocabulary of {config.vocab_size}"
-        )
-    if config.model_type != "bert" and pad + 1 >= positions:
-        raise CheckpointError(
-            f"{path}: pad_token_id {pad} leaves no position of max_position_embeddings {positions}"
+            f"{path}: pad_token_id {config.pad_token_id} is outside the vocabulary of "
+            f"{config.vocab_size}"
         )
     return config
 
 
-def _completed(source: Path, state: Mapping[str, Tensor], config: Any) -> dict[str, Tensor]:
+def _completed(source: Path, state: Mapping[str, Tensor], config: BertConfig) -> dict[str, Tensor]:
     """Fill in tensors that a file may leave out because they repeat others; refuse unequal ones."""
     filled = dict(state)
-    copies = {"cls.predictions.decoder.bias": "cls.predictions.bias"}
+    copies = {f"{_HEAD}decoder.bias": f"{_HEAD}bias"}
     if config.tie_word_embeddings:
-        words = "embeddings.word_embeddings.weight"
-        copies |= {f"{head}decoder.weight": words for head in _HEADS}
+        copies[f"{_HEAD}decoder.weight"] = "embeddings.word_embeddings.weight"
     for copy, original in copies.items():
         if copy not in filled:
             continue
@@ -211,5 +180,5 @@ def _pooling_of(folder: Path, width: int) -> str | None:
         return str(*modes)
     raise CheckpointError(
         f"{path}: pools by {' and '.join(sorted(modes)) or 'nothing'}, and here there is cls or "
-        "mean; remove the folder 1_Pooling from a copy of the model, and choose model.pooling"
+        "mean; take another model"
     )

@@ -53,14 +53,12 @@ class ImageTower(RegionEncoder):
     """From images to regions in the joint space; a pair that pools has one region an image.
 
     ``mean`` and ``std`` are of each channel, for gray values in [0, 1].  ``adapter`` is what was
-    trained on top, if anything; ``are_units`` whether patches become unit vectors, as every
-    similarity but the global one takes them.
+    trained on top, if anything.
     """
 
     mean: Tensor
     std: Tensor
     adapter: Adapter | None
-    are_units = False
 
     def __init__(
         self,
@@ -112,9 +110,7 @@ class ImageTower(RegionEncoder):
         that their mean has the direction that the model's own global embedding has.
         """
         regions = features if self.adapter is None else self.adapter(features)
-        if self.are_units or not self.has_patches:
-            return F.normalize(regions, dim=-1)
-        return _over_longest(regions)
+        return _over_longest(regions) if self.has_patches else F.normalize(regions, dim=-1)
 
 
 def _over_longest(cells: Tensor) -> Tensor:
@@ -130,7 +126,6 @@ class TextTower(Holder):
     """
 
     adapter: Adapter | None
-    family = "finished"
 
     def __init__(
         self,
@@ -151,6 +146,10 @@ class TextTower(Holder):
     @property
     def backbone(self) -> nn.ModuleList:
         return self._held[0]  # type: ignore[return-value]
+
+    def extra_repr(self) -> str:
+        """What states depend on beside the weights."""
+        return f"{self.pooling} {self._length} {self._padding}"
 
     @property
     def trunk(self) -> nn.Module:

@@ -191,7 +191,6 @@ class Loader:
             generator,
             brightness=arguments.brightness,
             contrast=arguments.contrast,
-            rotation=arguments.rotation,
         )
         (tokens,) = batch.parts
         if self._vocabulary is not None:

@@ -36,7 +36,7 @@ from cxrtext.training.image_pretraining.targets import Targets, targets_of_label
 from cxrtext.training.loop.folder import MetricsLog, draw_curves, own_folder
 from cxrtext.training.loop.job import StepReport
 from cxrtext.training.loop.resume import check_same, load_newest_state
-from cxrtext.training.loop.steps import Listener, StateKeeper, take_steps
+from cxrtext.training.loop.steps import Listener, Run, take_steps
 
 KIND = "image-encoder"  # what ``pretraining.json`` says that the folder holds
 ENCODER, WORDS, REPORT = "encoder.safetensors", "words.txt", "pretraining.json"
@@ -153,6 +153,7 @@ def pretrain_image(
             out=out,
             configuration=chosen.deciding(),
             data=fingerprint,
+            other="--out",
             job=job,
             targets=targets,
             val=val,
@@ -241,7 +242,7 @@ def _fingerprint(targets: Targets, *splits: ImageSet) -> str:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Run(StateKeeper):
+class _Run(Run):
     job: FindingJob
     targets: Targets
     val: ImageSet
@@ -260,7 +261,6 @@ class _Run(StateKeeper):
             take_steps(
                 job,
                 self,
-                self.out,
                 listener,
                 images=len(job.images),
                 log_every=job.settings.log_every,

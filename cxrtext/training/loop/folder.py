@@ -19,7 +19,6 @@ PANELS = (
     ("loss", ("train/loss", "val/loss")),
     ("accuracy and retrieval", ("train/accuracy", "val/accuracy", "val/R@1", "val/R@5")),
     ("zero-shot AUC", ("val/auc",)),
-    ("entropy of attention", ("val/entropy",)),
     ("γ² and share at the floor", ("train/gamma_sq", "train/floored")),
     ("learning rate", ("train/lr",)),
 )

@@ -6,11 +6,10 @@ an image encoder (:mod:`cxrtext.training.image_pretraining`) or views of small i
 """
 
 import math
-import queue
-import threading
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping
-from contextlib import suppress
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -39,8 +38,6 @@ class RunProgress:
     # the best value of the chosen measure so far, larger is better; None before it
     best: float | None = None
     best_step: int = 0  # the step it was found after
-    waited: int = 0  # validations since then
-    done: bool = False  # whether it was stopped early
 
 
 @dataclass(slots=True, kw_only=True)
@@ -219,37 +216,20 @@ def prefetched(
 
     Gives the step, what was made for it, and the seconds that were waited for it.
     """
-    ready: queue.Queue[tuple[int, T | None, BaseException | None]] = queue.Queue(READY)
-    closing = threading.Event()
+    ready: deque[tuple[int, Future[T]]] = deque()
+    with ThreadPoolExecutor(1, "batches") as pool:
 
-    def put(item: tuple[int, T | None, BaseException | None]) -> None:
-        while not closing.is_set():
-            with suppress(queue.Full):
-                ready.put(item, timeout=0.1)
-                return
+        def first() -> tuple[int, T, float]:
+            begun = time.perf_counter()
+            step, made = ready.popleft()
+            return step, made.result(), time.perf_counter() - begun
 
-    def work() -> None:
-        step = -1
         try:
             for step in steps:
-                if closing.is_set():
-                    return
-                put((step, make(step), None))
-            put((-1, None, None))
-        except BaseException as error:  # noqa: BLE001 - raised in the other thread
-            put((step, None, error))
-
-    thread = threading.Thread(target=work, name="batches", daemon=True)
-    thread.start()
-    try:
-        while True:
-            begun = time.perf_counter()
-            step, made, error = ready.get()
-            if error is not None:
-                raise error
-            if made is None:
-                return
-            yield step, made, time.perf_counter() - begun
-    finally:
-        closing.set()
-        thread.join()
+                ready.append((step, pool.submit(make, step)))
+                if len(ready) > READY:
+                    yield first()
+            while ready:
+                yield first()
+        finally:
+            pool.shutdown(cancel_futures=True)

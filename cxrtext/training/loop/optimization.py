@@ -47,9 +47,7 @@ class TrainingArguments(Schedule):
     accumulate: int = 1
     brightness: float = 0.0
     contrast: float = 0.0
-    rotation: float = 0.0
     mlm_weight: float = 0.0
-    findings_weight: float = 0.0
     lock: tuple[str, ...] = ()
     unlock: int | None = None
     unlocked_lr: float = 1.0
@@ -120,35 +118,24 @@ def parameter_groups(
     head: nn.Module | None,
     *,
     weight_decay: float,
-    image_lr: float,
-    text_lr: float,
 ) -> list[dict[str, object]]:
     """What an optimizer is to move, and how; what needs no gradient is left out.
 
-    Biases, norms and γ² do not decay.  ``scale`` is the group's share of the learning rate:
-    ``image_lr`` and ``text_lr`` of the encoders; the language model's head goes with the text.
+    Biases, norms and γ² do not decay.
     """
     groups: list[dict[str, object]] = []
     seen: set[int] = set()
-    parts: list[tuple[float, Iterable[nn.Parameter]]] = [
-        (image_lr, model.image_encoder.parameters()),
-        (text_lr, model.text_encoder.parameters()),
-        (text_lr, head.parameters() if head else []),
-        (1.0, model.parameters()),
-    ]
-    for scale, parameters in parts:
-        new = [p for p in parameters if p.requires_grad and id(p) not in seen]
+    for module in (model.image_encoder, model.text_encoder, head or nn.Module(), model):
+        new = [p for p in module.parameters() if p.requires_grad and id(p) not in seen]
         seen.update(map(id, new))
-        groups += decay_groups(new, weight_decay, scale)
+        groups += decay_groups(new, weight_decay)
     return groups
 
 
-def decay_groups(
-    new: Sequence[nn.Parameter], weight_decay: float, scale: float = 1.0
-) -> list[dict[str, object]]:
+def decay_groups(new: Sequence[nn.Parameter], weight_decay: float) -> list[dict[str, object]]:
     """Parameters as groups: matrices and kernels decay, biases and norms do not."""
     return [
-        {"params": chosen, "weight_decay": decay, "scale": scale}
+        {"params": chosen, "weight_decay": decay}
         for decay, chosen in (
             (weight_decay, [p for p in new if p.ndim > 1]),
             (0.0, [p for p in new if p.ndim <= 1]),
@@ -159,4 +146,4 @@ def decay_groups(
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
     for group in optimizer.param_groups:
-        group["lr"] = rate * group["scale"]
+        group["lr"] = rate

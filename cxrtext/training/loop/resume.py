@@ -19,19 +19,20 @@ from cxrtext.files import is_as_named, sha256, write_named
 from cxrtext.training.loop.folder import OUT
 
 PATTERN = "step-*.pt"
-FREE = ("device", "log_every", "validate_every", "save_every", "keep")
+FREE = {"device", "log_every", "validate_every", "save_every"}
 """Keys of the training section that a resumed run may have otherwise."""
+KEEP = 2  # states that a run keeps
 
 
-def save_state(folder: Path, step: int, state: Mapping[str, Any], keep: int) -> Path:
-    """Write the state after ``step`` steps, whole or not at all; ``keep`` states stay with it."""
+def save_state(folder: Path, step: int, state: Mapping[str, Any]) -> Path:
+    """Write the state after ``step`` steps, whole or not at all; the one before stays."""
     named = write_named(
         folder, f"step-{step:08d}", ".pt", lambda path: torch.save(dict(state), path)
     )
     for old in _newest_first(folder):
         if old != named and _step_of(old) >= step:
             old.unlink()  # of a later step: what a damaged state was passed over for
-    for old in _newest_first(folder)[keep:]:
+    for old in _newest_first(folder)[KEEP:]:
         old.unlink()
     return named
 
@@ -103,8 +104,7 @@ def deciding(config: Config) -> dict[str, Any]:
             tree[section].pop(name, None)
     if Path(config.model.text).is_dir():
         del tree["model"]["text"]
-    kept = set(FREE) - ({"validate_every"} if config.training.patience else set())
-    tree["training"] = {k: v for k, v in tree["training"].items() if k not in kept}
+    tree["training"] = {k: v for k, v in tree["training"].items() if k not in FREE}
     return tree
 
 

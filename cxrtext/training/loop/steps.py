@@ -7,20 +7,18 @@ from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any
 
 from cxrtext.errors import WorkError
-from cxrtext.training.loop.folder import MetricsLog
+from cxrtext.training.loop.folder import OUT, MetricsLog
 from cxrtext.training.loop.job import Job, Learner, StepReport, train_steps
-from cxrtext.training.loop.resume import last_good, require_room, save_state
+from cxrtext.training.loop.resume import KEEP, last_good, require_room, save_state
 
 LOGGED = (
     "loss", "accuracy", "floored", "without_negatives", "mlm", "gamma_sq", "lr", "grad_norm",
     "images_per_second", "waiting",
 )  # fmt: skip
 """What is logged of a step's report."""
-KEEP = 2  # states that a `StateKeeper` keeps
-ELSEWHERE = "name another folder with --out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,49 +63,46 @@ class StopRequest:
             signal.signal(number, handler)  # type: ignore[arg-type]
 
 
-class Callbacks(Protocol):
-    """What a kind of run does between two steps."""
-
-    def after_step(self, report: StepReport, log: MetricsLog | None) -> None:
-        """Validate, where it is time to; may end the run by ``progress.done``."""
-
-    def save(self) -> None:
-        """Write what is needed to resume."""
-
-
 @dataclass(slots=True, kw_only=True)
-class StateKeeper:
-    """Callbacks of a run that keeps its last states, and measures nothing between two steps.
+class Run:
+    """What a kind of run does between two steps: it keeps its last states.
 
-    ``out`` is the run's folder, ``configuration`` and ``data`` are those of
-    :func:`~.resume.check_same`.
+    ``out`` is the run's folder, which the option of ``other`` names; ``configuration`` and ``data``
+    are those of :func:`~.resume.check_same`.
     """
 
     learner: Learner
     out: Path
     configuration: Mapping[str, Any]
     data: str
+    other: str = OUT
 
     def after_step(self, report: StepReport, log: MetricsLog | None) -> None:
-        """Nothing."""
+        """Validate, where it is time to."""
+
+    def model_bytes(self) -> int:
+        """Of the checkpoints that are written beside a state."""
+        return 0
 
     def save(self) -> None:
+        """Write what is needed to resume."""
         learner, folder = self.learner, self.out / "state"
-        require_room(folder, learner.state_bytes(), "a state", ELSEWHERE)
+        size = learner.state_bytes() + self.model_bytes()
+        require_room(folder, size, "a state", f"train elsewhere with {self.other}")
         state = {"configuration": self.configuration, "data": self.data, "learner": learner.state()}
-        save_state(folder, learner.progress.step, state, KEEP)
+        save_state(folder, learner.progress.step, state)
 
     def require_room_to_start(self) -> None:
         """Refuse to start what could not be saved in the end."""
-        there = sum(path.stat().st_size for path in self.out.glob("state/*.pt"))
-        size = (KEEP + 2) * self.learner.state_bytes() - there
-        require_room(self.out, size, "keeping states", ELSEWHERE)
+        written = [*self.out.glob("state/*.pt"), *self.out.glob("checkpoint*/*")]
+        size = (KEEP + 1) * self.learner.state_bytes() + 3 * self.model_bytes()
+        size -= sum(path.stat().st_size for path in written)
+        require_room(self.out, size, "keeping states", f"train elsewhere with {self.other}")
 
 
 def take_steps(
     job: Job[Any],
-    callbacks: Callbacks,
-    out: Path,
+    run: Run,
     listener: Listener,
     *,
     images: int,
@@ -116,14 +111,13 @@ def take_steps(
 ) -> None:
     """Take the steps that are left; log, validate and save between them.
 
-    ``out`` is the run's folder, for its metrics; an epoch sees each of ``images`` once.  A state is
-    saved every ``save_every`` steps, at the end, and where a signal asks to stop, which raises
-    ``KeyboardInterrupt``.
+    An epoch sees each of ``images`` once.  A state is saved every ``save_every`` steps, at the end,
+    and where a signal asks to stop, which raises ``KeyboardInterrupt``.
     """
     learner, total = job.learner, job.schedule.steps
     epoch = images // job.schedule.batch
     first = learner.processes.first
-    log_of_first = MetricsLog(out, learner.progress.step) if first else nullcontext()
+    log_of_first = MetricsLog(run.out, learner.progress.step) if first else nullcontext()
     with log_of_first as log, StopRequest() as stop, closing(train_steps(job)) as reports:
         try:
             for report in reports:
@@ -132,14 +126,11 @@ def take_steps(
                 if log and (step % log_every == 0 or last):
                     numbers = {key: getattr(report, key) for key in LOGGED}
                     log.write("train", step, {**numbers, "epoch": step / epoch})
-                callbacks.after_step(report, log)
+                run.after_step(report, log)
                 stopping = learner.processes.any(stop.requested)
-                done = learner.progress.done
-                if step % save_every == 0 or last or stopping or done:
-                    callbacks.save()
+                if step % save_every == 0 or last or stopping:
+                    run.save()
                 if stopping and not last:
                     raise KeyboardInterrupt
-                if done:
-                    break
         except WorkError as error:
-            raise WorkError(f"{error}; {last_good(out / 'state')}") from None
+            raise WorkError(f"{error}; {last_good(run.out / 'state')}") from None

@@ -89,7 +89,6 @@ def test_the_digest_is_of_contents(folder: Path, tmp_path: Path) -> None:
     [
         ("dinov2", "ForImageClassification", {}),
         ("vit", "ForMaskedImageModeling", {"encoder_stride": 7}),
-        ("swin", "ForImageClassification", {}),
     ],
 )
 def test_a_head_is_left_out(
@@ -134,7 +133,6 @@ def test_one_channel_is_fine(tmp_path: Path) -> None:
         ("dinov2", 30, "30 px is no multiple of 7, .* its dinov2, .*--size 28 or 35"),
         ("dinov2", 0, "size 0 is not between"),
         ("resnet", 36, "no multiple of 8, the pixels of a region of its resnet,.*--size 32 or 40"),
-        ("swin", 28, "no multiple of 8.*--size 24 or 32"),
     ],
 )
 def test_sizes_that_would_leave_out_a_margin_are_refused(

@@ -48,8 +48,7 @@ def calibrate(
         bool,
         typer.Option(
             "--keep-reference",
-            help="Keep validation images' embeddings too, for verify, and, where the checkpoint "
-            "does not say yet, what its training images and sentences are like.",
+            help="Keep validation images' embeddings too, for verify.",
         ),
     ] = False,
     labels: Annotated[
@@ -96,7 +95,6 @@ def calibrate(
         raise lacking[0]
     if keep_reference:
         written.append(_keep_references(checkpoint, data, device, allow_outside, decoded))
-        written.append(_keep_familiar(checkpoint, data, allow_outside, decoded))
     if labels is None:
         written += keep_how_good(checkpoint, result)
     for line in (*result.left_out, *lacking):
@@ -169,20 +167,4 @@ def _keep_references(
             progress=update,
         )
     say(f"{path}: {images} validation images")
-    return path
-
-
-def _keep_familiar(
-    checkpoint: Path, data: Path, allow_outside: bool, cache: "DecodedCache | None"
-) -> Path:
-    """Keep what the training images and sentences are like."""
-    from cxrtext.evaluation.familiar import keep_familiar
-
-    with progress("describing images", "images") as update:
-        path, found = keep_familiar(
-            checkpoint, data, allow_outside=allow_outside, cache=cache, progress=update
-        )
-    for known, what in ((found.images, "images"), (found.words, "sentences")):
-        if known is None:
-            say(f"{path}: too few {what} to say which others are unlike them")
     return path
