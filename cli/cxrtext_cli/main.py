@@ -5,6 +5,7 @@ import re
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 from io import TextIOWrapper
 from types import FrameType
 from typing import Annotated, Any
@@ -16,7 +17,6 @@ from cxrtext.errors import CxrTextError, InputError
 from cxrtext.files import rights_of_sources
 from cxrtext_cli.commands.archive.classify import classify
 from cxrtext_cli.commands.archive.index import index
-from cxrtext_cli.commands.archive.job import job
 from cxrtext_cli.commands.archive.search import search
 from cxrtext_cli.commands.archive.support import ground, verify
 from cxrtext_cli.commands.data.check import check_data, check_files
@@ -32,7 +32,7 @@ from cxrtext_cli.commands.models.encoders import encoders
 from cxrtext_cli.commands.models.evaluate import evaluate
 from cxrtext_cli.commands.models.features import encode
 from cxrtext_cli.commands.models.marks import marks
-from cxrtext_cli.commands.models.papers import benchmark, experiment
+from cxrtext_cli.commands.models.papers import experiment
 from cxrtext_cli.commands.models.pretrain import pretrain_image, pretrain_text
 from cxrtext_cli.commands.models.score_text import score_text
 from cxrtext_cli.commands.models.train import train
@@ -45,9 +45,6 @@ from cxrtext_cli.gone import GONE_OPTIONS, Commands
 # How OpenMP threads wait for each other: asleep, not spinning. On a machine that does other work
 # too, spinning was measured to slow small networks down thirtyfold; on an idle one it gains little.
 THREADS = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0"}
-
-STAGE = "CXRTEXT_STAGE"
-"""Set for a command that another one runs as a stage, and that says itself what to do next."""
 
 STOPPED = 130
 """Exit code of a command that was interrupted."""
@@ -124,12 +121,10 @@ SECTIONS: dict[str, dict[str, tuple[Callable[..., None] | typer.Typer, str]]] = 
         "compare": (compare, "Compare evaluations of several models."),
         "calibrate": (calibrate, "Keep with a checkpoint what validation images tell."),
         "marks": (marks, "Write readers' marks as tables of labels and boxes."),
-        "benchmark": (benchmark, "Measure a checkpoint on a public set by a frozen recipe."),
         "experiment": (experiment, "Run a paper's experiment, its table beside the paper's."),
     },
     "Search, label and ground": {
         "index": (index, "Embed and index an archive for search."),
-        "job": (job, "Embed, score or decode an archive in shards."),
         "search": (search, "Find images by a sentence or an image."),
         "classify": (classify, "Zero-shot probabilities of findings."),
         "ground": (ground, "Show where an image supports a sentence."),
@@ -137,7 +132,7 @@ SECTIONS: dict[str, dict[str, tuple[Callable[..., None] | typer.Typer, str]]] = 
     },
     "A service": {
         "serve": (serve, "Serve the REST API and the page."),
-        "keys": (keys, "Make, list and revoke a server's API keys."),
+        "keys": (keys, "Make and revoke a server's API keys."),
         "backup": (backup, "Copy an index with its uploads, model, keys and gateway."),
         "restore": (restore, "Make an index, and a gateway's state, of a backup."),
         "check-files": (check_files, "Compare files with the digests they were written with."),
@@ -179,6 +174,11 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 
 def main() -> None:
     """Run the command line and exit: 0 done, 1 failed, 2 wrong input, 130 interrupted."""
+    ending(partial(app, standalone_mode=True))
+
+
+def ending(work: Callable[[], object], *, hint: bool = True) -> None:
+    """Do work and exit as above; ``hint`` says how to go on after an interrupt."""
     for name, value in THREADS.items():
         os.environ.setdefault(name, value)  # read when torch is first imported
     signal.signal(signal.SIGTERM, _interrupt)
@@ -186,7 +186,7 @@ def main() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")  # a path may have any bytes
     try:
         with rights_of_sources():
-            app(standalone_mode=True)
+            work()
     except CxrTextError as error:
         if os.environ.get("CXRTEXT_DEBUG"):
             raise
@@ -194,9 +194,11 @@ def main() -> None:
         sys.exit(error.exit_code)
     except SystemExit as end:
         # typer makes this of an interrupt.
-        if end.code == STOPPED and not os.environ.get(STAGE):
+        if end.code == STOPPED and hint:
             typer.echo("stopped; run the same command again to resume", err=True)
         raise
+    except KeyboardInterrupt:
+        sys.exit(STOPPED)
     except BrokenPipeError:
         # The reader of our output went away, as `head` does.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -58,13 +58,13 @@ def test_studies_to_delete_from_a_file(refused: Refused, index_copy: Path, tmp_p
     assert "no such file" in refused("index", "delete", index_copy, "--from", tmp_path / "none")
 
 
-def test_check_names_the_rebuild_that_mends(index_copy: Path) -> None:
+def test_check_names_the_command_that_mends(index_copy: Path) -> None:
     path = next(index_copy.glob("sketch.*"))
     path.write_bytes(b"\1" * path.stat().st_size)
     done = cxrtext("index", "check", index_copy, code=1)
     assert "is damaged" in done.stderr
-    assert f"'cxrtext index rebuild {index_copy}' derives anew" in done.stderr
-    assert "48 images" in cxrtext("index", "rebuild", index_copy).stdout
+    assert f"'cxrtext index compact {index_copy}' derives anew" in done.stderr
+    assert "48 images" in cxrtext("index", "compact", index_copy).stdout
     assert "nothing is wrong" in cxrtext("index", "check", index_copy).stdout
 
 

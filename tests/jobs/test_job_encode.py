@@ -1,7 +1,6 @@
 """Images encoded by a backbone: the same bytes whoever stops it, and nothing lost or made up."""
 
 import csv
-import json
 import shutil
 import subprocess
 import sys
@@ -204,7 +203,7 @@ def test_a_killed_command_ends_with_the_same_bytes(
     ]  # fmt: skip
     how = ["--grid", 4, "--reduce", 5, "--shard", 32, "--workers", 1]
     command = [sys.executable, "-c", "from cxrtext_cli.main import main; main()"]
-    command += [*map(str, [*words, *how]), "--device", "cpu", "--json"]
+    command += [*map(str, [*words, *how]), "--device", "cpu"]
     first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     until(lambda: any((folder / "shards").glob("0*")) or first.poll() is not None)
     first.kill()
@@ -212,5 +211,5 @@ def test_a_killed_command_ends_with_the_same_bytes(
     assert not (folder / "features.json").exists()
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["rejected"] == 1
+    assert "images rejected: 1" in done.stdout
     assert contents(folder) == contents(features)

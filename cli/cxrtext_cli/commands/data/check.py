@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cxrtext_cli.given import FILE, FILE_OR_FOLDER, FOLDER, NEW_FILE
-from cxrtext_cli.options import AllowOutside, AsJson, Stages, print_json, print_table, say
+from cxrtext_cli.given import FILE_OR_FOLDER, FOLDER, NEW_FILE
+from cxrtext_cli.options import AsJson, Stages, print_json, print_table, say
 
 if TYPE_CHECKING:
     from cxrtext.datasets.checking import CheckReport
@@ -18,16 +18,10 @@ def check_data(
     out: Annotated[
         Path | None, typer.Option(help="Write a page (.html), or .json."), NEW_FILE
     ] = None,
-    reports: Annotated[
-        Path | None, typer.Option(help="Reports, if not beside or in the manifest."), FILE
-    ] = None,
-    labels: Annotated[Path | None, typer.Option(help="Labels, if not labels.csv."), FILE] = None,
-    boxes: Annotated[Path | None, typer.Option(help="Boxes: COCO JSON or CSV."), FILE] = None,
     pictures: Annotated[
         bool, typer.Option("--pictures/--no-pictures", help="Put small pictures into the page.")
     ] = True,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings fail, too.")] = False,
-    allow_outside: AllowOutside = False,
     as_json: AsJson = False,
 ) -> None:
     """Look for what is wrong with a data set: images, reports, labels, boxes, splits.
@@ -39,13 +33,7 @@ def check_data(
 
     if out is not None:
         check_ending(out)
-    options = CheckOptions(
-        reports=reports,
-        labels=labels,
-        boxes=boxes,
-        allow_outside=allow_outside,
-        pictures=pictures and out is not None and out.suffix.lower() != ".json",
-    )
+    options = CheckOptions(pictures=pictures and out is not None and out.suffix.lower() != ".json")
     with Stages() as stages:
         report = check(data, options, stages.show)
     if out is not None:

@@ -7,11 +7,9 @@ import typer
 
 from cxrtext_cli.given import DATA_FOLDER, FILE, SPLIT
 from cxrtext_cli.options import (
-    AllowOutside,
     Cache,
     Device,
     Features,
-    MaxRejected,
     PlaceFolder,
     PromptsFile,
     cache_in,
@@ -58,8 +56,6 @@ def calibrate(
         FILE,
     ] = None,
     device: Device = "auto",
-    allow_outside: AllowOutside = False,
-    max_rejected: MaxRejected = 100,
     cache: Cache = None,
     features: Features = None,
 ) -> None:
@@ -83,8 +79,7 @@ def calibrate(
             split=split,
             prompts=prompts_in(prompts),
             device=pick_device(device),
-            allow_outside=allow_outside,
-            rejects=Rejects(max_rejected),
+            rejects=Rejects(100),
             cache=decoded,
             features=encoded,
             progress=update,
@@ -95,8 +90,8 @@ def calibrate(
     if lacking and not written and not keep_reference:
         raise lacking[0]
     if keep_reference:
-        written.append(_keep_references(checkpoint, data, device, allow_outside, decoded))
-        written.append(_keep_familiar(checkpoint, data, allow_outside, decoded))
+        written.append(_keep_references(checkpoint, data, device, decoded))
+        written.append(_keep_familiar(checkpoint, data, decoded))
     if labels is None:
         written += keep_how_good(checkpoint, result)
     for line in (*result.left_out, *lacking):
@@ -154,7 +149,7 @@ def _show_points(kept: "KeptCalibration") -> None:
 
 
 def _keep_references(
-    checkpoint: Path, data: Path, device: str, allow_outside: bool, cache: "DecodedCache | None"
+    checkpoint: Path, data: Path, device: str, cache: "DecodedCache | None"
 ) -> Path:
     """Keep validation images' embeddings, which reports are verified against."""
     from cxrtext.evaluation.cohort import keep_reference
@@ -164,7 +159,6 @@ def _keep_references(
             checkpoint,
             data,
             device=pick_device(device),
-            allow_outside=allow_outside,
             cache=cache,
             progress=update,
         )
@@ -172,16 +166,12 @@ def _keep_references(
     return path
 
 
-def _keep_familiar(
-    checkpoint: Path, data: Path, allow_outside: bool, cache: "DecodedCache | None"
-) -> Path:
+def _keep_familiar(checkpoint: Path, data: Path, cache: "DecodedCache | None") -> Path:
     """Keep what the training images and sentences are like."""
     from cxrtext.evaluation.familiar import keep_familiar
 
     with progress("describing images", "images") as update:
-        path, found = keep_familiar(
-            checkpoint, data, allow_outside=allow_outside, cache=cache, progress=update
-        )
+        path, found = keep_familiar(checkpoint, data, cache=cache, progress=update)
     for known, what in ((found.images, "images"), (found.words, "sentences")):
         if known is None:
             say(f"{path}: too few {what} to say which others are unlike them")
