@@ -450,24 +450,17 @@ def _evaluation(
 
 
 def _evaluate(folder: Path, recipe: "Recipe", checkpoint: Path, out: str, keeps: bool) -> str:
-    from cxrtext.evaluation import evaluate
     from cxrtext.evaluation.report import ReportOptions, write_report
     from cxrtext.records import Rejects
     from cxrtext_cli.commands.models.calibrate import keep_fits
+    from cxrtext_cli.commands.models.evaluate import measured
 
     prompts, data, rejects = folder / "prompts.yaml", folder / DATA, Rejects(100)
     cache, features = _images(folder, recipe)
-    with progress("embedding", "images") as update:
-        found = evaluate(
-            checkpoint,
-            data,
-            prompts=prompts_in(prompts),
-            device=pick_device("auto"),
-            rejects=rejects,
-            cache=cache,
-            features=features,
-            progress=update,
-        )
+    found = measured(
+        checkpoint, data, prompts=prompts_in(prompts), rejects=rejects, cache=cache,
+        features=features,
+    )  # fmt: skip
     if keeps:
         found.left_out.extend(
             map(str, keep_fits(checkpoint, found, cache, features, quietly=True)[1])

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence, Set
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -165,24 +165,13 @@ def evaluate(
     )
     known = prompts_in(prompts)
 
-    from cxrtext.evaluation import evaluate as run
     from cxrtext.evaluation.report import ReportOptions, write_report
 
     rejects = Rejects(max_rejected)
-    decoded, encoded = cache_in(cache or found.decoded), features_in(features)
-    with progress("embedding", "images") as update:
-        result = run(
-            found.model,
-            data,
-            split=split,
-            prompts=known,
-            device=pick_device(device),
-            rejects=rejects,
-            cache=decoded,
-            features=encoded,
-            progress=update,
-            settings=settings,
-        )
+    result = measured(
+        found.model, data, device, split=split, prompts=known, rejects=rejects,
+        cache=cache_in(cache or found.decoded), features=features_in(features), settings=settings,
+    )  # fmt: skip
     written = []
     if out is not None:
         options = ReportOptions(pictures=pictures, command=command)
@@ -190,6 +179,14 @@ def evaluate(
         rejects.write(out / "images")
     written += keep_how_good(found.model, result)
     _tell(result, written, as_json, len(rejects.rows))
+
+
+def measured(checkpoint: Path, data: Path, device: str = "auto", **options: Any) -> "Evaluation":
+    """Measure a checkpoint and show how far that is; the options are those of the library."""
+    from cxrtext.evaluation import evaluate as run
+
+    with progress("embedding", "images") as update:
+        return run(checkpoint, data, device=pick_device(device), progress=update, **options)
 
 
 MEASURED = {"uncertain", "slices", "sensitivity", "primary"}
