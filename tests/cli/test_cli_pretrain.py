@@ -29,7 +29,7 @@ def test_words_are_written_edited_and_learned(data_folder: Path, tmp_path: Path)
     assert "2 words of findings in" in listed.stdout
     words = out / "words.txt"
     words.write_text("# ours\n" + words.read_text().replace("pneumothorax\n", ""))
-    options = ("--words", words, "--epochs", "2", *SMALL)
+    options = ("--words", words, "--epochs", "2", "--batch", "8", *SMALL)
     done = cxrtext("pretrain-image", manifest, "--out", out, *options)
     assert "1 words of findings" in done.stderr
     assert f"{out / 'encoder.safetensors'}: 2 epochs on " in done.stdout

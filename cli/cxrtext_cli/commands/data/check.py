@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cxrtext_cli.given import FILE_OR_FOLDER, FOLDER, NEW_FILE
-from cxrtext_cli.options import AsJson, Stages, print_json, print_table, say
+from cxrtext_cli.options import AllowOutside, AsJson, Stages, print_json, print_table, say
 
 if TYPE_CHECKING:
     from cxrtext.datasets.checking import CheckReport
@@ -22,6 +22,7 @@ def check_data(
         bool, typer.Option("--pictures/--no-pictures", help="Put small pictures into the page.")
     ] = True,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings fail, too.")] = False,
+    allow_outside: AllowOutside = False,
     as_json: AsJson = False,
 ) -> None:
     """Look for what is wrong with a data set: images, reports, labels, boxes, splits.
@@ -33,7 +34,10 @@ def check_data(
 
     if out is not None:
         check_ending(out)
-    options = CheckOptions(pictures=pictures and out is not None and out.suffix.lower() != ".json")
+    options = CheckOptions(
+        allow_outside=allow_outside,
+        pictures=pictures and out is not None and out.suffix.lower() != ".json",
+    )
     with Stages() as stages:
         report = check(data, options, stages.show)
     if out is not None:

@@ -8,9 +8,11 @@ import typer
 from cxrtext_cli.commands.models.evaluate import measured
 from cxrtext_cli.given import DATA_FOLDER, FILE, SPLIT
 from cxrtext_cli.options import (
+    AllowOutside,
     Cache,
     Device,
     Features,
+    MaxRejected,
     PlaceFolder,
     PromptsFile,
     cache_in,
@@ -57,6 +59,8 @@ def calibrate(
         FILE,
     ] = None,
     device: Device = "auto",
+    allow_outside: AllowOutside = False,
+    max_rejected: MaxRejected = 100,
     cache: Cache = None,
     features: Features = None,
 ) -> None:
@@ -70,18 +74,20 @@ def calibrate(
     found = find_place(place)
     data, checkpoint = found.require_data(data), found.model
     from cxrtext.evaluation import Settings
+    from cxrtext.records import Rejects
 
     decoded, encoded = cache_in(cache or found.decoded), features_in(features)
     result = measured(
         checkpoint, data, device, split=split, prompts=prompts_in(prompts), cache=decoded,
         features=encoded, settings=Settings(slices=()), labels=labels,
+        allow_outside=allow_outside, rejects=Rejects(max_rejected),
     )  # fmt: skip
     written, lacking = keep_fits(checkpoint, result, decoded, encoded)
     if lacking and not written and not keep_reference:
         raise lacking[0]
     if keep_reference:
-        written.append(_keep_references(checkpoint, data, device, decoded))
-        written.append(_keep_familiar(checkpoint, data, decoded))
+        written.append(_keep_references(checkpoint, data, device, allow_outside, decoded))
+        written.append(_keep_familiar(checkpoint, data, allow_outside, decoded))
     if labels is None:
         written += keep_how_good(checkpoint, result)
     for line in (*result.left_out, *lacking):
@@ -139,7 +145,7 @@ def _show_points(kept: "KeptCalibration") -> None:
 
 
 def _keep_references(
-    checkpoint: Path, data: Path, device: str, cache: "DecodedCache | None"
+    checkpoint: Path, data: Path, device: str, allow_outside: bool, cache: "DecodedCache | None"
 ) -> Path:
     """Keep validation images' embeddings, which reports are verified against."""
     from cxrtext.evaluation.cohort import keep_reference
@@ -149,6 +155,7 @@ def _keep_references(
             checkpoint,
             data,
             device=pick_device(device),
+            allow_outside=allow_outside,
             cache=cache,
             progress=update,
         )
@@ -156,12 +163,16 @@ def _keep_references(
     return path
 
 
-def _keep_familiar(checkpoint: Path, data: Path, cache: "DecodedCache | None") -> Path:
+def _keep_familiar(
+    checkpoint: Path, data: Path, allow_outside: bool, cache: "DecodedCache | None"
+) -> Path:
     """Keep what the training images and sentences are like."""
     from cxrtext.evaluation.familiar import keep_familiar
 
     with progress("describing images", "images") as update:
-        path, found = keep_familiar(checkpoint, data, cache=cache, progress=update)
+        path, found = keep_familiar(
+            checkpoint, data, allow_outside=allow_outside, cache=cache, progress=update
+        )
     for known, what in ((found.images, "images"), (found.words, "sentences")):
         if known is None:
             say(f"{path}: too few {what} to say which others are unlike them")

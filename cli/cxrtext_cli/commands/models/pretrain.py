@@ -121,6 +121,7 @@ def pretrain_image(
     epochs: Annotated[
         int | None, typer.Option(help="Passes over the images; chosen by their number.")
     ] = None,
+    batch: Annotated[int, typer.Option(help="Images a step.")] = 32,
     cache: Cache = None,
     allow_outside: AllowOutside = False,
     max_rejected: MaxRejected = 100,
@@ -142,6 +143,7 @@ def pretrain_image(
         resize=resize,
         crop=crop,
         epochs=epochs,
+        batch=batch,
         sides=sides,
     )
     check_settings(settings)
