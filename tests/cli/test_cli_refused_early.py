@@ -205,7 +205,7 @@ SAYS = {
     "index INDEX": "is no command of 'cxrtext index'",
     "index build MANIFEST --out new": "with --model DIR",
     "index build --out INDEX": "give the manifest of the images, or --model DIR",
-    "index delete INDEX": "give a file of them with --from",
+    "index delete INDEX": "Missing argument 'STUDY...'",
     "search CHECKPOINT x": "has no index; make one with 'cxrtext index build'",
     "search x --index INDEX": "--index: no such option; pass it as an argument: ",
     "classify CHECKPOINT": "has no index; make one with 'cxrtext index build'",

@@ -14,7 +14,7 @@ import torch
 from cxrtext.errors import CheckpointError, ConfigError, DataError, NotFoundError
 from cxrtext.images import read_image
 from cxrtext.jobs.encode import BATCH, EncodeOptions, encode_images, features_of
-from cxrtext.jobs.job import job_status
+from cxrtext.jobs.shards import committed
 from cxrtext.models.features import FeatureFolder, FeatureMap, open_features
 from cxrtext.models.foreign import load_backbone
 from cxrtext.models.regions import normalized
@@ -79,8 +79,9 @@ def test_features_are_those_of_each_image_alone(
     assert 0.5 < found.about["map"]["variance_kept"] <= 1
     for name in ("model_type", "digest", "licence", "channels", "preprocessing"):
         assert name in found.backbone
-    status = job_status(features)
-    assert (status.kind, status.rows_done, status.rejected) == ("encode", 110, 1)
+    shards = committed(features).values()
+    assert sum(one.rows + one.rejected for one in shards) == 110
+    assert sum(one.rejected for one in shards) == 1
 
 
 def test_features_do_not_follow_from_the_company_of_an_image(

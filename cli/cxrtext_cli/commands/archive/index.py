@@ -205,33 +205,13 @@ def _noted(folder: Path) -> Path:
 @checked
 def delete(
     folder: Folder,
-    studies: Annotated[
-        list[str] | None, typer.Argument(help="Ids of the studies.", metavar="STUDY...")
-    ] = None,
-    listed: Annotated[
-        Path | None, typer.Option("--from", help="A file that names studies, one a line."), FILE
-    ] = None,
+    studies: Annotated[list[str], typer.Argument(help="Ids of the studies.", metavar="STUDY...")],
 ) -> None:
     """Delete studies, all of them or none; their vectors stay, unread, until 'compact'."""
-    named = [*(studies or []), *(_named_in(listed) if listed else [])]
-    if not named:
-        raise InputError("name the studies to delete, or give a file of them with --from")
     from cxrtext.index import delete as delete_studies
 
-    count = delete_studies(folder, named, wait_s=WAIT_S)
-    typer.echo(f"{folder}: {count} images of {len(set(named))} studies deleted")
-
-
-def _named_in(path: Path) -> list[str]:
-    """The studies that a file names, one a line."""
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: not UTF-8 text; write one study id a line") from None
-    studies = [line.strip() for line in lines if line.strip()]
-    if not studies:
-        raise InputError(f"{path}: names no study; write one study id a line")
-    return studies
+    count = delete_studies(folder, studies, wait_s=WAIT_S)
+    typer.echo(f"{folder}: {count} images of {len(set(studies))} studies deleted")
 
 
 @index.command("check", short_help="Look for damage.")
