@@ -372,7 +372,7 @@ def _training(
     images = f"{FEATURES}/features.json" if recipe.frozen else f"{encoder}/encoder.safetensors"
     return Stage(
         name,
-        partial(_train, folder / config, folder / out),
+        partial(_train, folder / config),
         settings=[train, recipe.threads, *([_content(Path(init))] if init else [])],
         reads=("sentences.csv", "findings.csv", PROMPTS, images),
         makes=(f"{best}/familiar.safetensors", f"{best}/reference.safetensors"),
@@ -382,13 +382,12 @@ def _training(
     )
 
 
-def _train(config: Path, out: Path, resume: bool) -> str:
+def _train(config: Path, resume: bool) -> str:
     from cxrtext.config import load_config
     from cxrtext.training import train
 
     with training_listener("training") as listener:
-        loaded = load_config(config).model_copy(update={"out": out})
-        made = train(loaded, resume=resume, listener=listener)
+        made = train(load_config(config), resume=resume, listener=listener)
     best = f"best after {made.best_step}" if made.best_step else "none was better"
     return f"{made.steps} steps on {made.images} images; {best}"
 
@@ -407,8 +406,8 @@ def curve_stages(folder: Path, recipe: "Recipe", tables: Sequence[str]) -> list[
 
 def trainings(folder: Path, recipe: "Recipe") -> dict[str, Stage]:
     """The stages that have processes of their own, by name."""
-    stages = [*model_stages(folder, recipe)[0], model_stages(folder, recipe)[1]]
-    stages += [training_stage(folder, recipe), *curve_stages(folder, recipe, ())]
+    text, images = model_stages(folder, recipe)
+    stages = [*text, images, training_stage(folder, recipe), *curve_stages(folder, recipe, ())]
     return {stage.name: stage for stage in stages if stage.trains}
 
 
