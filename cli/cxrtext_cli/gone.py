@@ -74,6 +74,8 @@ GONE_OPTIONS = {
     "serve --rate-limit": "was removed: nginx bounds rates (docker/nginx)",
     "serve --drain-seconds": "was removed: accepted requests are finished in at most 30 s",
     "serve --max-megabytes": "was removed: a request has at most 64 MiB",
+    "compare --primary": "was removed: a primary measure is declared before the figures are seen, "
+    "with 'cxrtext evaluate --primary'",
     "delete --from": "was removed: xargs cxrtext index delete INDEX < FILE",
     "build --wait": "was removed: the command waits a minute for another that writes",
     "delete --wait": "was removed: the command waits a minute for another that writes",
