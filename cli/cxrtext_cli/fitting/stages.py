@@ -504,6 +504,4 @@ def _index(folder: Path, recipe: "Recipe") -> str:
             wait_s=WAIT_S,
             progress=update,
         )
-    if made.warning:
-        say(made.warning)
     return f"{made.images} images, {made.sentences} sentences to search"
