@@ -1,5 +1,6 @@
 """``cxrtext fit``: from an archive to a model that says how good it is."""
 
+import gc
 import os
 import re
 import time
@@ -146,6 +147,7 @@ def fit(
         _plan(source, out, found, limit)
         return
     Fit(out, source, found, limit).run()
+    gc.freeze()  # the process ends: to look for garbage among models' objects takes seconds
 
 
 def claim(out: Path, archive: Path) -> None:
