@@ -1,20 +1,14 @@
-"""The command ``cxrtext``: its commands, and errors turned into exit codes in one place."""
+"""The command ``cxrtext``: its commands."""
 
 import os
-import re
-import signal
-import sys
 from collections.abc import Callable
 from functools import partial
-from io import TextIOWrapper
-from types import FrameType
 from typing import Annotated, Any
 
 import typer
 
 from cxrtext import __version__
-from cxrtext.errors import CxrTextError, InputError
-from cxrtext.files import rights_of_sources
+from cxrtext.errors import InputError
 from cxrtext_cli.commands.archive.classify import classify
 from cxrtext_cli.commands.archive.index import index
 from cxrtext_cli.commands.archive.search import search
@@ -24,8 +18,6 @@ from cxrtext_cli.commands.data.forget import forget
 from cxrtext_cli.commands.data.import_data import import_data
 from cxrtext_cli.commands.data.label_reports import label_reports
 from cxrtext_cli.commands.data.phantom import phantom
-from cxrtext_cli.commands.demo import demo
-from cxrtext_cli.commands.fit import fit
 from cxrtext_cli.commands.models.calibrate import calibrate
 from cxrtext_cli.commands.models.compare import compare
 from cxrtext_cli.commands.models.encoders import encoders
@@ -39,15 +31,11 @@ from cxrtext_cli.commands.models.train import train
 from cxrtext_cli.commands.pacs.gateway import gateway
 from cxrtext_cli.commands.server.backup import backup, restore
 from cxrtext_cli.commands.server.service import keys, serve
+from cxrtext_cli.ending import ending
+from cxrtext_cli.fitting.demo import demo
+from cxrtext_cli.fitting.fit import fit
 from cxrtext_cli.given import checked
 from cxrtext_cli.gone import GONE_OPTIONS, Commands
-
-# How OpenMP threads wait for each other: asleep, not spinning. On a machine that does other work
-# too, spinning was measured to slow small networks down thirtyfold; on an idle one it gains little.
-THREADS = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0"}
-
-STOPPED = 130
-"""Exit code of a command that was interrupted."""
 
 
 class _Sections(Commands):
@@ -168,59 +156,6 @@ def _root(
         os.environ["CXRTEXT_DEBUG"] = "1"
 
 
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
 def main() -> None:
-    """Run the command line and exit: 0 done, 1 failed, 2 wrong input, 130 interrupted."""
+    """Run the command line and exit."""
     ending(partial(app, standalone_mode=True))
-
-
-def ending(work: Callable[[], object], *, hint: bool = True) -> None:
-    """Do work and exit as above; ``hint`` says how to go on after an interrupt."""
-    for name, value in THREADS.items():
-        os.environ.setdefault(name, value)  # read when torch is first imported
-    signal.signal(signal.SIGTERM, _interrupt)
-    if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a path may have any bytes
-    try:
-        with rights_of_sources():
-            work()
-    except CxrTextError as error:
-        if os.environ.get("CXRTEXT_DEBUG"):
-            raise
-        typer.echo(f"error: {error}", err=True)
-        sys.exit(error.exit_code)
-    except SystemExit as end:
-        # typer makes this of an interrupt.
-        if end.code == STOPPED and hint:
-            typer.echo("stopped; run the same command again to resume", err=True)
-        raise
-    except KeyboardInterrupt:
-        sys.exit(STOPPED)
-    except BrokenPipeError:
-        # The reader of our output went away, as `head` does.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
-    except UnicodeEncodeError as error:
-        # A library that opens no such path, as pyarrow and safetensors; texts were refused before.
-        path = re.search('[^"\\s]*[\udc80-\udcff][^"\\s]*', error.object)
-        if os.environ.get("CXRTEXT_DEBUG") or path is None:
-            raise
-        typer.echo(f"error: {path[0]}: not UTF-8; rename the folder or file", err=True)
-        sys.exit(InputError.exit_code)
-    except (MemoryError, RuntimeError) as error:
-        from cxrtext.device import out_of_memory
-
-        whose = out_of_memory(error)
-        if os.environ.get("CXRTEXT_DEBUG") or whose is None:
-            raise
-        typer.echo(f"error: {whose}; end what else uses it, or take smaller batches", err=True)
-        sys.exit(1)
-    except OSError as error:
-        if os.environ.get("CXRTEXT_DEBUG"):
-            raise
-        where = f"{error.filename}: " if error.filename else ""
-        typer.echo(f"error: {where}{error.strerror or error}", err=True)
-        sys.exit(1)

@@ -34,7 +34,7 @@ from cxrtext.project.recipe import (
 )
 from cxrtext.project.training_data import noted, training_data, write_training_data
 from cxrtext.records import write_table
-from cxrtext_cli.commands.fit import (
+from cxrtext_cli.fitting.fit import (
     Fit,
     _seconds,
     claim,

@@ -11,6 +11,7 @@ from pathlib import Path
 import typer
 
 from cxrtext.errors import WorkError
+from cxrtext_cli.ending import ending
 from cxrtext_cli.options import say
 
 CHILD = "from cxrtext_cli.fitting.processes import child; child()"
@@ -21,7 +22,6 @@ def child() -> None:
     """Do a stage of the project that is named; the process ends with the one that started it."""
     from cxrtext.images.sandbox_worker import end_with
     from cxrtext.memory import keep_memory
-    from cxrtext_cli.main import ending
 
     parent, folder, name, *resume = sys.argv[1:]
     threading.Thread(target=end_with, args=[int(parent)], daemon=True).start()
