@@ -89,7 +89,9 @@ class Commands(typer.core.TyperGroup):
     """A group of commands that says what became of those it no longer has."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        name = " ".join([*([ctx.info_name] if ctx.parent else []), *args[:1]])
-        if args and args[0] not in self.commands and name in GONE:
-            raise InputError(f"'cxrtext {name}' {GONE[name]}")
+        below = [ctx.info_name] if ctx.parent else []
+        for words in (args[:2], args[:1]):  # a group may be gone with its commands
+            name = " ".join([*below, *words])
+            if args and args[0] not in self.commands and name in GONE:
+                raise InputError(f"'cxrtext {name}' {GONE[name]}")
         return super().resolve_command(ctx, args)
