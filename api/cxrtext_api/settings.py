@@ -28,7 +28,6 @@ class Settings(BaseModel):
     # Read anew when it changes; without one every caller is let in.
     keys_file: Path | None = None
     trusted_hosts: tuple[str, ...] = ()  # ``*.example.org`` takes every name below it
-    cors_origins: tuple[Annotated[str, Field(pattern=r"^https?://[^/?#*\s]+$")], ...] = ()
     max_body_bytes: Annotated[int, Field(ge=1024)] = 64 * 2**20
     queue_limit: Annotated[int, Field(ge=1)] = 64  # that wait for the model, or for the decoder
     concurrency: Annotated[int, Field(ge=1)] = 256  # requests in the server

@@ -132,12 +132,6 @@ def _backbone(folder: Path) -> None:
         )
 
 
-def _export(path: Path) -> None:
-    if path.suffix.lower() != ".parquet":
-        raise DataError(f"{path}: embeddings are written to a file in .parquet")
-    _new_file(path)
-
-
 def _device(name: str) -> None:
     if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", name):
         raise ConfigError(f"--device: '{name}' is not auto, cpu, cuda or cuda:N")
@@ -177,8 +171,6 @@ SOURCE = _by("records.report_sources", "check_source")
 CHECKPOINT = _by("models.folders", "check_checkpoint")
 BACKBONE = Kind(_backbone)
 """A folder of a vision model; its weights are not looked at."""
-EXPORT = Kind(_export)
-"""A file of embeddings."""
 INDEX = _by("index.store.catalogue", "check_index_folder")
 PLACE = _by("project.place", "find_part")
 """A project, a checkpoint or an index."""

@@ -28,16 +28,43 @@ GONE = {
     "and 'cxrtext restore', and run 'cxrtext serve' on it",
     "index move": "was removed; after moving a data folder or a model, run "
     "'cxrtext index build' again with the new paths and the same --out",
+    "benchmark": "is now 'cxrtext evaluate PLACE --recipe NAME --data DATA'",
+    "index rebuild": "is now 'cxrtext index compact', with --model for another model",
+    "job embed": "is now 'cxrtext index build --workers N', or --address of a cluster",
+    "job status": "was removed: the command that makes the shards says how far it is",
     "job score": "was removed; 'cxrtext score-text' scores each sentence once and resumes",
     "job decode": "was removed; 'cxrtext train' and 'cxrtext index build' decode images once "
     "into their cache",
-    "job finish": "was removed; 'cxrtext job embed --index' makes the index when all shards are "
-    "there",
+    "job finish": "was removed; 'cxrtext index build --workers N' makes the index when all shards "
+    "are there",
+    "keys list": "was removed: the file has a line a key, with its name, scopes and last day",
 }
 """What became of a command, by its name below ``cxrtext``."""
 
 
 GONE_OPTIONS = {
+    **{
+        f"evaluate {name}": "was removed: set it in a recipe of your own (--recipe FILE.yaml)"
+        for name in ("--average", "--exclude-same-patient")
+    },
+    "evaluate --boxes": "was removed: put the file into the data folder as boxes.json or boxes.csv",
+    "evaluate --calibrate": "was removed: run 'cxrtext calibrate'",
+    "evaluate --export": "was removed: cxrtext.open(PLACE).embed(IMAGES) gives them in Python",
+    **{
+        f"check-data --{name}": f"was removed: put the table into the data folder as {name}.csv"
+        for name in ("reports", "labels", "boxes")
+    },
+    **{
+        f"fit {name}": f"was removed: 'cxrtext import ARCHIVE {name} --out PROJECT/data', then "
+        "'cxrtext fit PROJECT/data --out PROJECT'"
+        for name in ("--ids", "--follow-links")
+    },
+    **{
+        f"{name} --device": "was removed: set CUDA_VISIBLE_DEVICES= to compute without a GPU"
+        for name in ("search", "ground", "verify")
+    },
+    "serve --cors-origin": "was removed: let nginx serve the other site's pages and the API "
+    "under one name",
     "evaluate --prevalence": "was removed: multiply the odds of a finding by the likelihood ratio "
     "of a result",
     "benchmark --link": "was removed: 'cxrtext import' makes the data folder",
@@ -47,6 +74,9 @@ GONE_OPTIONS = {
     "serve --rate-limit": "was removed: nginx bounds rates (docker/nginx)",
     "serve --drain-seconds": "was removed: accepted requests are finished in at most 30 s",
     "serve --max-megabytes": "was removed: a request has at most 64 MiB",
+    "compare --primary": "was removed: a primary measure is declared before the figures are seen, "
+    "with 'cxrtext evaluate --primary'",
+    "delete --from": "was removed: xargs cxrtext index delete INDEX < FILE",
     "build --wait": "was removed: the command waits a minute for another that writes",
     "delete --wait": "was removed: the command waits a minute for another that writes",
     "import --sentences-from": "is now --label-sentences; its sentences are plain ones",
@@ -59,7 +89,9 @@ class Commands(typer.core.TyperGroup):
     """A group of commands that says what became of those it no longer has."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        name = " ".join([*([ctx.info_name] if ctx.parent else []), *args[:1]])
-        if args and args[0] not in self.commands and name in GONE:
-            raise InputError(f"'cxrtext {name}' {GONE[name]}")
+        below = [ctx.info_name] if ctx.parent else []
+        for words in (args[:2], args[:1]):  # a group may be gone with its commands
+            name = " ".join([*below, *words])
+            if args and args[0] not in self.commands and name in GONE:
+                raise InputError(f"'cxrtext {name}' {GONE[name]}")
         return super().resolve_command(ctx, args)

@@ -1,22 +1,16 @@
-"""The command ``cxrtext``: its commands, and errors turned into exit codes in one place."""
+"""The command ``cxrtext``: its commands."""
 
 import os
-import re
-import signal
-import sys
 from collections.abc import Callable
-from io import TextIOWrapper
-from types import FrameType
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 
 from cxrtext import __version__
-from cxrtext.errors import CxrTextError, InputError
-from cxrtext.files import rights_of_sources
+from cxrtext.errors import InputError
 from cxrtext_cli.commands.archive.classify import classify
 from cxrtext_cli.commands.archive.index import index
-from cxrtext_cli.commands.archive.job import job
 from cxrtext_cli.commands.archive.search import search
 from cxrtext_cli.commands.archive.support import ground, verify
 from cxrtext_cli.commands.data.check import check_data, check_files
@@ -24,33 +18,24 @@ from cxrtext_cli.commands.data.forget import forget
 from cxrtext_cli.commands.data.import_data import import_data
 from cxrtext_cli.commands.data.label_reports import label_reports
 from cxrtext_cli.commands.data.phantom import phantom
-from cxrtext_cli.commands.demo import demo
-from cxrtext_cli.commands.fit import fit
 from cxrtext_cli.commands.models.calibrate import calibrate
 from cxrtext_cli.commands.models.compare import compare
 from cxrtext_cli.commands.models.encoders import encoders
 from cxrtext_cli.commands.models.evaluate import evaluate
 from cxrtext_cli.commands.models.features import encode
 from cxrtext_cli.commands.models.marks import marks
-from cxrtext_cli.commands.models.papers import benchmark, experiment
+from cxrtext_cli.commands.models.papers import experiment
 from cxrtext_cli.commands.models.pretrain import pretrain_image, pretrain_text
 from cxrtext_cli.commands.models.score_text import score_text
 from cxrtext_cli.commands.models.train import train
 from cxrtext_cli.commands.pacs.gateway import gateway
 from cxrtext_cli.commands.server.backup import backup, restore
 from cxrtext_cli.commands.server.service import keys, serve
+from cxrtext_cli.ending import ending
+from cxrtext_cli.fitting.demo import demo
+from cxrtext_cli.fitting.fit import fit
 from cxrtext_cli.given import checked
 from cxrtext_cli.gone import GONE_OPTIONS, Commands
-
-# How OpenMP threads wait for each other: asleep, not spinning. On a machine that does other work
-# too, spinning was measured to slow small networks down thirtyfold; on an idle one it gains little.
-THREADS = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0"}
-
-STAGE = "CXRTEXT_STAGE"
-"""Set for a command that another one runs as a stage, and that says itself what to do next."""
-
-STOPPED = 130
-"""Exit code of a command that was interrupted."""
 
 
 class _Sections(Commands):
@@ -124,12 +109,10 @@ SECTIONS: dict[str, dict[str, tuple[Callable[..., None] | typer.Typer, str]]] = 
         "compare": (compare, "Compare evaluations of several models."),
         "calibrate": (calibrate, "Keep with a checkpoint what validation images tell."),
         "marks": (marks, "Write readers' marks as tables of labels and boxes."),
-        "benchmark": (benchmark, "Measure a checkpoint on a public set by a frozen recipe."),
         "experiment": (experiment, "Run a paper's experiment, its table beside the paper's."),
     },
     "Search, label and ground": {
         "index": (index, "Embed and index an archive for search."),
-        "job": (job, "Embed, score or decode an archive in shards."),
         "search": (search, "Find images by a sentence or an image."),
         "classify": (classify, "Zero-shot probabilities of findings."),
         "ground": (ground, "Show where an image supports a sentence."),
@@ -137,7 +120,7 @@ SECTIONS: dict[str, dict[str, tuple[Callable[..., None] | typer.Typer, str]]] = 
     },
     "A service": {
         "serve": (serve, "Serve the REST API and the page."),
-        "keys": (keys, "Make, list and revoke a server's API keys."),
+        "keys": (keys, "Make and revoke a server's API keys."),
         "backup": (backup, "Copy an index with its uploads, model, keys and gateway."),
         "restore": (restore, "Make an index, and a gateway's state, of a backup."),
         "check-files": (check_files, "Compare files with the digests they were written with."),
@@ -173,52 +156,6 @@ def _root(
         os.environ["CXRTEXT_DEBUG"] = "1"
 
 
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
 def main() -> None:
-    """Run the command line and exit: 0 done, 1 failed, 2 wrong input, 130 interrupted."""
-    for name, value in THREADS.items():
-        os.environ.setdefault(name, value)  # read when torch is first imported
-    signal.signal(signal.SIGTERM, _interrupt)
-    if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a path may have any bytes
-    try:
-        with rights_of_sources():
-            app(standalone_mode=True)
-    except CxrTextError as error:
-        if os.environ.get("CXRTEXT_DEBUG"):
-            raise
-        typer.echo(f"error: {error}", err=True)
-        sys.exit(error.exit_code)
-    except SystemExit as end:
-        # typer makes this of an interrupt.
-        if end.code == STOPPED and not os.environ.get(STAGE):
-            typer.echo("stopped; run the same command again to resume", err=True)
-        raise
-    except BrokenPipeError:
-        # The reader of our output went away, as `head` does.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
-    except UnicodeEncodeError as error:
-        # A library that opens no such path, as pyarrow and safetensors; texts were refused before.
-        path = re.search('[^"\\s]*[\udc80-\udcff][^"\\s]*', error.object)
-        if os.environ.get("CXRTEXT_DEBUG") or path is None:
-            raise
-        typer.echo(f"error: {path[0]}: not UTF-8; rename the folder or file", err=True)
-        sys.exit(InputError.exit_code)
-    except (MemoryError, RuntimeError) as error:
-        from cxrtext.device import out_of_memory
-
-        whose = out_of_memory(error)
-        if os.environ.get("CXRTEXT_DEBUG") or whose is None:
-            raise
-        typer.echo(f"error: {whose}; end what else uses it, or take smaller batches", err=True)
-        sys.exit(1)
-    except OSError as error:
-        if os.environ.get("CXRTEXT_DEBUG"):
-            raise
-        where = f"{error.filename}: " if error.filename else ""
-        typer.echo(f"error: {where}{error.strerror or error}", err=True)
-        sys.exit(1)
+    """Run the command line and exit."""
+    ending(partial(app, standalone_mode=True))

@@ -51,15 +51,6 @@ TableColumns = Annotated[
         "are guessed."
     ),
 ]
-IdMatching = Annotated[
-    str,
-    typer.Option(
-        help="exact, or loose: join ids that a spreadsheet changed (zeros, .0, apostrophes)."
-    ),
-]
-FollowLinks = Annotated[
-    bool, typer.Option("--follow-links", help="Follow links to folders, and out of the folder.")
-]
 TextSource = Annotated[
     Path,
     typer.Argument(
@@ -119,13 +110,15 @@ def _as_json(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is nothing that JSON has")
 
 
-def say_columns(table: Path | str, columns: str, *, text: bool = True) -> dict[str, str]:
+def say_columns(
+    table: Path | str, columns: str | Mapping[str, str] = "", *, text: bool = True
+) -> dict[str, str]:
     """What is said of a table's columns, as a mapping; tells what the others are taken for."""
     from cxrtext.records.columns import parse_columns, shown
     from cxrtext.records.report_sources import is_table
     from cxrtext.records.rows import TableRows
 
-    given = parse_columns(columns)
+    given = parse_columns(columns) if isinstance(columns, str) else dict(columns)
     path = Path(table)
     if is_table(path) and "sentence" not in TableRows(path).headers:
         line = shown(TableRows.known(path, given, text=text).names)
@@ -145,7 +138,7 @@ def features_in(folder: Path | None) -> "FeatureFolder | None":
     return open_features(folder) if folder else None
 
 
-def open_place(place: "Place", device: str, prompts: Path | None = None) -> "Service":
+def open_place(place: "Place", device: str = "auto", prompts: Path | None = None) -> "Service":
     """A service of a place's model and index."""
     from cxrtext.service import load_service
 

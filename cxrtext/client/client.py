@@ -22,8 +22,6 @@ T = TypeVar("T", bound=BaseModel)
 PNG, CSV = "image/png", "text/csv"
 FILE_NAME = "image"  # what a file is called on its way: its own name can name a patient
 Split = Literal["train", "val", "test"]
-MarkKind = Literal["finding", "sentence", "hit", "box"]
-MarkVerdict = Literal["right", "wrong", "unclear"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,9 +208,9 @@ class Client:
     def mark(
         self,
         image_id: str,
-        kind: MarkKind,
+        kind: models.MarkKind,
         text: str,
-        verdict: MarkVerdict,
+        verdict: models.MarkVerdict,
         *,
         said: bool = True,
         box: Sequence[float] | None = None,

@@ -151,7 +151,6 @@ class ModelInfo(Answer):
     )
     how_good: HowGood | None = Field(default=None, description="Null from an older server.")
     limits: LimitInfo
-    max_body_bytes: int = Field(description="Largest request.")
     notice: str = "Research use only. Not a medical device."
 
 
@@ -593,6 +592,10 @@ class Decided(Answer):
     decided: Count
 
 
+MarkKind = Literal["finding", "sentence", "hit", "box"]
+MarkVerdict = Literal["right", "wrong", "unclear"]
+
+
 class Mark(Answer):
     """What a reader said of one thing that was shown of an image."""
 
@@ -602,10 +605,10 @@ class Mark(Answer):
     image_id: str = Field(validation_alias=AliasChoices("image_id", "image"))
     study_id: str
     patient_id: str
-    kind: Literal["finding", "sentence", "hit", "box"]
+    kind: MarkKind
     text: str = Field(description="The finding, the sentence, or the word of a box.")
     said: bool = Field(description="Whether it was said to be there; the verdict is on that.")
-    verdict: Literal["right", "wrong", "unclear"]
+    verdict: MarkVerdict
     box: Quad | None = Field(description="x, y, w, h in pixels of the original.")
 
 

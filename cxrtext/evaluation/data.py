@@ -97,7 +97,7 @@ def _boxes(folder: Path, boxes: Path | None) -> Drawn:
     if path is None:
         return None, [], []
     if not path.is_file():
-        raise DataError(f"{path}: no such file; give a box file with --boxes")
+        raise DataError(f"{path}: no such box file")
     found = list(iter_boxes(path))
     return (
         [entry for entry in found if isinstance(entry, Box)],

@@ -194,7 +194,7 @@ def _copy_model(index: Path, meta: Mapping[str, str], target: Path) -> None:
     if checkpoint_fingerprint(target, read_sums(target)) != meta["model"]:
         raise CheckpointError(
             f"{noted}: holds another model than the one that made {index}, which could not be "
-            f"searched with it; put that one back, run 'cxrtext index rebuild {index} --model "
+            f"searched with it; put that one back, run 'cxrtext index compact {index} --model "
             f"{noted}', {without}"
         )
     if file_problems(target):

@@ -11,7 +11,7 @@ from cxrtext.surface import import_on_use
 if TYPE_CHECKING:
     from cxrtext.jobs.embed import Embedded, EmbedOptions, embed_job
     from cxrtext.jobs.encode import EncodeOptions, encode_images
-    from cxrtext.jobs.job import JobStatus, job_status
+    from cxrtext.jobs.job import JobStatus
 
 __all__ = [
     "EmbedOptions",
@@ -20,7 +20,6 @@ __all__ = [
     "JobStatus",
     "embed_job",
     "encode_images",
-    "job_status",
 ]
 
 import_on_use(__name__)

@@ -1,4 +1,4 @@
-"""``cxrtext job embed``: the images of a manifest, embedded in shards, and an index made of them.
+"""The images of a manifest, embedded in shards, and an index made of them.
 
 A shard holds the rows that an index keeps of its images.  It is of whole batches, so that the
 model sees the images in the company in which ``cxrtext index build`` shows them to it, and the
@@ -152,7 +152,7 @@ class _Embed(Job):
             "model": _model_digest(self.checkpoint),
             "set of prompts": hashlib.sha256(json.dumps(noted).encode()).hexdigest(),
             "--storage": options.storage,
-            "--shard": self.images_a_shard,
+            "images a shard": self.images_a_shard,
             "threads": THREADS,
             "version of the image reader": READER_VERSION,
         }
@@ -208,7 +208,7 @@ def embed_job(
     """
     job = _Embed(folder, manifest, checkpoint, options or EmbedOptions(), stage)
     if index.resolve().is_relative_to(job.folder.resolve()):
-        raise ConfigError(f"--index {index}: lies in the folder of the job; name one beside it")
+        raise ConfigError(f"{index}: lies in the folder of the job; name one beside it")
     check_columns(manifest, [next(job.records())])
     status = job.make(say)
     rejects = job.rejects()

@@ -20,7 +20,7 @@ from cxrtext.images.sandbox_worker import cores
 from cxrtext.jobs import cluster as processes
 from cxrtext.jobs.cluster import Cluster, Task, Work
 from cxrtext.jobs.plan import NAME as PLAN
-from cxrtext.jobs.plan import Definition, Plan, begin, read_plan
+from cxrtext.jobs.plan import Definition, Plan, begin
 from cxrtext.jobs.shards import DamagedShardError, Shard, ShardFile, committed, damaged, read_shard
 from cxrtext.records import ImageRecord, Rejects, stream_manifest
 
@@ -71,11 +71,6 @@ class JobStatus:
         return cls(plan.kind, plan.shards, len(done), plan.rows, rows_done, rejected)
 
 
-def job_status(folder: Path) -> JobStatus:
-    """Say how far a job is (NotFoundError where there is none); anyone can, from any machine."""
-    return JobStatus.of(read_plan(folder), committed(folder))
-
-
 def make_missing(
     folder: Path,
     plan: Plan,
@@ -114,10 +109,7 @@ def make_missing(
 
 
 def _lost(how: str | None) -> str:
-    return (
-        f"its worker was lost ({how}): look at its memory and device, or take fewer workers or a "
-        "smaller --shard"
-    )
+    return f"its worker was lost ({how}): look at its memory and device, or take fewer workers"
 
 
 def require_here(path: str, what: str, same: bool) -> None:

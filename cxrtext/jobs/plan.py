@@ -51,7 +51,7 @@ def read_plan(folder: Path, kind: str | None = None) -> Plan:
         )
     except FileNotFoundError:
         raise NotFoundError(
-            f"{folder}: holds no job; start one with 'cxrtext job embed' or 'cxrtext encode'"
+            f"{folder}: holds no job; start one with 'index build --workers' or 'encode'"
         ) from None
     except (ValueError, KeyError):
         raise CheckpointError(

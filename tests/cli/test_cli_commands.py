@@ -34,7 +34,7 @@ def test_where_memory_ends_there_is_one_line(
 ) -> None:
     ended = Mock(side_effect=torch.OutOfMemoryError("CUDA out of memory. Tried 2 GiB."))
     monkeypatch.setattr("cxrtext_cli.main.app", ended)
-    monkeypatch.setattr("cxrtext_cli.main.signal.signal", Mock())
+    monkeypatch.setattr("cxrtext_cli.ending.signal.signal", Mock())
     with pytest.raises(SystemExit, match="1"):
         main()
     said = "error: the memory of the GPU is used up; end what else uses it, or take smaller batches"

@@ -1,4 +1,3 @@
-import json
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ExperimentOptions]
     return asked
 
 
-def test_the_page_and_where_it_lies_or_json(asked: list[tuple[str, ExperimentOptions]]) -> None:
+def test_the_page_and_where_it_lies(asked: list[tuple[str, ExperimentOptions]]) -> None:
     done = cxrtext(
         "experiment", "table1", "--scale", "smoke", "--rows", "lse-nl, biovil", "--seeds", "3",
         "--out", "here", "--data", "there", "--features", ".",
@@ -33,8 +32,7 @@ def test_the_page_and_where_it_lies_or_json(asked: list[tuple[str, ExperimentOpt
     expected = ExperimentOptions(
         "smoke", Path("here"), Path("there"), Path(), 3, ("lse-nl", "biovil")
     )
-    done = cxrtext("experiment", "table1", "--json")
-    assert json.loads(done.stdout) == {"rows": []}
+    cxrtext("experiment", "table1")
     assert asked == [("table1", expected), ("table1", ExperimentOptions())]
 
 

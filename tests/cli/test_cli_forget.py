@@ -1,4 +1,4 @@
-"""``cxrtext forget``, ``index rebuild --model`` and ``index export``, as a user starts them."""
+"""``cxrtext forget``, ``index compact --model`` and ``index export``, as a user starts them."""
 
 import json
 import shutil
@@ -49,10 +49,10 @@ def test_a_new_model(index_copy: Path, checkpoint: Path, tmp_path: Path) -> None
     torch.manual_seed(2)
     made = ImageTextModel(replace(known.spec, dimension=8), known.tokenizer)
     save_checkpoint(tmp_path / "new", made, {})
-    done = cxrtext("index", "rebuild", index_copy, "--model", tmp_path / "new")
+    done = cxrtext("index", "compact", index_copy, "--model", tmp_path / "new")
     assert "48 images (0 new, 48 replaced)" in done.stdout
     with Catalogue(index_copy / CATALOGUE) as catalogue:
         assert catalogue.meta()["checkpoint"] == str(tmp_path / "new")
-    again = cxrtext("index", "rebuild", index_copy, "--model", tmp_path / "new")
+    again = cxrtext("index", "compact", index_copy, "--model", tmp_path / "new")
     assert "replaced" not in again.stdout
     cxrtext("search", index_copy, "Left pleural effusion.")

@@ -45,26 +45,19 @@ def test_a_filter_that_no_value_can_pass_says_what_there_is(
     assert "no image: split holds 'train', 'test', 'val'" in said
 
 
-def test_studies_to_delete_from_a_file(refused: Refused, index_copy: Path, tmp_path: Path) -> None:
-    listed = tmp_path / "studies.txt"
-    listed.write_text("s01\n\n  s02 \n")
-    done = cxrtext("index", "delete", index_copy, "--from", listed)
+def test_studies_are_deleted_once(refused: Refused, index_copy: Path) -> None:
+    done = cxrtext("index", "delete", index_copy, "s01", "s02")
     assert "2 images of 2 studies deleted" in done.stdout, done.stderr
-    assert "holds no study 's01'" in refused("index", "delete", index_copy, "--from", listed)
-    listed.write_text("\n")
-    assert "names no study; write one" in refused("index", "delete", index_copy, "--from", listed)
-    listed.write_bytes(b"\xff\xfe\xff")
-    assert "not UTF-8" in refused("index", "delete", index_copy, "--from", listed)
-    assert "no such file" in refused("index", "delete", index_copy, "--from", tmp_path / "none")
+    assert "holds no study 's01'" in refused("index", "delete", index_copy, "s03", "s01")
 
 
-def test_check_names_the_rebuild_that_mends(index_copy: Path) -> None:
+def test_check_names_the_command_that_mends(index_copy: Path) -> None:
     path = next(index_copy.glob("sketch.*"))
     path.write_bytes(b"\1" * path.stat().st_size)
     done = cxrtext("index", "check", index_copy, code=1)
     assert "is damaged" in done.stderr
-    assert f"'cxrtext index rebuild {index_copy}' derives anew" in done.stderr
-    assert "48 images" in cxrtext("index", "rebuild", index_copy).stdout
+    assert f"'cxrtext index compact {index_copy}' derives anew" in done.stderr
+    assert "48 images" in cxrtext("index", "compact", index_copy).stdout
     assert "nothing is wrong" in cxrtext("index", "check", index_copy).stdout
 
 

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 import torch
-import typer
 import yaml
 
 from cxrtext.config import load_config
+from cxrtext.datasets.importing import ImportOptions
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.images import Preprocessing
 from cxrtext.models import load_model
-from cxrtext.project.archive import prompts_of
+from cxrtext.project.archive import import_options, prompts_of
 from cxrtext.project.estimate import Speeds, estimate, fitted
 from cxrtext.project.facts import Facts, facts_of_archive, facts_of_data
 from cxrtext.project.layout import REPORTS, THIRD
@@ -34,14 +34,13 @@ from cxrtext.project.recipe import (
 )
 from cxrtext.project.training_data import noted, training_data, write_training_data
 from cxrtext.records import write_table
-from cxrtext_cli.commands.fit import (
+from cxrtext_cli.fitting.fit import (
     Fit,
     _seconds,
     claim,
-    extra_words,
     fit,
+    options_of,
 )
-from cxrtext_cli.fitting import processes
 from cxrtext_cli.fitting.stages import (
     NOTES,
     Progress,
@@ -54,11 +53,11 @@ from cxrtext_cli.fitting.stages import (
     label_stage,
     model_stages,
     training_stage,
+    trainings,
 )
 from tests.cli.conftest import cxrtext
 from tests.conftest import read_csv
 from tests.models.foreign.folders import WRITERS
-from tests.test_manifests import parse
 
 DRAWN = Facts(400, 400, 320, True, True, 90_000, 8_000_000, 144, ())
 FILMS = Facts(3400, 3400, 2700, True, True, 900_000, 2_000_000_000, 2000, ())
@@ -80,23 +79,12 @@ FROZEN = TUNED.model_copy(
     }
 )
 TABLES = ["data/manifest.csv", "data/reports.csv"]
-WRITES = """
-import os, sys
-_, _, code, path, *rest = sys.argv
-if code != "0":
-    print("error: it fails", file=sys.stderr)
-    sys.exit(int(code))
-os.makedirs(os.path.dirname(path), exist_ok=True)
-with open(path, "a") as file:
-    file.write(os.environ["OMP_NUM_THREADS"] + (" again;" if "--resume" in rest else ";"))
-print('{"images": 3}')
-"""
 
 
 def stages_of(folder: Path, recipe: Recipe) -> list[Stage]:
     text, encoder = model_stages(folder, recipe)
     return [
-        import_stage(folder, recipe.source, "listing", ["--keep", "age"]),
+        import_stage(folder, recipe.source, "listing", ImportOptions(keep=("age",))),
         label_stage(folder, "reports.csv"),
         check_stage(folder, TABLES),
         *text,
@@ -110,46 +98,41 @@ def stages_of(folder: Path, recipe: Recipe) -> list[Stage]:
 
 def small(folder: Path, code: int = 0, settings: object = None) -> Stage:
     """A stage that appends to a file how it was called."""
-    words = [str(code), folder / "made/it"]
+
+    def work(resume: bool) -> str:
+        if code:
+            raise DataError("it fails")
+        (folder / "made").mkdir(exist_ok=True)
+        with (folder / "made/it").open("a") as file:
+            file.write(f"{torch.get_num_threads()}{' again' if resume else ''};")
+        return "3 images"
+
     return Stage(
-        "small", [words], lambda said: f"{said['images']} images", settings, reads=("given.csv",),
-        makes=("made/it",), state="made/state", resume=("--resume",), threads=2,
+        "small", work, settings, reads=("given.csv",), makes=("made/it",), state="made/state",
+        threads=2,
     )  # fmt: skip
 
 
 @pytest.fixture
-def do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Stage], str]:
+def do(tmp_path: Path) -> Callable[[Stage], str]:
     """Does a stage as a run of fit does; gives what its file holds then."""
-    monkeypatch.setattr(processes, "CHILD", WRITES)
     (tmp_path / NOTES / "logs").mkdir(parents=True)
     (tmp_path / "given.csv").write_text("1")
 
     def run(stage: Stage) -> str:
         one = Fit(tmp_path, SOURCE)
         one.progress = Progress(tmp_path)
-        with processes.running() as one.running:
-            one._do(stage)
+        one._do(stage)
         return (tmp_path / "made/it").read_text()
 
     return run
 
 
-STAGES = [
-    (recipe, number)
-    for recipe in (RECIPE, FROZEN, TUNED)
-    for number in range(len(stages_of(Path("p"), recipe)))
-]
-
-
-@pytest.mark.parametrize(("recipe", "number"), STAGES)
-def test_every_stage_is_a_command_line_of_ours(recipe: Recipe, number: int, tmp_path: Path) -> None:
-    (tmp_path / "index").mkdir()
-    (tmp_path / "index/index.json").write_text("{}")  # one that turns to a new model
-    stage = stages_of(tmp_path, recipe)[number]
-    for words in stage.words:
-        parse(list(map(str, words)))
-    if stage.state:
-        parse([*map(str, stage.words[-1]), *stage.resume])
+@pytest.mark.parametrize("recipe", [RECIPE, FROZEN, TUNED])
+def test_a_process_of_its_own_finds_its_training_by_name(recipe: Recipe, tmp_path: Path) -> None:
+    own = {one.name for one in stages_of(tmp_path, recipe) if one.trains}
+    assert set(trainings(tmp_path, recipe)) == own
+    assert {"language model", "training"} < own
 
 
 def test_what_is_trained_is_what_the_stages_make(tmp_path: Path) -> None:
@@ -158,15 +141,13 @@ def test_what_is_trained_is_what_the_stages_make(tmp_path: Path) -> None:
     (tmp_path / "prompts.yaml").touch()  # people's own
     one._write_settings()
     (tmp_path / "language-model").mkdir()
-    words = [
-        str(word) for stage in stages_of(tmp_path, RECIPE) for some in stage.words for word in some
-    ]
+    made = {str(tmp_path / name) for stage in stages_of(tmp_path, RECIPE) for name in stage.makes}
     for name in ("train", "learning-curve"):
         config = load_config(tmp_path / f"{name}.yaml")
-        for path in (config.data.manifest, config.data.sentences, config.model.text, config.out):
-            assert str(path) in words or str(path) == str(config.out)
+        for path in (config.data.sentences, config.model.text, config.model.image_weights):
+            assert str(path) in made
+        assert f"{config.out}/checkpoint-best/familiar.safetensors" in made
         assert config.model.image_weights is not None
-        assert str(config.model.image_weights.parent) in words
         assert config.data.words == config.model.image_weights.with_name("words.txt")
 
 
@@ -188,12 +169,10 @@ def test_a_stage_is_done_once_and_again_where_what_it_rests_on_changed(
 
 
 def test_a_stage_goes_on_only_on_what_it_began_with(
-    tmp_path: Path, do: Callable[[Stage], str], capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, do: Callable[[Stage], str]
 ) -> None:
-    with pytest.raises(typer.Exit) as ended:
+    with pytest.raises(DataError, match="it fails"):
         do(small(tmp_path, code=2))
-    assert ended.value.exit_code == 2
-    assert "error: it fails" in capfd.readouterr().err
     (tmp_path / "made/state").mkdir(parents=True)
     assert do(small(tmp_path)) == "2 again;"
     (tmp_path / "made/state").mkdir(exist_ok=True)
@@ -206,11 +185,8 @@ def test_a_frozen_encoder_sees_each_film_once_and_nothing_else_is_trained(tmp_pa
     stages = {stage.name: stage for stage in stages_of(tmp_path, FROZEN)}
     assert "image encoder" not in stages
     assert "a third: image encoder" not in stages
-    [encode] = stages["features"].words
     copy = tmp_path / "encoder/rad-dino"
-    assert encode[encode.index("--backbone") + 1] == copy
-    for name in ("evaluation", "index", "a third: measured"):
-        assert all(tmp_path / "features" in words for words in stages[name].words)
+    assert str(copy.relative_to(tmp_path) / "SHA256SUMS") in stages["features"].reads
     for name in ("training", "a third: training"):
         assert "features/features.json" in stages[name].reads
     one = Fit(tmp_path, SOURCE)
@@ -464,20 +440,19 @@ def test_prompts_are_in_the_language_of_the_reports(project: Path) -> None:
 def test_the_import_of_a_project_is_told_what_the_user_says_and_keeps_an_order_in_time(
     project: Path,
 ) -> None:
-    source = SOURCE.model_copy(update={"ids": "loose", "follow_links": True})
-    words = import_stage(Path("p"), source, "listing", []).words[0]
-    assert words[words.index("--ids") :] == ["--ids", "loose", "--follow-links"]
+    said = import_options(SOURCE.model_copy(update={"link": True}))
+    assert (said.reports, said.columns, said.link) == (Path("/reports.csv"), SOURCE.columns, True)
     rows = [{**row, "date": "2024-03-01"} for row in read_csv(project / "data/manifest.csv")]
     write_table(project / "data/manifest.csv", list(rows[0]), rows)
-    kept = extra_words(Source(archive=str(project / "data")), project / "out")[1]
-    assert kept == "age,days_since_first"
+    kept = options_of(Source(archive=str(project / "data")), project / "out").keep
+    assert kept == ("age", "days_since_first")
 
 
 def test_an_archive_of_labels_alone_gets_reports_made_of_them(project: Path) -> None:
     source = Source(archive=str(project / "data"))
-    assert extra_words(source, project / "out") == ["--keep", "age"]
+    assert not options_of(source, project / "out").label_sentences
     (project / "data/reports.csv").unlink()
-    assert extra_words(source, project / "out")[2:] == ["--label-sentences"]
+    assert options_of(source, project / "out").label_sentences
 
 
 def test_models_rest_on_the_training_studies_alone(project: Path) -> None:
@@ -518,23 +493,26 @@ def test_models_rest_on_the_training_studies_alone(project: Path) -> None:
 
 # --- processes ---
 
-WAITS = """
+WAITS = '''
 import signal
 from pathlib import Path
 from cxrtext_cli.fitting import processes
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
-ends_with_its_parent = processes.CHILD.rpartition("from ")[0]
-processes.CHILD = ends_with_its_parent + (
-    "import time; print('waits', file=sys.stderr, flush=True); time.sleep(600)"
-)
+processes.CHILD = """
+import sys, threading, time
+from cxrtext.images.sandbox_worker import end_with
+threading.Thread(target=end_with, args=[int(sys.argv[1])], daemon=True).start()
+print('waits', file=sys.stderr, flush=True)
+time.sleep(600)
+"""
 try:
     with processes.running() as these:
-        one = these.start([], 1, Path("out"), None)
+        one = these.start(Path(), "one", 1, None)
         these.finish(one, "one", None)
 finally:
     print("ended", flush=True)
-"""
+'''
 
 
 @pytest.mark.parametrize(("number", "last"), [(signal.SIGKILL, ""), (signal.SIGINT, "ended\n")])

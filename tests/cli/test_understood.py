@@ -17,8 +17,11 @@ def test_the_share_understood_is_said_and_too_little_stops_fit(tmp_path: Path) -
     assert done.understood == 0.5
     assert done.by_language == {"en": 0.5, "unknown": 0.0, "de": 1.0}
     assert done.by_section == {"findings": 0.5}
-    made = label_stage(tmp_path, "reports.csv").made
-    shares = {"by_language": done.by_language, "by_section": done.by_section}
-    assert "50%" in made({"studies": 3, "understood": 0.5, **shares})
+    (tmp_path / "data").mkdir()
+    (tmp_path / "reports.csv").rename(tmp_path / "data/reports.csv")
+    work = label_stage(tmp_path, "reports.csv").work
+    assert "50%" in work(False)
+    rows = [{"study_id": k, "findings": texts["b"]} for k in "abcd"]
+    save_table(tmp_path / "data/reports.csv", [*rows, {"study_id": "e", "findings": "Clear."}])
     with pytest.raises(DataError, match=r"20% .* unknown 0 %.*--reports"):
-        made({"studies": 3, "understood": 0.2, **shares})
+        work(False)

@@ -165,7 +165,7 @@ def test_a_table_of_boxes_beside_the_folder(
     result = evaluate(checkpoint, data_folder, settings=Settings(boxes=path))
     assert {"left lung", "right lung"} < set(result.rows.groups(GROUNDING))
     assert "grounding: boxes that are damaged: 1" in result.left_out
-    with pytest.raises(DataError, match="--boxes"):
+    with pytest.raises(DataError, match="no such box file"):
         evaluate(checkpoint, data_folder, settings=Settings(boxes=tmp_path / "none.csv"))
 
 

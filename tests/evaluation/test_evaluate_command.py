@@ -20,7 +20,7 @@ def test_a_report_is_written(checkpoint_copy: Path, data_folder: Path, tmp_path:
     assert len(files) <= 20
     file = tmp_path / "out/predictions.parquet"
     for wrong, said in (
-        (("--from", file, "--average", "scores"), "--from goes without 'average'"),
+        (("--from", file, "--split", "val"), "--from goes without 'split'"),
         ((), "give a project, a checkpoint and --data, or --from"),
         ((checkpoint_copy,), "has no data of its own; give a folder with --data"),
     ):
@@ -30,12 +30,11 @@ def test_a_report_is_written(checkpoint_copy: Path, data_folder: Path, tmp_path:
 
 def test_models_are_compared(checkpoint_copy: Path, data_folder: Path, tmp_path: Path) -> None:
     for name in ("first", "second"):
-        options = ("--out", tmp_path / name, "--no-pictures")
+        options = ("--out", tmp_path / name, "--no-pictures", "--primary", "sentence to image MRR")
         cxrtext("evaluate", checkpoint_copy, "--data", data_folder, *options)
     evaluations = tmp_path / "first", tmp_path / "second/predictions.parquet"
     out = cxrtext(
         *("compare", *evaluations, "--out", tmp_path / "out", "--noninferiority", "0.3"),
-        *("--primary", "sentence to image MRR"),
     ).stdout
     assert "not distinguishable" in out
     assert "Primary measure sentence to image MRR: second less first" in out

@@ -22,7 +22,14 @@ from pathlib import Path
 from typing import Any
 
 KINDS = ("worker", "driver", "node", "rename")
-COMMAND = [sys.executable, "-c", "from cxrtext_cli.main import main; main()", "job"]
+CODE = """
+import sys
+from pathlib import Path
+from cxrtext.jobs import EmbedOptions, embed_job
+*paths, shard, workers = sys.argv[1:]
+if __name__ == "__main__":
+    embed_job(*map(Path, paths), EmbedOptions(shard=int(shard), workers=int(workers)))
+"""
 LATEST_S = 4.0  # after the first worker has started
 
 
@@ -138,10 +145,9 @@ def run(options: argparse.Namespace) -> int:
     chance = random.Random(options.seed)  # noqa: S311
 
     def embed(job: str) -> list[str]:
-        what = ["embed", options.manifest, "--out", options.folder / job]
-        what += ["--index", options.folder / f"{job}-index"]
-        how = ["--model", options.checkpoint, "--shard", options.shard, "--device", "cpu"]
-        return [*COMMAND, *map(str, [*what, *how, "--workers", options.workers])]
+        what = [options.manifest, options.checkpoint, options.folder / job]
+        what += [options.folder / f"{job}-index", options.shard, options.workers]
+        return [sys.executable, "-c", CODE, *map(str, what)]
 
     quiet = {"check": True, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     subprocess.run(embed("whole"), **quiet)  # type: ignore[call-overload]

@@ -19,7 +19,7 @@ import torch
 from cxrtext.errors import DataError, DiskError, WorkError
 from cxrtext.files import write_private
 from cxrtext.jobs.cluster import Cluster, Do, Task, own_device
-from cxrtext.jobs.job import JobOptions, Say, job_status, make_missing, silent
+from cxrtext.jobs.job import JobOptions, Say, make_missing, silent
 from cxrtext.jobs.plan import Plan, begin, read_plan
 from cxrtext.jobs.shards import Shard, ShardFile, commit_shard, committed, read_shard
 from tests.jobs.kill_job import children, digests
@@ -77,7 +77,7 @@ def results(folder: Path) -> tuple[list[int], dict[int, str]]:
     values: list[int] = []
     rejected: dict[int, str] = {}
     plan = read_plan(folder)
-    assert job_status(folder).shards_done == plan.shards
+    assert len(committed(folder)) == plan.shards
     for number, file in sorted(committed(folder).items()):
         shard = read_shard(folder, plan.digest, file)
         values += shard.arrays["doubled"].tolist()
@@ -100,7 +100,7 @@ def test_shards_that_fail_cost_no_other_and_are_tried_again(tmp_path: Path) -> N
         assert any(line.startswith(f"shard {number}: {why}") for line in said)
     assert len(said) == 3
     assert not any("quote a report" in line for line in said)
-    assert job_status(tmp_path / "job").shards_done == 4
+    assert len(committed(tmp_path / "job")) == 4
     run(tmp_path / "job", rows)
     assert results(tmp_path / "job") == ([2 * i for i in range(56)], {})
 
@@ -130,7 +130,7 @@ def test_wrong_input_and_a_full_disk_stop_the_job_in_their_own_words(tmp_path: P
     rows[20] = "full"
     with pytest.raises(DiskError, match=r"the disk is full"):
         run(tmp_path / "full", rows)
-    assert job_status(tmp_path / "full").shards_done < 4  # not those after it
+    assert len(committed(tmp_path / "full")) < 4  # not those after it
 
 
 def test_of_two_shards_the_one_with_fewer_rejected_rows_counts(tmp_path: Path) -> None:

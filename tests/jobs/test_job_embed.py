@@ -111,13 +111,16 @@ def test_a_job_that_is_started_again_checks_no_row_again(
     assert (status.rows, status.rows_done, status.rejected) == (110, 110, 1)
 
 
-@pytest.mark.parametrize("what", ["manifest", "table of reports", "--storage", "--shard"])
+@pytest.mark.parametrize("what", ["manifest", "table of reports", "--storage", "images a shard"])
 def test_another_table_or_option_is_refused_by_name(
     what: str, job: Path, archive_folder: Path, checkpoint: Path, tmp_path: Path
 ) -> None:
     data = Path(shutil.copytree(archive_folder, tmp_path / "data"))
     tables = {"manifest": "manifest.csv", "table of reports": "reports.csv"}
-    options = {"--storage": replace(OPTIONS, storage="int8"), "--shard": replace(OPTIONS, shard=70)}
+    options = {
+        "--storage": replace(OPTIONS, storage="int8"),
+        "images a shard": replace(OPTIONS, shard=70),
+    }
     if what in tables:
         with (data / tables[what]).open("a") as handle:
             handle.write("\n")

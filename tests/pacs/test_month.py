@@ -390,7 +390,7 @@ def _trouble(month: Month, turn: int, day: date, checkpoint: Path) -> None:
         month.expected[uid(number, 1, 1)] = patient(number)
     if turn == 20:
         model = _other_model(checkpoint, month.folder / "model")
-        cxrtext("index", "rebuild", month.index, "--model", model, "--device", "cpu")
+        cxrtext("index", "compact", month.index, "--model", model, "--device", "cpu")
         month.received(day)
     if turn == 22:
         month.settle()

@@ -133,9 +133,9 @@ def test_what_a_stage_did_not_make_stays(home: Path, kind: str) -> None:
     (home / "precious/run").mkdir()
     (home / "precious/labels.csv").touch()
     if kind == "a link above":
-        stage = Stage("training", (), str, state="link/run/state")
+        stage = Stage("training", str, state="link/run/state")
     if kind == "a link above a file":
-        stage = Stage("training", (), str, makes=("link/labels.csv",))
+        stage = Stage("training", str, makes=("link/labels.csv",))
     if kind != "no note":
         write_json(folder / NOTES / "training.json", {"basis": "another"})
         (folder / "run").rename(folder / "runs")

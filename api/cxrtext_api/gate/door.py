@@ -13,7 +13,6 @@ from urllib.parse import unquote
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -38,15 +37,6 @@ SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-
-SHARED_HEADERS = (
-    "Content-Disposition",
-    "Location",
-    "Retry-After",
-    "X-Request-ID",
-    "X-Total",
-)
-"""Headers that a page of another site may read, where such are let in."""
 
 OPEN_PATHS = frozenset({"/", "/openapi.json", "/healthz", "/readyz"})
 OPEN_PREFIX = "/web/"  # nothing under it is about a patient
@@ -93,20 +83,10 @@ class Door:
     ) -> None:
         self._app = app
         self._settings = settings
-        self._others = {parse_origin(origin) for origin in settings.cors_origins}
         self._metrics = metrics
         self._audit = audit
         self._held = held
         self._inside = 0
-        self._question: ASGIApp = self._answer
-        if settings.cors_origins:  # it answers preflights by itself, which bring no key yet
-            self._question = CORSMiddleware(
-                self._answer,
-                allow_origins=settings.cors_origins,
-                allow_methods=("GET", "HEAD", "POST", "DELETE"),
-                allow_headers=("Authorization", "Content-Type", "Accept"),
-                expose_headers=SHARED_HEADERS,
-            )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -119,7 +99,6 @@ class Door:
             most = min(MAX_TEXT_BYTES, most)
         # Texts are bounded by how many requests may be inside; no file keeps them out.
         body = Body(receive, most, self._held if most > MAX_TEXT_BYTES else Budget(most))
-        scope[_BODY] = body
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -132,11 +111,20 @@ class Door:
         self._inside += 1
         self._metrics.under_way.set(self._inside)
         try:
-            try:
-                self.refuse(scope["path"], headers)
-                await self._question(scope, body.receive, send_guarded)
-            except Refusal as refusal:
-                await self._turn_away(refusal, scope, receive, send_guarded)
+            self.refuse(scope["path"], headers)
+            self._refuse_body(scope, headers, most)
+            await self._ask(scope, body.receive, send_guarded)
+        except Refusal as refusal:
+            self._metrics.rejected.labels(REASONS[refusal.status]).inc()
+            answer = refusal.answer(scope[REQUEST_ID])
+            await answer_and_drain(answer, scope, receive, send_guarded)
+        except ClientDisconnect:
+            pass
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets an answer
+            self._metrics.errors.labels(type(error).__name__).inc()
+            log_failure(scope[REQUEST_ID], error)
+            if not body.status:
+                await problem_response(scope[REQUEST_ID], 500)(scope, receive, send_guarded)
         finally:
             body.give_back()
             self._inside -= 1
@@ -145,12 +133,6 @@ class Door:
                 self._record(scope, body)
             else:  # a file is written on a thread of its own
                 await asyncio.to_thread(self._record, scope, body)
-
-    async def _turn_away(
-        self, refusal: Refusal, scope: Scope, receive: Receive, send: Send
-    ) -> None:
-        self._metrics.rejected.labels(REASONS[refusal.status]).inc()
-        await answer_and_drain(refusal.answer(scope[REQUEST_ID]), scope, receive, send)
 
     def refuse(self, path: str, headers: Headers) -> None:
         """Refuse a request that is not meant for us, or comes from another site (Refusal)."""
@@ -163,9 +145,8 @@ class Door:
         if self._is_from_elsewhere(path, headers, host):
             raise Refusal(403, "Requests from other sites are refused.")
 
-    def _refuse_body(self, scope: Scope, most: int) -> None:
+    def _refuse_body(self, scope: Scope, headers: Headers, most: int) -> None:
         """Refuse a body by what its head says of it, and what there is no room for (Refusal)."""
-        headers = Headers(scope=scope)
         length = headers.get("content-length", "0")
         if length.isdecimal() and int(length) > most:
             raise Refusal(413, headers=CLOSE)
@@ -184,12 +165,7 @@ class Door:
     def _is_from_elsewhere(self, path: str, headers: Headers, host: Host) -> bool:
         """Whether a page of another site asks, as far as its browser says it."""
         origins = headers.getlist("origin")
-        if len(origins) > 1:
-            return True
-        origin = parse_origin(origins[0]) if origins else None
-        if origin is not None and origin in self._others:
-            return False
-        if origins and origin not in self._served_as(host):
+        if len(origins) > 1 or (origins and parse_origin(origins[0]) not in self._served_as(host)):
             return True
         # A link on another site may lead to the page, and an image of another site to nothing.
         is_open = path in OPEN_PATHS or path.startswith(OPEN_PREFIX)
@@ -204,21 +180,6 @@ class Door:
             Origin(kind, host.name, PORTS[kind] if host.port is None else host.port)
             for kind in kinds
         }
-
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body: Body = scope[_BODY]
-        try:
-            self._refuse_body(scope, body.max_bytes)
-            await self._ask(scope, receive, send)
-        except Refusal as refusal:
-            await self._turn_away(refusal, scope, body.raw_receive, send)
-        except ClientDisconnect:
-            return
-        except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets an answer
-            self._metrics.errors.labels(type(error).__name__).inc()
-            log_failure(scope[REQUEST_ID], error)
-            if not body.status:
-                await problem_response(scope[REQUEST_ID], 500)(scope, receive, send)
 
     async def _ask(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Ask the application; HEAD is answered as GET, without the body."""
@@ -276,9 +237,6 @@ class Door:
         )
 
 
-_BODY = "cxrtext_api.body"
-
-
 class Body:
     """What is received of a request, counted, and what became of it.
 
@@ -287,7 +245,7 @@ class Body:
     """
 
     def __init__(self, receive: Receive, max_bytes: int, held: Budget) -> None:
-        self.raw_receive = receive
+        self._receive = receive
         self.max_bytes = max_bytes
         self._held, self._holds = held, 0
         self._whole = False
@@ -298,7 +256,7 @@ class Body:
 
     async def receive(self) -> Message:
         """The next part of the body, or that the caller has gone; after an answer only that."""
-        message = await self.raw_receive()
+        message = await self._receive()
         if self._whole or self.status:
             return message
         size = len(message.get("body", b""))

@@ -173,7 +173,7 @@ def revoke_key(path: Path, name: str) -> None:
     """Take a key out of a file; a running server follows within a second."""
     known = {key.key_id: key.digest for key in read_key_file(path)}
     if name not in known:
-        raise ConfigError(f"{path}: no key named {name}; see: cxrtext keys list {path}")
+        raise ConfigError(f"{path}: no key named {name}; its lines begin with the names")
     with _rewriting(path) as lines:
         # As long as before: a process that is killed here leaves no line that was half moved.
         gone = (

@@ -71,7 +71,6 @@ def _model_info(service: "Service", settings: Settings, caller: Caller) -> model
             max_sentence_characters=limits.MAX_QUERY_CHARACTERS,
             max_report_characters=limits.MAX_REPORT_CHARACTERS,
         ),
-        max_body_bytes=settings.max_body_bytes,
         **{name: about[name] for name in _OF_MODEL},
     )
 

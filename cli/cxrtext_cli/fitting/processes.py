@@ -1,24 +1,40 @@
-"""Commands as processes of their own: their memory ends with them, and each has its threads."""
+"""Trainings as processes of their own: their memory ends with them, and each has its threads."""
 
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import typer
 
 from cxrtext.errors import WorkError
+from cxrtext_cli.ending import ending
 from cxrtext_cli.options import say
 
-CHILD = (
-    "import sys, threading; from cxrtext.images.sandbox_worker import end_with; "
-    "threading.Thread(target=end_with, args=[int(sys.argv.pop(1))], daemon=True).start(); "
-    "from cxrtext_cli import start; start()"
-)
-"""Runs a command in a process that ends with the one that started it."""
-Process = subprocess.Popen[bytes]
+CHILD = "from cxrtext_cli.fitting.processes import child; child()"
+Process = subprocess.Popen[str]
+
+
+def child() -> None:
+    """Do a stage of the project that is named; the process ends with the one that started it."""
+    from cxrtext.images.sandbox_worker import end_with
+    from cxrtext.memory import keep_memory
+
+    parent, folder, name, *resume = sys.argv[1:]
+    threading.Thread(target=end_with, args=[int(parent)], daemon=True).start()
+    keep_memory()
+
+    def work() -> None:
+        from cxrtext.project.recipe import read_recipe
+        from cxrtext_cli.fitting.stages import trainings
+
+        stage = trainings(Path(folder), read_recipe(Path(folder)))[name]
+        sys.stdout.write(stage.work(bool(resume)))
+
+    ending(work, hint=False)
 
 
 class Running:
@@ -27,29 +43,33 @@ class Running:
     def __init__(self) -> None:
         self._all: list[Process] = []
 
-    def start(self, words: Sequence[str], threads: int, out: Path, log: Path | None) -> Process:
-        """Start ``cxrtext WORDS``: its results go to ``out``, what it says to ``log`` or here."""
-        with out.open("wb") as results, (log or Path(os.devnull)).open("wb") as said:
-            process = subprocess.Popen(  # noqa: S603 - our own interpreter and command
-                [sys.executable, "-P", "-c", CHILD, str(os.getpid()), *words],
+    def start(
+        self, folder: Path, name: str, threads: int, log: Path | None, *, resume: bool = False
+    ) -> Process:
+        """Start a stage of a project: what it says goes to ``log`` or here."""
+        words = [str(os.getpid()), str(folder), name, *(["resume"] if resume else [])]
+        with (log or Path(os.devnull)).open("wb") as said:
+            process = subprocess.Popen(  # noqa: S603 - our own interpreter and code
+                [sys.executable, "-P", "-c", CHILD, *words],
                 env={
                     **os.environ,
                     "OMP_NUM_THREADS": str(threads),
                     "MKL_NUM_THREADS": str(threads),
-                    "CXRTEXT_STAGE": "1",  # it does not say how to go on: we do
                 },
                 stdin=subprocess.DEVNULL,
-                stdout=results,
+                stdout=subprocess.PIPE,
                 stderr=said if log else None,
+                text=True,
                 # Ctrl-C in a terminal reaches us alone; we tell the others.
                 start_new_session=True,
             )
         self._all.append(process)
         return process
 
-    def finish(self, process: Process, name: str, log: Path | None) -> None:
-        """Wait for a command; where it fails this one does, too, with what it said."""
-        code = process.wait()
+    def finish(self, process: Process, name: str, log: Path | None) -> str:
+        """Wait for a stage, and give what it made; where it fails we do, with what it said."""
+        made, _ = process.communicate()
+        code = process.returncode
         self._all.remove(process)
         if code > 0:
             if log:
@@ -57,6 +77,7 @@ class Running:
             raise typer.Exit(code)
         if code < 0:
             raise WorkError(f"{name}: ended by signal {-code}; run the same command again to go on")
+        return made
 
 
 @contextmanager
@@ -69,4 +90,4 @@ def running() -> Iterator[Running]:
         for process in these._all:
             process.terminate()
         for process in these._all:
-            process.wait()
+            process.communicate()

@@ -1,16 +1,17 @@
-"""The stages of a project: the command of each, what it rests on, and what it made.
+"""The stages of a project: what each does, what it rests on, and what it made.
 
 A stage is done where its note in ``.fit`` has the same basis: its settings and the digests of what
 it reads.  One that was begun on the same basis goes on; of another basis what it left is removed.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cxrtext.errors import DataError
+from cxrtext.errors import DataError, WorkError
 from cxrtext.files import SUMS, remove_file, remove_folder, seal_of, sha256, sums_of, write_json
 from cxrtext.models.folders import ADOPTED, SAFE_WEIGHTS, layout_of, pair_fingerprint
 from cxrtext.project.encoders import copy_of
@@ -28,9 +29,24 @@ from cxrtext.project.layout import (
     RUN,
     THIRD,
 )
-from cxrtext_cli.options import shares
+from cxrtext_cli.options import Stages as Shown
+from cxrtext_cli.options import (
+    cache_in,
+    features_in,
+    keep_how_good,
+    pick_device,
+    progress,
+    prompts_in,
+    say,
+    say_columns,
+    shares,
+    training_listener,
+)
 
 if TYPE_CHECKING:
+    from cxrtext.datasets.importing import ImportOptions
+    from cxrtext.images.cache import DecodedCache
+    from cxrtext.models.features import FeatureFolder
     from cxrtext.project.recipe import Recipe, Source
 
 NOTES, LOGS = ".fit", ".fit/logs"
@@ -41,19 +57,18 @@ KEPT = "age", "sex", "days_since_first", "follow_up"
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A command, and more than one where the first makes way for the second."""
+    """A part of the work; it goes on with what a stopped run left where ``work`` is told so."""
 
     name: str
-    words: Sequence[Sequence[Any]]
-    made: Callable[[Any], str]  # a line of the JSON that the last command prints
+    work: Callable[[bool], str]  # gives a line of what it made
     settings: Any = None
     settings_are: str = "its part of the recipe"
     reads: tuple[str, ...] = ()  # files of the project whose content it rests on
     makes: tuple[str, ...] = ()  # files and folders that are there once it is done
-    state: str = ""  # a folder: where it is there, the command goes on with ``resume``
-    resume: tuple[str, ...] = ()
+    state: str = ""  # a folder: where it is there, the work can go on
     threads: int = 1
-    keeps: bool = False  # another basis removes nothing: the command itself replaces it
+    trains: bool = False  # has a process of its own, whose memory and threads end with it
+    keeps: bool = False  # another basis removes nothing: the work itself replaces it
 
 
 @dataclass(frozen=True)
@@ -142,109 +157,106 @@ def _read(path: Path) -> dict[str, Any]:
 # --- the stages, in order ---
 
 
-def import_stage(folder: Path, source: "Source", listing: str, extra: Sequence[str]) -> Stage:
+def import_stage(folder: Path, source: "Source", listing: str, options: "ImportOptions") -> Stage:
     """``listing``: a digest of the archive's files, their sizes and times."""
-    words: list[Any] = ["import", source.archive, "--out", folder / DATA, "--json"]
-    for option, value in {"--reports": source.reports, "--labels": source.labels}.items():
-        words += [option, value] if value else []
-    if source.columns:
-        words += ["--columns", ",".join(f"{name}={of}" for name, of in source.columns.items())]
-    words += ["--ids", source.ids] if source.ids != "exact" else []
-    words += ["--follow-links"] if source.follow_links else []
-    words += [*extra, *(["--link"] if source.link else [])]
     return Stage(
         "import",
-        [words],
-        _imported,
-        settings=[source.model_dump(), listing, extra],
+        lambda _: _import(folder, source, options),
+        settings=[source.model_dump(), listing, options.keep, options.label_sentences],
         settings_are="the archive",
         makes=(f"{DATA}/manifest.csv",),
         keeps=True,
     )
 
 
-def _imported(summary: Mapping[str, Any]) -> str:
-    said = f"{summary['images']} images of {summary['studies']} studies"
-    said += f", {summary['patients']} patients"
-    if summary["reports"] is not None:
-        said += f"; {summary['reports']} reports"
-    left = sum(summary["set_aside"].values())
+def _import(folder: Path, source: "Source", options: "ImportOptions") -> str:
+    from cxrtext.datasets.importing import import_folder
+
+    archive = Path(source.archive)
+    table = options.reports if archive.is_dir() else archive
+    say_columns(table or archive, source.columns, text=archive.is_dir())
+    with Shown() as shown:
+        made = import_folder(archive, folder / DATA, options, shown.show)
+    said = f"{made.images} images of {made.studies} studies, {made.patients} patients"
+    if made.reports is not None:
+        said += f"; {made.reports} reports"
+    left = sum(made.set_aside.values())
     return said + (f"; {left} left out ({DATA}/import.rejected.csv says why)" if left else "")
 
 
 def check_stage(folder: Path, tables: Sequence[str]) -> Stage:
-    words = ["check-data", folder / DATA, "--out", folder / "check.html", "--json"]
-    return Stage("check", [words], _checked, reads=tuple(tables), makes=("check.html",))
+    work = partial(_check, folder)
+    return Stage("check", work, reads=tuple(tables), makes=("check.html",))
 
 
-def _checked(report: Mapping[str, Any]) -> str:
+def _check(folder: Path, _: bool) -> str:
+    from cxrtext.datasets.checking import CheckOptions, check_data, verdict, write_check
+
+    with Shown() as shown:
+        report = check_data(folder / DATA, CheckOptions(pictures=True), shown.show)
+    write_check(folder / "check.html", report)
+    if report.has_failed(strict=False):
+        raise WorkError(f"{folder / 'check.html'}: {verdict(report)}")
+    found = report.to_dict()
     counts = [
-        f"{report[kind]} {kind if report[kind] > 1 else kind.removesuffix('s')}"
-        for kind in ("errors", "warnings", "notes")
-        if report[kind]
+        f"{found[kind]} {kind if found[kind] > 1 else kind.removesuffix('s')}"
+        for kind in ("warnings", "notes")
+        if found[kind]
     ]
     return f"{', '.join(counts) or 'nothing wrong'} (check.html)"
 
 
 def label_stage(folder: Path, reports: str) -> Stage:
-    data = folder / DATA
-    words = ["label-reports", data / reports, "--out", data / "labels.csv"]
-    words += ["--absent", "--json"]  # a finding that is there is mentioned
-    makes = (f"{DATA}/labels.csv", f"{DATA}/labels.evidence.csv")
-    return Stage("labels", [words], _labelled, reads=(f"{DATA}/{reports}",), makes=makes)
+    table, out = f"{DATA}/{reports}", f"{DATA}/labels"
+    return _labels("labels", folder, table, out)
+
+
+def _labels(name: str, folder: Path, reports: str, out: str) -> Stage:
+    work = partial(_label, folder / reports, folder / f"{out}.csv")
+    makes = (f"{out}.csv", f"{out}.evidence.csv")
+    return Stage(name, work, reads=(reports,), makes=makes)
 
 
 LEAST_UNDERSTOOD = 0.25
 """With fewer of the sentences understood, labels of reports are no basis of a training."""
 
 
-def _labelled(summary: Mapping[str, Any]) -> str:
-    if summary.get("understood", 1.0) < LEAST_UNDERSTOOD:
+def _label(reports: Path, out: Path, _: bool) -> str:
+    from cxrtext.language.report_labels import label_reports
+
+    say_columns(reports)
+    done = label_reports(reports, out, silence=0)  # a finding that is there is mentioned
+    if done.understood < LEAST_UNDERSTOOD:
         from cxrtext.text.rules import LANGUAGES
 
         raise DataError(
-            f"the rules understand {summary['understood']:.0%} of the sentences of the reports "
-            f"(by language: {shares(summary['by_language'])}; by section: "
-            f"{shares(summary['by_section'])}); give reports in {', '.join(LANGUAGES)} with "
+            f"the rules understand {done.understood:.0%} of the sentences of the reports "
+            f"(by language: {shares(done.by_language)}; by section: "
+            f"{shares(done.by_section)}); give reports in {', '.join(LANGUAGES)} with "
             "--reports, name the column of their text with --columns, or give --labels"
         )
     return (
-        f"read from {summary['studies']} reports by rules, which understand "
-        f"{summary['understood']:.0%} of the sentences ({shares(summary['by_language'])}; "
-        f"{shares(summary['by_section'])})"
+        f"read from {done.studies} reports by rules, which understand {done.understood:.0%} of "
+        f"the sentences ({shares(done.by_language)}; {shares(done.by_section)})"
     )
 
 
 def model_stages(folder: Path, recipe: "Recipe") -> tuple[list[Stage], Stage]:
     """The stages of the text, one after the other, and that of the images beside them."""
-    language = recipe.language_model
-    words = ["pretrain-text", folder / REPORTS, "--out", folder / "language-model", "--json"]
-    words += ["--size", language.size]
-    words += ["--epochs", language.epochs] if language.epochs else []
-    weights = "language-model/model.safetensors"
-    read = ["label-reports", folder / REPORTS, "--out", folder / "findings.csv"]
-    score = ["score-text", folder / REPORTS, "--model", folder / "language-model"]
     text = [
-        Stage(
-            "findings",
-            [[*read, "--absent", "--json"]],
-            _labelled,
-            reads=(REPORTS,),
-            makes=("findings.csv", "findings.evidence.csv"),
-        ),
+        _labels("findings", folder, REPORTS, "findings"),
         Stage(
             "language model",
-            [words],
-            lambda s: f"pseudo-perplexity {s['perplexity']:.1f} a word piece on held-out reports",
-            settings=language.model_dump(),
+            partial(_language_model, folder, recipe),
+            settings=recipe.language_model.model_dump(),
             reads=(REPORTS,),
             makes=("language-model",),
+            trains=True,
         ),
         Stage(
             "likelihoods",
-            [[*score, "--out", folder / "sentences.csv", "--json"]],
-            lambda s: f"of {s['sentences']} sentences",
-            reads=(REPORTS, weights),
+            partial(_likelihoods, folder),
+            reads=(REPORTS, "language-model/model.safetensors"),
             makes=("sentences.csv", "sentences.csv.meta.json"),
         ),
     ]
@@ -253,50 +265,100 @@ def model_stages(folder: Path, recipe: "Recipe") -> tuple[list[Stage], Stage]:
     return text, _encoder(folder, recipe, "manifest.csv", "image-encoder", "image encoder")
 
 
+def _language_model(folder: Path, recipe: "Recipe", _: bool) -> str:
+    from cxrtext.language import pretrain_text
+
+    language = recipe.language_model
+    say_columns(folder / REPORTS)
+    with progress("pre-training", "steps") as update:
+        made = pretrain_text(
+            folder / REPORTS,
+            folder / "language-model",
+            size=language.size,
+            epochs=language.epochs,
+            device=pick_device("auto"),
+            progress=update,
+        )
+    return f"pseudo-perplexity {made.perplexity:.1f} a word piece on held-out reports"
+
+
+def _likelihoods(folder: Path, _: bool) -> str:
+    from cxrtext.language import score_reports
+
+    say_columns(folder / REPORTS)
+    with progress("scoring", "sentences") as update:
+        made = score_reports(
+            folder / REPORTS,
+            folder / "sentences.csv",
+            model=str(folder / "language-model"),
+            device=pick_device("auto"),
+            progress=update,
+        )
+    return f"of {made.sentences} sentences"
+
+
 def _features(folder: Path, recipe: "Recipe", name: str) -> Stage:
     size, copy = recipe.image_encoder.crop, copy_of(folder, name)
-    words = ["encode", folder / DATA / ENCODED, "--backbone", copy, "--out", folder / FEATURES]
-    words += ["--size", size, "--grid", GRID, "--json"]
     return Stage(
         "features",
-        [words],
-        lambda s: f"of {s['images']} films; the encoder's licence: {s['licence'] or 'none named'}",
+        lambda _: _encode(folder, copy, size),
         settings=[size, GRID],
         reads=(REPORTS, f"{DATA}/{ENCODED}", str(copy.relative_to(folder) / SUMS)),
         makes=(FEATURES, f"{FEATURES}/features.json"),
         threads=recipe.threads + 1,
+        trains=True,
     )
+
+
+def _encode(folder: Path, backbone: Path, size: int) -> str:
+    from cxrtext.jobs import EncodeOptions, encode_images
+
+    options = EncodeOptions(size=size, grid=GRID, device=pick_device("auto"))
+    with Shown() as shown:
+        made = encode_images(
+            folder / DATA / ENCODED, backbone, folder / FEATURES, options, say=say,
+            stage=partial(shown.show, unit="images"),
+        )  # fmt: skip
+    licence = made.backbone["licence"] or "none named"
+    return f"of {len(made)} films; the encoder's licence: {licence}"
 
 
 def _encoder(folder: Path, recipe: "Recipe", manifest: str, out: str, name: str) -> Stage:
     options, own = recipe.image_encoder.options(folder), recipe.image_encoder.encoder
-    words: list[Any] = ["pretrain-image", folder / DATA / manifest, "--out", folder / out]
-    words += ["--cache", folder / DECODED, "--json"]
-    for option, value in options.items():
-        words += [f"--{option}", value] if value is not None else []
     return Stage(
         name,
-        [words],
-        _encoded,
+        partial(_train_encoder, folder, recipe, folder / DATA / manifest, folder / out),
         settings=[{**options, "weights": own}, recipe.threads],
         reads=(REPORTS, *([str(copy_of(Path(), own) / SUMS)] if own else [])),
         makes=(f"{out}/encoder.safetensors", f"{out}/pretraining.json"),
         state=f"{out}/state",
-        resume=("--resume",),
         threads=recipe.threads,
+        trains=True,
     )
+
+
+def _train_encoder(folder: Path, recipe: "Recipe", manifest: Path, out: Path, resume: bool) -> str:
+    from cxrtext.training.image_pretraining import pretrain_image
+    from cxrtext.training.image_pretraining.settings import ImagePretrainSettings
+
+    with training_listener("pre-training") as listener:
+        made = pretrain_image(
+            manifest,
+            out,
+            settings=ImagePretrainSettings(**recipe.image_encoder.options(folder)),
+            cache=folder / DECODED,
+            resume=resume,
+            device=pick_device("auto"),
+            listener=listener,
+        )
+    auc = made.validation.get("auc")
+    said = f"; validation AUC {auc:.3f}" if auc is not None else ""
+    return f"learned {len(made.findings)} words of findings from {made.images} images{said}"
 
 
 def _content(model: Path) -> Any:
     """The digest of a finished model, or those of a checkpoint's files."""
     return pair_fingerprint(model) if layout_of(model) is not None else sums_of(model)
-
-
-def _encoded(summary: Mapping[str, Any]) -> str:
-    words = len(summary["findings"])
-    auc = summary["validation"].get("auc")
-    said = f"; validation AUC {auc:.3f}" if auc is not None else ""
-    return f"learned {words} words of findings from {summary['images']} images{said}"
 
 
 def training_stage(folder: Path, recipe: "Recipe") -> Stage:
@@ -310,20 +372,24 @@ def _training(
     images = f"{FEATURES}/features.json" if recipe.frozen else f"{encoder}/encoder.safetensors"
     return Stage(
         name,
-        [["train", folder / config, "--json"]],
-        _trained,
+        partial(_train, folder / config),
         settings=[train, recipe.threads, *([_content(Path(init))] if init else [])],
         reads=("sentences.csv", "findings.csv", PROMPTS, images),
         makes=(f"{best}/familiar.safetensors", f"{best}/reference.safetensors"),
         state=f"{out}/state",
-        resume=("--resume", str(folder / out)),
         threads=recipe.threads + 1,
+        trains=True,
     )
 
 
-def _trained(summary: Mapping[str, Any]) -> str:
-    best = f"best after {summary['best_step']}" if summary["best_step"] else "none was better"
-    return f"{summary['steps']} steps on {summary['images']} images; {best}"
+def _train(config: Path, resume: bool) -> str:
+    from cxrtext.config import load_config
+    from cxrtext.training import train
+
+    with training_listener("training") as listener:
+        made = train(load_config(config), resume=resume, listener=listener)
+    best = f"best after {made.best_step}" if made.best_step else "none was better"
+    return f"{made.steps} steps on {made.images} images; {best}"
 
 
 def curve_stages(folder: Path, recipe: "Recipe", tables: Sequence[str]) -> list[Stage]:
@@ -338,10 +404,16 @@ def curve_stages(folder: Path, recipe: "Recipe", tables: Sequence[str]) -> list[
     return [*([] if recipe.frozen else [encoder]), train, found]
 
 
-def _images(folder: Path, recipe: "Recipe") -> list[Any]:
-    """Options by which no film is decoded, or passes an encoder that is frozen, a second time."""
-    features = ["--features", folder / FEATURES] if recipe.frozen else []
-    return ["--cache", folder / DECODED, *features]
+def trainings(folder: Path, recipe: "Recipe") -> dict[str, Stage]:
+    """The stages that have processes of their own, by name."""
+    text, images = model_stages(folder, recipe)
+    stages = [*text, images, training_stage(folder, recipe), *curve_stages(folder, recipe, ())]
+    return {stage.name: stage for stage in stages if stage.trains}
+
+
+def _images(folder: Path, recipe: "Recipe") -> "tuple[DecodedCache | None, FeatureFolder | None]":
+    """By which no film is decoded, or passes an encoder that is frozen, a second time."""
+    return cache_in(folder / DECODED), features_in(folder / FEATURES if recipe.frozen else None)
 
 
 def weights_of(folder: Path, checkpoint: str) -> str:
@@ -352,42 +424,84 @@ def weights_of(folder: Path, checkpoint: str) -> str:
 
 def evaluation_stage(folder: Path, recipe: "Recipe", tables: Sequence[str]) -> Stage:
     """Measures, and keeps what validation films tell: the films are embedded once for both."""
-    made = _evaluation(folder, recipe, CHECKPOINT, EVALUATION, "evaluation", tables)
-    words = [[*made.words[0], "--calibrate"]]
-    return replace(made, words=words, makes=(*made.makes, f"{CHECKPOINT}/calibration.json"))
+    return _evaluation(folder, recipe, CHECKPOINT, EVALUATION, "evaluation", tables, keeps=True)
 
 
 def _evaluation(
-    folder: Path, recipe: "Recipe", checkpoint: str, out: str, name: str, tables: Sequence[str]
+    folder: Path,
+    recipe: "Recipe",
+    checkpoint: str,
+    out: str,
+    name: str,
+    tables: Sequence[str],
+    *,
+    keeps: bool = False,
 ) -> Stage:
-    words = ["evaluate", folder / checkpoint, "--data", folder / DATA, "--out", folder / out]
-    words += ["--prompts", folder / "prompts.yaml", *_images(folder, recipe), "--json"]
+    kept = (f"{checkpoint}/calibration.json",) if keeps else ()
     return Stage(
         name,
-        [words],
-        lambda s: f"{s['images']} films of {s['patients']} held-out patients ({out}/report.html)",
+        lambda _: _evaluate(folder, recipe, folder / checkpoint, out, keeps),
         reads=(weights_of(folder, checkpoint), "prompts.yaml", *tables),
-        makes=(f"{out}/report.html", f"{out}/evaluation.json"),
+        makes=(f"{out}/report.html", f"{out}/evaluation.json", *kept),
         keeps=True,
         threads=2,
     )
 
 
+def _evaluate(folder: Path, recipe: "Recipe", checkpoint: Path, out: str, keeps: bool) -> str:
+    from cxrtext.evaluation.report import ReportOptions, write_report
+    from cxrtext.records import Rejects
+    from cxrtext_cli.commands.models.calibrate import keep_fits
+    from cxrtext_cli.commands.models.evaluate import measured
+
+    prompts, data, rejects = folder / "prompts.yaml", folder / DATA, Rejects(100)
+    cache, features = _images(folder, recipe)
+    found = measured(
+        checkpoint, data, prompts=prompts_in(prompts), rejects=rejects, cache=cache,
+        features=features,
+    )  # fmt: skip
+    if keeps:
+        found.left_out.extend(
+            map(str, keep_fits(checkpoint, found, cache, features, quietly=True)[1])
+        )
+    command = "cxrtext", "evaluate", checkpoint, "--data", data, "--prompts", prompts
+    options = ReportOptions(command=tuple(map(str, (*command, "--out", folder / out))))
+    write_report(folder / out, found, options)
+    rejects.write(folder / out / "images")
+    keep_how_good(checkpoint, found)
+    return f"{found.images} films of {found.patients} held-out patients ({out}/report.html)"
+
+
 def index_stage(folder: Path, recipe: "Recipe", tables: Sequence[str]) -> Stage:
     """An index that is there turns to a new model and takes what is new."""
-    index, checkpoint = folder / INDEX, folder / CHECKPOINT
-    images = [*_images(folder, recipe), "--json"]
-    words: list[list[Any]] = []
-    if (index / "index.json").is_file():
-        words.append(["index", "rebuild", index, "--model", checkpoint, *images])
-    build = ["index", "build", folder / DATA / "manifest.csv", "--model", checkpoint]
-    words.append([*build, "--out", index, "--prompts", folder / "prompts.yaml", *images])
     return Stage(
         "index",
-        words,
-        lambda s: f"{s['images']} images, {s['sentences']} sentences to search",
+        lambda _: _index(folder, recipe),
         reads=(weights_of(folder, CHECKPOINT), *tables),
         makes=(f"{INDEX}/index.json",),
         keeps=True,
         threads=2,
     )
+
+
+def _index(folder: Path, recipe: "Recipe") -> str:
+    from cxrtext.index import build_index
+    from cxrtext_cli.commands.archive.index import WAIT_S, renewed
+
+    index, checkpoint = folder / INDEX, folder / CHECKPOINT
+    cache, features = _images(folder, recipe)
+    if (index / "index.json").is_file():
+        renewed(index, checkpoint, cache, features)
+    with progress("indexing", "images") as update:
+        made = build_index(
+            folder / DATA / "manifest.csv",
+            checkpoint,
+            index,
+            prompts=prompts_in(folder / "prompts.yaml"),
+            device=pick_device("auto"),
+            cache=cache,
+            features=features,
+            wait_s=WAIT_S,
+            progress=update,
+        )
+    return f"{made.images} images, {made.sentences} sentences to search"

@@ -1,16 +1,13 @@
 """What frozen image features hold: linear probes of findings."""
 
-import json
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cxrtext.errors import DataError
 from cxrtext.evaluation.classification.classified import Codes, label_codes
 from cxrtext.evaluation.classification.zero_shot import Labels, label_rows
 from cxrtext.evaluation.cohort import Cohort, Embedder
@@ -25,7 +22,6 @@ from cxrtext.evaluation.predictions.columns import (
 )
 from cxrtext.evaluation.rows import PROBES, Rows
 from cxrtext.evaluation.settings import Settings
-from cxrtext.files import replacing
 from cxrtext.metrics.calibration import log_loss
 from cxrtext.metrics.intervals import area_of
 from cxrtext.metrics.ranking import UNKNOWN_LABEL, Floats, settled
@@ -133,37 +129,6 @@ def mean_features(embedder: Embedder, records: Sequence[ImageRecord]) -> Feature
 def features_of(cohort: Cohort) -> Features:
     parts = [part.float().mean(dim=1).double().numpy() for part in cohort.regions.split(256)]
     return Features(np.concatenate(parts), cohort.studies)
-
-
-_ROWS = 4096  # of a group of a Parquet file
-
-
-def export_vectors(
-    path: Path, records: Sequence[ImageRecord], vectors: NDArray[Any], about: dict[str, Any]
-) -> None:
-    """Write the vectors [n, D] of n images, as float32, whole or not at all.
-
-    A Parquet file has the columns ``image``, ``study_id``, ``patient_id``, ``split`` and
-    ``vector`` (a list of D numbers), and ``about`` in the schema's metadata as "cxrtext".
-    """
-    if path.suffix.lower() != ".parquet":
-        raise DataError(f"{path}: embeddings are written to a file in .parquet")
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    numbers = pa.array(np.asarray(vectors, dtype=np.float32).ravel())
-    table = pa.table(
-        {
-            "image": [record.name for record in records],
-            "study_id": [record.study_id for record in records],
-            "patient_id": [record.patient_id for record in records],
-            "split": [record.split for record in records],
-            "vector": pa.FixedSizeListArray.from_arrays(numbers, vectors.shape[1]),
-        },
-        metadata={"cxrtext": json.dumps(about)},
-    )
-    with replacing(path) as temporary:
-        pq.write_table(table, temporary, row_group_size=_ROWS)
 
 
 @dataclass(frozen=True, slots=True)

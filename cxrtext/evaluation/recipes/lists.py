@@ -91,7 +91,7 @@ def read_list(
     elif images.listed == "file":
         raise DataError(
             f"{recipe.name}: an imported set does not tell its images; give a file with a name a "
-            f"line as --list FILE (which they are: cxrtext benchmark {recipe.name})"
+            f"line as --list FILE (which they are: cxrtext evaluate --recipe {recipe.name})"
         )
     else:
         wanted = {"test"} if images.listed == "test" else {*splits.values()}

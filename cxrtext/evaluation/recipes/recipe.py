@@ -171,5 +171,5 @@ def load_recipe(name: str | Path) -> Recipe:
         found = error.errors(include_url=False, include_context=False)
         first = min(found, key=lambda one: one["type"] != "extra_forbidden")
         key = ".".join(map(str, first["loc"]))
-        raise DataError(f"{path}: {key}: {first['msg']}; see `cxrtext benchmark rsna`") from None
+        raise DataError(f"{path}: {key}: {first['msg']}; see `evaluate --recipe rsna`") from None
     return Recipe(content, hashlib.sha256(data).hexdigest(), data.decode("utf-8"))

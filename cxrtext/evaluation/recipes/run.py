@@ -51,7 +51,7 @@ def run_recipe(
     """Measure a checkpoint by a frozen recipe.
 
     Args:
-        recipe: A name of ``cxrtext benchmark``, or a recipe's YAML file.
+        recipe: A name of ``cxrtext evaluate --recipe``, or a recipe's YAML file.
         data: The data folder that ``cxrtext import`` made of the public set.
         out: Gets ``recipe.json``, and what ``cxrtext evaluate --out`` writes.
         listed: A file with the name of an image a line, where a manifest does not tell them.

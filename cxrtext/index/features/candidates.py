@@ -132,14 +132,14 @@ def read_structure(path: Path, digest: str, places: int, D: int) -> Any:
     if not path.is_file() or sha256(path) != digest:
         raise CheckpointError(
             f"{path}: missing or damaged (its checksum is not the noted one); run 'cxrtext index "
-            f"rebuild {path.parent}' to derive it anew"
+            f"compact {path.parent}' to derive it anew"
         )
     faiss.set_deserialization_vector_byte_limit(MAX_BYTES)
     index = faiss.read_index(str(path))
     if (index.ntotal, index.d) != (places, D):
         raise CheckpointError(
             f"{path}: holds {index.ntotal} vectors of {index.d} numbers, expected "
-            f"{places} of {D}; run 'cxrtext index rebuild {path.parent}'"
+            f"{places} of {D}; run 'cxrtext index compact {path.parent}'"
         )
     return index
 

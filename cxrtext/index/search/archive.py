@@ -204,7 +204,7 @@ def open_index(
         if wrong and wrong != [EMPTY]:
             raise CheckpointError(
                 f"{folder}: {wrong[0]}; run 'cxrtext index check {folder}' for all that is wrong, "
-                f"and 'cxrtext index rebuild {folder}', which derives anew what can be derived"
+                f"and 'cxrtext index compact {folder}', which derives anew what can be derived"
             )
         return Archive(folder, model_of(folder, catalogue.meta(), model), catalogue)
     except BaseException:

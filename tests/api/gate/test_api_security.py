@@ -18,7 +18,6 @@ from starlette.datastructures import Headers
 from cxrtext.service import Service
 from cxrtext_api.app import create_app
 from cxrtext_api.gate.door import SECURITY_HEADERS, Door
-from cxrtext_api.gate.keys import hash_key
 from cxrtext_api.problems import Refusal
 from cxrtext_api.runtime.scope import Budget
 from cxrtext_api.server.server import MAX_HEAD_BYTES, configured
@@ -124,7 +123,7 @@ def test_every_answer_has_the_headers(client: TestClient) -> None:
     assert policy["img-src"] == "'self' blob: data:"
 
 
-def test_no_other_site_is_let_in_unless_it_is_named(client: TestClient) -> None:
+def test_no_other_site_is_let_in(client: TestClient) -> None:
     preflight = {"Origin": SITE, "Access-Control-Request-Method": "POST"}
     responses = [client.options("/v1/search", headers=preflight)]
     asked = {"query": "Effusion."}
@@ -167,7 +166,6 @@ def test_hosts_are_read_whole(host: str, named: tuple[str, ...], trusted: bool) 
 
 BEHIND = {"trusted_hosts": ("cxr.example.org",)}
 BEHIND_ANY = {"trusted_hosts": ("*.example.org",)}
-NAMED = {"cors_origins": (SITE,)}
 FOREIGN = [
     *("http://localhost:8000.evil.com", "http://localhost:8000@evil.com", "null", "", "file://"),
     *("http://evil.com//localhost:8000", "http://localhost:8000/", "http://evil.com"),
@@ -195,10 +193,6 @@ FOREIGN = [
         ("https://localhost", "localhost", {"trusted_hosts": ("localhost",)}, True),
         ("https://cxr.example.org:8443", "cxr.example.org", BEHIND, False),
         ("https://other.example.org", "cxr.example.org", BEHIND_ANY, False),
-        # Named on purpose.
-        (SITE, "localhost:8000", NAMED, True),
-        (f"{SITE}:443", "localhost:8000", NAMED, True),
-        (f"{SITE}:444", "localhost:8000", NAMED, False),
     ],
 )
 def test_origins_are_compared_whole(
@@ -222,12 +216,10 @@ def test_origins_are_compared_whole(
         # A link may lead to the page.
         ({"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}, "/", True),
         ({"sec-fetch-site": "cross-site"}, "/web/main.js", True),
-        # A site that was named is one.
-        ({"sec-fetch-site": "cross-site", "origin": SITE}, "/v1/images", True),
     ],
 )
 def test_what_a_browser_says_of_who_asks(headers: dict[str, str], path: str, taken: bool) -> None:
-    found = refused({"host": "localhost", **headers}, path=path, cors_origins=(SITE,))
+    found = refused({"host": "localhost", **headers}, path=path)
     assert found == (None if taken else "origin")
 
 
@@ -261,36 +253,6 @@ def test_a_page_of_another_local_port_changes_nothing(
             check_problem(client.delete("/v1/images/images/s01.png", headers=other), 403)
         assert client.get("/v1/images").json()["total"] == 48
         assert not (tmp_path / "uploads").exists()
-
-
-def test_a_named_site_may_ask(service: Service, tmp_path: Path) -> None:
-    key = "correct-horse-battery"
-    (tmp_path / "keys").write_text(f"viewer read {hash_key(key)}\n")
-    settings = Settings(cors_origins=(SITE,), keys_file=tmp_path / "keys")
-    with serving(service, settings) as client:
-        preflight = {"Origin": SITE, "Access-Control-Request-Method": "POST"}
-        allowed = client.options("/v1/search", headers=preflight)
-        assert allowed.status_code == 200
-        assert allowed.headers["access-control-allow-origin"] == SITE
-        assert "Authorization" in allowed.headers["access-control-allow-headers"]
-        assert "access-control-allow-credentials" not in allowed.headers
-        assert "Origin" in allowed.headers["vary"]
-        # A preflight opens nothing: the request itself wants the key.
-        asked = client.get("/v1/model", headers={"Origin": SITE})
-        check_problem(asked, 401)
-        assert asked.headers["access-control-allow-origin"] == SITE
-        good = client.get("/v1/model", headers={"Origin": SITE, "Authorization": f"Bearer {key}"})
-        assert good.status_code == 200
-        for origin in ("https://evil.example", f"{SITE}.evil.example", "http://viewer.example.org"):
-            refused = client.get("/v1/model", headers={"Origin": origin})
-            check_problem(refused, 403)
-            assert "access-control-allow-origin" not in refused.headers
-
-
-@pytest.mark.parametrize("origin", ["*", "null", "viewer.example.org", "https://a.example/path"])
-def test_a_site_is_named_whole(origin: str) -> None:
-    with pytest.raises(ValueError, match="cors_origins"):
-        Settings(cors_origins=(origin,))
 
 
 def test_a_method_that_is_no_word_of_http_is_not_logged(

@@ -43,7 +43,7 @@ def test_model_tells_what_is_loaded_and_what_it_was_trained_on(
     assert (body["knows_images"], body["knows_sentences"]) == (True, True)
     assert body["limits"]["max_results"] == 1000
     assert body["limits"]["max_prompts"] == 64
-    assert body["limits"]["max_body_bytes"] == body["max_body_bytes"] == 64 * 2**20
+    assert body["limits"]["max_body_bytes"] == 64 * 2**20
     noted = json.loads((checkpoint / "training.json").read_text())
     assert body["trained"]["data"] == noted["data_fingerprint"]
     assert body["trained"]["steps"] == noted["step"] == 200

@@ -1,5 +1,6 @@
-"""``cxrtext index build|delete|check|compact|rebuild|export``."""
+"""``cxrtext index build|delete|check|compact|export``."""
 
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -24,6 +25,7 @@ from cxrtext_cli.options import (
     Device,
     Features,
     MaxRejected,
+    Stages,
     TableColumns,
     cache_in,
     features_in,
@@ -36,7 +38,9 @@ from cxrtext_cli.options import (
 )
 
 if TYPE_CHECKING:
+    from cxrtext.images.cache import DecodedCache
     from cxrtext.index import IndexSummary
+    from cxrtext.models.features import FeatureFolder
 
 
 Storage = Literal["float16", "int8"]
@@ -62,6 +66,17 @@ index = typer.Typer(
 )
 
 Folder = Annotated[Path, typer.Argument(help="Folder of the index.", metavar="INDEX"), INDEX]
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="Processes that work; one a core, or one with a GPU.")
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--address",
+        help="Dask scheduler whose workers do it: tcp:// or tls:// and its address; else this "
+        "machine's processors do.",
+    ),
+]
 Reports = Annotated[
     Path | None,
     typer.Option(help="Table of reports; by default reports.csv beside the manifest."),
@@ -103,18 +118,25 @@ def build(
     max_rejected: MaxRejected = 100,
     cache: Cache = None,
     features: Features = None,
+    workers: Workers = None,
+    address: Cluster = None,
     as_json: AsJson = False,
 ) -> None:
     """Embed and index an archive for search, or add to an index, which is searched meanwhile.
 
     A run that was stopped resumes. Images and a model that were moved are noted where they lie now,
     and nothing is embedded again. Without a manifest an index without images is made: for what is
-    received (gateway run) or uploaded.
+    received (gateway run) or uploaded. With --workers or --address a new index is made by several
+    processes, in shards that lie beside it in OUT.shards until you remove them.
     """
     if manifest is None and model is None:
         raise InputError(
             "give the manifest of the images, or --model DIR for an index without images"
         )
+    in_shards = workers is not None or address is not None
+    beside = {"--columns": columns, "--replace": replace, "--cache": cache, "--features": features}
+    if in_shards and (wrong := [name for name, value in beside.items() if value]):
+        raise InputError(f"{wrong[0]} goes without --workers and --address; leave one out")
     model = model or _noted(out)
     from cxrtext.index import build_index, make_index
     from cxrtext.records.columns import parse_columns
@@ -126,6 +148,26 @@ def build(
         if summary.images:
             said = f"{summary.images} images; their model is noted at {model}"
         show(summary.as_dict(), as_json, f"{out}: {said}")
+        return
+    if in_shards:
+        from cxrtext.jobs import EmbedOptions, embed_job
+
+        options = EmbedOptions(
+            reports=reports,
+            storage=storage,
+            prompts=asked,
+            allow_outside=allow_outside,
+            device=pick_device(device),
+            max_rejected=max_rejected,
+            workers=workers,
+            address=address,
+        )
+        shards = out.with_name(f"{out.name}.shards")
+        with Stages() as stages:
+            stage = partial(stages.show, unit="images")
+            made = embed_job(manifest, model, shards, out, options, say=say, stage=stage)
+        _show(out, made.index, as_json)
+        say(f"{shards}: holds patients' data and serves to resume; remove it now")
         return
     with progress("indexing", "images") as update:
         summary = build_index(
@@ -163,33 +205,13 @@ def _noted(folder: Path) -> Path:
 @checked
 def delete(
     folder: Folder,
-    studies: Annotated[
-        list[str] | None, typer.Argument(help="Ids of the studies.", metavar="STUDY...")
-    ] = None,
-    listed: Annotated[
-        Path | None, typer.Option("--from", help="A file that names studies, one a line."), FILE
-    ] = None,
+    studies: Annotated[list[str], typer.Argument(help="Ids of the studies.", metavar="STUDY...")],
 ) -> None:
     """Delete studies, all of them or none; their vectors stay, unread, until 'compact'."""
-    named = [*(studies or []), *(_named_in(listed) if listed else [])]
-    if not named:
-        raise InputError("name the studies to delete, or give a file of them with --from")
     from cxrtext.index import delete as delete_studies
 
-    count = delete_studies(folder, named, wait_s=WAIT_S)
-    typer.echo(f"{folder}: {count} images of {len(set(named))} studies deleted")
-
-
-def _named_in(path: Path) -> list[str]:
-    """The studies that a file names, one a line."""
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: not UTF-8 text; write one study id a line") from None
-    studies = [line.strip() for line in lines if line.strip()]
-    if not studies:
-        raise InputError(f"{path}: names no study; write one study id a line")
-    return studies
+    count = delete_studies(folder, studies, wait_s=WAIT_S)
+    typer.echo(f"{folder}: {count} images of {len(set(studies))} studies deleted")
 
 
 @index.command("check", short_help="Look for damage.")
@@ -208,23 +230,14 @@ def check(folder: Folder) -> None:
         for line in wrong:
             say(f"{folder}: {line}")
         raise WorkError(
-            f"{folder}: {len(wrong)} faults; 'cxrtext index rebuild {quote(str(folder))}' derives "
+            f"{folder}: {len(wrong)} faults; 'cxrtext index compact {quote(str(folder))}' derives "
             "anew what can be derived; regions, sentences and the catalogue must come from a copy"
         )
 
 
-@index.command("compact", short_help="Erase the vectors of what was deleted.")
+@index.command("compact", short_help="Write it anew: without what was deleted, or by a new model.")
 @checked
-def compact(folder: Folder) -> None:
-    """Write the vectors anew without those of deleted images; searches go on meanwhile."""
-    from cxrtext.index import rewrite
-
-    _show(folder, rewrite(folder, rebuild=False, wait_s=WAIT_S), as_json=False)
-
-
-@index.command("rebuild", short_help="Derive all anew from the regions, or by a new model.")
-@checked
-def rebuild(
+def compact(
     folder: Folder,
     model: Annotated[
         Path | None,
@@ -237,33 +250,44 @@ def rebuild(
     ] = 0,
     cache: Cache = None,
     features: Features = None,
-    as_json: AsJson = False,
 ) -> None:
-    """Compact, and derive anew all that derives from the regions; no image is decoded.
+    """Write the vectors anew without those of deleted images, and all that derives from them.
 
-    With the checkpoint of another model, embed all images and sentences anew beside the old
-    vectors, then turn to them at once. Searches and uploads go on meanwhile, a server follows
-    without a restart, and a run that was stopped resumes.
+    No image is decoded.  With the checkpoint of another model, embed all images and sentences anew
+    beside the old vectors, then turn to them at once.  Searches and uploads go on meanwhile, a
+    server follows without a restart, and a run that was stopped resumes.
     """
+    decoded, encoded = cache_in(cache), features_in(features)
+    made = renewed(folder, model, decoded, encoded, max_rejected=max_rejected, device=device)
+    _show(folder, made, as_json=False)
+
+
+def renewed(
+    folder: Path,
+    model: Path | None,
+    cache: "DecodedCache | None",
+    features: "FeatureFolder | None",
+    *,
+    max_rejected: int = 0,
+    device: str = "auto",
+) -> "IndexSummary":
+    """Write an index anew, by its own model or another."""
+    from cxrtext.index import rewrite
     from cxrtext.index.new_model import is_of, reembed
 
     if model is None or is_of(folder, model):
-        from cxrtext.index import rewrite
-
-        _show(folder, rewrite(folder, model, rebuild=True, wait_s=WAIT_S), as_json)
-        return
+        return rewrite(folder, model, rebuild=True, wait_s=WAIT_S)
     with progress("embedding by the new model", "images") as update:
-        summary = reembed(
+        return reembed(
             folder,
             model,
             device=pick_device(device),
-            cache=cache_in(cache),
-            features=features_in(features),
+            cache=cache,
+            features=features,
             max_rejected=max_rejected,
             progress=update,
             wait_s=WAIT_S,
         )
-    _show(folder, summary, as_json)
 
 
 @index.command("export", short_help="Write out the images that were added over HTTP.")

@@ -13,7 +13,6 @@ from cxrtext_cli.given import FILE, NEW_TABLE, SENTENCE
 from cxrtext_cli.options import (
     AsJson,
     AsWritten,
-    Device,
     PlaceFolder,
     as_option,
     open_place,
@@ -63,7 +62,6 @@ def search(
     out: Annotated[
         Path | None, typer.Option(help="Write the results as CSV, too."), NEW_TABLE
     ] = None,
-    device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
     """Find images by a sentence, an image or both, or sentences by either."""
@@ -93,7 +91,7 @@ def search(
     if where is not None:
         _check_where(index, where)
 
-    with closing(open_place(found_in, device)) as service:
+    with closing(open_place(found_in)) as service:
         asked = _prepared(service, question)
         if target == "sentences":
             rows = _sentences(service, asked)

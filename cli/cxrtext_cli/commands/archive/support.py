@@ -14,7 +14,6 @@ from cxrtext_cli.given import FILE, NEW_FILE, REPORT, SENTENCE
 from cxrtext_cli.options import (
     AsJson,
     AsWritten,
-    Device,
     PlaceFolder,
     as_option,
     open_place,
@@ -39,7 +38,6 @@ def ground(
         Path | None, typer.Option(help="PNG file of the overlay; IMAGE.ground.png here."), NEW_FILE
     ] = None,
     as_written: AsWritten = False,
-    device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
     """Show where an image supports a sentence: overlay, peak and boxes."""
@@ -59,7 +57,7 @@ def ground(
     from cxrtext.service.limits import UNLIKE_IMAGE, UNLIKE_SENTENCE
     from cxrtext.text.sides import side_of
 
-    service = open_place(find_place(place), device)
+    service = open_place(find_place(place))
     pixels = service.read_file(image)
     embedded = service.embed(pixels)
     found = service.ground(embedded, sentence, as_written=as_written)
@@ -111,7 +109,6 @@ def verify(
     out: Annotated[
         Path | None, typer.Option(help="Write a table (.csv) or a page (.html)."), NEW_FILE
     ] = None,
-    device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
     """How well an image supports each sentence of its report."""
@@ -125,7 +122,7 @@ def verify(
     from cxrtext.project import find_place
     from cxrtext.service.limits import UNLIKE_IMAGE, UNLIKE_SENTENCE
 
-    service = open_place(find_place(place), device)
+    service = open_place(find_place(place))
     pixels = service.read_file(image)
     embedded = service.embed(pixels)
     found = service.verify(embedded, text)

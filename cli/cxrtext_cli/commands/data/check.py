@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cxrtext_cli.given import FILE, FILE_OR_FOLDER, FOLDER, NEW_FILE
+from cxrtext_cli.given import FILE_OR_FOLDER, FOLDER, NEW_FILE
 from cxrtext_cli.options import AllowOutside, AsJson, Stages, print_json, print_table, say
 
 if TYPE_CHECKING:
@@ -18,11 +18,6 @@ def check_data(
     out: Annotated[
         Path | None, typer.Option(help="Write a page (.html), or .json."), NEW_FILE
     ] = None,
-    reports: Annotated[
-        Path | None, typer.Option(help="Reports, if not beside or in the manifest."), FILE
-    ] = None,
-    labels: Annotated[Path | None, typer.Option(help="Labels, if not labels.csv."), FILE] = None,
-    boxes: Annotated[Path | None, typer.Option(help="Boxes: COCO JSON or CSV."), FILE] = None,
     pictures: Annotated[
         bool, typer.Option("--pictures/--no-pictures", help="Put small pictures into the page.")
     ] = True,
@@ -40,9 +35,6 @@ def check_data(
     if out is not None:
         check_ending(out)
     options = CheckOptions(
-        reports=reports,
-        labels=labels,
-        boxes=boxes,
         allow_outside=allow_outside,
         pictures=pictures and out is not None and out.suffix.lower() != ".json",
     )

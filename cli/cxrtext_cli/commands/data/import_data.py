@@ -10,8 +10,6 @@ from cxrtext.errors import ConfigError
 from cxrtext_cli.given import ANY_PATH, FILE, FILE_OR_FOLDER, NEW_FOLDER
 from cxrtext_cli.options import (
     AsJson,
-    FollowLinks,
-    IdMatching,
     Link,
     MaxRejected,
     Stages,
@@ -126,8 +124,15 @@ def import_data(
         FILE_OR_FOLDER,
     ] = None,
     columns: TableColumns = "",
-    ids: IdMatching = "exact",
-    follow_links: FollowLinks = False,
+    ids: Annotated[
+        str,
+        typer.Option(
+            help="exact, or loose: join ids that a spreadsheet changed (zeros, .0, apostrophes)."
+        ),
+    ] = "exact",
+    follow_links: Annotated[
+        bool, typer.Option("--follow-links", help="Follow links to folders, and out of the folder.")
+    ] = False,
     labels: Annotated[
         Path | None,
         typer.Option(help="Table of labels: study_id or image, and a column a finding."),
@@ -159,22 +164,12 @@ def import_data(
     split: Annotated[
         str, typer.Option(help="Shares of train, val, test by patient, where the set has no split.")
     ] = "80,10,10",
-    seed: Annotated[int, typer.Option(help="Another seed, another split.")] = 0,
-    require_view: Annotated[
-        bool, typer.Option("--require-view", help="Leave out images that do not say their view.")
-    ] = False,
     link: Link = False,
     issuer: Annotated[
         str, typer.Option(help="Issuer of patient ids whose DICOM header names none.")
     ] = "",
     merged_patients: Annotated[
         Path | None, typer.Option(help="Table of merged patients: patient_id, merged_into."), FILE
-    ] = None,
-    pixels: Annotated[
-        bool | None,
-        typer.Option(
-            "--pixels/--no-pixels", help="Look at every image. Default: in trees of DICOM files."
-        ),
     ] = None,
     max_rejected: MaxRejected = 100,
     as_json: AsJson = False,
@@ -203,12 +198,9 @@ def import_data(
         boxes=boxes,
         hash_key=hash_ids,
         split=_shares(split),
-        seed=seed,
-        require_view=require_view,
         link=link,
         issuer=issuer,
         merged_patients=merged_patients,
-        pixels=pixels,
         max_rejected=max_rejected,
     )
     with Stages() as stages:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from cxrtext_cli.given import NEW_FOLDER
-from cxrtext_cli.options import AsJson, print_json, progress
+from cxrtext_cli.options import progress
 
 
 def phantom(
@@ -17,7 +17,6 @@ def phantom(
     image_format: Annotated[
         Literal["png", "dicom"], typer.Option("--format", help="Image files.")
     ] = "png",
-    as_json: AsJson = False,
 ) -> None:
     """Write an embedded data set: drawn radiographs, reports, labels and boxes."""
     from cxrtext.phantom.write import write_phantoms
@@ -31,9 +30,6 @@ def phantom(
             image_format=image_format,
             progress=update,
         )
-    if as_json:
-        print_json(summary)
-        return
     splits = ", ".join(f"{count} {split}" for split, count in summary.splits.items())
     typer.echo(
         f"{out}: {summary.studies} studies of {summary.patients} patients ({splits}), "

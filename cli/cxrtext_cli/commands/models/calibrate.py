@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cxrtext_cli.commands.models.evaluate import measured
 from cxrtext_cli.given import DATA_FOLDER, FILE, SPLIT
 from cxrtext_cli.options import (
     AllowOutside,
@@ -71,25 +72,15 @@ def calibrate(
 
     found = find_place(place)
     data, checkpoint = found.require_data(data), found.model
-    from cxrtext.evaluation import Settings, evaluate
+    from cxrtext.evaluation import Settings
     from cxrtext.records import Rejects
 
     decoded, encoded = cache_in(cache or found.decoded), features_in(features)
-    with progress("embedding", "images") as update:
-        result = evaluate(
-            checkpoint,
-            data,
-            split=split,
-            prompts=prompts_in(prompts),
-            device=pick_device(device),
-            allow_outside=allow_outside,
-            rejects=Rejects(max_rejected),
-            cache=decoded,
-            features=encoded,
-            progress=update,
-            settings=Settings(slices=()),
-            labels=labels,
-        )
+    result = measured(
+        checkpoint, data, device, split=split, prompts=prompts_in(prompts), cache=decoded,
+        features=encoded, settings=Settings(slices=()), labels=labels,
+        allow_outside=allow_outside, rejects=Rejects(max_rejected),
+    )  # fmt: skip
     written, lacking = keep_fits(checkpoint, result, decoded, encoded)
     if lacking and not written and not keep_reference:
         raise lacking[0]

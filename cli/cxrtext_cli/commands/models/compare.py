@@ -25,13 +25,6 @@ def compare(
         typer.Option(help="Folder for comparison.html and comparison.json."),
         NEW_FOLDER,
     ] = None,
-    primary: Annotated[
-        str | None,
-        typer.Option(
-            help="The one measure that decides: AUC (the mean), 'AUC of Edema', ACC, CNR, mIoU, "
-            "Recall, MedR, …; by default that of the evaluations."
-        ),
-    ] = None,
     noninferiority: Annotated[
         float | None,
         typer.Option(
@@ -69,9 +62,8 @@ def compare(
                 f"{file}: no such file; name the predictions that {path} was computed from, or "
                 "the folder of an evaluation"
             )
-    given = {"primary": primary} if primary is not None else {}
     measures, lines, declared = {}, {}, "AUC"
-    for name, result in zip(model_names(files), measure_files(files, **given), strict=True):
+    for name, result in zip(model_names(files), measure_files(files), strict=True):
         measures[name] = result.rows.compared
         lines[name] = summary_line(result)
         declared = result.settings["primary"]

@@ -1,15 +1,15 @@
 """``cxrtext evaluate``."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cxrtext.errors import ConfigError
-from cxrtext_cli.commands.models.calibrate import keep_fits
-from cxrtext_cli.given import DATA_FOLDER, EXPORT, FILE, NEW_FOLDER, PLACE, SPLIT
+from cxrtext_cli.commands.models.papers import by_recipe
+from cxrtext_cli.given import DATA_FOLDER, FILE, NEW_FOLDER, PLACE, SPLIT
 from cxrtext_cli.options import (
     AllowOutside,
     AsJson,
@@ -55,6 +55,26 @@ def evaluate(
         ),
         FILE,
     ] = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            help="Public benchmark, as chexpert5x200, or a .yaml file: its images, prompts and "
+            "settings. Without a model it is printed."
+        ),
+    ] = None,
+    listed: Annotated[
+        Path | None,
+        typer.Option("--list", help="File of the images' names, where the recipe asks for one."),
+        FILE,
+    ] = None,
+    subset: Annotated[
+        bool,
+        typer.Option(
+            "--subset",
+            help="Of a recipe, to try: measure the images that are there; marked as not the "
+            "benchmark.",
+        ),
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -66,21 +86,7 @@ def evaluate(
     ] = None,
     split: Annotated[str, typer.Option(help="train, val, test or all."), SPLIT] = "test",
     prompts: PromptsFile = None,
-    average: Annotated[
-        str, typer.Option(help="Of several prompts a side, average: embeddings or scores.")
-    ] = "embeddings",
     uncertain: Uncertain = "ignore",
-    boxes: Annotated[
-        Path | None,
-        typer.Option(help="Box file (COCO JSON or CSV), instead of the folder's."),
-        FILE,
-    ] = None,
-    exclude_same_patient: Annotated[
-        bool,
-        typer.Option(
-            "--exclude-same-patient", help="Leave the query's own patient out of retrieval."
-        ),
-    ] = False,
     _resamples: Annotated[
         int | None, typer.Option("--resamples", hidden=True, help="Of no effect.")
     ] = None,
@@ -93,12 +99,6 @@ def evaluate(
     probe: Annotated[
         bool, typer.Option("--probe", help="Fit linear probes to the training images.")
     ] = False,
-    calibrate: Annotated[
-        bool,
-        typer.Option(
-            "--calibrate", help="Also keep with the checkpoint what 'cxrtext calibrate' keeps."
-        ),
-    ] = False,
     sensitivity: Annotated[
         float, typer.Option(help="Of a second threshold, beside that of Youden.")
     ] = 0.95,
@@ -109,11 +109,6 @@ def evaluate(
             "Recall, MedR, …; declare it before you see the figures."
         ),
     ] = "AUC",
-    export: Annotated[
-        Path | None,
-        typer.Option(help="File for the mean region of each image measured, .parquet."),
-        EXPORT,
-    ] = None,
     pictures: Annotated[
         bool,
         typer.Option(
@@ -135,8 +130,19 @@ def evaluate(
     from cxrtext.records import Rejects
 
     command = ("cxrtext", *sys.argv[1:])
+    if recipe is not None:
+        _refuse_beside(ctx, BY_RECIPE, "--recipe", "the recipe says it")
+        by_recipe(
+            recipe, place, data, out, listed=listed, subset=subset, device=device,
+            pictures=pictures, command=command, max_rejected=max_rejected, cache=cache,
+            features=features,
+        )  # fmt: skip
+        return
+    if listed or subset:
+        raise ConfigError("--list and --subset are of a benchmark; name it with --recipe")
     if predictions:
-        asked = {name: ctx.params[name] for name in _given_with_from(ctx) & MEASURED}
+        given = _refuse_beside(ctx, RECOMPUTED, "--from", "the predictions were made with it")
+        asked = {name: ctx.params[name] for name in given & MEASURED}
         asked |= {"slices": tuple(slices)} if slices else {}
 
         from cxrtext.evaluation import measure_file
@@ -153,10 +159,7 @@ def evaluate(
     found = find_place(place)
     data = found.require_data(data)
     settings = Settings(
-        average=average,  # type: ignore[arg-type]  # checked there
-        uncertain=uncertain,  # type: ignore[arg-type]
-        boxes=boxes,
-        exclude_same_patient=exclude_same_patient,
+        uncertain=uncertain,  # type: ignore[arg-type]  # checked there
         slices=tuple(slices) if slices else SLICE_COLUMNS,
         probe=probe,
         sensitivity=sensitivity,
@@ -164,45 +167,29 @@ def evaluate(
     )
     known = prompts_in(prompts)
 
-    from cxrtext.evaluation import evaluate as run
     from cxrtext.evaluation.report import ReportOptions, write_report
 
     rejects = Rejects(max_rejected)
-    decoded, encoded = cache_in(cache or found.decoded), features_in(features)
-    with progress("embedding", "images") as update:
-        result = run(
-            found.model,
-            data,
-            split=split,
-            prompts=known,
-            device=pick_device(device),
-            allow_outside=allow_outside,
-            rejects=rejects,
-            cache=decoded,
-            features=encoded,
-            progress=update,
-            settings=settings,
-        )
+    result = measured(
+        found.model, data, device, split=split, prompts=known, rejects=rejects,
+        cache=cache_in(cache or found.decoded), features=features_in(features), settings=settings,
+        allow_outside=allow_outside,
+    )  # fmt: skip
     written = []
-    if calibrate:
-        kept, lacking = keep_fits(found.model, result, decoded, encoded, quietly=as_json)
-        written += kept
-        result.left_out.extend(map(str, lacking))
     if out is not None:
         options = ReportOptions(pictures=pictures, command=command)
         written = write_report(out, result, options)
         rejects.write(out / "images")
-    if export is not None:
-        from cxrtext.evaluation.probes.linear_probe import export_vectors, features_of
-
-        # The mean region of each image, in the space of the sentences.
-        assert result.details is not None  # noqa: S101 - of an evaluation that was just made
-        cohort = result.details.cohort
-        about = {"model": result.fingerprint}
-        export_vectors(export, cohort.records, features_of(cohort).vectors, about)
-        written.append(export)
     written += keep_how_good(found.model, result)
     _tell(result, written, as_json, len(rejects.rows))
+
+
+def measured(checkpoint: Path, data: Path, device: str = "auto", **options: Any) -> "Evaluation":
+    """Measure a checkpoint and show how far that is; the options are those of the library."""
+    from cxrtext.evaluation import evaluate as run
+
+    with progress("embedding", "images") as update:
+        return run(checkpoint, data, device=pick_device(device), progress=update, **options)
 
 
 MEASURED = {"uncertain", "slices", "sensitivity", "primary"}
@@ -210,14 +197,16 @@ RECOMPUTED = {"predictions", "out", "as_json", "data", "_resamples", *MEASURED}
 """Parameters that ``--from`` goes with: the others decide about the predictions themselves."""
 
 
-def _given_with_from(ctx: typer.Context) -> set[str]:
-    """The parameters that the command line has, all of which go with ``--from``."""
+BY_RECIPE = {"place", "data", "recipe", "listed", "subset", "out", "pictures", "device"}
+BY_RECIPE |= {"max_rejected", "cache", "features"}
+
+
+def _refuse_beside(ctx: typer.Context, known: Set[str], option: str, why: str) -> set[str]:
+    """The parameters that the command line has, all of which must go with an option."""
     sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
     given = {name for name, one in sources.items() if one and one.name == "COMMANDLINE"}
-    for name in sorted(given - RECOMPUTED):
-        raise ConfigError(
-            f"--from goes without '{name.replace('_', '-')}': the predictions were made with it"
-        )
+    for name in sorted(given - known):
+        raise ConfigError(f"{option} goes without '{name.replace('_', '-')}': {why}")
     return given
 
 

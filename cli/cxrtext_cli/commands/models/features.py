@@ -6,20 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cxrtext_cli.commands.archive.job import (
-    Cluster,
-    Manifest,
-    Workers,
-)
-from cxrtext_cli.given import BACKBONE, NEW_FOLDER
+from cxrtext_cli.commands.archive.index import Cluster, Workers
+from cxrtext_cli.given import BACKBONE, FILE, NEW_FOLDER
 from cxrtext_cli.options import (
     AllowOutside,
-    AsJson,
     Device,
     MaxRejected,
     Stages,
     pick_device,
-    print_json,
     say,
 )
 
@@ -28,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def encode(
-    manifest: Manifest,
+    manifest: Annotated[Path, typer.Argument(help="Manifest of images."), FILE],
     backbone: Annotated[
         Path, typer.Option(help="Folder of the backbone, as transformers saves it."), BACKBONE
     ],
@@ -54,12 +48,8 @@ def encode(
     device: Device = "auto",
     allow_outside: AllowOutside = False,
     max_rejected: MaxRejected = 100,
-    as_json: AsJson = False,
 ) -> None:
-    """Compute the region features of a manifest's images once; run it again to resume.
-
-    'cxrtext job status' says how far it is.
-    """
+    """Compute the region features of a manifest's images once; run it again to resume."""
     from cxrtext.jobs import EncodeOptions, encode_images
 
     options = EncodeOptions(
@@ -78,21 +68,7 @@ def encode(
         encoded = encode_images(
             manifest, backbone, out, options, say=say, stage=partial(stages.show, unit="images")
         )
-    if as_json:
-        print_json(_plain(encoded))
-    else:
-        _print_folder(encoded)
-
-
-def _plain(features: "FeatureFolder") -> dict[str, object]:
-    return {
-        "features": str(features.folder),
-        "images": len(features),
-        "rejected": features.about["rejected"],
-        "shape": list(features.shape),
-        "variance_kept": features.about["map"]["variance_kept"],
-        "licence": features.backbone["licence"],
-    }
+    _print_folder(encoded)
 
 
 def _print_folder(features: "FeatureFolder") -> None:

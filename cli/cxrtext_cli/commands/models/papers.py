@@ -1,6 +1,5 @@
-"""``cxrtext benchmark`` and ``cxrtext experiment``: what papers measured."""
+"""``cxrtext evaluate --recipe`` and ``cxrtext experiment``: what papers measured."""
 
-import sys
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated
@@ -9,19 +8,13 @@ import typer
 
 from cxrtext.errors import ConfigError
 from cxrtext.experiments.definition import EXPERIMENTS
-from cxrtext_cli.given import ANY_PATH, FILE, FOLDER, NEW_FOLDER, PLACE
+from cxrtext_cli.given import ANY_PATH, NEW_FOLDER
 from cxrtext_cli.options import (
-    AsJson,
-    Cache,
-    Device,
     Features,
-    MaxRejected,
     Stages,
     cache_in,
     features_in,
     pick_device,
-    print_json,
-    print_table,
     say,
 )
 
@@ -29,54 +22,26 @@ if TYPE_CHECKING:
     from cxrtext.evaluation.recipes import RecipeRun
 
 
-def benchmark(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            help="Recipe: a name or a .yaml file; alone it is printed. Without: the names."
-        ),
-    ] = None,
-    place: Annotated[
-        Path | None, typer.Argument(help="A project, a checkpoint or an index."), PLACE
-    ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(help="The data folder that 'cxrtext import' made of the public set."),
-        FOLDER,
-    ] = None,
-    listed: Annotated[
-        Path | None,
-        typer.Option("--list", help="File of the images' names, where the recipe asks for one."),
-        FILE,
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Folder for recipe.json, report.html and the others; benchmark-NAME."),
-        NEW_FOLDER,
-    ] = None,
-    subset: Annotated[
-        bool,
-        typer.Option(
-            "--subset",
-            help="To try: measure the images that are there; marked as not the benchmark.",
-        ),
-    ] = False,
-    pictures: Annotated[
-        bool, typer.Option("--pictures/--no-pictures", help="Show patients' pixels in report.html.")
-    ] = True,
-    device: Device = "auto",
-    max_rejected: MaxRejected = 100,
-    cache: Cache = None,
-    features: Features = None,
+def by_recipe(
+    name: str,
+    place: Path | None,
+    data: Path | None,
+    out: Path | None,
+    *,
+    listed: Path | None,
+    subset: bool,
+    device: str,
+    pictures: bool,
+    command: tuple[str, ...],
+    max_rejected: int,
+    cache: Path | None,
+    features: Path | None,
 ) -> None:
-    """Measure a checkpoint on a public set by a frozen recipe.
+    """Measure a checkpoint on a public set by a frozen recipe; without one print the recipe.
 
     The list of images is compared with the official one by count and digest, and a wrong list
-    refused. Prompts, settings and measures are those of the recipe.
+    refused.
     """
-    if name is None:
-        _show_list()
-        return
     from cxrtext.evaluation.recipes import load_recipe
 
     recipe = load_recipe(name)
@@ -86,7 +51,7 @@ def benchmark(
     if place is None or data is None:
         missing = "a project or a checkpoint" if place is None else "--data FOLDER"
         raise ConfigError(
-            f"{missing} is missing: cxrtext benchmark {quote(name)} PLACE --data FOLDER"
+            f"{missing} is missing: cxrtext evaluate PLACE --recipe {quote(name)} --data FOLDER"
         )
     from cxrtext.project import find_place
 
@@ -105,25 +70,11 @@ def benchmark(
             device=pick_device(device),
             cache=cache_in(cache),
             features=features_in(features),
-            report=ReportOptions(pictures=pictures, command=("cxrtext", *sys.argv[1:])),
+            report=ReportOptions(pictures=pictures, command=command),
             max_rejected=max_rejected,
             progress=lambda done, total: stages.show("embedding", done, total, "images"),
         )
     _show(run)
-
-
-def _show_list() -> None:
-    from cxrtext.evaluation.recipes import load_recipe, recipe_names
-
-    rows = [["recipe", "images", "list compared by", "primary measure", "set"]]
-    for name in recipe_names():
-        content = load_recipe(name).content
-        images = content.images
-        counts = {one.count for one in images.known}
-        by = "digest" if all(one.sha256 for one in images.known) else "count"
-        shown = " or ".join(f"{count:,}" for count in sorted(counts))
-        rows.append([name, shown, by, content.primary, content.title])
-    print_table(rows, left=5)
 
 
 def _show(run: "RecipeRun") -> None:
@@ -173,7 +124,6 @@ def experiment(
     rows: Annotated[
         str | None, typer.Option(help="Rows wanted, separated by commas; all by default.")
     ] = None,
-    as_json: AsJson = False,
 ) -> None:
     """Run a paper's experiment; its table stands beside the paper's.
 
@@ -186,11 +136,8 @@ def experiment(
     options = ExperimentOptions(scale, out, data, features, seeds, wanted)
     with Stages() as stages:
         outcome = run_experiment(name, options, ExperimentListener(say=say, progress=stages.show))
-    if as_json:
-        print_json(outcome.data)
-    else:
-        typer.echo(outcome.page)
-        say(f"written: {', '.join(map(str, outcome.written))}")
+    typer.echo(outcome.page)
+    say(f"written: {', '.join(map(str, outcome.written))}")
     for line in outcome.failed:
         say(f"failed: {line}")
     if outcome.failed:

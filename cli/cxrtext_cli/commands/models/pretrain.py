@@ -10,7 +10,6 @@ from cxrtext.errors import ConfigError
 from cxrtext_cli.given import FILE, FILE_OR_FOLDER, LANGUAGE_MODEL, NEW_FOLDER, SECTION
 from cxrtext_cli.options import (
     AllowOutside,
-    AsJson,
     Cache,
     Device,
     MaxRejected,
@@ -18,7 +17,6 @@ from cxrtext_cli.options import (
     TextSource,
     duration,
     pick_device,
-    print_json,
     print_table,
     progress,
     say_columns,
@@ -48,7 +46,6 @@ def pretrain_text(
         list[str] | None, typer.Option(help="Read these sections only; repeatable."), SECTION
     ] = None,
     device: Device = "auto",
-    as_json: AsJson = False,
 ) -> None:
     """Train a compact masked language model and its word pieces, or fine-tune one."""
     from cxrtext.language.pretraining.settings import check_output, shape_of
@@ -71,9 +68,6 @@ def pretrain_text(
             device=pick_device(device),
             progress=update,
         )
-    if as_json:
-        print_json(summary)
-        return
     typer.echo(
         f"{out}: {summary.parameters:,} parameters, {summary.vocabulary_size} word pieces; "
         f"{summary.epochs} epochs over {summary.training_sentences} sentences of "
@@ -135,7 +129,6 @@ def pretrain_image(
         bool, typer.Option("--resume", help="Go on with the run in the folder.")
     ] = False,
     device: Device = "auto",
-    as_json: AsJson = False,
 ) -> None:
     """Train an image encoder on words of findings that reports affirm, to start from."""
     from cxrtext.training.image_pretraining.settings import (
@@ -188,15 +181,7 @@ def pretrain_image(
             device=pick_device(device),
             listener=listener,
         )
-    if as_json:
-        print_json(_plain(summary))
-        return
     _print(summary)
-
-
-def _plain(summary: "ImagePretrainSummary") -> dict[str, object]:
-    values = {name: getattr(summary, name) for name in summary.__dataclass_fields__}
-    return values | {"findings": [one.row() for one in summary.findings]}
 
 
 def _print(summary: "ImagePretrainSummary") -> None:

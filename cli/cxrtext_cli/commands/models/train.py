@@ -20,7 +20,7 @@ from cxrtext_cli.given import (
     PROMPTS,
     check_each,
 )
-from cxrtext_cli.options import AsJson, duration, print_json, say, training_listener
+from cxrtext_cli.options import duration, say, training_listener
 
 if TYPE_CHECKING:
     from cxrtext.config import Config
@@ -58,7 +58,6 @@ def train(
             "-3000, -30000; ssd-mimic-cxr.yaml or biovil-baseline.yaml, the paper's.",
         ),
     ] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Train an image-text model on a manifest and scored sentences."""
     from cxrtext.config import load_config, template
@@ -94,9 +93,6 @@ def train(
     begun = time.monotonic()
     with training_listener("training") as listener:
         summary = run(loaded, resume=resume is not None, listener=listener)
-    if as_json:
-        print_json(summary)
-        return
     typer.echo(
         f"{summary.checkpoint}: {summary.steps} steps on {summary.images} images in "
         f"{duration(time.monotonic() - begun)}"

@@ -2,7 +2,7 @@
 
 import gc
 import os
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -10,7 +10,7 @@ import typer
 
 from cxrtext.errors import InputError
 from cxrtext_cli.given import ANY_PATH, NEW_FILE, NEW_FOLDER, PLACE, checked
-from cxrtext_cli.options import Device, PromptsFile, group, print_rows, say
+from cxrtext_cli.options import Device, PromptsFile, group, say
 
 if TYPE_CHECKING:
     from cxrtext_api.settings import Settings
@@ -33,10 +33,6 @@ def serve(
     trusted_host: Annotated[
         list[str] | None,
         typer.Option(help="A name by which callers may address the server; repeatable."),
-    ] = None,
-    cors_origin: Annotated[
-        list[str] | None,
-        typer.Option(help="Another site whose pages may ask: https://NAME; repeatable."),
     ] = None,
     prompts: PromptsFile = None,
     uploads: Annotated[
@@ -104,7 +100,6 @@ def serve(
         port=port,
         keys_file=keys_file_of(os.environ),
         trusted_hosts=tuple(trusted_host or ()),
-        cors_origins=tuple(cors_origin or ()),
         readers=readers,
         audit_log=audit_log,
         results=beside and beside.results,
@@ -128,7 +123,9 @@ def _checked(**options: object) -> "Settings":
         raise InputError(f"--{names[0]}: {faults[0]['msg']}") from None
 
 
-keys = group("Make, list and revoke the API keys of a server. A running server follows its file.")
+keys = group(
+    "Make and revoke the API keys of a server, which follows the file: a line a key, no secret."
+)
 
 File = Annotated[Path, typer.Argument(help="The file of keys."), ANY_PATH]
 Name = Annotated[str, typer.Argument(help="Name of the key, as the audit log shows it.")]
@@ -156,24 +153,6 @@ def add(
     key = add_key(file, name, scope or ["read"], expires.date() if expires else None)
     say(f"the key {name}, which is not shown again:")
     typer.echo(key)
-
-
-@keys.command("list", short_help="Show the keys' names and scopes.")
-def list_keys(file: File) -> None:
-    """Show names, scopes and last days; the keys themselves are not in the file."""
-    from cxrtext_api.gate.keys import read_key_file
-
-    today = datetime.now(UTC).date()
-    rows = [
-        {
-            "name": key.key_id,
-            "scopes": ",".join(sorted(key.scopes)),
-            "last day": key.expires.isoformat() if key.expires else "-",
-            "state": "expired" if key.is_over(today) else "good",
-        }
-        for key in read_key_file(file)
-    ]
-    print_rows(rows)
 
 
 @keys.command("revoke", short_help="Take a key out of the file.")

@@ -1,11 +1,12 @@
 """``cxrtext fit``: from an archive to a model that says how good it is."""
 
-import json
+import gc
 import os
 import re
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cxrtext.errors import ConfigError, DataError
-from cxrtext_cli.fitting.processes import running
+from cxrtext_cli.fitting.processes import Process, running
 from cxrtext_cli.fitting.stages import (
     CURVE,
     KEPT,
@@ -33,8 +34,6 @@ from cxrtext_cli.fitting.stages import (
 )
 from cxrtext_cli.given import CHECKPOINT, FILE, FILE_OR_FOLDER, NEW_FOLDER
 from cxrtext_cli.options import (
-    FollowLinks,
-    IdMatching,
     Link,
     TableColumns,
     duration,
@@ -43,6 +42,7 @@ from cxrtext_cli.options import (
 )
 
 if TYPE_CHECKING:
+    from cxrtext.datasets.importing import ImportOptions
     from cxrtext.evaluation.how_good import HowGood
     from cxrtext.project.encoders import GivenEncoder
     from cxrtext.project.estimate import Estimate, Speeds
@@ -72,8 +72,6 @@ def fit(
         FILE,
     ] = None,
     columns: TableColumns = "",
-    ids: IdMatching = "exact",
-    follow_links: FollowLinks = False,
     out: Annotated[Path, typer.Option(help="The project's folder."), NEW_FOLDER] = Path("project"),
     encoder: Annotated[
         str | None,
@@ -117,8 +115,6 @@ def fit(
     tables = {"reports": reports, "labels": labels}
     given |= {name: str(path.absolute()) for name, path in tables.items() if path is not None}
     given |= {"columns": parse_columns(columns)} if columns else {}
-    given |= {"ids": ids} if ids != "exact" else {}
-    given |= {"follow_links": True} if follow_links else {}
     given |= {"link": True} if link else {}
     given |= {"model": str(model.absolute())} if model is not None else {}
     given |= {"improve": True} if improve else {}
@@ -151,6 +147,7 @@ def fit(
         _plan(source, out, found, limit)
         return
     Fit(out, source, found, limit).run()
+    gc.freeze()  # the process ends: to look for garbage among models' objects takes seconds
 
 
 def claim(out: Path, archive: Path) -> None:
@@ -235,7 +232,7 @@ class Fit:
                     "tables into it as reports.csv and labels.csv"
                 )
             return None
-        return import_stage(self.folder, source, listing(source), extra_words(source, self.folder))
+        return import_stage(self.folder, source, listing(source), options_of(source, self.folder))
 
     def _recipe(self) -> "Recipe":
         """The recipe that is there, or one for what was imported."""
@@ -418,34 +415,31 @@ class Fit:
         usual = self.expected.get(stage.name)
         about = f" (about {duration(usual)}, until {_clock(usual)})" if usual else ""
         say(f"{stage.name}{about}{self._again(stage)}")
-        self._finish(stage, *self._start(stage, None), None)
+        if stage.trains:
+            self._finish(stage, *self._start(stage, None), None)
+            return
+        begun = time.monotonic()
+        with threads(stage.threads):
+            self._end(stage, begun, stage.work(self._begin(stage)))
 
     def _again(self, stage: Stage) -> str:
         again = self.progress.why_again(stage)
         return f", again: {again}" if again else ""
 
-    def _start(self, stage: Stage, log: Path | None) -> "tuple[Any, float]":
-        begun = time.monotonic()
+    def _begin(self, stage: Stage) -> bool:
+        """Note that a stage begins; whether there is something to go on with."""
         goes_on = self.progress.begin(stage)
-        results = self._log(stage).with_suffix(".json")
-        for words in stage.words[:-1]:
-            self.running.finish(
-                self.running.start(list(map(str, words)), stage.threads, results, log),
-                stage.name,
-                log,
-            )
-        words = list(stage.words[-1])
-        if stage.state and goes_on and (self.folder / stage.state).is_dir():
-            words += stage.resume
-        return self.running.start(list(map(str, words)), stage.threads, results, log), begun
+        return bool(stage.state) and goes_on and (self.folder / stage.state).is_dir()
 
-    def _finish(self, stage: Stage, process: Any, begun: float, log: Path | None) -> None:
-        self.running.finish(process, stage.name, log)
-        text = self._log(stage).with_suffix(".json").read_text(encoding="utf-8")
-        try:
-            made = stage.made(json.loads(text))
-        except ValueError:
-            made = stage.made({})
+    def _start(self, stage: Stage, log: Path | None) -> tuple[Process, float]:
+        begun, resume = time.monotonic(), self._begin(stage)
+        process = self.running.start(self.folder, stage.name, stage.threads, log, resume=resume)
+        return process, begun
+
+    def _finish(self, stage: Stage, process: Process, begun: float, log: Path | None) -> None:
+        self._end(stage, begun, self.running.finish(process, stage.name, log))
+
+    def _end(self, stage: Stage, begun: float, made: str) -> None:
         seconds = time.monotonic() - begun
         self.progress.end(stage, seconds, made)
         say(f"  {stage.name}, {duration(seconds)}: {made}")
@@ -462,20 +456,32 @@ class Fit:
         typer.echo(f"page:    cxrtext serve {where}")
 
 
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Compute with so many threads at most, however many there are else."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def _clock(seconds: float) -> str:
     return time.strftime("%H:%M", time.localtime(time.time() + seconds))
 
 
-def extra_words(source: "Source", out: Path) -> list[str]:
-    """What else an import is told of an archive, by what it holds."""
-    from cxrtext.project.archive import opened
+def options_of(source: "Source", out: Path) -> "ImportOptions":
+    """How an archive is imported, by what it holds."""
+    from cxrtext.project.archive import import_options, opened
 
     reading = opened(source, out)
-    keep = [name for name in KEPT if name in reading.offered]
-    words = ["--keep", ",".join(keep)] if keep else []
-    if reading.reports is None and source.reports is None and reading.findings:
-        words += ["--label-sentences"]  # labels alone: reports are made of them
-    return words
+    # labels alone: reports are made of them
+    alone = reading.reports is None and source.reports is None and bool(reading.findings)
+    keep = tuple(name for name in KEPT if name in reading.offered)
+    return replace(import_options(source), keep=keep, label_sentences=alone)
 
 
 def choose(

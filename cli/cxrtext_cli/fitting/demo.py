@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from cxrtext_cli.commands.fit import Fit, claim
+from cxrtext_cli.fitting.fit import Fit, claim
 from cxrtext_cli.given import NEW_FOLDER
 from cxrtext_cli.options import say
 
