@@ -137,6 +137,7 @@ class ModelInfo(Answer):
     has_index: bool
     takes_images: bool = Field(description="Whether images can be added.")
     has_results: bool = Field(default=False, description="Whether /v1/results answers.")
+    has_held: bool = Field(default=False, description="Whether /v1/held answers.")
     images: Count = Field(description="Indexed images.")
     sentences: Count = Field(description="Distinct indexed sentences.")
     columns: Count = Field(description="Columns that filters can name.")
@@ -576,6 +577,7 @@ class HeldItem(Answer):
     source: str = Field(description="Where it came from.")
     received: str
     why: str
+    hides: str = Field(description="What nobody sees until somebody decides.")
     studies: list[str] = Field(description="The studies that it concerns.")
     accession: str = Field(description="Of a report; else empty.")
     patient: str = Field(description="Whom a report names; else empty.")

@@ -66,7 +66,11 @@ async def list_held(request: Request, session: SessionDep) -> HeldItems:
     return HeldItems(
         held=[
             HeldItem.model_validate(
-                asdict(one) | {"received": datetime.fromtimestamp(one.received, UTC).isoformat()}
+                asdict(one)
+                | {
+                    "received": datetime.fromtimestamp(one.received, UTC).isoformat(),
+                    "hides": desk.HIDES[one.what],
+                }
             )
             for one in found
         ]

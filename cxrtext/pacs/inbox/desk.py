@@ -8,6 +8,14 @@ from typing import Literal
 from cxrtext.errors import InputError
 from cxrtext.pacs.inbox.queue import NOT_HELD, Inbox
 
+HIDES = {
+    "object": "Until then nobody can see or find this image here.",
+    "message": "Until then nobody sees what this message says.",
+    "deletion": "Until then everybody still sees the image that its source deleted.",
+    "report": "Until then nobody can see or find this report here.",
+}
+"""What nobody sees while something is held, by what it is."""
+
 
 @dataclass(frozen=True, slots=True)
 class Held:
