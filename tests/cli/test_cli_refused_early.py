@@ -46,7 +46,7 @@ ground CHECKPOINT IMAGE x
 verify CHECKPOINT IMAGE REPORTS
 serve CHECKPOINT
 job embed MANIFEST --model CHECKPOINT --out new --index newer
-gateway results make FILE IMAGE --sentence x
+gateway results approve FILE archive
 """
 """Commands that would run, each with one thing wrong in turn: see :func:`spoiled`."""
 
@@ -151,9 +151,9 @@ calibrate CHECKPOINT
 gateway run
 gateway run DATA
 gateway check GONE
-gateway held accept GONE 1
+gateway held GONE
 gateway results revoke GONE
-gateway results make GONE IMAGE
+gateway results approve GONE archive
 benchmark none CHECKPOINT --data DATA
 benchmark nih --data DATA
 benchmark nih CHECKPOINT

@@ -4,12 +4,12 @@ import logging
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Form, Query, Request
 
 from cxrtext.client.models import Decided, HeldItem, HeldItems, SentResult, SentResults
-from cxrtext.errors import CxrTextError, InputError
+from cxrtext.errors import CxrTextError
 from cxrtext.pacs.inbox import desk
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.results.folder import FILE, ResultsFolder
@@ -37,7 +37,7 @@ StudyId = Annotated[
 
 Name = Annotated[str, Form(max_length=32, description="Its name, as the list has it.")]
 Verdict = Annotated[
-    Literal["accept", "drop", "join"],
+    desk.Verdict,
     Form(description="Let it enter or join what it matches; drop it; join a report to a study."),
 ]
 JoinedTo = Annotated[
@@ -107,17 +107,12 @@ async def decide_held(
     return Decided(decided=1)
 
 
-def _decide(session: SessionDep, name: str, verdict: str, study: str | None) -> desk.Held:
+def _decide(session: SessionDep, name: str, verdict: desk.Verdict, study: str | None) -> desk.Held:
     with _inbox(session) as inbox:
         one = next((one for one in desk.list_held(inbox) if one.name == name), None)
         if one is None:
             raise Refusal(404, "Nothing of this name is held; list what is.")
-        if (verdict == "join") != bool(study):
-            raise InputError("give study_id to join a report, and only then")
-        if study:
-            desk.join(inbox, name, study)
-        else:
-            desk.decide(inbox, [name], "accept" if verdict == "accept" else "drop")
+        desk.decide(inbox, one, verdict, study or "")
         return one
 
 

@@ -91,17 +91,6 @@ CREATE TABLE tallies (
 CREATE TABLE merges (old TEXT PRIMARY KEY, new TEXT NOT NULL, received REAL NOT NULL);
 """
 
-_FROM_3 = """
-ALTER TABLE reports ADD COLUMN held TEXT;
-ALTER TABLE reports ADD COLUMN matches TEXT NOT NULL DEFAULT '[]';
-ALTER TABLE reports ADD COLUMN chosen TEXT;
-UPDATE reports SET seen = 0 WHERE joined IS NULL;
-CREATE TABLE merges (old TEXT PRIMARY KEY, new TEXT NOT NULL, received REAL NOT NULL);
-DROP TABLE listeners;
-PRAGMA user_version = 4
-"""
-"""Makes the tables of version 3, which knew no held reports or merges, those of this one."""
-
 
 class Database:
     """An open database of an inbox; threads may share one."""
@@ -115,8 +104,6 @@ class Database:
             # Readers, such as the server's metrics, do not wait for writers, nor the reverse.
             self.connection = open_database(path, write=not read_only, threads=True, journal="WAL")
             opening.callback(self.connection.close)
-            if not read_only:
-                self._upgrade()
             make_tables(
                 self.connection,
                 path,
@@ -129,12 +116,6 @@ class Database:
             if not read_only:
                 check_once(self.connection, path)
             opening.pop_all()
-
-    def _upgrade(self) -> None:
-        with transaction(self.connection) as database:
-            (found,) = database.execute("PRAGMA user_version").fetchone()
-            for statement in _FROM_3.split(";\n") if found == 3 else ():
-                database.execute(statement)
 
     def close(self) -> None:
         self.connection.close()

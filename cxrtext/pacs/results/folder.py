@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pydicom.dataset import Dataset
 
 FILE = "results.sqlite"
-VERSION = 1
+VERSION = 2
 OBJECTS = "objects"
 
 _TABLES = """
@@ -66,10 +66,8 @@ CREATE TABLE answered (
   fault TEXT NOT NULL,                     -- why it gave no results; '' where it did
   PRIMARY KEY (rule, image, received)
 );
+CREATE TABLE approved (rule TEXT PRIMARY KEY, at TEXT NOT NULL);  -- by somebody, after a preview
 """
-
-_APPROVED = "CREATE TABLE IF NOT EXISTS approved (rule TEXT PRIMARY KEY, at TEXT NOT NULL)"
-"""Rules that somebody approved after a preview, by their digests; files of before lack it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +118,7 @@ class ResultsFolder:
     def __init__(self, path: Path, *, create: bool = True) -> None:
         self.path = path
         if not create and not (path / FILE).is_file():
-            raise DataError(
-                f"{path}: holds no results ({FILE}); make some with 'cxrtext gateway results make'"
-            )
+            raise DataError(f"{path}: holds no results ({FILE}); a peer's rule makes them")
         if create:
             with self._disk():
                 path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -131,8 +127,6 @@ class ResultsFolder:
             told: Any = {"wrong": DataError, "mend": "name a new folder", "write": create}
             make_tables(database, path / FILE, _TABLES, VERSION, **told)
             check_once(database, path / FILE)
-            if create:
-                database.execute(_APPROVED)
 
     @contextmanager
     def _opened(self, *, write: bool) -> Iterator[sqlite3.Connection]:
@@ -229,16 +223,14 @@ class ResultsFolder:
                 found.setdefault(instance, []).append(peer)
         return found
 
-    def begin(self, results: Sequence[Kept], peer: str) -> list[Kept]:
-        """Note that results are about to be sent; those that were taken back are not given."""
+    def begin(self, result: Kept, peer: str) -> bool:
+        """Note that a result is about to be sent; False of one that was taken back."""
         query = (
             "INSERT INTO sent SELECT instance, ?, '' FROM results "
             "WHERE instance = ? AND revoked IS NULL ON CONFLICT DO UPDATE SET at = at"
         )
         with self._database(write=True) as database:
-            return [
-                one for one in results if database.execute(query, [peer, one.instance]).rowcount
-            ]
+            return database.execute(query, [peer, result.instance]).rowcount > 0
 
     def note_sent(self, instances: Sequence[str], peer: str) -> None:
         with self._database(write=True) as database:
