@@ -551,7 +551,7 @@ class Found(Answer):
 class SentResult(Answer):
     """A DICOM result of a study, and one peer that it was sent to."""
 
-    kind: str = Field(description="sc or sr; of earlier releases also seg or gsps.")
+    kind: str = Field(description="sc or sr.")
     instance: str = Field(description="Its SOP instance UID.")
     sentence: str
     probability: Probability | None

@@ -22,7 +22,7 @@ from cxrtext.files.sqlite import (
 )
 
 FILE = "inbox.sqlite"
-VERSION = 4
+VERSION = 5
 
 _TABLES = """
 CREATE TABLE entries (
@@ -54,8 +54,7 @@ CREATE TABLE objects (
   changed TEXT NOT NULL,                   -- when its header was changed, as it says
   source TEXT NOT NULL,
   received REAL NOT NULL,
-  entry INTEGER NOT NULL,                  -- that it came by: a later one has a higher number
-  deleted REAL                             -- when its source said that it was deleted there
+  entry INTEGER NOT NULL                   -- that it came by: a later one has a higher number
 );
 CREATE INDEX objects_study ON objects (study);
 CREATE INDEX objects_accession ON objects (accession COLLATE NOCASE) WHERE accession <> '';
