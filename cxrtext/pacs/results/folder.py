@@ -95,15 +95,6 @@ class Kept:
 _COLUMNS = ["class" if name == "klass" else name for name in Kept.__slots__]
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """A result, and one peer that it was sent to and when; "" where it was sent nowhere."""
-
-    result: Kept
-    peer: str
-    at: str
-
-
 def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
@@ -199,17 +190,6 @@ class ResultsFolder:
         """Results whose columns have these values, in the order in which they were made."""
         tests = " AND ".join(f"{name} = ?" for name in where)
         return self._rows(f"WHERE {tests}" if tests else "", list(where.values()))
-
-    def of_study(self, study_id: str) -> list[Sent]:
-        """What was made of a study, by its id in the archive, and where each was sent."""
-        rows = self._rows("WHERE ? IN (study_id, study) AND kind <> 'reject'", [study_id])
-        query = "SELECT peer, at FROM sent WHERE instance = ? AND at <> '' ORDER BY peer"
-        with self._database() as database:
-            return [
-                Sent(row, peer, at)
-                for row in rows
-                for peer, at in database.execute(query, [row.instance]).fetchall() or [("", "")]
-            ]
 
     def sent_to(self, peer: str) -> frozenset[str]:
         return frozenset(one for one, names in self.peers().items() if peer in names)
