@@ -194,7 +194,7 @@ def test_a_note_is_of_one_model(
     again.SOPInstanceUID = again.file_meta.MediaStorageSOPInstanceUID = UID("2.25.1")
     kept = results.put(
         again, kind="sc", source=first.source, study_id=first.study_id, model="another",
-        patient_id=first.patient_id, sentence="x", probability=None, calibrated=False,
+        patient_id=first.patient_id, sentence="x",
     )  # fmt: skip
     results.note_sent([kept.instance], "north")
     revoke(results, every, PEERS)

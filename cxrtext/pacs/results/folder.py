@@ -35,7 +35,6 @@ OBJECTS = "objects"
 _TABLES = """
 CREATE TABLE results (
   instance TEXT PRIMARY KEY,               -- its SOPInstanceUID
-  class TEXT NOT NULL,                     -- its SOPClassUID
   series TEXT NOT NULL,
   study TEXT NOT NULL,                     -- StudyInstanceUID
   kind TEXT NOT NULL,                      -- sc, sr or reject
@@ -43,8 +42,6 @@ CREATE TABLE results (
   study_id TEXT NOT NULL,                  -- as the archive calls study and patient
   patient_id TEXT NOT NULL,
   sentence TEXT NOT NULL,
-  probability REAL,
-  calibrated INTEGER NOT NULL,             -- whether the probability is
   model TEXT NOT NULL,
   file TEXT NOT NULL,                      -- below the folder
   digest TEXT NOT NULL,                    -- SHA-256 of the file
@@ -75,7 +72,6 @@ class Kept:
     """A result in the folder; its fields are the columns."""
 
     instance: str
-    klass: str
     series: str
     study: str
     kind: str
@@ -83,16 +79,11 @@ class Kept:
     study_id: str
     patient_id: str
     sentence: str
-    probability: float | None
-    calibrated: bool
     model: str
     file: str
     digest: str
     made: str
     revoked: str | None = None
-
-
-_COLUMNS = ["class" if name == "klass" else name for name in Kept.__slots__]
 
 
 def now() -> str:
@@ -153,7 +144,7 @@ class ResultsFolder:
         path = self.path / kept.file
         return path.is_file() and sha256(path) == kept.digest
 
-    def put(self, built: "Dataset", **facts: str | float | None) -> Kept:
+    def put(self, built: "Dataset", **facts: str) -> Kept:
         """Write an object, in place of one of its UID; ``facts`` are what it does not say."""
         instance = str(built.SOPInstanceUID)
         name = f"{OBJECTS}/{facts['kind']}-{uid(instance)[-24:]}.dcm"
@@ -167,17 +158,16 @@ class ResultsFolder:
                 digest = sha256(temporary)
             kept = Kept(
                 instance=instance,
-                klass=str(built.SOPClassUID),
                 series=str(built.SeriesInstanceUID),
                 study=str(built.StudyInstanceUID),
                 file=name,
                 digest=digest,
                 made=now(),
-                **facts,  # type: ignore[arg-type]
+                **facts,
             )
             values = {name: getattr(kept, name) for name in Kept.__slots__}
             # In place of a row, whether it was taken back and what was sent stay.
-            changed = [name for name in _COLUMNS if name not in ("instance", "revoked")]
+            changed = [name for name in values if name not in ("instance", "revoked")]
             database.execute(
                 f"INSERT INTO results VALUES ({','.join('?' * len(values))}) "  # noqa: S608
                 "ON CONFLICT (instance) DO UPDATE SET "

@@ -68,13 +68,11 @@ def _made(results: Sequence[Kept], new: int = 0) -> Made:
     return Made(tuple(one for one in results if not one.revoked), new)
 
 
-def _facts(source: SourceImage, finding: Finding, ids: Ids) -> dict[str, str | float | None]:
+def _facts(source: SourceImage, finding: Finding, ids: Ids) -> dict[str, str]:
     return {
         "source": source.instance,
         "study_id": ids.of("study", source.ids.study),
         "patient_id": ids.of("patient", source.ids.patient),
         "sentence": finding.sentence,
-        "probability": finding.probability,
-        "calibrated": finding.calibrated,
         "model": finding.model,
     }

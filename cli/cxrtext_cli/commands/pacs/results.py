@@ -125,6 +125,7 @@ def list_results(file: GatewayFile, as_json: AsJson = False) -> None:
                 "file": one.file,
                 "instance": one.instance,
                 "study": one.study,
+                "sentence": one.sentence,
                 "made": one.made,
                 "revoked": one.revoked or "",
                 "sent_to": " ".join(peers.get(one.instance, [])),
