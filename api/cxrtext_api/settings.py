@@ -36,7 +36,6 @@ class Settings(BaseModel):
     readers: Annotated[int, Field(ge=1, le=64)] = 2
     log_format: Literal["text", "json"] = "text"
     audit_log: Path | None = None
-    results: Path | None = None  # for the metrics alone
 
     @property
     def names(self) -> tuple[str, ...]:

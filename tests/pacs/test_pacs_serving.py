@@ -1,4 +1,4 @@
-"""What a server tells of an inbox and of results; no name of anybody."""
+"""What is told of an inbox and of results; no name of anybody."""
 
 import json
 from pathlib import Path
@@ -10,6 +10,7 @@ from cxrtext.client import Client
 from cxrtext.index import open_index
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.models import ImageTextModel
+from cxrtext.pacs.gateway.numbers import GatewayMetrics
 from cxrtext.pacs.inbox.deletions import deletion
 from cxrtext.pacs.inbox.intake import WorkerSettings
 from cxrtext.pacs.inbox.queue import Inbox
@@ -23,7 +24,7 @@ from tests.pacs.studies import PLANTED, archive, instance, uid
 from tests.pacs.test_worker import oru
 
 
-def test_no_planted_name_is_in_the_metrics_or_the_log_of_a_server(
+def test_no_planted_name_is_in_the_metrics_or_a_log(
     model: ImageTextModel,
     index_copy: Path,
     inbox: Inbox,
@@ -50,11 +51,12 @@ def test_no_planted_name_is_in_the_metrics_or_the_log_of_a_server(
     results.note_sent([one.instance for one in made.results], "archive")
     inbox.put("PACS", instance(9))  # waits
     service = Service(model, open_index(index_copy, model))
-    served = Settings(inbox=inbox.folder, results=results.path)
-    with serving(service, served) as client:
-        page = client.get("/metrics").text
+    with serving(service, Settings(inbox=inbox.folder)) as client:
         refused = client.post("/v1/held", data={"name": PLANTED, "verdict": "drop"}).text
         missing = client.get("/v1/images/nothing/file").text
+    measured = GatewayMetrics()
+    measured.look(inbox.folder, results.path)
+    page = measured.page().decode()
     assert 'cxrtext_inbox_entries{outcome="added",what="object"} 7.0' in page
     assert 'cxrtext_inbox_waiting{state="held"} 1.0' in page
     assert 'cxrtext_inbox_waiting{state="failed"} 1.0' in page
@@ -68,17 +70,16 @@ def test_no_planted_name_is_in_the_metrics_or_the_log_of_a_server(
 
 @pytest.mark.parametrize("folder", ["inbox", "results"])
 def test_a_folder_that_cannot_be_read_alarms(
-    model: ImageTextModel, inbox: Inbox, results: ResultsFolder, tmp_path: Path, folder: str
+    inbox: Inbox, results: ResultsFolder, tmp_path: Path, folder: str
 ) -> None:
     inbox.close()
-    settings = Settings(inbox=inbox.folder, results=results.path)
-    with serving(Service(model), settings) as client:
-        assert f'cxrtext_readable{{folder="{folder}"}} 1.0' in client.get("/metrics").text
-        (database,) = (tmp_path / folder).glob("*.sqlite")
-        database.write_bytes(b"no database" * 1000)
-        answer = client.get("/metrics")
-    assert answer.status_code == 200
-    assert f'cxrtext_readable{{folder="{folder}"}} 0.0' in answer.text
+    measured = GatewayMetrics()
+    measured.look(inbox.folder, results.path)
+    assert f'cxrtext_readable{{folder="{folder}"}} 1.0'.encode() in measured.page()
+    (database,) = (tmp_path / folder).glob("*.sqlite")
+    database.write_bytes(b"no database" * 1000)
+    measured.look(inbox.folder, results.path)
+    assert f'cxrtext_readable{{folder="{folder}"}} 0.0'.encode() in measured.page()
 
 
 def test_what_is_held_is_listed_and_decided_over_http_and_each_decision_is_in_the_audit_log(
