@@ -21,7 +21,7 @@ class Settings(BaseModel):
     prompts: Path | None = None
     uploads: Path | None = None
     read_only: bool = False
-    inbox: Path | None = None  # for the metrics alone
+    inbox: Path | None = None  # of a gateway beside it
     hash_ids: Path | None = None
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
@@ -35,7 +35,6 @@ class Settings(BaseModel):
     readers: Annotated[int, Field(ge=1, le=64)] = 2
     log_format: Literal["text", "json"] = "text"
     audit_log: Path | None = None
-    results: Path | None = None
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -31,10 +31,9 @@ from tests.pacs.studies import instance  # noqa: E402
 FOLLOW = {"from": "2024-03-01"}
 
 
-def movescu(orthanc: Orthanc, out: Path) -> float:
+def movescu(orthanc: Orthanc, port: int, out: Path) -> float:
     """Seconds of one C-MOVE of the day's studies to movescu's own port."""
     out.mkdir()
-    port = orthanc.modalities["MOVESCU"]
     command = ["movescu", "-S", "-aet", "MOVESCU", "-aec", orthanc.aet, "-aem", "MOVESCU"]
     command += ["--port", str(port), "-od", str(out), "-k", "QueryRetrieveLevel=STUDY"]
     command += ["-k", "StudyInstanceUID", "127.0.0.1", str(orthanc.dimse_port)]
@@ -63,7 +62,8 @@ def main() -> None:
     os.environ[PASSWORD_ENV] = PASSWORD
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        orthanc = Orthanc(folder / "orthanc", modalities={"MOVESCU": free_port()}).start()
+        port = free_port()
+        orthanc = Orthanc(folder / "orthanc", modalities={"MOVESCU": port}).start()
         try:
             for number in range(studies):
                 orthanc.store([instance(number, size=side)])
@@ -74,7 +74,7 @@ def main() -> None:
             )
             megabytes = studies * side * side * 2 / 1e6
             for turn in range(3):
-                plain = movescu(orthanc, folder / f"movescu{turn}")
+                plain = movescu(orthanc, port, folder / f"movescu{turn}")
                 print(f"movescu   {studies / plain:6.1f} images/s {megabytes / plain:6.0f} MB/s")
                 seconds = follow(file, folder / f"follow{turn}", studies)
                 print(

@@ -22,6 +22,8 @@ GONE = {
     "the page still shows two films of a patient side by side",
     "negatives": "was removed; benchmarks/language/negatives.py prints the same figures",
     "probe": "was removed; 'cxrtext evaluate --probe' fits linear probes to a checkpoint's images",
+    "results make": "was removed: a peer's rule with 'daily: 2' sends the results of one image",
+    "results preview": "is now 'cxrtext gateway results approve'; it sends nothing without --yes",
     "index publish": "was removed; for more readers, make a copy with 'cxrtext backup' "
     "and 'cxrtext restore', and run 'cxrtext serve' on it",
     "index pull": "was removed; for more readers, make a copy with 'cxrtext backup' "

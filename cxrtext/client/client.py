@@ -190,10 +190,6 @@ class Client:
         """The films of an indexed image's patient, in the order of time where there is one."""
         return self._get(models.Timeline, f"{_address(image_id)}/timeline")
 
-    def results(self, study_id: str) -> list[models.SentResult]:
-        """The DICOM results that were made of a study, and where each was sent."""
-        return self._get(models.SentResults, "/v1/results", study_id=study_id).results
-
     def held(self) -> list[models.HeldItem]:
         """What the gateway holds for somebody to decide; wants a key of scopes admin and read."""
         return self._get(models.HeldItems, "/v1/held").held

@@ -136,7 +136,7 @@ class ModelInfo(Answer):
     says_where: bool = Field(default=True, description="Whether it sees parts of a film.")
     has_index: bool
     takes_images: bool = Field(description="Whether images can be added.")
-    has_results: bool = Field(default=False, description="Whether /v1/results answers.")
+    has_held: bool = Field(default=False, description="Whether /v1/held answers.")
     images: Count = Field(description="Indexed images.")
     sentences: Count = Field(description="Distinct indexed sentences.")
     columns: Count = Field(description="Columns that filters can name.")
@@ -546,26 +546,6 @@ class Found(Answer):
     k: Count
 
 
-class SentResult(Answer):
-    """A DICOM result of a study, and one peer that it was sent to."""
-
-    kind: str = Field(description="sc or sr; of earlier releases also seg or gsps.")
-    instance: str = Field(description="Its SOP instance UID.")
-    sentence: str
-    probability: Probability | None
-    calibrated: bool
-    made: str
-    revoked: str | None = Field(description="When it was taken back.")
-    peer: str | None = Field(description="Null: it was sent nowhere.")
-    sent: str | None
-
-
-class SentResults(Answer):
-    """What was made of a study, and where it was sent; a result has an entry for each peer."""
-
-    results: list[SentResult]
-
-
 class HeldItem(Answer):
     """What waits for somebody to decide: an object, a message, a deletion or a report."""
 
@@ -575,6 +555,7 @@ class HeldItem(Answer):
     source: str = Field(description="Where it came from.")
     received: str
     why: str
+    hides: str = Field(description="What nobody sees until somebody decides.")
     studies: list[str] = Field(description="The studies that it concerns.")
     accession: str = Field(description="Of a report; else empty.")
     patient: str = Field(description="Whom a report names; else empty.")

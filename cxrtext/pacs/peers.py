@@ -65,20 +65,6 @@ Base = Annotated[Url, AfterValidator(lambda url: url.rstrip("/"))]
 """What the addresses of a service have in common."""
 
 
-GONE = {
-    **dict.fromkeys(
-        ("dicom", "dimse", "titles"),
-        "was removed: let an Orthanc take DICOM in, and follow it (docs/guides/hospital.md)",
-    ),
-    "accessions": "was removed: have the PACS send these studies to an Orthanc, and follow that",
-    "addresses": "is now hl7.addresses, of who may send reports",
-    "oauth": "was removed; give user and password_env, or token_env",
-    "window": "was removed; start 'gateway run --once' by a timer instead",
-    "tls": "was removed; put stunnel or nginx before the port",
-}
-"""What became of keys of earlier releases."""
-
-
 class PeerSection(BaseModel):
     """A frozen part of the file that knows no keys but its own."""
 
@@ -92,8 +78,7 @@ class PeerSection(BaseModel):
         fields = {field.alias or name: name for name, field in cls.model_fields.items()}
         for key in value if isinstance(value, Mapping) else ():
             if key not in fields and key not in fields.values():
-                what = GONE.get(key, f"is not known; there is {', '.join(fields)}")
-                raise ValueError(f"{key}: {what}")
+                raise ValueError(f"{key}: is not known; there is {', '.join(fields)}")
         return value
 
 

@@ -43,7 +43,7 @@ classify CHECKPOINT IMAGE
 ground CHECKPOINT IMAGE x
 verify CHECKPOINT IMAGE REPORTS
 serve CHECKPOINT
-gateway results make FILE IMAGE --sentence x
+gateway results approve FILE archive
 """
 """Commands that would run, each with one thing wrong in turn: see :func:`spoiled`."""
 
@@ -146,9 +146,9 @@ calibrate CHECKPOINT
 gateway run
 gateway run DATA
 gateway check GONE
-gateway held accept GONE 1
+gateway held GONE
 gateway results revoke GONE
-gateway results make GONE IMAGE
+gateway results approve GONE archive
 evaluate CHECKPOINT --data DATA --recipe none
 evaluate --recipe nih --data DATA
 evaluate CHECKPOINT --recipe nih

@@ -9,6 +9,7 @@ import numpy as np
 from pydicom.dataset import Dataset
 from pydicom.sequence import Sequence as Items
 
+from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.retrieval.follow_state import FollowState
 from tests.images.conftest import make_dicom
 
@@ -92,6 +93,13 @@ def _planted(study: int) -> dict[str, Any]:
         "RequestingPhysician": f"{PLANTED}^Req", "AdmissionID": PLANTED,
         "CurrentPatientLocation": f"{PLANTED} ward",
     }  # fmt: skip
+
+
+def accept_all(inbox: Inbox) -> int:
+    """Accept all that is held or failed; gives how much."""
+    numbers = [one.number for one in inbox.held()]
+    inbox.accept(numbers)
+    return len(numbers)
 
 
 def assert_nowhere(texts: Iterable[str], *folders: Path) -> None:

@@ -20,7 +20,7 @@ from cxrtext.pacs.retrieval.follow import TOO_MANY, Tally
 from cxrtext.pacs.retrieval.follow_state import FollowState, Seen
 from tests.datasets.test_import_reports import save_sr
 from tests.pacs.orthanc import PASSWORD, PASSWORD_ENV, Known, Orthanc, follow_into, started
-from tests.pacs.studies import PLANTED, compare_next, instance, study, uid
+from tests.pacs.studies import PLANTED, accept_all, compare_next, instance, study, uid
 
 TODAY = date.today()
 
@@ -198,7 +198,7 @@ def test_that_everything_is_gone_waits_for_somebody_to_accept_it(
     with Inbox(tmp_path / "inbox", reserve=0) as inbox:
         held = inbox.held()
         assert {one.reason for one in held} == {TOO_MANY}
-        inbox.accept(None)
+        accept_all(inbox)
     assert len(entries(tmp_path)) == 44
     assert turn(compare=True).counts == {}
 

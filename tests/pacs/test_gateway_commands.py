@@ -8,8 +8,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cxrtext.errors import ConfigError
+from cxrtext.pacs.gateway.file import read_gateway
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.results.folder import ResultsFolder
+from cxrtext.pacs.results.making import make_results
+from cxrtext.pacs.results.rules import rule_name
+from cxrtext.service import Service
 from cxrtext_cli.main import app
 from tests.cli.conftest import Refused, cxrtext, refused
 from tests.conftest import draw
@@ -62,18 +66,12 @@ def test_run_once_and_status(run: Callable[..., Result], orthanc: Orthanc) -> No
 
 def test_held(run: Callable[..., Result], tmp_path: Path) -> None:
     with Inbox(tmp_path / "gateway/inbox", reserve=0) as inbox:
-        numbers = [inbox.put("archive", b"x", held="for a reason") for _ in range(3)]
-
-    def decide(*words: str) -> Result:
-        file = str(tmp_path / "gateway.yaml")
-        return CliRunner().invoke(app, ["gateway", "held", words[0], file, *words[1:]])
-
-    assert "for a reason" in decide("list").output
-    assert decide("accept", str(numbers[0])).output == "1 wait again\n"
-    assert decide("drop", "--all").output == "2 dropped\n"
-    assert json.loads(decide("list", "--json").output) == []
-    for words, says in (((), "give the names"), (("7",), "7: neither held nor failed")):
-        assert says in str(decide("accept", *words).exception)
+        inbox.put("archive", b"x", held="for a reason")
+    assert "for a reason" in run("held").output
+    (one,) = json.loads(run("held", "--json").output)
+    assert (one["name"], one["what"], one["state"], one["source"]) == (
+        "1", "object", "held", "archive",
+    )  # fmt: skip
 
 
 @pytest.fixture
@@ -81,28 +79,30 @@ def image(tmp_path: Path) -> Path:
     return write_source(tmp_path / "a.dcm", "jpeg-2000", pixels=draw("effusion", 3) / 255)
 
 
-def test_results_are_made_sent_listed_and_taken_back_without_a_name(
+def test_results_are_approved_sent_listed_and_taken_back_without_a_name(
     index_folder: Path,
+    service: Service,
     image: Path,
     tmp_path: Path,
     orthanc: Orthanc,
     peers: Peers,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    file = peers(orthanc.peer(write=True), project=str(index_folder), device="cpu")
-    picture = tmp_path / "b.png"
-    picture.write_bytes(b"\x89PNG\r\n\x1a\n")
+    entry = orthanc.peer(write=True, results={"sentences": ["Left pleural effusion."]})
+    file = peers(entry, project=str(index_folder), device="cpu")
     results = ["gateway", "results"]
-    asked = ["--sentence", "Left pleural effusion."]
-    made = cxrtext(*results, "make", file, image, *asked, "--send", "archive")
-    assert made.returncode == 0, made.stderr
-    assert "2 results: 2 new, 0 there before" in made.stdout
-    assert "archive: 2 sent, 0 there before" in made.stdout
-    again = cxrtext(*results, "make", file, image, picture, *asked, "--json", code=1)
-    assert json.loads(again.stdout)["new"] == 0
-    assert f"{picture}: is no DICOM file; results join the study" in again.stderr
+    rule = read_gateway(file).peer("archive")
+    asked = cxrtext(*results, "approve", file, "archive")
+    kept = ResultsFolder(tmp_path / "gateway/results")
+    assert "Left pleural effusion.: 0 of 0 images" in asked.stdout
+    assert not kept.is_approved(rule_name(rule, service))
+    assert "its rule may send" in cxrtext(*results, "approve", file, "archive", "--yes").stdout
+    assert kept.is_approved(rule_name(rule, service))
+    make_results(service, image, "Left pleural effusion.", kept)
     sent = cxrtext(*results, "send", file, "archive")
-    assert "archive: 0 sent, 2 there before" in sent.stdout
+    assert "archive: 2 sent, 0 there before" in sent.stdout
+    again = cxrtext(*results, "send", file, "archive")
+    assert "archive: 0 sent, 2 there before" in again.stdout
     study = "1.2.826.0.1.99.4.1"
     assert f" {study} " in cxrtext(*results, "list", file).stdout
     back = cxrtext(*results, "revoke", file, "--study", study)
@@ -110,19 +110,20 @@ def test_results_are_made_sent_listed_and_taken_back_without_a_name(
     listed = cxrtext(*results, "list", file, "--json")
     assert [row["kind"] for row in json.loads(listed.stdout)] == ["sc", "sr", "reject"]
     assert len(orthanc.instances()) == 3
-    everything = (made, again, back, listed)
+    everything = (asked, sent, back, listed)
     said = caplog.text + "".join(one.stdout + one.stderr for one in everything)
     assert not any(name in said for name in ("CANARY", "王小东", "thorax"))
 
 
-def test_where_results_cannot_be_sent_none_are_made(
-    refused: Refused, index_folder: Path, image: Path, tmp_path: Path, peers: Peers
+def test_where_results_cannot_be_sent_it_says_why(
+    refused: Refused, index_folder: Path, tmp_path: Path, peers: Peers
 ) -> None:
     file = peers(absent(), project=str(index_folder))
-    given = ["gateway", "results", "make", file, image, "--sentence", "x", "--send"]
-    assert "there is no peer 'other'; there is archive" in refused(*given, "other")
-    assert "set write: true at this peer" in refused(*given, "archive")
+    assert "has no rule for results" in refused("gateway", "results", "approve", file, "archive")
     assert "holds no results" in refused("gateway", "results", "list", file)
     ResultsFolder(tmp_path / "gateway/results")
+    given = ["gateway", "results", "send", file]
+    assert "there is no peer 'other'; there is archive" in refused(*given, "other")
+    assert "set write: true at this peer" in refused(*given, "archive")
     assert "name what to take back" in refused("gateway", "results", "revoke", file)
     assert "there is no such result" in refused("gateway", "results", "revoke", file, "--all")

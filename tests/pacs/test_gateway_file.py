@@ -62,11 +62,7 @@ def web(**more: Any) -> dict[str, Any]:
         (web(user="u"), "user and password_env stand together"),
         (web(password=SECRET), "dicomweb: password: is not known; there is url, user,"),
         (web(user="u", password_env="P", token_env="T"), "give one login: user with password_env"),
-        (
-            web(oauth={}),
-            "dicomweb: oauth: was removed; give user and password_env,",
-        ),
-        ({**web(), "dimse": {}}, "a: dimse: was removed: let an Orthanc take DICOM in, and follow"),
+        ({**web(), "dimse": {}}, "a: dimse: is not known; there is name, dicomweb"),
         (
             {**web(), "results": {"sentences": ["Effusion."]}},
             "sent to it; set write: true",

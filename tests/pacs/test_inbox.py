@@ -17,6 +17,7 @@ from cxrtext.errors import CheckpointError, DiskError, InputError, WorkError
 from cxrtext.pacs.inbox import queue as module
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.inbox.status import read_status
+from tests.pacs.studies import accept_all
 
 
 def test_what_is_put_is_there_after_it_was_closed_in_order_for_its_owner_alone_and_known(
@@ -74,7 +75,7 @@ def test_what_fails_or_is_held_keeps_its_file_and_waits_again_when_asked(inbox: 
     with inbox.finishing() as finishing:
         finishing.release("1.2.3")
     assert [entry.path.read_bytes() for entry in inbox.waiting(2)] == [b"held"]
-    assert inbox.accept(None) == 1
+    assert accept_all(inbox) == 1
     assert [entry.path.read_bytes() for entry in inbox.waiting(2)] == [b"bad", b"held"]
 
 
@@ -91,7 +92,7 @@ def test_what_is_sent_again_stays_one_entry_for_each_reason(inbox: Inbox) -> Non
     assert [hold(b"one", ""), hold(b"one", "why")] == [5, 5]
     assert len(list((inbox.folder / "objects").iterdir())) == 5
     first = inbox.held()[0]
-    assert inbox.accept([first.number]) == 1
+    inbox.accept([first.number])
     with inbox.finishing() as finishing:
         finishing.hold(first, None, "why")  # it is its own like no more than before
     assert len(inbox.held()) == 5
@@ -219,9 +220,11 @@ def test_every_entry_is_counted_once_whatever_is_decided_and_killed(tmp_path: Pa
                 for turn in range(12):
                     process.stdout.readline()
                     if turn % 3 == 1:
-                        inbox.accept(None)
+                        accept_all(inbox)
                     if turn % 3 == 2:
-                        dropped += inbox.drop(None)
+                        numbers = [one.number for one in inbox.held()]
+                        inbox.drop(numbers)
+                        dropped += len(numbers)
                     found = read_status(folder)
                     ended = sum(found.outcomes.values())
                     there = sum(found.waiting.values()) + found.held + found.failed
@@ -229,7 +232,7 @@ def test_every_entry_is_counted_once_whatever_is_decided_and_killed(tmp_path: Pa
                 process.kill()
         assert dropped == read_status(folder).outcomes["object", "dropped"] > 0
         assert all(entry.path.is_file() for entry in inbox.waiting(10_000))
-        inbox.drop(None)
+        inbox.drop([one.number for one in inbox.held()])
         left = sum(read_status(folder).waiting.values())
     with Inbox(folder, reserve=0) as inbox:
         inbox.tidy()
@@ -239,7 +242,7 @@ def test_every_entry_is_counted_once_whatever_is_decided_and_killed(tmp_path: Pa
 def test_what_is_decided_twice_is_counted_once(inbox: Inbox) -> None:
     numbers = [inbox.put("PACS", b"x", held="for a reason") for _ in range(2)]
     first, second = inbox.held()
-    assert inbox.drop(numbers[:1] * 2) == 1
+    inbox.drop(numbers[:1])
     for decide in (inbox.drop, inbox.accept):
         with pytest.raises(InputError, match="1: neither held nor failed; 'cxrtext gateway held"):
             decide(numbers)

@@ -1,18 +1,16 @@
-"""What a server tells of an inbox and of results; no name of anybody."""
+"""What is told of an inbox and of results; no name of anybody."""
 
 import json
-import shutil
-import sqlite3
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from cxrtext.client import Client
 from cxrtext.index import open_index
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.models import ImageTextModel
+from cxrtext.pacs.gateway.numbers import GatewayMetrics
 from cxrtext.pacs.inbox.deletions import deletion
 from cxrtext.pacs.inbox.intake import WorkerSettings
 from cxrtext.pacs.inbox.queue import Inbox
@@ -22,12 +20,11 @@ from cxrtext.pacs.results.making import make_results
 from cxrtext.service import Service
 from cxrtext_api.settings import Settings
 from tests.api.conftest import serving
-from tests.pacs.result_sources import write_source
 from tests.pacs.studies import PLANTED, archive, instance, uid
 from tests.pacs.test_worker import oru
 
 
-def test_no_planted_name_is_in_the_metrics_or_the_log_of_a_server(
+def test_no_planted_name_is_in_the_metrics_or_a_log(
     model: ImageTextModel,
     index_copy: Path,
     inbox: Inbox,
@@ -54,11 +51,12 @@ def test_no_planted_name_is_in_the_metrics_or_the_log_of_a_server(
     results.note_sent([one.instance for one in made.results], "archive")
     inbox.put("PACS", instance(9))  # waits
     service = Service(model, open_index(index_copy, model))
-    served = Settings(inbox=inbox.folder, results=results.path)
-    with serving(service, served) as client:
-        page = client.get("/metrics").text
-        refused = client.get("/v1/results", params={"study_id": PLANTED}).text
+    with serving(service, Settings(inbox=inbox.folder)) as client:
+        refused = client.post("/v1/held", data={"name": PLANTED, "verdict": "drop"}).text
         missing = client.get("/v1/images/nothing/file").text
+    measured = GatewayMetrics()
+    measured.look(inbox.folder, results.path)
+    page = measured.page().decode()
     assert 'cxrtext_inbox_entries{outcome="added",what="object"} 7.0' in page
     assert 'cxrtext_inbox_waiting{state="held"} 1.0' in page
     assert 'cxrtext_inbox_waiting{state="failed"} 1.0' in page
@@ -72,45 +70,16 @@ def test_no_planted_name_is_in_the_metrics_or_the_log_of_a_server(
 
 @pytest.mark.parametrize("folder", ["inbox", "results"])
 def test_a_folder_that_cannot_be_read_alarms(
-    model: ImageTextModel, inbox: Inbox, results: ResultsFolder, tmp_path: Path, folder: str
+    inbox: Inbox, results: ResultsFolder, tmp_path: Path, folder: str
 ) -> None:
     inbox.close()
-    settings = Settings(inbox=inbox.folder, results=results.path)
-    with serving(Service(model), settings) as client:
-        assert f'cxrtext_readable{{folder="{folder}"}} 1.0' in client.get("/metrics").text
-        (database,) = (tmp_path / folder).glob("*.sqlite")
-        database.write_bytes(b"no database" * 1000)
-        answer = client.get("/metrics")
-    assert answer.status_code == 200
-    assert f'cxrtext_readable{{folder="{folder}"}} 0.0' in answer.text
-
-
-def test_what_was_sent_back_of_a_study_is_shown(
-    model: ImageTextModel, index_folder: Path, tmp_path: Path
-) -> None:
-    path = write_source(tmp_path / "a.dcm", "cr", pixels=np.full((80, 80), 0.4))
-    with serving(Service(model)) as client:
-        assert client.get("/v1/results", params={"study_id": "s00"}).status_code == 404
-        assert client.get("/v1/held").status_code == 404
-    service = Service(model, open_index(index_folder, model))
-    with serving(service, Settings(results=tmp_path / "out")) as client:
-        ask = Client("http://localhost", http=client)
-        assert client.get("/v1/model").json()["has_results"] is True
-        assert ask.results("1.2.826.0.1.99.1.1") == []  # nothing was made yet
-        folder = ResultsFolder(tmp_path / "out")
-        made = make_results(service, path, "Left pleural effusion.", folder).results
-        folder.note_sent([made[0].instance], "archive")
-        folder.note_revoked([made[1].instance])
-        first, second = ask.results("1.2.826.0.1.99.1.1")
-        assert ask.results("1.2.826.0.1.99.1.2") == []
-        assert (first.kind, first.peer, first.revoked) == ("sc", "archive", None)
-        assert (second.kind, second.peer, bool(second.revoked)) == ("sr", None, True)
-        assert first.sentence == "Left pleural effusion."
-        with sqlite3.connect(tmp_path / "out" / "results.sqlite") as database:
-            database.execute("DROP TABLE sent")
-        refused = client.get("/v1/results", params={"study_id": "1.2.826.0.1.99.1.1"})
-        assert refused.status_code == 503
-        shutil.rmtree(tmp_path / "out")
+    measured = GatewayMetrics()
+    measured.look(inbox.folder, results.path)
+    assert f'cxrtext_readable{{folder="{folder}"}} 1.0'.encode() in measured.page()
+    (database,) = (tmp_path / folder).glob("*.sqlite")
+    database.write_bytes(b"no database" * 1000)
+    measured.look(inbox.folder, results.path)
+    assert f'cxrtext_readable{{folder="{folder}"}} 0.0'.encode() in measured.page()
 
 
 def test_what_is_held_is_listed_and_decided_over_http_and_each_decision_is_in_the_audit_log(
@@ -131,6 +100,7 @@ def test_what_is_held_is_listed_and_decided_over_http_and_each_decision_is_in_th
     service = Service(model, open_index(index_copy, model))
     with serving(service, Settings(inbox=inbox.folder, audit_log=log)) as client:
         ask = Client("http://localhost", http=client)
+        assert client.get("/v1/model").json()["has_held"] is True
         entry, report = ask.held()
         assert (entry.what, entry.state, entry.studies) == ("object", "held", [uid(1)])
         assert (report.name, report.accession, report.studies) == (

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from cxrtext.errors import ConfigError, DataError, ImageError
-from cxrtext.pacs.identity import WARNING
+from cxrtext.pacs.identity import CLASSES, WARNING
 from cxrtext.pacs.results.capture import draw_capture
 from cxrtext.pacs.results.finding import prompts_of, read_and_find
 from cxrtext.pacs.results.folder import Kept, ResultsFolder
@@ -110,11 +110,12 @@ def test_a_report_says_the_finding_its_probability_and_its_evidence(
     source = pydicom.dcmread(effusion)
     assert named == {
         (source.SeriesInstanceUID, source.SOPClassUID, source.SOPInstanceUID),
-        (capture.series, capture.klass, capture.instance),
+        (capture.series, CLASSES["sc"], capture.instance),
     }
     (certainty,) = _items(report, "111012")
     percent = float(certainty.MeasuredValueSequence[0].NumericValue)
-    assert kept.probability == pytest.approx(percent / 100, abs=1e-6)
+    _, finding = read_and_find(service, effusion, SENTENCE)
+    assert finding.probability == pytest.approx(percent / 100, abs=1e-6)
     assert (report.CompletionFlag, report.VerificationFlag) == ("COMPLETE", "UNVERIFIED")
 
 

@@ -46,7 +46,7 @@ def built(text: str) -> Dataset:
 def put(folder: ResultsFolder, text: str = "one") -> Kept:
     return folder.put(
         built(text), kind="sr", source="1.2.3.4", study_id="s", patient_id="p",
-        sentence="Left effusion.", probability=0.5, calibrated=False, model="m",
+        sentence="Left effusion.", model="m",
     )  # fmt: skip
 
 

@@ -34,7 +34,7 @@ from cxrtext.service.forget.forget import forget
 from tests.conftest import flip
 from tests.images.conftest import make_dicom
 from tests.pacs.orthanc import absent
-from tests.pacs.studies import PLANTED, archive, assert_nowhere, instance, study, uid
+from tests.pacs.studies import PLANTED, accept_all, archive, assert_nowhere, instance, study, uid
 from tests.pacs.test_hl7_listen import merge
 
 Take = Callable[..., list[tuple[str, str]]]
@@ -214,7 +214,7 @@ def test_own_results_damaged_objects_and_what_ended_the_process_do_not_enter(
         inbox.begin(inbox.waiting(1))
     assert take(instance(3))[0][0] == "added"
     assert outcomes(inbox, [number]) == [("failed", ENDED_IT)]
-    assert inbox.accept(None) == 3
+    assert accept_all(inbox) == 3
     take()
     assert outcomes(inbox, [number])[0][0] == "added"
 
@@ -382,9 +382,8 @@ def test_a_report_that_matches_two_studies_is_held_and_joined_by_somebody(
     assert read_status(inbox.folder).undecided == 1
     (one,) = desk.list_held(inbox)
     with pytest.raises(InputError, match="matches several studies; join it to one"):
-        desk.decide(inbox, [one.name], "accept")
-    assert desk.decide(inbox, None, "accept") == 0
-    desk.join(inbox, one.name, uid(2))
+        desk.decide(inbox, one, "accept")
+    desk.decide(inbox, one, "join", uid(2))
     take()
     assert (report_of(index, 1), report_of(index, 2)) == ([], ["Heart is large."])
     assert held(inbox) == []
@@ -393,14 +392,15 @@ def test_a_report_that_matches_two_studies_is_held_and_joined_by_somebody(
     take(named + f"\rZDS|{uid(1)}^RIS^Application^DICOM".encode(), what="message")
     assert report_of(index, 1) == ["Heart is normal."]
     with pytest.raises(InputError, match=f"{one.name}: neither held nor failed"):
-        desk.join(inbox, one.name, uid(1))
+        desk.decide(inbox, one, "join", uid(1))
 
 
 def test_a_report_of_another_patient_is_held_by_name_to_accept_or_drop(
     take: Take, index: Path, inbox: Inbox
 ) -> None:
     take(instance(1), instance(2))
-    for number, verb in ((1, "accept"), (2, "drop")):
+    verbs: tuple[desk.Verdict, ...] = ("accept", "drop")
+    for number, verb in enumerate(verbs, 1):
         wrong = oru(number, f"Nodule {number}.").replace(f"{number:06d}^^^".encode(), b"9^^^")
         take(wrong, what="message")
         (one,) = desk.list_held(inbox)
@@ -408,7 +408,7 @@ def test_a_report_of_another_patient_is_held_by_name_to_accept_or_drop(
             ANOTHERS, (uid(number),), f"A{number:06d}",
         )  # fmt: skip
         assert one.patient == f"{PLANTED}-HIS:{PLANTED}9"
-        assert desk.decide(inbox, [one.name], verb) == 1  # type: ignore[arg-type]
+        desk.decide(inbox, one, verb)
         take()
         assert held(inbox) == []
     assert (report_of(index, 1), report_of(index, 2)) == (["Nodule 1."], [])
@@ -440,18 +440,3 @@ def test_patients_who_are_merged_keep_images_and_reports_under_the_id_that_goes_
     assert take(instance(1, 3, "AP"))[0][0] == "added"
     assert {said["patient"] for said in indexed(index).values()} == {three}
     assert held(inbox) == []
-
-
-def test_an_inbox_of_before_merges_goes_on(inbox: Inbox) -> None:
-    number = inbox.put("PACS", b"x")
-    with inbox.database.transaction() as database:
-        for column in ("held", "matches", "chosen"):
-            database.execute(f"ALTER TABLE reports DROP COLUMN {column}")
-        database.execute("DROP TABLE merges")
-        database.execute("CREATE TABLE listeners (kind TEXT)")
-        database.execute("PRAGMA user_version = 3")
-    inbox.close()
-    with Inbox(inbox.folder, reserve=0) as again:
-        assert [entry.number for entry in again.waiting(9)] == [number]
-        assert desk.list_held(again) == []
-    assert read_status(inbox.folder).undecided == 0

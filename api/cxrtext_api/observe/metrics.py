@@ -7,7 +7,7 @@ from typing import Any
 
 import prometheus_client as prometheus
 
-from cxrtext.pacs.gateway.numbers import CONTENT_TYPE, GatewayMetrics, gauge
+from cxrtext.pacs.gateway.numbers import CONTENT_TYPE, gauge
 
 __all__ = ["CONTENT_TYPE", "Metrics"]
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -36,8 +36,6 @@ class Metrics:
         self.model = self._gauge(
             "model_info", "1; the labels name the model.", "fingerprint", "version"
         )
-
-        self.gateway = GatewayMetrics(self.registry)
 
     def _counter(self, name: str, text: str, *labels: str) -> prometheus.Counter:
         return prometheus.Counter(f"cxrtext_{name}", text, labels, registry=self.registry)

@@ -59,8 +59,6 @@ async def readiness(request: Request, resources: ResourcesDep) -> Readiness:
 async def metrics(request: Request, resources: ResourcesDep) -> Response:
     """Requests, times, queues, errors, the model and the process, in Prometheus' text format."""
     measured: Metrics = request.app.state.metrics
-    settings = resources.settings
-    await asyncio.to_thread(measured.gateway.look, settings.inbox, settings.results)
     try:
         # Of an index that a writer holds, what was seen last is given.
         with suppress(TimeoutError, CxrTextError):

@@ -54,7 +54,7 @@ def _model_info(service: "Service", settings: Settings, caller: Caller) -> model
         says_where=service.model.has_regions,
         has_index=service.has_index,
         takes_images=service.has_index and settings.uploads is not None and not settings.read_only,
-        has_results=settings.results is not None,
+        has_held=settings.inbox is not None,
         columns=len(cells_of(service.archive.catalogue.columns())) if service.has_index else 0,
         exact=_is_exact(service),
         images=about["images"],

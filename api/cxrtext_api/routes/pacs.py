@@ -1,18 +1,14 @@
-"""Hospital systems: what was sent back of a study, and what waits for somebody to decide."""
+"""Hospital systems: what waits for somebody to decide."""
 
-import logging
 from dataclasses import asdict
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
-from fastapi import APIRouter, Form, Query, Request
+from fastapi import APIRouter, Form, Request
 
-from cxrtext.client.models import Decided, HeldItem, HeldItems, SentResult, SentResults
-from cxrtext.errors import CxrTextError, InputError
+from cxrtext.client.models import Decided, HeldItem, HeldItems
 from cxrtext.pacs.inbox import desk
 from cxrtext.pacs.inbox.queue import Inbox
-from cxrtext.pacs.results.folder import FILE, ResultsFolder
 from cxrtext.service.limits import MAX_ID_CHARACTERS
 from cxrtext_api.gate.access import Guarded, wants
 from cxrtext_api.gate.keys import ADMIN, READ
@@ -25,19 +21,11 @@ router = APIRouter(
 )
 
 HOLDS = [wants(ADMIN, READ)]  # it names patients
-NO_RESULTS = "This server shows no results; it is started with --gateway FILE."
 NO_DESK = "This server has no gateway beside it; it is started with --gateway FILE."
-
-_log = logging.getLogger("cxrtext_api")
-
-StudyId = Annotated[
-    str, Query(min_length=1, max_length=MAX_ID_CHARACTERS, description="The id of a study.")
-]
-
 
 Name = Annotated[str, Form(max_length=32, description="Its name, as the list has it.")]
 Verdict = Annotated[
-    Literal["accept", "drop", "join"],
+    desk.Verdict,
     Form(description="Let it enter or join what it matches; drop it; join a report to a study."),
 ]
 JoinedTo = Annotated[
@@ -66,7 +54,11 @@ async def list_held(request: Request, session: SessionDep) -> HeldItems:
     return HeldItems(
         held=[
             HeldItem.model_validate(
-                asdict(one) | {"received": datetime.fromtimestamp(one.received, UTC).isoformat()}
+                asdict(one)
+                | {
+                    "received": datetime.fromtimestamp(one.received, UTC).isoformat(),
+                    "hides": desk.HIDES[one.what],
+                }
             )
             for one in found
         ]
@@ -103,45 +95,10 @@ async def decide_held(
     return Decided(decided=1)
 
 
-def _decide(session: SessionDep, name: str, verdict: str, study: str | None) -> desk.Held:
+def _decide(session: SessionDep, name: str, verdict: desk.Verdict, study: str | None) -> desk.Held:
     with _inbox(session) as inbox:
         one = next((one for one in desk.list_held(inbox) if one.name == name), None)
         if one is None:
             raise Refusal(404, "Nothing of this name is held; list what is.")
-        if (verdict == "join") != bool(study):
-            raise InputError("give study_id to join a report, and only then")
-        if study:
-            desk.join(inbox, name, study)
-        else:
-            desk.decide(inbox, [name], "accept" if verdict == "accept" else "drop")
+        desk.decide(inbox, one, verdict, study or "")
         return one
-
-
-@router.get(
-    "/results",
-    summary="What was made and sent back of a study",
-    operation_id="list_results",
-    responses=problems(404, 422),
-)
-async def list_results(session: SessionDep, study_id: StudyId) -> SentResults:
-    """The DICOM results of a study that this server knows of, and where each was sent."""
-    folder = session.settings.results
-    if folder is None:
-        raise Refusal(404, NO_RESULTS)
-    return SentResults(results=await session.read(_results, folder, study_id))
-
-
-def _results(folder: Path, study_id: str) -> list[SentResult]:
-    if not (folder / FILE).is_file():  # nothing was made yet
-        return []
-    try:
-        found = ResultsFolder(folder, create=False).of_study(study_id)
-    except CxrTextError as error:
-        _log.error("results cannot be listed: %s", error)
-        raise Refusal(503, "The folder of results cannot be read; tell the operator.") from None
-    return [
-        SentResult.model_validate(
-            {**asdict(one.result), "peer": one.peer or None, "sent": one.at or None}
-        )
-        for one in found
-    ]

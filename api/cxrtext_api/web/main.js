@@ -5,6 +5,7 @@ import * as api from "./lib/api.js";
 import * as archive from "./search/archive.js";
 import * as compare from "./read/compare.js";
 import { byId, plural, wait } from "./lib/dom.js";
+import * as held from "./held/held.js";
 import * as findings from "./read/findings.js";
 import * as key from "./lib/key.js";
 import * as keys from "./lib/keys.js";
@@ -89,14 +90,14 @@ async function load() {
   byId("fitting-body").hidden = !model.sentences;
   byId("locate-form").hidden = !(byId("sees-whole").hidden = model.says_where);
   await search.start(model.has_index);
-  router.answer({ read: openImage, search: search.enter });
+  router.answer({ read: openImage, search: search.enter, ...held.start(model) });
   if (model.has_index) await archive.start();
   document.body.dataset.state = "ready";
 }
 
 /** Keys of all views, and those that put the cursor where a sentence is asked for. */
 function bindKeys() {
-  keys.bind("Everywhere", "", router.VIEWS.map((view) => ({
+  keys.bind("Everywhere", "", ["read", "search", "about"].map((view) => ({
     keys: [view[0].toUpperCase()], names: ["Shift", view[0]], does: byId(`nav-${view}`).textContent,
     run: () => byId(`nav-${view}`).click(),
   })));

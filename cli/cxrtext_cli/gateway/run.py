@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cxrtext.errors import ConfigError, CxrTextError, DataError
 from cxrtext.files import lock_now
@@ -23,9 +22,6 @@ from cxrtext.pacs.throttle import Throttle
 from cxrtext.project import find_place
 from cxrtext_cli.gateway.status import Part, StatusServer
 from cxrtext_cli.options import pick_device, say
-
-if TYPE_CHECKING:
-    from cxrtext.service import Service
 
 WAIT_S = (1.0, 60.0)  # before a part that failed is begun again, at first and at most
 STOP_S = 45.0  # that all parts may take to end
@@ -178,10 +174,3 @@ def index_of(gateway: Gateway) -> Path:
     if gateway.project is None:
         raise DataError("the gateway's file names no project; give it one")
     return find_place(gateway.project).require_index()
-
-
-def service_of(gateway: Gateway) -> "Service":
-    """The model of that index, and what it has."""
-    from cxrtext.service import load_service
-
-    return load_service(None, index_of(gateway), device=pick_device(gateway.device))

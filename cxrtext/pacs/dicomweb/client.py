@@ -112,25 +112,22 @@ class DicomWeb:
         if size == 0:
             raise AnswerError(self.name, "an image came empty")
 
-    def store(self, objects: Sequence[bytes], study: str) -> None:
-        """Send objects of a study (STOW-RS)."""
+    def store(self, data: bytes, study: str) -> None:
+        """Send an object of a study (STOW-RS)."""
         boundary = secrets.token_hex(16)
         head = f"--{boundary}\r\nContent-Type: application/dicom\r\n\r\n".encode()
-        body = b"".join(part for one in objects for part in (head, one, b"\r\n"))
         headers = {
             "Accept": DICOM_JSON,
             "Content-Type": f'multipart/related; type="application/dicom"; boundary={boundary}',
         }
         address = f"{self._url}/studies/{study}"
-        content = body + f"--{boundary}--\r\n".encode()
+        content = head + data + f"\r\n--{boundary}--\r\n".encode()
         with self._asking("to store", "POST", address, headers=headers, content=content) as answer:
-            data = self._read(answer)
-        if failed := _items(self._json(data), "00081198"):  # there and empty where all were taken
+            said = self._json(self._read(answer))
+        if failed := _items(said, "00081198"):  # there and empty where it was taken
             reason = query.from_json(failed[0], ("FailureReason",)).first("FailureReason")
             code = f"{int(reason):04X}" if reason.isdigit() else "no code"
-            raise AnswerError(
-                self.name, f"did not take {len(failed)} of {len(objects)} objects ({code})"
-            )
+            raise AnswerError(self.name, f"did not take an object ({code})")
 
     def orthanc(self, path: str, **params: str | int) -> Any:
         """Ask Orthanc's own REST API, such as its list of changes; of a peer that has it."""

@@ -24,8 +24,8 @@ def gauge(
 
 
 class GatewayMetrics:
-    def __init__(self, registry: prometheus.CollectorRegistry | None = None) -> None:
-        self.registry = registry or prometheus.CollectorRegistry()
+    def __init__(self) -> None:
+        self.registry = prometheus.CollectorRegistry()
         own = partial(gauge, self.registry)
         self.up = own("part_up", "1 while the part runs.", "part")
         self.restarts = own("part_restarts", "Since the gateway was started.", "part")
@@ -46,18 +46,17 @@ class GatewayMetrics:
 
     def look(
         self,
-        inbox: Path | None,
-        results: Path | None,
+        inbox: Path,
+        results: Path,
         parts: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     ) -> None:
         """Look at the folders, and take over how the parts do, as the gateway knows it."""
         for name, part in parts.items():
             self.up.labels(name).set(int(part["up"]))
             self.restarts.labels(name).set(part["restarts"])
-        if inbox is not None:
-            with self._reading("inbox"):
-                self._describe(read_status(inbox))
-        if results is not None and (results / FILE).is_file():
+        with self._reading("inbox"):
+            self._describe(read_status(inbox))
+        if (results / FILE).is_file():
             with self._reading("results"):
                 sent = ResultsFolder(results, create=False).tally()
                 for (peer, kind), count in sent.items():

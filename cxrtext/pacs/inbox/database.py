@@ -22,7 +22,7 @@ from cxrtext.files.sqlite import (
 )
 
 FILE = "inbox.sqlite"
-VERSION = 4
+VERSION = 5
 
 _TABLES = """
 CREATE TABLE entries (
@@ -54,8 +54,7 @@ CREATE TABLE objects (
   changed TEXT NOT NULL,                   -- when its header was changed, as it says
   source TEXT NOT NULL,
   received REAL NOT NULL,
-  entry INTEGER NOT NULL,                  -- that it came by: a later one has a higher number
-  deleted REAL                             -- when its source said that it was deleted there
+  entry INTEGER NOT NULL                   -- that it came by: a later one has a higher number
 );
 CREATE INDEX objects_study ON objects (study);
 CREATE INDEX objects_accession ON objects (accession COLLATE NOCASE) WHERE accession <> '';
@@ -91,17 +90,6 @@ CREATE TABLE tallies (
 CREATE TABLE merges (old TEXT PRIMARY KEY, new TEXT NOT NULL, received REAL NOT NULL);
 """
 
-_FROM_3 = """
-ALTER TABLE reports ADD COLUMN held TEXT;
-ALTER TABLE reports ADD COLUMN matches TEXT NOT NULL DEFAULT '[]';
-ALTER TABLE reports ADD COLUMN chosen TEXT;
-UPDATE reports SET seen = 0 WHERE joined IS NULL;
-CREATE TABLE merges (old TEXT PRIMARY KEY, new TEXT NOT NULL, received REAL NOT NULL);
-DROP TABLE listeners;
-PRAGMA user_version = 4
-"""
-"""Makes the tables of version 3, which knew no held reports or merges, those of this one."""
-
 
 class Database:
     """An open database of an inbox; threads may share one."""
@@ -115,8 +103,6 @@ class Database:
             # Readers, such as the server's metrics, do not wait for writers, nor the reverse.
             self.connection = open_database(path, write=not read_only, threads=True, journal="WAL")
             opening.callback(self.connection.close)
-            if not read_only:
-                self._upgrade()
             make_tables(
                 self.connection,
                 path,
@@ -129,12 +115,6 @@ class Database:
             if not read_only:
                 check_once(self.connection, path)
             opening.pop_all()
-
-    def _upgrade(self) -> None:
-        with transaction(self.connection) as database:
-            (found,) = database.execute("PRAGMA user_version").fetchone()
-            for statement in _FROM_3.split(";\n") if found == 3 else ():
-                database.execute(statement)
 
     def close(self) -> None:
         self.connection.close()

@@ -4,7 +4,6 @@ A source can withdraw only what came from it.
 """
 
 import json
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -62,9 +61,6 @@ def take_deletions(
                     _forget(finishing, instance)
                 finishing.done(entry, "forgotten")
             else:
-                finishing.database.execute(
-                    "UPDATE objects SET deleted = ? WHERE instance = ?", (time.time(), instance)
-                )
                 finishing.done(entry, "noted")
 
 

@@ -355,7 +355,7 @@ class Intake:
                 "SELECT study FROM objects WHERE instance = ?", (one.instance,)
             ).fetchone()
             database.execute(
-                "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)",
+                "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (one.instance, ids.study, ids.patient, ids.issuer, ids.accession,
                  ids.accession_issuer, one.said, one.pixels, one.changed, one.entry.source,
                  one.entry.received, one.entry.number),
@@ -370,7 +370,7 @@ class Intake:
     def _again(self, one: _Found) -> Outcome:
         def note(finishing: Finishing) -> None:
             finishing.database.execute(
-                "UPDATE objects SET deleted = NULL, entry = max(entry, ?) WHERE instance = ?",
+                "UPDATE objects SET entry = max(entry, ?) WHERE instance = ?",
                 (one.entry.number, one.instance),
             )
             finishing.done(one.entry, "again", SAME)

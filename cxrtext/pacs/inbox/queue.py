@@ -28,7 +28,7 @@ from cxrtext.pacs.inbox.database import FILE, Database
 What = Literal["object", "message", "deletion"]
 """A DICOM object, an HL7 message, or what a source says that it deleted."""
 
-NOT_HELD = "neither held nor failed; 'cxrtext gateway held list' shows what is"
+NOT_HELD = "neither held nor failed; 'cxrtext gateway held' shows what is"
 OBJECTS = "objects"
 MAX_BYTES = 2**30  # of one entry; larger images are not read (`cxrtext.images.source`)
 MAX_WAITING = 1_000_000
@@ -225,39 +225,35 @@ class Inbox:
         """What waits for somebody's decision, or until its study changes, and what failed."""
         return self._entries("state IN ('held', 'failed')")
 
-    def accept(self, numbers: Collection[int] | None) -> int:
-        """Let entries, or with None all, wait again; held ones enter whatever speaks against it.
+    def accept(self, numbers: Collection[int]) -> None:
+        """Let entries wait again; held ones enter whatever speaks against it.
 
-        Gives how many (InputError: one is not held, or is an object without a UID).
+        InputError: one is not held, or is an object without a UID.
         """
         with self.database.transaction() as database:
-            chosen = self._chosen(numbers)
-            nameless = [one for one in chosen if one.reason == NO_UID]
-            if nameless and numbers is not None:
-                raise InputError(
-                    f"{nameless[0].number}: {NO_UID}, so nothing could name it; drop it, and have "
-                    "it sent with one"
+            for one in self._chosen(numbers):
+                if one.reason == NO_UID:
+                    raise InputError(
+                        f"{one.number}: {NO_UID}, so nothing could name it; drop it, and have it "
+                        "sent with one"
+                    )
+                database.execute(
+                    "UPDATE entries SET state = 'waiting', attempts = 0, study = NULL, "
+                    "accepted = max(accepted, state = 'held') WHERE entry = ?",
+                    (one.number,),
                 )
-            database.executemany(
-                "UPDATE entries SET state = 'waiting', attempts = 0, study = NULL, "
-                "accepted = max(accepted, state = 'held') WHERE entry = ?",
-                [(one.number,) for one in chosen if one not in nameless],
-            )
-        return len(chosen) - len(nameless)
 
-    def drop(self, numbers: Collection[int] | None) -> int:
-        """Be done with entries, or with None all; gives how many (InputError: one is not held)."""
+    def drop(self, numbers: Collection[int]) -> None:
+        """Be done with entries (InputError: one is not held)."""
         with self.finishing() as finishing:
-            chosen = self._chosen(numbers)
-            for entry in chosen:
+            for entry in self._chosen(numbers):
                 finishing.done(entry, "dropped")
-        return len(chosen)
 
-    def _chosen(self, numbers: Collection[int] | None) -> list[Entry]:
+    def _chosen(self, numbers: Collection[int]) -> list[Entry]:
         known = {one.number: one for one in self.held()}
-        if unknown := [n for n in numbers or () if n not in known]:
+        if unknown := [n for n in numbers if n not in known]:
             raise InputError(f"{', '.join(map(str, unknown))}: {NOT_HELD}")
-        return [known[n] for n in dict.fromkeys(known if numbers is None else numbers)]
+        return [known[n] for n in numbers]
 
     def tidy(self) -> None:
         """Remove files that no entry names, and entries that were done with long ago.

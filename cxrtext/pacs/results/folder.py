@@ -29,13 +29,12 @@ if TYPE_CHECKING:
     from pydicom.dataset import Dataset
 
 FILE = "results.sqlite"
-VERSION = 1
+VERSION = 2
 OBJECTS = "objects"
 
 _TABLES = """
 CREATE TABLE results (
   instance TEXT PRIMARY KEY,               -- its SOPInstanceUID
-  class TEXT NOT NULL,                     -- its SOPClassUID
   series TEXT NOT NULL,
   study TEXT NOT NULL,                     -- StudyInstanceUID
   kind TEXT NOT NULL,                      -- sc, sr or reject
@@ -43,8 +42,6 @@ CREATE TABLE results (
   study_id TEXT NOT NULL,                  -- as the archive calls study and patient
   patient_id TEXT NOT NULL,
   sentence TEXT NOT NULL,
-  probability REAL,
-  calibrated INTEGER NOT NULL,             -- whether the probability is
   model TEXT NOT NULL,
   file TEXT NOT NULL,                      -- below the folder
   digest TEXT NOT NULL,                    -- SHA-256 of the file
@@ -66,10 +63,8 @@ CREATE TABLE answered (
   fault TEXT NOT NULL,                     -- why it gave no results; '' where it did
   PRIMARY KEY (rule, image, received)
 );
+CREATE TABLE approved (rule TEXT PRIMARY KEY, at TEXT NOT NULL);  -- by somebody, after a preview
 """
-
-_APPROVED = "CREATE TABLE IF NOT EXISTS approved (rule TEXT PRIMARY KEY, at TEXT NOT NULL)"
-"""Rules that somebody approved after a preview, by their digests; files of before lack it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +72,6 @@ class Kept:
     """A result in the folder; its fields are the columns."""
 
     instance: str
-    klass: str
     series: str
     study: str
     kind: str
@@ -85,25 +79,11 @@ class Kept:
     study_id: str
     patient_id: str
     sentence: str
-    probability: float | None
-    calibrated: bool
     model: str
     file: str
     digest: str
     made: str
     revoked: str | None = None
-
-
-_COLUMNS = ["class" if name == "klass" else name for name in Kept.__slots__]
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """A result, and one peer that it was sent to and when; "" where it was sent nowhere."""
-
-    result: Kept
-    peer: str
-    at: str
 
 
 def now() -> str:
@@ -120,9 +100,7 @@ class ResultsFolder:
     def __init__(self, path: Path, *, create: bool = True) -> None:
         self.path = path
         if not create and not (path / FILE).is_file():
-            raise DataError(
-                f"{path}: holds no results ({FILE}); make some with 'cxrtext gateway results make'"
-            )
+            raise DataError(f"{path}: holds no results ({FILE}); a peer's rule makes them")
         if create:
             with self._disk():
                 path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -131,8 +109,6 @@ class ResultsFolder:
             told: Any = {"wrong": DataError, "mend": "name a new folder", "write": create}
             make_tables(database, path / FILE, _TABLES, VERSION, **told)
             check_once(database, path / FILE)
-            if create:
-                database.execute(_APPROVED)
 
     @contextmanager
     def _opened(self, *, write: bool) -> Iterator[sqlite3.Connection]:
@@ -168,7 +144,7 @@ class ResultsFolder:
         path = self.path / kept.file
         return path.is_file() and sha256(path) == kept.digest
 
-    def put(self, built: "Dataset", **facts: str | float | None) -> Kept:
+    def put(self, built: "Dataset", **facts: str) -> Kept:
         """Write an object, in place of one of its UID; ``facts`` are what it does not say."""
         instance = str(built.SOPInstanceUID)
         name = f"{OBJECTS}/{facts['kind']}-{uid(instance)[-24:]}.dcm"
@@ -182,17 +158,16 @@ class ResultsFolder:
                 digest = sha256(temporary)
             kept = Kept(
                 instance=instance,
-                klass=str(built.SOPClassUID),
                 series=str(built.SeriesInstanceUID),
                 study=str(built.StudyInstanceUID),
                 file=name,
                 digest=digest,
                 made=now(),
-                **facts,  # type: ignore[arg-type]
+                **facts,
             )
             values = {name: getattr(kept, name) for name in Kept.__slots__}
             # In place of a row, whether it was taken back and what was sent stay.
-            changed = [name for name in _COLUMNS if name not in ("instance", "revoked")]
+            changed = [name for name in values if name not in ("instance", "revoked")]
             database.execute(
                 f"INSERT INTO results VALUES ({','.join('?' * len(values))}) "  # noqa: S608
                 "ON CONFLICT (instance) DO UPDATE SET "
@@ -206,17 +181,6 @@ class ResultsFolder:
         tests = " AND ".join(f"{name} = ?" for name in where)
         return self._rows(f"WHERE {tests}" if tests else "", list(where.values()))
 
-    def of_study(self, study_id: str) -> list[Sent]:
-        """What was made of a study, by its id in the archive, and where each was sent."""
-        rows = self._rows("WHERE ? IN (study_id, study) AND kind <> 'reject'", [study_id])
-        query = "SELECT peer, at FROM sent WHERE instance = ? AND at <> '' ORDER BY peer"
-        with self._database() as database:
-            return [
-                Sent(row, peer, at)
-                for row in rows
-                for peer, at in database.execute(query, [row.instance]).fetchall() or [("", "")]
-            ]
-
     def sent_to(self, peer: str) -> frozenset[str]:
         return frozenset(one for one, names in self.peers().items() if peer in names)
 
@@ -229,16 +193,14 @@ class ResultsFolder:
                 found.setdefault(instance, []).append(peer)
         return found
 
-    def begin(self, results: Sequence[Kept], peer: str) -> list[Kept]:
-        """Note that results are about to be sent; those that were taken back are not given."""
+    def begin(self, result: Kept, peer: str) -> bool:
+        """Note that a result is about to be sent; False of one that was taken back."""
         query = (
             "INSERT INTO sent SELECT instance, ?, '' FROM results "
             "WHERE instance = ? AND revoked IS NULL ON CONFLICT DO UPDATE SET at = at"
         )
         with self._database(write=True) as database:
-            return [
-                one for one in results if database.execute(query, [peer, one.instance]).rowcount
-            ]
+            return database.execute(query, [peer, result.instance]).rowcount > 0
 
     def note_sent(self, instances: Sequence[str], peer: str) -> None:
         with self._database(write=True) as database:

@@ -7,7 +7,6 @@ from pathlib import Path
 from unicodedata import normalize
 
 from cxrtext.datasets.admission.ids import Ids
-from cxrtext.images.source import shown
 from cxrtext.pacs import need
 from cxrtext.pacs.identity import CLASSES
 from cxrtext.pacs.results.building import Result, result_uid
@@ -24,7 +23,6 @@ from cxrtext.service.limits import check_sentence
 class Made:
     results: tuple[Kept, ...]
     new: int  # results that were not there before
-    left_out: tuple[str, ...] = ()  # what there is not, and why; names no sentence
 
 
 def make_results(
@@ -51,10 +49,10 @@ def make_results(
     model = service.model.fingerprint
     there = {kind: folder.find(result_uid(source, model, sentence, kind)) for kind in CLASSES}
     if None not in there.values():
-        return _made([one for one in there.values() if one is not None], path)
+        return _made([one for one in there.values() if one is not None])
     pixels, finding = read_and_find(service, path, sentence)
     if above > 0 and (finding.probability is None or finding.probability < above):
-        return Made((), 0, (f"{shown(path)}: its probability is not {above:g} or more",))
+        return Made((), 0)
     result = Result(source, finding, datetime.now())
     made, new = [], 0
     for kind, kept in there.items():
@@ -63,25 +61,18 @@ def make_results(
             kept = folder.put(built, kind=kind, **_facts(source, finding, ids or Ids(None)))
             new += 1
         made.append(kept)
-    return _made(made, path, new)
+    return _made(made, new)
 
 
-def _made(results: Sequence[Kept], path: Path, new: int = 0) -> Made:
-    back = [
-        f"{shown(path)}: its {one.kind.upper()} was taken back on {one.revoked[:10]}"
-        for one in results
-        if one.revoked
-    ]
-    return Made(tuple(one for one in results if not one.revoked), new, tuple(back))
+def _made(results: Sequence[Kept], new: int = 0) -> Made:
+    return Made(tuple(one for one in results if not one.revoked), new)
 
 
-def _facts(source: SourceImage, finding: Finding, ids: Ids) -> dict[str, str | float | None]:
+def _facts(source: SourceImage, finding: Finding, ids: Ids) -> dict[str, str]:
     return {
         "source": source.instance,
         "study_id": ids.of("study", source.ids.study),
         "patient_id": ids.of("patient", source.ids.patient),
         "sentence": finding.sentence,
-        "probability": finding.probability,
-        "calibrated": finding.calibrated,
         "model": finding.model,
     }

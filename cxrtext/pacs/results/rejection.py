@@ -96,8 +96,7 @@ def _written(folder: ResultsFolder, results: Sequence[Kept], reason: Reason) -> 
             return there
     return folder.put(
         _note(folder, results, uids[reason], reason), kind="reject", source=first.source,
-        study_id=first.study_id, patient_id=first.patient_id, sentence="",
-        probability=None, calibrated=False, model=first.model,
+        study_id=first.study_id, patient_id=first.patient_id, sentence="", model=first.model,
     )  # fmt: skip
 
 

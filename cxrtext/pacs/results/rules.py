@@ -30,9 +30,7 @@ from cxrtext.service import Service
 PAGE, OVERLAP = 200, 20
 """Images that are looked at together, and how many of them again with the next."""
 EVERY_S, LONGEST_WAIT_S = 2.0, 60.0
-UNAPPROVED = (
-    "its rule waits to be approved: see 'cxrtext gateway results preview', then 'results approve'"
-)
+UNAPPROVED = "its rule waits to be approved: see 'cxrtext gateway results approve'"
 REFUSED = 3  # images in a row whose results a peer refuses before it is waited for
 
 

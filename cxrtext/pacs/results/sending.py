@@ -13,8 +13,6 @@ from cxrtext.pacs.dicomweb.client import DicomWeb
 from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.results.folder import Kept, ResultsFolder
 
-AT_ONCE = 64 * 2**20  # bytes of the objects of one request, unless a single one is larger
-
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
@@ -41,24 +39,9 @@ def send_results(folder: ResultsFolder, results: Sequence[Kept], peer: Peer) -> 
             some = [one for one in new if one.study == study]
             there = {found.first("SOPInstanceUID") for found in web.instances(study)}
             folder.note_sent([one.instance for one in some if one.instance in there], peer.name)
-            for batch in _batches(folder, [one for one in some if one.instance not in there]):
-                batch = folder.begin(batch, peer.name)
-                if not batch:
-                    continue
-                web.store([(folder.path / one.file).read_bytes() for one in batch], study)
-                folder.note_sent([one.instance for one in batch], peer.name)
-                sent += len(batch)
+            for one in some:
+                if one.instance not in there and folder.begin(one, peer.name):
+                    web.store((folder.path / one.file).read_bytes(), study)
+                    folder.note_sent([one.instance], peer.name)
+                    sent += 1
     return Delivery(sent, len(results) - sent)
-
-
-def _batches(folder: ResultsFolder, results: Sequence[Kept]) -> list[list[Kept]]:
-    batches: list[list[Kept]] = []
-    room = 0
-    for one in results:
-        size = (folder.path / one.file).stat().st_size
-        if not batches or size > room:
-            batches.append([])
-            room = AT_ONCE
-        batches[-1].append(one)
-        room -= size
-    return batches

@@ -128,8 +128,6 @@ PEER = Store(
         Rows("pending", "study_uid(study)"),
         Rows("renewed", "image_uid(instance)"),
         Rows("instances", "study_uid(study) OR image_uid(instance)"),
-        # Accession numbers are asked for anew in any case, and name patients.
-        Rows("questions", "kind = 'accession'", counted=False),
     ),
     of_gateway=True,
 )

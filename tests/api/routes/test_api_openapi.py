@@ -18,7 +18,7 @@ from schemathesis.checks import CHECKS, load_all_checks
 
 from cxrtext.index import open_index
 from cxrtext.models import ImageTextModel
-from cxrtext.pacs.results.folder import ResultsFolder
+from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.service import Service
 from cxrtext_api.app import create_app
 from cxrtext_api.settings import Settings
@@ -73,7 +73,6 @@ def test_every_route_is_described(description: dict[str, Any]) -> None:
         "/v1/search/export": {"post"},
         "/v1/verify": {"post"},
         "/v1/marks": {"get", "post"},
-        "/v1/results": {"get"},
         "/v1/held": {"get", "post"},
     }
     names = [route["operationId"] for _, _, route in routes(description)]
@@ -147,8 +146,8 @@ def listening(
     folder: Path, model: ImageTextModel, index_folder: Path, **options: Any
 ) -> Iterator[str]:
     shutil.copytree(index_folder, folder / "index")
-    ResultsFolder(folder / "results")
-    options |= {"uploads": folder / "uploads", "results": folder / "results"}
+    Inbox(folder / "inbox").close()
+    options |= {"uploads": folder / "uploads", "inbox": folder / "inbox"}
     settings = Settings(**options)
     with served(settings, Service(model, open_index(folder / "index", model))) as url:
         yield url

@@ -126,6 +126,10 @@ export const ground = (source, fields, signal) => post("/v1/ground", source, fie
 export const verify = (source, fields, signal) => post("/v1/verify", source, fields, signal);
 export const search = (source, fields, signal) => post("/v1/search", source, fields, signal);
 
+export const held = async () => (await get("/v1/held")).held;
+export const decide = (name, verdict, study) =>
+  post("/v1/held", null, { name, verdict, study_id: study });
+
 export const mark = (source, fields) => post("/v1/marks", source, fields);
 
 /** All marks of an image that hold. */

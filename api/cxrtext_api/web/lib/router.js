@@ -4,12 +4,13 @@
 
 import { byId } from "./dom.js";
 
-export const VIEWS = ["read", "search", "about"];
+export const VIEWS = ["read", "search", "held", "about"];
 
 /** The view and its parameters that the address names. */
 export function here() {
   const [path, query = ""] = window.location.hash.replace(/^#\/?/, "").split("?", 2);
-  return { view: VIEWS.includes(path) ? path : "read", params: new URLSearchParams(query) };
+  const isThere = VIEWS.includes(path) && !byId(`nav-${path}`).hidden;
+  return { view: isThere ? path : "read", params: new URLSearchParams(query) };
 }
 
 const addressOf = (view, params) => {

@@ -1,4 +1,4 @@
-"""``cxrtext gateway results make|send|revoke|list``."""
+"""``cxrtext gateway results approve|send|revoke|list``."""
 
 from contextlib import closing
 from pathlib import Path
@@ -7,96 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from cxrtext.errors import InputError, WorkError
-from cxrtext_cli.given import FILE, checked
-from cxrtext_cli.options import AsJson, GatewayFile, print_json, print_rows, progress, say
+from cxrtext_cli.given import checked
+from cxrtext_cli.options import AsJson, GatewayFile, group, pick_device, say, show_rows
 
 if TYPE_CHECKING:
     from cxrtext.pacs.gateway.file import Gateway
-    from cxrtext.pacs.peers import Peer
-    from cxrtext.pacs.results.folder import Kept, ResultsFolder
-    from cxrtext.service import Service
-
-results = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="Results as DICOM objects: make them of images, send them to a peer, take them back.",
-)
-
-
-@results.command("make", short_help="Make results of images, and send them.")
-@checked
-def make(
-    file: GatewayFile,
-    images: Annotated[
-        list[Path], typer.Argument(help="DICOM radiographs.", metavar="IMAGE..."), FILE
-    ],
-    sentence: Annotated[
-        list[str], typer.Option(help="A sentence to look for; repeatable.", show_default=False)
-    ],
-    above: Annotated[
-        float, typer.Option(min=0, max=1, help="Make results from this probability on.")
-    ] = 0.0,
-    send: Annotated[str | None, typer.Option(help="Peer to send them to.")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Make DICOM results of what the project's model finds of sentences in images.
-
-    A secondary capture of the heatmap and a structured report, in the image's study and series of
-    their own.  Their UIDs follow from image, model and sentence: made or sent again, nothing
-    changes.  Not for diagnosis.
-    """
-    if not sentence:
-        raise InputError("give what to look for: --sentence 'Left pleural effusion.'")
-    from cxrtext.service.limits import check_sentence
-
-    for one in sentence:
-        check_sentence(one)
-    from cxrtext.pacs.gateway.file import read_gateway
-
-    gateway = read_gateway(file)
     from cxrtext.pacs.results.folder import ResultsFolder
-    from cxrtext.pacs.results.making import make_results
-    from cxrtext.pacs.results.sending import send_results
 
-    peer = None if send is None else gateway.peer(send)
-    if peer is not None:
-        peer.require_write()
-    folder, ids = ResultsFolder(gateway.results), gateway.ids.read()
-    service = _service_of(gateway)
-    made: list[Kept] = []
-    faults: list[str] = []
-    new = 0
-    with progress("results", "images") as update:
-        for number, image in enumerate(images, 1):
-            for one in sentence:
-                try:
-                    found = make_results(service, image, one, folder, above=above, ids=ids)
-                except InputError as error:
-                    faults.append(str(error))
-                    break
-                made += found.results
-                new += found.new
-                for line in found.left_out:
-                    say(line)
-            update(number, len(images))
-    for line in faults:
-        say(line)
-    sent = None if peer is None else send_results(folder, made, peer)
-    if as_json:
-        print_json(
-            {
-                "results": [_row(one) for one in made],
-                "new": new,
-                "failed": len(faults),
-                "sent": sent and {"peer": send, "sent": sent.sent, "there": sent.there},
-            }
-        )
-    else:
-        typer.echo(f"{len(made)} results: {new} new, {len(made) - new} there before")
-        if sent is not None:
-            typer.echo(f"{send}: {sent.sent} sent, {sent.there} there before")
-    if faults:
-        raise WorkError(f"{len(faults)} of {len(images)} images gave no results: see above")
+results = group("Results as DICOM objects: let a rule send them, take them back.")
 
 
 @results.command("send", short_help="Send the results to a peer.")
@@ -114,55 +32,38 @@ def send(
     typer.echo(f"{peer}: {done.sent} sent, {done.there} there before")
 
 
-@results.command("preview", short_help="Show what a peer's rule would send.")
-@checked
-def preview(
-    file: GatewayFile,
-    peer: Annotated[str, typer.Argument(help="Name of the peer.", metavar="PEER")],
-    images: Annotated[int, typer.Option(min=1, max=10_000, help="Of so many last images.")] = 30,
-) -> None:
-    """Show what a peer's rule would have made of the last images; nothing is kept or sent."""
-    from cxrtext.pacs.gateway.file import read_gateway
-
-    gateway = read_gateway(file)
-    from cxrtext.pacs.results.rules import preview as preview_rule
-
-    with closing(_service_of(gateway)) as service:
-        found = preview_rule(service, _with_rule(gateway, peer), images)
-    for sentence, count in found.results.items():
-        typer.echo(f"{sentence}: {count} of {found.images} images")
-    typer.echo(f"{2 * sum(found.results.values())} objects: a picture and a report of each")
-
-
-def _service_of(gateway: "Gateway") -> "Service":
-    from cxrtext_cli.gateway.run import service_of  # heavy
-
-    return service_of(gateway)
-
-
-def _with_rule(gateway: "Gateway", name: str) -> "Peer":
-    peer = gateway.peer(name)
-    if peer.results is None:
-        raise InputError(f"{name}: has no rule for results in the gateway's file")
-    return peer
-
-
-@results.command("approve", short_help="Let a peer's rule send results.")
+@results.command("approve", short_help="Show what a peer's rule would send, and let it send.")
 @checked
 def approve(
     file: GatewayFile,
     peer: Annotated[str, typer.Argument(help="Name of the peer.", metavar="PEER")],
+    yes: Annotated[bool, typer.Option("--yes", help="Let it send from now on.")] = False,
+    images: Annotated[int, typer.Option(min=1, max=10_000, help="Of so many last images.")] = 30,
 ) -> None:
-    """Let a peer's rule send, by the model that the project has now; another one asks again."""
+    """Show what a peer's rule would have made of the last images; with --yes let it send.
+
+    That holds for the model that the project has now; another one asks again.
+    """
     from cxrtext.pacs.gateway.file import read_gateway
 
     gateway = read_gateway(file)
+    given = gateway.peer(peer)
+    if given.results is None:
+        raise InputError(f"{peer}: has no rule for results in the gateway's file")
     from cxrtext.pacs.results.folder import ResultsFolder
-    from cxrtext.pacs.results.rules import rule_name
+    from cxrtext.pacs.results.rules import preview, rule_name
+    from cxrtext.service import load_service
+    from cxrtext_cli.gateway.run import index_of
 
-    with closing(_service_of(gateway)) as service:
-        ResultsFolder(gateway.results).approve(rule_name(_with_rule(gateway, peer), service))
-    typer.echo(f"{peer}: its rule may send results")
+    device = pick_device(gateway.device)
+    with closing(load_service(None, index_of(gateway), device=device)) as service:
+        found = preview(service, given, images)
+        if yes:
+            ResultsFolder(gateway.results).approve(rule_name(given, service))
+    for sentence, count in found.results.items():
+        typer.echo(f"{sentence}: {count} of {found.images} images")
+    typer.echo(f"{2 * sum(found.results.values())} objects: a picture and a report of each")
+    typer.echo(f"{peer}: its rule {'may send' if yes else 'waits for approve --yes'}")
 
 
 @results.command("revoke", short_help="Take results back by rejection notes.")
@@ -216,11 +117,23 @@ def revoke(
 def list_results(file: GatewayFile, as_json: AsJson = False) -> None:
     """List the results, and where each was sent."""
     _, folder = _open(file)
-    rows, peers_of = [], folder.peers()
-    for one in folder.all():
-        peers = peers_of.get(one.instance, [])
-        rows.append(_row(one) | {"sent_to": peers if as_json else " ".join(peers)})
-    print_json(rows) if as_json else print_rows(rows)
+    peers = folder.peers()
+    show_rows(
+        [
+            {
+                "kind": one.kind,
+                "file": one.file,
+                "instance": one.instance,
+                "study": one.study,
+                "sentence": one.sentence,
+                "made": one.made,
+                "revoked": one.revoked or "",
+                "sent_to": " ".join(peers.get(one.instance, [])),
+            }
+            for one in folder.all()
+        ],
+        as_json,
+    )
 
 
 def _open(file: Path) -> "tuple[Gateway, ResultsFolder]":
@@ -229,14 +142,3 @@ def _open(file: Path) -> "tuple[Gateway, ResultsFolder]":
 
     gateway = read_gateway(file)
     return gateway, ResultsFolder(gateway.results, create=False)
-
-
-def _row(one: "Kept") -> dict[str, object]:
-    return {
-        "kind": one.kind,
-        "file": one.file,
-        "instance": one.instance,
-        "study": one.study,
-        "made": one.made,
-        "revoked": one.revoked or "",
-    }

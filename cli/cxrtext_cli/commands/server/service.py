@@ -45,7 +45,7 @@ def serve(
     ] = False,
     gateway: Annotated[
         Path | None,
-        typer.Option(help="File of the gateway: what is held, results sent, and its numbers."),
+        typer.Option(help="File of the gateway, for what it holds."),
         ANY_PATH,
     ] = None,
     hash_ids: Annotated[
@@ -102,7 +102,6 @@ def serve(
         trusted_hosts=tuple(trusted_host or ()),
         readers=readers,
         audit_log=audit_log,
-        results=beside and beside.results,
         log_format=log_format,
     )
     configure_logging(log_format)
