@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from cxrtext.errors import ImageError
 from cxrtext.files import open_regular
-from cxrtext.images.limits import MAX_ELEMENTS, MAX_FILE_BYTES, MAX_HEADER_BYTES
+from cxrtext.images.limits import MAX_ELEMENTS, MAX_FILE_BYTES, MAX_HEADER_BYTES, MAX_ITEMS
 from cxrtext.images.source import quiet
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ _FIRST_BYTES = 2**16  # read of a header at first; those of most files are short
 _BARE_START = b"DICM\x02\x00"
 _HEADLESS = re.compile(rb".{0,2}\x08\x00.\x00", re.DOTALL)
 _DAMAGED = "its header is damaged; copy or export the file again"
-_TOO_MANY = f"its header holds more than {MAX_ELEMENTS} elements; export it again"
+_TOO_MANY = f"its header has over {MAX_ELEMENTS} elements or {MAX_ITEMS} items; export it again"
+_ITEM = (b"\xfe\xff\x00\xe0", b"\xff\xfe\xe0\x00")  # of a sequence, little and big endian
 
 
 class NotDicomError(ImageError):
@@ -105,19 +106,21 @@ class Header:
 
 
 class _Source(BytesIO):
-    """A header, of which pydicom reads no more than ``MAX_ELEMENTS`` elements and items.
+    """A header, of which pydicom reads so many elements and items of sequences, and no more.
 
     It makes an object of every item of a sequence of undefined length, wanted or not: 8 bytes of a
-    hostile file become a thousand in memory.
+    hostile file become hundreds in memory.
     """
 
-    left = 2 * MAX_ELEMENTS  # what it is and its value are two reads
+    reads = items = 0
 
     def read(self, size: int | None = -1, /) -> bytes:
-        self.left -= 1
-        if self.left < 0:
+        found = super().read(size)
+        self.reads += 1
+        self.items += size == 8 and found.startswith(_ITEM)
+        if self.reads > 2 * MAX_ELEMENTS or self.items > MAX_ITEMS:  # an element has two: its value
             raise ImageError(_TOO_MANY)
-        return super().read(size)
+        return found
 
 
 def header_of(data: bytes, keywords: Iterable[str]) -> Header:
@@ -157,8 +160,7 @@ def header_of(data: bytes, keywords: Iterable[str]) -> Header:
         raise
     except Exception:  # noqa: BLE001 - pydicom raises anything on a hostile file
         raise ImageError(_DAMAGED) from None  # its own words may quote the file
-    item = b"\xfe\xff\x00\xe0" if little else b"\xff\xfe\xe0\x00"
-    if data.count(item, start, follows[1]) > MAX_ELEMENTS:  # values not yet read may hold them
+    if data.count(_ITEM[not little], start, follows[1]) > MAX_ITEMS:  # also in values not yet read
         raise ImageError(_TOO_MANY)
     return Header(dataset, syntax, PIXEL_GROUP <= follows[0] <= PIXEL_DATA, *follows)
 
