@@ -23,7 +23,7 @@ import numpy.typing as npt
 import pydicom
 from pydicom.dataset import Dataset, FileMetaDataset
 from pydicom.encaps import encapsulate
-from pydicom.pixels.processing import apply_color_lut, apply_modality_lut, convert_color_space
+from pydicom.pixels.processing import apply_modality_lut, convert_color_space
 from pydicom.sequence import Sequence
 from pydicom.uid import (
     HTJ2K,
@@ -123,9 +123,8 @@ def window(bits: int, signed: bool = False) -> dict[str, Any]:
 
 
 def cells_of(values: Array, bits: int) -> Array:
-    """Give two's complement in unsigned cells of 8, 16 or 32 bits."""
-    kind = "u1" if bits <= 8 else "u2" if bits <= 16 else "u4"
-    return (values & (2**bits - 1)).astype(kind)
+    """Give two's complement in unsigned cells of 8 or 16 bits."""
+    return (values & (2**bits - 1)).astype("u1" if bits <= 8 else "u2")
 
 
 def full(values: Array) -> Array:
@@ -143,9 +142,6 @@ def reference(dataset: Dataset, frame: int | None) -> Array:
     if int(dataset.get("NumberOfFrames", 1) or 1) > 1:
         values = values[frame or 0]
     photometric = dataset.PhotometricInterpretation
-    if photometric == "PALETTE COLOR":
-        colors = apply_color_lut(values, dataset)
-        return luma(colors, 255 if colors.dtype == np.uint8 else 65535)
     if values.ndim == 3:
         return luma(values, 2**dataset.BitsStored - 1)
     levels = np.asarray(apply_modality_lut(values, dataset), dtype=float)
@@ -188,10 +184,10 @@ def stretched(levels: Array, values: Array, dataset: Dataset) -> Array:
 
 def depths() -> Iterator[Variant]:
     """Uncompressed gray: depth, sign, photometric interpretation, place of the high bit."""
-    for stored in (8, 7, 10, 12, 14, 15, 16, 20, 32):
+    for stored in (8, 7, 10, 12, 14, 15, 16):
         for signed in (False, True):
             for photometric in ("MONOCHROME2", "MONOCHROME1"):
-                if photometric == "MONOCHROME1" and stored in (7, 14, 15, 20):
+                if photometric == "MONOCHROME1" and stored in (7, 14, 15):
                     continue
                 values = picture(stored, signed)
                 header = {**window(stored, signed), "PixelRepresentation": int(signed)}
@@ -202,10 +198,6 @@ def depths() -> Iterator[Variant]:
                 kind = "signed" if signed else "unsigned"
                 bits = f"{stored} of {8 * cells.dtype.itemsize} bits"
                 yield Variant("depths", f"{bits}, {kind}, {photometric}", data, wanted)
-    bits = (picture(8) > 100).astype(np.uint8)
-    dataset = describe(bits, "MONOCHROME2", 1, BitsAllocated=1)
-    dataset.PixelData = np.packbits(bits.ravel(), bitorder="little").tobytes()
-    yield Variant("depths", "1 of 1 bit", saved(dataset), bits.astype(float))
     for stored, high, allocated in ((12, 15, 16), (12, 13, 16), (10, 15, 16), (6, 7, 8)):
         values = picture(stored)
         cells = (values << (high - stored + 1)).astype(f"u{allocated // 8}")
@@ -301,7 +293,7 @@ def deep_codestreams() -> Iterator[Variant]:
 
 
 def colors() -> Iterator[Variant]:
-    """Color, palettes, planar configuration."""
+    """Color, planar configuration."""
     rgb = np.stack([picture(8, seed=n) if n else 255 - picture(8) for n in range(3)], -1)
     rgb = rgb.astype("u1")
     yield Variant("colors", "RGB by pixel", saved(describe(rgb, "RGB", 8)))
@@ -313,10 +305,6 @@ def colors() -> Iterator[Variant]:
     ybr = convert_color_space(rgb, "RGB", "YBR_FULL")
     data = saved(describe(ybr, "YBR_FULL", 8))
     yield Variant("colors", "YBR_FULL", data, ybr[..., 0] / 255)
-    dataset = describe(ybr, "YBR_FULL_422", 8)
-    pairs = np.stack([ybr[:, ::2, 0], ybr[:, 1::2, 0], ybr[:, ::2, 1], ybr[:, ::2, 2]], -1)
-    dataset.PixelData = pairs.tobytes()
-    yield Variant("colors", "YBR_FULL_422", saved(dataset), ybr[..., 0] / 255)
     for syntax in (RLELossless, JPEGLSLossless, JPEG2000Lossless):
         dataset = describe(rgb, "RGB", 8)
         dataset.compress(syntax, generate_instance_uid=False)
@@ -326,22 +314,6 @@ def colors() -> Iterator[Variant]:
     planes = imagecodecs.jpeg8_decode(frame, colorspace="YCBCR", outcolorspace="YCBCR")
     wanted = planes[..., 0] / 255
     yield Variant("colors", "YBR_FULL_422, JPEG", coded(dataset, JPEGBaseline8Bit, [frame]), wanted)
-    yield from palettes()
-
-
-def palettes() -> Iterator[Variant]:
-    """Look-up tables of color of 8 and 16 bits."""
-    levels = picture(8).astype("u1")
-    ramps = [np.linspace(0, 65535, 256), np.linspace(65535, 0, 256), np.full(256, 30000.0)]
-    ramps = [np.rint(ramp).astype("u2") for ramp in ramps]
-    for bits in (8, 16):
-        tables: dict[str, Any] = {}
-        for color, ramp in zip(("Red", "Green", "Blue"), ramps, strict=True):
-            entries = (ramp >> 8).astype("u1") if bits == 8 else ramp
-            tables[f"{color}PaletteColorLookupTableDescriptor"] = [256, 0, bits]
-            tables[f"{color}PaletteColorLookupTableData"] = entries.tobytes()
-        name = f"PALETTE COLOR, {bits} bits"
-        yield Variant("colors", name, saved(describe(levels, "PALETTE COLOR", 8, **tables)))
 
 
 def lut(entries: Array, first: int, bits: int) -> Dataset:
@@ -397,12 +369,6 @@ def frames() -> Iterator[Variant]:
         dataset.compress(syntax, generate_instance_uid=False)
         name = f"frame 2 of 3, {UID(syntax).name}"
         yield Variant("frames", name, saved(dataset, syntax), cells[2] / 4095, frame=2)
-    group, voi = Dataset(), Dataset()
-    voi.WindowCenter, voi.WindowWidth = 1000, 2000
-    group.FrameVOILUTSequence = Sequence([voi])
-    dataset = describe(cells, "MONOCHROME2", 12, SharedFunctionalGroupsSequence=Sequence([group]))
-    wanted = np.clip((cells[0] - 999.5) / 1999 + 0.5, 0, 1)
-    yield Variant("frames", "window in functional groups", saved(dataset), wanted, frame=0)
 
 
 def placements() -> Iterator[Variant]:
@@ -509,8 +475,11 @@ def refusals() -> Iterator[Variant]:
         yield Variant("refusals", name, data, refused=True)
     dataset = describe(cells, "MONOCHROME2", 12, **window(12))
     yield Variant("refusals", "MPEG-2", coded(dataset, MPEG2MPML, [bytes(4)]), refused=True)
-    yield described("12 bits allocated", BitsAllocated=12)
-    yield described("64 bits allocated", BitsAllocated=64)
+    for allocated in (1, 12, 32):
+        yield described(f"{allocated} bits allocated", BitsAllocated=allocated)
+    yield described("a palette", PhotometricInterpretation="PALETTE COLOR")
+    groups = Sequence([Dataset()])
+    yield described("functional groups", SharedFunctionalGroupsSequence=groups)
     yield described("more bits stored than allocated", BitsStored=17)
     yield described("an ARGB image", PhotometricInterpretation="ARGB")
     yield described("no rows", Rows=0)

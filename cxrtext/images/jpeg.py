@@ -10,7 +10,7 @@ Source: ITU-T T.81, annexes B, F, G and H.
 
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import Any
@@ -27,9 +27,10 @@ DAMAGED = "the compressed image is damaged; copy or export the file again"
 
 _J2K_START = b"\xff\x4f\xff\x51"
 
-_PROGRESSIVE, _LOSSLESS, _LS = 0xC2, 0xC3, 0xF7
+_PROGRESSIVE, _LOSSLESS, _LS, _SCAN, _END = 0xC2, 0xC3, 0xF7, 0xDA, 0xD9
 _FRAMES = {0xC0, 0xC1, _PROGRESSIVE, _LOSSLESS, _LS}
 _OTHER_FRAMES = {*range(0xC5, 0xC8), *range(0xC9, 0xCC), *range(0xCD, 0xD0)}
+_MARKER = re.compile(rb"\xff+([^\xff])", re.DOTALL)
 # That each starts with one plain byte makes them twenty times as quick.
 _NEXT_MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")
 _RESTART = re.compile(rb"\xff[\xd0-\xd7]")
@@ -52,6 +53,11 @@ class Codestream:
     levels: int = 0  # how often both sides can be halved (JPEG 2000 only)
     # true and False where a JPEG itself tells YCbCr from RGB; None where not.
     luma_first: bool | None = None
+    lossless: bool = False  # JPEG only
+    predictor: int = 0  # of a lossless JPEG
+    scans: int = 0  # of a JPEG
+    # of a JPEG, (start, stop) of its entropy-coded data, parted by restart markers too
+    pieces: tuple[tuple[int, int], ...] = ()
 
 
 def check_end(data: bytes) -> None:
@@ -75,62 +81,83 @@ def check_density(height: int, width: int, size: int, most: int = MAX_PIXELS_A_B
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Jpeg(Codestream):
-    """What the markers of a JPEG say, and where its entropy-coded data lie."""
-
-    frame: int = 0  # marker of its frame header: its process
-    predictor: int = 0  # of a lossless JPEG
-    scans: int = 0
-    pieces: tuple[tuple[int, int], ...] = ()  # (start, stop), parted by restart markers too
-
-    @property
-    def lossless(self) -> bool:
-        return self.frame == _LOSSLESS
-
-
-def read_jpeg(data: bytes) -> Jpeg:
+def read_jpeg(data: bytes) -> Codestream:
     """Read the markers of a JPEG from its start to its end, and check that they make a picture.
 
     Of a JPEG-LS they are read up to its frame header.
     """
-    if data[:2] != b"\xff\xd8":
-        raise ImageError(DAMAGED)
-    found, jfif, place, count, predictor = None, False, 2, 0, 0
-    names, lacking = b"", set[tuple[int, str]]()
+    found, frame, names, jfif = None, 0, b"", False
+    scans, predictor, lacking = 0, 0, set[tuple[int, str]]()
     pieces: list[tuple[int, int]] = []
-    while (segment := _segment(data, place)) is not None:
-        marker, body, place = segment
+    for marker, body, place in _segments(data):
         jfif |= marker == 0xE0 and body.startswith(b"JFIF")
         if marker in _OTHER_FRAMES:
             raise ImageError("is a JPEG of an unusual kind; save it as a baseline JPEG or a PNG")
         if marker in _FRAMES:
             if found or len(body) < 6 or len(body) != 6 + 3 * body[5]:
                 raise ImageError(DAMAGED)
-            names = body[6::3]
-            found = _frame_header(marker, body, jfif)
+            precision, height, width, components = struct.unpack(">BHHB", body[:6])
+            frame, names = marker, body[6::3]
+            luma_first = False if names in (b"RGB", b"rgb") else (True if jfif else None)
+            found = Codestream(height, width, components, precision, luma_first=luma_first)
             if marker == _LS:
                 return found
             lacking = {(name, kind) for name in names for kind in ("DC", "AC")}
-        elif marker == 0xDA:
-            count += 1
-            if not found or count > MAX_SCANS:
+        elif marker == _SCAN:
+            scans += 1
+            if not found or scans > MAX_SCANS:
                 raise ImageError(DAMAGED)
-            told, predictor = _scan_header(body, names, progressive=found.frame == _PROGRESSIVE)
+            told, predictor = _scan_header(body, names, progressive=frame == _PROGRESSIVE)
             lacking -= told
-            added, place = _pieces(data, place)
-            pieces += added
+            pieces += _pieces(data, place)
     if not found:
         raise ImageError(DAMAGED)
     if lacking:
         raise ImageError(CUT)
-    return replace(found, predictor=predictor, scans=count, pieces=tuple(pieces))
+    lossless = frame == _LOSSLESS
+    return replace(found, lossless=lossless, predictor=predictor, scans=scans, pieces=tuple(pieces))
 
 
-def _frame_header(marker: int, body: bytes, jfif: bool) -> Jpeg:
-    precision, height, width, components = struct.unpack(">BHHB", body[:6])
-    luma_first = False if body[6::3] in (b"RGB", b"rgb") else (True if jfif else None)
-    return Jpeg(height, width, components, precision, luma_first=luma_first, frame=marker)
+def _segments(data: bytes) -> Iterator[tuple[int, bytes, int]]:
+    """Give each marker before the end marker, what belongs to it, and the place after it."""
+    place = 2
+    if data[:2] != b"\xff\xd8":
+        raise ImageError(DAMAGED)
+    while True:
+        if (start := _MARKER.match(data, place)) is None:
+            raise ImageError(DAMAGED if data[place:].strip(b"\xff") else CUT)
+        marker, place = start.group(1)[0], start.end()
+        if marker == _END:
+            return
+        if marker == 0 or 0xD0 <= marker <= 0xD8:
+            raise ImageError(DAMAGED)
+        if marker == 0x01:  # which nothing belongs to
+            continue
+        if (length := int.from_bytes(data[place : place + 2], "big")) < 2:
+            raise ImageError(DAMAGED)
+        if place + length > len(data):
+            raise ImageError(CUT)
+        body, place = data[place + 2 : place + length], place + length
+        yield marker, body, place
+        if marker == _SCAN:
+            place = _after_scan(data, place)
+
+
+def _after_scan(data: bytes, place: int) -> int:
+    if (end := _NEXT_MARKER.search(data, place)) is None:
+        raise ImageError(CUT)
+    return end.start()
+
+
+def _pieces(data: bytes, start: int) -> Iterator[tuple[int, int]]:
+    """Find the entropy-coded data of a scan; its restart markers count from 0 to 7."""
+    end = _after_scan(data, start)
+    for number, restart in enumerate(_RESTART.finditer(data, start, end)):
+        if restart.group()[-1] & 7 != number % 8:
+            raise ImageError(DAMAGED)
+        yield start, restart.start()
+        start = restart.end()
+    yield start, end
 
 
 def _scan_header(body: bytes, names: bytes, *, progressive: bool) -> tuple[set[Any], int]:
@@ -186,42 +213,7 @@ def _levels(data: bytes) -> int:
     return 0
 
 
-def _segment(data: bytes, place: int) -> tuple[int, bytes, int] | None:
-    """Give a marker, what belongs to it, and the place after it; None at the end marker."""
-    start = place
-    while data[place : place + 1] == b"\xff":
-        place += 1
-    if place >= len(data):
-        raise ImageError(CUT)
-    marker = data[place]
-    if place == start or marker == 0 or 0xD0 <= marker <= 0xD8:
-        raise ImageError(DAMAGED)
-    if marker == 0xD9:
-        return None
-    if marker == 0x01:
-        return marker, b"", place + 1
-    length = int.from_bytes(data[place + 1 : place + 3], "big")
-    if length < 2:
-        raise ImageError(DAMAGED)
-    if place + 1 + length > len(data):
-        raise ImageError(CUT)
-    return marker, data[place + 3 : place + 1 + length], place + 1 + length
-
-
-def _pieces(data: bytes, start: int) -> tuple[list[tuple[int, int]], int]:
-    """Find the entropy-coded data of a scan, and the marker after it."""
-    if (end := _NEXT_MARKER.search(data, start)) is None:
-        raise ImageError(CUT)
-    pieces = []
-    for number, restart in enumerate(_RESTART.finditer(data, start, end.start())):
-        if restart.group()[-1] & 7 != number % 8:
-            raise ImageError(DAMAGED)
-        pieces.append((start, restart.start()))
-        start = restart.end()
-    return [*pieces, (start, end.start())], end.start()
-
-
-def decode_jpeg(data: bytes, jpeg: Jpeg, *, raw: bool = False) -> Image.Image:
+def decode_jpeg(data: bytes, jpeg: Codestream, *, raw: bool = False) -> Image.Image:
     """Decode a JPEG of 8 bits, of which no part may be missing.
 
     ``raw`` leaves three samples as they are stored, where no Adobe marker says what they are.
@@ -249,7 +241,7 @@ def _decoded(source: BytesIO, *, raw: bool) -> Image.Image:
 
 
 def check_whole(
-    data: bytes, jpeg: Jpeg, samples: Samples, decode: Callable[[bytes], Samples]
+    data: bytes, jpeg: Codestream, samples: Samples, decode: Callable[[bytes], Samples]
 ) -> None:
     """Refuse a JPEG of which a scan, or what lies between two restart markers, is cut off.
 
@@ -266,7 +258,7 @@ def check_whole(
         raise ImageError(CUT)
 
 
-def _ends_filled(jpeg: Jpeg, plane: Samples) -> bool:
+def _ends_filled(jpeg: Codestream, plane: Samples) -> bool:
     """Tell whether the last pixels could be filled: blocks of mid-gray, or equal differences."""
     if not jpeg.lossless:
         return int(plane[-1, -1]) == 1 << (jpeg.precision - 1)
@@ -275,7 +267,7 @@ def _ends_filled(jpeg: Jpeg, plane: Samples) -> bool:
     return jpeg.predictor != 1 or not np.diff(differences).any()
 
 
-def _continued(data: bytes, jpeg: Jpeg) -> bytes:
+def _continued(data: bytes, jpeg: Codestream) -> bytes:
     """Let the data of each scan, up to each restart marker, go on with other bytes."""
     parts, place = [], 0
     for _, stop in jpeg.pieces:
@@ -292,7 +284,7 @@ class FedJpeg(BytesIO):
     ones follow, which are no code, and the end marker, at which libjpeg would fill, does not.
     """
 
-    def __init__(self, data: bytes, jpeg: Jpeg) -> None:
+    def __init__(self, data: bytes, jpeg: Codestream) -> None:
         start, stop = jpeg.pieces[-1]
         whole = data[:stop].rstrip(b"\xff")
         super().__init__(whole + _ONES)

@@ -5,9 +5,8 @@ MAX_PIXELS = 100_000_000  # of a frame
 MAX_FRAMES = 100_000
 MAX_FILE_BYTES = 2**30
 MAX_HEADER_BYTES = 2**25  # of a DICOM file, before its pixels
-MAX_ELEMENTS = 1_000_000  # of a DICOM header
-MAX_ITEMS = 250_000  # of sequences in a value
-MAX_DEPTH = 64  # of sequences in sequences
+MAX_ELEMENTS = 250_000  # of a DICOM header
+MAX_ITEMS = 50_000  # of sequences in it
 MAX_SCANS = 100  # of a JPEG
 
 ALWAYS_DECODED = 2**24

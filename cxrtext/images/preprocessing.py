@@ -328,35 +328,17 @@ class Geometry:
         """
         if grid.ndim != 2 or 0 in grid.shape:
             raise ValueError(f"a grid is [h, w], not {list(grid.shape)}")
-        rows = self._along(1, self.height, grid.shape[0])
-        columns = self._along(0, self.width, grid.shape[1])
+        rows, down = self._weights(1, self.height, grid.shape[0])
+        columns, across = self._weights(0, self.width, grid.shape[1])
         full = np.full((self.height, self.width), np.nan, dtype=np.float32)
-        values = _between(_between(grid.astype(np.float32), rows).T, columns).T
-        full[np.ix_(rows.pixels, columns.pixels)] = values
+        full[np.ix_(rows, columns)] = down @ grid.astype(np.float32) @ across.T
         return full
 
-    def _along(self, axis: int, extent: int, cells: int) -> "_Axis":
+    def _weights(self, axis: int, extent: int, cells: int) -> tuple[npt.NDArray[np.intp], Floats]:
+        """Which pixels along an axis lie in the crop, and how much of each cell is in each."""
         crop = self.preprocessing.crop
         centers = (np.arange(extent) + 0.5) * self.scale[axis] - self.crop_origin[axis]
         pixels = np.flatnonzero((centers >= 0) & (centers < crop))
-        within = centers[pixels] + self.preprocessing.offset
-        at = np.clip(within * cells / crop - 0.5, 0, cells - 1)
-        before = at.astype(np.int64)
-        share = (at - before).astype(np.float32)
-        return _Axis(pixels, before, np.minimum(before + 1, cells - 1), share)
-
-
-@dataclass(frozen=True, slots=True)
-class _Axis:
-    """Which pixels along an axis lie in the crop, and the two cells each lies between."""
-
-    pixels: npt.NDArray[np.intp]
-    before: npt.NDArray[np.int64]
-    after: npt.NDArray[np.int64]
-    share: Floats
-
-
-def _between(grid: Floats, axis: _Axis) -> Floats:
-    """Interpolate the rows of a grid, [h, w] -> [len(axis.pixels), w]."""
-    share = axis.share[:, np.newaxis]
-    return grid[axis.before] * (1 - share) + grid[axis.after] * share
+        at = (centers[pixels] + self.preprocessing.offset) * cells / crop - 0.5
+        ramps = [np.interp(at, np.arange(cells), cell) for cell in np.eye(cells)]
+        return pixels, np.stack(ramps, axis=-1).astype(np.float32)

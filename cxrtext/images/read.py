@@ -9,21 +9,17 @@ from cxrtext.images.gray import Floats, Gray
 from cxrtext.images.raster import JPEG_START, PNG_START, decode_raster
 from cxrtext.images.source import named_errors, stored_bytes
 
-Window = tuple[float, float]  # center and width
 
-
-def read_image(path: Path, *, frame: int | None = None, window: Window | None = None) -> Floats:
+def read_image(path: Path, *, frame: int | None = None) -> Floats:
     """Read a radiograph as gray values, black 0 and white 1, bone bright and air dark.
 
     The kind of file is detected from its content, not its name.  In DICOM the modality and the
-    value-of-interest transformation are applied and MONOCHROME1 is inverted; overlays are
-    ignored.  PNG and JPEG are taken as they are, color made gray.
+    value-of-interest transformation are applied (the first VOI LUT or window; without one, from
+    the 0.5th to the 99.5th percentile) and MONOCHROME1 is inverted; overlays are ignored.  PNG and
+    JPEG are taken as they are, color made gray.
 
     Args:
         frame: Which frame, from 0.  May be left out unless the file holds several.
-        window: (center, width) in modality units, of grayscale DICOM.  None takes the first of the
-            file's own (its VOI LUTs, then its windows), and where it has none, from the 0.5th to
-            the 99.5th percentile.
 
     Returns:
         [1, H, W] float32 in [0, 1], all finite.
@@ -31,49 +27,36 @@ def read_image(path: Path, *, frame: int | None = None, window: Window | None = 
     Raises:
         ImageError: When the file cannot be read; one line that names it, the fault and what to do.
     """
-    return read_image_bytes(stored_bytes(path), str(path), frame=frame, window=window)
+    return read_image_bytes(stored_bytes(path), str(path), frame=frame)
 
 
-def read_image_bytes(
-    data: bytes, name: str, *, frame: int | None = None, window: Window | None = None
-) -> Floats:
+def read_image_bytes(data: bytes, name: str, *, frame: int | None = None) -> Floats:
     """Read an image that was sent rather than stored; see `read_image`."""
-    gray = decode_image(data, name, frame=frame, window=window)
+    gray = decode_image(data, name, frame=frame)
     with named_errors(name):
         return gray.floats()
 
 
 def decode_image(
-    data: bytes,
-    name: str,
-    *,
-    frame: int | None = None,
-    window: Window | None = None,
-    least: int | None = None,
+    data: bytes, name: str, *, frame: int | None = None, least: int | None = None
 ) -> Gray:
     """Decode an image so far that 8 bits or floats can be made of it; see `read_image`.
 
     Where ``least`` is given, a codec that can (JPEG 2000) may halve both sides, again and again,
     while the shorter one keeps so many pixels.
     """
-    if window is not None and not (isinstance(window, tuple) and len(window) == 2):
-        raise ValueError("window is (center, width)")
     with named_errors(name):
-        return _decode(bytes(data), frame, window, least)
+        return _decode(bytes(data), frame, least)
 
 
-def _decode(
-    data: bytes, frame: int | None, window: Window | None, least: int | None = None
-) -> Gray:
+def _decode(data: bytes, frame: int | None, least: int | None) -> Gray:
     if not data:
         raise ImageError("is empty; copy or export the file again")
     if is_dicom(data):
-        return decode_dicom(data, frame, window, least)
+        return decode_dicom(data, frame, least)
     if data.startswith((PNG_START, JPEG_START)):
         if frame not in (None, 0):
             raise ImageError("holds 1 frame; leave frame out or pass frame=0")
-        if window is not None:
-            raise ImageError("is no DICOM file, so it has no window; leave window out")
         return decode_raster(data)
     if looks_headless(data):
         raise ImageError(

@@ -17,40 +17,16 @@ def test_bytes_swapped_in_big_endian_words_are_put_back() -> None:
     assert_same(words, data)
 
 
-def test_linear_window_follows_the_standard() -> None:
-    values = np.array([[-1, 0, 1, 2047, 2048, 4094, 4095, 4096]], dtype=np.int16)
-    data = make_dicom(values, WindowCenter=2048, WindowWidth=4096)
-    wanted = [0, 0, 1 / 4095, 2047 / 4095, 2048 / 4095, 4094 / 4095, 1, 1]
-    np.testing.assert_allclose(gray(data)[0], wanted, atol=1e-6)
-    # PS3.3 C.11.2.1.2.1: width 1 is a step; above center - 0.5 is white
-    assert gray(data, window=(2048, 1)).tolist() == [[0, 0, 0, 0, 1, 1, 1, 1]]
-    assert gray(data, window=(2048.5, 1)).tolist() == [[0, 0, 0, 0, 0, 1, 1, 1]]
-
-
 def test_a_sigmoid_of_hardly_any_width_is_a_step_and_unknown_functions_are_refused() -> None:
-    data = make_dicom(np.array([[0, 10, 20]], np.uint8), VOILUTFunction="SIGMOID")
-    assert gray(data, window=(10, 1e-300)).tolist() == [[0, 0.5, 1]]
-    window = {"WindowCenter": 1, "WindowWidth": 2, "VOILUTFunction": CANARY}
-    said = refused(make_dicom(np.zeros((2, 2), np.uint8), **window))
+    window = {"WindowCenter": 10, "WindowWidth": 1e-300, "VOILUTFunction": "SIGMOID"}
+    values = np.array([[0, 10, 20]], np.uint8)
+    assert gray(make_dicom(values, **window)).tolist() == [[0, 0.5, 1]]
+    said = refused(make_dicom(values, **{**window, "VOILUTFunction": CANARY}))
     assert said.startswith("VOILUTFunction is none")
 
 
-def test_a_window_is_given() -> None:
+def test_a_file_whose_only_window_has_no_width_is_shown_by_percentiles() -> None:
     values = np.array([[0, 50, 100, 200]], dtype=np.uint8)
-    data = make_dicom(values, WindowCenter=[50.5, 100.5], WindowWidth=[101, 201])
-    np.testing.assert_allclose(gray(data)[0], [0, 0.5, 1, 1], atol=1e-6)
-    np.testing.assert_allclose(gray(data, window=(25.5, 51))[0], [0, 1, 1, 1], atol=1e-6)
-    for given in ((10, 0), (float("nan"), 10)):
-        assert "pass a finite center and a width > 0" in refused(data, window=given)
-    for wrong in ((1, 2, 3), 1, "LUNG"):
-        with pytest.raises(ValueError, match="center, width"):
-            gray(data, window=wrong)
-
-
-def test_file_window_without_width_is_passed_over() -> None:
-    values = np.array([[0, 50, 100, 200]], dtype=np.uint8)
-    data = make_dicom(values, WindowCenter=[7, 50.5], WindowWidth=[0, 101])
-    np.testing.assert_allclose(gray(data)[0], [0, 0.5, 1, 1], atol=1e-6)
     alone = make_dicom(values, WindowCenter=7, WindowWidth=0)
     np.testing.assert_allclose(gray(alone)[0], values[0] / 200, atol=1e-6)
 
@@ -82,16 +58,8 @@ def test_voi_lut(values: list[int], table: Sequence, wanted: list[float]) -> Non
     window = {"WindowCenter": 5, "WindowWidth": 3}
     data = make_dicom(pixels, VOILUTSequence=table, **window)
     np.testing.assert_allclose(gray(data)[0], wanted, atol=1e-6)
-    np.testing.assert_array_equal(gray(data, window=(5, 3)), gray(make_dicom(pixels, **window)))
     inverted = make_dicom(pixels, photometric="MONOCHROME1", VOILUTSequence=table)
     np.testing.assert_allclose(gray(inverted), 1 - gray(data), atol=1e-6)
-
-
-def test_table_shorter_than_told_is_refused() -> None:
-    sequence = lut(0, [0, 1, 2, 3])
-    sequence[0].LUTDescriptor = [100, 0, 16]
-    data = make_dicom(np.zeros((2, 2), np.uint8), VOILUTSequence=sequence)
-    assert "look-up table is damaged" in refused(data)
 
 
 def test_rare_and_flat_values_without_window() -> None:
@@ -101,10 +69,3 @@ def test_rare_and_flat_values_without_window() -> None:
     assert gray(make_dicom(np.full((4, 4), 7, np.uint8))).max() == 0
     flat = make_dicom(np.full((4, 4), 7, np.uint8), photometric="MONOCHROME1")
     assert gray(flat).min() == 1
-
-
-def test_file_without_meta_is_refused() -> None:
-    whole = make_dicom(np.array([[0, 100, 200]], dtype=np.uint8))
-    bare = refused(whole[whole.index(b"\x08\x00\x16\x00UI") :])
-    assert "without its file header" in bare
-    assert "Part 10" in bare

@@ -82,40 +82,12 @@ def test_fragmented_frames_are_put_together_by_their_offsets() -> None:
         assert_same(ended, data, frame=index)  # each frame has an end marker
 
 
-def test_one_bit_frames_do_not_start_at_bytes() -> None:
-    rng = np.random.default_rng(2)
-    frames = rng.integers(0, 2, (3, 3, 5)).astype(np.uint8)
-    packed = np.packbits(frames.ravel(), bitorder="little")
-    data = make_dicom(frames, BitsAllocated=1, BitsStored=1, HighBit=0, PixelData=packed.tobytes())
-    for index in range(3):
-        np.testing.assert_array_equal(gray(data, frame=index), frames[index])
-
-
-def group(center: float, slope: float) -> Dataset:
-    """How frames are shown: a window, twice as wide as its center, and a slope."""
-    voi, rescale, item = Dataset(), Dataset(), Dataset()
-    voi.WindowCenter, voi.WindowWidth = center, 2 * center
-    rescale.RescaleSlope, rescale.RescaleIntercept = slope, 0
-    item.FrameVOILUTSequence = Sequence([voi])
-    item.PixelValueTransformationSequence = Sequence([rescale])
-    return item
-
-
-def test_a_frames_own_window_and_slope_count_before_those_of_all_frames() -> None:
-    frames = np.full((2, 1, 2), 100, np.uint8)
-    own = {"PerFrameFunctionalGroupsSequence": Sequence([group(100.5, 1), group(400.5, 2)])}
-    both = {**own, "SharedFunctionalGroupsSequence": Sequence([group(50.5, 3)])}
-    per_frame = make_dicom(frames, **own)
-    # by the standard, (x - c + 1/2) / (w - 1) + 1/2 of x = 100 and of x = 200
-    first, second = (gray(per_frame, frame=index) for index in (0, 1))
-    for index in (0, 1):
-        assert_same(make_dicom(frames, **both), per_frame, frame=index)
-    np.testing.assert_allclose(first, 0.5, atol=1e-6)
-    np.testing.assert_allclose(second, (200 - 400) / 800 + 0.5, atol=1e-6)
-    shared = make_dicom(frames, SharedFunctionalGroupsSequence=Sequence([group(400.5, 2)]))
-    np.testing.assert_array_equal(gray(shared, frame=0), second)
-
-
-def test_missing_palette_is_refused() -> None:
-    data = make_dicom(np.zeros((2, 2), np.uint8), photometric="PALETTE COLOR")
-    assert "has no palette" in refused(data)
+def test_what_no_radiograph_is_made_of_is_refused() -> None:
+    frames, color = np.zeros((2, 2, 4), np.uint8), np.zeros((2, 4, 3), np.uint8)
+    enhanced = {"SharedFunctionalGroupsSequence": Sequence([Dataset()])}
+    assert refused(make_dicom(frames, **enhanced), frame=0).startswith("is an enhanced multi-frame")
+    segments = {"BitsAllocated": 1, "BitsStored": 1, "HighBit": 0, "PixelData": bytes(2)}
+    assert "export 8 or 16 bits" in refused(make_dicom(frames, **segments), frame=0)
+    assert "export 8 or 16 bits" in refused(make_dicom(frames[0].astype(np.uint32)))
+    assert "export it as grayscale" in refused(make_dicom(frames[0], photometric="PALETTE COLOR"))
+    assert "at half the width" in refused(make_dicom(color, photometric="YBR_FULL_422"))

@@ -59,17 +59,10 @@ def test_a_lateral_is_turned_but_never_mirrored_and_letters_win_over_cosines() -
     np.testing.assert_array_equal(shown(make_dicom(UPRIGHT, **said, **WINDOW)), UPRIGHT)
 
 
-@pytest.mark.parametrize(
-    ("attribute", "value", "size"),
-    [
-        ("PixelSpacing", [0.2, 0.1], (6, 4)), ("PixelSpacing", [0.2, 0.2005], (3, 4)),
-        ("PixelSpacing", [0.2, 0], (3, 4)), ("PixelSpacing", [1e9, 1e-9], (3, 4)),
-    ],
-)  # fmt: skip
-def test_pixels_become_square(attribute: str, value: list[float], size: tuple[int, int]) -> None:
-    result = shown(make_dicom(UPRIGHT, **{attribute: value}, **WINDOW))
-    assert result.shape == size
-    assert abs(result.mean() - UPRIGHT.mean()) < 1
+@pytest.mark.parametrize("spacing", [[0.2, 0.2005], [0.2, 0], [1e9, 1e-9]])
+def test_pixels_that_are_nearly_square_or_impossible_stay(spacing: list[float]) -> None:
+    data = make_dicom(UPRIGHT, PixelSpacing=spacing, **WINDOW)
+    np.testing.assert_array_equal(shown(data), UPRIGHT)
 
 
 @pytest.mark.parametrize("letters", STORED)

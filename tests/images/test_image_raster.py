@@ -134,11 +134,10 @@ def test_bombs_are_refused_by_their_header(side: int) -> None:
     assert "more than 100 million" in refused(jpeg)
 
 
-def test_frames_and_windows_are_for_dicom_and_other_formats_are_not_opened() -> None:
+def test_frames_are_for_dicom_and_other_formats_are_not_opened() -> None:
     data = encoded(GRAY)
     assert gray(data, frame=0).shape == (2, 3)
     assert refused(data, frame=1) == "holds 1 frame; leave frame out or pass frame=0"
-    assert "leave window out" in refused(data, window=(1, 2))
     for kind in ("GIF", "BMP", "TIFF"):
         assert "no PNG, JPEG or DICOM" in refused(encoded(GRAY, kind))
 

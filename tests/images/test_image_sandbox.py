@@ -121,7 +121,6 @@ def test_squares_are_those_of_the_floats_that_are_read(folder: Path) -> None:
     made = {
         "mono1": make_dicom(signed, stored=12, photometric="MONOCHROME1"),
         "sigmoid": make_dicom(signed, stored=12, **sigmoid),
-        "deep": make_dicom(rng.integers(0, 2**31, (9, 8)).astype(np.uint32)),
         "rgb": make_dicom(color, photometric="RGB"),
         "ybr": make_dicom(color, photometric="YBR_FULL"),
     }

@@ -18,7 +18,6 @@ from cxrtext.images.dicom.header import PixelFormat
 from cxrtext.images.gray import Samples
 from cxrtext.images.jpeg import (
     Codestream,
-    Jpeg,
     bare_jpeg2000,
     check_density,
     check_end,
@@ -48,7 +47,7 @@ def decompress(
     check_end(data)
     if syntax in JPEG_2000:
         data = bare_jpeg2000(data)
-    stream: Codestream = read_jpeg2000(data) if syntax in JPEG_2000 else read_jpeg(data)
+    stream = read_jpeg2000(data) if syntax in JPEG_2000 else read_jpeg(data)
     _check_agreement(stream, pixels)
     check_density(stream.height, stream.width, len(data))
     halved = 0
@@ -57,7 +56,7 @@ def decompress(
         while least and halved < stream.levels and shorter >> (halved + 1) >= least:
             halved += 1
         samples, halved = _jpeg_2000(data, stream, halved)
-    elif isinstance(stream, Jpeg) and syntax in JPEG:
+    elif syntax in JPEG:
         samples, stream = _jpeg(data, stream)
     else:
         import imagecodecs
@@ -78,11 +77,11 @@ def _check_agreement(stream: Codestream, pixels: PixelFormat) -> None:
         raise ImageError(
             "its compressed image has other colors than its header tells; export the file again"
         )
-    if not 1 <= stream.precision <= 32:
+    if not 1 <= stream.precision <= 16:
         raise ImageError("its compressed image has an unusual depth; export the file again")
 
 
-def _jpeg(data: bytes, stream: Jpeg) -> tuple[Samples, Codestream]:
+def _jpeg(data: bytes, stream: Codestream) -> tuple[Samples, Codestream]:
     if stream.precision == 8 and not stream.lossless:
         image = decode_jpeg(data, stream, raw=stream.luma_first is not False)
         if image.info.get("adobe_transform") == 1:  # which Pillow made RGB
@@ -104,8 +103,7 @@ def _jpeg8(data: bytes, stream: Codestream) -> Samples:
 
 def _jpeg_2000(data: bytes, stream: Codestream, halved: int) -> tuple[Samples, int]:
     """Decode, and say how often the sides were halved; of some sizes Pillow cannot do all."""
-    # Pillow reduces colors deeper than 8 bits to 8, and cannot hold more than 16 bits.
-    if stream.precision <= (8 if stream.components > 1 else 16):
+    if stream.components == 1 or stream.precision <= 8:  # Pillow reduces deeper colors to 8 bits
         for times in range(halved, 0, -1):
             with suppress(OSError, ValueError, SyntaxError):
                 return _halved_jpeg_2000(data, stream, times), times
@@ -130,8 +128,6 @@ def decompress_rle(data: bytes, pixels: PixelFormat) -> Samples:
     """Decode one RLE frame to little-endian storage cells, colors in planes."""
     import imagecodecs
 
-    if pixels.allocated < 8:
-        raise ImageError(_RLE_SIZE)
     kind = np.dtype(f"<u{pixels.allocated // 8}")
     try:
         cells = np.frombuffer(imagecodecs.dicomrle_decode(data, kind), kind)

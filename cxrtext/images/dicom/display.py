@@ -1,8 +1,7 @@
 """How a DICOM file wants its grayscale shown, and stored values made gray that way.
 
 Modality, contrast, and the meaning of black and white: everything is worked out once for each
-stored value that there can be, not for each pixel.  Attributes of enhanced multi-frame files come
-from the functional groups of the frame.
+stored value that there can be, not for each pixel.
 """
 
 import math
@@ -19,8 +18,6 @@ from cxrtext.images.gray import Doubles, Gray, Samples, count, stretched
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
-
-Choice = tuple[float, float] | None
 
 _FUNCTIONS = ("LINEAR", "LINEAR_EXACT", "SIGMOID")
 _BROKEN = "a look-up table is damaged; export the file again"
@@ -57,32 +54,34 @@ class ContrastWindow:
 
 @dataclass(frozen=True, slots=True)
 class Display:
-    """The modality transformation, and what there is to choose contrast from."""
-
     modality: Table | tuple[float, float]  # a table, or (slope, intercept)
-    choices: tuple[Table | ContrastWindow, ...]  # VOI LUTs, then windows, in the file's order
-    function: str  # the file's VOI LUT function
+    # the first of the file's VOI LUTs, or else of its windows; None where it has none
+    contrast: Table | ContrastWindow | None
     # stored values (lowest, highest) that are no part of the picture.
     padding: tuple[float, float] | None
 
 
-def read_display(dataset: "Dataset", pixels: PixelFormat, frame: int, *, little: bool) -> Display:
-    """Read how one frame, counted from 0, is to be shown."""
-    modality = _read_modality(dataset, pixels, frame, little)
-    negative = _can_be_negative(modality, pixels)
-    voi = holder(dataset, frame, "FrameVOILUTSequence", "WindowCenter")
-    if (function := str(voi.get("VOILUTFunction") or "LINEAR").strip()) not in _FUNCTIONS:
-        raise ImageError("VOILUTFunction is none of the standard; pass window=(center, width)")
-    tables = [_read_table(item, little, negative) for item in dataset.get("VOILUTSequence") or ()]
+def read_display(dataset: "Dataset", pixels: PixelFormat, *, little: bool) -> Display:
+    """Read how a picture is to be shown."""
+    modality = _read_modality(dataset, pixels, little)
+    contrast: Table | ContrastWindow | None = _first_window(dataset)
+    for item in dataset.get("VOILUTSequence") or ():
+        contrast = _read_table(item, little, _can_be_negative(modality, pixels))
+        break
+    return Display(modality, contrast, _padding(dataset, pixels))
+
+
+def _first_window(dataset: "Dataset") -> ContrastWindow | None:
+    """Read the first window; one that is damaged is passed over, as viewers do."""
+    if (function := str(dataset.get("VOILUTFunction") or "LINEAR").strip()) not in _FUNCTIONS:
+        raise ImageError("VOILUTFunction is none of the standard; export the file again")
     centers, widths = (
-        numbers(voi, keyword, lenient=True) for keyword in ("WindowCenter", "WindowWidth")
+        numbers(dataset, keyword, lenient=True) for keyword in ("WindowCenter", "WindowWidth")
     )
-    windows = [  # one that is damaged is passed over, as viewers do
-        ContrastWindow(center, width, function)
-        for center, width in zip(centers, widths, strict=False)
-        if math.isfinite(center) and math.isfinite(width)
-    ]
-    return Display(modality, (*tables, *windows), function, _padding(dataset, pixels))
+    for center, width in zip(centers, widths, strict=False):
+        if math.isfinite(center) and math.isfinite(width) and width > 0:
+            return ContrastWindow(center, width, function)
+    return None
 
 
 def _can_be_negative(modality: Table | tuple[float, float], pixels: PixelFormat) -> bool:
@@ -94,27 +93,15 @@ def _can_be_negative(modality: Table | tuple[float, float], pixels: PixelFormat)
 
 
 def _read_modality(
-    dataset: "Dataset", pixels: PixelFormat, frame: int, little: bool
+    dataset: "Dataset", pixels: PixelFormat, little: bool
 ) -> Table | tuple[float, float]:
     for item in dataset.get("ModalityLUTSequence") or ():
         return _read_table(item, little, pixels.signed)
-    rescale = holder(dataset, frame, "PixelValueTransformationSequence", "RescaleSlope")
-    slope = (numbers(rescale, "RescaleSlope") or [1.0])[0]
-    intercept = (numbers(rescale, "RescaleIntercept") or [0.0])[0]
+    slope = (numbers(dataset, "RescaleSlope") or [1.0])[0]
+    intercept = (numbers(dataset, "RescaleIntercept") or [0.0])[0]
     if slope == 0:
         raise ImageError("RescaleSlope is 0; export the file again")
     return slope, intercept
-
-
-def holder(dataset: "Dataset", frame: int, macro: str, keyword: str) -> "Dataset":
-    """Find the functional group of a frame that holds an attribute, or else the file itself."""
-    per_frame = list(dataset.get("PerFrameFunctionalGroupsSequence") or ())
-    shared = list(dataset.get("SharedFunctionalGroupsSequence") or ())
-    for group in (*per_frame[frame : frame + 1], *shared[:1]):
-        for item in group.get(macro) or ():
-            if keyword in item:
-                return item  # type: ignore[no-any-return]
-    return dataset
 
 
 def _padding(dataset: "Dataset", pixels: PixelFormat) -> tuple[float, float] | None:
@@ -132,11 +119,11 @@ def _as_stored(values: list[float], pixels: PixelFormat) -> list[float]:
     return [v + cells if v < 0 else v for v in values]
 
 
-def _read_table(item: "Dataset", little: bool, signed: bool, name: str = "LUT") -> Table:
+def _read_table(item: "Dataset", little: bool, signed: bool) -> Table:
     """Read a table from its data and its descriptor: entries, first input, bits an entry."""
     try:
-        count, first, _bits = (int(one) for one in item.get(f"{name}Descriptor"))
-        words = _words(item.get(f"{name}Data"), little)
+        count, first, _bits = (int(one) for one in item.LUTDescriptor)
+        words = _words(item.get("LUTData"), little)
     except (ValueError, TypeError, OverflowError):
         raise ImageError(_BROKEN) from None
     count = (count & 0xFFFF) or 65536
@@ -163,37 +150,25 @@ def _words(data: Any, little: bool) -> npt.NDArray[Any]:
     return np.array([int(one) & 0xFFFF for one in numbers], dtype="<u2")
 
 
-def read_palette(dataset: "Dataset", *, little: bool) -> list[Table]:
-    """Read the red, green and blue tables of a PALETTE COLOR image."""
-    names = [f"{color}PaletteColorLookupTable" for color in ("Red", "Green", "Blue")]
-    if any(dataset.get(f"{name}Data") is None for name in names):
-        raise ImageError("has no palette, or one in segments; export it as grayscale")
-    return [_read_table(dataset, little, False, name) for name in names]
-
-
-def render_gray(stored: Samples, pixels: PixelFormat, display: Display, choice: Choice) -> Gray:
-    """Show stored values as a viewer would, MONOCHROME1 inverted.
+def render_gray(stored: Samples, pixels: PixelFormat, display: Display) -> Gray:
+    """Show stored values as a viewer would, MONOCHROME1 inverted; by percentiles without contrast.
 
     Args:
-        choice: (center, width), or None for the first usable of ``display.choices``, and
-            percentiles where there is none.
+        stored: [H, W].
     """
-    if pixels.stored <= 16:
-        axis = np.arange(pixels.lowest, pixels.highest + 1, dtype=np.int64)
-        places = places_of(stored, pixels)
-    else:
-        axis, places = np.unique(stored, return_inverse=True)
+    axis = np.arange(pixels.lowest, pixels.highest + 1, dtype=np.int64)
+    places = places_of(stored, pixels)
     modality = in_units(axis.astype(np.float64), display)
-    if (contrast := _contrast(display, choice)) is None:
+    if display.contrast is None:
         counts = count(places, len(axis))
         gray = stretched(modality, without_padding(axis, counts, display.padding))
-    elif isinstance(contrast, Table):
-        gray = contrast(modality) / contrast.top
+    elif isinstance(display.contrast, Table):
+        gray = display.contrast(modality) / display.contrast.top
     else:
-        gray = windowed(modality, contrast)
+        gray = windowed(modality, display.contrast)
     if pixels.photometric == "MONOCHROME1":
         gray = 1.0 - gray
-    return Gray(places.reshape(stored.shape), gray.astype(np.float32))
+    return Gray(places, gray.astype(np.float32))
 
 
 def in_units(axis: Doubles, display: Display) -> Doubles:
@@ -207,16 +182,6 @@ def in_units(axis: Doubles, display: Display) -> Doubles:
     if not (np.abs(values) < 1e300).all():
         raise ImageError("RescaleSlope or RescaleIntercept is out of range; export the file again")
     return values
-
-
-def _contrast(display: Display, choice: Choice) -> Table | ContrastWindow | None:
-    if choice is None:
-        usable = (one for one in display.choices if isinstance(one, Table) or one.width > 0)
-        return next(usable, None)
-    center, width = choice
-    if not (math.isfinite(center) and math.isfinite(width) and width > 0):
-        raise ImageError("cannot be shown with that window; pass a finite center and a width > 0")
-    return ContrastWindow(center, width, display.function)
 
 
 def windowed(values: Doubles, window: ContrastWindow) -> Doubles:

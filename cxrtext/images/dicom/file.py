@@ -1,31 +1,28 @@
-"""The bytes of a DICOM file: its kind, its transfer syntax, wanted elements.
+"""The bytes of a DICOM file: its kind, its transfer syntax, its header.
 
-Only elements that are asked for are read; names, dates and numbers of a patient are skipped.
+Only elements that are asked for are kept; names, dates and numbers of a patient are skipped.
 """
 
 import re
 import struct
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cxrtext.errors import ImageError
 from cxrtext.files import open_regular
-from cxrtext.images.dicom.elements import (
-    BIG_ENDIAN,
-    IMPLICIT,
-    LONG_VRS,
-    PIXEL_DATA,
-    select,
-)
-from cxrtext.images.limits import MAX_FILE_BYTES, MAX_HEADER_BYTES
+from cxrtext.images.limits import MAX_ELEMENTS, MAX_FILE_BYTES, MAX_HEADER_BYTES, MAX_ITEMS
 from cxrtext.images.source import quiet
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
+    from pydicom.tag import BaseTag
 
-_DEFLATED = "1.2.840.10008.1.2.1.99"  # which no radiograph has
+IMPLICIT = "1.2.840.10008.1.2"
+BIG_ENDIAN = "1.2.840.10008.1.2.2"
 RLE = "1.2.840.10008.1.2.5"
 # 53 and 55 are progressive, retired but found in archives.
 JPEG = frozenset(f"1.2.840.10008.1.2.4.{n}" for n in (50, 51, 53, 55, 57, 70))
@@ -36,9 +33,16 @@ JPEG_2000 = frozenset(f"1.2.840.10008.1.2.4.{n}" for n in (90, 91, 201, 202, 203
 LOSSLESS = frozenset(f"1.2.840.10008.1.2.4.{n}" for n in (57, 70, 80, 90, 201, 202))
 NATIVE = frozenset({IMPLICIT, "1.2.840.10008.1.2.1", BIG_ENDIAN})
 ALLOWED = NATIVE | JPEG | JPEG_LS | JPEG_2000 | {RLE}
-FIRST_BYTES = 2**16  # read of a header at first; those of most files are shorter
+_DEFLATED = "1.2.840.10008.1.2.1.99"  # which no radiograph has
+PIXEL_GROUP = 0x7FE00008  # the first element of the group that holds the pixels
+PIXEL_DATA = 0x7FE00010
+UNDEFINED = 0xFFFFFFFF  # the length of a value that ends with a delimiter
+_FIRST_BYTES = 2**16  # read of a header at first; those of most files are shorter
 _BARE_START = b"DICM\x02\x00"
 _HEADLESS = re.compile(rb".{0,2}\x08\x00.\x00", re.DOTALL)
+_DAMAGED = "its header is damaged; copy or export the file again"
+_TOO_MANY = f"its header has over {MAX_ELEMENTS} elements or {MAX_ITEMS} items; export it again"
+_ITEM = (b"\xfe\xff\x00\xe0", b"\xff\xfe\xe0\x00")  # of a sequence, little and big endian
 
 
 class NotDicomError(ImageError):
@@ -57,6 +61,8 @@ def looks_headless(data: bytes) -> bool:
 
 def transfer_syntax(data: bytes) -> tuple[str, int]:
     """Read the transfer syntax, "" where none is named, and where what it describes begins."""
+    from pydicom.valuerep import EXPLICIT_VR_LENGTH_32
+
     syntax, place = b"", 0
     if data.startswith(_BARE_START):
         place = 4
@@ -65,7 +71,7 @@ def transfer_syntax(data: bytes) -> tuple[str, int]:
     while data[place : place + 2] == b"\x02\x00" and place + 12 <= len(data):
         element, kind, length = struct.unpack("<H2sH", data[place + 2 : place + 8])
         value = place + 8
-        if kind in LONG_VRS:
+        if kind.decode("latin-1") in EXPLICIT_VR_LENGTH_32:
             length, value = int.from_bytes(data[place + 8 : place + 12], "little"), place + 12
         if value + length > len(data):
             break
@@ -89,60 +95,101 @@ def not_supported(syntax: str) -> ImageError:
     )
 
 
-def header_too_long() -> ImageError:
-    return ImageError(f"its header is longer than {MAX_HEADER_BYTES >> 20} MiB; export it again")
-
-
 @dataclass(frozen=True, slots=True)
 class Header:
     dataset: "Dataset"  # the wanted elements
     syntax: str  # transfer syntax; "" where the file names none
     pixels: bool  # whether pixels follow
+    tag: int = 0  # of the element that follows, at or after the pixels; 0 where the data ends
+    value: int = 0  # where its value starts
+    length: int = 0
 
 
-def read_wanted(path: Path, keywords: Iterable[str], *, longest: int = FIRST_BYTES) -> Header:
+class _Source(BytesIO):
+    """A header, of which pydicom reads so many elements and items of sequences, and no more.
+
+    It makes an object of every item of a sequence of undefined length, wanted or not: 8 bytes of a
+    hostile file become hundreds in memory.
+    """
+
+    reads = items = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        found = super().read(size)
+        self.reads += 1
+        self.items += size == 8 and found.startswith(_ITEM)
+        if self.reads > 2 * MAX_ELEMENTS or self.items > MAX_ITEMS:  # an element has two: its value
+            raise ImageError(_TOO_MANY)
+        return found
+
+
+def header_of(data: bytes, keywords: Iterable[str]) -> Header:
     """Read some elements of a DICOM file, with its 128-byte preamble or without, and no others.
 
-    Memory is bounded whatever the file claims: no more than ``MAX_HEADER_BYTES`` are read, and
-    nothing is made of elements that are not wanted.
+    Args:
+        data: The file; may end within its header.
+    """
+    from pydicom.datadict import tag_for_keyword
+    from pydicom.filereader import read_dataset
 
-    What is no DICOM is a NotDicomError; ``longest`` bounds the bytes of a sequence that is wanted.
+    syntax, start = transfer_syntax(data)
+    if syntax == _DEFLATED:
+        raise not_supported(syntax)
+    little = syntax != BIG_ENDIAN
+    tags = [tag_for_keyword(one) for one in ("SpecificCharacterSet", *keywords)]
+    source, follows = _Source(data), (0, len(data), 0)
+    source.seek(start)
+
+    def at_pixels(tag: "BaseTag", _: str | None, length: int) -> bool:
+        nonlocal follows
+        if tag < PIXEL_GROUP or tag >> 16 == 0xFFFE:
+            return False
+        follows = int(tag), source.tell(), length
+        return True
+
+    try:
+        with quiet():
+            dataset = read_dataset(
+                source,
+                syntax == IMPLICIT,
+                little,
+                stop_when=at_pixels,
+                specific_tags=[tag for tag in tags if tag is not None],
+            )
+    except ImageError:
+        raise
+    except Exception:  # noqa: BLE001 - pydicom raises anything on a hostile file
+        raise ImageError(_DAMAGED) from None  # its own words may quote the file
+    if data.count(_ITEM[not little], start, follows[1]) > MAX_ITEMS:  # also in values not yet read
+        raise ImageError(_TOO_MANY)
+    return Header(dataset, syntax, PIXEL_GROUP <= follows[0] <= PIXEL_DATA, *follows)
+
+
+def wanted_of(data: bytes, keywords: Iterable[str]) -> Header:
+    """Read some elements of a DICOM file that was sent, or of its first ``MAX_HEADER_BYTES``."""
+    found = header_of(data[:MAX_HEADER_BYTES], keywords)
+    if not found.tag and len(data) >= MAX_HEADER_BYTES:
+        raise ImageError(f"its header is longer than {MAX_HEADER_BYTES >> 20} MiB; export it again")
+    return found
+
+
+def read_wanted(path: Path, keywords: Iterable[str]) -> Header:
+    """Read some elements of a stored DICOM file; see `header_of`.
+
+    Memory is bounded whatever the file claims.  What is no DICOM is a NotDicomError.
     """
     if path.stat().st_size > MAX_FILE_BYTES:
         raise ImageError("larger than 1 GiB; split it into single frames")
     wanted = list(keywords)
     with open_regular(path) as handle:
-        data = handle.read(FIRST_BYTES)
+        data = handle.read(_FIRST_BYTES)
         if not is_dicom(data):
             if looks_headless(data):
                 raise ImageError("DICOM data without its file header; export the file again")
             raise NotDicomError("is no DICOM file; leave it out")
-        if (found := _header(data, FIRST_BYTES, wanted, longest)) is None:
-            data += handle.read(MAX_HEADER_BYTES - len(data))
-            found = _header(data, MAX_HEADER_BYTES, wanted, longest)
-    if found is None:
-        raise header_too_long()
-    return found
-
-
-def wanted_of(data: bytes, keywords: Iterable[str]) -> Header:
-    """Read some elements of a DICOM file that was sent; see `read_wanted`."""
-    wanted = list(keywords)
-    for size in (FIRST_BYTES, MAX_HEADER_BYTES):
-        if (found := _header(data[:size], size, wanted)) is not None:
-            return found
-    raise header_too_long()
-
-
-def _header(
-    data: bytes, max_bytes: int, keywords: list[str], longest: int = FIRST_BYTES
-) -> Header | None:
-    """Read a header within the first ``max_bytes`` of a file; None where it goes on after them."""
-    syntax, start = transfer_syntax(data)
-    if syntax == _DEFLATED:
-        raise not_supported(syntax)
-    with quiet():
-        found = select(data, start, keywords, syntax, longest=longest)
-    if not found.reached and len(data) == max_bytes:
-        return None
-    return Header(found.dataset, syntax, found.reached and found.tag <= PIXEL_DATA)
+        with suppress(ImageError):  # of a header that goes on
+            found = header_of(data, wanted)
+            if found.tag or len(data) < _FIRST_BYTES:
+                return found
+        data += handle.read(MAX_HEADER_BYTES - len(data))
+    return wanted_of(data, wanted)

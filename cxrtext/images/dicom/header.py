@@ -21,7 +21,7 @@ PIXEL_KEYWORDS = (
 """The elements of the Image Pixel module."""
 
 _SAMPLES = {
-    **dict.fromkeys(("MONOCHROME1", "MONOCHROME2", "PALETTE COLOR"), 1),
+    **dict.fromkeys(("MONOCHROME1", "MONOCHROME2"), 1),
     **dict.fromkeys(("RGB", "YBR_FULL", "YBR_FULL_422", "YBR_ICT", "YBR_RCT"), 3),
 }
 
@@ -34,7 +34,7 @@ class PixelFormat:
     columns: int
     frames: int  # how many images the file holds
     samples: int  # samples a pixel, 1 or 3
-    allocated: int  # bits of storage a sample: 1, 8, 16 or 32
+    allocated: int  # bits of storage a sample: 8 or 16
     stored: int
     high_bit: int  # place of the highest bit in use
     signed: bool  # whether stored values are two's complement
@@ -57,9 +57,8 @@ class PixelFormat:
         return self.samples > 1
 
     @property
-    def subsampled(self) -> bool:
-        """Whether raw samples come as Y Y Cb Cr for two pixels."""
-        return self.photometric == "YBR_FULL_422"
+    def frame_bytes(self) -> int:
+        return self.rows * self.columns * self.samples * self.allocated // 8
 
 
 def whole_number(dataset: "Dataset", keyword: str, default: int | None = None) -> int:
@@ -94,6 +93,8 @@ def numbers(dataset: "Dataset", keyword: str, *, lenient: bool = False) -> list[
 
 def pixel_format(dataset: "Dataset") -> PixelFormat:
     """Read and check the Image Pixel module."""
+    if "SharedFunctionalGroupsSequence" in dataset or "PerFrameFunctionalGroupsSequence" in dataset:
+        raise ImageError("is an enhanced multi-frame object; export the frame as a CR or DX image")
     if (photometric := str(dataset.get("PhotometricInterpretation", "")).strip()) not in _SAMPLES:
         raise ImageError(
             "PhotometricInterpretation is missing or not supported; export it as grayscale"
@@ -122,19 +123,10 @@ def _check(found: PixelFormat) -> None:
         raise ImageError(
             "SamplesPerPixel contradicts PhotometricInterpretation; export the file again"
         )
-    if found.allocated not in (1, 8, 16, 32) or not 1 <= found.stored <= found.allocated:
+    if found.allocated not in (8, 16) or not 1 <= found.stored <= found.allocated:
         raise ImageError("BitsAllocated or BitsStored is not supported; export 8 or 16 bits")
     if not found.stored - 1 <= found.high_bit < found.allocated:
         raise ImageError("HighBit contradicts BitsStored; export the file again")
-    if found.samples == 3 and found.allocated not in (8, 16):
-        raise ImageError("its colors have an unusual depth; export 8 bits a color")
-    if found.photometric == "PALETTE COLOR" and found.allocated > 16:
-        raise ImageError("its palette has an unusual depth; export 8 or 16 bits")
-
-
-def frame_bits(pixels: PixelFormat) -> int:
-    samples = 2 if pixels.subsampled else pixels.samples
-    return pixels.rows * pixels.columns * samples * pixels.allocated
 
 
 def choose_frame(frames: int, wanted: int | None) -> int:

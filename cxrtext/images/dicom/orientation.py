@@ -4,7 +4,8 @@ Source: DICOM PS3.3 C.7.6.1.1.1 (Patient Orientation), C.7.6.2.1.1 (Image Orient
 (Pixel Aspect Ratio).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ import numpy as np
 from PIL import Image
 
 from cxrtext.errors import ImageError
+from cxrtext.images.dicom.described import texts_of
 from cxrtext.images.dicom.file import NotDicomError, read_wanted
 from cxrtext.images.dicom.header import numbers, whole_number
 from cxrtext.images.gray import Gray
@@ -55,7 +57,10 @@ def placement_of(path: Path) -> Placement | None:
 
 def directions(dataset: "Dataset") -> tuple[str, str] | None:
     """Where rows and columns lead, a letter each of L R A P H F; None where nothing says so."""
-    return _from_letters(_letters(dataset)) or _from_cosines(_cosines(dataset))
+    cosines: list[float] = []
+    with suppress(ImageError):
+        cosines = numbers(dataset, "ImageOrientationPatient")
+    return _from_letters(texts_of(dataset, "PatientOrientation")) or _from_cosines(cosines)
 
 
 def movement_said(letters: Sequence[str], cosines: Sequence[str]) -> str:
@@ -83,22 +88,6 @@ def upright(gray: Gray, placement: Placement) -> Gray:
     size = (placement.width, placement.height)
     resized = Image.fromarray(turned.floats()[0]).resize(size, Image.Resampling.BILINEAR)
     return Gray(np.asarray(resized, dtype=np.float32), None, placement)
-
-
-def _letters(dataset: "Dataset") -> list[str]:
-    try:
-        value = dataset.get("PatientOrientation") or ()
-        # A text of one value is no list of letters: "RF" names no second direction.
-        return [value] if isinstance(value, str) else [str(one) for one in value]
-    except (ValueError, TypeError, AttributeError):
-        return []
-
-
-def _cosines(dataset: "Dataset") -> list[float]:
-    try:
-        return numbers(dataset, "ImageOrientationPatient")
-    except ImageError:
-        return []
 
 
 def _from_letters(letters: Sequence[str]) -> tuple[str, str] | None:
@@ -140,21 +129,14 @@ def _movement(found: tuple[str, str] | None) -> tuple[bool, bool, bool]:
 
 def _aspect(dataset: "Dataset") -> float:
     """Give the height of a pixel over its width; 1 where nothing says otherwise."""
-    for _, sides in _pairs(dataset, _SPACINGS):
-        ratio = sides[0] / sides[1]
-        plausible = 1 / _MAX_ASPECT <= ratio <= _MAX_ASPECT
-        return ratio if plausible and abs(ratio - 1) > _TOLERANCE else 1.0
-    return 1.0
-
-
-def _pairs(dataset: "Dataset", keywords: Sequence[str]) -> Iterator[tuple[str, list[float]]]:
-    for keyword in keywords:
-        try:
+    for keyword in _SPACINGS:
+        with suppress(ImageError):
             sides = numbers(dataset, keyword)
-        except ImageError:
-            continue
-        if len(sides) == 2 and min(sides) > 0:
-            yield keyword, sides
+            if len(sides) == 2 and min(sides) > 0:
+                ratio = sides[0] / sides[1]
+                plausible = 1 / _MAX_ASPECT <= ratio <= _MAX_ASPECT
+                return ratio if plausible and abs(ratio - 1) > _TOLERANCE else 1.0
+    return 1.0
 
 
 def _square_size(rows: int, columns: int, aspect: float) -> tuple[int, int]:

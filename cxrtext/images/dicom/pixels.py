@@ -12,23 +12,21 @@ import numpy as np
 
 from cxrtext.errors import ImageError
 from cxrtext.images.dicom.codecs import decompress, decompress_rle
-from cxrtext.images.dicom.elements import (
-    BIG_ENDIAN,
-    PIXEL_DATA,
-    UNDEFINED,
-    Selection,
-    select,
-)
 from cxrtext.images.dicom.file import (
     ALLOWED,
+    BIG_ENDIAN,
     LOSSLESS,
     NATIVE,
+    PIXEL_DATA,
     RLE,
+    UNDEFINED,
+    Header,
+    header_of,
     not_supported,
     transfer_syntax,
     uid_name,
 )
-from cxrtext.images.dicom.header import PIXEL_KEYWORDS, PixelFormat, frame_bits
+from cxrtext.images.dicom.header import PIXEL_KEYWORDS, PixelFormat
 from cxrtext.images.dicom.orientation import KEYWORDS as ORIENTATION_KEYWORDS
 from cxrtext.images.gray import Samples
 from cxrtext.images.jpeg import Codestream
@@ -47,11 +45,6 @@ _KEYWORDS = (
     *("WindowCenter", "WindowWidth", "WindowCenterWidthExplanation", "VOILUTFunction"),
     *ORIENTATION_KEYWORDS,
     *("SharedFunctionalGroupsSequence", "PerFrameFunctionalGroupsSequence"),
-    *(
-        f"{color}PaletteColorLookupTable{part}"
-        for color in ("Red", "Green", "Blue")
-        for part in ("Descriptor", "Data")
-    ),
 )
 
 
@@ -71,35 +64,35 @@ class DicomFile:
 
 def read_file(data: bytes) -> DicomFile:
     """Split a DICOM file into its elements and its pixels."""
-    syntax, start = transfer_syntax(data)
+    syntax, _ = transfer_syntax(data)
     if not syntax:
         raise ImageError("names no transfer syntax in its file header; export the file again")
     if syntax not in ALLOWED:
         raise not_supported(syntax)
-    found = select(data, start, _KEYWORDS, syntax)
-    return DicomFile(syntax, found.dataset, _pixel_value(memoryview(data), found, syntax))
+    header = header_of(data, _KEYWORDS)
+    return DicomFile(syntax, header.dataset, _pixel_value(memoryview(data), header))
 
 
-def _pixel_value(body: memoryview, found: Selection, syntax: str) -> memoryview:
+def _pixel_value(body: memoryview, header: Header) -> memoryview:
     """Cut out the value of Pixel Data, which starts where the wanted elements end."""
-    dataset, start, end = found.dataset, found.value, found.value + found.length
-    if found.tag != PIXEL_DATA:
-        raise _no_pixels(dataset)
-    if (found.length == UNDEFINED) == (syntax in NATIVE):
+    start, end = header.value, header.value + header.length
+    if header.tag != PIXEL_DATA:
+        raise _no_pixels(header.dataset)
+    if (header.length == UNDEFINED) == (header.syntax in NATIVE):
         raise ImageError("its pixel data does not fit its transfer syntax; export the file again")
-    if found.length == UNDEFINED:
+    if header.length == UNDEFINED:
         return body[start:]
     if end > len(body):
         raise ImageError(_CUT)
     value = body[start:end]
-    if syntax == BIG_ENDIAN and bytes(body[start - 8 : start - 6]) == b"OW":
-        return _bytes_in_order(value, dataset)
+    if header.syntax == BIG_ENDIAN and bytes(body[start - 8 : start - 6]) == b"OW":
+        return _bytes_in_order(value, header.dataset)
     return value
 
 
 def _bytes_in_order(value: memoryview, dataset: "Dataset") -> memoryview:
     """Undo how big-endian words swap samples of one byte."""
-    if str(dataset.get("BitsAllocated")) not in ("1", "8") or len(value) % 2:
+    if str(dataset.get("BitsAllocated")) != "8" or len(value) % 2:
         return value
     return memoryview(np.frombuffer(value, dtype=np.uint16).byteswap().tobytes())
 
@@ -111,19 +104,16 @@ def _no_pixels(dataset: "Dataset") -> ImageError:
     return ImageError(_NO_PIXELS)
 
 
-def native_frame(value: memoryview, pixels: PixelFormat, frame: int) -> tuple[memoryview, int]:
-    """Cut out the bytes of one raw frame, counted from 0.
-
-    With the number of bits to skip in the first byte: 1-bit frames do not start at whole bytes.
-    """
-    bits = frame_bits(pixels)
-    needed = -(-bits * pixels.frames // 8)
-    if len(value) < needed:
+def native_frame(value: memoryview, pixels: PixelFormat, frame: int) -> memoryview:
+    """Cut out the bytes of one raw frame, counted from 0."""
+    if pixels.photometric == "YBR_FULL_422":
+        raise ImageError("its colors are stored at half the width; export it as grayscale")
+    size = pixels.frame_bytes
+    if len(value) < size * pixels.frames:
         raise ImageError(_CUT)
-    if len(value) >= needed + max(bits // 8, 2):
+    if len(value) >= size * pixels.frames + max(size, 2):
         raise ImageError("has more pixel data than its header tells; export the file again")
-    first, last = bits * frame, bits * (frame + 1)
-    return value[first // 8 : -(-last // 8)], first % 8
+    return value[size * frame : size * (frame + 1)]
 
 
 def compressed_frame(value: memoryview, frames: int, frame: int, dataset: "Dataset") -> bytes:
@@ -143,17 +133,20 @@ def stored_values(
 ) -> tuple[Samples, bool]:
     """Decode the stored values of one frame, counted from 0, and say whether they are RGB.
 
-    [H, W] for gray, palette and YCbCr (of which Y alone is kept), [H, W, 3] for RGB, all within
+    [H, W] for gray and YCbCr (of which Y alone is kept), [H, W, 3] for RGB, all within
     ``pixels.lowest`` to ``pixels.highest``.  ``least`` is as of `decompress`.
     """
     luma_first = pixels.photometric in ("YBR_FULL", "YBR_FULL_422")
     if file.syntax in NATIVE:
-        raw, skip = native_frame(file.pixels, pixels, frame)
-        values = _from_cells(_native_cells(raw, skip, file, pixels), pixels)
+        raw = native_frame(file.pixels, pixels, frame)
+        cells = np.frombuffer(raw, f"{'<' if file.little else '>'}u{pixels.allocated // 8}")
+        values = _from_cells(_arranged(cells, pixels, planar=pixels.planar), pixels)
     else:
         data = compressed_frame(file.pixels, pixels.frames, frame, file.dataset)
         if file.syntax == RLE:
-            values = _from_cells(_planes_last(decompress_rle(data, pixels), pixels), pixels)
+            values = _from_cells(
+                _arranged(decompress_rle(data, pixels), pixels, planar=True), pixels
+            )
         else:
             samples, stream = decompress(data, file.syntax, pixels, least)
             values = _from_codestream(samples, stream, pixels, exact=file.syntax in LOSSLESS)
@@ -166,25 +159,12 @@ def stored_values(
     return values, True
 
 
-def _planes_last(cells: Samples, pixels: PixelFormat) -> Samples:
-    if not pixels.color:
-        return cells.reshape(pixels.rows, pixels.columns)
-    return np.moveaxis(cells.reshape(pixels.samples, pixels.rows, pixels.columns), 0, -1)
-
-
-def _native_cells(raw: memoryview, skip: int, file: DicomFile, pixels: PixelFormat) -> Samples:
-    """Read unsigned storage cells; of Y Y Cb Cr data only the two Y."""
+def _arranged(cells: Samples, pixels: PixelFormat, *, planar: bool) -> Samples:
+    """Give cells that lie in a row as [H, W], or as [H, W, 3]."""
     size = (pixels.rows, pixels.columns)
-    if pixels.allocated == 1:
-        bits = np.unpackbits(np.frombuffer(raw, dtype=np.uint8), bitorder="little")
-        return bits[skip : skip + size[0] * size[1]].reshape(size)
-    order = "<" if file.little else ">"
-    cells = np.frombuffer(raw, dtype=f"{order}u{pixels.allocated // 8}")
-    if pixels.subsampled:
-        return cells.reshape(-1, 4)[:, :2].reshape(size)
-    if pixels.planar or not pixels.color:
-        return _planes_last(cells, pixels)
-    return cells.reshape(*size, pixels.samples)
+    if not pixels.color:
+        return cells.reshape(size)
+    return np.moveaxis(cells.reshape(3, *size), 0, -1) if planar else cells.reshape(*size, 3)
 
 
 def _from_cells(cells: Samples, pixels: PixelFormat) -> Samples:
@@ -235,15 +215,13 @@ def _from_codestream(
     """
     shift = pixels.high_bit - pixels.stored + 1 if stream.precision > pixels.high_bit else 0
     if exact and stream.precision > pixels.stored:
-        narrow = stream.precision <= 16
-        wide = samples.astype(np.int32 if narrow else np.int64)
-        cells = np.bitwise_and(wide, (1 << stream.precision) - 1)
-        return _used_bits(cells.astype(np.uint16 if narrow else np.uint32), pixels, shift)
+        cells = np.bitwise_and(samples.astype(np.int32), (1 << stream.precision) - 1)
+        return _used_bits(cells.astype(np.uint16), pixels, shift)
     if samples.dtype.kind == "u" and not stream.signed and not pixels.signed:
         values = np.right_shift(samples, shift) if shift else samples
         fits = pixels.highest >= np.iinfo(samples.dtype).max
         return values if fits else np.minimum(values, pixels.highest)
-    values = samples.astype(np.int64 if max(stream.precision, pixels.stored) > 16 else np.int32)
+    values = samples.astype(np.int32)
     if pixels.signed and not stream.signed:
         values = _sign_extended(values, stream.precision)
     if stream.signed and not pixels.signed:

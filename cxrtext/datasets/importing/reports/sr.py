@@ -31,7 +31,7 @@ def read_sr(path: Path, item: str) -> ReportVersion | None:
     """Read a structured report; None where it is another object, or holds no report."""
     if text_of(read_wanted(path, ["SOPClassUID"]).dataset, "SOPClassUID") not in CLASSES:
         return None
-    header = read_wanted(path, _WANTED, longest=MAX_CONTENT)
+    header = read_wanted(path, _WANTED)
     dataset = header.dataset
     if _name(dataset, "CodeValue") in _NO_REPORTS:
         return None
@@ -54,9 +54,6 @@ def read_sr(path: Path, item: str) -> ReportVersion | None:
         addendum=only,
         report=report.removeprefix(f"{_ADDENDUM}:\n") if only else report,
     )
-
-
-MAX_CONTENT = 4 * 2**20  # longest content of a structured report, in bytes
 
 
 def _status(dataset: "Dataset") -> Status:
