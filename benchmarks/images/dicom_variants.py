@@ -23,7 +23,7 @@ import numpy.typing as npt
 import pydicom
 from pydicom.dataset import Dataset, FileMetaDataset
 from pydicom.encaps import encapsulate
-from pydicom.pixels.processing import apply_modality_lut, convert_color_space
+from pydicom.pixels.processing import apply_color_lut, apply_modality_lut, convert_color_space
 from pydicom.sequence import Sequence
 from pydicom.uid import (
     HTJ2K,
@@ -142,6 +142,9 @@ def reference(dataset: Dataset, frame: int | None) -> Array:
     if int(dataset.get("NumberOfFrames", 1) or 1) > 1:
         values = values[frame or 0]
     photometric = dataset.PhotometricInterpretation
+    if photometric == "PALETTE COLOR":
+        colors = apply_color_lut(values, dataset)
+        return luma(colors, 255 if colors.dtype == np.uint8 else 65535)
     if values.ndim == 3:
         return luma(values, 2**dataset.BitsStored - 1)
     levels = np.asarray(apply_modality_lut(values, dataset), dtype=float)
@@ -293,7 +296,7 @@ def deep_codestreams() -> Iterator[Variant]:
 
 
 def colors() -> Iterator[Variant]:
-    """Color, planar configuration."""
+    """Color, palettes, planar configuration."""
     rgb = np.stack([picture(8, seed=n) if n else 255 - picture(8) for n in range(3)], -1)
     rgb = rgb.astype("u1")
     yield Variant("colors", "RGB by pixel", saved(describe(rgb, "RGB", 8)))
@@ -314,6 +317,22 @@ def colors() -> Iterator[Variant]:
     planes = imagecodecs.jpeg8_decode(frame, colorspace="YCBCR", outcolorspace="YCBCR")
     wanted = planes[..., 0] / 255
     yield Variant("colors", "YBR_FULL_422, JPEG", coded(dataset, JPEGBaseline8Bit, [frame]), wanted)
+    yield from palettes()
+
+
+def palettes() -> Iterator[Variant]:
+    """Look-up tables of color of 8 and 16 bits."""
+    levels = picture(8).astype("u1")
+    ramps = [np.linspace(0, 65535, 256), np.linspace(65535, 0, 256), np.full(256, 30000.0)]
+    ramps = [np.rint(ramp).astype("u2") for ramp in ramps]
+    for bits in (8, 16):
+        tables: dict[str, Any] = {}
+        for color, ramp in zip(("Red", "Green", "Blue"), ramps, strict=True):
+            entries = (ramp >> 8).astype("u1") if bits == 8 else ramp
+            tables[f"{color}PaletteColorLookupTableDescriptor"] = [256, 0, bits]
+            tables[f"{color}PaletteColorLookupTableData"] = entries.tobytes()
+        name = f"PALETTE COLOR, {bits} bits"
+        yield Variant("colors", name, saved(describe(levels, "PALETTE COLOR", 8, **tables)))
 
 
 def lut(entries: Array, first: int, bits: int) -> Dataset:
@@ -477,7 +496,7 @@ def refusals() -> Iterator[Variant]:
     yield Variant("refusals", "MPEG-2", coded(dataset, MPEG2MPML, [bytes(4)]), refused=True)
     for allocated in (1, 12, 32):
         yield described(f"{allocated} bits allocated", BitsAllocated=allocated)
-    yield described("a palette", PhotometricInterpretation="PALETTE COLOR")
+    yield described("no palette", PhotometricInterpretation="PALETTE COLOR")
     groups = Sequence([Dataset()])
     yield described("functional groups", SharedFunctionalGroupsSequence=groups)
     yield described("more bits stored than allocated", BitsStored=17)

@@ -89,5 +89,5 @@ def test_what_no_radiograph_is_made_of_is_refused() -> None:
     segments = {"BitsAllocated": 1, "BitsStored": 1, "HighBit": 0, "PixelData": bytes(2)}
     assert "export 8 or 16 bits" in refused(make_dicom(frames, **segments), frame=0)
     assert "export 8 or 16 bits" in refused(make_dicom(frames[0].astype(np.uint32)))
-    assert "export it as grayscale" in refused(make_dicom(frames[0], photometric="PALETTE COLOR"))
+    assert "its palette is missing" in refused(make_dicom(frames[0], photometric="PALETTE COLOR"))
     assert "at half the width" in refused(make_dicom(color, photometric="YBR_FULL_422"))

@@ -26,7 +26,7 @@ READ = [
     ("nm_jpeg2000_16bit_signed", (1024, 256), 0.194),
     ("nm_jpeg_extended_12bit", (1024, 256), 0.127),
     ("nm_jpeg_lossless_sv1", (1024, 256), 0.121),
-    ("ot_voi_lut_sequence", (512, 512), 0.505),
+    ("ot_voi_lut_sequence", (512, 512), 0.505), ("us_palette_color", (350, 800), 0.076),
 ]  # fmt: skip
 FRAMES = [
     ("mr_multiframe_10", 10, (64, 64)),
@@ -40,7 +40,6 @@ REFUSED = [
     ("cr_chest_header_only_japanese", "holds no pixel data"),
     ("ot_deflated", "'Deflated Explicit VR Little Endian' that is not supported"),
     ("seg_1bit_3frame", "is an enhanced multi-frame object"),
-    ("us_palette_color", "PhotometricInterpretation is missing or not supported"),
     ("sr_no_image", "'Basic Text SR Storage', which has no image"),
 ]
 

@@ -4,13 +4,16 @@ Everything in here raises :class:`ImageError` where a file is damaged, cut off, 
 too large; its text does not name the file.  Memory and time are bounded whatever a file claims.
 """
 
+import struct
+
 import numpy as np
 
+from cxrtext.errors import ImageError
 from cxrtext.images.dicom.display import read_display, render_gray
-from cxrtext.images.dicom.header import PixelFormat, choose_frame, pixel_format
+from cxrtext.images.dicom.header import PALETTE, PixelFormat, choose_frame, pixel_format
 from cxrtext.images.dicom.orientation import read_placement, upright
 from cxrtext.images.dicom.pixels import DicomFile, read_file, stored_values
-from cxrtext.images.gray import Gray, luma
+from cxrtext.images.gray import Gray, Samples, luma
 
 
 def decode_dicom(data: bytes, frame: int | None, least: int | None = None) -> Gray:
@@ -26,6 +29,8 @@ def decode_dicom(data: bytes, frame: int | None, least: int | None = None) -> Gr
 
 def _shown(file: DicomFile, pixels: PixelFormat, index: int, least: int | None) -> Gray:
     values, rgb = stored_values(file, pixels, index, least)
+    if pixels.photometric == PALETTE:
+        return _colored(values, file)
     if not pixels.color:
         display = read_display(file.dataset, pixels, little=file.little)
         return render_gray(values, pixels, display)
@@ -33,3 +38,13 @@ def _shown(file: DicomFile, pixels: PixelFormat, index: int, least: int | None) 
         return Gray(values)
     gray = luma(values) if rgb else values.astype(np.float32)
     return Gray(gray / np.float32(2**pixels.stored - 1))
+
+
+def _colored(values: Samples, file: DicomFile) -> Gray:
+    from pydicom.pixels import apply_color_lut
+
+    try:
+        colors = apply_color_lut(values, file.dataset)
+    except (ValueError, TypeError, AttributeError, IndexError, struct.error):
+        raise ImageError("its palette is missing or damaged; export it as grayscale") from None
+    return Gray(luma(colors) / np.float32(np.iinfo(colors.dtype).max))

@@ -20,8 +20,9 @@ PIXEL_KEYWORDS = (
 )
 """The elements of the Image Pixel module."""
 
+PALETTE = "PALETTE COLOR"
 _SAMPLES = {
-    **dict.fromkeys(("MONOCHROME1", "MONOCHROME2"), 1),
+    **dict.fromkeys(("MONOCHROME1", "MONOCHROME2", PALETTE), 1),
     **dict.fromkeys(("RGB", "YBR_FULL", "YBR_FULL_422", "YBR_ICT", "YBR_RCT"), 3),
 }
 

@@ -45,6 +45,11 @@ _KEYWORDS = (
     *("WindowCenter", "WindowWidth", "WindowCenterWidthExplanation", "VOILUTFunction"),
     *ORIENTATION_KEYWORDS,
     *("SharedFunctionalGroupsSequence", "PerFrameFunctionalGroupsSequence"),
+    *(
+        f"{kind}{color}PaletteColorLookupTable{part}"
+        for color in ("Red", "Green", "Blue")
+        for kind, part in (("", "Descriptor"), ("", "Data"), ("Segmented", "Data"))
+    ),
 )
 
 
