@@ -67,7 +67,7 @@ def desk(
     browser: Any, model: ImageTextModel, index_copy: Path, tmp_path: Path
 ) -> Iterator[tuple[str, Inbox]]:
     """A server beside an inbox that holds two images, a deletion and two reports."""
-    two = {"AccessionNumber": "A000001", "PatientID": f"{PLANTED}000001"}
+    two: dict[str, Any] = {"AccessionNumber": "A000001", "PatientID": f"{PLANTED}000001"}
     objects = [instance(1), instance(2, **two), instance(3), instance(1, 2, PatientID="OTHER^1")]
     keys = tmp_path / "keys"
     keys.write_text(f"boss read,admin {hash_key(KEY)}\nreader read {hash_key('reader')}\n")

@@ -41,7 +41,7 @@ def _shown(file: DicomFile, pixels: PixelFormat, index: int, least: int | None) 
 
 
 def _colored(values: Samples, file: DicomFile) -> Gray:
-    from pydicom.pixels import apply_color_lut
+    from pydicom.pixels.processing import apply_color_lut
 
     try:
         colors = apply_color_lut(values, file.dataset)
