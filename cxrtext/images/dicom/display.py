@@ -122,7 +122,7 @@ def _as_stored(values: list[float], pixels: PixelFormat) -> list[float]:
 def _read_table(item: "Dataset", little: bool, signed: bool) -> Table:
     """Read a table from its data and its descriptor: entries, first input, bits an entry."""
     try:
-        count, first, _bits = (int(one) for one in item.LUTDescriptor)
+        count, first, _bits = (int(one) for one in item.get("LUTDescriptor"))
         words = _words(item.get("LUTData"), little)
     except (ValueError, TypeError, OverflowError):
         raise ImageError(_BROKEN) from None
