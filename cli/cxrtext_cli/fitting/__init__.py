@@ -1,1 +1,1 @@
-"""``cxrtext fit``: stages as commands, what each rests on, and their processes."""
+"""``cxrtext fit`` and ``demo``: stages, what each rests on, and processes of trainings."""
