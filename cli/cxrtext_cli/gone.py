@@ -57,11 +57,6 @@ GONE_OPTIONS = {
         for name in ("reports", "labels", "boxes")
     },
     **{
-        f"fit {name}": f"was removed: 'cxrtext import ARCHIVE {name} --out PROJECT/data', then "
-        "'cxrtext fit PROJECT/data --out PROJECT'"
-        for name in ("--ids", "--follow-links")
-    },
-    **{
         f"{name} --device": "was removed: set CUDA_VISIBLE_DEVICES= to compute without a GPU"
         for name in ("search", "ground", "verify")
     },

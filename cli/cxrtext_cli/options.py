@@ -51,6 +51,15 @@ TableColumns = Annotated[
         "are guessed."
     ),
 ]
+IdMatching = Annotated[
+    str,
+    typer.Option(
+        help="exact, or loose: join ids that a spreadsheet changed (zeros, .0, apostrophes)."
+    ),
+]
+FollowLinks = Annotated[
+    bool, typer.Option("--follow-links", help="Follow links to folders, and out of the folder.")
+]
 TextSource = Annotated[
     Path,
     typer.Argument(

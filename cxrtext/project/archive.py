@@ -19,6 +19,7 @@ from cxrtext.project.layout import DATA
 from cxrtext.project.recipe import Source
 from cxrtext.records import LeftOut, Study
 from cxrtext.records.manifest import SPLITS
+from cxrtext.records.report_folder import following_links
 from cxrtext.records.tables import read_table
 from cxrtext.text.rules import language_of, prompts_for
 
@@ -63,6 +64,8 @@ def import_options(source: Source) -> ImportOptions:
         reports=Path(source.reports) if source.reports else None,
         labels=Path(source.labels) if source.labels else None,
         columns=source.columns,
+        ids=source.ids,
+        follow_links=source.follow_links,
         link=source.link,
     )
 
@@ -70,13 +73,15 @@ def import_options(source: Source) -> ImportOptions:
 def opened(source: Source, out: Path) -> Reading:
     """The archive as import opens it; what it cannot take is refused at once."""
     options = import_options(source)
-    return open_layout(Path(source.archive), options, out / DATA)[2]
+    with following_links(source.follow_links):
+        return open_layout(Path(source.archive), options, out / DATA)[2]
 
 
 def facts_of_source(source: Source, out: Path) -> Facts:
     """Estimates for an archive, from its first images and all of its reports."""
     reading = opened(source, out)
-    entries = list(islice(reading.images(()), LOOKED_AT))
+    with following_links(source.follow_links):
+        entries = list(islice(reading.images(()), LOOKED_AT))
     films = [one for one in entries if isinstance(one, FoundImage)]
     count = round(reading.count() * len(films) / max(1, len(entries)))
     said = [one for one in (reading.reports or tuple)() if not isinstance(one, LeftOut)]

@@ -100,6 +100,8 @@ class Source(_Part):
     reports: Absolute | None = None
     labels: Absolute | None = None
     columns: dict[str, str] = Field(default_factory=dict)
+    ids: Literal["exact", "loose"] = "exact"
+    follow_links: bool = False
     model: Absolute | None = None  # a finished one, instead of a training
     improve: bool = False  # train adapters over the finished one
     link: bool = False

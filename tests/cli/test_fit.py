@@ -440,8 +440,10 @@ def test_prompts_are_in_the_language_of_the_reports(project: Path) -> None:
 def test_the_import_of_a_project_is_told_what_the_user_says_and_keeps_an_order_in_time(
     project: Path,
 ) -> None:
-    said = import_options(SOURCE.model_copy(update={"link": True}))
-    assert (said.reports, said.columns, said.link) == (Path("/reports.csv"), SOURCE.columns, True)
+    given = {"link": True, "ids": "loose", "follow_links": True}
+    said = import_options(SOURCE.model_copy(update=given))
+    assert (said.reports, said.columns) == (Path("/reports.csv"), SOURCE.columns)
+    assert (said.link, said.ids, said.follow_links) == (True, "loose", True)
     rows = [{**row, "date": "2024-03-01"} for row in read_csv(project / "data/manifest.csv")]
     write_table(project / "data/manifest.csv", list(rows[0]), rows)
     kept = options_of(Source(archive=str(project / "data")), project / "out").keep

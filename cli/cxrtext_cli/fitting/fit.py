@@ -34,6 +34,8 @@ from cxrtext_cli.fitting.stages import (
 )
 from cxrtext_cli.given import CHECKPOINT, FILE, FILE_OR_FOLDER, NEW_FOLDER
 from cxrtext_cli.options import (
+    FollowLinks,
+    IdMatching,
     Link,
     TableColumns,
     duration,
@@ -72,6 +74,8 @@ def fit(
         FILE,
     ] = None,
     columns: TableColumns = "",
+    ids: IdMatching = "exact",
+    follow_links: FollowLinks = False,
     out: Annotated[Path, typer.Option(help="The project's folder."), NEW_FOLDER] = Path("project"),
     encoder: Annotated[
         str | None,
@@ -115,6 +119,8 @@ def fit(
     tables = {"reports": reports, "labels": labels}
     given |= {name: str(path.absolute()) for name, path in tables.items() if path is not None}
     given |= {"columns": parse_columns(columns)} if columns else {}
+    given |= {"ids": ids} if ids != "exact" else {}
+    given |= {"follow_links": True} if follow_links else {}
     given |= {"link": True} if link else {}
     given |= {"model": str(model.absolute())} if model is not None else {}
     given |= {"improve": True} if improve else {}

@@ -10,6 +10,8 @@ from cxrtext.errors import ConfigError
 from cxrtext_cli.given import ANY_PATH, FILE, FILE_OR_FOLDER, NEW_FOLDER
 from cxrtext_cli.options import (
     AsJson,
+    FollowLinks,
+    IdMatching,
     Link,
     MaxRejected,
     Stages,
@@ -124,15 +126,8 @@ def import_data(
         FILE_OR_FOLDER,
     ] = None,
     columns: TableColumns = "",
-    ids: Annotated[
-        str,
-        typer.Option(
-            help="exact, or loose: join ids that a spreadsheet changed (zeros, .0, apostrophes)."
-        ),
-    ] = "exact",
-    follow_links: Annotated[
-        bool, typer.Option("--follow-links", help="Follow links to folders, and out of the folder.")
-    ] = False,
+    ids: IdMatching = "exact",
+    follow_links: FollowLinks = False,
     labels: Annotated[
         Path | None,
         typer.Option(help="Table of labels: study_id or image, and a column a finding."),
