@@ -129,6 +129,7 @@ def _backbone(folder: Path) -> None:
     if not (folder / CONFIG).is_file():
         raise CheckpointError(
             f"{folder}: has no {CONFIG}; give a vision model's folder, as transformers saves it"
+            + "".join(f", such as {one.parent}" for one in [*folder.glob(f"*/{CONFIG}")][:1])
         )
 
 

@@ -146,7 +146,7 @@ def open_folder(path: Path) -> TextSource:
     else:
         raise DataError(
             f"{path}: no .txt file in this folder or below{wrong}; give a folder of report files, "
-            "or a table of reports (.csv, .parquet, .jsonl)"
+            "or a table of reports (.csv, .xlsx, .parquet)"
         )
     digest = partial(_folder_digest, root)
     return TextSource(str(path), "reports", digest, lambda: distinct_studies(_files(root), "file"))

@@ -100,7 +100,7 @@ def _folder(root: Path) -> Versions:
     if not found:
         raise DataError(
             f"{root}: no report in this folder or below; give text files (.txt), HL7 messages or "
-            "structured reports, or a table of reports (.csv, .parquet, .jsonl)"
+            "structured reports, or a table of reports (.csv, .xlsx, .parquet)"
         )
 
 
