@@ -220,7 +220,6 @@ SAYS = {
     "index build MANIFEST --model CHECKPOINT --out new --workers 2 --replace": "--replace goes",
     "evaluate CHECKPOINT --data DATA --recipe nih --split val": "'split': the recipe says it",
     "evaluate CHECKPOINT --data DATA --boxes FILE": "--boxes was removed: put the file into",
-    "fit DATA --ids loose": "cxrtext import ARCHIVE --ids",
     "experiment table9": "there is no experiment 'table9'; there is when-it-helps: when a",
     "experiment cifar10-r": "give cifar10 with --data: an .npz of x_train",
     "experiment cifar10-r --features .": "--features: small images take none; table1 does",

@@ -66,8 +66,7 @@ def known(state: Path) -> dict[int, tuple[str, str]]:
 def put_result(state: Path, study: int, **changed: Any) -> Kept:
     facts = dict.fromkeys(("source", "study_id", "patient_id", "sentence", "model"), "")
     built = dcmread(BytesIO(instance(study, **changed)))
-    given: dict[str, Any] = {"kind": "sc", "probability": None, "calibrated": False, **facts}
-    return ResultsFolder(state / "results").put(built, **given)
+    return ResultsFolder(state / "results").put(built, kind="sc", **facts)
 
 
 def test_a_restored_state_goes_on_where_it_was(state: Path, index: Path, tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ FRAGMENTS = st.sampled_from(
      "&#13;&#10;", "&notit;", "[<", ">]", "\r\n", "\n\n", "\r", "1. ", " 2) ", "\x00", "\ufeff",
      "..", "Dr. A", "å", "___", "\u2028", "- ", "e.g. ", "3.5 cm"]
 )  # fmt: skip
-_MARKS = {ord(c): None for c in "[<>]"}
+_MARKS = {ord(c): None for c in "[<>]:"}
 
 
 @given(st.lists(FRAGMENTS, max_size=30).map("".join))
@@ -119,7 +119,8 @@ def test_places_are_exact_in_any_text(report: str) -> None:
     for one in found:
         assert done <= one.start < one.end <= len(report)
         kept = _letters(plain_text(report[one.start : one.end]).text)
-        # Half a field mark may be cut away from the other half.
+        # Half a field mark may be cut away from the other half; alone, a sentence with a control
+        # character may read as a row of a form, which gets a colon.
         assert kept.translate(_MARKS) == _letters(one.sentence).translate(_MARKS)
         done = one.end
 

@@ -1,6 +1,7 @@
 """Where something of patients is kept: the folders walked, and each file known for what it is."""
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,8 +20,10 @@ JOB_FORMAT, JOB_HEAD = b'"cxrtext job"', 256
 """The plan of an archive job (`cxrtext.jobs.plan`, which stands beside this layer), and what it
 says within its first bytes."""
 
-TENSORS = (".safetensors", ".pt", ".npz", ".vectors", ".faiss", ".u8", ".f16", ".keys")
+TENSORS = (".safetensors", ".pt", ".npz", ".vectors", ".faiss", ".u8", ".f16")
 """Endings of files of numbers alone, in which no id can stand."""
+_LOCKED = re.compile(r"(regions|sentences)(-[0-9a-f]{16}){1,2}\.f16")
+"""Names of files of `cxrtext.training.data.locked_features`."""
 
 
 @dataclass(slots=True)
@@ -104,7 +107,7 @@ def _put(found: KnownFiles, path: Path, *, is_index: bool) -> None:
             found.stores.append((kind, path))
         else:
             found.caches.append((kind, path))
-    elif suffix == ".f16" and path.with_suffix(".keys").is_file():
+    elif _LOCKED.fullmatch(name):
         found.caches.append((OF_ENCODER, path))
     elif ending_of(path) in ENDINGS and is_table(path):
         found.tables.append(path)

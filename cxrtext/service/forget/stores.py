@@ -281,7 +281,6 @@ def remove_cache(what: str, path: Path) -> None:
     elif what == OF_ENCODER:
         with only_one(path):
             remove_file(path)
-            remove_file(path.with_suffix(".keys"))
     elif path.is_file():
         with _opened(path, CACHE, write=True) as base:
             base.execute("BEGIN EXCLUSIVE")

@@ -343,7 +343,7 @@ def test_with_a_key_all_is_answered_and_what_names_no_patient_also_without(
         assert client.get("/web//v1/model").status_code == 404
 
 
-def test_the_command_makes_lists_and_revokes(tmp_path: Path) -> None:
+def test_the_command_makes_and_revokes(tmp_path: Path) -> None:
     path = str(tmp_path / "keys")
     run = partial(CliRunner().invoke, keys_command)
     made = run(["add", path, "ward", "--scope", "read", "--scope", "write"])
@@ -352,12 +352,7 @@ def test_the_command_makes_lists_and_revokes(tmp_path: Path) -> None:
     assert run(["add", path, "old", "--expires", "2020-01-31"]).exit_code == 0
     caller = find_caller(key, read_key_file(Path(path)))
     assert caller == Caller("ward", frozenset({"read", "write"}))
-    listed = run(["list", path]).stdout
-    assert [line.split() for line in listed.splitlines()[2:]] == [
-        ["ward", "read,write", "-", "good"],
-        ["old", "read", "2020-01-31", "expired"],
-    ]
-    assert key not in listed
+    assert key not in Path(path).read_text()
     assert run(["revoke", path, "ward"]).exit_code == 0
     assert [found.key_id for found in read_key_file(Path(path))] == ["old"]
     assert isinstance(run(["revoke", path, "ward"]).exception, ConfigError)
