@@ -249,7 +249,8 @@ def _local(workers: int) -> "LocalCluster":
                 threads_per_worker=1,
                 host="127.0.0.1",
                 security=True,
-                dashboard_address=None,
+                dashboard_address="127.0.0.1:0",  # another cluster's may have the usual port
+                scheduler_kwargs={"dashboard": False},
                 memory_limit=0,
                 silence_logs=logging.CRITICAL,
             )

@@ -18,7 +18,7 @@ import torch
 
 from cxrtext.errors import DataError, DiskError, WorkError
 from cxrtext.files import write_private
-from cxrtext.jobs.cluster import Cluster, Do, Task, own_device
+from cxrtext.jobs.cluster import Cluster, Do, Task, _local, own_device
 from cxrtext.jobs.job import JobOptions, Say, make_missing, silent
 from cxrtext.jobs.plan import Plan, begin, read_plan
 from cxrtext.jobs.shards import Shard, ShardFile, commit_shard, committed, read_shard
@@ -103,6 +103,13 @@ def test_shards_that_fail_cost_no_other_and_are_tried_again(tmp_path: Path) -> N
     assert len(committed(tmp_path / "job")) == 4
     run(tmp_path / "job", rows)
     assert results(tmp_path / "job") == ([2 * i for i in range(56)], {})
+
+
+def test_two_clusters_on_one_machine(tmp_path: Path) -> None:
+    rows = ["1"] * 16
+    with _local(1):
+        run(tmp_path / "job", rows, TWO)
+    assert results(tmp_path / "job") == ([2] * 16, {})
 
 
 def test_each_visible_gpu_has_a_worker_and_a_share_of_the_cores(
