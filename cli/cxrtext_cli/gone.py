@@ -60,6 +60,9 @@ GONE_OPTIONS = {
         f"{name} --device": "was removed: set CUDA_VISIBLE_DEVICES= to compute without a GPU"
         for name in ("search", "ground", "verify")
     },
+    "import --seed": "was removed: a column 'split' in the table says another split",
+    "import --pixels": "was removed: 'cxrtext check-data' looks at every image",
+    "import --require-view": "was removed: take rows without a view out of manifest.csv",
     "serve --cors-origin": "was removed: let nginx serve the other site's pages and the API "
     "under one name",
     "evaluate --prevalence": "was removed: multiply the odds of a finding by the likelihood ratio "
