@@ -15,7 +15,6 @@ from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-from cxrtext.training import validation
 from cxrtext.training.loop import distributed
 
 ENVIRONMENT = {
@@ -100,7 +99,6 @@ def two_gpus() -> Iterator[list[str]]:
         patch.setattr(distributed, "rendezvous", lambda *_, **__: iter([(FakeStore(), 0, 2)]))
         patch.setattr(distributed.Processes, "gather", lambda own, value: [value] * own.world)
         patch.setattr(distributed.Processes, "in_turn", lambda _, do: do())
-        patch.setattr(validation, "_together", lambda *_: {})
         patch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
         # What SyncBatchNorm calls on CUDA has no form for a CPU.
         kernels = {
