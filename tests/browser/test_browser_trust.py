@@ -50,8 +50,9 @@ def test_each_finding_says_how_well_it_is_detected(visit: Any) -> None:
     assert said == {
         "Edema": "AUC .95 [.91, .98]",
         "Pneumonia": "AUC .55 [.47, .63]",
-        "Cardiomegaly": "not evaluated",
+        "Cardiomegaly": "not calibrated",
     }
+    assert page.text_content("#calibration") == "4 of 5 calibrated"
     numbers = [_finding(page, name).locator(".finding-number").text_content() for name in said]
     assert numbers[0] == numbers[1] == "88 %"
     classes = {name: _finding(page, name).get_attribute("class").split() for name in said}

@@ -9,16 +9,19 @@ export const short = (value) => value.toFixed(2).replace(/^0/, "");
 /** Below this an area under the curve says next to nothing; so does an interval that holds a half. */
 const NEAR_CHANCE = 0.6;
 
+const NOT_CALIBRATED =
+  "Too few validation images have this finding, or “cxrtext calibrate” did not run.";
+
 /** What an evaluation says of a finding, in words, and whether it is worth a color. */
-export function quality(evaluated, ofUnlike = false) {
-  if (ofUnlike || !evaluated) {
-    return {
-      text: "not evaluated",
-      title: ofUnlike
-        ? "The evaluation holds for images like those of the training, and this one is not."
-        : "Nobody measured how well this is detected.",
-      sound: false,
-    };
+export function quality(evaluated, ofUnlike = false, calibrated = true) {
+  if (ofUnlike) {
+    const title = "The evaluation holds for images like those of the training, and this one is not.";
+    return { text: "not evaluated", title, sound: false };
+  }
+  if (!evaluated) {
+    return calibrated
+      ? { text: "not evaluated", title: "Nobody measured how well this is detected.", sound: false }
+      : { text: "not calibrated", title: NOT_CALIBRATED, sound: false };
   }
   const { auc, low, high } = evaluated;
   const near = auc < NEAR_CHANCE || low <= 0.5;
@@ -32,8 +35,8 @@ export function quality(evaluated, ofUnlike = false) {
 }
 
 /** The words as an element. */
-export function qualityTag(evaluated, ofUnlike = false) {
-  const { text, title, sound } = quality(evaluated, ofUnlike);
+export function qualityTag(evaluated, ofUnlike = false, calibrated = true) {
+  const { text, title, sound } = quality(evaluated, ofUnlike, calibrated);
   return element("span", { className: sound ? "quality" : "quality doubtful", title },
     element("span", { className: "quality-of" }, text.startsWith("not") ? "" : "AUC "), text);
 }

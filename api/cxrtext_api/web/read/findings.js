@@ -40,23 +40,34 @@ function row(found, ofUnlike) {
     element("span", { className: "visually-hidden" }, ", probability "),
     element("span", { className: "bar-track" }, fill),
     element("span", { className: "finding-number" }, percent(probability)),
-    qualityTag(evaluated, ofUnlike),
+    qualityTag(evaluated, ofUnlike, found.calibrated),
   );
   shown.addEventListener("click", () => session.locate(sentenceOf(finding)));
   const mark = marks.control("finding", finding, { said: found.flagged ?? probability >= 0.5 });
   return element("li", { className: "finding-item" }, shown, mark);
 }
 
+/** How many of the findings are calibrated, in words. */
+function calibratedOf(findings) {
+  const count = findings.filter(({ calibrated }) => calibrated).length;
+  if (count === findings.length) return "Calibrated";
+  return count === 0 ? "Not calibrated" : `${count} of ${findings.length} calibrated`;
+}
+
+const ON_VALIDATION = "Probabilities are calibrated on the validation images.";
+const NO_SHARE =
+  "compares a sentence that says so with one that denies it. It is no share of patients.";
+
 function tellCalibration({ calibrated, findings, unlike = null }) {
+  const said = calibratedOf(findings);
   byId("calibration").hidden = byId("findings-head").hidden = findings.length === 0;
   byId("calibration").className = calibrated ? "tag good" : "tag";
-  byId("calibration").textContent = calibrated ? "Calibrated" : "Not calibrated";
+  byId("calibration").textContent = said;
   byId("findings-foot").hidden = false;
   byId("findings-foot").textContent = [
     session.current.model.says_where ? "Select a finding to see where it shows." : "",
-    calibrated
-      ? "Probabilities are calibrated on the validation images."
-      : "Each probability compares a sentence that says so with one that denies it. It is no share of patients.",
+    said.includes(" of ") ? `${ON_VALIDATION} A gray one ${NO_SHARE}`
+      : calibrated ? ON_VALIDATION : `Each probability ${NO_SHARE}`,
     unlike || findings.length === 0 ? "" : unknown(),
   ].filter(Boolean).join(" ");
 }

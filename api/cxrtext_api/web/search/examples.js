@@ -12,12 +12,16 @@ const SENTENCES = 8;
 
 let known = null;
 
+/** What de-identification put in place of a word. */
+const MASK = /X{3}|_{3}/;
+
 /** Sentences of some reports of the archive; where it has none, the prompts of findings. */
 async function load() {
   const { images } = await api.images(0, FILMS);
   const studies = [...new Map(images.map((one) => [one.study_id, one.image_id])).values()];
   const details = await Promise.all(studies.slice(0, REPORTS).map((id) => api.image(id)));
-  const said = details.flatMap(({ report }) => report.map(({ sentence }) => sentence));
+  const said = details.flatMap(({ report }) => report.map(({ sentence }) => sentence))
+    .filter((sentence) => !MASK.test(sentence));
   const prompts = Object.values(session.current.model.prompts).map(({ positive }) => positive[0]);
   const sentences = [...new Set(said.length ? said : prompts)].slice(0, SENTENCES);
   return { images, sentences };
