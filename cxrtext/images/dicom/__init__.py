@@ -9,7 +9,7 @@ import struct
 import numpy as np
 
 from cxrtext.errors import ImageError
-from cxrtext.images.dicom.display import read_display, render_gray
+from cxrtext.images.dicom.display import render_gray
 from cxrtext.images.dicom.header import PALETTE, PixelFormat, choose_frame, pixel_format
 from cxrtext.images.dicom.orientation import read_placement, upright
 from cxrtext.images.dicom.pixels import DicomFile, read_file, stored_values
@@ -32,8 +32,7 @@ def _shown(file: DicomFile, pixels: PixelFormat, index: int, least: int | None) 
     if pixels.photometric == PALETTE:
         return _colored(values, file)
     if not pixels.color:
-        display = read_display(file.dataset, pixels, little=file.little)
-        return render_gray(values, pixels, display)
+        return render_gray(values, pixels, file.dataset, little=file.little)
     if values.dtype == np.uint8 and pixels.stored == 8 and not rgb:
         return Gray(values)
     gray = luma(values) if rgb else values.astype(np.float32)

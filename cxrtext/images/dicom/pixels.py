@@ -113,7 +113,7 @@ def native_frame(value: memoryview, pixels: PixelFormat, frame: int) -> memoryvi
     """Cut out the bytes of one raw frame, counted from 0."""
     if pixels.photometric == "YBR_FULL_422":
         raise ImageError("its colors are stored at half the width; export it as grayscale")
-    size = pixels.frame_bytes
+    size = pixels.rows * pixels.columns * pixels.samples * pixels.allocated // 8
     if len(value) < size * pixels.frames:
         raise ImageError(_CUT)
     if len(value) >= size * pixels.frames + max(size, 2):
