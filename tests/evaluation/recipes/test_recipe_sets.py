@@ -84,10 +84,10 @@ def test_a_set_is_imported_and_measured(checkpoint: Path, tmp_path: Path, name: 
     assert run.record["why_not"] == []
     assert run.record["images"] == count
     assert run.record["list"]["images"] == len(found.names)
-    rows = run.evaluation.rows
+    figures = run.evaluation.rows
     assert bool(run.evaluation.findings) == ("labels" in content.takes)
     if "boxes" in content.takes:
-        assert rows.value(GROUNDING, MEAN_OF_SENTENCES, "CNR") is not None
+        assert figures.value(GROUNDING, MEAN_OF_SENTENCES, "CNR") is not None
     for finding in run.evaluation.findings:
-        known = rows.of(ZERO_SHOT, finding)
+        known = figures.of(ZERO_SHOT, finding)
         assert (known["with"] or 0) + (known["without"] or 0) == count
