@@ -30,7 +30,7 @@ def test_scores_checkpoints_and_evaluations_say_so(
     checkpoint = out / "checkpoint"
     assert json.loads((checkpoint / "training.json").read_text())["reports"] == MADE
     result = evaluate(checkpoint, data_copy, settings=Settings())
-    write_report(tmp_path / "out", result, ReportOptions(pictures=False))
+    write_report(tmp_path / "out", result, ReportOptions())
     assert MADE in (tmp_path / "out/report.html").read_text()
     assert f"| reports | {MADE} |" in (tmp_path / "out/documents/model-card.md").read_text()
     assert MADE in measure_file(tmp_path / "out/predictions.parquet").warnings

@@ -452,16 +452,15 @@ def ranks(part, group, values, names, candidates):
 
 def boxes(rows):
     part, both = "retrieval of boxes", "both directions"
-    names = [r["patient_id"] for r in rows]
-    for prefix, suffix in (("", ""), ("equal_", ", equal sentences right")):
-        columns = [
-            np.array([r[prefix + n] for r in rows], float)
-            for n in ("sentence_to_box", "box_to_sentence")
-        ]
-        for direction, values in zip(("sentence to box", "box to sentence"), columns, strict=True):
-            yield from ranks(part, direction + suffix, values, names, len(rows))
+    directions = ("sentence to box", "box to sentence")
+    for suffix in ("", ", equal sentences right"):
+        some = [[r for r in rows if r["direction"] == one + suffix] for one in directions]
+        columns = [np.array([r["rank"] for r in own], float) for own in some]
+        names = [r["patient_id"] for r in some[0]]
+        for direction, values in zip(directions, columns, strict=True):
+            yield from ranks(part, direction + suffix, values, names, len(names))
         who = numbered(names)
-        if len(rows) > 100:
+        if len(names) > 100:
             right = np.mean([values <= cut for values in columns for cut in (10, 50, 100)], axis=0)
             yield (part, both + suffix, "Recall"), share(right, who)
         one, other = (median(values, who) for values in columns)
@@ -502,7 +501,7 @@ def figures(folder, said):
         truth = np.array([r["label"] for r in own])
         yield (
             ("linear probes", finding, "AUC"),
-            auc(np.array([r["probe"] for r in own]), truth, who),
+            auc(np.array([r["score"] for r in own]), truth, who),
         )
 
 

@@ -45,10 +45,15 @@ GONE = {
 
 
 GONE_OPTIONS = {
+    "evaluate --average": "was removed: embeddings of prompts are averaged",
+    "evaluate --exclude-same-patient": "was removed: in retrieval every other image counts",
     **{
-        f"evaluate {name}": "was removed: set it in a recipe of your own (--recipe FILE.yaml)"
-        for name in ("--average", "--exclude-same-patient")
+        f"evaluate --{name}": "was removed: report.html holds no pixels and no sentences of "
+        "reports; --no-sentences numbers those in predictions.parquet"
+        for name in ("pictures", "no-pictures")
     },
+    "compare --noninferiority": "was removed: a model is noninferior by a margin where the "
+    "interval of its difference lies above minus the margin",
     "evaluate --boxes": "was removed: put the file into the data folder as boxes.json or boxes.csv",
     "evaluate --calibrate": "was removed: run 'cxrtext calibrate'",
     "evaluate --export": "was removed: cxrtext.open(PLACE).embed(IMAGES) gives them in Python",

@@ -1,14 +1,14 @@
 """``cxrtext calibrate``: from an evaluation, just made, to what its checkpoint keeps."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cxrtext.errors import ConfigError, DataError
+from cxrtext.errors import DataError
 from cxrtext.evaluation.classification.calibration import (
     FindingCalibration,
     KeptCalibration,
@@ -16,7 +16,6 @@ from cxrtext.evaluation.classification.calibration import (
     OperatingPoint,
 )
 from cxrtext.evaluation.classification.classified import Classified
-from cxrtext.evaluation.classification.finding import ValidationFit
 from cxrtext.evaluation.classification.operating import measure_operating, operating_point
 from cxrtext.evaluation.classification.subgroups import MOST_GROUPS
 from cxrtext.evaluation.classification.zero_shot import FindingScores, measure_zero_shot
@@ -38,14 +37,13 @@ def calibration_of(evaluation: Evaluation) -> tuple[KeptCalibration, list[str]]:
     details = evaluation.details
     if details is None:
         raise ValueError("this evaluation was made without details")
-    if details.settings.average != "embeddings":
-        raise ConfigError("a calibration wants average 'embeddings', as 'cxrtext serve' has it")
     findings: dict[str, FindingCalibration] = {}
     left_out = []
     source_of = _sources(evaluation)
     for name in details.prompts:
         source = source_of(name)
-        fit, rows = source.fit(name), source.rows
+        rows = source.rows
+        fit = source.scores[name].fit if name in source.scores else None
         if fit is None:
             left_out.append(f"calibration: {name}: no validation images with and without it")
         elif not fit.platt.scale > 0:
@@ -90,22 +88,19 @@ class _Source:
     rows: Rows
     scores: Mapping[str, FindingScores]
 
-    def fit(self, finding: str) -> ValidationFit | None:
-        return self.scores[finding].fit if finding in self.scores else None
-
 
 def _sources(evaluation: Evaluation) -> Callable[[str], _Source]:
     """Gives what answers for a finding."""
+    assert evaluation.classified is not None  # noqa: S101 - every evaluation that was made has it
+    prompts = _Source(ZERO_SHOT, evaluation.classified, evaluation.rows, evaluation.scores)
+    part = evaluation.predictions.parts.get("heads")
+    if not (evaluation.by_head and isinstance(part, Classified)):
+        return lambda _: prompts
     settings = Settings.from_dict(evaluation.settings)
-    assert evaluation.predictions is not None  # noqa: S101 - every evaluation that was made has it
-    about, parts = evaluation.predictions.about, evaluation.predictions.parts
-    prompts = _Source(ZERO_SHOT, classified(evaluation), evaluation.rows, evaluation.scores)
-    heads = prompts
-    if about.get("by_head") and isinstance(part := parts.get("heads"), Classified):
-        measured = measure_zero_shot(part, settings, HEADS)
-        measured.rows.update(measure_operating(part, measured.scores, settings))
-        heads = _Source(HEADS, part, measured.rows, measured.scores)
-    return lambda finding: heads if finding in about.get("by_head", ()) else prompts
+    measured = measure_zero_shot(part, settings, HEADS)
+    measured.rows.update(measure_operating(part, measured.scores, settings))
+    heads = _Source(HEADS, part, measured.rows, measured.scores)
+    return lambda finding: heads if finding in evaluation.by_head else prompts
 
 
 def _measured(rows: Rows, part: str, finding: str, measure: str) -> Measured | None:
@@ -162,29 +157,19 @@ def enough(found: object, patients: int) -> Measured | None:
     return (found.value, *ends) if ends[1] - ends[0] <= WIDEST else None
 
 
-def classified(evaluation: Evaluation) -> Classified:
-    part = evaluation.predictions and evaluation.predictions.parts.get("classification")
-    assert isinstance(part, Classified)  # noqa: S101 - every evaluation that was made has it
-    return part
-
-
-def _metadata(evaluation: Evaluation, names: Sequence[str]) -> list[Mapping[str, str]]:
-    assert evaluation.details is not None  # noqa: S101 - the callers have asked
-    cells = {record.name: record.metadata for record in evaluation.details.folder.records}
-    return [cells[name] for name in names]
-
-
 def _films(evaluation: Evaluation, part: Classified, name: str, *, measured: bool) -> _Films:
     """The images of a finding whose label is known: those measured, or the validation images."""
     uncertain = Settings.from_dict(evaluation.settings).uncertain
     number = part.findings.index(name)
+    assert evaluation.details is not None  # noqa: S101 - the caller has asked
+    cells = {record.name: record.metadata for record in evaluation.details.folder.records}
     rows, truth = part.rows(number, uncertain, measured=measured)
     some = part.images.take(rows)
     return _Films(
         part.scores[number][rows],
         truth,
         np.array(some.patients, dtype=object),
-        _metadata(evaluation, some.names),
+        [cells[name] for name in some.names],
     )
 
 

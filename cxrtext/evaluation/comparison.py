@@ -5,15 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from typing import Any
 
-from cxrtext.evaluation.rows import OF_FINDING
-from cxrtext.metrics.intervals import (
-    Area,
-    Difference,
-    Measured,
-    average,
-    difference,
-    holm,
-)
+from cxrtext.metrics.intervals import Measured, difference, holm
 
 BETTER, WORSE, TIED = "better", "worse", "not distinguishable"
 SMALLER_IS_BETTER = "MedR"
@@ -52,8 +44,7 @@ class PairedDifference:
     The p-value is two-sided; ``adjusted_p`` is Holm's, for the primary measure among its pairs of
     models, for the others among all of theirs.  The verdict, on the second, is "better" or "worse"
     where the interval leaves out 0, the adjusted p-value is below .05, and the difference as large
-    as counts (:func:`smallest_difference`); else "not distinguishable".  ``noninferior``: whether
-    the interval lies above the margin, None without one.
+    as counts (:func:`smallest_difference`); else "not distinguishable".
     """
 
     measure: str
@@ -65,7 +56,6 @@ class PairedDifference:
     p_value: float
     verdict: str
     adjusted_p: float = 1.0
-    noninferior: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +64,6 @@ class Comparison:
 
     ``measures``: by model and measure ``value``, ``low`` and ``high``.  ``differences``: of every
     two models, of the primary measure first.  ``left_out``: what could not be compared, and why.
-    ``margin``: by how much a model may be worse and is still noninferior.
     """
 
     models: list[str]
@@ -82,15 +71,12 @@ class Comparison:
     differences: list[PairedDifference]
     left_out: list[str]
     primary: str = PRIMARY
-    margin: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def compare(
-    models: Mapping[str, Measures], *, primary: str = PRIMARY, margin: float | None = None
-) -> Comparison:
+def compare(models: Mapping[str, Measures], *, primary: str = PRIMARY) -> Comparison:
     """Compare models that were evaluated on the same data with the same settings.
 
     A measure that two models do not have on equal rows is left out, and said.
@@ -99,15 +85,10 @@ def compare(
         models: By name, the measures of :func:`~cxrtext.evaluation.evaluate`
             (``evaluation.rows.compared``); at least two.
         primary: The measure that decides, declared before the figures are seen.
-        margin: Of noninferiority, for the primary measure and for AUCs.
     """
     if len(models) < 2:
         raise ValueError("a comparison wants at least two models")
-    if margin is not None and not margin > 0:
-        raise ValueError(f"a margin must be above 0, not {margin}")
     known = list(dict.fromkeys(name for measures in models.values() for name in measures))
-    if primary == PRIMARY and any(name.startswith(OF_FINDING) for name in known):
-        known = list(dict.fromkeys([*known, PRIMARY]))  # a mean of the findings that both have
     names = sorted(known, key=lambda name: name != primary)
     differences: list[PairedDifference] = []
     left_out: list[str] = []
@@ -119,14 +100,6 @@ def compare(
         for first, second in combinations(models, 2):
             one, other = models[first].get(name), models[second].get(name)
             problem = _problem(one, other)
-            if problem and name == primary == PRIMARY:
-                common, mean = _mean_of_common(models[first], models[second])
-                if mean is not None:
-                    (one, other), problem = mean, ""
-                    left_out.append(
-                        f"{PRIMARY}: {first} and {second}: all findings but those that both were "
-                        f"measured on: {', '.join(common)}"
-                    )
             found = None
             if one is not None and other is not None and not problem:
                 found = difference(other, one)
@@ -134,30 +107,18 @@ def compare(
             if found is None:
                 left_out.append(f"{name}: {first} and {second}: {problem}")
                 continue
-            asked = margin if name == primary or isinstance(one, Area) else None
-            differences.append(_paired(name, (first, second), found, asked))
+            verdict = verdict_of(name, found.estimate, (found.low, found.high))
+            differences.append(
+                PairedDifference(
+                    name, first, second, found.estimate, found.low, found.high, found.p_value,
+                    verdict,
+                )
+            )  # fmt: skip
     values_of = {
         model: {name: estimate_of(one) for name, one in measures.items()}
         for model, measures in models.items()
     }
-    return Comparison(
-        list(models), values_of, _adjusted(differences, primary), left_out, primary, margin
-    )
-
-
-def _mean_of_common(
-    one: Measures, other: Measures
-) -> tuple[list[str], tuple[Measured, Measured] | None]:
-    """The findings that two models were both measured on, and their mean AUC by each."""
-    common = [
-        name
-        for name, found in one.items()
-        if name.startswith(OF_FINDING) and not _problem(found, other.get(name))
-    ]
-    if not common:
-        return [], None
-    means = tuple(average([measures[name] for name in common]) for measures in (one, other))
-    return [name.removeprefix(OF_FINDING) for name in common], (means[0], means[1])
+    return Comparison(list(models), values_of, _adjusted(differences, primary), left_out, primary)
 
 
 def _problem(one: Measured | None, other: Measured | None) -> str:
@@ -167,23 +128,6 @@ def _problem(one: Measured | None, other: Measured | None) -> str:
     if one.rows != other.rows or one.influence.shape != other.influence.shape:
         return "measured on other images or boxes"
     return ""
-
-
-def _paired(
-    name: str, models: tuple[str, str], found: Difference, margin: float | None
-) -> PairedDifference:
-    """A difference; with a margin also whether the second is noninferior by it.
-
-    With the two-sided 95 % interval the test is one-sided at 2.5 %.  Source: Piaggio et al. 2012
-    (CONSORT, noninferiority trials).
-    """
-    smaller = name.endswith(SMALLER_IS_BETTER)
-    least = -found.high if smaller else found.low
-    return PairedDifference(
-        name, *models, found.estimate, found.low, found.high, found.p_value,
-        verdict_of(name, found.estimate, (found.low, found.high)),
-        noninferior=None if margin is None else least > -margin,
-    )  # fmt: skip
 
 
 def _adjusted(found: Sequence[PairedDifference], primary: str) -> list[PairedDifference]:

@@ -44,10 +44,6 @@ class DataFolder:
     made: str = ""  # that its reports were made of labels
 
 
-Drawn = tuple[list[Box] | None, list[Absent], list[LeftOut]]
-"""What a box file holds: boxes, phrases without one, and what was rejected."""
-
-
 def find_table(folder: Path, stem: str) -> Path | None:
     """A table of a data folder by its name without the ending, or None."""
     endings = BOX_ENDINGS if stem == "boxes" else TABLE_ENDINGS
@@ -92,7 +88,9 @@ def _labels(
     return read_labels(path, findings)
 
 
-def _boxes(folder: Path, boxes: Path | None) -> Drawn:
+def _boxes(
+    folder: Path, boxes: Path | None
+) -> tuple[list[Box] | None, list[Absent], list[LeftOut]]:
     path = boxes or find_table(folder, "boxes")
     if path is None:
         return None, [], []

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,6 +18,12 @@ from cxrtext.errors import DataError
 from cxrtext.evaluation.classification.calibration import prompts_beside
 from cxrtext.evaluation.classification.classified import Classified, label_codes
 from cxrtext.evaluation.classification.heads import BetterHeads, heads_for
+from cxrtext.evaluation.classification.linear_probe import (
+    Features,
+    features_of,
+    fit_probes,
+    mean_features,
+)
 from cxrtext.evaluation.classification.prompt_scores import scorer
 from cxrtext.evaluation.classification.prompts import Prompts
 from cxrtext.evaluation.cohort import Cohort, Embedder
@@ -32,17 +39,16 @@ from cxrtext.evaluation.grounding.phrases import (
     score_absence,
     score_sides,
     sided_phrases,
-    signed_by_phrase,
 )
 from cxrtext.evaluation.measure import measure
 from cxrtext.evaluation.predictions.columns import images_of
 from cxrtext.evaluation.predictions.file import Part, Predictions
-from cxrtext.evaluation.probes.linear_probe import Features, features_of, fit_probes, mean_features
 from cxrtext.evaluation.result import Details, Evaluation
 from cxrtext.evaluation.retrieval.boxes import rank_boxes
 from cxrtext.evaluation.retrieval.sentences import gather_wording, rank_sentences
 from cxrtext.evaluation.settings import SLICE_COLUMNS, Settings
 from cxrtext.images.cache import DecodedCache
+from cxrtext.metrics.ranking import Floats
 from cxrtext.models import load_model
 from cxrtext.models.features.folder import FeatureFolder
 from cxrtext.records import ImageRecord, Rejects
@@ -56,11 +62,13 @@ class Gathered:
     """The parts so far, and by part the lines about what is left out of it.
 
     ``validation``: the validation images with a mask, on which the threshold of Dice is chosen.
+    ``probes``: how the linear probe of each finding was fitted.
     """
 
     parts: dict[str, Part] = field(default_factory=dict)
     left_out: dict[str, list[str]] = field(default_factory=dict)
     validation: Cohort | None = None
+    probes: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def leave_out(self, part: str, line: str) -> None:
         self.left_out.setdefault(part, []).append(line)
@@ -68,7 +76,7 @@ class Gathered:
 
 def evaluate(
     checkpoint: Path,
-    data: Path,
+    data: Path | DataFolder,
     *,
     split: str = "test",
     prompts: Mapping[str, Prompts] | None = None,
@@ -91,13 +99,15 @@ def evaluate(
     settings = settings or Settings()
     model = load_model(checkpoint, device)
     prompts = prompts or prompts_beside(model)
-    folder = read_data_folder(
-        data,
-        allow_outside=allow_outside,
-        findings=tuple(prompts),
-        boxes=settings.boxes,
-        labels=labels,
-    )
+    folder = data
+    if not isinstance(folder, DataFolder):
+        folder = read_data_folder(
+            folder,
+            allow_outside=allow_outside,
+            findings=tuple(prompts),
+            boxes=settings.boxes,
+            labels=labels,
+        )
     records = _usable(folder, split)
     others = _others(folder, split, settings)
     rejects = rejects or Rejects()
@@ -105,7 +115,8 @@ def evaluate(
     embedder = Embedder(model, cache, rejects, total, progress, features)
     cohort = embedder.cohort(records)
     if not cohort.records:
-        raise DataError(f"{data}: no image of split '{split}' can be read: {rejects.rows[-1][1]}")
+        reason = rejects.rows[-1][1]
+        raise DataError(f"{folder.path}: no image of split '{split}' can be read: {reason}")
     details = Details(model, folder, cohort, dict(prompts), settings, rejects=rejects.rows)
     gathered = Gathered()
     _classify(gathered, details, embedder, others)
@@ -121,7 +132,7 @@ def evaluate(
         "cxrtext": version("cxrtext"),
         "checkpoint": str(checkpoint),
         "fingerprint": model.fingerprint,
-        "data": str(data),
+        "data": str(folder.path),
         "split": split,
         "images": len(cohort.records),
         "patients": len(set(cohort.patients)),
@@ -135,6 +146,7 @@ def evaluate(
         "by_head": BetterHeads(model.heads, prompts).findings,
         "settings": settings.to_dict(),
         "left_out": gathered.left_out,
+        "probes": gathered.probes,
     }
     return replace(measure(Predictions(about, gathered.parts)), details=details)
 
@@ -174,7 +186,7 @@ def _drawn_rows(folder: DataFolder, records: Sequence[ImageRecord]) -> set[int]:
 def _classify(gathered: Gathered, details: Details, embedder: Embedder, others: Others) -> None:
     """Score the prompts in every image, those of validation images too; fit probes if wanted."""
     settings, cohort = details.settings, details.cohort
-    score = scorer(details.model, details.prompts, settings)
+    score = scorer(details.model, details.prompts)
     heads = details.model.heads
     parts, logits = [], []
     for regions in cohort.chunks(details.model):
@@ -200,25 +212,16 @@ def _classify(gathered: Gathered, details: Details, embedder: Embedder, others: 
         gathered.validation = Cohort(own, extents, torch.stack(embedded), cohort.preprocessing)
     findings, labels = tuple(details.prompts), details.folder.labels
     images = images_of(records, (*SLICE_COLUMNS, *settings.slices))
-    positive, negative = np.concatenate(parts, axis=2)
-    gathered.parts["classification"] = Classified(
-        findings,
-        images,
-        positive,
-        negative,
-        label_codes(labels or {}, images.studies, findings),
-        np.arange(len(records)) < len(cohort.records),
-    )
+    measured = np.arange(len(records)) < len(cohort.records)
+
+    def part(names: Sequence[str], positive: Floats, negative: Floats) -> Classified:
+        codes = label_codes(labels or {}, images.studies, names)
+        return Classified(tuple(names), images, positive, negative, codes, measured)
+
+    gathered.parts["classification"] = part(findings, *np.concatenate(parts, axis=2))
     if heads and (own_heads := heads_for(heads, details.prompts)):
         found = np.concatenate(logits, axis=1)[heads.rows(own_heads)]
-        gathered.parts["heads"] = Classified(
-            tuple(own_heads),
-            images,
-            found,
-            np.zeros_like(found),
-            label_codes(labels or {}, images.studies, own_heads),
-            np.arange(len(records)) < len(cohort.records),
-        )
+        gathered.parts["heads"] = part(own_heads, found, np.zeros_like(found))
     if labels is None:
         gathered.leave_out(
             "classification",
@@ -232,7 +235,7 @@ def _classify(gathered: Gathered, details: Details, embedder: Embedder, others: 
             "probe", "probe: it wants training and validation images beside the images measured"
         )
         return
-    probed, lines = fit_probes(
+    probed, gathered.probes, lines = fit_probes(
         mean_features(embedder, others["train"]),
         Features(np.concatenate(means), images.studies[len(cohort.records) :]),
         features_of(cohort),
@@ -258,7 +261,6 @@ def _ground(gathered: Gathered, details: Details) -> None:
             own = place_boxes(folder.boxes or (), seen).phrases
             threshold = dice_threshold(model, seen, own)
         sentences = ground_phrases(model, cohort, phrases, threshold)
-        details.grounded = list(zip(phrases, signed_by_phrase(sentences), strict=True))
     if sided := _sided(details, phrases):
         sentences += score_sides(model, cohort, sided)
     asked, denying = looked_for(phrases, folder.absent, cohort)
@@ -285,7 +287,7 @@ def _placed(gathered: Gathered, details: Details) -> list[Phrase]:
         gathered.leave_out(part, "grounding: the data have no boxes on these images")
         return []
     part = "box retrieval"
-    ranks, outside = rank_boxes(details.model, details.cohort, placed.boxes, details.settings)
+    ranks, outside = rank_boxes(details.model, details.cohort, placed.boxes)
     if ranks is None:
         gathered.leave_out(part, "box retrieval: every box lies outside the crop")
         return placed.phrases
@@ -322,6 +324,5 @@ def _retrieve(gathered: Gathered, details: Details) -> None:
     if not sentences:
         gathered.leave_out("retrieval", "retrieval: the data have no reports of these studies")
         return
-    gathered.parts["retrieval"] = rank_sentences(
-        details.model, details.cohort, gather_wording(details.cohort, sentences), details.settings
-    )
+    wording = gather_wording(details.cohort, sentences)
+    gathered.parts["retrieval"] = rank_sentences(details.model, details.cohort, wording)

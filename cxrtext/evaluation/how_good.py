@@ -155,8 +155,7 @@ def _counts(rows: Rows, name: str, few: float = inf) -> str:
 
 def _answers(evaluation: Evaluation, finding: str) -> str:
     """The part of the rows that answers for a finding: its prompts, or a head that is better."""
-    about = evaluation.predictions.about if evaluation.predictions else {}
-    return HEADS if finding in about.get("by_head", ()) else ZERO_SHOT
+    return HEADS if finding in evaluation.by_head else ZERO_SHOT
 
 
 def _fewest(rows: Rows, name: str) -> tuple[int, str]:

@@ -1,7 +1,7 @@
 """From predictions to figures: no model, no image and no text is read here."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from operator import index
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,12 @@ from cxrtext.evaluation.classification.zero_shot import measure_zero_shot
 from cxrtext.evaluation.comparison import estimate_of
 from cxrtext.evaluation.grounding.phrases import Phrases, measure_phrases
 from cxrtext.evaluation.predictions.file import AGAIN, Part, Predictions, read_predictions
-from cxrtext.evaluation.probes.linear_probe import Probed, measure_probes
 from cxrtext.evaluation.result import Evaluation
-from cxrtext.evaluation.retrieval.boxes import BoxRanks, measure_box_retrieval
-from cxrtext.evaluation.retrieval.sentences import SentenceRanks, measure_retrieval
-from cxrtext.evaluation.rows import CLASSES, HEADS, OF_FINDING, Rows
+from cxrtext.evaluation.retrieval.boxes import measure_box_retrieval
+from cxrtext.evaluation.retrieval.sentences import Ranked, measure_retrieval
+from cxrtext.evaluation.rows import CLASSES, HEADS, OF_FINDING, PROBES, Rows
 from cxrtext.evaluation.settings import Settings
-from cxrtext.metrics.intervals import FEW, Area, Measured
+from cxrtext.metrics.intervals import FEW, Area, Measured, area_of
 
 
 def measure(predictions: Predictions, **settings: Any) -> Evaluation:
@@ -32,25 +31,24 @@ def measure(predictions: Predictions, **settings: Any) -> Evaluation:
     ``settings``: those of :class:`~cxrtext.evaluation.Settings` that are to be others than the
     predictions were made with.
     """
-    return _computed(_described(predictions, settings))
+    return _computed(*_described(predictions, settings))
 
 
-@dataclass(frozen=True, slots=True)
-class _Described:
-    """What predictions say of themselves, read before anything is computed."""
-
-    result: Evaluation
-    predictions: Predictions
-    settings: Settings
-    left_out: Mapping[str, Sequence[str]]  # by part
-
-
-def _described(predictions: Predictions, settings: Mapping[str, Any]) -> _Described:
+def _described(
+    predictions: Predictions, settings: Mapping[str, Any]
+) -> tuple[Evaluation, Settings]:
     """An evaluation without figures; what a wrong description raises is raised here alone."""
-    predictions = _completed(predictions)
-    about = predictions.about
-    fixed = sorted(set(settings) & set(MADE))
-    if fixed:
+    about: dict[str, Any] = {
+        "fingerprint": "", "settings": {}, "prompts": {}, "left_out": {}, "probes": {}
+    }  # fmt: skip
+    part = predictions.parts.get("classification")
+    about["labeled"] = isinstance(part, Classified) and part.labeled
+    if isinstance(part, Classified):  # of another model's predictions, which need not say so
+        own = np.flatnonzero(part.measured).tolist()
+        about |= {"images": len(own), "patients": len({part.images.patients[at] for at in own})}
+    about |= predictions.about
+    about["left_out"] = {name: list(about["left_out"].get(name, ())) for name in KINDS}
+    if fixed := sorted(set(settings) & set(MADE)):
         raise ConfigError(f"{', '.join(fixed)}: the predictions were made with it; make them again")
     how = replace(Settings.from_dict(about["settings"]), **settings)
     result = Evaluation(
@@ -58,56 +56,41 @@ def _described(predictions: Predictions, settings: Mapping[str, Any]) -> _Descri
         images=index(about["images"]),
         patients=index(about["patients"]),
         settings=how.to_dict(),
-        predictions=predictions,
+        predictions=replace(predictions, about=about),
     )
-    left_out = {name: list(about["left_out"].get(name, ())) for name in KINDS}
-    return _Described(result, predictions, how, left_out)
+    return result, how
 
 
-def _computed(given: _Described) -> Evaluation:
-    result, parts = given.result, given.predictions.parts
+def _computed(result: Evaluation, settings: Settings) -> Evaluation:
+    about, parts = result.predictions.about, result.predictions.parts
     for name in KINDS:
-        result.left_out.extend(given.left_out[name])
+        result.left_out.extend(about["left_out"][name])
         if name in PARTS and name in parts:
-            result.rows.update(PARTS[name][1](parts[name], given.settings))
+            result.rows.update(PARTS[name][1](parts[name], settings, about))
         elif isinstance(part := parts.get(name), Classified):
-            _classify(result, part, given.settings)
+            _classify(result, part, settings)
     result.warnings.extend(few_patients(result.rows.compared))
-    if made := given.predictions.about.get("made"):
+    if made := about.get("made"):
         result.warnings.append(made)
-    _declare(result, given.settings.primary)
+    _declare(result, settings.primary)
     return result
-
-
-def _completed(predictions: Predictions) -> Predictions:
-    """With what the predictions of another model need not say of themselves."""
-    about: dict[str, Any] = {"fingerprint": "", "settings": {}, "prompts": {}, "left_out": {}}
-    part = predictions.parts.get("classification")
-    if isinstance(part, Classified) and not {"images", "patients"} <= set(predictions.about):
-        own = np.flatnonzero(part.measured).tolist()
-        about |= {"images": len(own), "patients": len({part.images.patients[at] for at in own})}
-    about["labeled"] = isinstance(part, Classified) and part.labeled
-    return replace(predictions, about=about | predictions.about)
 
 
 def few_patients(compared: Mapping[str, Measured]) -> list[str]:
     """A line for each finding with fewer than 25 patients with it, or without."""
     lines = []
     for name, one in compared.items():
-        if isinstance(one, Area) and name.startswith(OF_FINDING):
-            lines += _few_line(name.removeprefix(OF_FINDING), one)
+        if not isinstance(one, Area) or not name.startswith(OF_FINDING):
+            continue
+        rare = 0 if one.patients[0] <= one.patients[1] else 1
+        images, side = (one.positives, one.negatives)[rare], ("with", "without")[rare]
+        if one.patients[rare] < FEW:
+            lines.append(
+                f"{name.removeprefix(OF_FINDING)}: {images} images of {one.patients[rare]} "
+                f"patients {side} it, fewer than {FEW} patients: read its AUC of {one.value:.2f} "
+                "with its interval"
+            )
     return lines
-
-
-def _few_line(finding: str, area: Area) -> list[str]:
-    images, side = (area.positives, area.negatives), ("with", "without")
-    rare = 0 if area.patients[0] <= area.patients[1] else 1
-    if area.patients[rare] >= FEW:
-        return []
-    return [
-        f"{finding}: {images[rare]} images of {area.patients[rare]} patients {side[rare]} it, "
-        f"fewer than {FEW} patients: read its AUC of {area.value:.2f} with its interval"
-    ]
 
 
 CLASS_ACCURACY = "multi-class accuracy"
@@ -129,7 +112,7 @@ def _declare(result: Evaluation, primary: str) -> None:
         result.warnings.append(line + "; ".join(compared))
 
 
-MADE = ("average", "boxes", "exclude_same_patient", "probe", "calibrate")
+MADE = ("boxes", "probe", "calibrate")
 """Settings that predictions are made with, and figures cannot change."""
 
 
@@ -179,11 +162,11 @@ def _measure_read(path: Path, predictions: Predictions, settings: Mapping[str, A
         raise DataError(
             f"{path}: its description is none of predictions: {error}; {AGAIN}"
         ) from None
-    return _computed(described)
+    return _computed(*described)
 
 
 def _classify(result: Evaluation, given: Classified, settings: Settings) -> None:
-    if not result.predictions or not result.predictions.about["labeled"]:
+    if not result.predictions.about["labeled"]:
         return
     validated = not given.measured.all()
     if both := _in_both(given):
@@ -215,25 +198,36 @@ def _classify(result: Evaluation, given: Classified, settings: Settings) -> None
 
 def _in_both(given: Classified) -> int:
     """How many patients have measured and validation images; a manifest with such is refused."""
-    parts: tuple[set[str], set[str]] = set(), set()
-    for patient, measured in zip(given.images.patients, given.measured.tolist(), strict=True):
-        parts[measured].add(patient)
-    return len(parts[0] & parts[1])
+    people = np.array(given.images.patients, dtype=object)
+    return len({*people[given.measured]} & {*people[~given.measured]})
 
 
-def _heads(given: Classified, settings: Settings) -> Rows:
+def _heads(given: Classified, settings: Settings, _: Mapping[str, Any]) -> Rows:
     """Heads of findings, measured as their prompts are."""
     rows = measure_zero_shot(given, settings, HEADS).rows
     rows.compared = {f"{HEADS}: {name}": one for name, one in rows.compared.items()}
     return rows
 
 
-PARTS: dict[str, tuple[type[Part], Callable[[Any, Settings], Rows]]] = {
+def _probes(given: Classified, settings: Settings, about: Mapping[str, Any]) -> Rows:
+    """AUC by finding, beside the ridge and how many images it was fitted to."""
+    rows = Rows()
+    for number, finding in enumerate(given.findings):
+        at, truth = given.rows(number, settings.uncertain)
+        patients = [given.images.patients[row] for row in at]
+        found = area_of(given.scores[number][at], truth, patients)
+        rows.add(PROBES, finding, "AUC", found, len(at))
+        for name, value in about["probes"].get(finding, {}).items():
+            rows.add(PROBES, finding, name, value)
+    return rows
+
+
+PARTS: dict[str, tuple[type[Part], Callable[[Any, Settings, Mapping[str, Any]], Rows]]] = {
     "heads": (Classified, _heads),
-    "probe": (Probed, measure_probes),
-    "phrases": (Phrases, lambda part, _: measure_phrases(part)),
-    "box retrieval": (BoxRanks, lambda part, _: measure_box_retrieval(part)),
-    "retrieval": (SentenceRanks, lambda part, _: measure_retrieval(part)),
+    "probe": (Classified, _probes),
+    "phrases": (Phrases, lambda part, *_: measure_phrases(part)),
+    "box retrieval": (Ranked, lambda part, *_: measure_box_retrieval(part)),
+    "retrieval": (Ranked, lambda part, *_: measure_retrieval(part)),
 }
 """By name of the part beside the classification its kind, and what is computed from it."""
 KINDS: dict[str, type[Part]] = {

@@ -3,11 +3,11 @@
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from cxrtext.evaluation.classification.classified import Classified
 from cxrtext.evaluation.classification.prompts import Prompts
 from cxrtext.evaluation.classification.zero_shot import FindingScores
 from cxrtext.evaluation.cohort import Cohort
 from cxrtext.evaluation.data import DataFolder
-from cxrtext.evaluation.grounding.boxes import Phrase
 from cxrtext.evaluation.predictions.file import Predictions
 from cxrtext.evaluation.rows import MEAN, ZERO_SHOT, Rows
 from cxrtext.evaluation.settings import Settings
@@ -23,8 +23,7 @@ ASIDE = ("rows", "scores", "predictions", "details")
 class Details:
     """The model and the data themselves, where an evaluation was just made.
 
-    ``rejects`` are the names of images that could not be read, and why; ``grounded`` the sentences
-    with boxes, and their measures by name.
+    ``rejects`` are the names of images that could not be read, and why.
     """
 
     model: ImageTextModel
@@ -32,7 +31,6 @@ class Details:
     cohort: Cohort
     prompts: dict[str, Prompts]
     settings: Settings
-    grounded: list[tuple[Phrase, dict[str, float]]] = field(default_factory=list)
     rejects: list[tuple[str, str]] = field(default_factory=list)
 
 
@@ -62,12 +60,25 @@ class Evaluation:
     recipe: dict[str, Any] = field(default_factory=dict)
     rows: Rows = field(default_factory=Rows)
     scores: dict[str, FindingScores] = field(default_factory=dict, compare=False, repr=False)
-    predictions: Predictions | None = field(default=None, compare=False, repr=False)
+    predictions: Predictions = field(
+        default_factory=lambda: Predictions({}, {}), compare=False, repr=False
+    )
     details: Details | None = field(default=None, compare=False, repr=False)
 
     @property
     def findings(self) -> list[str]:
         return [name for name in self.rows.groups(ZERO_SHOT) if name != MEAN]
+
+    @property
+    def classified(self) -> Classified | None:
+        """What the model said of images and findings."""
+        part = self.predictions.parts.get("classification")
+        return part if isinstance(part, Classified) else None
+
+    @property
+    def by_head(self) -> list[str]:
+        """The findings that a head answers for."""
+        return list(self.predictions.about.get("by_head", ()))
 
     @property
     def mean_auc(self) -> float | None:

@@ -223,9 +223,8 @@ def decode_jpeg(data: bytes, jpeg: Codestream, *, raw: bool = False) -> Image.Im
     if isinstance(source, FedJpeg) and source.left_over:
         raise ImageError(DAMAGED)
     if len(jpeg.pieces) > 1:
-        other = _decoded(BytesIO(_continued(data, jpeg)), raw=raw)
-        if not np.array_equal(np.asarray(image), np.asarray(other)):
-            raise ImageError(CUT)
+        samples = np.asarray(image)
+        check_whole(data, jpeg, samples, lambda one: np.asarray(_decoded(BytesIO(one), raw=raw)))
     return image
 
 

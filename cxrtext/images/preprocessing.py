@@ -222,18 +222,16 @@ class Geometry:
         margin = (self.preprocessing.resize - self.preprocessing.crop) // 2
         return x + margin, y + margin
 
-    @property
-    def square_box(self) -> tuple[float, float, float, float]:
-        """(left, top, right, bottom) of the center square in the original."""
-        return self._place(self.square_origin, self.preprocessing.resize)
-
     def square_box_in(self, height: int, width: int) -> tuple[float, float, float, float]:
-        """The same in the picture of that size that halving the sides of the original gave.
+        """(left, top, right, bottom) of the center square in a picture of that size.
+
+        Halving the sides of the original gave the picture, or it is the original.
 
         Wavelets keep every second pixel, from the first on: its middle stays where it is.
         """
         halved = round(self.height / height)
-        ends = [(end - 0.5) / halved + 0.5 for end in self.square_box]
+        box = self._place(self.square_origin, self.preprocessing.resize)
+        ends = [(end - 0.5) / halved + 0.5 for end in box]
         left, top = (max(0.0, end) for end in ends[:2])
         return left, top, min(ends[2], width), min(ends[3], height)
 
@@ -265,25 +263,6 @@ class Geometry:
         """Map points (x, y) of the original to the crop, [..., 2] -> [..., 2]; may lie outside."""
         return np.asarray(points, dtype=np.float64) * self.scale - self.crop_origin
 
-    def boxes_to_crop(self, boxes: npt.ArrayLike, *, clip: bool = False) -> npt.NDArray[np.float64]:
-        """Map boxes (x, y, width, height) of the original to the crop, [..., 4] -> [..., 4].
-
-        ``clip`` cuts off what lies outside the crop; a box wholly outside gets no area.
-        """
-        box = np.asarray(boxes, dtype=np.float64)
-        first = self.points_to_crop(box[..., :2])
-        last = self.points_to_crop(box[..., :2] + box[..., 2:])
-        if clip:
-            first, last = (np.clip(one, 0, self.preprocessing.crop) for one in (first, last))
-        return np.concatenate([first, last - first], axis=-1)
-
-    def boxes_to_original(self, boxes: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Map boxes (x, y, width, height) of the crop to the original, [..., 4] -> [..., 4]."""
-        box = np.asarray(boxes, dtype=np.float64)
-        return np.concatenate(
-            [self.points_to_original(box[..., :2]), box[..., 2:] / np.asarray(self.scale)], axis=-1
-        )
-
     def boxes_to_cells(
         self, boxes: npt.ArrayLike, grid: tuple[int, int]
     ) -> npt.NDArray[np.float64]:
@@ -291,11 +270,12 @@ class Geometry:
 
         What lies outside the crop is cut off; a box wholly outside gets no area.
         """
-        box = self.boxes_to_crop(boxes, clip=True)
-        box[..., :2] += self.preprocessing.offset
-        height, width = (cells / self.preprocessing.crop for cells in grid)
-        found: npt.NDArray[np.float64] = box * np.array([width, height, width, height])
-        return found
+        box, crop = np.asarray(boxes, dtype=np.float64), self.preprocessing.crop
+        corners = (box[..., :2], box[..., :2] + box[..., 2:])
+        first, last = (np.clip(self.points_to_crop(one), 0, crop) for one in corners)
+        size = np.array([grid[1], grid[0]]) / crop
+        start = (first + self.preprocessing.offset) * size
+        return np.concatenate([start, (last - first) * size], axis=-1)
 
     def boxes_of_cells(
         self, boxes: npt.ArrayLike, grid: tuple[int, int]
@@ -308,7 +288,8 @@ class Geometry:
         ends, size = box[..., :2] + box[..., 2:], np.array([crop / grid[1], crop / grid[0]])
         first = np.maximum(box[..., :2] * size - self.preprocessing.offset, 0)
         last = np.where(ends >= grid[::-1], crop, ends * size - self.preprocessing.offset)
-        return self.boxes_to_original(np.concatenate([first, last - first], axis=-1))
+        sides = (last - first) / np.asarray(self.scale)
+        return np.concatenate([self.points_to_original(first), sides], axis=-1)
 
     def center_of_cell(self, row: int, column: int, grid: tuple[int, int]) -> tuple[float, float]:
         """What a cell of a grid (h, w) is centered on, (x, y) in the original."""

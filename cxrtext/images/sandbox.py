@@ -143,7 +143,7 @@ class SandboxProcess:
 
     def _end_late(self) -> None:
         self._late = True
-        self.kill()
+        self._process.kill()
 
     def _read_answer(self) -> tuple[int, Any, memoryview]:
         try:

@@ -47,10 +47,6 @@ def quantile(level: float, degrees: float = inf) -> float:
     """
     from scipy.special import stdtrit
 
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie between 0 and 1, not {level}")
-    if not degrees > 0:
-        raise ValueError(f"degrees of freedom must be above 0, not {degrees}")
     return float(stdtrit(degrees, (1 + level) / 2))
 
 
@@ -148,8 +144,6 @@ class Area(OnLogit):
         positives: Rows with the finding; of a mean, the fewest.
         negatives: Rows without; of a mean, the fewest.
         patients: Patients with a positive, and with a negative; of a mean, the fewest of each.
-        design_effect: How many times the variance is that of as many independent rows; of a mean,
-            the largest.
     """
 
     METHOD: ClassVar[str] = "logit-DeLong, clustered by patient"
@@ -157,7 +151,6 @@ class Area(OnLogit):
     positives: int = 0
     negatives: int = 0
     patients: tuple[int, int] = (0, 0)
-    design_effect: float = 1.0
 
     def interval(self, level: float = 0.95) -> Interval:
         """(low, high), within [0, 1], and the AUC between them."""
@@ -171,7 +164,6 @@ class Area(OnLogit):
             "positives": min(one.positives for one in every),
             "negatives": min(one.negatives for one in every),
             "patients": (min(one for one, _ in patients), min(one for _, one in patients)),
-            "design_effect": max(one.design_effect for one in every),
         }
 
 
@@ -362,9 +354,11 @@ def placements(scores: ArrayLike, labels: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def hanley_mcneil_variance(area: float, positives: float, negatives: float) -> float:
-    """Of an AUC, for exponential scores.  Source: Hanley and McNeil 1982, formulas 1 and 2."""
-    if not 0 <= area <= 1 or not positives > 0 or not negatives > 0:
-        raise ValueError(f"no AUC of {positives} positives and {negatives} negatives is {area}")
+    """Of an AUC, for exponential scores; alike for scores that are turned around.
+
+    Source: Hanley and McNeil 1982, formulas 1 and 2.
+    """
+    area = max(area, 1 - area)
     both = area * (1 - area)
     by_positives = area / (2 - area) - area**2
     rest = (positives - 1) * by_positives + (negatives - 1) * (2 * area**2 / (1 + area) - area**2)
@@ -389,11 +383,7 @@ def area(
     """
     values, truth = scores_and_truth(scores, labels)
     codes = _numbered(patients, len(values), total)
-    if codes.shape != values.shape or codes.dtype.kind not in "iu" or codes.min() < 0:
-        raise ValueError(f"patients must be {len(values)} numbers from 0, got {list(codes.shape)}")
     size = int(codes.max()) + 1 if total is None else total
-    if size <= codes.max():
-        raise ValueError(f"patient {codes.max()} is beyond the {size} patients in all")
     by_positives, by_negatives = placements(values, truth)
     value = float(by_positives.mean())
     m, n = len(by_positives), len(by_negatives)
@@ -401,7 +391,7 @@ def area(
     counts = len(some), len(others), len(np.union1d(some, others))
     edge = EDGE / min(counts[:2])
     middle = min(max(value, edge), 1 - edge)
-    guess = _guess(middle, counts[0], counts[1])
+    guess = hanley_mcneil_variance(middle, counts[0], counts[1])
     unseen = Area(
         value, np.zeros((3, size)), apart=guess, edge=edge,
         positives=m, negatives=n, patients=counts[:2],
@@ -415,15 +405,10 @@ def area(
     if not variance > 0:
         return unseen
     effect = variance / float(by_positives.var(ddof=1) / m + by_negatives.var(ddof=1) / n)
-    guess = _guess(middle, m, n) * max(effect, 1.0)
+    guess = hanley_mcneil_variance(middle, m, n) * max(effect, 1.0)
     shrunk = (degrees * variance + PRIOR * guess) / (degrees + PRIOR)
     influence = influence * sqrt(shrunk / variance)
-    return replace(unseen, influence=influence, apart=0.0, design_effect=effect)
-
-
-def _guess(value: float, positives: int, negatives: int) -> float:
-    """Hanley and McNeil's variance, alike for scores that are turned around."""
-    return hanley_mcneil_variance(max(value, 1 - value), positives, negatives)
+    return replace(unseen, influence=influence, apart=0.0)
 
 
 def _stacked(present: Floats, absent: Floats, counts: tuple[int, int, int]) -> tuple[Floats, float]:
@@ -573,8 +558,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
     Source: Holm 1979.
     """
     given = np.asarray(p_values, dtype=np.float64)
-    if given.ndim != 1 or not ((given >= 0) & (given <= 1)).all():
-        raise ValueError("p-values must be a list of numbers in [0, 1]")
     order = np.argsort(given, kind="stable")
     stepped = given[order] * np.arange(len(given), 0, -1)
     adjusted = np.empty_like(given)

@@ -138,44 +138,25 @@ def sensitivity_threshold(scores: ArrayLike, labels: ArrayLike, sensitivity: flo
     return _below(high, float(below.max())) if below.size else float(np.nextafter(high, -np.inf))
 
 
-def positive_ranks(
-    scores: ArrayLike, relevant: ArrayLike | None = None, left_out: ArrayLike | None = None
-) -> NDArray[np.int64]:
+def positive_ranks(scores: ArrayLike, relevant: ArrayLike | None = None) -> Ranks:
     """Rank of the best right answer of each query, [Q], from 1; ties count against the model.
 
     Args:
         scores: [Q, C], without NaN.
         relevant: [Q, C], boolean: the right answers, one a query or more; by default the diagonal.
-        left_out: [Q, C], boolean: candidates that are not counted, as those of the query's own
-            patient; a right answer always stays in.
     """
     values = np.asarray(scores)
     if values.ndim != 2 or not values.size:
         raise ValueError(f"scores must be [queries, candidates], got {values.shape}")
-    right, apart = (
-        None if given is None else np.asarray(given, dtype=np.bool_)
-        for given in (relevant, left_out)
-    )
-    for name, mask in (("relevant", right), ("left_out", apart)):
-        if mask is not None and mask.shape != values.shape:
-            raise ValueError(f"{name} must be {values.shape}, got {mask.shape}")
-    if right is None and values.shape[0] > values.shape[1]:
-        raise ValueError("every query wants at least one right answer; give relevant")
+    right = np.eye(*values.shape, dtype=np.bool_) if relevant is None else np.asarray(relevant)
+    if right.shape != values.shape:
+        raise ValueError(f"relevant must be {values.shape}, got {right.shape}")
     rows = max(1, SCORES_AT_ONCE // values.shape[1])
-    ranks = []
-    for start in range(0, len(values), rows):
-        block = slice(start, start + rows)
-        part = values[block].astype(np.float64)
-        columns = np.arange(values.shape[1])
-        places = np.arange(start, start + len(part))
-        answers = places[:, None] == columns if right is None else right[block]
-        ranks.append(_ranks(part, answers, None if apart is None else apart[block]))
-    return np.concatenate(ranks)
+    blocks = [slice(start, start + rows) for start in range(0, len(values), rows)]
+    return np.concatenate([_ranks(values[b].astype(np.float64), right[b]) for b in blocks])
 
 
-def _ranks(
-    values: NDArray[np.float64], right: NDArray[np.bool_], apart: NDArray[np.bool_] | None
-) -> NDArray[np.int64]:
+def _ranks(values: Floats, right: Truth) -> Ranks:
     if np.isnan(values.max()):  # the maximum is NaN where any score is
         raise ValueError("scores must not be NaN")
     rows, columns = np.nonzero(right)
@@ -185,19 +166,8 @@ def _ranks(
     best = np.maximum.reduceat(values[rows, columns], np.searchsorted(rows, np.arange(len(values))))
     ahead = values >= best[:, None]
     ahead[rows, columns] = False
-    if apart is not None:
-        ahead &= ~apart
-    counts: NDArray[np.int64] = np.count_nonzero(ahead, axis=1)
+    counts: Ranks = np.count_nonzero(ahead, axis=1)
     return 1 + counts
-
-
-def rank_metrics(ranks: ArrayLike, cutoffs: Sequence[int] = CUTOFFS) -> dict[str, float]:
-    """Recall at cut-offs, median rank and mean reciprocal rank of ranks [Q] from 1."""
-    values = np.asarray(ranks)
-    if values.ndim != 1 or not values.size or (values < 1).any():
-        raise ValueError("ranks must be a list of numbers from 1")
-    metrics = {f"R@{k}": float((values <= k).mean()) for k in cutoffs}
-    return {**metrics, "MedR": float(np.median(values)), "MRR": float((1 / values).mean())}
 
 
 def retrieval_metrics(
@@ -210,34 +180,29 @@ def retrieval_metrics(
 
     Returns ``R@K`` for each cut-off, ``MedR`` and ``MRR``; see :func:`positive_ranks`.
     """
-    return rank_metrics(positive_ranks(scores, relevant), cutoffs)
+    ranks = positive_ranks(scores, relevant)
+    found = {f"R@{k}": float((ranks <= k).mean()) for k in cutoffs}
+    return {**found, "MedR": float(np.median(ranks)), "MRR": float((1 / ranks).mean())}
 
 
 def embedding_ranks(
-    queries: ArrayLike,
-    candidates: ArrayLike,
-    *,
-    keys: Sequence[Hashable] | None = None,
-    groups: Sequence[Hashable] | None = None,
+    queries: ArrayLike, candidates: ArrayLike, *, keys: Sequence[Hashable] | None = None
 ) -> Ranks:
     """Ranks [n] by inner product where query and candidate i, [n, D], are a pair; in blocks.
 
     Args:
         keys: [n]; a candidate of a pair with an equal key is right.  By default candidate i is the
             one right answer of query i.
-        groups: [n]; wrong candidates of an equal group (the same patient's) are not counted.
     """
     left, right = (np.asarray(given, dtype=np.float64) for given in (queries, candidates))
     if left.ndim != 2 or left.shape != right.shape or not right.size:
         raise ValueError(f"embeddings {left.shape} and {right.shape} must be [n, D] both")
     own = patient_codes(keys, len(left))
-    of = None if groups is None else patient_codes(groups, len(left))
     rows = max(1, SCORES_AT_ONCE // len(right))
     ranks = []
     for start in range(0, len(left), rows):
         block = slice(start, start + rows)
-        left_out = None if of is None else of[block, None] == of
-        ranks.append(positive_ranks(left[block] @ right.T, own[block, None] == own, left_out))
+        ranks.append(positive_ranks(left[block] @ right.T, own[block, None] == own))
     return np.concatenate(ranks)
 
 

@@ -18,7 +18,7 @@ def test_a_wrong_list_is_refused_and_can_be_tried(
     refused: Refused, checkpoint: Path, tmp_path: Path
 ) -> None:
     data, _ = imported(tmp_path)
-    command = ("evaluate", checkpoint, "--recipe", "nih", "--data", data, "--no-pictures")
+    command = ("evaluate", checkpoint, "--recipe", "nih", "--data", data, "--no-sentences")
     line = refused(*command, "--out", tmp_path / "out")
     assert line.startswith(
         "nih: manifest lists 10 images, and not the 25,596 of the official test_list.txt. "

@@ -141,7 +141,6 @@ train --init CONFIG
 evaluate CHECKPOINT --data DATA --uncertain none
 evaluate CHECKPOINT CHECKPOINT --data DATA
 compare DATA
-compare DATA DATA --noninferiority 2
 calibrate CHECKPOINT
 gateway run
 gateway run DATA

@@ -8,7 +8,7 @@ from cxrtext.evaluation import compare
 from cxrtext.evaluation.classification.zero_shot import rows_digest
 from cxrtext.evaluation.comparison import verdict_of
 from cxrtext.evaluation.measure import few_patients
-from cxrtext.evaluation.report.comparison import difference_rows, model_names, primary_lines
+from cxrtext.evaluation.report.comparison import model_names
 from cxrtext.metrics.intervals import Measured, area, average, difference, median_of
 
 
@@ -44,25 +44,6 @@ def test_the_primary_measure_stands_first_and_the_others_are_adjusted() -> None:
     three = compare({"a": first, "b": second, "c": measures(0.1)})
     assert [one.measure for one in three.differences[:3]] == ["AUC"] * 3
     assert max(one.adjusted_p / one.p_value for one in three.differences[:3]) == pytest.approx(3)
-
-
-def test_noninferiority_by_the_whole_interval() -> None:
-    found = compare({"a": measures(0.0), "b": measures(-0.02)}, margin=0.1)
-    by_name = {one.measure: one for one in found.differences}
-    assert by_name["AUC"].low < 0
-    assert by_name["AUC"].noninferior is True
-    assert by_name["MedR"].noninferior is None  # neither an AUC nor the primary measure
-    assert "noninferior by a margin of 0.1" in primary_lines(found)[0]
-    assert difference_rows(found)[0][-1] == "noninferior by 0.1"
-    worse = compare({"a": measures(0.25), "b": measures(-0.2)}, margin=0.02)
-    assert worse.differences[0].noninferior is False
-    # Of ranks a smaller one is better: the upper end counts.
-    ranks = compare({"a": measures(0.0), "b": measures(0.1)}, primary="MedR", margin=0.5)
-    assert (ranks.differences[0].noninferior, ranks.differences[0].verdict) == (True, "better")
-    ranks = compare({"a": measures(0.0), "b": measures(-0.1)}, primary="MedR", margin=0.5)
-    assert (ranks.differences[0].noninferior, ranks.differences[0].verdict) == (False, "worse")
-    with pytest.raises(ValueError, match="margin"):
-        compare({"a": measures(0.0), "b": measures(0.0)}, margin=-1.0)
 
 
 def test_what_cannot_be_compared_is_said() -> None:
@@ -109,16 +90,6 @@ def test_what_holm_does_not_confirm_is_not_better() -> None:
     found = compare(models).differences
     assert min(one.p_value for one in found) < 0.05
     assert {one.verdict for one in found if one.adjusted_p >= 0.05} == {"not distinguishable"}
-
-
-def test_the_primary_auc_is_always_there_of_the_findings_that_both_have() -> None:
-    first, second = measures(0.0), measures(0.25)
-    del first["AUC"], second["AUC of Y"]
-    found = compare({"a": first, "b": second})
-    main = found.differences[0]
-    assert main.measure == "AUC"
-    assert main.estimate == pytest.approx(second["AUC of X"].value - first["AUC of X"].value)
-    assert found.left_out[0].endswith("but those that both were measured on: X")
 
 
 def test_models_are_named_by_their_projects(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from cxrtext.metrics.ranking import (
     UNKNOWN_LABEL,
     area_under_curve,
     retrieval_metrics,
-    sensitivity_threshold,
     settled,
     youden_threshold,
 )
@@ -35,14 +34,6 @@ def test_thresholds_by_hand() -> None:
     assert sensitivity_and_specificity(SCORES, LABELS, 0.65) == (1.0, 0.5)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_the_youden_threshold_is_the_best_of_all(seed: int) -> None:
-    scores, labels = drawn(seed)
-    every = [-np.inf, *scores, youden_threshold(scores, labels)]
-    gains = [sum(sensitivity_and_specificity(scores, labels, threshold)) for threshold in every]
-    assert gains[-1] == max(gains)
-
-
 def test_a_threshold_stands_between_neighboring_numbers() -> None:
     low, high = 1.0, float(np.nextafter(1.0, 2))
     threshold = youden_threshold([low, high], [0, 1])
@@ -65,20 +56,6 @@ def test_uncertain_labels() -> None:
         settled(labels, "zeros")  # type: ignore[arg-type]
 
 
-def test_wrong_arguments() -> None:
-    for scores, labels, words in [
-        ([], [], "not empty"),
-        ([1.0], [1, 0], "equally long"),
-        ([np.nan, 1], [1, 0], "finite"),
-        ([0.0, 1], [1, 2], "1 or 0"),
-        ([0.0, 1], [0, 0], "at least one positive"),
-    ]:
-        with pytest.raises(ValueError, match=words):
-            sensitivity_threshold(scores, labels, 0.5)
-    with pytest.raises(ValueError, match="at least one negative"):
-        area_under_curve([1.0], [1])
-
-
 def test_ties_count_against_the_model() -> None:
     found = retrieval_metrics(np.zeros((3, 3)), cutoffs=[1, 3])
     assert found == {"R@1": 0.0, "R@3": 1.0, "MedR": 3.0, "MRR": pytest.approx(1 / 3)}
@@ -87,8 +64,6 @@ def test_ties_count_against_the_model() -> None:
 def test_images_of_exactly_one_class() -> None:
     labels = [[1, 1, 0, 1, 1, 0], [0, 1, 0, -1, UNKNOWN_LABEL, 1], [0, 0, 0, 0, 0, 0]]
     assert only_class(labels).tolist() == [0, -1, -1, -1, 0, 1]
-    with pytest.raises(ValueError, match="findings, images"):
-        only_class([1, 0])
 
 
 def test_precision_by_hand() -> None:
@@ -96,16 +71,6 @@ def test_precision_by_hand() -> None:
     assert [precision_at(scores, right, k) for k in (1, 2, 3, 4)] == [1, 1 / 2, 2 / 3, 3 / 4]
     # Three tie for the second place, of which two are right.
     assert precision_at([0.9, 0.5, 0.5, 0.5], [False, True, True, False], 2) == pytest.approx(1 / 3)
-    with pytest.raises(ValueError, match="k = 5"):
-        precision_at(scores, right, 5)
-
-
-def test_ties_count_what_a_random_order_gives() -> None:
-    rng = np.random.default_rng(1)
-    scores, right = rng.integers(0, 4, 30).astype(float), rng.random(30) < 0.4
-    orders = [np.lexsort((rng.random(30), -scores))[:7] for _ in range(4000)]
-    mean = np.mean([right[order].mean() for order in orders])
-    assert precision_at(scores, right, 7) == pytest.approx(mean, abs=0.01)
 
 
 @pytest.mark.parametrize("seed", range(3))

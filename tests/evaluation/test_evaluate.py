@@ -3,14 +3,11 @@ from typing import Any
 
 import pytest
 
-from cxrtext.errors import DataError
-from cxrtext.evaluation import Evaluation, Prompts, evaluate, read_prompts
+from cxrtext.errors import ConfigError, DataError
+from cxrtext.evaluation import Evaluation, Prompts, Settings, evaluate, read_prompts
 from cxrtext.evaluation.data import read_data_folder
 from cxrtext.evaluation.report import write_report
 from cxrtext.evaluation.rows import RETRIEVAL
-from cxrtext.images import ReaderPool
-from cxrtext.images.cache import DecodedCache
-from cxrtext.records import Rejects
 
 
 def test_a_learned_model_beats_chance_on_held_out_patients(usual: Evaluation) -> None:
@@ -35,37 +32,6 @@ def test_what_is_missing_is_left_out_and_said(
     assert "Left out" in (tmp_path / "out/report.html").read_text()
 
 
-def test_reports_in_the_manifest_are_found(checkpoint: Path, data_copy: Path) -> None:
-    (data_copy / "reports.csv").unlink()
-    (data_copy / "labels.csv").unlink()  # of other studies than those of the manifest below
-    (data_copy / "manifest.csv").write_text(
-        "image,study_id,split,report\nimages/s00.png,a,test,FINDINGS: The lungs are clear.\n"
-        "images/s01.png,b,test,Left pleural effusion.\n"
-    )
-    result = evaluate(checkpoint, data_copy)
-    assert result.rows.value(RETRIEVAL, "sentence to image", "queries") == 2
-
-
-def test_a_cache_of_decoded_images_changes_nothing(
-    checkpoint: Path, data_copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (data_copy / "images/s07.png").write_bytes(b"no image")
-    plain_rejects, rejects = Rejects(), Rejects()
-    plain = evaluate(checkpoint, data_copy, rejects=plain_rejects)
-    cache = DecodedCache(tmp_path / "cache")
-    evaluate(checkpoint, data_copy, cache=cache)
-    honest = ReaderPool.map
-
-    def read(pool: ReaderPool, paths: list[Path], **options: Any) -> Any:
-        assert [path.name for path in paths] == ["s07.png"], "all else is there"
-        return honest(pool, paths, **options)
-
-    monkeypatch.setattr(ReaderPool, "map", read)
-    again = evaluate(checkpoint, data_copy, cache=cache, rejects=rejects)
-    assert again == plain
-    assert rejects.rows == plain_rejects.rows
-
-
 def test_wrong_folders(checkpoint: Path, data_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such folder"):
         evaluate(checkpoint, tmp_path / "none")
@@ -86,7 +52,6 @@ def test_prompts_from_a_file(tmp_path: Path) -> None:
     ("text", "says"),
     [
         ("", "expected 'Finding"),
-        ("[", "line 1: not readable YAML: expected the node content"),
         ("Edema: {positive: a}", "Edema: expected the keys"),
         ("Edema: {positive: [], negative: b}", "'positive' wants a sentence"),
     ],
@@ -116,17 +81,7 @@ def test_a_table_of_other_studies_is_refused(data_copy: Path, name: str) -> None
     assert "Zebulon" not in str(told.value)
 
 
-def test_a_table_that_belongs_in_part_is_taken_and_another_file_of_boxes_named(
-    data_copy: Path, tmp_path: Path
-) -> None:
-    for name, text in OTHERS.items():
-        own = text.splitlines()[-1].replace("other.png", "images/s01.png").replace("more", "s01")
-        (data_copy / name).write_text(text + own.replace("other", "s01") + "\n")
-    read = read_data_folder(data_copy)
-    assert {sentence.study_id for sentence in read.sentences or ()} == {"other", "s01"}
-    assert "s01" in (read.labels or {})
-    assert [box.image for box in read.boxes or ()] == ["other.png", "images/s01.png"]
-    given = tmp_path / "others.csv"
-    given.write_text(OTHERS["boxes.csv"])
-    with pytest.raises(DataError, match=r"others.csv: none of its boxes belongs to .*manifest.csv"):
-        read_data_folder(data_copy, boxes=given)
+@pytest.mark.parametrize(("name", "value"), [("sensitivity", 0.0), ("uncertain", "maybe")])
+def test_wrong_settings(name: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=f"{name}: .*{value}"):
+        Settings(**{name: value})

@@ -6,19 +6,16 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from cxrtext.errors import DataError
-from cxrtext.evaluation import Settings, evaluate
+from cxrtext.evaluation import evaluate
 from cxrtext.evaluation.cohort import Cohort
 from cxrtext.evaluation.grounding.boxes import NO_PIXEL, NO_SENTENCE, NOT_ONE_SIZE, place_boxes
-from cxrtext.evaluation.grounding.phrases import heat_map
-from cxrtext.evaluation.predictions.columns import images_of
 from cxrtext.evaluation.retrieval.boxes import (
     DIRECTIONS,
     EQUAL_RIGHT,
-    BoxRanks,
     box_features,
     measure_box_retrieval,
 )
+from cxrtext.evaluation.retrieval.sentences import Queries, Ranked
 from cxrtext.evaluation.rows import (
     BOTH,
     BOX_RETRIEVAL,
@@ -46,11 +43,11 @@ def test_grounding_is_that_of_the_measures(checkpoint: Path, boxed: Path) -> Non
     details = result.details
     assert details is not None
     expected = []
-    for phrase, _ in details.grounded:
+    for phrase in place_boxes(details.folder.boxes or (), details.cohort).phrases:
         vector = details.model.embed_sentences([phrase.text])[0]
         with torch.inference_mode():
             grid = (details.cohort.grid(phrase.row) @ vector).numpy()
-        heat = heat_map(grid, details.cohort.geometry(phrase.row))
+        heat = details.cohort.geometry(phrase.row).map_to_original(grid)
         boxes = box_mask(phrase.boxes, heat.shape)
         overlap = overlap_by_threshold(heat, boxes).mean()
         expected.append((contrast_to_noise(heat, boxes), overlap, pointing_game(heat, boxes)))
@@ -132,59 +129,15 @@ def test_boxes_go_along_with_a_turned_image(
     assert placed.bbox == pytest.approx(wanted)
 
 
-def test_boxes_outside_the_crop_have_no_feature() -> None:
-    cohort = cohort_of(["a"])
-    inside = Box("a", 80, 80, "x", "in", (10.0, 10.0, 20.0, 20.0))
-    outside = Box("a", 80, 80, "x", "out", (0.0, 0.0, 2.0, 2.0))
-    placed = place_boxes([inside, outside], cohort)
-    features, kept = box_features(cohort, placed.boxes)
-    assert kept == [0]
-    assert np.linalg.norm(features, axis=1) == pytest.approx(1)
-
-
-def test_large_images_are_measured_on_a_smaller_copy(
-    checkpoint: Path, boxed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = evaluate(checkpoint, boxed, settings=QUICK).rows.of(GROUNDING, MEAN_OF_SENTENCES)
-    monkeypatch.setattr("cxrtext.evaluation.grounding.phrases.LONGEST_SIDE", 60)
-    small = evaluate(checkpoint, boxed, settings=QUICK).rows.of(GROUNDING, MEAN_OF_SENTENCES)
-    assert small["CNR"] == pytest.approx(whole["CNR"], rel=0.05)
-    assert small["mIoU"] == pytest.approx(whole["mIoU"], rel=0.05)
-
-
-def test_a_table_of_boxes_beside_the_folder(
-    checkpoint: Path, data_folder: Path, tmp_path: Path
-) -> None:
-    path = tmp_path / "lung_boxes.csv"
-    path.write_text(
-        "image,phrase,x,y,w,h\n"
-        "images/s07.png,right lung,5,5,30,60\n"
-        "images/s07.png,left lung,45,5,30,60\n"
-        "images/s08.png,left lung,wide,5,30,60\n"
-    )
-    result = evaluate(checkpoint, data_folder, settings=Settings(boxes=path))
-    assert {"left lung", "right lung"} < set(result.rows.groups(GROUNDING))
-    assert "grounding: boxes that are damaged: 1" in result.left_out
-    with pytest.raises(DataError, match="no such box file"):
-        evaluate(checkpoint, data_folder, settings=Settings(boxes=tmp_path / "none.csv"))
-
-
-def test_a_recall_among_all_boxes_is_not_told() -> None:
-    records = [ImageRecord(Path(f"{i}"), f"{i}", f"s{i}", f"p{i}", "test") for i in range(5)]
-    ranks = {name: np.arange(1, 6) for name in DIRECTIONS}
-    texts, boxes = [f"t{i}" for i in range(5)], [(0.0, 0.0, 1.0, 1.0)] * 5
-    given = BoxRanks(images_of(records), np.arange(5), texts, texts, boxes, ranks, ranks)
-    rows = measure_box_retrieval(given)
-    assert "R@5" not in {row.measure for row in rows}
-
-
 def test_the_papers_recall_is_the_mean_of_six() -> None:
-    records = [ImageRecord(Path(f"{i}"), f"{i}", f"s{i}", f"p{i}", "test") for i in range(200)]
+    names, ones = [str(i) for i in range(200)], np.ones(200, dtype=np.int64)
     first, second = np.arange(1, 201), np.arange(200, 0, -1) + 10
-    ranks = dict(zip(DIRECTIONS, (first, second), strict=True))
-    texts, boxes = [str(i) for i in range(200)], [(0.0, 0.0, 1.0, 1.0)] * 200
-    given = BoxRanks(images_of(records), np.arange(200), texts, texts, boxes, ranks, ranks)
-    both = measure_box_retrieval(given).of(BOX_RETRIEVAL, BOTH)
+    queries = {
+        name + suffix: Queries(names, names, ranks, 200, ones)
+        for suffix in ("", EQUAL_RIGHT)
+        for name, ranks in zip(DIRECTIONS, (first, second), strict=True)
+    }
+    both = measure_box_retrieval(Ranked(queries)).of(BOX_RETRIEVAL, BOTH)
     # 10, 50 and 100 of 200, and 0, 40 and 90.
     assert both["Recall"] == pytest.approx(290 / 1200)
     assert both["MedR"] == (100.5 + 110.5) / 2

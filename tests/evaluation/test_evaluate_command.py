@@ -26,25 +26,3 @@ def test_a_report_is_written(checkpoint_copy: Path, data_folder: Path, tmp_path:
     ):
         (line,) = cxrtext("evaluate", *wrong, code=2).stderr.splitlines()
         assert said in line
-
-
-def test_models_are_compared(checkpoint_copy: Path, data_folder: Path, tmp_path: Path) -> None:
-    for name in ("first", "second"):
-        options = ("--out", tmp_path / name, "--no-pictures", "--primary", "sentence to image MRR")
-        cxrtext("evaluate", checkpoint_copy, "--data", data_folder, *options)
-    evaluations = tmp_path / "first", tmp_path / "second/predictions.parquet"
-    out = cxrtext(
-        *("compare", *evaluations, "--out", tmp_path / "out", "--noninferiority", "0.3"),
-    ).stdout
-    assert "not distinguishable" in out
-    assert "Primary measure sentence to image MRR: second less first" in out
-    assert "noninferior by a margin of 0.3" in out
-    found = json.loads((tmp_path / "out/comparison.json").read_text())
-    assert found["models"] == ["first", "second"]
-    assert (tmp_path / "out/comparison.html").is_file()
-    for arguments, says in (
-        (evaluations[:1], "at least two evaluations"),
-        ((*evaluations, "--noninferiority", "2"), "between 0 and 1"),
-        ((data_folder, data_folder), "predictions.parquet: no such file"),
-    ):
-        assert says in cxrtext("compare", *arguments, code=2).stderr

@@ -5,17 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pytest
 import torch
 
-from cxrtext.evaluation import Evaluation, evaluate
-from cxrtext.evaluation.cohort import score_pairs
-from cxrtext.evaluation.grounding.boxes import DrawnMask, Phrase, place_boxes
+from cxrtext.evaluation import evaluate
+from cxrtext.evaluation.grounding.boxes import DrawnMask
 from cxrtext.evaluation.grounding.phrases import (
     Phrases,
     Sentence,
     Sided,
-    looked_for,
     measure_phrases,
     phrases_of,
     score_sides,
@@ -26,7 +23,6 @@ from cxrtext.evaluation.predictions.file import write_predictions
 from cxrtext.evaluation.rows import ABSENCE, ALL, GROUNDING, MASKS, MEAN_OF_FINDINGS, SIDES, Rows
 from cxrtext.images.placement import Placement
 from cxrtext.models import load_model
-from cxrtext.records import Absent, Box
 from cxrtext.records.masks import runs_of_mask
 from tests.evaluation.conftest import QUICK, images_of_two
 from tests.evaluation.test_evaluate_boxes import cohort_of
@@ -117,22 +113,6 @@ def test_findings_that_always_have_a_box_are_apart() -> None:
     assert MEAN_OF_FINDINGS not in apart.groups(ABSENCE)
 
 
-def test_pairs_are_scored_as_the_whole_matrix(
-    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("cxrtext.evaluation.cohort.PAIRS_AT_ONCE", 3)
-    model = load_model(checkpoint)
-    cohort = cohort_of(["a", "b", "c", "d"])
-    drawn = torch.randn(4, 4, model.spec.dimension, generator=torch.Generator().manual_seed(1))
-    cohort = replace(cohort, regions=torch.nn.functional.normalize(drawn, dim=-1).half())
-    rows, texts = [3, 0, 0, 2, 3, 1], [EFFUSION, EFFUSION, PNEUMOTHORAX, "x", "x", "x"]
-    with torch.inference_mode():
-        vectors = model.embed_sentences(texts)
-        whole = (model.gamma_sq * model.scores(cohort.regions.float(), vectors)).numpy()
-    expected = [whole[place, row] for place, row in enumerate(rows)]
-    assert score_pairs(model, cohort, rows, texts) == pytest.approx(expected, abs=1e-4)
-
-
 def test_a_wording_that_scores_high_everywhere_is_no_evidence_of_sides(checkpoint: Path) -> None:
     """Sides drawn at random, of two wordings."""
     model = load_model(checkpoint)
@@ -170,38 +150,6 @@ def test_a_mask_goes_along_with_its_picture() -> None:
     assert (upright.shown(6, 4) == mask.T).all()
 
 
-def test_masks_are_brought_to_their_images() -> None:
-    cohort = cohort_of(["files/a.dcm", "b.png"])
-    whole, other = runs_of_mask(np.ones((40, 40))), runs_of_mask(np.ones((40, 20)))
-    corner = (0.0, 0.0, 5.0, 5.0)
-    boxes = [
-        Box("b.png", 40, 40, "Edema", " Haze. ", corner, whole),
-        Box("b.png", 40, 40, "Other", "Haze.", corner, whole),
-        Box("a.jpg", 20, 40, "Edema", "Haze.", corner, other),
-        Box("b.png", 40, 40, "Edema", "No mask.", corner),
-        Box("none.png", 40, 40, "Edema", "Haze.", corner, whole),
-    ]
-    placed = place_boxes(boxes, cohort)
-    told = [(one.row, one.finding, one.text, len(one.masks)) for one in placed.phrases]
-    assert told == [(1, "Edema", "Haze.", 2), (1, "Edema", "No mask.", 0)]
-    assert placed.left_out.total() == 1
-
-
-def test_what_was_looked_for() -> None:
-    cohort = cohort_of(["a.png", "b.png"])
-    phrases = [Phrase(0, "Edema", "Haze.", ((0, 0, 1, 1),))]
-    absent = [
-        Absent("b.png", 80, 80, "Edema", " Haze. "),
-        Absent("a.png", 80, 80, "Edema", "Haze."),  # it has a box, too
-        Absent("b.png", 80, 80, "Effusion", "No pleural effusion."),
-        Absent("c.png", 80, 80, "Edema", "Haze."),
-    ]
-    found, denying = looked_for(phrases, absent, cohort)
-    told = [(row, text, present) for row, _, text, present in found]
-    assert told == [(0, "Haze.", True), (1, "Haze.", False)]
-    assert denying == 1
-
-
 def test_an_evaluation_has_them(checkpoint: Path, masked: Path, tmp_path: Path) -> None:
     result = evaluate(checkpoint, masked, settings=QUICK)
     rows = result.rows
@@ -214,18 +162,3 @@ def test_an_evaluation_has_them(checkpoint: Path, masked: Path, tmp_path: Path) 
     assert result.predictions is not None
     write_predictions(tmp_path / "p.parquet", result.predictions, sentences=False)
     assert measure_file(tmp_path / "p.parquet").rows == rows
-
-
-def test_masks_choose_thresholds_without_labels(checkpoint: Path, masked: Path) -> None:
-    (masked / "labels.csv").unlink()
-    result = evaluate(checkpoint, masked, settings=QUICK)
-    assert result.rows.value(MASKS, ALL, "Dice") is not None
-    assert not result.findings
-
-
-def test_sides_of_reports_where_there_are_no_boxes(usual: Evaluation) -> None:
-    row = usual.rows.find(SIDES, ALL, "above its mirror")
-    assert row is not None
-    assert row.n == 8
-    assert MASKS not in usual.rows
-    assert ABSENCE not in usual.rows

@@ -8,7 +8,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from cxrtext.errors import UnavailableError
 from cxrtext.images import burnt_in
-from cxrtext.images.burnt_in import UNREAD, Bytes, burnt_in_text, need_tesseract
+from cxrtext.images.burnt_in import Bytes, burnt_in_text, need_tesseract
 
 installed = pytest.mark.skipif(which("tesseract") is None, reason="tesseract is not installed")
 
@@ -74,27 +74,6 @@ def test_a_name_as_dicom_writes_it_is_found_though_a_caret_is_misread() -> None:
 @pytest.mark.parametrize("text", ["", "L", "R"])
 def test_a_film_with_a_side_letter_or_none_starts_no_process(text: str) -> None:
     assert burnt_in_text(film(text, size=60)) == ""
-
-
-@pytest.mark.usefixtures("no_process")
-def test_the_middle_and_tiny_or_flat_pictures_start_no_process() -> None:
-    assert burnt_in_text(film("WEBER, OLGA", place=(400, 550))) == ""
-    for shape in ((1, 1), (1, 900), (900, 1), (3, 3), (40, 2)):
-        assert burnt_in_text(np.zeros(shape, np.uint8)) == ""
-
-
-@pytest.mark.parametrize(
-    "error", [subprocess.TimeoutExpired("tesseract", 1), subprocess.CalledProcessError(1, "it")]
-)
-def test_text_that_is_not_read_is_told_and_not_passed(
-    error: Exception, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: Any, **__: Any) -> NoReturn:
-        raise error
-
-    monkeypatch.setattr(subprocess, "run", fail)
-    monkeypatch.setattr(burnt_in, "which", str)
-    assert burnt_in_text(film("WEBER, OLGA")) == UNREAD
 
 
 def test_without_tesseract_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from cxrtext.images import Preprocessing, read_image
-from cxrtext.images.frontal import KINDS, look, prepare
+from cxrtext.images import read_image
+from cxrtext.images.frontal import look
 from cxrtext.phantom import write_phantoms
 
 Gray = npt.NDArray[np.float32]
@@ -42,36 +42,3 @@ def test_phantoms_are_told_from_what_was_done_to_them(phantoms: list[Gray]) -> N
 @pytest.mark.parametrize("what", FOREIGN)
 def test_a_picture_of_something_else_is_no_frontal(what: str) -> None:
     assert not look(FOREIGN[what].astype(np.float32)).frontal
-
-
-def test_size_kind_and_contrast_of_the_array_matter_little(phantoms: list[Gray]) -> None:
-    plain = look(phantoms[0])
-    assert list(plain.scores) == list(KINDS)
-    assert sum(plain.scores.values()) == pytest.approx(1)
-    assert plain.score == max(plain.scores.values()) == plain.scores[plain.kind]
-    assert plain.frontal
-    whole = np.rint(phantoms[0] * 255).astype(np.uint8)
-    for other in (
-        phantoms[0][np.newaxis],
-        whole,
-        Preprocessing(96, 80).square(whole[np.newaxis]),
-        np.kron(whole, np.ones((4, 4), np.uint8)),
-        phantoms[0] * 0.5 + 0.2,
-    ):
-        assert look(other).frontal
-
-
-def test_a_blank_picture_is_no_chest() -> None:
-    for level in (0.0, 0.5, 1.0):
-        assert not look(np.full((200, 150), level, np.float32)).frontal
-
-
-def test_a_sliver_is_no_chest(phantoms: list[Gray]) -> None:
-    seen = look(np.kron(phantoms[0], np.ones((6, 1), np.float32)))
-    assert (seen.kind, seen.score) == ("other", 1.0)
-
-
-@pytest.mark.parametrize("shape", [(3, 8, 8), (0, 5), (8,), (1, 2, 8, 8)])
-def test_other_shapes_are_refused(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="a picture is"):
-        prepare(np.zeros(shape, np.float32))

@@ -7,9 +7,7 @@ from torch import Tensor
 from cxrtext.images.augment import (
     Views,
     augment,
-    center_crop,
     change_gray,
-    crops,
     draw_views,
 )
 
@@ -26,15 +24,6 @@ def pictures(count: int = 4, channels: int = 3, size: int = 12, seed: int = 0) -
 def views(count: int, *, shift: float = 0.0) -> Views:
     values = (0, 0, shift, 0.0)
     return Views(*(torch.full((count,), value) for value in values))
-
-
-def test_each_image_gets_a_window_of_its_own() -> None:
-    images = torch.arange(2 * 10 * 10, dtype=torch.uint8).reshape(2, 1, 10, 10)
-    drawn = draw_views(2, 10, 8, seeded(3))
-    cut = crops(images, drawn, 8)
-    for image, window, y, x in zip(images, cut, drawn.top, drawn.left, strict=True):
-        assert torch.equal(window[0], image[0, y : y + 8, x : x + 8])
-    assert torch.equal(center_crop(images, 6), images[..., 2:8, 2:8])
 
 
 def test_gray_values_change_by_image_and_are_clipped() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cxrtext.errors import DataError, ImageError, WorkError
+from cxrtext.errors import ImageError, WorkError
 from cxrtext.images import Preprocessing, ReaderPool, cache_store, read_image
 from cxrtext.images.cache import DecodedCache
 from cxrtext.images.cache_store import remove_cache
@@ -182,19 +182,6 @@ def test_what_cannot_be_read_is_told_in_every_run(
     check(squares(folder, paths), paths)
 
 
-def test_too_many_bad_images_stop_the_work(
-    paths: list[Path], folder: Path, decoded: list[str]
-) -> None:
-    paths[1].write_bytes(b"no image")
-
-    def refuse(_row: int, reason: str) -> None:
-        raise DataError(reason)
-
-    with pytest.raises(DataError, match="is no PNG"):
-        DecodedCache(folder).fill(paths * 20, SIZES, reject=refuse)
-    assert len(decoded) <= len(paths)
-
-
 def meanwhile(patch: pytest.MonkeyPatch, do: Callable[[Path], object]) -> None:
     """Do something to each file just before it is decoded."""
     plain = ReaderPool.prepare
@@ -217,14 +204,6 @@ def test_a_file_that_changes_while_it_is_read_is_not_kept(
         meanwhile(patch, more)
         (found,) = squares(folder, paths[:1], processes=0)
         assert "changed while it was read" in str(found)
-    check(squares(folder, paths, processes=0), paths)
-
-
-def test_a_file_that_is_linked_while_it_is_read_is_kept(
-    paths: list[Path], folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As where another process imports the folder: a link changes a file's times, not its bytes."""
-    meanwhile(monkeypatch, lambda path: path.with_suffix(".linked").hardlink_to(path))
     check(squares(folder, paths, processes=0), paths)
 
 
@@ -251,19 +230,6 @@ def test_what_is_cut_off_or_gone_is_decoded_again(
     for _ in range(2):
         check(squares(folder, paths), paths)
         assert len(decoded) == again
-
-
-def test_another_version_of_the_reader_decodes_again(
-    paths: list[Path], folder: Path, decoded: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    squares(folder, paths)
-    old = pixel_file(folder)
-    monkeypatch.setattr(cache_store, "READER_VERSION", 99)
-    lines: list[str] = []
-    check(squares(folder, paths, lines.append), paths)
-    assert lines == [f"{folder}: was made by another version; images are decoded again"]
-    assert len(decoded) == 2 * len(paths)
-    assert pixel_file(folder) != old
 
 
 def test_a_cache_in_use_is_not_removed(paths: list[Path], folder: Path) -> None:
@@ -295,13 +261,6 @@ def test_a_full_disk_is_one_line_and_costs_nothing_kept(
             squares(folder, paths)
     assert "\n" not in str(error.value)
     check(squares(folder, paths), paths)
-
-
-def test_a_folder_that_cannot_be_made(paths: list[Path], tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    for place in (tmp_path / "file", tmp_path / "file/below"):
-        with pytest.raises(DataError, match="cannot be kept there .*name a folder"):
-            squares(place, paths)
 
 
 FILL = """

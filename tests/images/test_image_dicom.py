@@ -3,18 +3,8 @@
 import numpy as np
 import pytest
 from pydicom.sequence import Sequence
-from pydicom.uid import ExplicitVRBigEndian
 
-from tests.images.conftest import CANARY, assert_same, gray, lut, make_dicom, refused
-
-
-def test_bytes_swapped_in_big_endian_words_are_put_back() -> None:
-    values = np.array([[10, 20, 30], [40, 50, 60]], dtype=np.uint8)
-    data = make_dicom(values, syntax=ExplicitVRBigEndian, WindowCenter=128, WindowWidth=256)
-    place = data.rindex(b"\x7f\xe0\x00\x10OB")
-    swapped = values.ravel()[[1, 0, 3, 2, 5, 4]].tobytes()
-    words = data[:place] + b"\x7f\xe0\x00\x10OW" + data[place + 6 : -6] + swapped
-    assert_same(words, data)
+from tests.images.conftest import CANARY, gray, lut, make_dicom, refused
 
 
 def test_a_sigmoid_of_hardly_any_width_is_a_step_and_unknown_functions_are_refused() -> None:
@@ -60,12 +50,3 @@ def test_voi_lut(values: list[int], table: Sequence, wanted: list[float]) -> Non
     np.testing.assert_allclose(gray(data)[0], wanted, atol=1e-6)
     inverted = make_dicom(pixels, photometric="MONOCHROME1", VOILUTSequence=table)
     np.testing.assert_allclose(gray(inverted), 1 - gray(data), atol=1e-6)
-
-
-def test_rare_and_flat_values_without_window() -> None:
-    mask = np.zeros((100, 100), np.uint8)
-    mask[0, 0] = 1
-    assert gray(make_dicom(mask)).sum() == 1
-    assert gray(make_dicom(np.full((4, 4), 7, np.uint8))).max() == 0
-    flat = make_dicom(np.full((4, 4), 7, np.uint8), photometric="MONOCHROME1")
-    assert gray(flat).min() == 1

@@ -3,9 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 import pytest
-from pydicom.dataset import Dataset
 from pydicom.encaps import encapsulate, generate_frames
-from pydicom.sequence import Sequence
 from pydicom.uid import JPEGBaseline8Bit, JPEGLSLossless
 
 from cxrtext.errors import ImageError
@@ -80,14 +78,3 @@ def test_fragmented_frames_are_put_together_by_their_offsets() -> None:
     for index in range(2):
         assert_same(fragmented, data, frame=index)
         assert_same(ended, data, frame=index)  # each frame has an end marker
-
-
-def test_what_no_radiograph_is_made_of_is_refused() -> None:
-    frames, color = np.zeros((2, 2, 4), np.uint8), np.zeros((2, 4, 3), np.uint8)
-    enhanced = {"SharedFunctionalGroupsSequence": Sequence([Dataset()])}
-    assert refused(make_dicom(frames, **enhanced), frame=0).startswith("is an enhanced multi-frame")
-    segments = {"BitsAllocated": 1, "BitsStored": 1, "HighBit": 0, "PixelData": bytes(2)}
-    assert "export 8 or 16 bits" in refused(make_dicom(frames, **segments), frame=0)
-    assert "export 8 or 16 bits" in refused(make_dicom(frames[0].astype(np.uint32)))
-    assert "its palette is missing" in refused(make_dicom(frames[0], photometric="PALETTE COLOR"))
-    assert "at half the width" in refused(make_dicom(color, photometric="YBR_FULL_422"))

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import threading
 import warnings
 from pathlib import Path
 from unittest.mock import Mock
@@ -22,7 +21,6 @@ from pydicom.uid import (
 
 from cxrtext.errors import ImageError
 from cxrtext.images import read_image, read_image_bytes
-from cxrtext.images.source import quiet
 from tests.images.conftest import CANARY, make_dicom, refused
 
 COMPRESSED = [RLELossless, JPEGLosslessSV1, JPEGBaseline8Bit, JPEGLSLossless, JPEG2000Lossless]
@@ -139,26 +137,3 @@ def test_nothing_is_warned_or_logged(
     assert not caught
     assert not caplog.records
     assert capfd.readouterr() == ("", "")
-
-
-def test_quiet_restores_the_filters_when_threads_overlap() -> None:
-    before = list(warnings.filters)
-    disabled = logging.getLogger("pydicom").disabled
-    inside, leave = threading.Event(), threading.Event()
-
-    def first() -> None:
-        with quiet():
-            inside.set()
-            leave.wait(600)
-
-    thread = threading.Thread(target=first)
-    thread.start()
-    inside.wait(600)
-    with quiet():
-        leave.set()
-        thread.join(600)
-        warnings.warn("is dropped", UserWarning, stacklevel=1)
-    assert list(warnings.filters) == before
-    assert logging.getLogger("pydicom").disabled == disabled
-    with pytest.warns(UserWarning, match="is heard"):
-        warnings.warn("is heard", UserWarning, stacklevel=1)

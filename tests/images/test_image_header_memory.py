@@ -5,22 +5,12 @@ import struct
 import subprocess
 import sys
 from collections.abc import Iterator
-from io import BytesIO
 from pathlib import Path
 
 import numpy as np
-import pydicom
 import pytest
-from pydicom.dataset import Dataset
-from pydicom.sequence import Sequence
-from pydicom.uid import (
-    ExplicitVRBigEndian,
-    ExplicitVRLittleEndian,
-    ImplicitVRLittleEndian,
-)
 
-from cxrtext.images.dicom.file import read_wanted
-from tests.images.conftest import assert_same, gray, make_dicom, refused
+from tests.images.conftest import make_dicom
 
 MEASURED = """
 import json, sys
@@ -96,48 +86,3 @@ def test_bombs_in_a_folder_to_be_imported_take_little_memory(tmp_path: Path) -> 
     found, grown = measured(folder)
     assert found == [1, 4]
     assert grown < 150  # MiB
-
-
-@pytest.mark.parametrize(
-    "syntax", [ExplicitVRLittleEndian, ImplicitVRLittleEndian, ExplicitVRBigEndian]
-)
-@pytest.mark.parametrize("undefined", [False, True])
-def test_elements_around_sequences_are_found(tmp_path: Path, syntax: str, undefined: bool) -> None:
-    inner, outer = Dataset(), Dataset()
-    inner.CodeMeaning, inner.CodeValue = "lateral", "1"
-    outer.add_new(0x00091001, "SQ", Sequence([inner, Dataset()]))
-    code = Dataset()
-    code.CodeMeaning = "postero-anterior"
-    code.AnatomicRegionModifierSequence = Sequence([inner])
-    asked, views = Sequence([outer, inner]), Sequence([code, inner])
-    sequences = {"RequestAttributesSequence": asked, "ViewCodeSequence": views}
-    window = {"WindowCenter": 9, "WindowWidth": 10}
-    data = make_dicom(np.full((4, 6), 9, np.uint8), syntax=syntax, **sequences, **window)
-    if undefined:
-        dataset = pydicom.dcmread(BytesIO(data))
-        for element in dataset.iterall():
-            if element.VR == "SQ":
-                element.is_undefined_length = True
-                for item in element.value:
-                    item.is_undefined_length_sequence_item = True
-        buffer = BytesIO()
-        dataset.save_as(buffer)
-        data = buffer.getvalue()
-    path = tmp_path / "x.dcm"
-    path.write_bytes(data)
-    header = read_wanted(path, ["Rows", "Columns", "ViewCodeSequence"]).dataset
-    assert (header.Rows, header.Columns) == (4, 6)
-    codes = header.ViewCodeSequence
-    assert [str(one.CodeMeaning) for one in codes] == ["postero-anterior", "lateral"]
-    np.testing.assert_allclose(gray(data), 0.5 + 0.5 / 9, atol=1e-6)
-
-
-def test_implicit_elements_and_unknown_sequences_are_passed_over() -> None:
-    plain = radiograph()
-    implicit = PRIVATE + struct.pack("<L", 170) + b"Z" * 170
-    unknown = PRIVATE + b"UN\0\0" + UNDEFINED + ITEM + UNDEFINED
-    unknown += PRIVATE + struct.pack("<L", 4) + b"abcd" + ITEM_END + SEQUENCE_END
-    for elements in (implicit, unknown, implicit + unknown):
-        assert_same(with_elements(plain, elements), plain)
-    no_items = PRIVATE + b"UN\0\0" + UNDEFINED + b"nothing that is an item" + SEQUENCE_END
-    assert "header is damaged" in refused(with_elements(plain, no_items))

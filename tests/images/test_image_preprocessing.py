@@ -1,15 +1,12 @@
 """Preparation for the encoder, and the maps back."""
 
-import json
-from io import BytesIO
-
 import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
 from PIL import Image
 
-from cxrtext.images import Geometry, Preprocessing, read_image_bytes
+from cxrtext.images import Geometry, Preprocessing
 
 SIZES = [(512, 512), (600, 900), (1955, 1841), (37, 50), (3, 1), (1, 40), (700, 513)]
 PLAIN = Preprocessing(resize=512, crop=480, mean=0.0, std=1.0)
@@ -37,52 +34,6 @@ def test_prepare_is_resize_then_crop(height: int, width: int) -> None:
     np.testing.assert_array_equal(prepared, square[:, 16:-16, 16:-16] / np.float32(255))
 
 
-def test_bytes_and_the_floats_that_they_stand_for_give_the_same() -> None:
-    every = np.resize(np.arange(256, dtype=np.uint8), (1, 48, 64))
-    buffer = BytesIO()
-    Image.fromarray(every[0]).save(buffer, format="PNG")
-    read = read_image_bytes(buffer.getvalue(), "x")
-    same = Preprocessing(resize=48, crop=48, mean=0, std=1)
-    np.testing.assert_array_equal(same.square(read), every[:, :, 8:56])
-    for wanted in (PLAIN, Preprocessing(resize=32, crop=21)):
-        np.testing.assert_array_equal(wanted.square(read), wanted.square(every))
-        np.testing.assert_array_equal(wanted.prepare(read), wanted.prepare(every))
-
-
-def test_values_outside_the_range_are_clipped_and_nan_is_refused() -> None:
-    same = Preprocessing(resize=2, crop=2, mean=0, std=1)
-    image = np.array([[[-1, 2], [0.5, 1]]], np.float32)
-    assert same.square(image).tolist() == [[[0, 255], [128, 255]]]
-    image[0, 0, 0] = np.nan
-    with pytest.raises(ValueError, match="NaN"):
-        same.square(image)
-    for square in (np.zeros((1, 2, 3), np.uint8), np.zeros((1, 2, 2), np.float32)):
-        with pytest.raises(ValueError, match=r"uint8 \[..., 2, 2\]"):
-            same.normalize(square)  # type: ignore[arg-type]
-
-
-def test_extreme_aspect_ratios_need_little_memory_and_are_resampled_where_they_are_kept() -> None:
-    image = np.linspace(0, 1, 200_000, dtype=np.float32).reshape(1, 1, -1)
-    prepared = PLAIN.prepare(image)
-    np.testing.assert_allclose(prepared, 0.5, atol=0.5 / 255 + 1e-6)
-    assert PLAIN.prepare(image.transpose(0, 2, 1)).shape == (1, 480, 480)
-    # A strip is resampled only where it is kept.
-    kept = (Preprocessing(64, 64, 0, 1, "bicubic", fit) for fit in ("center", "crop"))
-    square, other = (wanted.square(noise(2, 4000)) for wanted in kept)
-    np.testing.assert_array_equal(square, other)
-
-
-def test_parameters_survive_json() -> None:
-    wanted = Preprocessing(resize=256, crop=224, mean=0.1, std=0.2)
-    stored = json.loads(json.dumps(wanted.to_dict()))
-    assert stored == {"resize": 256, "crop": 224, "mean": 0.1, "std": 0.2}
-    assert Preprocessing.from_dict({**stored, "auto_map": "evil"}) == wanted
-    assert Preprocessing(**stored) == wanted
-    for broken in ({"resize": 256}, {**stored, "std": "x"}, {**stored, "crop": None}):
-        with pytest.raises(ValueError, match=r"preprocessing|crop"):
-            Preprocessing.from_dict(broken)
-
-
 @pytest.mark.parametrize(
     "values",
     [
@@ -101,11 +52,10 @@ def test_box_and_point_by_hand() -> None:
     assert geometry.resized == (500, 1000)
     assert geometry.crop_origin == (300, 50)
     assert geometry.crop_box == (600, 100, 1400, 900)
-    assert geometry.boxes_to_crop([700, 200, 100, 50]).tolist() == [50, 50, 50, 25]
     assert geometry.points_to_original([50, 50]).tolist() == [700, 200]
-    several = geometry.boxes_to_crop([[500, 0, 400, 400], [0, 0, 100, 100]], clip=True)
-    assert several.tolist() == [[0, 0, 150, 150], [0, 0, 0, 0]]
-    assert geometry.boxes_to_crop([500, 0, 400, 400]).tolist() == [-50, -50, 200, 200]
+    boxes = [[700, 200, 100, 50], [500, 0, 400, 400], [0, 0, 100, 100]]
+    cells = geometry.boxes_to_cells(boxes, (400, 400))  # of one pixel of the crop
+    assert cells.tolist() == [[50, 50, 50, 25], [0, 0, 150, 150], [0, 0, 0, 0]]
 
 
 @pytest.mark.parametrize(("height", "width"), SIZES)
@@ -161,23 +111,10 @@ def test_center_and_stretch_are_what_pillow_makes_of_the_whole_image(
     original = (corners + np.array([left, top])) * (width / wide, height / tall)
     np.testing.assert_allclose(geometry.points_to_original(corners), original)
     np.testing.assert_allclose(geometry.points_to_crop(original), corners, atol=1e-9)
-    box = geometry.boxes_to_original([0, 0, crop, crop])
+    box = geometry.boxes_of_cells([0.0, 0.0, 1.0, 1.0], (1, 1))
     np.testing.assert_allclose(box[2:], (crop * width / wide, crop * height / tall))
     filled = geometry.map_to_original(np.ones((3, 3), np.float32))
     assert np.isnan(filled).any() == (wanted.fit != "stretch" or crop < 48)
-
-
-def test_kinds_and_their_keys() -> None:
-    plain = Preprocessing(48, 40)
-    assert plain.kind == ""
-    kinds = "bicubic-center bilinear-center-odd lanczos-stretch box-stretch nearest-crop"
-    assert " ".join(wanted.kind for wanted in FITS) == kinds
-    for wanted in FITS:
-        assert Preprocessing.from_dict(json.loads(json.dumps(wanted.to_dict()))) == wanted
-    with pytest.raises(ValueError, match="'cubic' is none of nearest, box, bilinear"):
-        Preprocessing(resample="cubic")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="'fill' is none of crop, center, stretch, pad"):
-        Preprocessing.from_dict(plain.to_dict() | {"fit": "fill"})
 
 
 def test_cells_and_boxes_of_a_grid_that_lies_further_left_and_up() -> None:

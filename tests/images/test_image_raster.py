@@ -46,32 +46,12 @@ def test_sixteen_bits_are_read_alike_whatever_range_the_writer_used(top: int) ->
     np.testing.assert_allclose(read(values), wanted, atol=3 / top)
 
 
-@pytest.mark.parametrize("outlier", [0, 1024, 4096, 16384, 65535])
-def test_one_pixel_does_not_change_the_picture(outlier: int) -> None:
-    values = sixteen_bits(1000) + 20
-    before = read(values)
-    values[7, 9] = outlier
-    after = read(values)
-    # The former scaling by the next detector's range divided every pixel by 4, 16 or 64.
-    others = np.ones(values.shape, dtype=bool)
-    others[7, 9] = False
-    assert np.abs(after - before)[others].max() < 0.002
-    assert after[7, 9] == (0 if outlier == 0 else 1)
-
-
 def test_a_marker_does_not_make_the_picture_black() -> None:
     values = sixteen_bits(4095)
     marked = values.copy()
     marked[:4, :150] = 65535  # 1 % of the pixels
     np.testing.assert_allclose(read(marked)[4:], read(values)[4:], atol=0.02)
     assert (read(marked)[:4, :150] == 1).all()
-
-
-def test_sixteen_bits_without_contrast_and_masks() -> None:
-    assert read(Image.fromarray(np.full((20, 30), 700, np.uint16))).max() == 0
-    mask = np.zeros((100, 100), np.uint16)
-    mask[3, 4:9] = 5
-    np.testing.assert_array_equal(read(mask), mask / 5)
 
 
 def test_sixteen_bits_of_color_and_transparency() -> None:
@@ -118,12 +98,6 @@ def test_orientation_noted_by_a_camera_is_applied() -> None:
     noted[0x0112] = 6
     plain = read(GRAY, "JPEG", quality=100)
     np.testing.assert_array_equal(read(GRAY, "JPEG", quality=100, exif=noted), np.rot90(plain, -1))
-
-
-def test_a_large_png_of_a_few_bytes_is_refused_by_its_header() -> None:
-    assert "9999 x 9999 pixels in 33 bytes, which can be no" in refused(png_head(9999, 9999))
-    assert "cut off" in refused(png_head(4096, 4096))  # decoded whatever it holds
-    assert "cut off" in refused(png_head(9999, 9999) + bytes(9999 * 9999 // 64))
 
 
 @pytest.mark.parametrize("side", [10_001, 50_000])

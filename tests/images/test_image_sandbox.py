@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 from pydicom.uid import JPEG2000Lossless, JPEGLosslessSV1, RLELossless
 
-from cxrtext.errors import ImageError, WorkError
+from cxrtext.errors import ImageError
 from cxrtext.images import (
     Preprocessing,
     ReaderPool,
@@ -24,8 +24,7 @@ from cxrtext.images import (
     to_uint8,
 )
 from cxrtext.images.read import decode_image
-from cxrtext.images.reader_pool import ReadImage, image_of
-from cxrtext.images.sandbox import SandboxPool
+from cxrtext.images.reader_pool import ReadImage
 from tests.images.conftest import make_dicom
 from tests.waiting import gone, until
 
@@ -89,28 +88,6 @@ def test_results_and_refusals_equal_those_of_this_process(folder: Path) -> None:
     np.testing.assert_array_equal(sent, to_uint8(read_image(paths[0])))
     with ReaderPool(0) as here:
         assert [outcome(here.read, path) for path in paths] == wanted
-
-
-def test_frame_and_preparation_travel(tmp_path: Path) -> None:
-    frames = np.stack([np.full((30, 20), 50 * i, np.uint8) for i in range(3)])
-    windows = {"WindowCenter": [64, 128], "WindowWidth": [128, 256]}
-    path, one = tmp_path / "frames.dcm", tmp_path / "one.dcm"
-    path.write_bytes(make_dicom(frames, **windows))
-    one.write_bytes(make_dicom(frames[2]))
-    sizes = Preprocessing(resize=16, crop=12)
-    with ReaderPool(1) as pool:
-        seen = pool.view_bytes(path.read_bytes(), "x", frame=1)
-        np.testing.assert_array_equal(seen, to_uint8(read_image(path, frame=1)))
-        image = read_image(one)
-        (whole,) = pool.map([one])
-        (square,) = pool.map([one], square=sizes)
-    assert isinstance(whole, ReadImage)
-    assert isinstance(square, ReadImage)
-    assert (whole.height, whole.width) == (square.height, square.width) == (30, 20)
-    np.testing.assert_array_equal(whole.pixels, image)
-    assert square.pixels.dtype == np.uint8
-    np.testing.assert_array_equal(square.pixels, sizes.square(image))
-    np.testing.assert_array_equal(sizes.normalize(square.pixels), sizes.prepare(image))
 
 
 def test_squares_are_those_of_the_floats_that_are_read(folder: Path) -> None:
@@ -206,28 +183,6 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
         ReaderPool(1, memory_bytes=2**20)
 
 
-def test_an_idle_reader_that_was_killed_is_replaced(folder: Path) -> None:
-    path = folder / "gray.png"
-    with ReaderPool(1) as pool:
-        first = pool.read(path)
-        (process,) = pool._running
-        process.kill()
-        process._process.wait(600)
-        np.testing.assert_array_equal(pool.read(path), first)
-        assert not pool.lost
-
-
-def test_a_reader_that_cannot_start_is_no_fault_of_the_image(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sandbox, "_PROGRAM", "raise SystemExit(1)")
-    with ReaderPool(1) as pool, pytest.raises(WorkError, match="did not start"):
-        pool.read(folder / "gray.png")
-    monkeypatch.setattr(sys, "executable", str(folder / "nothing"))
-    with ReaderPool(1) as pool, pytest.raises(WorkError, match="no reading process can be started"):
-        pool.read(folder / "gray.png")
-
-
 @pytest.mark.usefixtures("misbehaving")
 def test_closing_ends_what_is_running(folder: Path) -> None:
     pool = ReaderPool(1)
@@ -287,19 +242,3 @@ def test_readers_end_with_their_parent(parent: subprocess.Popen[str], kind: sign
 
 def echo(request: object, data: bytes) -> tuple[object, bytes]:
     return request, data[::-1]
-
-
-@pytest.mark.parametrize("workers", [0, 2])
-def test_a_pool_does_any_work_in_order(workers: int) -> None:
-    with SandboxPool(echo, workers) as pool:
-        asked = pool.each(lambda number: pool.ask({"n": number}, bytes([number, 0])), range(30))
-        found = [(answer["n"], bytes(data)) for answer, data in asked]
-    assert found == [(number, bytes([0, number])) for number in range(30)]
-
-
-def test_pixels_that_do_not_fit_are_refused() -> None:
-    said = {"kind": "uint8", "shape": [1, 2, 3], "size": [20, 30]}
-    assert image_of(said, bytes(6)).height == 20
-    for wrong in ({**said, "kind": "object"}, {**said, "shape": [1, 2, 4]}):
-        with pytest.raises(ValueError, match=r"float32|reshape"):
-            image_of(wrong, bytes(6))

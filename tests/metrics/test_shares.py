@@ -48,22 +48,6 @@ def test_the_design_effect_by_hand() -> None:
     assert one.interval() == pytest.approx((middle - half, middle + half))
 
 
-def test_copies_of_rows_tell_nothing_new() -> None:
-    generator = np.random.default_rng(0)
-    right = generator.random(200) < 0.7
-    patients = list(range(200))
-    thrice = proportion_interval(np.repeat(right, 3), np.repeat(patients, 3).tolist())
-    assert thrice == pytest.approx(proportion_interval(right), abs=0.002)
-    wrong = proportion_interval(np.repeat(right, 3))
-    assert wrong[1] - wrong[0] < 0.62 * (thrice[1] - thrice[0])
-
-
-def test_values_between_right_and_wrong() -> None:
-    values = np.random.default_rng(1).random(400)
-    low, high = proportion_interval(values)
-    assert high - low == pytest.approx(2 * 1.966 * values.std(ddof=1) / 20, rel=0.01)
-
-
 def test_ends_and_single_patients() -> None:
     assert proportion_interval([True] * 4, list("aabb"))[1] == 1.0
     assert proportion_interval([False] * 4, list("aabb"))[0] == 0.0
@@ -74,8 +58,6 @@ def test_ends_and_single_patients() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: quantile(1.0), "level"),
-        (lambda: quantile(0.95, 0.0), "degrees"),
         (lambda: share([]), "at least one row"),
         (lambda: share([0.5, np.nan]), r"lie in \[0, 1\]"),
         (lambda: share([True], ["a", "b"]), "equally many"),

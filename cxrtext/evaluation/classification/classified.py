@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from cxrtext.evaluation.predictions.columns import (
     Images,
     Pivot,
-    as_table,
     codes,
     flags,
     floats,
@@ -98,7 +97,7 @@ class Classified:
         columns["score_negative"] = self.negative.ravel()
         columns["score"] = self.scores.ravel()
         columns["label"] = pa.array(labels, mask=labels == UNKNOWN_LABEL)
-        return as_table(columns)
+        return pa.table(columns)
 
     @classmethod
     def from_table(cls, table: "pa.Table") -> Self:

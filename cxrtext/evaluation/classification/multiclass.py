@@ -1,7 +1,7 @@
 """Findings as classes, of which an image has exactly one: CheXpert 5x200 and its like.
 
 ``scores`` are [F, B], of F findings and B images, ``labels`` [F, B] are 1, 0, −1 (uncertain) or
-anything else (unknown).  What does not fit is a ValueError.
+anything else (unknown).
 """
 
 import numpy as np
@@ -27,8 +27,6 @@ def only_class(labels: ArrayLike) -> NDArray[np.int64]:
     unknown counts as absent, as in CheXpert 5x200, whose labels leave out what reports do not name.
     """
     given = np.asarray(labels)
-    if given.ndim != 2 or not given.size:
-        raise ValueError(f"labels must be [findings, images], not {given.shape}")
     alone = ((given == 1).sum(axis=0) == 1) & ~(given == -1).any(axis=0)
     return np.where(alone, (given == 1).argmax(axis=0), -1)
 
@@ -44,12 +42,6 @@ def precision_at(scores: ArrayLike, right: ArrayLike, k: int) -> float:
     Source: Zhang et al. 2020 (ConVIRT) and Huang et al. 2021 (GLoRIA): text-image retrieval.
     """
     values, good = np.asarray(scores, dtype=np.float64), np.asarray(right, dtype=np.bool_)
-    if values.ndim != 1 or values.shape != good.shape or not 1 <= k <= len(values):
-        raise ValueError(
-            f"scores {values.shape} and right {good.shape} must be equally long, and k = {k} in it"
-        )
-    if np.isnan(values).any():
-        raise ValueError("scores must not be NaN")
     last = np.partition(values, len(values) - k)[len(values) - k]
     above, level = values > last, values == last
     return float((good[above].sum() + (k - above.sum()) * good[level].mean()) / k)

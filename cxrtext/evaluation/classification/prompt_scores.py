@@ -7,7 +7,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cxrtext.evaluation.classification.prompts import Prompts
-from cxrtext.evaluation.settings import Settings
 from cxrtext.metrics.ranking import Floats
 from cxrtext.models import ImageTextModel
 
@@ -31,26 +30,18 @@ def score_differences(model: ImageTextModel, regions: Tensor, prompts: Tensor) -
     return model.gamma_sq * (scores[:, 0] - scores[:, 1])
 
 
-def scorer(
-    model: ImageTextModel, prompts: Mapping[str, Prompts], settings: Settings
-) -> Callable[[Tensor], Floats]:
+def scorer(model: ImageTextModel, prompts: Mapping[str, Prompts]) -> Callable[[Tensor], Floats]:
     """A function from regions [B, N, D] to scores [2, F, B], the prompts embedded once.
 
-    Scores of the positive and of the negative prompts, times γ².  Of several phrasings of a side
-    either the vectors are averaged or the scores.
+    Scores of the positive and of the negative prompts, times γ²; of several phrasings of a side
+    the vectors are averaged.
     """
-    sides = [side for one in prompts.values() for side in (one.positive, one.negative)]
-    sizes = [len(side) for side in sides]
-    if settings.average == "embeddings":
-        vectors, sizes = prompt_embeddings(model, prompts).flatten(0, 1), [1] * len(sides)
-    else:
-        vectors = model.embed_sentences([phrase for side in sides for phrase in side])
+    vectors = prompt_embeddings(model, prompts).flatten(0, 1)
 
     @torch.inference_mode()
     def score(regions: Tensor) -> Floats:
-        parts = model.scores(regions, vectors).double().split(sizes)
-        means = torch.stack([part.mean(dim=0) for part in parts])  # [2F, B]
-        scaled = model.gamma_sq * means.view(len(prompts), 2, -1).transpose(0, 1)
+        scores = model.scores(regions, vectors).double()  # [2F, B]
+        scaled = model.gamma_sq * scores.view(len(prompts), 2, -1).transpose(0, 1)
         numbers: Floats = scaled.cpu().numpy()
         return numbers
 

@@ -5,7 +5,7 @@ above 0 the positive prompt wins, and its logistic is the probability before cal
 """
 
 import hashlib
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +28,7 @@ from cxrtext.evaluation.predictions.columns import images_of
 from cxrtext.evaluation.rows import MEAN, OF_FINDING, ZERO_SHOT, Rows
 from cxrtext.evaluation.settings import SLICE_COLUMNS, Settings
 from cxrtext.metrics.intervals import Measured, average
-from cxrtext.metrics.ranking import Floats, Truth, patient_codes, settled
+from cxrtext.metrics.ranking import Floats, Truth, patient_codes
 from cxrtext.models import ImageTextModel
 
 Labels = Mapping[str, Mapping[str, int | None]]
@@ -60,14 +60,6 @@ class ZeroShot:
     scores: dict[str, FindingScores]
 
 
-def label_rows(
-    labels: Labels, studies: Sequence[str], finding: str, settings: Settings
-) -> tuple[NDArray[np.intp], Truth]:
-    """Places of the studies whose label is known, and what it says."""
-    known, truth = settled(label_codes(labels, studies, [finding])[0], settings.uncertain)
-    return np.flatnonzero(known), truth[known]
-
-
 def classify(
     model: ImageTextModel,
     cohort: Cohort,
@@ -76,7 +68,7 @@ def classify(
     settings: Settings,
 ) -> Classified:
     """Score every finding in every image of a cohort, beside the labels; without thresholds."""
-    score = scorer(model, prompts, settings)
+    score = scorer(model, prompts)
     positive, negative = np.concatenate([score(part) for part in cohort.chunks(model)], axis=2)
     return Classified(
         tuple(prompts),

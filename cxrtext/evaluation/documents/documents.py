@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, FileSystemLoader
+from jinja2 import ChainableUndefined, Environment, FileSystemLoader
 
 from cxrtext.errors import DataError
 from cxrtext.evaluation.classification.classified import Classified
@@ -40,12 +40,6 @@ from cxrtext.records import write_table
 FOLDER = "documents"
 CARD, FLOW, TABLE_ONE, PROVENANCE = "model-card.md", "flow.json", "table-1.csv", "provenance.json"
 TEXTS = Path(__file__).parent / "texts"
-UNCERTAIN_NAMES = {
-    "ignore": "left out as unknown ones are",
-    "positive": "counted as present",
-    "negative": "counted as absent",
-}
-"""What becomes of uncertain labels, by the setting."""
 
 
 @dataclass(frozen=True)
@@ -68,16 +62,15 @@ class Material:
             return None
         settings = Settings.from_dict(self.result.settings)
         boxes = settings.boxes if settings.boxes and settings.boxes.is_file() else None
-        findings = self._classified.findings if self._classified else tuple(self.prompts)
+        findings = part.findings if (part := self.result.classified) else tuple(self.prompts)
         return read_data_folder(self.given, allow_outside=True, findings=findings, boxes=boxes)
 
     @cached_property
     def population(self) -> Population | None:
-        predictions, part = self.result.predictions, self._classified
-        if predictions is None or part is None:
+        if (part := self.result.classified) is None:
             return None
         if self.folder is None:
-            return population_in(part, bool(predictions.about["labeled"]))
+            return population_in(part, bool(self.result.predictions.about["labeled"]))
         measured = {name for name, own in zip(part.images.names, part.measured, strict=True) if own}
         found = population_of(self.folder, part.findings, measured)
         if lacking := len(measured) - int(found.measured.sum()):
@@ -104,7 +97,7 @@ class Material:
         return flow_of(
             self.population,
             self.result.split,
-            imported=read_imported(self.folder.path) if self.folder else None,
+            imported=read_imported(self.folder.path) if self.folder and not recipe else None,
             rejects=self.unread,
             validation=self.fitted,
             first=first,
@@ -121,22 +114,16 @@ class Material:
         return provenance.checkpoint_facts(Path(self.result.checkpoint), self.result.fingerprint)
 
     @property
-    def prompts(self) -> Mapping[str, Mapping[str, Sequence[str]]]:
-        predictions = self.result.predictions
-        return predictions.about["prompts"] if predictions else {}
-
-    @property
-    def _classified(self) -> Classified | None:
-        predictions = self.result.predictions
-        part = predictions.parts.get("classification") if predictions else None
-        return part if isinstance(part, Classified) else None
+    def prompts(self) -> Any:
+        """By finding and side."""
+        return self.result.predictions.about["prompts"]
 
     @cached_property
     def unread(self) -> Mapping[str, str]:
         if self.result.details is not None:
             return dict(self.result.details.rejects)
-        predictions = self.result.predictions
-        return predictions.about.get("unread", {}) if predictions else {}
+        unread: Mapping[str, str] = self.result.predictions.about.get("unread", {})
+        return unread
 
     @cached_property
     def making(self) -> dict[str, Any]:
@@ -174,7 +161,7 @@ class Material:
                 if (folder / name).is_file()
             },
         }
-        if result.details is None and result.predictions is not None:
+        if result.details is None:
             found["predictions_sha256"] = result.predictions.sha256
             found["predictions_making"] = result.predictions.about.get("making")
         if self.population is not None:
@@ -187,7 +174,6 @@ class Material:
         if data is not None:
             boxes = Settings.from_dict(result.settings).boxes
             found["data"]["tables"] = provenance.table_facts(data, boxes)
-            found["data"]["images_listed"] = _images_listed(data)
         if result.recipe:
             told = ("recipe", "version", "recipe_sha256", "benchmark", "why_not", "list")
             found["benchmark"] = {name: result.recipe[name] for name in told}
@@ -198,10 +184,13 @@ class Material:
         """The model card, with the first table of each section of the report."""
         result = self.result
         found = Environment(  # noqa: S701 - Markdown; cells are escaped where they stand
-            loader=FileSystemLoader(TEXTS), trim_blocks=True, lstrip_blocks=True
+            loader=FileSystemLoader(TEXTS),
+            undefined=ChainableUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
         )
         found.filters |= {"cell": markdown_cell, "counted": counted}
-        population, model = self.population, self.checkpoint.get("configuration", {})
+        population = self.population
         tables = {
             one.title: [block for block in one.blocks if isinstance(block, Table)]
             for one in sections
@@ -211,14 +200,12 @@ class Material:
             material=self,
             result=result,
             groups=result.rows.below(GROUPS),
-            model=model,
-            preparation=_preparation(model),
+            model=self.checkpoint.get("configuration", {}),
+            training=self.checkpoint.get("training", {}),
             data_name=Path(result.data).resolve().name,
             versions=provenance.versions(),
             made=provenance.now(),
-            uncertain=UNCERTAIN_NAMES[str(result.settings["uncertain"])],
             measured=population.counts(population.measured).text() if population else None,
-            training=_training(self.checkpoint.get("training", {})),
             analyses=[
                 (title, markdown_block(some[0]).replace("### ", "#### "))
                 for title, some in tables.items()
@@ -252,13 +239,6 @@ def write_documents(folder: Path, material: Material, sections: Sequence[Section
     return own
 
 
-def _images_listed(data: Path) -> bool:
-    """Whether a list of digests of a data folder names its images."""
-    with suppress(OSError, ValueError):
-        return any(name.startswith("images/") for name in read_sums(data) or ())
-    return False
-
-
 def _labeled_otherwise(population: Population, part: Classified) -> int:
     """How many images measured have another label than in the predictions, as far as both do."""
     place = {name: at for at, name in enumerate(population.images.names)}
@@ -269,38 +249,3 @@ def _labeled_otherwise(population: Population, part: Classified) -> int:
         if finding in population.labels:
             other |= population.labels[finding][there] != labels[own]
     return int(other.sum())
-
-
-def _preparation(model: Mapping[str, Any]) -> str:
-    """How the model prepares an image, in words; "" where its folder is not there."""
-    if not model:
-        return ""
-    given = model["preprocessing"]
-    sides = "both sides" if given.get("fit", "crop") == "stretch" else "shorter side"
-    return (
-        f"{sides} resized to {given['resize']} pixels, center crop of {given['crop']}, gray "
-        f"values of 8 bits brought to mean {given['mean']:g} and scale {given['std']:g}"
-    )
-
-
-def _training(noted: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """What a reader looks for first of a training's configuration."""
-    config = noted.get("configuration", {})
-    if not config:
-        return []
-    data, model, how = (config.get(name, {}) for name in ("data", "model", "training"))
-    rows = [
-        ("objective", config.get("objective", {}).get("name")),
-        ("images, sentences", f"{data.get('manifest')}, {data.get('sentences')}"),
-        ("digest of the training tables", noted.get("data_fingerprint")),
-        ("reports", noted.get("reports") or None),
-        ("image encoder begins as", model.get("image_weights") or model.get("init") or "random"),
-        ("text encoder begins as", model.get("text") or model.get("init")),
-        ("steps", noted.get("step")),
-        ("batch", how.get("batch")),
-        ("learning rate", how.get("lr")),
-        ("locked encoders", ", ".join(how.get("lock") or ()) or "none"),
-        ("seed", how.get("seed")),
-        ("chosen by", how.get("best")),
-    ]
-    return [(what, value) for what, value in rows if value is not None]

@@ -6,7 +6,6 @@ Nothing of it names a person, a host or a folder: of every path only the last pa
 import hashlib
 import os
 import platform
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -30,7 +29,6 @@ PACKAGES = (
 TABLES = ("manifest", "reports", "labels", "boxes")
 NO_PATHS = ("best", "validation")
 """Keys of a training's description under which a slash belongs to the name of a measure."""
-SECRET = re.compile(r"(key|token|password|secret)", re.IGNORECASE)
 
 
 def last_part(text: str) -> str:
@@ -61,18 +59,9 @@ def without_paths(value: Any) -> Any:
 
 
 def shown_command(arguments: Sequence[str]) -> list[str]:
-    """A command line of which paths have their last part alone, and keys nothing."""
-    shown, hidden = [], False
-    for argument in arguments:
-        name, equals, value = argument.partition("=")
-        if hidden:
-            shown.append("…")
-        elif argument.startswith("-") and equals:
-            shown.append(f"{name}={'…' if SECRET.search(name) else last_part(value)}")
-        else:
-            shown.append(argument if argument.startswith("-") else last_part(argument))
-        hidden = argument.startswith("--") and not equals and bool(SECRET.search(name))
-    return shown
+    """A command line of which paths have their last part alone; `evaluate` takes no keys."""
+    parted = (argument.rpartition("=") for argument in arguments)
+    return [f"{name}{equals}{last_part(value)}" for name, equals, value in parted]
 
 
 def split_digest(names: Iterable[str], splits: Iterable[str]) -> str:
@@ -158,9 +147,9 @@ def machine(device: str) -> dict[str, Any]:
 
 def _processor() -> str:
     with suppress(OSError):
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-        if found := re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE):
-            return found[1].strip()
+        for line in Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
     return platform.processor()
 
 

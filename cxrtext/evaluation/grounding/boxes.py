@@ -40,69 +40,31 @@ def region_boxes(boxes: ArrayLike, geometry: Geometry, grid: tuple[int, int]) ->
     return torch.from_numpy(geometry.boxes_to_cells(boxes, grid))
 
 
-def region_of_interest_align(
-    features: Tensor,
-    boxes: Tensor,
-    size: int | tuple[int, int],
-    images: Tensor | None = None,
-) -> Tensor:
-    """Pool a region grid over boxes: RoIAlign.
+def region_of_interest_align(features: Tensor, boxes: Tensor, bins: int) -> Tensor:
+    """Pool region grids over a box each: RoIAlign.
 
-    Each box is divided into ``size`` bins; a bin's value is the mean of samples taken bilinearly
-    at regular points in it, along each side as many as the bin has cells, rounded up.  Bilinear
-    sampling and the mean act on rows and columns apart, so the whole is two matrix products a box.
-    Gradients flow to the features.
+    Each box is divided into ``bins`` x ``bins`` parts; a part's value is the mean of samples taken
+    bilinearly at regular points in it, along each side as many as the part has cells, rounded up.
+    Bilinear sampling and the mean act on rows and columns apart, so the whole is two matrix
+    products a box.
 
     Args:
-        features: [B, D, h, w], values at the centers of the cells.
-        boxes: [R, 4], COCO boxes (x, y, width, height) in cells (:func:`region_boxes`).
-        size: Bins down and across, or one number for both.
-        images: [R], the row of ``features`` that each box belongs to; may be left out where
-            B = 1.
+        features: [R, D, h, w], values at the centers of the cells.
+        boxes: [R, 4], COCO boxes (x, y, width, height) in cells (:func:`region_boxes`), of a width
+            and height above 0.
+        bins: Parts down and across.
 
     Returns:
-        [R, D, size, size], in the type of the features.
+        [R, D, bins, bins], in the type of the features.
 
     Source: He et al. 2017, section 3; cell centers at +0.5, as in Detectron2.
     """
-    bins = (size, size) if isinstance(size, int) else size
-    place = _check(features, boxes, images, bins)
-    _, D, h, w = features.shape
-    parts = [features.new_empty(0, D, *bins)]
-    for start in range(0, len(boxes), BOXES_AT_ONCE):
-        some = slice(start, start + BOXES_AT_ONCE)
-        x, y, width, height = boxes[some].detach().to(torch.float64).unbind(dim=1)
-        down = _weights(y, height, bins[0], h).to(features)
-        across = _weights(x, width, bins[1], w).to(features)
-        # [r, p, h], [r, D, h, w], [r, q, w] -> [r, D, p, q]
-        rows = torch.einsum("rph,rdhw->rdpw", down, features[place[some]])
-        parts.append(torch.einsum("rdpw,rqw->rdpq", rows, across))
-    return torch.cat(parts)
-
-
-def _check(features: Tensor, boxes: Tensor, images: Tensor | None, bins: tuple[int, int]) -> Tensor:
-    if features.ndim != 4 or not features.numel():
-        raise ValueError(f"features must be [B, D, h, w], not {list(features.shape)}")
-    if boxes.ndim != 2 or boxes.shape[1] != 4:
-        raise ValueError(f"boxes must be [R, 4], not {list(boxes.shape)}")
-    if min(bins) < 1:
-        raise ValueError(f"size must be at least 1: {bins}")
-    wrong = (~boxes.isfinite().all(dim=1)) | (boxes[:, 2:] <= 0).any(dim=1)
-    if wrong.any():
-        number = int(wrong.nonzero()[0])
-        raise ValueError(
-            f"box {number} is {boxes[number].tolist()}; x, y, width and height are numbers, the "
-            "latter two above 0: leave out boxes outside the crop"
-        )
-    if images is None:
-        if len(features) != 1:
-            raise ValueError(f"images must say which of {len(features)} images each box is of")
-        images = torch.zeros(len(boxes), dtype=torch.long)
-    if images.shape != (len(boxes),):
-        raise ValueError(f"images must be [{len(boxes)}], not {list(images.shape)}")
-    if len(images) and not 0 <= int(images.min()) <= int(images.max()) < len(features):
-        raise ValueError(f"images must name rows 0 to {len(features) - 1} of the features")
-    return images.to(features.device)
+    x, y, width, height = boxes.to(torch.float64).unbind(dim=1)
+    down = _weights(y, height, bins, features.shape[2]).to(features)
+    across = _weights(x, width, bins, features.shape[3]).to(features)
+    # [r, p, h], [r, D, h, w], [r, q, w] -> [r, D, p, q]
+    rows = torch.einsum("rph,rdhw->rdpw", down, features)
+    return torch.einsum("rdpw,rqw->rdpq", rows, across)
 
 
 def _weights(start: Tensor, extent: Tensor, bins: int, cells: int) -> Tensor:

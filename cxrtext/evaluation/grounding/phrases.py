@@ -6,7 +6,7 @@ the image shows.  A measure with a truth (left or right, with a box or without) 
 figure is an AUC; others are means.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from cxrtext.evaluation.cohort import Cohort, score_pairs
 from cxrtext.evaluation.grounding.boxes import Phrase, image_finder
-from cxrtext.evaluation.predictions.columns import Images, as_table, floats, images_of, texts, words
+from cxrtext.evaluation.predictions.columns import Images, floats, images_of, texts, words
 from cxrtext.evaluation.rows import (
     ABSENCE,
     ALL,
@@ -110,7 +110,7 @@ class Phrases:
         }
         values["truth"] = pa.array(columns.pop("truth"), pa.bool_())
         named = {"sentence" if name == "text" else name: words(c) for name, c in columns.items()}
-        return as_table({**self.images.to_columns(places), **named, **values})
+        return pa.table({**self.images.to_columns(places), **named, **values})
 
     @classmethod
     def from_table(cls, table: "pa.Table") -> Self:
@@ -125,22 +125,6 @@ class Phrases:
             table["truth"].to_pylist(),
         )  # fmt: skip
         return cls(images, [Sentence(*row) for row in zip(*columns, strict=True)])
-
-
-def heat_map(grid: ArrayLike, geometry: Geometry) -> NDArray[np.float32]:
-    """Enlarge a grid of region scores onto the crop's place in the original image.
-
-    Bilinear between the centers of regions, as ``align_corners=False``: [h, w], which covers the
-    crop evenly, -> [H, W] in original pixels, NaN outside the crop.
-    """
-    return geometry.map_to_original(np.asarray(grid, dtype=np.float64))
-
-
-@torch.inference_mode()
-def phrase_grid(cohort: Cohort, row: int, vector: Tensor) -> NDArray[np.float32]:
-    """Region scores of a sentence in the image at a row, [h, w], in [−1, 1]."""
-    grid: NDArray[np.float32] = (cohort.grid(row) @ vector).numpy()  # [h, w, D] @ [D]
-    return grid
 
 
 def _copy(geometry: Geometry) -> Geometry:
@@ -168,9 +152,13 @@ class Maps:
         return cls(cohort, dict(zip(distinct, vectors, strict=True)))
 
     def heat(self, phrase: Phrase, row: int) -> NDArray[np.float32]:
-        """The map of a sentence in the image at a row, laid over the phrase's own image."""
-        grid = phrase_grid(self.cohort, row, self.vectors[phrase.text])
-        return heat_map(grid, _copy(self.cohort.geometry(phrase.row)))
+        """The map of a sentence in the image at a row, laid over the phrase's own image.
+
+        Its region scores, [h, w] in [−1, 1], as `Geometry.map_to_original` enlarges them.
+        """
+        with torch.inference_mode():
+            grid = (self.cohort.grid(row) @ self.vectors[phrase.text]).numpy()  # [h, w, D] @ [D]
+        return _copy(self.cohort.geometry(phrase.row)).map_to_original(grid.astype(np.float64))
 
     def inside(self, phrase: Phrase) -> tuple[Mask | None, Mask | None]:
         """The pixels of a phrase's boxes and masks; None without, or where they vanish."""
@@ -442,12 +430,3 @@ def _figure(
         return mean_of(values, patients)
     known = ~np.isnan(values)
     return share(values[known], [patients[at] for at in np.flatnonzero(known)])
-
-
-def signed_by_phrase(sentences: Iterable[Sentence]) -> Iterator[dict[str, float]]:
-    """The measures of places of each phrase, in order."""
-    of_phrase: dict[tuple[int, str], dict[str, float]] = {}
-    for one in sentences:
-        if one.task == GROUNDING:
-            of_phrase.setdefault((one.row, one.text), {})[one.measure] = one.value
-    yield from of_phrase.values()

@@ -3,7 +3,7 @@
 What is read and cannot be such a column is a ValueError.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -150,40 +150,6 @@ def whole(table: "pa.Table", column: str) -> NDArray[np.int64]:
     return values
 
 
-def column_of(name: str) -> str:
-    """What a direction or measure is called in a table."""
-    return name.replace(" ", "_")
-
-
-def lists(values: NDArray[Any]) -> "pa.Array":
-    """Rows of equal length, [n, k].
-
-    Not lists of a fixed size, which take their full room in the rows of other parts, too.
-    """
-    import pyarrow as pa
-
-    offsets = pa.array(np.arange(len(values) + 1, dtype=np.int32) * values.shape[1], pa.int32())
-    return pa.ListArray.from_arrays(offsets, pa.array(values.ravel()))
-
-
-def matrix(table: "pa.Table", column: str) -> NDArray[np.float64]:
-    """A column of lists of equal length, float64 [n, k]."""
-    import pyarrow.compute as pc
-
-    rows = table[column].combine_chunks()
-    lengths = pc.unique(pc.list_value_length(rows)).to_pylist()
-    if len(lengths) != 1 or not lengths[0]:
-        raise ValueError(f"column '{column}' has lists of several lengths")
-    flat: NDArray[np.float64] = rows.flatten().to_numpy(zero_copy_only=False).astype(np.float64)
-    return flat.reshape(len(rows), -1)
-
-
-def as_table(columns: Mapping[str, Any]) -> "pa.Table":
-    import pyarrow as pa
-
-    return pa.table(dict(columns))
-
-
 @dataclass(frozen=True, slots=True)
 class Pivot:
     """Rows in any order, one for every finding and image, brought to [F, B]."""
@@ -203,15 +169,9 @@ class Pivot:
             raise ValueError("an image lacks a finding, or has one twice")
         return cls(tuple(findings), images, which, rows)
 
-    @property
-    def first(self) -> Places:
-        """A row of each finding, [F]."""
-        return np.unique(self.which, return_index=True)[1].astype(np.intp)
-
     def placed(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Values of the rows, [F · B, ...] -> [F, B, ...]."""
-        shape = len(self.findings), len(self.images)
-        found = np.empty((*shape, *values.shape[1:]), dtype=values.dtype)
+        """Values of the rows, [F · B] -> [F, B]."""
+        found = np.empty((len(self.findings), len(self.images)), dtype=values.dtype)
         found[self.which, self.rows] = values
         return found
 

@@ -1,42 +1,33 @@
-"""The images of a benchmark: compared with the official list, and laid out.
+"""The images of a benchmark: compared with the official list, and taken out of a data folder."""
 
-``OUT/selected/NAME`` is the data folder that is measured; its manifest names images of the one that
-``cxrtext import`` made.
-"""
-
-import json
-import os
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from cxrtext.datasets.importing.folder import WRITTEN
 from cxrtext.errors import DataError
-from cxrtext.evaluation.data import find_table, manifest_of
+from cxrtext.evaluation.data import DataFolder, find_table, read_data_folder
 from cxrtext.evaluation.documents.images import counted
 from cxrtext.evaluation.recipes.lists import FoundList, name_of, read_list
 from cxrtext.evaluation.recipes.recipe import Recipe
-from cxrtext.files import write_json
-from cxrtext.records import read_labels, write_table
-from cxrtext.records.tables import read_table
-
-Row = dict[str, str]
+from cxrtext.records import ImageRecord
 
 
 @dataclass(slots=True)
 class Selection:
-    """The data folder of a benchmark: ``short`` says why it is not the benchmark, else empty."""
+    """What a benchmark measures of a data folder.
 
-    folder: Path
+    ``short`` says why it is not the benchmark, else it is empty; ``missing`` counts images that the
+    folder lacks, ``apart`` those that choose no thresholds, as another one of their patient is
+    measured; ``findings`` are those with a column of labels that are measured.
+    """
+
+    folder: DataFolder
     found: FoundList
-    images: int
-    short: list[str] = field(default_factory=list)
-    missing: int = 0
-    apart: int = 0
-    """Images that choose no thresholds, as another one of their patient is measured."""
+    short: list[str]
+    missing: int
+    apart: int
     findings: tuple[str, ...] = ()
-    """Those with a column of labels that are measured."""
     left_out: list[str] = field(default_factory=list)
 
 
@@ -72,80 +63,75 @@ def _refuse(recipe: Recipe, short: list[str], subset: bool) -> None:
 
 
 def prepare(
-    recipe: Recipe, data: Path, out: Path, *, listed: Path | None = None, subset: bool = False
+    recipe: Recipe, data: Path, *, listed: Path | None = None, subset: bool = False
 ) -> Selection:
-    """Compare the images of a data folder with the official list, and lay out what is measured.
+    """Compare the images of a data folder with the official list, and take out what is measured.
 
-    ``data`` is what ``cxrtext import`` made of the set; ``listed`` a file with a name a line;
-    ``out`` gets ``selected``.  With ``subset`` a list that is not the official one, or not
-    complete, is used all the same.
+    ``data`` is what ``cxrtext import`` made of the set; ``listed`` a file with a name a line.
+    With ``subset`` a list that is not the official one, or not complete, is used all the same.
     """
     if data.is_dir() and find_table(data, "manifest") is None:
         raise DataError(f"{data}: holds no manifest.csv; import the set: {recipe.import_command}")
-    rows = read_table(manifest_of(data), ["image", "study_id"]).rows
+    content = recipe.content
+    folder = read_data_folder(data, allow_outside=True, findings=tuple(recipe.prompts))
+    rows = [{"image": one.name, "split": one.split} for one in folder.records]
     found = read_list(recipe, rows, listed)
-    by_name: dict[str, Row] = {}
-    for row in rows:
-        by_name.setdefault(name_of(recipe.content.images.name, row["image"]), row)
+    by_name: dict[str, ImageRecord] = {}
+    for record in folder.records:
+        by_name.setdefault(name_of(content.images.name, record.name), record)
     short = [*check_list(recipe, found), *check_images(found, by_name)]
     _refuse(recipe, short, subset)
-    selection = Selection(out / "selected" / recipe.name, found, 0, short)
-    selection.missing = len(found.wanted - by_name.keys())
-    _lay_out(recipe, selection, data, by_name)
+    records = [
+        replace(by_name[name], split="test" if name in found.test else "val")
+        for name in sorted(found.wanted & by_name.keys())
+    ]
+    # Of those that choose thresholds without the patients who are measured.
+    measured = {one.patient_id for one in records if one.split == "test"}
+    if not measured:
+        raise DataError(f"{data}: has none of the images that {recipe.name} measures")
+    kept = [one for one in records if one.split == "test" or one.patient_id not in measured]
+    folder = _of_images(recipe, folder, kept)
+    missing, apart = len(found.wanted - by_name.keys()), len(records) - len(kept)
+    selection = Selection(folder, found, short, missing, apart)
+    tested = [one for one in kept if one.split == "test"]
+    if "labels" in content.takes:
+        _check_labels(recipe, selection, [one.study_id for one in tested])
+    if "boxes" in content.takes:
+        _check_boxes(recipe, selection, {one.name for one in tested})
     return selection
 
 
-def _lay_out(recipe: Recipe, selection: Selection, home: Path, by_name: Mapping[str, Row]) -> None:
-    folder, found = selection.folder, selection.found
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for stem in ("labels.csv", "boxes.json", "reports.csv"):
-        (folder / stem).unlink(missing_ok=True)
-    names: dict[str, str] = {}
-    rows = []
-    for name in sorted(found.wanted & by_name.keys()):
-        row = by_name[name]
-        place = home.resolve() / row["image"]
-        image = names[row["image"]] = os.path.relpath(place, folder.resolve())
-        rows.append({**row, "image": image, "split": "test" if name in found.test else "val"})
-    selection.images = sum(row["split"] == "test" for row in rows)
-    if not selection.images:
-        raise DataError(f"{home}: has none of the images that {recipe.name} measures")
-    # Of those that choose thresholds without the patients who are measured.
-    measured = {_patient(row) for row in rows if row["split"] == "test"}
-    kept = [row for row in rows if row["split"] == "test" or _patient(row) not in measured]
-    rows, selection.apart = kept, len(rows) - len(kept)
-    columns = list(dict.fromkeys(column for row in rows[:1] for column in row))
-    write_table(folder / "manifest.csv", columns, rows)
-    studies = {row["study_id"] for row in rows}
-    if "labels" in recipe.content.takes:
-        tested = [row["study_id"] for row in rows if row["split"] == "test"]
-        _labels(recipe, selection, home, studies, tested)
-    if "boxes" in recipe.content.takes:
-        _boxes(recipe, selection, home, names)
-    table = find_table(home, "reports")
-    if "reports" in recipe.content.takes and table is not None:
-        reports = read_table(table, ["study_id"])
-        own = [row for row in reports.rows if row["study_id"] in studies]
-        write_table(folder / "reports.csv", reports.columns, own)
-
-
-def _patient(row: Row) -> str:
-    return row.get("patient_id") or row["study_id"]
-
-
-def _labels(
-    recipe: Recipe, selection: Selection, home: Path, studies: set[str], measured: list[str]
-) -> None:
-    content, table = recipe.content, find_table(home, "labels")
-    if table is None or content.prompts is None:
-        raise DataError(f"{home}: holds no labels, which {recipe.name} wants")
-    asked = tuple(content.prompts.findings)
-    labels = read_labels(table, asked)
-    if content.blank == "absent":
+def _of_images(recipe: Recipe, folder: DataFolder, records: list[ImageRecord]) -> DataFolder:
+    """A data folder of some images, with the tables that a recipe takes."""
+    takes = recipe.content.takes
+    for stem, has in (("labels", folder.labels), ("boxes", folder.boxes)):
+        if stem in takes and has is None:
+            raise DataError(f"{folder.path}: holds no {stem}, which {recipe.name} wants")
+    names, studies = {one.name for one in records}, {one.study_id for one in records}
+    labels = {k: v for k, v in (folder.labels or {}).items() if k in studies}
+    if recipe.content.blank == "absent":
         labels = {s: {k: v or 0 for k, v in one.items()} for s, one in labels.items()}
+    boxed, reported = "boxes" in takes, "reports" in takes
+    said, boxes = folder.sentences or (), folder.boxes or ()
+    return replace(
+        folder,
+        records=records,
+        labels=labels if "labels" in takes else None,
+        sentences=[one for one in said if one.study_id in studies] if reported else None,
+        boxes=[one for one in boxes if one.image in names] if boxed else None,
+        absent=tuple(one for one in folder.absent if boxed and one.image in names),
+        bad_boxes=folder.bad_boxes if boxed else (),
+    )
+
+
+def _check_labels(recipe: Recipe, selection: Selection, measured: Sequence[str]) -> None:
+    """Choose the findings that enough of the images measured have; check how many have each."""
+    content, labels = recipe.content, selection.folder.labels or {}
+    asked = tuple(recipe.prompts)
     said = {name: [labels.get(study, {}).get(name) for study in measured] for name in asked}
     counts = {name: values.count(1) for name, values in said.items()}
-    least = 0 if selection.short else content.prompts.more_than  # short: a few images to try with
+    # short: a few images to try with
+    least = content.prompts.more_than if content.prompts and not selection.short else 0
     findings = tuple(name for name in asked if counts[name] > least or not least)
     findings = tuple(name for name in findings if any(one is not None for one in said[name]))
     if len(findings) < len(asked):
@@ -160,37 +146,13 @@ def _labels(
     ]
     _annotations(recipe, selection, "labels", wrong)
     selection.findings = findings
-    rows = [
-        {"study_id": study, **{name: values[name] for name in findings}}
-        for study, values in labels.items()
-        if study in studies
-    ]
-    write_table(selection.folder / "labels.csv", ["study_id", *findings], rows)
 
 
-def _boxes(recipe: Recipe, selection: Selection, home: Path, names: Mapping[str, str]) -> None:
-    table = home / "boxes.json"
-    if not table.is_file():
-        raise DataError(f"{home}: holds no boxes.json, which {recipe.name} wants")
-    tree: dict[str, Any] = json.loads(table.read_text(encoding="utf-8"))
-    images = [
-        {**image, "file_name": names[image["file_name"]]}
-        for image in tree["images"]
-        if image["file_name"] in names
-    ]
-    kept = {image["id"]: image["file_name"] for image in images}
-    annotations = [one for one in tree["annotations"] if one["image_id"] in kept]
-    kind, tested = recipe.content.images.name, selection.found.test
-    boxes = sum(
-        one.get("bbox") is not None and name_of(kind, kept[one["image_id"]]) in tested
-        for one in annotations
-    )
+def _check_boxes(recipe: Recipe, selection: Selection, tested: set[str]) -> None:
+    boxes = sum(box.image in tested for box in selection.folder.boxes or ())
     expected = recipe.content.expected.boxes
     if expected is not None and boxes != expected:
         _annotations(recipe, selection, "boxes", [f"{boxes:,} and not {expected:,}"])
-    write_json(
-        selection.folder / "boxes.json", {**tree, "images": images, "annotations": annotations}
-    )
 
 
 def _annotations(recipe: Recipe, selection: Selection, what: str, wrong: list[str]) -> None:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation.classification.prompts import Prompts, read_yaml
-from cxrtext.evaluation.settings import SLICE_COLUMNS, Average
+from cxrtext.evaluation.settings import SLICE_COLUMNS
 from cxrtext.metrics.ranking import Uncertain
 
 FOLDER = Path(__file__).with_name("data")
@@ -86,9 +86,7 @@ class PromptSet(_Part):
 
 
 class HowDone(_Part):
-    average: Average = "embeddings"
     uncertain: Uncertain = "ignore"
-    exclude_same_patient: bool = False
     slices: tuple[str, ...] = SLICE_COLUMNS
 
 

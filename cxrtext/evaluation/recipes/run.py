@@ -60,7 +60,7 @@ def run_recipe(
     """
     found = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
     content, rejects = found.content, Rejects(max_rejected)
-    selection = prepare(found, data, out, listed=listed, subset=subset)
+    selection = prepare(found, data, listed=listed, subset=subset)
     prompts = found.prompts
     result = evaluate(
         checkpoint,
@@ -68,7 +68,6 @@ def run_recipe(
         split="test",
         prompts={name: prompts[name] for name in selection.findings} or None,
         device=device,
-        allow_outside=True,
         cache=cache,
         features=features,
         rejects=rejects,
@@ -110,7 +109,6 @@ def _record(
             "images": len(found.names),
             "sha256": digest_of_names(found.names),
             "official": official,
-            "digest_compared": bool(official and official["sha256"]),
             "measured": len(found.test),
             "measured_sha256": digest_of_names(found.test),
             "needed": len(found.wanted),
@@ -128,7 +126,6 @@ def _record(
         "prompts_source": content.prompts.source if content.prompts else "",
         "settings": content.settings.model_dump(),
         "preprocessing": result.details and asdict(result.details.model.spec.preprocessing),
-        "preprocessing_source": "the checkpoint's own",
         "facts": list(content.facts),
         "not_had": list(content.not_had),
         "fingerprint": result.fingerprint,

@@ -29,19 +29,16 @@ def _unit(axes: "Axes", x_label: str, y_label: str, ticks: Sequence[float]) -> N
 
 
 def classification_figures(result: Evaluation) -> list[Figure]:
-    """ROC, precision and reliability of findings with both classes, as many as there are colors."""
+    """ROC and reliability of findings with both classes, as many as there are colors."""
     found = result.scores
     both = [name for name, one in found.items() if one.truth.any() and not one.truth.all()]
     scores = {name: found[name] for name in both[: len(COLORS)]}
     if not scores:
         return []
     fitted = any(one.fit for one in scores.values())
-    names = ", ".join(scores)
+    dots = "Dots: the thresholds chosen on validation images." if fitted else ""
     return [
-        Figure(
-            [(_roc(scores), f"ROC of {names}"), (_precision(scores), "Precision and recall")],
-            "Dots: the thresholds chosen on validation images." if fitted else "",
-        ),
+        Figure([(_roc(scores), f"ROC of {', '.join(scores)}")], dots),
         Figure(
             [(_reliability(name, one), f"Reliability of {name}") for name, one in scores.items()],
             "Reliability: share of images with the finding against the probability, in 15 bins: "
@@ -66,20 +63,6 @@ def _roc(scores: Scores) -> bytes:
                 axes.plot(above[~one.truth].mean(), above[one.truth].mean(), "o", color=color)
         axes.legend(loc="lower right")
         _unit(axes, "1 − specificity", "sensitivity", (0, 0.25, 0.5, 0.75, 1))
-
-    return draw_svg(430, 360, draw)
-
-
-def _precision(scores: Scores) -> bytes:
-    from sklearn.metrics import precision_recall_curve
-
-    def draw(drawing: "Drawing") -> None:
-        axes = drawing.add_subplot(title="Precision and recall")
-        for color, one in zip(COLORS, scores.values(), strict=False):
-            precision, recall, _ = precision_recall_curve(one.truth, one.scores)
-            precision[-1] = precision[-2]  # at recall 0 scikit-learn has 1
-            axes.plot(recall[::-1], precision[::-1], color=color, clip_on=False)
-        _unit(axes, "recall (sensitivity)", "precision", (0, 0.25, 0.5, 0.75, 1))
 
     return draw_svg(430, 360, draw)
 

@@ -8,8 +8,7 @@ from cxrtext.evaluation.documents.documents import Material, write_documents
 from cxrtext.evaluation.documents.images import TABLE_NOTE, table_one
 from cxrtext.evaluation.how_good import how_good_of
 from cxrtext.evaluation.predictions.file import NAME, write_predictions
-from cxrtext.evaluation.report.pictures import grounding_galleries
-from cxrtext.evaluation.report.sections import DEFINITIONS, headline, primary_line, sections_of
+from cxrtext.evaluation.report.sections import definitions, headline, primary_line, sections_of
 from cxrtext.evaluation.result import ABOUT, RESULTS, Evaluation
 from cxrtext.files import write_json, write_text
 from cxrtext.page import (
@@ -17,7 +16,6 @@ from cxrtext.page import (
     RESEARCH,
     Block,
     Bullets,
-    Gallery,
     Section,
     Table,
     Text,
@@ -25,24 +23,17 @@ from cxrtext.page import (
     html_page,
 )
 
-PROTECTED = (
-    "This page holds pixels of patients' images and sentences of their reports: keep it where you "
-    "keep them. `--no-pictures` leaves both out."
-)
-
 
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
-    """What a report shows.
+    """How a report is written.
 
-    So many best and worst grounded sentences; or no pixels of patients and no sentences of reports
-    at all.  ``command`` is the command line that asked for
-    it.  ``data`` is the data folder that the documents describe, where figures are computed from
-    predictions.
+    ``sentences``: whether predictions have the sentences of reports, and not numbers in their
+    place.  ``command`` is the command line that asked for it.  ``data`` is the data folder that the
+    documents describe, where figures are computed from predictions.
     """
 
-    examples: int = 4
-    pictures: bool = True
+    sentences: bool = True
     command: tuple[str, ...] = ()
     data: Path | None = None
 
@@ -55,17 +46,12 @@ def summary_line(result: Evaluation) -> str:
     )
 
 
-def _sections(result: Evaluation, options: ReportOptions, material: Material) -> list[Section]:
+def _sections(result: Evaluation, material: Material) -> list[Section]:
     found = sections_of(result)
-    details = result.details
-    if details is not None and details.grounded and options.pictures and options.examples:
-        for section in found:
-            if section.title == "Grounding":
-                section.blocks += grounding_galleries(details, options.examples)
     if material.population is not None and material.flow is not None:
         table = Table(table_one(material.population), "By split")
         found.append(Section("The images", [Text(TABLE_NOTE), table, *material.flow.blocks()]))
-    rows = [["measure", "definition"], *([name, text] for name, text in DEFINITIONS.items())]
+    rows = [["measure", "definition"], *([name, text] for name, text in definitions().items())]
     found.append(Section("Definitions", [Table(rows, words=True)]))
     if result.left_out:
         found.append(Section("Left out", [Bullets(result.left_out)]))
@@ -75,28 +61,22 @@ def _sections(result: Evaluation, options: ReportOptions, material: Material) ->
 def write_report(
     folder: Path, result: Evaluation, options: ReportOptions | None = None
 ) -> list[Path]:
-    """Write results, predictions, the page and documents; returns what was written.
-
-    Without pictures the predictions have numbers in place of sentences.
-    """
+    """Write results, predictions, the page and documents; returns what was written."""
     options = options or ReportOptions()
     material = Material(result, options.command, options.data)
     files = [folder / name for name in ("report.html", RESULTS, ABOUT)]
     result.rows.write(files[1])
     write_json(files[2], result.about())
-    if result.predictions is not None and result.details is not None:
+    if result.details is not None:
         files.append(folder / NAME)
         result.predictions.about.update(material.kept())
-        write_predictions(files[-1], result.predictions, sentences=options.pictures)
-    sections = _sections(result, options, material)
-    warnings = [Text(line, "warn") for line in result.warnings]
+        write_predictions(files[-1], result.predictions, sentences=options.sentences)
+    sections = _sections(result, material)
     primary = [Text(primary_line(result), "lead")] if result.primary else []
     good = how_good_of(result)
     told = [Text(good.warning, "warn")] if good.at_chance else []
-    rest = [Text(summary_line(result)), *primary, *warnings]
-    head: list[Block] = [*told, Bullets(good.lines), *rest]
-    if any(isinstance(block, Gallery) for one in sections for block in one.blocks):
-        head.append(Text(PROTECTED, "warn"))
+    head: list[Block] = [*told, Bullets(good.lines), Text(summary_line(result)), *primary]
+    head += [Text(line, "warn") for line in result.warnings]
     tiles = [
         Tile(name, *text.split(" ", 1))
         for name, text in headline(result.rows).items()

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from cxrtext.evaluation.cohort import IMAGES_AT_ONCE, Cohort
 from cxrtext.evaluation.predictions.columns import (
-    as_table,
     images_of,
     numbered,
     texts,
@@ -20,7 +19,6 @@ from cxrtext.evaluation.predictions.columns import (
     words,
 )
 from cxrtext.evaluation.rows import BY_CHANCE, RETRIEVAL, Rows
-from cxrtext.evaluation.settings import Settings
 from cxrtext.metrics.intervals import Median, mean_of, median_of, share
 from cxrtext.metrics.ranking import CUTOFFS, Ranks, chance_median_rank, positive_ranks
 from cxrtext.models import ImageTextModel
@@ -40,38 +38,32 @@ Answers = dict[int, list[int]]
 class Wording:
     """The distinct sentences of a cohort's reports, [S].
 
-    By sentence the images whose report holds it, and those of every patient with such a report;
-    and [S] the patient of the first report that holds it.
+    By sentence the images whose report holds it; and [S] the patient of the first report that
+    holds it.
     """
 
     texts: list[str]
     images: Answers
-    related: Answers
     patients: list[str]
 
 
 def gather_wording(cohort: Cohort, sentences: Sequence[Sentence]) -> Wording:
     of_study: dict[str, list[int]] = defaultdict(list)
-    of_patient: dict[str, list[int]] = defaultdict(list)
     for place, record in enumerate(cohort.records):
         of_study[record.study_id].append(place)
-        of_patient[record.patient_id].append(place)
     numbers: dict[str, int] = {}
     patients: list[str] = []
     images: dict[int, set[int]] = defaultdict(set)
-    related: dict[int, set[int]] = defaultdict(set)
     for sentence in sentences:
         places = of_study.get(sentence.study_id)
         if not places:
             continue
-        patient = cohort.records[places[0]].patient_id
         number = numbers.setdefault(sentence.sentence, len(numbers))
         if number == len(patients):
-            patients.append(patient)
+            patients.append(cohort.records[places[0]].patient_id)
         images[number].update(places)
-        related[number].update(of_patient[patient])
-    right, theirs = ({one: sorted(all_) for one, all_ in of.items()} for of in (images, related))
-    return Wording(list(numbers), right, theirs, patients)
+    right = {number: sorted(places) for number, places in images.items()}
+    return Wording(list(numbers), right, patients)
 
 
 def transposed(answers: Answers) -> Answers:
@@ -87,20 +79,22 @@ DIRECTIONS = ("sentence to image", "image to sentence")
 
 @dataclass(frozen=True, slots=True)
 class Queries:
-    """Ranks [Q] of a direction among so many candidates; ``names`` are the sentences or images.
+    """Ranks [Q] of a direction among so many candidates, and how many answers [Q] are right.
 
-    ``right`` [Q] says how many answers of each are right; None in predictions that do not say so.
+    ``names`` are the sentences, the images, or the boxes with their image.
     """
 
     names: list[str]
     patients: list[str]
     ranks: Ranks
     candidates: int
-    right: Ranks | None = None
+    right: Ranks
 
 
 @dataclass(frozen=True, slots=True)
-class SentenceRanks:
+class Ranked:
+    """Parts "retrieval" and "box retrieval": queries by direction."""
+
     queries: dict[str, Queries]
 
     def to_table(self) -> "pa.Table":
@@ -109,47 +103,43 @@ class SentenceRanks:
         parts = list(self.queries.items())
         sizes = [len(one.ranks) for _, one in parts]
         own = np.repeat(np.arange(len(parts)), sizes)
-        right = [one.right for _, one in parts if one.right is not None]
 
-        def asking(asks: str) -> "pa.DictionaryArray":
-            names = [name if of == asks else None for of, one in parts for name in one.names]
+        def asking(said: bool) -> "pa.DictionaryArray":
+            names = [
+                name if (of == DIRECTIONS[0]) == said else None
+                for of, one in parts
+                for name in one.names
+            ]
             return pa.array(names, pa.string()).dictionary_encode()
 
-        return as_table(
+        return pa.table(
             {
                 "direction": words([name for name, _ in parts], own),
-                "sentence": asking(DIRECTIONS[0]),
-                "image": asking(DIRECTIONS[1]),
+                "sentence": asking(True),
+                "image": asking(False),
                 "patient_id": words([name for _, one in parts for name in one.patients]),
                 "rank": np.concatenate([one.ranks for _, one in parts]),
                 "candidates": np.repeat([one.candidates for _, one in parts], sizes),
-                **({"right": np.concatenate(right)} if len(right) == len(parts) else {}),
+                "right": np.concatenate([one.right for _, one in parts]),
             }
         )
 
     @classmethod
     def from_table(cls, table: "pa.Table") -> Self:
-        names, which = numbered(table["direction"])
-        if set(names) != set(DIRECTIONS):
-            raise ValueError(f"directions are {' and '.join(DIRECTIONS)}")
+        directions, which = numbered(table["direction"])
+        if not {"image to sentence", "box to sentence"} & {*directions}:
+            raise ValueError("a direction is missing")
         asking = {name: texts(table, name) for name in ("sentence", "image")}
         queries = [a or b for a, b in zip(asking["sentence"], asking["image"], strict=True)]
         patients = texts(table, "patient_id")
-        ranks, candidates = whole(table, "rank"), whole(table, "candidates")
-        known = "right" in table.column_names and not table["right"].null_count
-        right = whole(table, "right") if known else None
+        ranks, candidates, right = (whole(table, name) for name in ("rank", "candidates", "right"))
         found = {}
-        for number, name in enumerate(names):
+        for number, name in enumerate(directions):
             at = np.flatnonzero(which == number)
             if len(set(candidates[at].tolist())) != 1:
                 raise ValueError("candidates differ within a direction")
-            found[name] = Queries(
-                [queries[row] for row in at],
-                [patients[row] for row in at],
-                ranks[at],
-                int(candidates[at[0]]),
-                None if right is None else right[at],
-            )
+            names, people = ([of[row] for row in at] for of in (queries, patients))
+            found[name] = Queries(names, people, ranks[at], int(candidates[at[0]]), right[at])
         return cls(found)
 
 
@@ -171,58 +161,46 @@ def score_matrix(model: ImageTextModel, cohort: Cohort, texts: Sequence[str]) ->
     return scores
 
 
-def _mask(answers: Answers, rows: Sequence[int], columns: int) -> NDArray[np.bool_]:
-    mask = np.zeros((len(rows), columns), dtype=np.bool_)
-    for place, row in enumerate(rows):
-        mask[place, answers[row]] = True
-    return mask
-
-
 def _ranks_of(
     block: Callable[[Sequence[int]], Scores],
     queries: Sequence[int],
     columns: int,
     right: Answers,
-    apart: Answers | None,
 ) -> Ranks:
     parts = []
     for start in range(0, len(queries), ROWS_AT_ONCE):
         rows = queries[start : start + ROWS_AT_ONCE]
-        left_out = None if apart is None else _mask(apart, rows, columns)
-        parts.append(positive_ranks(block(rows), _mask(right, rows, columns), left_out))
+        mask = np.zeros((len(rows), columns), dtype=np.bool_)
+        for place, row in enumerate(rows):
+            mask[place, right[row]] = True
+        parts.append(positive_ranks(block(rows), mask))
     return np.concatenate(parts)
 
 
-def rank_sentences(
-    model: ImageTextModel, cohort: Cohort, wording: Wording, settings: Settings
-) -> SentenceRanks:
+def rank_sentences(model: ImageTextModel, cohort: Cohort, wording: Wording) -> Ranked:
     """Rank images for the distinct sentences of their reports, at least one, and the other way."""
     scores = score_matrix(model, cohort, wording.texts)
     right, spoken = transposed(wording.images), sorted(transposed(wording.images))
-    apart = (
-        (wording.related, transposed(wording.related)) if settings.exclude_same_patient else None
-    )
     S, B = scores.shape
-    before = _ranks_of(lambda rows: scores[rows], range(S), B, wording.images, apart and apart[0])
-    after = _ranks_of(lambda rows: scores[:, rows].T, spoken, S, right, apart and apart[1])
+    before = _ranks_of(lambda rows: scores[rows], range(S), B, wording.images)
+    after = _ranks_of(lambda rows: scores[:, rows].T, spoken, S, right)
     images = images_of([cohort.records[row] for row in spoken])
     answers = ([len(wording.images[row]) for row in range(S)], [len(right[row]) for row in spoken])
     counts = [np.asarray(some, dtype=np.int64) for some in answers]
     first = Queries(wording.texts, wording.patients, before, B, counts[0])
     second = Queries(images.names, images.patients, after, S, counts[1])
-    return SentenceRanks(dict(zip(DIRECTIONS, (first, second), strict=True)))
+    return Ranked(dict(zip(DIRECTIONS, (first, second), strict=True)))
 
 
-def measure_retrieval(given: SentenceRanks) -> Rows:
+def measure_retrieval(given: Ranked) -> Rows:
     """Metrics of both directions, with intervals."""
     rows = Rows()
     images = given.queries[DIRECTIONS[1]].names
     for direction, one in given.queries.items():
         cutoffs = [k for k in CUTOFFS if k < one.candidates]
         median = add_ranks(rows, (RETRIEVAL, direction), one.ranks, cutoffs, one.patients)
-        if one.right is not None:
-            chance = chance_median_rank(one.right, one.candidates)
-            rows.add(RETRIEVAL, direction, "MedR" + BY_CHANCE, chance, len(one.ranks))
+        chance = chance_median_rank(one.right, one.candidates)
+        rows.add(RETRIEVAL, direction, "MedR" + BY_CHANCE, chance, len(one.ranks))
         rows.add(RETRIEVAL, direction, "queries", len(one.ranks))
         rows.add(RETRIEVAL, direction, "candidates", one.candidates)
         # The patients of the queries alone, so that no sentence is kept for a comparison.

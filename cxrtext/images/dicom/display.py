@@ -5,7 +5,6 @@ stored value that there can be, not for each pixel.
 """
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,85 +22,77 @@ _FUNCTIONS = ("LINEAR", "LINEAR_EXACT", "SIGMOID")
 _BROKEN = "a look-up table is damaged; export the file again"
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
-    # the input that the first entry belongs to; smaller inputs get the first entry, inputs past the
-    # end the last.
-    first: int
-    entries: Doubles  # [n] outputs
+def render_gray(stored: Samples, pixels: PixelFormat, dataset: "Dataset", *, little: bool) -> Gray:
+    """Show stored values [H, W] as a viewer would: MONOCHROME1 inverted, the first contrast taken.
 
-    def __call__(self, values: Doubles) -> Doubles:
-        places = np.clip(np.rint(values) - self.first, 0, len(self.entries) - 1)
-        return np.asarray(self.entries[places.astype(np.int64)], dtype=np.float64)
-
-    @property
-    def top(self) -> float:
-        """The largest value of the depth that the entries need.
-
-        Descriptors often say 16 bits over entries of fewer, which would come out dark.
-        """
-        return float((1 << max(int(self.entries.max()).bit_length(), 1)) - 1)
-
-
-@dataclass(frozen=True, slots=True)
-class ContrastWindow:
-    """A window, in modality units; ``function`` is LINEAR, LINEAR_EXACT or SIGMOID."""
-
-    center: float
-    width: float
-    function: str = "LINEAR"
-
-
-@dataclass(frozen=True, slots=True)
-class Display:
-    modality: Table | tuple[float, float]  # a table, or (slope, intercept)
-    # the first of the file's VOI LUTs, or else of its windows; None where it has none
-    contrast: Table | ContrastWindow | None
-    # stored values (lowest, highest) that are no part of the picture.
-    padding: tuple[float, float] | None
-
-
-def read_display(dataset: "Dataset", pixels: PixelFormat, *, little: bool) -> Display:
-    """Read how a picture is to be shown."""
-    modality = _read_modality(dataset, pixels, little)
-    contrast: Table | ContrastWindow | None = _first_window(dataset)
+    That is the first VOI LUT, or else the first window; without one, percentiles.
+    """
+    axis = np.arange(pixels.lowest, pixels.highest + 1, dtype=np.int64)
+    places = places_of(stored, pixels)
+    units, negative = _in_units(axis.astype(np.float64), dataset, pixels, little)
+    padding = _padding(dataset, pixels)
+    gray = _windowed(units, dataset)
     for item in dataset.get("VOILUTSequence") or ():
-        contrast = _read_table(item, little, _can_be_negative(modality, pixels))
+        gray, top = _looked_up(units, item, little, negative)
+        gray = gray / top
         break
-    return Display(modality, contrast, _padding(dataset, pixels))
+    if gray is None:
+        gray = stretched(units, _without_padding(axis, count(places, len(axis)), padding))
+    if pixels.photometric == "MONOCHROME1":
+        gray = 1.0 - gray
+    return Gray(places, gray.astype(np.float32))
 
 
-def _first_window(dataset: "Dataset") -> ContrastWindow | None:
-    """Read the first window; one that is damaged is passed over, as viewers do."""
+def _in_units(
+    axis: Doubles, dataset: "Dataset", pixels: PixelFormat, little: bool
+) -> tuple[Doubles, bool]:
+    """Stored values in the units of windows, and whether any can be negative.
+
+    Entries of a modality table are not.
+    """
+    for item in dataset.get("ModalityLUTSequence") or ():
+        return _looked_up(axis, item, little, pixels.signed)[0], False
+    slope = (numbers(dataset, "RescaleSlope") or [1.0])[0]
+    intercept = (numbers(dataset, "RescaleIntercept") or [0.0])[0]
+    if slope == 0:
+        raise ImageError("RescaleSlope is 0; export the file again")
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = axis * slope + intercept
+    # Leaves room for the differences that windows and percentiles take.
+    if not (np.abs(values) < 1e300).all():
+        raise ImageError("RescaleSlope or RescaleIntercept is out of range; export the file again")
+    return values, min(slope * pixels.lowest, slope * pixels.highest) + intercept < 0
+
+
+def _windowed(values: Doubles, dataset: "Dataset") -> Doubles | None:
+    """Map modality values through the first window to [0, 1]; None where there is none.
+
+    One that is damaged is passed over, as viewers do.  LINEAR is not defined for widths under 1, as
+    rescaled data in small units has them, and is taken as LINEAR_EXACT there.
+
+    Source: DICOM PS3.3 C.11.2.1.2 and C.11.2.1.3.
+    """
     if (function := str(dataset.get("VOILUTFunction") or "LINEAR").strip()) not in _FUNCTIONS:
         raise ImageError("VOILUTFunction is none of the standard; export the file again")
     centers, widths = (
         numbers(dataset, keyword, lenient=True) for keyword in ("WindowCenter", "WindowWidth")
     )
-    for center, width in zip(centers, widths, strict=False):
-        if math.isfinite(center) and math.isfinite(width) and width > 0:
-            return ContrastWindow(center, width, function)
-    return None
-
-
-def _can_be_negative(modality: Table | tuple[float, float], pixels: PixelFormat) -> bool:
-    """Whether what a VOI LUT is asked for can be negative: entries of a modality table are not."""
-    if isinstance(modality, Table):
-        return False
-    slope, intercept = modality
-    return min(slope * pixels.lowest, slope * pixels.highest) + intercept < 0
-
-
-def _read_modality(
-    dataset: "Dataset", pixels: PixelFormat, little: bool
-) -> Table | tuple[float, float]:
-    for item in dataset.get("ModalityLUTSequence") or ():
-        return _read_table(item, little, pixels.signed)
-    slope = (numbers(dataset, "RescaleSlope") or [1.0])[0]
-    intercept = (numbers(dataset, "RescaleIntercept") or [0.0])[0]
-    if slope == 0:
-        raise ImageError("RescaleSlope is 0; export the file again")
-    return slope, intercept
+    pairs = zip(centers, widths, strict=False)
+    sound = ((c, w) for c, w in pairs if math.isfinite(c) and math.isfinite(w) and w > 0)
+    if (found := next(sound, None)) is None:
+        return None
+    center, width = found
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        if function == "SIGMOID":
+            # exp(-4 (x - c) / w) by way of tanh, which cannot overflow
+            gray = 0.5 + 0.5 * np.tanh(2.0 * ((values - center) / width))
+        elif function == "LINEAR" and width == 1:
+            gray = np.where(values > center - 0.5, 1.0, 0.0)
+        elif function == "LINEAR" and width > 1:
+            gray = (values - (center - 0.5)) / (width - 1) + 0.5
+        else:
+            gray = (values - center) / width + 0.5
+    return np.asarray(np.clip(gray, 0.0, 1.0), dtype=np.float64)
 
 
 def _padding(dataset: "Dataset", pixels: PixelFormat) -> tuple[float, float] | None:
@@ -119,8 +110,15 @@ def _as_stored(values: list[float], pixels: PixelFormat) -> list[float]:
     return [v + cells if v < 0 else v for v in values]
 
 
-def _read_table(item: "Dataset", little: bool, signed: bool) -> Table:
-    """Read a table from its data and its descriptor: entries, first input, bits an entry."""
+def _looked_up(
+    values: Doubles, item: "Dataset", little: bool, signed: bool
+) -> tuple[Doubles, float]:
+    """Look values up in a table, and say the largest value of the depth that its entries need.
+
+    The descriptor says how many entries, for which input the first is, and bits an entry, often 16
+    over entries of fewer, which would come out dark.  Smaller inputs get the first entry, inputs
+    past the end the last.
+    """
     try:
         count, first, _bits = (int(one) for one in item.get("LUTDescriptor"))
         words = _words(item.get("LUTData"), little)
@@ -132,14 +130,14 @@ def _read_table(item: "Dataset", little: bool, signed: bool) -> Table:
     if not signed and first + count <= 0:
         # Below all that can occur: an input read with the sign of the pixels, which it has not.
         first += 0x10000
-    if len(words) >= count:
-        entries = words[:count]
-    elif 2 * len(words) >= count:
-        # Entries of 8 bits, two a word.
-        entries = words.view(np.uint8)[:count]
-    else:
+    if len(words) < count:  # entries of 8 bits, two a word
+        words = words.view(np.uint8)
+    if len(words) < count:
         raise ImageError(_BROKEN)
-    return Table(first, entries.astype(np.float64))
+    entries = words[:count].astype(np.float64)
+    places = np.clip(np.rint(values) - first, 0, count - 1)
+    top = float((1 << max(int(entries.max()).bit_length(), 1)) - 1)
+    return np.asarray(entries[places.astype(np.int64)], dtype=np.float64), top
 
 
 def _words(data: Any, little: bool) -> npt.NDArray[Any]:
@@ -150,61 +148,7 @@ def _words(data: Any, little: bool) -> npt.NDArray[Any]:
     return np.array([int(one) & 0xFFFF for one in numbers], dtype="<u2")
 
 
-def render_gray(stored: Samples, pixels: PixelFormat, display: Display) -> Gray:
-    """Show stored values as a viewer would, MONOCHROME1 inverted; by percentiles without contrast.
-
-    Args:
-        stored: [H, W].
-    """
-    axis = np.arange(pixels.lowest, pixels.highest + 1, dtype=np.int64)
-    places = places_of(stored, pixels)
-    modality = in_units(axis.astype(np.float64), display)
-    if display.contrast is None:
-        counts = count(places, len(axis))
-        gray = stretched(modality, without_padding(axis, counts, display.padding))
-    elif isinstance(display.contrast, Table):
-        gray = display.contrast(modality) / display.contrast.top
-    else:
-        gray = windowed(modality, display.contrast)
-    if pixels.photometric == "MONOCHROME1":
-        gray = 1.0 - gray
-    return Gray(places, gray.astype(np.float32))
-
-
-def in_units(axis: Doubles, display: Display) -> Doubles:
-    """Stored values in the units of windows."""
-    if isinstance(display.modality, Table):
-        return display.modality(axis)
-    slope, intercept = display.modality
-    with np.errstate(over="ignore", invalid="ignore"):
-        values = axis * slope + intercept
-    # Leaves room for the differences that windows and percentiles take.
-    if not (np.abs(values) < 1e300).all():
-        raise ImageError("RescaleSlope or RescaleIntercept is out of range; export the file again")
-    return values
-
-
-def windowed(values: Doubles, window: ContrastWindow) -> Doubles:
-    """Map modality values through a window to [0, 1].
-
-    Source: DICOM PS3.3 C.11.2.1.2 and C.11.2.1.3.  LINEAR is not defined for widths under 1, as
-    rescaled data in small units has them, and is taken as LINEAR_EXACT there.
-    """
-    center, width = window.center, window.width
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        if window.function == "SIGMOID":
-            # exp(-4 (x - c) / w) by way of tanh, which cannot overflow
-            gray = 0.5 + 0.5 * np.tanh(2.0 * ((values - center) / width))
-        elif window.function == "LINEAR" and width == 1:
-            gray = np.where(values > center - 0.5, 1.0, 0.0)
-        elif window.function == "LINEAR" and width > 1:
-            gray = (values - (center - 0.5)) / (width - 1) + 0.5
-        else:
-            gray = (values - center) / width + 0.5
-    return np.asarray(np.clip(gray, 0.0, 1.0), dtype=np.float64)
-
-
-def without_padding(
+def _without_padding(
     axis: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], padding: tuple[float, float] | None
 ) -> npt.NDArray[np.int64]:
     """Leave padding out of the statistics, unless nothing else is there."""

@@ -57,10 +57,6 @@ class PixelFormat:
         """Whether a pixel has several samples."""
         return self.samples > 1
 
-    @property
-    def frame_bytes(self) -> int:
-        return self.rows * self.columns * self.samples * self.allocated // 8
-
 
 def whole_number(dataset: "Dataset", keyword: str, default: int | None = None) -> int:
     try:

@@ -4,7 +4,6 @@ Only elements that decide how pixels look are read.
 """
 
 import struct
-from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING
 
@@ -53,29 +52,18 @@ _KEYWORDS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class DicomFile:
-    """The parts of a DICOM file that an image is made from."""
+def read_file(data: bytes) -> tuple[str, "Dataset", memoryview]:
+    """Split a DICOM file: its transfer syntax, its elements, and the value of its Pixel Data.
 
-    syntax: str  # transfer syntax, one of ``ALLOWED``
-    dataset: "Dataset"
-    pixels: memoryview  # the value of Pixel Data: raw samples, or items that hold compressed frames
-
-    @property
-    def little(self) -> bool:
-        """Whether words lie low byte first."""
-        return self.syntax != BIG_ENDIAN
-
-
-def read_file(data: bytes) -> DicomFile:
-    """Split a DICOM file into its elements and its pixels."""
+    The value is raw samples, or items that hold compressed frames.
+    """
     syntax, _ = transfer_syntax(data)
     if not syntax:
         raise ImageError("names no transfer syntax in its file header; export the file again")
     if syntax not in ALLOWED:
         raise not_supported(syntax)
     header = header_of(data, _KEYWORDS)
-    return DicomFile(syntax, header.dataset, _pixel_value(memoryview(data), header))
+    return syntax, header.dataset, _pixel_value(memoryview(data), header)
 
 
 def _pixel_value(body: memoryview, header: Header) -> memoryview:
@@ -113,7 +101,7 @@ def native_frame(value: memoryview, pixels: PixelFormat, frame: int) -> memoryvi
     """Cut out the bytes of one raw frame, counted from 0."""
     if pixels.photometric == "YBR_FULL_422":
         raise ImageError("its colors are stored at half the width; export it as grayscale")
-    size = pixels.frame_bytes
+    size = pixels.rows * pixels.columns * pixels.samples * pixels.allocated // 8
     if len(value) < size * pixels.frames:
         raise ImageError(_CUT)
     if len(value) >= size * pixels.frames + max(size, 2):
@@ -134,7 +122,12 @@ def compressed_frame(value: memoryview, frames: int, frame: int, dataset: "Datas
 
 
 def stored_values(
-    file: DicomFile, pixels: PixelFormat, frame: int, least: int | None = None
+    syntax: str,
+    dataset: "Dataset",
+    value: memoryview,
+    pixels: PixelFormat,
+    frame: int,
+    least: int | None = None,
 ) -> tuple[Samples, bool]:
     """Decode the stored values of one frame, counted from 0, and say whether they are RGB.
 
@@ -142,19 +135,19 @@ def stored_values(
     ``pixels.lowest`` to ``pixels.highest``.  ``least`` is as of `decompress`.
     """
     luma_first = pixels.photometric in ("YBR_FULL", "YBR_FULL_422")
-    if file.syntax in NATIVE:
-        raw = native_frame(file.pixels, pixels, frame)
-        cells = np.frombuffer(raw, f"{'<' if file.little else '>'}u{pixels.allocated // 8}")
+    if syntax in NATIVE:
+        raw = native_frame(value, pixels, frame)
+        order = ">" if syntax == BIG_ENDIAN else "<"
+        cells = np.frombuffer(raw, f"{order}u{pixels.allocated // 8}")
         values = _from_cells(_arranged(cells, pixels, planar=pixels.planar), pixels)
     else:
-        data = compressed_frame(file.pixels, pixels.frames, frame, file.dataset)
-        if file.syntax == RLE:
-            values = _from_cells(
-                _arranged(decompress_rle(data, pixels), pixels, planar=True), pixels
-            )
+        data = compressed_frame(value, pixels.frames, frame, dataset)
+        if syntax == RLE:
+            cells = decompress_rle(data, pixels)
+            values = _from_cells(_arranged(cells, pixels, planar=True), pixels)
         else:
-            samples, stream = decompress(data, file.syntax, pixels, least)
-            values = _from_codestream(samples, stream, pixels, exact=file.syntax in LOSSLESS)
+            samples, stream = decompress(data, syntax, pixels, least)
+            values = _from_codestream(samples, stream, pixels, exact=syntax in LOSSLESS)
             if stream.luma_first is not None:
                 luma_first = stream.luma_first
     if not pixels.color:

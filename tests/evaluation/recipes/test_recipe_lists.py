@@ -8,7 +8,6 @@ import pytest
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation.recipes import load_recipe, recipe_names
 from cxrtext.evaluation.recipes.lists import (
-    digest_of_names,
     draw_studies,
     name_of,
     read_list,
@@ -32,15 +31,6 @@ def test_a_recipe_names_itself_and_has_what_it_measures(name: str) -> None:
             assert not set(sides.positive) & set(sides.negative)
 
 
-def test_gloria_has_all_combinations_of_its_parts() -> None:
-    content = load_recipe("chexpert-5x200").content
-    assert content.prompts is not None
-    prompts = content.prompts.prompts()
-    assert [len(one.positive) for one in prompts.values()] == [210, 15, 192, 18, 36]
-    kinds = ("pulmonary", "trace interstitial", "pulmonary interstitial", "mild pulmonary")
-    assert prompts["Edema"].positive[:4] == tuple(f"{kind} edema" for kind in kinds)
-
-
 def test_a_recipe_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no recipe 'nhi'; there are chestx-det10, "):
         load_recipe("nhi")
@@ -51,12 +41,6 @@ def test_a_recipe_that_is_none(tmp_path: Path) -> None:
     path.write_text(load_recipe("nih").text + "more: 1\n")
     with pytest.raises(DataError, match=r"own.yaml: more: Extra inputs are not permitted"):
         load_recipe(path)
-
-
-def test_the_digest_is_of_sorted_distinct_names() -> None:
-    expected = sha256(b"a.png\nb.png\n").hexdigest()
-    assert digest_of_names(["b.png", "a.png", "b.png"]) == expected
-    assert digest_of_names([]) == sha256(b"").hexdigest()
 
 
 def test_what_stands_for_an_image() -> None:

@@ -25,19 +25,11 @@ def compare(
         typer.Option(help="Folder for comparison.html and comparison.json."),
         NEW_FOLDER,
     ] = None,
-    noninferiority: Annotated[
-        float | None,
-        typer.Option(
-            help="By how much the primary measure, and an AUC, may be worse: 0.02 for instance."
-        ),
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare models that were evaluated on the same images, with paired tests; needs no model."""
     if len(evaluations) < 2:
         raise ConfigError("name at least two evaluations: cxrtext compare A B")
-    if noninferiority is not None and not 0 < noninferiority < 1:
-        raise ConfigError("--noninferiority: give a margin between 0 and 1, such as 0.02")
     if out is not None and out.suffix in (".html", ".json", ".csv"):
         raise ConfigError(
             f"--out {out}: give a folder; comparison.html and comparison.json are written into it"
@@ -67,7 +59,7 @@ def compare(
         measures[name] = result.rows.compared
         lines[name] = summary_line(result)
         declared = result.settings["primary"]
-    found = compare_measures(measures, primary=declared, margin=noninferiority)
+    found = compare_measures(measures, primary=declared)
     written = write_comparison(out, found, lines) if out is not None else []
     if as_json:
         print_json(found.to_dict())

@@ -109,12 +109,11 @@ def evaluate(
             "Recall, MedR, …; declare it before you see the figures."
         ),
     ] = "AUC",
-    pictures: Annotated[
+    sentences: Annotated[
         bool,
         typer.Option(
-            "--pictures/--no-pictures",
-            help="Patients' pixels and sentences of reports in report.html, and sentences in "
-            "predictions.parquet.",
+            "--sentences/--no-sentences",
+            help="Sentences of reports in predictions.parquet, or numbers in their place.",
         ),
     ] = True,
     device: Device = "auto",
@@ -134,7 +133,7 @@ def evaluate(
         _refuse_beside(ctx, BY_RECIPE, "--recipe", "the recipe says it")
         by_recipe(
             recipe, place, data, out, listed=listed, subset=subset, device=device,
-            pictures=pictures, command=command, max_rejected=max_rejected, cache=cache,
+            sentences=sentences, command=command, max_rejected=max_rejected, cache=cache,
             features=features,
         )  # fmt: skip
         return
@@ -148,7 +147,7 @@ def evaluate(
         from cxrtext.evaluation import measure_file
         from cxrtext.evaluation.report import ReportOptions, write_report
 
-        options = ReportOptions(pictures=False, data=data, command=command)
+        options = ReportOptions(data=data, command=command)
         result = measure_file(predictions, **asked)
         _tell(result, write_report(out, result, options) if out else [], as_json)
         return
@@ -177,7 +176,7 @@ def evaluate(
     )  # fmt: skip
     written = []
     if out is not None:
-        options = ReportOptions(pictures=pictures, command=command)
+        options = ReportOptions(sentences=sentences, command=command)
         written = write_report(out, result, options)
         rejects.write(out / "images")
     written += keep_how_good(found.model, result)
@@ -197,7 +196,7 @@ RECOMPUTED = {"predictions", "out", "as_json", "data", "_resamples", *MEASURED}
 """Parameters that ``--from`` goes with: the others decide about the predictions themselves."""
 
 
-BY_RECIPE = {"place", "data", "recipe", "listed", "subset", "out", "pictures", "device"}
+BY_RECIPE = {"place", "data", "recipe", "listed", "subset", "out", "sentences", "device"}
 BY_RECIPE |= {"max_rejected", "cache", "features"}
 
 

@@ -31,7 +31,7 @@ def by_recipe(
     listed: Path | None,
     subset: bool,
     device: str,
-    pictures: bool,
+    sentences: bool,
     command: tuple[str, ...],
     max_rejected: int,
     cache: Path | None,
@@ -70,7 +70,7 @@ def by_recipe(
             device=pick_device(device),
             cache=cache_in(cache),
             features=features_in(features),
-            report=ReportOptions(pictures=pictures, command=command),
+            report=ReportOptions(sentences=sentences, command=command),
             max_rejected=max_rejected,
             progress=lambda done, total: stages.show("embedding", done, total, "images"),
         )

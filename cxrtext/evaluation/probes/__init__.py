@@ -1,1 +1,0 @@
-"""What frozen features hold: linear probes, and their export."""
