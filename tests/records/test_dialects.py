@@ -103,7 +103,7 @@ def test_a_workbook_that_unpacks_to_far_more_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = save_book(tmp_path / "t.xlsx", [["study_id", "report"], *[[1, "a" * 30_000]] * 200])
-    monkeypatch.setattr("cxrtext.records.parquet_tables.TEXT_BYTES", 1000)
+    monkeypatch.setattr("cxrtext.records.parquet_tables.MEMORY_BYTES", 1000)
     monkeypatch.setattr("cxrtext.records.parquet_tables.TIMES", 1)
     with pytest.raises(DataError, match="unpacks to far more than its size"):
         reports(path)

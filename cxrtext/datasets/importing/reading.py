@@ -37,10 +37,7 @@ class ImportOptions:
     hash_key: Path | None = None
     # shares of train, val and test, for sets without a split of their own.
     split: tuple[int, int, int] = (80, 10, 10)
-    seed: int = 0  # another seed draws another split
-    require_view: bool = False  # whether images that do not say their view are left out
     link: bool = False  # whether images are hard links, made read-only, instead of copies
-    pixels: bool | None = None  # whether pixels are looked at; None looks at those of DICOM trees
     merged_patients: Path | None = None  # a table of patients that were merged
     issuer: str = ""  # of patient ids whose header names none
     # whether ids that a spreadsheet changed are joined to those of the films ("loose").
@@ -234,9 +231,6 @@ def first_rows(path: Path, required: Sequence[str]) -> Iterator[Row | LeftOut]:
         elif row[1][required[0]] not in seen:
             seen.add(row[1][required[0]])
             yield row
-
-
-NO_VIEW = "no view information"
 
 
 def reject(item: str, reason: str) -> LeftOutError:
