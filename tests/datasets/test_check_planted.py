@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cxrtext.datasets.checking import CheckOptions, CheckReport, check_data
+from cxrtext.datasets.checking import CheckReport, check_data
 from tests.datasets.written import save_radiograph, save_table
 
 SECRET = "Zebulon Quisenberry has a pleural effusion."
@@ -157,7 +157,7 @@ def write_faulty(folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> CheckReport:
     folder = write_faulty(tmp_path_factory.mktemp("planted") / "set")
-    return check_data(folder, CheckOptions(pictures=True))
+    return check_data(folder, pictures=True)
 
 
 PLANTED: dict[str, tuple[int, tuple[str, ...]]] = {
@@ -248,10 +248,10 @@ def test_every_one_of_several_equal_images_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.data
 @pytest.mark.skipif("CXRTEXT_TEST_DATA" not in os.environ, reason="CXRTEXT_TEST_DATA is not set")
-def test_real_images_have_no_error() -> None:
-    folder = Path(os.environ["CXRTEXT_TEST_DATA"]) / "cxr"
-    options = CheckOptions(boxes=folder / "lung_boxes.csv", keep_cache=False)
-    report = check_data(folder / "manifest.csv", options)
+def test_real_images_have_no_error(tmp_path: Path) -> None:
+    folder = shutil.copytree(Path(os.environ["CXRTEXT_TEST_DATA"]) / "cxr", tmp_path / "cxr")
+    (folder / "lung_boxes.csv").rename(folder / "boxes.csv")
+    report = check_data(folder)
     assert not report.has_failed()
     assert report.summary["images read"] == 162
     assert report.summary["boxes"] == 324

@@ -197,13 +197,13 @@ class FactsCache:
 
 
 @contextmanager
-def open_cache(folder: Path | None) -> Iterator[FactsCache]:
+def open_cache(folder: Path) -> Iterator[FactsCache]:
     """Open the cache of a data folder; what was put is kept also after an error.
 
-    Without a folder, or in one that cannot be written, nothing is kept.
+    In a folder that cannot be written, nothing is kept.
     """
-    path = None if folder is None else folder / CACHE_NAME
-    if path is None or not os.access(path if path.exists() else path.parent, os.W_OK):
+    path = folder / CACHE_NAME
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
         yield FactsCache(None)
         return
     with (

@@ -277,6 +277,19 @@ def label_values(item: str, row: Mapping[str, str], findings: Iterable[str]) -> 
     return labels
 
 
+def label_rows(
+    path: Path, findings: Columns, names: Names = NO_COLUMNS,
+    study_of: Callable[[str, dict[str, str]], str] | None = None,
+) -> Iterator[LabelRow | LeftOut]:  # fmt: skip
+    """Give the labels of a table with a column a finding, of studies, or as ``study_of`` has it."""
+
+    def labels(item: str, row: dict[str, str]) -> LabelRow:
+        study = study_of(item, row) if study_of else row["study_id"]
+        return study, label_values(item, row, findings)
+
+    return map_rows(path, () if study_of else ["study_id"], labels, names)
+
+
 def check_ids(item: str, study_id: str, patient_id: str) -> None:
     """Refuse the ids of a row or a file."""
     if not study_id:
