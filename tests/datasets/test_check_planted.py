@@ -178,7 +178,6 @@ PLANTED: dict[str, tuple[int, tuple[str, ...]]] = {
     "not-admitted": (1, ("images/ct.dcm (row 27): another modality than CR, DX or DR",)),
     "same-image-in-two-splits": (1, ("images/clean02.png (row 3) = images/splits.png",)),
     "same-image-of-two-patients": (1, ("images/patients.png",)),
-    "near-duplicates": (1, ("images/clean00.png (row 1) ~ images/near.jpg",)),
     "report-without-sentence": (2, ("row 4", "row 7")),
     "label-one-sided": (1, ("Pneumothorax: 0 positive, 0 negative",)),
     "box-wrong": (6, (

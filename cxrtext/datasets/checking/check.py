@@ -9,7 +9,6 @@ from cxrtext.datasets.checking.images import (
     ListedImage,
     note_duplicates,
     note_images,
-    note_near_duplicates,
     read_images,
 )
 from cxrtext.datasets.checking.pages import draw_pictures
@@ -70,7 +69,6 @@ def check_data(
             image.facts = as_set_says(image.facts, Path(image.path), layout)
     suspicious = note_images(images, problems)
     groups = note_duplicates(images, problems)
-    pairs = note_near_duplicates(groups, workers, problems)
     studies: dict[str, int] = {}  # each study, and the first row of it
     for image in images:
         studies.setdefault(image.study, image.row)
@@ -98,7 +96,6 @@ def check_data(
         shown: dict[str, list[ListedImage]] = {
             **{KINDS[code].title: some for code, some in suspicious.items()},
             "images with the same content": [one for g in groups if len(g) > 1 for one in g],
-            "pairs of images that look almost the same": [one for pair in pairs for one in pair],
         }
         report.galleries = draw_pictures(shown, workers)
     return report
