@@ -157,8 +157,9 @@ def read_merged(path: Path | None) -> dict[str, str]:
     headers name one ("NORD:000123").
     """
     into: dict[str, str] = {}
-    rows = read_rows(path, ("patient_id", "merged_into")) if path else ()
-    for item, row in none_left_out(path, rows) if path else ():
+    if path is None:
+        return into
+    for item, row in none_left_out(path, read_rows(path, ("patient_id", "merged_into"))):
         old, new = row["patient_id"], row["merged_into"]
         if not old or not new or into.setdefault(old, new) != new:
             raise DataError(f"{item}: an id is empty, or merged into two; fix the row")
