@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cxrtext.datasets.importing.formats.openi import FINDINGS
+from cxrtext.datasets.importing.formats.listed import FINDINGS
 from cxrtext.language import score_reports
 from cxrtext.phantom import write_phantoms
 from tests.datasets.written import save_table

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from cxrtext.datasets.importing.formats.openi import FINDINGS, split_of
+from cxrtext.datasets.importing.formats.listed import FINDINGS, split_of
 from cxrtext.records import read_labels, read_reports
 from cxrtext.text import study_sentences
 from cxrtext.text.labelling import Label, covered, label_report

@@ -121,9 +121,9 @@ def _digits(text: str, order: str) -> str:
     return "".join(part.zfill(2) for part in (*parts, *clock) if part)
 
 
-def moment(day: str, time: str = "", order: str = "") -> str:
+def moment(day: str, time: str = "") -> str:
     """A date and time of DICOM or of a table as 2019-03-02T10:15:00, or as 2019-03-02, else ""."""
-    digits = read_time(day, order) or day.replace(".", "")
+    digits = read_time(day) or day.replace(".", "")
     if time and len(digits) == 8:
         digits = read_time(digits + time.replace(":", "")) or digits
     try:

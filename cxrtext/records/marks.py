@@ -11,7 +11,7 @@ from dataclasses import astuple, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from sqlite3 import Connection
-from typing import Literal, get_args
+from typing import Literal
 
 from cxrtext.errors import DataError, InputError
 from cxrtext.files.sqlite import (
@@ -28,8 +28,6 @@ ENDING = ".marks.sqlite"
 VERSION = 1
 Kind = Literal["finding", "sentence", "hit", "box"]
 Verdict = Literal["right", "wrong", "unclear"]
-KINDS: tuple[str, ...] = get_args(Kind)
-VERDICTS: tuple[str, ...] = get_args(Verdict)
 MAX_TEXT = 500
 MAX_MARKS = 100_000  # of a reader, those that no longer hold among them
 EDGE = 0.5  # pixels by which a box may lie over the edge of its image, as it does when rounded

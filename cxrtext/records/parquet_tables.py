@@ -1,7 +1,6 @@
 """Parquet tables and workbooks of Excel as rows of text, a few at a time.
 
-A file of a few kilobytes may stand for gigabytes: what a part of it and all its rows come to is
-bounded.
+A file of a few kilobytes may stand for gigabytes: what is unpacked at once is bounded.
 """
 
 import math
@@ -17,12 +16,10 @@ from cxrtext.errors import DataError
 from cxrtext.files import open_regular
 from cxrtext.records.columns import HEADER_WITHIN, header_place
 
-CELL_LIMIT = 10_000_000  # longest cell that is read, in characters
-MEMORY_BYTES = 512 << 20  # largest part of a file that is unpacked at once
-TEXT_BYTES = 256 << 20
-"""What the rows of a table may come to, in bytes, beside `TIMES` the size of its file."""
+MEMORY_BYTES = 512 << 20
+"""Largest part of a Parquet file, and largest workbook, beside `TIMES` the size of the file."""
 TIMES = 100
-ROW_BYTES = 200  # what a row counts beside its text: about what Python needs to hold one
+ROW_BYTES = 200  # what a row counts, even of nothing: about what Python needs to hold one
 
 _BATCH_ROWS = 500
 _BUFFER_BYTES = 1 << 20  # without a buffer Arrow holds a whole column of a row group
@@ -75,42 +72,18 @@ class ParquetTable:
         Text that is not UTF-8 comes with lone surrogates; a binary column counts as text where it
         is named.
         """
-        size = self._path.stat().st_size
-        if self._largest > MEMORY_BYTES + TIMES * size:
+        most = MEMORY_BYTES + TIMES * self._path.stat().st_size
+        if max(self._largest, self.count * ROW_BYTES) > most:
             raise _refused(
                 self._path,
-                f"a part of it needs more than {MEMORY_BYTES >> 20} MiB; write it again with "
-                "smaller row groups",
+                f"a part of it, or all its rows, need more than {MEMORY_BYTES >> 20} MiB; write it "
+                "again with smaller row groups, or as several files",
             )
-        bound, number = _Bound(self._path, size), 0
         with _errors(self._path), self._open() as file:
             for batch in file.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
                 arrays = batch.columns if columns is None else map(batch.column, columns)
                 cells = [_texts(array, columns is not None) for array in arrays]
-                for row in zip(*cells, strict=True):
-                    number += 1
-                    yield bound.checked(number, row)
-
-
-class _Bound:
-    """What the rows of a file may still come to."""
-
-    def __init__(self, path: Path, size: int) -> None:
-        self._path, self._left = path, TEXT_BYTES + TIMES * size
-
-    def checked(self, number: int, row: tuple[str, ...]) -> tuple[str, ...]:
-        length = sum(map(len, row))
-        self._left -= length + ROW_BYTES
-        if length > CELL_LIMIT and max(map(len, row)) > CELL_LIMIT:
-            why = f"row {number} has a cell of more than {CELL_LIMIT:,} characters; leave it out"
-            raise _refused(self._path, why)
-        if self._left < 0:
-            raise _refused(
-                self._path,
-                f"its rows come to more than {TIMES} times its size plus {TEXT_BYTES >> 20} MiB; "
-                "write it as several files, or as CSV",
-            )
-        return row
+                yield from zip(*cells, strict=True)
 
 
 def _refused(path: Path, why: str) -> DataError:
@@ -173,20 +146,18 @@ def workbook_rows(path: Path, given: Sequence[str] = ()) -> Iterator[tuple[str, 
     from openpyxl import load_workbook
 
     with _errors(path):
-        size = path.stat().st_size
+        most = MEMORY_BYTES + TIMES * path.stat().st_size
         with zipfile.ZipFile(path) as packed:
-            if sum(part.file_size for part in packed.infolist()) > TEXT_BYTES + TIMES * size:
+            if sum(part.file_size for part in packed.infolist()) > most:
                 raise _refused(path, "it unpacks to far more than its size; save it as CSV")
         book = load_workbook(path, read_only=True, data_only=True, keep_links=False)
         try:
-            bound = _Bound(path, size)
             for sheet in book.worksheets:
                 sheet.reset_dimensions()  # which a file may say as it likes
             places = [_header_of(sheet, given) for sheet in book.worksheets]
             chosen = next((n for n, place in enumerate(places) if place is not None), 0)
-            rows = book.worksheets[chosen].iter_rows(min_row=(places[chosen] or 0) + 1)
-            for number, row in enumerate(rows):
-                yield bound.checked(number, tuple(map(_shown, row)))
+            for row in book.worksheets[chosen].iter_rows(min_row=(places[chosen] or 0) + 1):
+                yield tuple(map(_shown, row))
         finally:
             book.close()
 

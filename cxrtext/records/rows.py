@@ -2,19 +2,19 @@
 
 One verdict on one file, whoever reads it: UTF-8, UTF-16 with its mark or, by its beginning,
 Windows-1252 or Mac Roman; commas, semicolons, tabs or bars between the cells; titles or ``sep=;``
-before the header.  A row whose bytes are no text, whose cells are too many or too few, or whose
-quotes are broken is rejected and does not take others along.
+before the header.  A row whose bytes are no text, or whose cells are too many or too few, is
+rejected and does not take others along; a quote that is not closed ends the reading, with its line.
 """
 
 import csv
 import gzip
 import re
 import zlib
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from cxrtext.errors import DataError
@@ -34,7 +34,7 @@ from cxrtext.records.decoding import (
     read_lines,
     undecoded,
 )
-from cxrtext.records.parquet_tables import CELL_LIMIT, WORKBOOKS, ParquetTable, workbook_rows
+from cxrtext.records.parquet_tables import WORKBOOKS, ParquetTable, workbook_rows
 from cxrtext.records.study import LeftOut
 
 Row = tuple[int, dict[str, str]]
@@ -43,7 +43,6 @@ Row = tuple[int, dict[str, str]]
 ROW_LIMIT = 1_000_000
 """Longest row, in characters: a quote that is never closed makes one row of the rest of a file."""
 
-PASSED_OVER = 1_000  # most lines that one message accounts for after a broken row
 TABLES = (".csv", ".csv.gz", ".tsv", ".parquet", *WORKBOOKS)  # how the names of tables end
 EXCEL = "save the table as .xlsx, or as CSV UTF-8 (in Excel: Save as, 'CSV UTF-8')"
 OTHER_BOOKS = (".xls", ".xlsb", ".ods", ".numbers")
@@ -69,52 +68,35 @@ def separator_of(header: str) -> str:
 
 
 class RowLines:
-    """The lines of a file for ``csv.reader``, with a way back to the start of a broken row."""
+    """The lines of a file for ``csv.reader``, counted, and no more of a row than `ROW_LIMIT`."""
 
     def __init__(self, lines: Iterator[str]) -> None:
         self.number = 0  # the line given last, the first of the file being 1
-        self._lines = lines
-        self._again: deque[str] = deque()
-        self._row: list[str] = []
-        self._size = 0
+        self.first = 1  # where the row that is being read begins
+        self._lines, self._size = lines, 0
 
     def __iter__(self) -> "RowLines":
         return self
 
     def __next__(self) -> str:
-        line = self._again.popleft() if self._again else next(self._lines)
+        line = next(self._lines)
         self.number += 1
-        self._row.append(line)
         self._size += len(line)
         if self._size > ROW_LIMIT:
             raise csv.Error("the row is too long")
         return line
 
     def begin_row(self) -> None:
-        self._row.clear()
-        self._size = 0
+        self.first, self._size = self.number + 1, 0
 
-    def go_back(self, first: int = 1) -> None:
-        """Give the lines of this row again, by default all but its first."""
-        self._again.extendleft(reversed(self._row[first:]))
-        self.number -= len(self._row) - first
+    def ahead(self, count: int) -> list[str]:
+        """The next lines, which are still to come."""
+        some = list(islice(self._lines, count))
+        self._lines = chain(some, self._lines)
+        return some
 
-
-def _shape(study_id: str) -> str:
-    """What an id looks like: which of its words are digits, letters or both, each kind once."""
-    shape = re.sub(
-        r"\w+", lambda m: "9" if m[0].isdigit() else "a" if m[0].isalpha() else "x", study_id
-    )
-    return re.sub(r"(\W\w)\1+", r"\1", shape)
-
-
-def _broken(row: int, first: int, last: int) -> LeftOut:
-    lines = f"line {first} was" if first == last else f"lines {first} to {last} were"
-    return LeftOut(
-        f"row {row}",
-        f"a quote is not closed or not doubled, or the row is longer than {ROW_LIMIT:,} "
-        f"characters; {lines} passed over: quote the cell and double every quote in it",
-    )
+    def skip(self, count: int) -> None:
+        self.number += len(list(islice(self._lines, count)))
 
 
 def _fitted(cells: list[str], columns: Sequence[str]) -> list[str]:
@@ -126,76 +108,48 @@ def _fitted(cells: list[str], columns: Sequence[str]) -> list[str]:
 
 
 def _csv_cells(
-    lines: RowLines, columns: Sequence[str], separator: str, place: int | None
+    path: Path, lines: RowLines, columns: Sequence[str], separator: str
 ) -> Iterator[tuple[int, list[str]] | LeftOut]:
-    """The rows after the header, or what was rejected instead of them.
-
-    After broken quotes reading goes on at the next line that can begin a row: one with as many
-    cells as the header and a study_id that looks like those before it.
-    """
-    width = len(columns)
-    shapes = set[str]()  # of the ids so far
-    row, broken = 0, 0  # broken: the line where a broken row begins
+    """The rows after the header, or what was rejected instead of them."""
+    width, row = len(columns), 0
     reader = csv.reader(lines, delimiter=separator, strict=True)
     while True:
         lines.begin_row()
-        first = lines.number + 1
         try:
-            cells: list[str] | None = next(reader)
-        except StopIteration:
-            break
+            cells = next(reader, None)
         except csv.Error:
-            cells = None
-        if cells == []:
+            begin = f"the row that begins in line {lines.first}"
+            raise DataError(
+                f"{path}: {begin}: a quote is not closed or not doubled, or the row is longer than "
+                f"{ROW_LIMIT:,} characters; quote the cell and double every quote in it"
+            ) from None
+        if cells is None:
+            return
+        if not cells:
             continue
-        cells = cells and _fitted(cells, columns)
-        plausible = cells is not None
-        if broken and cells is not None:
-            # A line within a broken row may be report text.
-            shape = "" if place is None else _shape(cells[place].strip())
-            fits = shape in shapes if shapes else " " not in shape
-            plausible = len(cells) == width and (place is None or fits)
-        if cells is None or not plausible:
-            lines.go_back()
-            if not broken:
-                row, broken = row + 1, first
-            elif first - broken >= PASSED_OVER:
-                yield _broken(row, broken, first - 1)
-                row, broken = row + 1, first
-            continue
-        if broken:
-            yield _broken(row, broken, first - 1)
-            broken = 0
         row += 1
+        cells = _fitted(cells, columns)
         if not any(map(str.strip, cells)):
             continue  # spreadsheets leave rows of nothing but commas
         if len(cells) == width:
-            if place is not None and (study_id := cells[place].strip()):
-                shapes.add(_shape(study_id))
             yield row, cells
         else:
             yield LeftOut(
                 f"row {row}",
-                f"{len(cells)} cells where the header has {width} (line {first}); quote "
+                f"{len(cells)} cells where the header has {width} (line {lines.first}); quote "
                 f"cells that hold a {_SEPARATORS.get(separator, repr(separator))} or a line break",
             )
-    if broken:
-        yield _broken(row, broken, lines.number)
 
 
 def _header(path: Path, lines: RowLines, given: Sequence[str]) -> tuple[tuple[str, ...], str]:
     """The names of the columns, and what separates the cells; titles before are passed over."""
     try:
-        first = next(lines, "")
-        mark = _SEP.fullmatch(first)
-        lines.go_back(int(mark is not None))
-        lines.begin_row()
-        some = list[str]()
-        with suppress(csv.Error):  # of a row that is too long, once it comes to it
-            some.extend(islice(lines, HEADER_WITHIN))
+        mark = _SEP.fullmatch("".join(lines.ahead(1)))
+        lines.skip(int(mark is not None))
+        some = [line[:ROW_LIMIT] for line in lines.ahead(HEADER_WITHIN)]
         cells = [next(csv.reader([s], delimiter=separator_of(s)), []) for s in some]
         place = header_place(cells, given) or 0
-        lines.go_back(place)
+        lines.skip(place)
         lines.begin_row()
         separator = mark[1] if mark else separator_of(some[place] if some else "")
         columns = next(csv.reader(lines, delimiter=separator, strict=True), [])
@@ -254,7 +208,7 @@ class TableRows:
             raise DataError(f"{path}: no such file")
         check_listed(path, DataError)
         note_source(path)
-        csv.field_size_limit(max(csv.field_size_limit(), CELL_LIMIT))
+        csv.field_size_limit(max(csv.field_size_limit(), ROW_LIMIT))
         ending = path.suffix.lower()
         try:
             if self.is_parquet:
@@ -359,8 +313,7 @@ class TableRows:
             return
         with self._lines() as lines:
             _, separator = _header(self.path, lines, self._given)
-            place = self.columns.index("study_id") if "study_id" in self.columns else None
-            yield from _csv_cells(lines, self.headers, separator, place)
+            yield from _csv_cells(self.path, lines, self.headers, separator)
 
     def __iter__(self) -> Iterator[Row | LeftOut]:
         return self.read()

@@ -24,9 +24,9 @@ def plain(value: Any) -> Any:
     return value
 
 
-def csv_writer(stream: TextIO, end: str = "\r\n") -> Callable[[Iterable[Any]], object]:
+def csv_writer(stream: TextIO) -> Callable[[Iterable[Any]], object]:
     """Give what writes a row of cells as CSV, each `plain`; all our CSV is written by it."""
-    writer = csv.writer(stream, lineterminator=end)
+    writer = csv.writer(stream)
     return lambda cells: writer.writerow(map(plain, cells))
 
 

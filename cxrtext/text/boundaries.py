@@ -120,16 +120,12 @@ def corrected(text: str, proposed: Iterable[int]) -> list[int]:
 CHUNK_LIMIT = 1000
 """Longest text given to PySBD at once, in characters; some of its rules are quadratic."""
 
-ORIGINAL_PATTERN = (
-    r"(?<=[^\d\s])(\.|∯)((\[(\d{1,3},?\s?-?\s?)*\b\d{1,3}\])+|((\d{1,3}\s?)?\d{1,3}))(\s)(?=[A-Z])"
-)
-"""PySBD 0.3.4's pattern for a sentence that ends in a numbered reference; it is exponential."""
 
 CURED_PATTERN = (
     r"(?<=[^\d\s])(\.|∯)((\[(\d+(?:,\s?-?\s?|\s-?\s?|-\s?))*\d{1,3}\])+|((\d{1,3}\s?)?\d{1,3}))"
     r"(\s)(?=[A-Z])"
 )
-"""The same in linear time (nipunsadvilkar/pySBD#79)."""
+"""For a sentence that ends in a numbered reference; PySBD 0.3.4's own is exponential (pySBD#79)."""
 
 _INNER_STOP = re.compile(r"[.?!。．！？]\S*\s")
 

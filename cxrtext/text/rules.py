@@ -74,7 +74,7 @@ class Rules:
     findings: Mapping[str, re.Pattern[str]]  # what names each
     ruled_out: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]  # statements, and of which
     prompts: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
-    comparing: Mapping[str, re.Pattern[str]]  # what compares with an earlier film
+    comparing: Mapping[str, re.Pattern[str]]  # what became of a finding since an earlier film
     answers: Mapping[Answer, re.Pattern[str]]  # the values of a field, by what they say
     lists: Mapping[Answer, re.Pattern[str]]  # what stands before a list, by what it says of it
     prose: Mapping[Answer, str]  # how a sentence says so of the field's name

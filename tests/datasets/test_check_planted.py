@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cxrtext.datasets.checking import CheckOptions, CheckReport, check_data
+from cxrtext.datasets.checking import CheckReport, check_data
 from tests.datasets.written import save_radiograph, save_table
 
 SECRET = "Zebulon Quisenberry has a pleural effusion."
@@ -157,7 +157,7 @@ def write_faulty(folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> CheckReport:
     folder = write_faulty(tmp_path_factory.mktemp("planted") / "set")
-    return check_data(folder, CheckOptions(pictures=True))
+    return check_data(folder, pictures=True)
 
 
 PLANTED: dict[str, tuple[int, tuple[str, ...]]] = {
@@ -178,7 +178,6 @@ PLANTED: dict[str, tuple[int, tuple[str, ...]]] = {
     "not-admitted": (1, ("images/ct.dcm (row 27): another modality than CR, DX or DR",)),
     "same-image-in-two-splits": (1, ("images/clean02.png (row 3) = images/splits.png",)),
     "same-image-of-two-patients": (1, ("images/patients.png",)),
-    "near-duplicates": (1, ("images/clean00.png (row 1) ~ images/near.jpg",)),
     "report-without-sentence": (2, ("row 4", "row 7")),
     "label-one-sided": (1, ("Pneumothorax: 0 positive, 0 negative",)),
     "box-wrong": (6, (
@@ -248,10 +247,10 @@ def test_every_one_of_several_equal_images_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.data
 @pytest.mark.skipif("CXRTEXT_TEST_DATA" not in os.environ, reason="CXRTEXT_TEST_DATA is not set")
-def test_real_images_have_no_error() -> None:
-    folder = Path(os.environ["CXRTEXT_TEST_DATA"]) / "cxr"
-    options = CheckOptions(boxes=folder / "lung_boxes.csv", keep_cache=False)
-    report = check_data(folder / "manifest.csv", options)
+def test_real_images_have_no_error(tmp_path: Path) -> None:
+    folder = shutil.copytree(Path(os.environ["CXRTEXT_TEST_DATA"]) / "cxr", tmp_path / "cxr")
+    (folder / "lung_boxes.csv").rename(folder / "boxes.csv")
+    report = check_data(folder)
     assert not report.has_failed()
     assert report.summary["images read"] == 162
     assert report.summary["boxes"] == 324

@@ -116,15 +116,6 @@ def test_when_an_image_was_taken_comes_with_what_was_done_to_its_dates(tmp_path:
     ]  # fmt: skip
 
 
-def test_images_without_a_view_can_be_refused(tmp_path: Path) -> None:
-    save_dicom(tmp_path / "tree/1", 1)
-    save_dicom(tmp_path / "tree/2", 2, ViewPosition=None)
-    summary, rows, why = load(tmp_path / "tree", require_view=True)
-    assert [row["image"] for row in rows] == ["images/1"]
-    assert why == {"2": "no view information"}
-    assert summary.damaged == 0
-
-
 def test_only_named_metadata_is_read(tmp_path: Path) -> None:
     save_dicom(tmp_path / "tree/1", 1, ImagerPixelSpacing=["0.2", "0.2"])
     rows = load(tmp_path / "tree", keep=("age", "sex", "date", "spacing"))[1]

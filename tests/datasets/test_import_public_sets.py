@@ -14,8 +14,7 @@ from cxrtext.datasets.admission.decide import OTHER_PART, SECONDARY, TWO_VIEWS
 from cxrtext.datasets.admission.public import BY_SET, with_set
 from cxrtext.datasets.checking import check_data
 from cxrtext.datasets.importing import ImportOptions, ImportSummary, import_folder
-from cxrtext.datasets.importing.formats.challenges import runs_of_pairs
-from cxrtext.datasets.importing.formats.vindr import voted
+from cxrtext.datasets.importing.formats.challenges import runs_of_pairs, voted
 from cxrtext.errors import DataError
 from cxrtext.evaluation.data import read_data_folder
 from cxrtext.images import read_image

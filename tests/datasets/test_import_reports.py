@@ -83,7 +83,7 @@ def hl7(
 
 
 def load(tree: Path, **options: Any) -> tuple[ImportSummary, dict[str, str], dict[str, str]]:
-    summary, _, why = import_beside(tree, pixels=False, **options)
+    summary, _, why = import_beside(tree, **options)
     reports = tree.parent / "out/reports.csv"
     texts = {r["study_id"]: r["report"] for r in load_table(reports)} if reports.exists() else {}
     counts = dict(summary.report_versions or {})

@@ -160,14 +160,13 @@ def test_dicom_files_are_joined_by_study_or_by_their_name(tmp_path: Path) -> Non
             StudyInstanceUID=f"1.9.{number}", PatientID=f"P{number}", BodyPartExamined="CHEST",
         )  # fmt: skip
     folder = tmp_path / "films"
-    more: dict[str, Any] = {"pixels": False}
-    imported(folder, "Dateiname;Befund", "1.2.3.1;Eins.", "1.2.3.2.dcm;Zwei.", "9;Neun.", **more)
+    imported(folder, "Dateiname;Befund", "1.2.3.1;Eins.", "1.2.3.2.dcm;Zwei.", "9;Neun.")
     assert reports(folder) == {"1.9.1": "Eins.", "1.9.2": "Zwei."}
     # A guess at the patient, which may be a name, is not held against the header's; a word is.
     lines = "Studie;Befund;Patient", "1.9.1;Eins.;Meier", "1.9.2;Zwei.;P2"
-    assert imported(folder, *lines, **more)[0].reports == 2
+    assert imported(folder, *lines)[0].reports == 2
     columns = {"patient_id": "Patient"}
-    assert imported(folder, *lines, columns=columns, **more)[0].reports == 1
+    assert imported(folder, *lines, columns=columns)[0].reports == 1
 
 
 def test_labels_of_studies_and_of_images(tmp_path: Path) -> None:
@@ -252,25 +251,25 @@ def test_ids_that_a_spreadsheet_changed_are_told_and_joined_if_asked(
             patched.setattr("cxrtext.datasets.importing.importer.look_at", None)  # no picture
             with pytest.raises(DataError, match=re.escape(said) + ".* give --ids loose"):
                 import_beside(folder, reports=table)
-        summary, found, _ = import_beside(folder, reports=table, ids="loose", pixels=False)
+        summary, found, _ = import_beside(folder, reports=table, ids="loose")
         assert (summary.reports, summary.patients, len(found)) == (6, 3, 6)
         assert f"{said}; joined" in summary.notes
 
 
 def test_ids_that_were_cut_off_or_lost_their_digits(tmp_path: Path) -> None:
-    folder, more = radiographs(tmp_path), {"ids": "loose", "pixels": False}
+    folder = radiographs(tmp_path)
     cut = [f"1.2.826.0.1.3680043.10.9.{n}"[:-2] for n in range(6)]
     with pytest.raises(DataError, match="two of one study id would become one: '1.2.826.0"):
-        imported(folder, "Studie;Befund", *(f"{one};Clear." for one in cut), **more)
+        imported(folder, "Studie;Befund", *(f"{one};Clear." for one in cut), ids="loose")
     with pytest.raises(DataError, match="a study id is '4.0E\\+07': a spreadsheet dropped its dig"):
-        imported(folder, "Studie;Befund", "4.0E+07;Clear.", **more)
+        imported(folder, "Studie;Befund", "4.0E+07;Clear.", ids="loose")
     # Two patients stay two.
     lines: tuple[str, ...] = "Studie;Befund;patient_id", "0040;Eins.;10", "0042;Zwei.;0010"
     with pytest.raises(DataError, match="two of one patient id would become one: '0010' and '10'"):
-        imported(folder, *lines, **more)
+        imported(folder, *lines, ids="loose")
     # Where most are right, the others are told.
     lines = "Studie;Befund", "0040;Eins.", "0041;Zwei.", "42;Drei."
-    summary, *_ = imported(folder, *lines, pixels=False)
+    summary, *_ = imported(folder, *lines)
     assert summary.reports == 2
     assert any(note.endswith("--ids loose joins them") for note in summary.notes)
 

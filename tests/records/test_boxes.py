@@ -165,19 +165,6 @@ def test_polygons_cover_the_pixels_whose_centers_they_hold() -> None:
     assert two.tolist() == [[1, 0, 0, 0], [0, 0, 0, 0], [1, 1, 1, 1]]
 
 
-def test_polygons_equal_matplotlib() -> None:
-    from matplotlib.path import Path as Outline
-
-    angles = np.linspace(0, 2 * np.pi, 40, endpoint=False)
-    radius = 60 + 25 * np.sin(5 * angles)
-    corners = np.stack([90 + radius * np.cos(angles), 70 + radius * np.sin(angles)], axis=1)
-    ours = mask_of_polygons([corners.ravel().tolist()], 120, 150)  # it leaves the image below
-    x, y = np.meshgrid(np.arange(150) + 0.5, np.arange(120) + 0.5)
-    inside = Outline(corners).contains_points(np.stack([x.ravel(), y.ravel()], axis=1))
-    assert (ours == inside.reshape(120, 150)).all()
-    assert 8_000 < ours.sum() < 12_000
-
-
 @pytest.mark.parametrize(
     "segmentation",
     [

@@ -12,7 +12,15 @@ from openpyxl import Workbook
 
 from cxrtext.errors import DataError
 from cxrtext.records import LeftOut, Study, open_source, read_labels, read_manifest
-from cxrtext.records.cells import date_order, days_between, meanings_of, moment, sex, years
+from cxrtext.records.cells import (
+    date_order,
+    days_between,
+    meanings_of,
+    moment,
+    read_time,
+    sex,
+    years,
+)
 from cxrtext.records.columns import parse_columns
 from cxrtext.records.decoding import decode
 from cxrtext.records.rows import TableRows
@@ -103,7 +111,7 @@ def test_a_workbook_that_unpacks_to_far_more_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = save_book(tmp_path / "t.xlsx", [["study_id", "report"], *[[1, "a" * 30_000]] * 200])
-    monkeypatch.setattr("cxrtext.records.parquet_tables.TEXT_BYTES", 1000)
+    monkeypatch.setattr("cxrtext.records.parquet_tables.MEMORY_BYTES", 1000)
     monkeypatch.setattr("cxrtext.records.parquet_tables.TIMES", 1)
     with pytest.raises(DataError, match="unpacks to far more than its size"):
         reports(path)
@@ -148,11 +156,11 @@ def test_dates_are_read_in_the_order_that_their_column_shows(tmp_path: Path) -> 
     days, months = ["1/3/2024", "13/04/2024 08:15"], ["1/3/24", "12/31/98"]
     assert (date_order(days), date_order(months)) == ("day", "month")
     assert date_order([*days, *months]) == date_order(["1/3/2024"]) == ""
-    assert moment("1/3/2024", order="day") == "2024-03-01"
-    assert moment("12/31/98", order="month") == "1998-12-31"
+    assert read_time("1/3/2024", "day") == "20240301"
+    assert read_time("12/31/98", "month") == "19981231"
     assert moment("13.04.2024 08:15") == "2024-04-13T08:15:00"
     assert moment("20190302", "101500.25") == "2019-03-02T10:15:00"
-    assert (moment("1/3/2024"), moment("31/31/2024", order="day")) == ("", "")
+    assert (moment("1/3/2024"), moment("31.31.2024")) == ("", "")
     path = tmp_path / "t.csv"
     path.write_text("image,date,age\na,1/3/2024,5\nb,2/3/2024,x\nc,,\n")
     found = meanings_of(TableRows(path), ("date", "age"))

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from cxrtext.errors import DataError, InputError
-from cxrtext.files import sqlite
 from cxrtext.integrity import check_files
 from cxrtext.records import marks
 from cxrtext.records.boxes import Corners
@@ -76,18 +75,6 @@ def test_nobody_changes_a_mark_and_damage_is_noticed(tmp_path: Path) -> None:
     for look in (read_marks, lambda one: add_mark(one, MARK)):
         with pytest.raises(DataError, match="damaged"):
             look(other)
-
-
-def test_a_file_is_checked_once_in_a_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    checked = []
-    monkeypatch.setattr(sqlite, "check_pages", lambda _: checked.append(1))
-    for name in ("one", "other"):
-        for _ in range(3):
-            add_mark(tmp_path / name, MARK)
-            read_marks(tmp_path / name)
-    assert len(checked) == 2
 
 
 def test_marks_come_in_pages(tmp_path: Path) -> None:

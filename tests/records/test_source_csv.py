@@ -28,18 +28,6 @@ def bad(found: list[Study | Sentence | LeftOut]) -> list[LeftOut]:
     return [item for item in found if isinstance(item, LeftOut)]
 
 
-def test_the_digest_is_of_the_bytes_and_a_file_that_goes_away_is_named(tmp_path: Path) -> None:
-    for name, text in (("a", "Clear."), ("b", "Clear."), ("c", "clear.")):
-        (tmp_path / f"{name}.csv").write_text(f"sentence\n{text}\n")
-    a, b, c = (open_source(tmp_path / f"{name}.csv") for name in "abc")
-    assert a.digest == b.digest != c.digest
-    source = open_source(tmp_path / "a.csv")
-    (tmp_path / "a.csv").unlink()
-    for use in (list, lambda source: source.digest):
-        with pytest.raises(DataError, match=r"a.csv: cannot be read \(No such file"):
-            use(source)
-
-
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le-mark", "utf-16-be-mark"])
 def test_marked_encodings_are_read(tmp_path: Path, encoding: str) -> None:
     text = "study_id,report\n1,Épanchement.\n"
@@ -87,60 +75,6 @@ def test_one_study_has_one_report(tmp_path: Path) -> None:
     assert CANARY not in second.why
     content = "study_id,findings,impression\n1,a,\n1,,a\n"  # sections are told apart
     assert [type(item) for item in items(tmp_path / "r.csv", content)] == [Study, LeftOut]
-
-
-@pytest.mark.parametrize(
-    ("broken", "left", "lines"),
-    [
-        (f'2,"Open {CANARY}', ["1", "3", "4"], "line 3 was"),
-        (f'2,"Open {CANARY}\nsecond, {CANARY}\nthird', ["1", "3", "4"], "lines 3 to 5 were"),
-        (f'2,"Open {CANARY}\n\n{CANARY} "x"', ["1", "3", "4"], "lines 3 to 5 were"),
-    ],
-)
-@pytest.mark.parametrize("later", ["Clear.", '"Clear."', '"Clear,\nas ""seen""."'])
-def test_a_broken_quote_takes_no_other_row_along(
-    tmp_path: Path, broken: str, left: list[str], lines: str, later: str
-) -> None:
-    content = f"study_id,report\n1,a\n{broken}\n3,{later}\n4,b\n"
-    found = items(tmp_path / "r.csv", content)
-    assert [study_id for study_id, _ in studies(found)] == left
-    (row,) = bad(found)
-    assert row.where == "row 2"
-    assert "a quote is not closed" in row.why
-    assert lines in row.why
-    assert CANARY not in row.why
-
-
-def test_a_row_that_is_too_long_is_rejected(tmp_path: Path) -> None:
-    for cell in ("x" * (3 * ROW_LIMIT), '"' + "x" * ROW_LIMIT + '"'):
-        found = items(tmp_path / "r.csv", f"study_id,report\n1,{cell}\n2,Clear.\n")
-        assert studies(found) == [("2", "Clear.")]
-        assert [item.where for item in bad(found)] == ["row 1"]
-
-
-@pytest.mark.parametrize(
-    ("rows", "left"),
-    [
-        ('A 1,a\nA 2,"b "c"\nA 3,d\n', [("A 1", "a"), ("A 3", "d")]),
-        ('anna,a\nbeth,"b "c"\ncarl,d\n', [("anna", "a"), ("carl", "d")]),
-        ('1,a\n2,"Lungs\nare, as se', [("1", "a")]),
-    ],
-    ids=["ids with spaces", "ids without digits", "cut off within a cell"],
-)
-def test_around_a_broken_row(tmp_path: Path, rows: str, left: list[tuple[str, str]]) -> None:
-    found = items(tmp_path / "r.csv", f"study_id,report\n{rows}")
-    assert studies(found) == left
-    assert [item.where for item in bad(found)] == ["row 2"]
-
-
-def test_report_text_is_not_taken_for_an_id(tmp_path: Path) -> None:
-    broken = '"Open "quote" in\nsecond, of\n2 cm, stable\n3.5, cm\n7, as in\n2019-05, seen'
-    content = f"study_id,report\n{{}}s100,{broken}\ns102,b\n"
-    for first in ("", "s98,a\n"):
-        found = studies(items(tmp_path / "r.csv", content.format(first)))
-        assert "s102" in dict(found)
-        if first:
-            assert found == [("s98", "a"), ("s102", "b")]
 
 
 def test_sentences_of_a_table_count_within_their_study_and_section(tmp_path: Path) -> None:
@@ -240,21 +174,6 @@ def test_any_text_survives(tmp_path_factory: pytest.TempPathFactory, texts: list
     assert [(s.study_id, s.report) for s in open_source(path) if isinstance(s, Study)] == expected
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.binary(max_size=60) | st.text('12,"\n\r a').map(str.encode))
-def test_no_content_stops_the_reading_or_is_quoted(
-    tmp_path_factory: pytest.TempPathFactory, content: bytes
-) -> None:
-    path = tmp_path_factory.getbasetemp() / "binary.csv"
-    path.write_bytes(b"study_id,report\n1,a\n" + content + b"\n7,last\n")
-    found = list(open_source(path))
-    assert found[0] == Study("1", "a", row=1)
-    assert found[-1].__class__ in (Study, LeftOut)
-    for item in found:
-        if isinstance(item, Study):
-            item.report.encode()
-
-
 def test_twenty_thousand_rows_need_little_memory(tmp_path: Path) -> None:
     path = tmp_path / "r.csv"
     with path.open("w") as handle:
@@ -267,3 +186,23 @@ def test_twenty_thousand_rows_need_little_memory(tmp_path: Path) -> None:
     tracemalloc.stop()
     assert count == 20_000
     assert peak < 6e6 < path.stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("broken", "line"),
+    [
+        (f'2,"Open {CANARY}\n3,b\n', 3),
+        (f'2,"Open {CANARY}\n\nthird "x"\n3,"b"\n', 3),
+        ('2,"b "c"\n3,d\n', 3),
+        ('"' + "x" * ROW_LIMIT + '"', 3),
+        ("x" * (3 * ROW_LIMIT), 3),
+    ],
+)
+def test_a_broken_quote_or_an_endless_row_ends_the_reading_with_its_line(
+    tmp_path: Path, broken: str, line: int
+) -> None:
+    with pytest.raises(
+        DataError, match=rf"r\.csv: the row that begins in line {line}: a quote"
+    ) as e:
+        items(tmp_path / "r.csv", f"study_id,report\n1,a\n{broken}")
+    assert CANARY not in str(e.value)

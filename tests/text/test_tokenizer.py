@@ -81,24 +81,6 @@ def test_added_tokens_that_the_vocabulary_lacks_are_refused(
                 load_tokenizer(folder)
 
 
-DOMAIN_WORDS = ("pneumothorax", "effusion", "cardiomegaly", "atelectasis", "consolidation")
-
-
-def test_frequent_words_of_radiology_become_single_pieces() -> None:
-    """Among many rarer words that share their letters, and with the smaller of the named sizes."""
-    sentences = []
-    for number in range(400):
-        word = DOMAIN_WORDS[number % len(DOMAIN_WORDS)]
-        rare = f"{word[:4]}{chr(97 + number % 26)}{word[-5:]}{chr(97 + number % 17)}"
-        sentences.append(f"There is no {word} at level {number} near the {rare}.")
-    tokenizer = train_tokenizer(sentences, 1000)
-    for word in DOMAIN_WORDS:
-        assert tokenizer.tokenize(word) == [word]
-        assert tokenizer.tokenize(word.upper()) == [word]
-    assert len(tokenizer.tokenize("pneumoperitoneum")) > 1
-    assert tokenizer.unk_token_id not in tokenizer("pneumoperitoneum")["input_ids"]
-
-
 def test_pieces_that_continue_a_word_are_told_from_those_that_start_one() -> None:
     names = [*SPECIAL_TOKENS, "the", "##thorax", "#", "##"]
     tokenizer = TextTokenizer({name: number for number, name in enumerate(names)})

@@ -1,13 +1,11 @@
-import re
 import sys
 from collections.abc import Callable
-from itertools import product
 from typing import Any
 
 import pytest
 
 from cxrtext.text.labelling import sentence_labels
-from cxrtext.text.rules import _GAP, LANGUAGES, language_of, rules
+from cxrtext.text.rules import language_of
 from cxrtext.text.sides import sided_parts
 from cxrtext.text.wording import Wording, mentions, parts_of, wording
 
@@ -124,15 +122,3 @@ def test_work_grows_with_the_length_of_a_sentence(said: str, read: Callable[[str
     assert _steps(lambda: read(long)) <= 5 * _steps(lambda: read(short))
     parts = parts_of(long)
     assert sum(end - start for start, end in parts.denied) <= len(parts.text)
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_a_gap_is_looked_through_once(language: str) -> None:
-    gap = re.compile(_GAP)
-    assert sum(gap.match(" " * 1000, place) is not None for place in range(1000)) == 1
-    ends = rules(language).patterns["clause_end"]
-    plain = re.compile(ends.pattern.replace(_GAP, r",?\s+"), ends.flags)
-    words = ["and with a", "likely", "mit leicht", "y con una", "x,", "x.", ",", ":", ";", "and is"]
-    for one, other, blanks in product(words, words, range(1, 4)):
-        text = f"x {one}{' ' * blanks}{other} x"
-        assert [m.span() for m in ends.finditer(text)] == [m.span() for m in plain.finditer(text)]

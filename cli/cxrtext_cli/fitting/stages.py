@@ -190,10 +190,10 @@ def check_stage(folder: Path, tables: Sequence[str]) -> Stage:
 
 
 def _check(folder: Path, _: bool) -> str:
-    from cxrtext.datasets.checking import CheckOptions, check_data, verdict, write_check
+    from cxrtext.datasets.checking import check_data, verdict, write_check
 
     with Shown() as shown:
-        report = check_data(folder / DATA, CheckOptions(pictures=True), shown.show)
+        report = check_data(folder / DATA, shown.show, pictures=True)
     write_check(folder / "check.html", report)
     if report.has_failed(strict=False):
         raise WorkError(f"{folder / 'check.html'}: {verdict(report)}")

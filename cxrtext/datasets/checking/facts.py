@@ -5,7 +5,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -28,13 +28,11 @@ from cxrtext.images.read import decode_image
 from cxrtext.images.sandbox import ProcessLost, answers
 from cxrtext.images.source import quiet, shown, stored_bytes
 
-OUTLINE = 16  # side of the grid of comparisons that an outline holds
 CACHE_NAME = ".check-data.sqlite"  # the file, beside the manifest
 SECONDS = 120.0  # longest time for an image
-_VERSION = 15  # raised whenever the same file would give other facts
+_VERSION = 16  # raised whenever the same file would give other facts
 _COMMIT_SECONDS = 5.0
 Stamp = tuple[int, int]  # size in bytes, and time of change in nanoseconds
-_STEP = 3  # gray levels by which neighbors differ in an outline; less is compression noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,6 @@ class ImageFacts:
     pixel_digest: str = ""  # SHA-256 of size and 8-bit pixels, its first 128 bits
     looks: str = ""  # what its picture looks like, as `cxrtext.images.frontal` says; "" if frontal
     sure: float = 0.0  # how sure that is, 0 to 1
-    outline: str = ""  # bits that say where the picture brightens to the right, hexadecimal
 
 
 def read_facts(path: str) -> ImageFacts:
@@ -115,15 +112,7 @@ def _describe(gray: npt.NDArray[np.uint8]) -> ImageFacts:
         high=int(np.searchsorted(share, 0.99)),
         constant=constant,
         pixel_digest=digest.hexdigest()[:32],
-        outline=_outline(gray),
     )
-
-
-def _outline(gray: npt.NDArray[np.uint8]) -> str:
-    """Difference hash; noise in flat parts is kept out by asking for a step."""
-    picture = Image.fromarray(gray).resize((OUTLINE + 1, OUTLINE), Image.Resampling.BOX)
-    small = np.asarray(picture, dtype=np.int16)
-    return np.packbits(small[:, 1:] - small[:, :-1] > _STEP).tobytes().hex()
 
 
 def as_set_says(facts: ImageFacts, path: Path, layout: str) -> ImageFacts:
@@ -140,18 +129,6 @@ def as_set_says(facts: ImageFacts, path: Path, layout: str) -> ImageFacts:
 def _gray(path: str) -> npt.NDArray[np.uint8]:
     gray: npt.NDArray[np.uint8] = decode_image(stored_bytes(Path(path)), path).bytes()[0]
     return gray
-
-
-def likeness_work(paths: Sequence[str], _: bytes) -> tuple[float, bytes]:
-    """Correlate two images' gray levels, on a grid of 64 × 64; -1 where one is unreadable."""
-    grids = []
-    for path in paths:
-        try:
-            gray = Image.fromarray(_gray(path))
-        except (ImageError, MemoryError):
-            return -1.0, b""
-        grids.append(np.asarray(gray.resize((64, 64), Image.Resampling.BOX), float).ravel())
-    return float(np.corrcoef(grids[0], grids[1])[0, 1]), b""
 
 
 def thumbnail_work(task: tuple[str, int], _: bytes) -> tuple[None, bytes]:
@@ -197,13 +174,13 @@ class FactsCache:
 
 
 @contextmanager
-def open_cache(folder: Path | None) -> Iterator[FactsCache]:
+def open_cache(folder: Path) -> Iterator[FactsCache]:
     """Open the cache of a data folder; what was put is kept also after an error.
 
-    Without a folder, or in one that cannot be written, nothing is kept.
+    In a folder that cannot be written, nothing is kept.
     """
-    path = None if folder is None else folder / CACHE_NAME
-    if path is None or not os.access(path if path.exists() else path.parent, os.W_OK):
+    path = folder / CACHE_NAME
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
         yield FactsCache(None)
         return
     with (

@@ -1,31 +1,15 @@
 """The images of a manifest: what each holds, what is wrong with it, and which occur twice."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
 from cxrtext.datasets.admission.views import LATERAL, read_view
-from cxrtext.datasets.checking.facts import (
-    SECONDS,
-    FactsCache,
-    ImageFacts,
-    Stamp,
-    likeness_work,
-    looked_at,
-)
+from cxrtext.datasets.checking.facts import FactsCache, ImageFacts, Stamp, looked_at
 from cxrtext.datasets.checking.problems import Problems
-from cxrtext.images.sandbox import ProcessLost, answers
 from cxrtext.pausing import StageProgress
 
-MAX_BITS = 7  # most of the 256 bits of two outlines that differ between near-duplicates
-MIN_LIKENESS = 0.98  # least correlation of near-duplicates
-MAX_PAIRS = 2000  # most pairs that are read again
-_BANDS = MAX_BITS + 1
-_MAX_GROUP = 2000
 _LATERALS = {"L", "R", "LLO", "RLO"}  # beside those that a device writes
 _DARK, _BRIGHT = 20.0, 235.0
 _MIN_RANGE = 10
@@ -139,54 +123,3 @@ def note_duplicates(images: Sequence[ListedImage], problems: Problems) -> list[l
             elif len({image.patient for image in (first, *others)}) > 1:
                 problems.add("same-image-of-two-patients", f"{first} = {other}")
     return list(by_pixels.values())
-
-
-Pair = tuple[ListedImage, ListedImage]
-
-
-def note_near_duplicates(
-    groups: Sequence[Sequence[ListedImage]], workers: int, problems: Problems
-) -> list[Pair]:
-    """Note and return pairs of two patients or splits that look alike.
-
-    Their outlines differ in few bits, and their gray levels correlate.  Of equal images one stands
-    for all of them.
-    Measured on 162 radiographs: copies in half the size, as JPEG, or in another contrast correlate
-    by 0.986 or more; on drawn ones of 64 pixels, different images with like outlines by 0.976 at
-    most.  Only the first ``MAX_PAIRS`` are looked at.
-    """
-    firsts = [group[0] for group in groups]
-    if len(firsts) < 2:
-        return []
-    outlines = b"".join(bytes.fromhex(one.facts.outline) for one in firsts if one.facts)
-    bits = np.unpackbits(np.frombuffer(outlines, dtype=np.uint8)).reshape(len(firsts), -1)
-    whose = [(one.split, one.patient) for one in firsts]
-    near = sorted({(a, b) for a, b in _near_pairs(bits) if whose[a] != whose[b]})[:MAX_PAIRS]
-    by_path = {(firsts[a].path, firsts[b].path): (firsts[a], firsts[b]) for a, b in near}
-    found = [
-        by_path[paths]
-        for paths, answer in answers(likeness_work, by_path, workers, seconds=SECONDS)
-        if not isinstance(answer, ProcessLost) and answer[0] >= MIN_LIKENESS
-    ]
-    for first, second in found:
-        problems.add("near-duplicates", f"{first} ~ {second}")
-    return found
-
-
-def _near_pairs(outlines: npt.NDArray[np.uint8]) -> Iterator[tuple[int, int]]:
-    """Give pairs of rows [n, 256] that differ in at most ``MAX_BITS`` bits; may repeat some.
-
-    Of ``MAX_BITS + 1`` bands of bits such a pair has one in common.  A band takes every eighth bit,
-    because neighboring bits are alike in most radiographs.  Groups of thousands, which only
-    empty pictures form, are cut.
-    """
-    for band in range(_BANDS):
-        groups: dict[bytes, list[int]] = defaultdict(list)
-        for row, key in enumerate(np.packbits(outlines[:, band::_BANDS], axis=1)):
-            groups[key.tobytes()].append(row)
-        for group in groups.values():
-            members = np.array(group[:_MAX_GROUP])
-            for place, row in enumerate(members[:-1]):
-                others = members[place + 1 :]
-                near = (outlines[others] != outlines[row]).sum(axis=1) <= MAX_BITS
-                yield from ((int(row), int(other)) for other in others[near])

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 from unicodedata import normalize
 
-from cxrtext.datasets.admission.ids import Ids, digest
+from cxrtext.datasets.admission.ids import Ids
 from cxrtext.datasets.admission.public import NOTE, read_note
 from cxrtext.datasets.importing.loose import IdMatching, match_ids
 from cxrtext.datasets.importing.reading import (
@@ -200,18 +200,15 @@ class Placer:
     def __init__(self, out: Path, ids: Ids, *, link: bool) -> None:
         self.counts: Counter[str] = Counter()
         self._out, self._ids, self._link = out, ids, link
-        self._seen: set[int] = set()
+        self._sources, self._names = set[str](), set[str]()
 
     def name(self, image: FoundImage) -> str | None:
         """Give an image its ``image`` cell, None where that was given before."""
-        source = -digest(image.name) - 1  # apart from the digests of names that are given
-        if source in self._seen:
-            return None
-        self._seen.add(source)
         name = self._name(image)
-        if digest(name) in self._seen:
+        if image.name in self._sources or name in self._names:
             return None
-        self._seen.add(digest(name))
+        self._sources.add(image.name)
+        self._names.add(name)
         return name
 
     def place(self, image: FoundImage, name: str) -> None:
@@ -241,7 +238,7 @@ class Placer:
             ending = ending if ending in ENDINGS else ".dcm"
             return f"images/{self._ids.of('file', image.name)}{ending}"
         name = "images/" + image.name.removeprefix("images/")
-        return "images/" + image.name if digest(name) in self._seen else name
+        return "images/" + image.name if name in self._names else name
 
     def _bring(self, source: Path, target: Path) -> str:
         try:
@@ -302,7 +299,7 @@ def _same_times(first: Path, second: Path) -> bool:
 
 _NOT_NOTED = (
     *("reports", "boxes", "hash_key", "max_rejected", "layout", "merged_patients"),
-    *("link", "pixels", "columns", "labels", "ids", "follow_links"),
+    *("link", "columns", "labels", "ids", "follow_links"),
     "label_sentences",
 )
 """Options that may change from one run to the next."""

@@ -1,14 +1,14 @@
 """An import from beginning to end."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cxrtext.datasets.admission.ids import Ids, digest, issued, read_key
+from cxrtext.datasets.admission.ids import Ids, issued, read_key
 from cxrtext.datasets.admission.public import NOTE
 from cxrtext.datasets.checking.facts import open_cache
 from cxrtext.datasets.importing.folder import (
@@ -32,21 +32,16 @@ from cxrtext.datasets.importing.joining import (
 )
 from cxrtext.datasets.importing.label_sentences import LabelSentences
 from cxrtext.datasets.importing.loose import match_ids
-from cxrtext.datasets.importing.reading import (
-    NO_VIEW,
-    FoundImage,
-    ImportOptions,
-    Reading,
-    columns_kept,
-)
+from cxrtext.datasets.importing.reading import FoundImage, ImportOptions, Reading, columns_kept
 from cxrtext.datasets.importing.resolving import (
-    Equal,
-    FoundImages,
-    Merged,
+    Group,
     Seen,
     Waiting,
     find_equal,
     look_at,
+    owner,
+    read_merged,
+    refused,
 )
 from cxrtext.datasets.importing.splits import Splits
 from cxrtext.datasets.importing.versions import ReportVersion
@@ -136,13 +131,13 @@ class Import:
         self.placer = Placer(out, ids, link=options.link)
         # Whether a run before was killed, whose images no manifest names.
         self.unfinished = (out / NOTE).is_file() and not (out / SUMS).is_file()
-        self.merged = Merged(options.merged_patients)
-        self.together: dict[int, str] = {}
+        self.merged = read_merged(options.merged_patients)
+        self.together: dict[str, str] = {}
         self.mended = Mended()
-        self.first: dict[int, str] = {}  # by patient, when the first image was taken
+        self.first: dict[str, str] = {}  # by patient, when the first image was taken
         self.studies = Studies(by_image=reading.by_image, mended=self.mended)
-        self.splits = Splits(options.split, options.seed)
-        self.split_of: dict[int, str] = {}
+        self.splits = Splits(options.split)
+        self.split_of: dict[str, str] = {}
         self.reports = Reports()
         self.boxes: Boxes | None = None
         self.labels: LabelTable | None = None
@@ -222,7 +217,7 @@ class Import:
         done.reports = 0
         with RowWriter(self.out / "reports.csv", dict.fromkeys(columns, "text")) as writer:
             for study, values in labels.items():
-                if text := sentences.report(values, f"{self.options.seed} {study}"):
+                if text := sentences.report(values, study):
                     writer.write({"study_id": study, "report": text, SOURCE: LABELS})
                     done.reports += 1
         if not done.reports:
@@ -250,29 +245,28 @@ class Import:
 
     def _rows(self, left_out: LeftOutList) -> Iterator[dict[str, Any]]:
         """The rows of the manifest, whose images are put in place on the way."""
-        with closing(FoundImages()) as found:
-            self._scan(found, left_out)
-            self._settle_ids(found, left_out)
-            seen = self._look(found) if self._looks else {}
-            refused = found.refused(seen)
-            equal = find_equal(found, seen, set(refused))
-            self.together = equal.together
-            self._keep_names(found, {*refused})
-            self._draw_splits(found, {*refused}, left_out)
-            kept: dict[int, dict[str, Any]] = {}
-            for one in found:
-                self.tell("putting images in place", one.number + 1, len(found))
-                row = refused.get(one.number) or self._keep(one)
-                if not isinstance(row, dict):
-                    self.placer.remove([one.name])  # of an earlier run
-                    left_out.add(row)
-                    continue
-                kept[one.number] = row
-                yield row
-            self._write_equal(found, equal, kept)
-        self.summary.merged = self.merged.count
+        found = list[Waiting]()
+        self._scan(found, left_out)
+        self._settle_ids(found, left_out)
+        seen = self._look(found) if self.summary.layout == "dicom" else {}
+        reasons = refused(found, seen)
+        left = [one for one in found if one.number not in reasons]
+        self.together, groups = find_equal(left, seen)
+        self._keep_names(left)
+        self._draw_splits(left, left_out)
+        kept: dict[str, str] = {}  # the split of each image, by its name
+        for one in found:
+            self.tell("putting images in place", one.number + 1, len(found))
+            row = reasons.get(one.number) or self._keep(one)
+            if not isinstance(row, dict):
+                self.placer.remove([one.name])  # of an earlier run
+                left_out.add(row)
+                continue
+            kept[one.name] = row["split"]
+            yield row
+        self._write_equal(groups, kept)
 
-    def _scan(self, found: FoundImages, left_out: LeftOutList) -> None:
+    def _scan(self, found: list[Waiting], left_out: LeftOutList) -> None:
         """Read what the set lists, before anything is put in place."""
         total, done = self.reading.count(), 0
         for entry in self.reading.images(self.columns):
@@ -287,14 +281,14 @@ class Import:
         if done < total:
             self.tell("reading headers", total, total)
 
-    def _settle_ids(self, found: FoundImages, left_out: LeftOutList) -> None:
+    def _settle_ids(self, found: Sequence[Waiting], left_out: LeftOutList) -> None:
         """Join ids of the user's tables to those of the films, before a picture is looked at."""
         options, patients, studies = self.options, set[str](), set[str]()
         is_joined = options.reports is not None or options.labels is not None
         for one in found:
             image = one.image
             if "-" in (taken := image.metadata.get(DAYS, "")):  # a date, and not days
-                key = digest(image.patient_id or image.study_id)
+                key = owner(image)
                 self.first[key] = min(taken, self.first.get(key, taken))
             if is_joined:
                 patients.add(image.patient_id.removeprefix(image.issuer).removeprefix(":"))
@@ -305,11 +299,11 @@ class Import:
             self._texts = iter(())
             given = [
                 one.accession if one.accession in studies else one.study or one.accession
-                for one in self.reports.given()
+                for one in self.reports.versions
             ]
             asked = [
                 one.patient.partition(":")[2] or one.patient  # issuers are compared when joined
-                for one in self.reports.given()
+                for one in self.reports.versions
             ]
             self._settle(options.reports, "study", given, studies, self.mended.studies)
             self._settle(options.reports, "patient", asked, patients, self.mended.patients)
@@ -334,25 +328,21 @@ class Import:
             image = replace(image, patient_id=patient, issuer=issuer.replace(":", "%3A"))
         if self.options.labels is not None:
             image = replace(image, labels={})
-        return self.merged.apply(image)
+        if image.patient_id in self.merged:
+            self.summary.merged += 1
+            image = replace(image, patient_id=self.merged[image.patient_id])
+        return image
 
-    def _take(self, image: FoundImage, found: FoundImages, left_out: LeftOutList) -> None:
-        if not image.view and self.options.require_view:
-            left_out.add(LeftOut(image.name, what=NO_VIEW))
-        elif image.name != image.name.strip() or not image.name.isprintable():
+    def _take(self, image: FoundImage, found: list[Waiting], left_out: LeftOutList) -> None:
+        if image.name != image.name.strip() or not image.name.isprintable():
             reason = "its name begins or ends with a space; rename the file"
             left_out.add(LeftOut(image.name, reason))
         elif (name := self.placer.name(image)) is None:
             left_out.add(LeftOut(image.name, "the image was listed before; list it once"))
         else:
-            found.add(image, name)
+            found.append(Waiting(len(found), image, name))
 
-    @property
-    def _looks(self) -> bool:
-        pixels = self.options.pixels
-        return self.summary.layout == "dicom" if pixels is None else pixels
-
-    def _look(self, found: FoundImages) -> dict[int, Seen]:
+    def _look(self, found: Sequence[Waiting]) -> dict[int, Seen]:
         """Look at the pixels of all images; what was seen before a kill is not looked at again."""
         self.tell("looking at images", 0, len(found))
         with open_cache(self.out) as cache:
@@ -365,41 +355,35 @@ class Import:
             if not isinstance(row, LeftOut):
                 yield row[1]
 
-    def _keep_names(self, found: FoundImages, dropped: set[int]) -> None:
-        names = {digest(one.name) for one in found if one.number not in dropped}
+    def _keep_names(self, found: Sequence[Waiting]) -> None:
+        names = {one.name for one in found}
         there = list(self.placer.placed()) if self.unfinished else []
         there += [row.get("image", "") for row in self._rows_before()]
-        self.placer.remove(name for name in there if digest(name) not in names)
+        self.placer.remove(name for name in there if name not in names)
 
-    def _write_equal(
-        self, found: FoundImages, equal: Equal, kept: Mapping[int, Mapping[str, Any]]
-    ) -> None:
+    def _write_equal(self, groups: Sequence[Group], kept: Mapping[str, str]) -> None:
         path = self.out / SAME
-        if not equal.groups:
+        if not groups:
             path.unlink(missing_ok=True)
             return
         columns = ("group", "image", "study_id", "patient_id", "split", "relation", "done")
         with RowWriter(path, dict.fromkeys(columns, "text")) as writer:
-            for number, (group, relation) in enumerate(
-                zip(equal.groups, equal.relations, strict=True), 1
-            ):
-                splits = {kept[one]["split"] for one in group if one in kept}
+            for number, (relation, group) in enumerate(groups, 1):
+                splits = {kept[one.name] for one in group if one.name in kept}
                 apart = f"{relation}, in two splits" if len(splits) > 1 else relation
                 done = self.summary.same_images
                 done[apart] = done.get(apart, 0) + len(group) - 1
-                for one in map(found.__getitem__, group):
-                    row, image = kept.get(one.number, {}), one.image
-                    writer.write(
-                        {
-                            "group": str(number),
-                            "image": one.name,
-                            "study_id": self.ids.of("study", image.study_id),
-                            "patient_id": self._patient(image),
-                            "split": row.get("split", ""),
-                            "relation": apart,
-                            "done": "kept" if row else "left out",
-                        }
-                    )
+                for one in group:
+                    row = {
+                        "group": str(number),
+                        "image": one.name,
+                        "study_id": self.ids.of("study", one.image.study_id),
+                        "patient_id": self._patient(one.image),
+                        "split": kept.get(one.name, ""),
+                        "relation": apart,
+                        "done": "kept" if one.name in kept else "left out",
+                    }
+                    writer.write(row)
 
     def _patient(self, image: FoundImage) -> str:
         """The patient of an image, as the manifest names them."""
@@ -407,28 +391,27 @@ class Import:
 
     def _drawn_as(self, image: FoundImage) -> str:
         """The patient whose id decides the split; the first, where several share one."""
-        top = self.together.get(digest(image.patient_id or image.study_id), image.patient_id)
+        top = self.together.get(owner(image), image.patient_id)
         return self.ids.of("patient", top) or self.ids.of("study", image.study_id)
 
-    def _draw_splits(self, found: FoundImages, dropped: set[int], left_out: LeftOutList) -> None:
+    def _draw_splits(self, found: Sequence[Waiting], left_out: LeftOutList) -> None:
         """Draw the splits that are not known, by what labels or reports say of the patients."""
-        rows = self._rows_before()  # with the same shares and seed
+        rows = self._rows_before()  # with the same shares
         before = {row.get("patient_id", ""): row.get("split", "") for row in rows}
         studies = Studies(by_image=self.reading.by_image, mended=self.mended)
-        patients = dict[int, str]()
+        patients = dict[str, str]()
         for one in found:
-            if one.number not in dropped:
-                patient = self._drawn_as(one.image)
-                self.splits.add(patient, one.image.split)
-                known = before.get(patient) or before.get(self._patient(one.image))
-                if known and one.image.split not in SPLITS:
-                    self.splits.add(patient, known)
-                self.splits.note(patient, present(one.image.labels))
-                studies.add(one.image)
-                patients[digest(one.image.study_id)] = patient
+            patient = self._drawn_as(one.image)
+            self.splits.add(patient, one.image.split)
+            known = before.get(patient) or before.get(self._patient(one.image))
+            if known and one.image.split not in SPLITS:
+                self.splits.add(patient, known)
+            self.splits.note(patient, present(one.image.labels))
+            studies.add(one.image)
+            patients[one.image.study_id] = patient
         if self.splits.are_drawn:
             for study, findings in self._findings(studies, left_out):
-                self.splits.note(patients[digest(study)], findings)
+                self.splits.note(patients[study], findings)
         self.splits.draw()
 
     def _findings(self, studies: Studies, left_out: LeftOutList) -> Iterator[tuple[str, set[str]]]:
@@ -446,7 +429,7 @@ class Import:
         """Put an image in place and give its row; or say why it is not kept."""
         image, name = one.image, one.name
         patient = self._patient(image)
-        known = self.split_of.get(digest(patient))
+        known = self.split_of.get(patient)
         given = image.split if image.split in SPLITS else known
         split = given or self.splits[self._drawn_as(image)]
         if known not in (None, split):
@@ -454,7 +437,7 @@ class Import:
         if fault := changed_since(image):
             return LeftOut(image.name, fault)
         self.placer.place(image, name)
-        self.split_of[digest(patient)] = split
+        self.split_of[patient] = split
         self.studies.add(image)
         done, view = self.summary, image.view or "not said"
         done.images += 1
@@ -479,7 +462,7 @@ class Import:
 
     def _metadata(self, image: FoundImage) -> dict[str, str]:
         if "-" in (taken := image.metadata.get(DAYS, "")):
-            first = self.first[digest(image.patient_id or image.study_id)]
+            first = self.first[owner(image)]
             image = replace(image, metadata={**image.metadata, DAYS: days_between(first, taken)})
         return self.ids.of_metadata({k: v for k, v in image.metadata.items() if k not in COLUMNS})
 
@@ -539,7 +522,6 @@ def _import(
     with (
         only_one(out / "manifest.csv"),
         LeftOutList(out, ids, options.max_rejected) as left_out,
-        closing(current.reports),
     ):
         (out / SUMS).unlink(missing_ok=True)  # until the tables are whole
         summary = current.run(left_out)

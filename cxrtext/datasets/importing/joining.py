@@ -5,12 +5,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import cast
 
-from cxrtext.datasets.admission.ids import Ids, digest
+from cxrtext.datasets.admission.ids import Ids
 from cxrtext.datasets.importing.folder import REPLACED, LeftOutList, without_ending
 from cxrtext.datasets.importing.reading import FoundImage, LabelRow
-from cxrtext.datasets.importing.resolving import Merged, OnDisk
+from cxrtext.datasets.importing.resolving import owner
 from cxrtext.datasets.importing.versions import (
     UNDECIDED,
     Chosen,
@@ -27,17 +27,6 @@ from cxrtext.records import Absent, Box, LeftOut, RowWriter, Study
 from cxrtext.records.tables import Kind
 from cxrtext.text import study_sentences
 from cxrtext.text.finding_words import affirmed_findings
-
-
-class _Owner(NamedTuple):
-    patient: int  # of its id with the issuer
-    bare: int  # of its id alone
-    issued: bool
-
-
-def _owner(patient: str, issuer: str) -> _Owner:
-    bare = patient.removeprefix(f"{issuer}:") if issuer else patient
-    return _Owner(digest(patient), digest(bare), bool(issuer))
 
 
 @dataclass(slots=True)
@@ -58,12 +47,13 @@ class Studies:
 
     def __init__(self, *, by_image: bool = False, mended: Mended | None = None) -> None:
         self._mended = mended or Mended()
-        self._kept: dict[int, _Owner | None] = {}
+        self._kept: dict[str, tuple[str, str]] = {}  # by study, its patient and the issuer
         self._by_image = by_image
-        self._of_image: dict[int, str | None] = {}
-        self._came: dict[str, set[int]] = {"report": set(), "labels": set()}
-        # Study, patient, and whether its number has an issuer; None where two studies share one.
-        self._by_accession: dict[int, tuple[str, int, bool] | None] = {}
+        self._of_image: dict[str, str | None] = {}
+        self.reported: set[str] = set()  # those that a report has come for
+        # By issuer and number: study, patient, and whether it has an issuer; None where two studies
+        # share one number.
+        self._by_accession: dict[tuple[str, str], tuple[str, str, bool] | None] = {}
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -71,23 +61,21 @@ class Studies:
     @property
     def without_report(self) -> int:
         """How many studies no report has come for."""
-        return len(self._kept) - len(self._came["report"])
+        return len(self._kept) - len(self.reported)
 
     def add(self, image: FoundImage) -> None:
         """Take note of the study of an image that was kept."""
-        owner = _owner(image.patient_id, image.issuer) if image.patient_id else None
-        self._kept.setdefault(digest(image.study_id), owner)
+        self._kept.setdefault(image.study_id, (image.patient_id, image.issuer))
         for name in names_of(image) if self._by_image else ():
-            if self._of_image.setdefault(digest(name), image.study_id) != image.study_id:
-                self._of_image[digest(name)] = None
+            if self._of_image.setdefault(name, image.study_id) != image.study_id:
+                self._of_image[name] = None
         if not image.accession or image.accession == image.study_id:
             return
         issuer = image.accession_issuer
-        entry = (image.study_id, digest(image.patient_id or image.study_id), bool(issuer))
+        entry = image.study_id, owner(image), bool(issuer)
         for key in {_number("", image.accession), _number(issuer, image.accession)}:
-            known = self._by_accession.setdefault(key, entry)
             # One number for two studies names neither: a report would go to the wrong patient.
-            if known is not None and known != entry:
+            if self._by_accession.setdefault(key, entry) != entry:
                 self._by_accession[key] = None
 
     def named(self, number: str, issuer: str = "") -> str | None:
@@ -96,9 +84,9 @@ class Studies:
         A number with an issuer belongs to a study of that issuer, or of none that is named.
         """
         number = self._mended.studies.get(number, number)
-        if digest(number) in self._kept:
+        if number in self._kept:
             return number
-        if study := self._of_image.get(digest(number)):
+        if study := self._of_image.get(number):
             return study
         entry = self._by_accession.get(_number(issuer, number))
         if issuer and entry is None and _number(issuer, number) not in self._by_accession:
@@ -108,23 +96,17 @@ class Studies:
 
     def is_of(self, study_id: str, patient: str) -> bool:
         """Whether a study may be that of a patient; an id without issuer is compared alone."""
-        owner = self._kept.get(digest(study_id))
+        own, issuer = self._kept.get(study_id, ("", ""))
         patient = self._mended.patients.get(patient, patient)
-        if owner is None or not patient or owner.patient == digest(patient):
+        if not own or not patient or own == patient:
             return True
-        bare = digest(patient.partition(":")[2] or patient)
-        return bare == owner.bare and not (":" in patient and owner.issued)
-
-    def is_first(self, what: str, study_id: str) -> bool:
-        """Note that the "report" or "labels" of a kept study came; False where some had before."""
-        seen = self._came[what]
-        before = len(seen)
-        seen.add(digest(study_id))
-        return len(seen) > before
+        bare = patient.partition(":")[2] or patient
+        own = own.removeprefix(f"{issuer}:") if issuer else own
+        return bare == own and not (":" in patient and issuer)
 
 
-def _number(issuer: str, accession: str) -> int:
-    return digest(f"{issuer}\0{accession}".casefold())
+def _number(issuer: str, accession: str) -> tuple[str, str]:
+    return issuer.casefold(), accession.casefold()
 
 
 OTHER_LABELS = "its study has other labels before, which count"
@@ -144,21 +126,16 @@ class ReportCounts:
     other_patient: int = 0  # left out: their study is another patient's
 
 
-class Reports(OnDisk):
-    """Versions of reports, held on disk until all images have come."""
+class Reports:
+    """Versions of reports, held until all images have come."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.counts = ReportCounts()
-        self._names: dict[int, str] = {}  # ids of studies by their digests
+        self.versions: list[ReportVersion] = []
 
     def add(self, version: ReportVersion) -> None:
-        self._put(version)
+        self.versions.append(version)
         self.counts.versions += 1
-
-    def __getitem__(self, number: int) -> ReportVersion:
-        version: ReportVersion = self._get(number)
-        return version
 
     def take(
         self, entries: Iterable[Study | ReportVersion | LeftOut], left_out: LeftOutList
@@ -169,28 +146,24 @@ class Reports(OnDisk):
             else:
                 self.add(of_study(entry) if isinstance(entry, Study) else entry)
 
-    def given(self) -> Iterator[ReportVersion]:
-        """Every version, one at a time."""
-        return map(self.__getitem__, range(len(self)))
-
     def write(
-        self, out: Path, studies: Studies | None, merged: Merged, ids: Ids, left_out: LeftOutList,
-        tell: StageProgress,
+        self, out: Path, studies: Studies | None, merged: Mapping[str, str], ids: Ids,
+        left_out: LeftOutList, tell: StageProgress,
     ) -> None:  # fmt: skip
         """Write the report of each study that was kept, or every one, and what was replaced."""
         of_study = self._joined(studies, merged, left_out)
-        columns, named = self._columns(of_study), self._names
+        columns = _columns([one for some in of_study.values() for one in some])
         rest = dict.fromkeys(("study_id", "status", "time", "why", "report"), "text")
         paths = out / "reports.csv", out / REPLACED
         with ExitStack() as stack:
             writer = stack.enter_context(RowWriter(paths[0], dict.fromkeys(columns, "text")))
             beside = stack.enter_context(RowWriter(paths[1], cast("dict[str, Kind]", rest)))
-            for done, (key, numbers) in enumerate(of_study.items(), 1):
-                chosen = choose([self[number] for number in numbers])
-                study_id = ids.of("study", named[key])
+            for done, (study, versions) in enumerate(of_study.items(), 1):
+                chosen = choose(versions)
+                study_id = ids.of("study", study)
                 self._write_one(chosen, study_id, columns, writer, beside, left_out)
                 if studies is not None and chosen.report is not None:
-                    studies.is_first("report", named[key])
+                    studies.reported.add(study)
                 if done % 100 == 0:
                     tell("joining reports", done, len(of_study))
         if not self.counts.replaced:
@@ -227,45 +200,41 @@ class Reports(OnDisk):
                 left_out.add(LeftOut(version.item, reason), of="report")
 
     def _joined(
-        self, studies: Studies | None, merged: Merged, left_out: LeftOutList
-    ) -> dict[int, list[int]]:
-        """The numbers of the versions of each study, by the digest of its id."""
-        found: dict[int, list[int]] = {}
-        for number in range(len(self)):
-            version = self[number]
+        self, studies: Studies | None, merged: Mapping[str, str], left_out: LeftOutList
+    ) -> dict[str, list[ReportVersion]]:
+        """The versions of each study."""
+        found: dict[str, list[ReportVersion]] = {}
+        for version in self.versions:
             study = version.study or version.accession
             if studies is not None:
                 if (named := _study_of(version, studies)) is None:
                     self.counts.without_study += 1
                     continue
-                if not studies.is_of(named, merged.of(version.patient)):
+                if not studies.is_of(named, merged.get(version.patient, version.patient)):
                     self.counts.other_patient += 1
                     left_out.add(LeftOut(version.item, what=OTHER_PATIENT), of="report")
                     continue
                 study = named
-            found.setdefault(digest(study), []).append(number)
-            self._names[digest(study)] = study
+            found.setdefault(study, []).append(version)
         return found
 
     def findings(self, studies: Studies, tell: StageProgress) -> Iterator[tuple[str, set[str]]]:
         """The findings that each version affirms, with its study, of those that it belongs to."""
-        for number in range(len(self)):
-            version = self[number]
+        for number, version in enumerate(self.versions):
             if (study := _study_of(version, studies)) is not None:
                 said = study_sentences(Study(study, version.report, version.sections))
                 yield study, affirmed_findings(one.sentence for one in said)
             if number % 100 == 0:
-                tell("reading findings", number + 1, len(self))
+                tell("reading findings", number + 1, len(self.versions))
 
-    def _columns(self, of_study: Mapping[int, Sequence[int]]) -> list[str]:
-        sections: dict[str, None] = {}
-        has_report = False
-        for numbers in of_study.values():
-            for number in numbers:
-                version = self[number]
-                sections.update(dict.fromkeys(version.sections))
-                has_report = has_report or bool(version.report) or not version.sections
-        return ["study_id", *(("report",) if has_report else ()), *sections]
+
+def _columns(versions: Iterable[ReportVersion]) -> list[str]:
+    sections: dict[str, None] = {}
+    has_report = False
+    for version in versions:
+        sections.update(dict.fromkeys(version.sections))
+        has_report = has_report or bool(version.report) or not version.sections
+    return ["study_id", *(("report",) if has_report else ()), *sections]
 
 
 def _study_of(version: ReportVersion, studies: Studies) -> str | None:
@@ -289,23 +258,19 @@ class LabelTable:
         self.findings: Counter[str] = Counter()
         self._writer, self._known, self._ids = writer, studies, ids
         self._left_out = left_out
-        self._said: dict[int, int] = {}  # digests of the labels of a study
+        self._said: dict[str, Mapping[str, str]] = {}  # the labels of a study
 
     def add(self, row: LabelRow) -> None:
         """Write the labels of a study that was kept, once, and list those that differ."""
         if (study_id := self._known.named(row[0])) is None:
             self.others += 1
-            return
-        said = digest(repr(sorted(row[1].items())))
-        if not self._known.is_first("labels", study_id):
-            if self._said.get(digest(study_id)) != said:
-                item = f"labels of {self._ids.of('study', study_id)}"
-                self._left_out.add(LeftOut(item, what=OTHER_LABELS), of="labels")
-            return
-        self._said[digest(study_id)] = said
-        self._writer.write({"study_id": self._ids.of("study", study_id), **row[1]})
-        self.studies += 1
-        self.findings.update(sorted(present(row[1])))
+        elif (said := self._said.setdefault(study_id, row[1])) is row[1]:
+            self._writer.write({"study_id": self._ids.of("study", study_id), **row[1]})
+            self.studies += 1
+            self.findings.update(sorted(present(row[1])))
+        elif said != row[1]:
+            item = f"labels of {self._ids.of('study', study_id)}"
+            self._left_out.add(LeftOut(item, what=OTHER_LABELS), of="labels")
 
 
 class Boxes:

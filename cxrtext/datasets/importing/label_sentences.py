@@ -49,7 +49,7 @@ class LabelSentences:
 
     def report(self, labels: Mapping[str, int | None], key: str) -> str:
         """The sentences of a study with these labels, drawn by a key; "" where none can be said."""
-        draw = np.random.default_rng(digest(key))
+        draw = np.random.default_rng(digest(f"0 {key}"))
         present = [name for name, value in labels.items() if value == 1 and name != NO_FINDING]
         said = [_one(self._present[name], draw) for name in present if name in self._present]
         if labels.get(NO_FINDING) == 1 and set(present) <= {DEVICES}:

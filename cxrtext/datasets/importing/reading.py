@@ -37,10 +37,7 @@ class ImportOptions:
     hash_key: Path | None = None
     # shares of train, val and test, for sets without a split of their own.
     split: tuple[int, int, int] = (80, 10, 10)
-    seed: int = 0  # another seed draws another split
-    require_view: bool = False  # whether images that do not say their view are left out
     link: bool = False  # whether images are hard links, made read-only, instead of copies
-    pixels: bool | None = None  # whether pixels are looked at; None looks at those of DICOM trees
     merged_patients: Path | None = None  # a table of patients that were merged
     issuer: str = ""  # of patient ids whose header names none
     # whether ids that a spreadsheet changed are joined to those of the films ("loose").
@@ -236,9 +233,6 @@ def first_rows(path: Path, required: Sequence[str]) -> Iterator[Row | LeftOut]:
             yield row
 
 
-NO_VIEW = "no view information"
-
-
 def reject(item: str, reason: str) -> LeftOutError:
     """What to raise about an image whose row or file is wrong."""
     return LeftOutError(LeftOut(item, reason))
@@ -281,6 +275,19 @@ def label_values(item: str, row: Mapping[str, str], findings: Iterable[str]) -> 
         value = VALUES[text]
         labels[name] = "" if value is None else str(value)
     return labels
+
+
+def label_rows(
+    path: Path, findings: Columns, names: Names = NO_COLUMNS,
+    study_of: Callable[[str, dict[str, str]], str] | None = None,
+) -> Iterator[LabelRow | LeftOut]:  # fmt: skip
+    """Give the labels of a table with a column a finding, of studies, or as ``study_of`` has it."""
+
+    def labels(item: str, row: dict[str, str]) -> LabelRow:
+        study = study_of(item, row) if study_of else row["study_id"]
+        return study, label_values(item, row, findings)
+
+    return map_rows(path, () if study_of else ["study_id"], labels, names)
 
 
 def check_ids(item: str, study_id: str, patient_id: str) -> None:

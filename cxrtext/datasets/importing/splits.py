@@ -1,6 +1,6 @@
 """Who trains, validates and tests: whole patients, with the share of every finding in each part.
 
-A patient has a part of its own, drawn by a hash of its id and the seed.  From the rarest finding
+A patient has a part of its own, drawn by a hash of its id.  From the rarest finding
 on, patients leave it for the part that has too few of the finding, as few patients as that takes:
 so most keep theirs however the archive grows.  A part that is known, from the set or from an
 earlier import into the folder, is kept.
@@ -29,14 +29,13 @@ class _Patient:
     findings: set[str] = field(default_factory=set)
 
 
-def _patient(patient: str, shares: Shares, seed: int, given: str) -> _Patient:
+def _patient(patient: str, shares: Shares, given: str) -> _Patient:
     train, val, test = shares
     if given == TRAIN_OR_VAL:
         test = 0
         train, val = (train, val) if train + val else (1, 0)
-    key = f"cxrtext split {seed}".encode()[:64]
     data = patient.encode("utf-8", "surrogatepass")
-    order = int.from_bytes(hashlib.blake2b(data, digest_size=8, key=key).digest())
+    order = int.from_bytes(hashlib.blake2b(data, digest_size=8, key=b"cxrtext split 0").digest())
     place = order * (train + val + test) >> 64
     drawn = "train" if place < train else "val" if place < train + val else "test"
     parts = (part for part, share in zip(SPLITS, (train, val, test), strict=True) if share)
@@ -46,14 +45,14 @@ def _patient(patient: str, shares: Shares, seed: int, given: str) -> _Patient:
 class Splits:
     """The parts of the patients of an import."""
 
-    def __init__(self, shares: Shares, seed: int) -> None:
-        self._shares, self._seed = shares, seed
+    def __init__(self, shares: Shares) -> None:
+        self._shares = shares
         self._patients: dict[str, _Patient] = {}
 
     def add(self, patient: str, given: str = "") -> None:
         """Take a patient, and the part that is known: a split, ``TRAIN_OR_VAL`` or ""."""
         if patient not in self._patients:
-            self._patients[patient] = _patient(patient, self._shares, self._seed, given)
+            self._patients[patient] = _patient(patient, self._shares, given)
         if given in SPLITS:
             self._patients[patient].part = given
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cxrtext.datasets.importing.formats.openi import split_of
+from cxrtext.datasets.importing.formats.listed import split_of
 from cxrtext.errors import DataError
 from cxrtext.evaluation.recipes.recipe import ImageList, KnownList, Recipe
 from cxrtext.records.decoding import decode

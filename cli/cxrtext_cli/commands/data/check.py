@@ -29,17 +29,14 @@ def check_data(
 
     Exit code 0 without errors, 1 with errors, 2 where there is nothing to check.
     """
-    from cxrtext.datasets.checking import CheckOptions, check_ending, write_check
     from cxrtext.datasets.checking import check_data as check
+    from cxrtext.datasets.checking import check_ending, write_check
 
     if out is not None:
         check_ending(out)
-    options = CheckOptions(
-        allow_outside=allow_outside,
-        pictures=pictures and out is not None and out.suffix.lower() != ".json",
-    )
+    pictures = pictures and out is not None and out.suffix.lower() != ".json"
     with Stages() as stages:
-        report = check(data, options, stages.show)
+        report = check(data, stages.show, allow_outside=allow_outside, pictures=pictures)
     if out is not None:
         write_check(out, report)
     if as_json:

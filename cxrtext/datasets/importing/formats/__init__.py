@@ -8,8 +8,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from cxrtext.datasets.importing.folder import Files, inside
-from cxrtext.datasets.importing.formats.challenges import open_rsna, open_siim
-from cxrtext.datasets.importing.formats.chexpert import open_chexpert
+from cxrtext.datasets.importing.formats.challenges import open_rsna, open_siim, open_vindr
 from cxrtext.datasets.importing.formats.dicom import open_dicom
 from cxrtext.datasets.importing.formats.generic import (
     by_image,
@@ -18,12 +17,10 @@ from cxrtext.datasets.importing.formats.generic import (
     open_pictures,
     open_reports_alone,
 )
-from cxrtext.datasets.importing.formats.mimic import label_rows, open_mimic
+from cxrtext.datasets.importing.formats.listed import open_chexpert, open_mimic, open_openi
 from cxrtext.datasets.importing.formats.nih import open_chestxdet10, open_nih
-from cxrtext.datasets.importing.formats.openi import open_openi
 from cxrtext.datasets.importing.formats.padchest import open_padchest, open_padchest_gr
-from cxrtext.datasets.importing.formats.vindr import open_vindr
-from cxrtext.datasets.importing.reading import ImportOptions, Names, Reading, columns_of
+from cxrtext.datasets.importing.reading import ImportOptions, Names, Reading, columns_of, label_rows
 from cxrtext.datasets.importing.reports.sources import as_reports
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.records.columns import NO_COLUMNS
@@ -119,7 +116,7 @@ def _with_tables(reading: Reading, options: ImportOptions, names: Names, files: 
         given = {name: header for name, header in options.columns.items() if header in headers}
         called = TableRows.known(path, given, text=False).names
         findings = labels_of(columns_of(path, called))
-        rows = partial(label_rows, path, findings, called, files)
+        rows = partial(label_rows, path, findings, called, files.study)
         named = reading.by_image or by_image(path, called)
         reading = replace(reading, findings=findings, label_rows=rows, by_image=named)
     tables = [path for path in (options.reports, path) if path is not None and is_table(path)]

@@ -7,7 +7,6 @@ from itertools import islice
 from pathlib import Path
 
 from cxrtext.datasets.importing.folder import LEADS_OUT, Files, inside, without_ending
-from cxrtext.datasets.importing.formats.mimic import label_rows
 from cxrtext.datasets.importing.loose import refuse_lost_digits
 from cxrtext.datasets.importing.reading import (
     Columns,
@@ -23,6 +22,7 @@ from cxrtext.datasets.importing.reading import (
     find_table,
     findings_of,
     frontal_view,
+    label_rows,
     label_values,
     make_each,
     read_rows,

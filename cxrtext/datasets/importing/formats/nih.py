@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cxrtext.datasets.importing.folder import Files
-from cxrtext.datasets.importing.formats.listing import find_image, read_list
+from cxrtext.datasets.importing.formats.listed import find_image, read_list
 from cxrtext.datasets.importing.reading import (
     TRAIN_OR_VAL,
     Columns,

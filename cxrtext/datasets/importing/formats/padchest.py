@@ -23,7 +23,7 @@ from typing import Any
 
 from cxrtext.datasets.admission.views import LATERAL
 from cxrtext.datasets.importing.folder import Files, inside
-from cxrtext.datasets.importing.formats.listing import find_image, read_list
+from cxrtext.datasets.importing.formats.listed import find_image, read_list
 from cxrtext.datasets.importing.joining import image_size
 from cxrtext.datasets.importing.reading import (
     Columns,
