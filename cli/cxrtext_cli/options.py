@@ -219,11 +219,6 @@ def print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
     print_table([columns, *body], left=len(columns))
 
 
-def show(value: Any, as_json: bool, said: str) -> None:
-    """Print a value as JSON, or what is said of it."""
-    print_json(value) if as_json else typer.echo(said)
-
-
 def show_rows(rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
     print_json(rows) if as_json else print_rows(rows)
 

@@ -80,8 +80,7 @@ def fit(
     encoder: Annotated[
         str | None,
         typer.Option(
-            help="Image encoder to begin from: a folder, or a name of Hugging Face "
-            "(cxrtext encoders).",
+            help="Image encoder to begin from: a folder, or a name of Hugging Face.",
             metavar="NAME|FOLDER",
         ),
     ] = None,
@@ -144,8 +143,8 @@ def fit(
             check_model(model, improve)
         else:
             say(
-                "a pretrained image encoder usually finds more: 'cxrtext encoders' lists some; "
-                "give one with --encoder"
+                "a pretrained image encoder usually finds more: docs/guides/models-of-others.md "
+                "lists some; give one with --encoder"
             )
     if source.improve and source.model is None:
         raise ConfigError("--improve: adapts a finished model; give it with --model FOLDER")

@@ -8,11 +8,9 @@ import typer
 from cxrtext_cli.commands.models.evaluate import measured
 from cxrtext_cli.given import DATA_FOLDER, FILE, SPLIT
 from cxrtext_cli.options import (
-    AllowOutside,
     Cache,
     Device,
     Features,
-    MaxRejected,
     PlaceFolder,
     PromptsFile,
     cache_in,
@@ -58,8 +56,6 @@ def calibrate(
         FILE,
     ] = None,
     device: Device = "auto",
-    allow_outside: AllowOutside = False,
-    max_rejected: MaxRejected = 100,
     cache: Cache = None,
     features: Features = None,
 ) -> None:
@@ -79,13 +75,13 @@ def calibrate(
     result = measured(
         checkpoint, data, device, split=split, prompts=prompts_in(prompts), cache=decoded,
         features=encoded, settings=Settings(slices=()), labels=labels,
-        allow_outside=allow_outside, rejects=Rejects(max_rejected),
+        rejects=Rejects(100),
     )  # fmt: skip
     written, lacking = keep_fits(checkpoint, result, decoded, encoded)
     if lacking and not written and not keep_reference:
         raise lacking[0]
     if keep_reference:
-        written.append(_keep_references(checkpoint, data, device, allow_outside, decoded))
+        written.append(_keep_references(checkpoint, data, device, decoded))
     if labels is None:
         written += keep_how_good(checkpoint, result)
     for line in (*result.left_out, *lacking):
@@ -143,7 +139,7 @@ def _show_points(kept: "KeptCalibration") -> None:
 
 
 def _keep_references(
-    checkpoint: Path, data: Path, device: str, allow_outside: bool, cache: "DecodedCache | None"
+    checkpoint: Path, data: Path, device: str, cache: "DecodedCache | None"
 ) -> Path:
     """Keep validation images' embeddings, which reports are verified against."""
     from cxrtext.evaluation.cohort import keep_reference
@@ -153,7 +149,6 @@ def _keep_references(
             checkpoint,
             data,
             device=pick_device(device),
-            allow_outside=allow_outside,
             cache=cache,
             progress=update,
         )

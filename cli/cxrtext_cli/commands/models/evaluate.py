@@ -11,7 +11,6 @@ from cxrtext.errors import ConfigError
 from cxrtext_cli.commands.models.papers import by_recipe
 from cxrtext_cli.given import DATA_FOLDER, FILE, NEW_FOLDER, PLACE, SPLIT
 from cxrtext_cli.options import (
-    AllowOutside,
     AsJson,
     Cache,
     Device,
@@ -118,7 +117,6 @@ def evaluate(
         ),
     ] = True,
     device: Device = "auto",
-    allow_outside: AllowOutside = False,
     max_rejected: MaxRejected = 100,
     cache: Cache = None,
     features: Features = None,
@@ -173,7 +171,6 @@ def evaluate(
     result = measured(
         found.model, data, device, split=split, prompts=known, rejects=rejects,
         cache=cache_in(cache or found.decoded), features=features_in(features), settings=settings,
-        allow_outside=allow_outside,
     )  # fmt: skip
     written = []
     if out is not None:

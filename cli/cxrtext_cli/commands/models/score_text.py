@@ -1,9 +1,7 @@
 """``cxrtext score-text``."""
 
-import json
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
@@ -12,7 +10,6 @@ import typer
 from cxrtext.defaults import DEFAULT_A, DEFAULT_K
 from cxrtext_cli.given import LANGUAGE_MODEL, NEW_FILE, NEW_TABLE_OR_STDOUT, SOURCE
 from cxrtext_cli.options import (
-    AsJson,
     Device,
     MaxRejected,
     Precision,
@@ -113,7 +110,6 @@ def score_text(
     ] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Keep no such file.")] = False,
     max_rejected: MaxRejected = 100,
-    as_json: AsJson = False,
 ) -> None:
     """Split reports into sentences and score each one's likelihood and class probability.
 
@@ -150,8 +146,4 @@ def score_text(
             progress=update,
         )
     # What a person reads stays out of a table that goes to standard output.
-    echo = typer.echo if isinstance(target, Path) else say
-    if as_json:
-        echo(json.dumps(asdict(summary), indent=2))
-        return
-    _tell(summary, target, echo)
+    _tell(summary, target, typer.echo if isinstance(target, Path) else say)
