@@ -2,12 +2,10 @@
 
 import json
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 
 from cxrtext.files import read_sealed, sha256
-from cxrtext.language.scoring.score import Scorer
 from cxrtext.records import read_sentences
 from tests.cli.conftest import cxrtext
 
@@ -68,17 +66,3 @@ def test_a_fit_is_told(language_model: Path, tmp_path: Path) -> None:
     assert meta["fitted"] is True
     assert f"a = {meta['a']:.3g}, k = {meta['k']:.3g}" in done.stdout
     assert not (tmp_path / "scores.sqlite").exists()
-
-
-def test_an_interrupted_run_goes_on(
-    reports: Path, language_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    options = ["score-text", reports, "--model", language_model, "--device", "cpu"]
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Scorer, "score", Mock(side_effect=KeyboardInterrupt))
-        stopped = cxrtext(*options, code=130)
-    assert "Traceback" not in stopped.stderr
-    assert not (tmp_path / "sentences.csv").exists()
-    cxrtext(*options)
-    assert (tmp_path / "sentences.csv").exists()
