@@ -18,6 +18,7 @@ from cxrtext_cli.commands.data.forget import forget
 from cxrtext_cli.commands.data.import_data import import_data
 from cxrtext_cli.commands.data.label_reports import label_reports
 from cxrtext_cli.commands.data.phantom import phantom
+from cxrtext_cli.commands.fit import demo, fit
 from cxrtext_cli.commands.models.calibrate import calibrate
 from cxrtext_cli.commands.models.compare import compare
 from cxrtext_cli.commands.models.evaluate import evaluate
@@ -31,8 +32,6 @@ from cxrtext_cli.commands.pacs.gateway import gateway
 from cxrtext_cli.commands.server.backup import backup, restore
 from cxrtext_cli.commands.server.service import keys, serve
 from cxrtext_cli.ending import ending
-from cxrtext_cli.fitting.demo import demo
-from cxrtext_cli.fitting.fit import fit
 from cxrtext_cli.given import checked
 from cxrtext_cli.gone import Commands, gone
 

@@ -4,7 +4,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from unittest.mock import Mock, patch
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -68,17 +68,6 @@ def test_classify_file_and_manifest(checkpoint: Path, data_folder: Path, tmp_pat
     rows = read_csv(out)
     assert len(rows) == 48
     assert float(rows[1]["Pneumothorax"]) == pytest.approx(row["Pneumothorax"], abs=1e-4)
-
-
-def test_evaluate_and_index_share_decoded_images(
-    checkpoint: Path, data_folder: Path, tmp_path: Path
-) -> None:
-    known = ("--cache", tmp_path / "decoded")
-    cxrtext("evaluate", checkpoint, "--data", data_folder, "--split", "all", *known)
-    index = ("index", "build", data_folder / "manifest.csv", "--model", checkpoint)
-    with patch("cxrtext.images.cache.ReaderPool.map", None):  # all is there
-        done = cxrtext(*index, "--out", tmp_path / "index", *known)
-    assert "48 images (48 new)" in done.stdout
 
 
 def test_train_init(refused: Refused, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,3 +146,7 @@ def test_a_command_that_is_gone_says_what_became_of_it(refused: Refused) -> None
     for name, became in gone().items():
         if "--" not in name:
             assert refused(*name.split(), "x", "--any") == f"'cxrtext {name}' {became}"
+
+
+def test_what_became_of_an_option_is_said(refused: Refused) -> None:
+    assert refused("fit", "x", "--weights", "half") == f"--weights {gone()['fit --weights']}"

@@ -118,6 +118,7 @@ def spoiled(line: str) -> Iterator[tuple[str, str]]:
 WRONG = """
 phantom out --size 7
 import DATA --out new --ids none
+fit DATA --out new --ids none
 forget DATA
 forget DATA --patient p1 --study s1
 check-files DATA --accept
@@ -171,7 +172,7 @@ SAYS = {
     "train --set training.lr=[": "--set training.lr=[: line 1: not readable YAML: ",
     "train --config CONFIG": "pass it as an argument: cxrtext train CONFIG",
     "train CONFIG --columns a=b": "cxrtext train has no --columns: import the table first",
-    "classify CHECKPOINT IMAGE --allow-outside": "put a link to the images' folder",
+    "classify CHECKPOINT IMAGE --allow-outside": "put a link to the images' folder beside",
     "classify CHECKPOINT --out": "Option '--out' requires an argument.",
     "serve --read-only=yes": "Option '--read-only' does not take a value.",
     "fit DATA --encoder GONE": "no such folder, and no name of the hub such as owner/model",

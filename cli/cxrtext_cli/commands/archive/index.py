@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from cxrtext.errors import InputError, WorkError
+from cxrtext.project.stages import WAIT_S
 from cxrtext_cli.given import (
     CHECKPOINT,
     EMPTY_FOLDER,
@@ -31,12 +32,11 @@ from cxrtext_cli.options import (
     progress,
     prompts_in,
     say,
+    told,
 )
 
 if TYPE_CHECKING:
-    from cxrtext.images.cache import DecodedCache
     from cxrtext.index import IndexSummary
-    from cxrtext.models.features import FeatureFolder
 
 
 Storage = Literal["float16", "int8"]
@@ -78,8 +78,6 @@ Reports = Annotated[
     typer.Option(help="Table of reports; by default reports.csv beside the manifest."),
     FILE,
 ]
-WAIT_S = 60.0
-"""How long a command queues while another process writes."""
 
 
 @index.command("build", short_help="Make an index of an archive, or add to one; resumes.")
@@ -159,7 +157,7 @@ def build(
         with Stages() as stages:
             stage = partial(stages.show, unit="images")
             made = embed_job(manifest, model, shards, out, options, say=say, stage=stage)
-        _show(out, made.index)
+        _show(out, made)
         say(f"{shards}: holds patients' data and serves to resume; remove it now")
         return
     with progress("indexing", "images") as update:
@@ -249,37 +247,14 @@ def compact(
     beside the old vectors, then turn to them at once.  Searches and uploads go on meanwhile, a
     server follows without a restart, and a run that was stopped resumes.
     """
+    from cxrtext.project.stages import renew_index
+
     decoded, encoded = cache_in(cache), features_in(features)
-    made = renewed(folder, model, decoded, encoded, max_rejected=max_rejected, device=device)
-    _show(folder, made)
-
-
-def renewed(
-    folder: Path,
-    model: Path | None,
-    cache: "DecodedCache | None",
-    features: "FeatureFolder | None",
-    *,
-    max_rejected: int = 0,
-    device: str = "auto",
-) -> "IndexSummary":
-    """Write an index anew, by its own model or another."""
-    from cxrtext.index import rewrite
-    from cxrtext.index.new_model import is_of, reembed
-
-    if model is None or is_of(folder, model):
-        return rewrite(folder, model, rebuild=True, wait_s=WAIT_S)
-    with progress("embedding by the new model", "images") as update:
-        return reembed(
-            folder,
-            model,
-            device=pick_device(device),
-            cache=cache,
-            features=features,
-            max_rejected=max_rejected,
-            progress=update,
-            wait_s=WAIT_S,
+    with told() as tell:
+        made = renew_index(
+            folder, model, decoded, encoded, tell, max_rejected=max_rejected, device=device
         )
+    _show(folder, made)
 
 
 @index.command("export", short_help="Write out the images that were added over HTTP.")

@@ -16,7 +16,6 @@ from cxrtext_cli.options import (
     TableColumns,
     print_table,
     say,
-    say_columns,
 )
 
 if TYPE_CHECKING:
@@ -173,10 +172,11 @@ def import_data(
     what is left out is listed with the reason.
     """
     from cxrtext.datasets.importing import ImportOptions, import_folder
+    from cxrtext.project.stages import say_columns
 
     kept = tuple(name.strip() for name in keep.split(",") if name.strip())
     table = reports if folder.is_dir() else folder
-    given = say_columns(table or folder, columns, text=folder.is_dir())
+    given = say_columns(table or folder, say, columns, text=folder.is_dir())
     options = ImportOptions(
         layout=layout,
         keep=kept,

@@ -11,8 +11,6 @@ from cxrtext_cli.options import (
     TextSource,
     print_table,
     say,
-    say_columns,
-    shares,
 )
 
 
@@ -27,8 +25,9 @@ def label_reports(
 ) -> None:
     """Read labels off reports: findings affirmed, denied or hedged, with the sentences."""
     from cxrtext.language.report_labels import label_reports as run
+    from cxrtext.project.stages import say_columns, shares
 
-    given = say_columns(reports, columns)
+    given = say_columns(reports, say, columns)
     done = run(reports, out, silence=0 if absent else None, columns=given)
     if done.rejected:
         say(f"{reports}: {done.rejected} reports could not be read and were left out")

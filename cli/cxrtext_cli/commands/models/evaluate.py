@@ -20,12 +20,12 @@ from cxrtext_cli.options import (
     Uncertain,
     cache_in,
     features_in,
-    keep_how_good,
     pick_device,
     print_json,
     print_table,
     progress,
     prompts_in,
+    say,
 )
 
 if TYPE_CHECKING:
@@ -166,6 +166,7 @@ def evaluate(
     known = prompts_in(prompts)
 
     from cxrtext.evaluation.report import ReportOptions, write_report
+    from cxrtext.project.stages import keep_how_good
 
     rejects = Rejects(max_rejected)
     result = measured(
@@ -177,7 +178,7 @@ def evaluate(
         options = ReportOptions(pictures=pictures, command=command)
         written = write_report(out, result, options)
         rejects.write(out / "images")
-    written += keep_how_good(found.model, result)
+    written += keep_how_good(found.model, result, say)
     _tell(result, written, as_json, len(rejects.rows))
 
 

@@ -12,12 +12,11 @@ from cxrtext_cli.options import (
     Device,
     TableColumns,
     TextSource,
-    duration,
     pick_device,
     print_table,
     progress,
-    say_columns,
-    training_listener,
+    say,
+    told,
 )
 
 if TYPE_CHECKING:
@@ -48,8 +47,10 @@ def pretrain_text(
     check_output(out)
 
     from cxrtext.language import pretrain_text as run
+    from cxrtext.project.fitting import duration
+    from cxrtext.project.stages import say_columns
 
-    given = say_columns(reports, columns)
+    given = say_columns(reports, say, columns)
     with progress("pre-training", "steps") as update:
         summary = run(
             reports,
@@ -134,7 +135,7 @@ def pretrain_image(
 
     from cxrtext.training.image_pretraining import pretrain_image as run
 
-    with training_listener("pre-training") as listener:
+    with told() as tell:
         summary = run(
             manifest,
             out,
@@ -144,12 +145,14 @@ def pretrain_image(
             cache=cache,
             resume=resume,
             device=pick_device(device),
-            listener=listener,
+            listener=tell.listener("pre-training"),
         )
     _print(summary)
 
 
 def _print(summary: "ImagePretrainSummary") -> None:
+    from cxrtext.project.fitting import duration
+
     if summary.findings and summary.validation_images:
         rows = [["finding", "training", "validation", "AUC"]]
         for one in summary.findings:

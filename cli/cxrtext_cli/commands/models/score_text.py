@@ -15,12 +15,9 @@ from cxrtext_cli.options import (
     Precision,
     Sections,
     TableColumns,
-    duration,
     pick_device,
     progress,
     say,
-    say_columns,
-    shares,
 )
 
 if TYPE_CHECKING:
@@ -38,6 +35,9 @@ def _target(reports: str, out: str | None) -> Path | TextIO:
 
 
 def _tell(summary: "ScoreSummary", target: Path | TextIO, echo: Callable[[str], None]) -> None:
+    from cxrtext.project.fitting import duration
+    from cxrtext.project.stages import shares
+
     name = target if isinstance(target, Path) else "standard output"
     echo(
         f"{name}: {summary.sentences} sentences ({summary.distinct_sentences} distinct, "
@@ -132,8 +132,9 @@ def score_text(
     check_paths(reports, target)
 
     from cxrtext.language import score_reports
+    from cxrtext.project.stages import say_columns
 
-    given = say_columns(reports, columns)
+    given = say_columns(reports, say, columns)
     with progress("scoring", "sentences") as update:
         summary = score_reports(
             reports,

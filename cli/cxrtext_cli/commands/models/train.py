@@ -19,7 +19,7 @@ from cxrtext_cli.given import (
     PROMPTS,
     check_each,
 )
-from cxrtext_cli.options import duration, say, training_listener
+from cxrtext_cli.options import say, told
 
 if TYPE_CHECKING:
     from cxrtext.config import Config
@@ -72,11 +72,12 @@ def train(
 
     _check(loaded, resume is not None)
 
+    from cxrtext.project.fitting import duration
     from cxrtext.training import train as run
 
     begun = time.monotonic()
-    with training_listener("training") as listener:
-        summary = run(loaded, resume=resume is not None, listener=listener)
+    with told() as tell:
+        summary = run(loaded, resume=resume is not None, listener=tell.listener("training"))
     typer.echo(
         f"{summary.checkpoint}: {summary.steps} steps on {summary.images} images in "
         f"{duration(time.monotonic() - begun)}"
