@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
+from shlex import quote
 
 from cxrtext.errors import ConfigError
 
@@ -119,7 +120,7 @@ def _lines(path: Path) -> list[str]:
                 raise ConfigError(
                     f"{path}: other users of this machine can write it (mode "
                     f"{stat.S_IMODE(found.st_mode):04o}) and so let themselves in; take that right "
-                    f"away: chmod 600 {path}"
+                    f"away: chmod 600 {quote(str(path))}"
                 )
             return file.read().splitlines()
     except OSError as error:
@@ -191,7 +192,9 @@ class KeyRing:
             return
         self._keys = read_key_file(path)
         if not self._keys:
-            raise ConfigError(f"{path}: holds no key; make one with: cxrtext keys add {path} NAME")
+            raise ConfigError(
+                f"{path}: holds no key; make one with: cxrtext keys add {quote(str(path))} NAME"
+            )
         if path.stat().st_mode & stat.S_IROTH:
             _log.warning(
                 "%s: every user of this machine can read it; it holds digests alone, which "
