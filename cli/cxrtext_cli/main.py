@@ -18,9 +18,9 @@ from cxrtext_cli.commands.data.forget import forget
 from cxrtext_cli.commands.data.import_data import import_data
 from cxrtext_cli.commands.data.label_reports import label_reports
 from cxrtext_cli.commands.data.phantom import phantom
+from cxrtext_cli.commands.fit import demo, fit
 from cxrtext_cli.commands.models.calibrate import calibrate
 from cxrtext_cli.commands.models.compare import compare
-from cxrtext_cli.commands.models.encoders import encoders
 from cxrtext_cli.commands.models.evaluate import evaluate
 from cxrtext_cli.commands.models.features import encode
 from cxrtext_cli.commands.models.marks import marks
@@ -32,10 +32,8 @@ from cxrtext_cli.commands.pacs.gateway import gateway
 from cxrtext_cli.commands.server.backup import backup, restore
 from cxrtext_cli.commands.server.service import keys, serve
 from cxrtext_cli.ending import ending
-from cxrtext_cli.fitting.demo import demo
-from cxrtext_cli.fitting.fit import fit
 from cxrtext_cli.given import checked
-from cxrtext_cli.gone import GONE_OPTIONS, Commands
+from cxrtext_cli.gone import Commands, gone
 
 
 class _Sections(Commands):
@@ -49,8 +47,8 @@ class _Sections(Commands):
             if hasattr(error, "possibilities"):  # there is no such option
                 wrong: Any = error
                 given = f"{wrong.ctx.command.name} {wrong.option_name}"
-                if given in GONE_OPTIONS:
-                    raise InputError(f"{wrong.option_name} {GONE_OPTIONS[given]}") from None
+                if given in gone():
+                    raise InputError(f"{wrong.option_name} {gone()[given]}") from None
                 if wrong.option_name == "--columns":
                     raise InputError(
                         f"{wrong.ctx.command_path} has no --columns: import the table first "
@@ -102,7 +100,6 @@ SECTIONS: dict[str, dict[str, tuple[Callable[..., None] | typer.Typer, str]]] = 
         "pretrain-text": (pretrain_text, "Train a language model on a corpus of reports."),
         "score-text": (score_text, "Split reports into sentences; score their likelihood."),
         "pretrain-image": (pretrain_image, "Train an image encoder to start a training from."),
-        "encoders": (encoders, "List image encoders to begin from."),
         "encode": (encode, "Compute a backbone's features of images once."),
         "train": (train, "Train an image-text model."),
         "evaluate": (evaluate, "Measure a checkpoint: zero-shot labels, retrieval."),
@@ -120,7 +117,7 @@ SECTIONS: dict[str, dict[str, tuple[Callable[..., None] | typer.Typer, str]]] = 
     },
     "A service": {
         "serve": (serve, "Serve the REST API and the page."),
-        "keys": (keys, "Make and revoke a server's API keys."),
+        "keys": (keys, "Make a server's API keys."),
         "backup": (backup, "Copy an index with its uploads, model, keys and gateway."),
         "restore": (restore, "Make an index, and a gateway's state, of a backup."),
         "check-files": (check_files, "Compare files with the digests they were written with."),

@@ -15,13 +15,13 @@ from cxrtext_cli.given import ANY_PATH, DEVICE, FOLDER, NEW_FOLDER, PLACE, PROMP
 from cxrtext_cli.gone import Commands
 
 if TYPE_CHECKING:
-    from cxrtext.evaluation import Evaluation, Prompts
+    from cxrtext.evaluation import Prompts
     from cxrtext.images.cache import DecodedCache
     from cxrtext.models.familiar import Unlike
     from cxrtext.models.features import FeatureFolder
     from cxrtext.project import Place
+    from cxrtext.project.stages import Teller
     from cxrtext.service import Service
-    from cxrtext.training import Listener
 
 Device = Annotated[
     str,
@@ -119,22 +119,6 @@ def _as_json(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is nothing that JSON has")
 
 
-def say_columns(
-    table: Path | str, columns: str | Mapping[str, str] = "", *, text: bool = True
-) -> dict[str, str]:
-    """What is said of a table's columns, as a mapping; tells what the others are taken for."""
-    from cxrtext.records.columns import parse_columns, shown
-    from cxrtext.records.report_sources import is_table
-    from cxrtext.records.rows import TableRows
-
-    given = parse_columns(columns) if isinstance(columns, str) else dict(columns)
-    path = Path(table)
-    if is_table(path) and "sentence" not in TableRows(path).headers:
-        line = shown(TableRows.known(path, given, text=text).names)
-        say(line) if line else None
-    return given
-
-
 def cache_in(folder: Path | None) -> "DecodedCache | None":
     from cxrtext.images.cache import DecodedCache
 
@@ -171,20 +155,6 @@ def say(text: str) -> None:
     typer.echo(text, err=True)
 
 
-def keep_how_good(checkpoint: Path, found: "Evaluation") -> list[Path]:
-    """Keep how good a model is where its test images were measured; returns the file."""
-    from cxrtext.evaluation.how_good import how_good_of, keeping_curve
-
-    good = how_good_of(found)
-    if found.split != "test" or not found.findings or not good.measured:
-        return []
-    try:
-        return [keeping_curve(good, checkpoint).save(checkpoint)]
-    except OSError as error:
-        say(f"{checkpoint}: how good the model is cannot be kept there ({error.strerror})")
-        return []
-
-
 def print_table(rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
     """Print rows in columns, the first as a header; the first ``left`` columns flush left."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
@@ -219,11 +189,6 @@ def print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
     print_table([columns, *body], left=len(columns))
 
 
-def show(value: Any, as_json: bool, said: str) -> None:
-    """Print a value as JSON, or what is said of it."""
-    print_json(value) if as_json else typer.echo(said)
-
-
 def show_rows(rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
     print_json(rows) if as_json else print_rows(rows)
 
@@ -233,22 +198,6 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     from cxrtext.records import write_table
 
     write_table(path, list(rows[0]) if rows else ["score"], rows)
-
-
-def shares(of: Mapping[str, float]) -> str:
-    """Shares by name, the largest first: "en 93 %, unknown 0 %"."""
-    ordered = sorted(of.items(), key=lambda one: -one[1])
-    return ", ".join(f"{name} {100 * share:.0f} %" for name, share in ordered)
-
-
-def duration(seconds: float) -> str:
-    """Seconds as a person says them."""
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest:02d} s"
-    return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 @contextmanager
@@ -281,6 +230,12 @@ class Stages:
             self._title = title
         self._update(done, total)
 
+    def say(self, text: str) -> None:
+        """End what is shown, and print a line."""
+        self._open.close()
+        self._update = None
+        say(text)
+
     def __enter__(self) -> "Stages":
         return self
 
@@ -289,17 +244,12 @@ class Stages:
 
 
 @contextmanager
-def training_listener(title: str) -> "Iterator[Listener]":
-    """Show how a training goes; ``title`` stands before its steps."""
-    from cxrtext.training import Listener
+def told() -> "Iterator[Teller]":
+    """Shows what work tells of itself."""
+    from cxrtext.project.stages import Teller
 
     with Stages() as stages:
-        yield Listener(
-            say=say,
-            decoding=lambda done, total: stages.show("decoding", done, total, "images"),
-            embedding=lambda what, done, total: stages.show("embedding", done, total, what),
-            step=lambda report, total: stages.show(title, report.step, total, "steps"),
-        )
+        yield Teller(stages.say, stages.show)
 
 
 def _plain_lines(title: str, unit: str) -> Callable[[int, int], None]:
@@ -318,6 +268,8 @@ def _plain_lines(title: str, unit: str) -> Callable[[int, int], None]:
         if before < done < total:
             seconds = (now - begun) / (done - before) * (total - done)
             end = time.strftime("%H:%M", time.localtime(time.time() + seconds))
+            from cxrtext.project.fitting import duration
+
             left = f", {duration(seconds)} left, until {end}"
         say(f"{title}: {done}/{total}{' ' + unit if unit else ''}{left}")
 

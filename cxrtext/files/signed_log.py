@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from cxrtext.errors import ConfigError, WorkError
@@ -40,7 +41,8 @@ def key_of(path: Path) -> bytes:
     except OSError as error:
         raise WorkError(f"{path}: {error.strerror}; it is to hold the key of the log") from None
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise ConfigError(f"{path}: other users of this machine can use this key: chmod 600 {path}")
+        mend = f"chmod 600 {quote(str(path))}"
+        raise ConfigError(f"{path}: other users of this machine can use this key: {mend}")
     if len(text) < 2 * KEY_BYTES:
         raise ConfigError(f"{path}: holds no key of {KEY_BYTES} bytes in hexadecimal; name another")
     return text.encode()

@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from cxrtext.errors import CheckpointError, DataError
@@ -106,14 +107,14 @@ def back_up(
             except FileNotFoundError as error:
                 raise CheckpointError(
                     f"{error.filename}: the index names this file and it is not there; run "
-                    f"'cxrtext index check {index}'"
+                    f"'cxrtext index check {quote(str(index))}'"
                 ) from None
         with Catalogue(folder / INDEX / CATALOGUE) as catalogue:
             images, sentences = catalogue.counts()
             if wrong := check_index(folder / INDEX, catalogue):
                 raise CheckpointError(
-                    f"{index}: {wrong[0]}; run 'cxrtext index check {index}': a damaged index is "
-                    "not copied"
+                    f"{index}: {wrong[0]}; run 'cxrtext index check {quote(str(index))}': a "
+                    "damaged index is not copied"
                 )
         if keys is not None:
             shutil.copyfile(keys, folder / KEYS)
@@ -194,8 +195,8 @@ def _copy_model(index: Path, meta: Mapping[str, str], target: Path) -> None:
     if checkpoint_fingerprint(target, read_sums(target)) != meta["model"]:
         raise CheckpointError(
             f"{noted}: holds another model than the one that made {index}, which could not be "
-            f"searched with it; put that one back, run 'cxrtext index compact {index} --model "
-            f"{noted}', {without}"
+            "searched with it; put that one back, run 'cxrtext index compact "
+            f"{quote(str(index))} --model {quote(str(noted))}', {without}"
         )
     if file_problems(target):
         problems = file_problems(noted) or [f"{noted}: was changed while it was copied"]

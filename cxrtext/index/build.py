@@ -34,7 +34,7 @@ from cxrtext.models.features.folder import FeatureFolder
 from cxrtext.models.regions import STORAGES, EmbeddedBatch, embed_records
 from cxrtext.pausing import Progress
 from cxrtext.records import ImageRecord, Rejects, Sentence, read_manifest, require_match
-from cxrtext.records.columns import NO_COLUMNS, SECTION_COLUMNS
+from cxrtext.records.columns import SECTION_COLUMNS
 from cxrtext.records.manifest import is_own_column
 
 REPORT_COLUMNS = {"report", *SECTION_COLUMNS}
@@ -47,7 +47,6 @@ def build_index(
     out: Path,
     *,
     reports: Path | None = None,
-    columns: Mapping[str, str] = NO_COLUMNS,
     device: str = "cpu",
     allow_outside: bool = False,
     max_rejected: int = 100,
@@ -67,7 +66,6 @@ def build_index(
 
     Args:
         reports: A table of reports; by default as :func:`sentences_beside` finds them.
-        columns: What the manifest calls its columns; the others are guessed.
         allow_outside: Whether images may lie outside the manifest's folder.
         features: Of the model's backbone, in place of images; see ``cxrtext encode``.
         replace: Whether images already in the index are embedded again.
@@ -77,7 +75,7 @@ def build_index(
     """
     if storage not in STORAGES:
         raise ValueError(f"storage must be one of {', '.join(STORAGES)}, got {storage}")
-    records = read_manifest(manifest, allow_outside=allow_outside, columns=columns)
+    records = read_manifest(manifest, allow_outside=allow_outside)
     check_columns(manifest, records)
     model = load_model(checkpoint, device)
     warning = how_good_beside(model).warning

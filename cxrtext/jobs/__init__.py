@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING
 from cxrtext.surface import import_on_use
 
 if TYPE_CHECKING:
-    from cxrtext.jobs.embed import Embedded, EmbedOptions, embed_job
+    from cxrtext.jobs.embed import EmbedOptions, embed_job
     from cxrtext.jobs.encode import EncodeOptions, encode_images
-    from cxrtext.jobs.job import JobStatus
 
 __all__ = [
     "EmbedOptions",
-    "Embedded",
     "EncodeOptions",
-    "JobStatus",
     "embed_job",
     "encode_images",
 ]

@@ -45,7 +45,6 @@ from cxrtext.jobs.job import (
     THREADS,
     Job,
     JobOptions,
-    JobStatus,
     Say,
     Stage,
     require_here,
@@ -185,13 +184,6 @@ class _Embed(Job):
         return EmbedWork(folder, options.readers, model)
 
 
-@dataclass(frozen=True, slots=True)
-class Embedded:
-    status: JobStatus
-    index: IndexSummary
-    rejected: Path | None  # the list of images that could not be read
-
-
 def embed_job(
     manifest: Path,
     checkpoint: Path,
@@ -201,7 +193,7 @@ def embed_job(
     *,
     say: Say = silent,
     stage: Stage = silent,
-) -> Embedded:
+) -> IndexSummary:
     """Embed the images of a manifest in shards, and index them; a job that was stopped goes on.
 
     ``stage`` hears of "embedding" and "indexing"; ``say`` which shards could not be made.
@@ -210,10 +202,11 @@ def embed_job(
     if index.resolve().is_relative_to(job.folder.resolve()):
         raise ConfigError(f"{index}: lies in the folder of the job; name one beside it")
     check_columns(manifest, [next(job.records())])
-    status = job.make(say)
+    job.make(say)
     rejects = job.rejects()
     made = _make_index(job, index)
-    return Embedded(status, made, rejects.write(index))
+    rejects.write(index)
+    return made
 
 
 def _make_index(job: _Embed, folder: Path) -> IndexSummary:

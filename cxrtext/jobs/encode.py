@@ -309,10 +309,9 @@ def _command_of(manifest: Path, backbone: Path, options: EncodeOptions) -> str:
     """The command that begins, goes on with and mends features, up to --out."""
     words: list[Any] = ["cxrtext", "encode", manifest.resolve(), "--backbone", backbone.resolve()]
     usual = EncodeOptions()
-    for name in ("size", "grid", "reduce", "precision", "shard", "max_rejected"):
+    for name in ("size", "grid", "reduce", "precision", "max_rejected"):
         if getattr(options, name) != getattr(usual, name):
             words += [f"--{name.replace('_', '-')}", getattr(options, name)]
-    words += ["--allow-outside"] if options.allow_outside else []
     return shlex.join(map(str, words))
 
 

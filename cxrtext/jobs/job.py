@@ -53,24 +53,6 @@ class JobOptions(Cluster):
         return max(1, cores() // self.here())
 
 
-@dataclass(frozen=True, slots=True)
-class JobStatus:
-    """How far a job is, from the names of its shards alone."""
-
-    kind: str
-    shards: int
-    shards_done: int
-    rows: int  # images
-    rows_done: int  # rejected ones included
-    rejected: int
-
-    @classmethod
-    def of(cls, plan: Plan, done: Mapping[int, ShardFile]) -> "JobStatus":
-        rejected = sum(file.rejected for file in done.values())
-        rows_done = sum(file.rows for file in done.values()) + rejected
-        return cls(plan.kind, plan.shards, len(done), plan.rows, rows_done, rejected)
-
-
 def make_missing(
     folder: Path,
     plan: Plan,
@@ -151,7 +133,7 @@ class Job(ABC):
     def work(self) -> Work:
         """What workers have: how to make shards."""
 
-    def make(self, say: Say) -> JobStatus:
+    def make(self, say: Say) -> None:
         """Begin the job, or go on with it, until all of its shards are there."""
         shared = [self.manifest, next(self.records()).path]
         plan = self.plan = begin(
@@ -161,22 +143,13 @@ class Job(ABC):
 
         def progress(done: Mapping[int, ShardFile]) -> None:
             self.done = done
-            status = JobStatus.of(plan, done)
-            self.stage(self.title, status.rows_done, plan.rows)
-            if status.rejected > self.options.max_rejected:
+            rejected = sum(file.rejected for file in done.values())
+            self.stage(self.title, sum(file.rows for file in done.values()) + rejected, plan.rows)
+            if rejected > self.options.max_rejected:
                 self.rejects()
 
-        self.done = make_missing(
-            self.folder,
-            plan,
-            self.tasks(),
-            self.work(),
-            self.options,
-            shared,
-            say=say,
-            progress=progress,
-        )
-        return JobStatus.of(plan, self.done)
+        given = self.folder, plan, self.tasks(), self.work(), self.options, shared
+        self.done = make_missing(*given, say=say, progress=progress)
 
     def records(self) -> Iterator[ImageRecord]:
         return stream_manifest(self.manifest, allow_outside=self.options.allow_outside)

@@ -3,6 +3,7 @@
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import islice
 from pathlib import Path
 
@@ -10,7 +11,10 @@ import yaml
 
 from cxrtext.datasets.importing import ImportOptions
 from cxrtext.datasets.importing.formats import open_layout
+from cxrtext.datasets.importing.loose import match_ids
 from cxrtext.datasets.importing.reading import FoundImage, Reading
+from cxrtext.datasets.importing.versions import ReportVersion
+from cxrtext.errors import DataError
 from cxrtext.evaluation import CHEX5_PROMPTS
 from cxrtext.evaluation.data import find_table, manifest_of, sentences_beside
 from cxrtext.files import sha256
@@ -85,6 +89,9 @@ def facts_of_source(source: Source, out: Path) -> Facts:
     films = [one for one in entries if isinstance(one, FoundImage)]
     count = round(reading.count() * len(films) / max(1, len(entries)))
     said = [one for one in (reading.reports or tuple)() if not isinstance(one, LeftOut)]
+    if source.reports and not reading.by_image:
+        own = {film.study_id for film in films} | {film.accession for film in films}
+        _require_join(source, said, own - {""}, len(entries))
     letters = sum(len(one.report) + sum(map(len, one.sections.values())) for one in said)
     labels = _labels(reading, films)
     present = Counter(name for one in labels for name, value in one.items() if value == "1")
@@ -102,6 +109,22 @@ def facts_of_source(source: Source, out: Path) -> Facts:
         has_labels=bool(reading.findings),
         shares=known or None,
     )
+
+
+def _require_join(
+    source: Source, said: Sequence[Study | ReportVersion], own: AbstractSet[str], films: int
+) -> None:
+    """Refuse a table of reports that import would refuse: by the studies of the first films."""
+    table, given = Path(source.reports or ""), list[str]()
+    for one in said:
+        ids = (one.study_id,) if isinstance(one, Study) else (one.study, one.accession)
+        given += filter(None, ids)
+    mended, _ = match_ids(table, "study", given, own, source.ids)
+    if films < LOOKED_AT and not mended and own.isdisjoint(given):
+        raise DataError(
+            f"{table}: no report matched: none of its {len(said)} has the study_id or accession "
+            f"number of a study of {source.archive}; give the reports of this data set"
+        )
 
 
 def _labels(reading: Reading, films: Sequence[FoundImage]) -> list[Mapping[str, str]]:

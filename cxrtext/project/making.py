@@ -1,59 +1,71 @@
 """Making a project or a model from Python: thin calls of what the commands call."""
 
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cxrtext.config import check_config, load_config
-from cxrtext.errors import InputError, WorkError
+from cxrtext.errors import DataError
+from cxrtext.project.layout import RECIPE
 
 if TYPE_CHECKING:
     from cxrtext.project.project import Project
     from cxrtext.training import Listener, TrainSummary
 
-COMMAND = "from cxrtext_cli import start; start()"
 
-
-def fit(archive: str | Path, out: str | Path = "project", **options: Any) -> "Project":
+def fit(
+    archive: str | Path,
+    out: str | Path = "project",
+    *,
+    reports: str | Path | None = None,
+    labels: str | Path | None = None,
+    columns: Mapping[str, str] | None = None,
+    encoder: str | Path | None = None,
+    model: str | Path | None = None,
+    budget: str | None = None,
+    ids: str = "exact",
+    follow_links: bool = False,
+    improve: bool = False,
+    link: bool = False,
+) -> "Project":
     """Do what ``cxrtext fit`` does with an archive, and open the project.
 
-    The options are those of the command, such as ``reports="reports.csv"``, ``budget="20m"``,
-    ``encoder="microsoft/rad-dino"`` or ``link=True``.  What is done is not done again; progress
-    goes to standard error.
+    The options are those of the command, such as ``budget="20m"`` or
+    ``encoder="microsoft/rad-dino"``.  What is done is not done again; what is being done goes to
+    standard error.
 
     Raises:
-        InputError: The archive or an option is wrong, in the command's own line.
+        InputError: The archive or an option is wrong.
         WorkError: A stage failed.
     """
-    words = ["fit", str(archive), "--out", str(out)]
-    for name, value in options.items():
-        if value is None or value is False:
-            continue
-        if isinstance(value, Mapping):
-            value = ",".join(f"{one}={of}" for one, of in value.items())
-        option = f"--{name.replace('_', '-')}"
-        words += [option] if value is True else [option, str(value)]
-    last = ""
-    with subprocess.Popen(  # noqa: S603 - our own interpreter and command
-        [sys.executable, "-P", "-c", COMMAND, *words],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-    ) as process:
-        assert process.stderr is not None  # noqa: S101 - it is a pipe
-        for line in process.stderr:
-            sys.stderr.write(line)
-            last = line.strip() or last
-    if process.returncode:
-        kind = InputError if process.returncode == InputError.exit_code else WorkError
-        raise kind(last.removeprefix("error: ").removeprefix("Error: "))
+    from cxrtext.project.fitting import prepare
     from cxrtext.project.project import open as open_project
+    from cxrtext.project.stages import Teller
 
-    return open_project(out)
+    for path in (archive, reports, labels):
+        if path is not None and not Path(path).exists():
+            raise DataError(f"{path}: no such file or folder")
+    tables = {"reports": reports, "labels": labels, "model": model}
+    given = {name: Path(path) for name, path in tables.items() if path is not None}
+    prepare(
+        Path(archive),
+        Path(out),
+        encoder=None if encoder is None else str(encoder),
+        budget=budget,
+        tell=Teller(_say),
+        columns=columns and dict(columns),
+        ids=None if ids == "exact" else ids,
+        follow_links=follow_links,
+        improve=improve,
+        link=link,
+        **given,
+    ).run()
+    return open_project(out if not (Path(archive) / RECIPE).is_file() else archive)
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
 
 
 def train(

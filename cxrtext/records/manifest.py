@@ -145,8 +145,8 @@ def listed_image(
         split = "train"
     if name and image is None:
         why = (
-            f"image '{name}' lies outside the manifest's folder; move it there, or allow it with "
-            "--allow-outside"
+            f"image '{name}' lies outside the manifest's folder; import the table with "
+            "--follow-links, or allow it with --allow-outside where a command has that"
         )
         wrong.append(LeftOut(where, why))
     if not name or not study_id or image is None:

@@ -34,8 +34,9 @@ def test_errors_fail_and_warnings_only_when_strict(data: Path) -> None:
     strict = cxrtext("check-data", data, "--strict", code=1)
     assert "warning: data sets without reports" in strict.stdout
     (data / "images/a.png").unlink()
-    failed = cxrtext("check-data", data / "manifest.csv", "--json", code=1)
-    found = json.loads(failed.stdout)
+    out = data / "found.json"
+    failed = cxrtext("check-data", data / "manifest.csv", "--out", out, code=1)
+    found = json.loads(out.read_text())
     assert found["errors"] == 1
     assert found["problems"][0]["code"] == "image-missing"
     assert "error:" not in failed.stderr

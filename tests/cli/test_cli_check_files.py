@@ -1,6 +1,5 @@
 """``cxrtext check-files`` on whole folders, damaged ones, and tables that their user changed."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -36,9 +35,6 @@ def test_whole_folders(everything: Path) -> None:
         assert kind in said
     for kind in ("indexes", "tensors", "features"):
         assert kind in said
-    found = json.loads(check(everything, "--json")[1])
-    assert found["problems"] == []
-    assert found["checked"]["indexes"] == 1
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,7 @@ def spoiled(line: str) -> Iterator[tuple[str, str]]:
 WRONG = """
 phantom out --size 7
 import DATA --out new --ids none
+fit DATA --out new --ids none
 forget DATA
 forget DATA --patient p1 --study s1
 check-files DATA --accept
@@ -161,7 +162,7 @@ serve CHECKPOINT --host 0.0.0.0
 serve CHECKPOINT --uploads new
 experiment hardneg-cclk --rows none
 keys add FILE/keys name
-keys revoke GONE name
+gateway held accept FILE 3
 """
 """What else each command refuses."""
 
@@ -170,9 +171,9 @@ SAYS = {
     "train --set training.lr=[": "--set training.lr=[: line 1: not readable YAML: ",
     "train --config CONFIG": "pass it as an argument: cxrtext train CONFIG",
     "train CONFIG --columns a=b": "cxrtext train has no --columns: import the table first",
+    "classify CHECKPOINT IMAGE --allow-outside": "put a link to the images' folder beside",
     "classify CHECKPOINT --out": "Option '--out' requires an argument.",
     "serve --read-only=yes": "Option '--read-only' does not take a value.",
-    "encoders --as-json": "No such option: --as-json",
     "fit DATA --encoder GONE": "no such folder, and no name of the hub such as owner/model",
     "fit DATA --encoder CheXzero": "CheXzero: is a finished pair",
     "fit DATA --encoder LM --model CHECKPOINT": "leave --encoder or --model out",
@@ -190,7 +191,7 @@ SAYS = {
     "pretrain-text REPORTS --out new --size huge": "huge",
     "pretrain-image MANIFEST --out new --image vit-narrow": "image: 'vit-narrow' is not one of",
     "pretrain-image MANIFEST --out new --resume": "holds no run to resume",
-    "pretrain-image MANIFEST --out new --words-only --words FILE": "so --words has no meaning",
+    "pretrain-image MANIFEST --out new --words-only": "every run writes words.txt",
     "score-text FILE.docx": "a file ending in .docx is not read: give .csv",
     "score-text REPORTS --model LM --a 1.5": "a is 1.5; it must lie between 0 and 1",
     "score-text REPORTS --model LM --precision float8": "precision 'float8' is not one of float32",

@@ -83,16 +83,6 @@ def test_a_long_report_of_unknown_words_is_set_aside(
     assert all("word pieces, where a sentence has 1 to 100" in why for _, why in listed)
 
 
-def test_too_many_bad_rows_stop_it(refused: Refused, language_model: Path, tmp_path: Path) -> None:
-    path = tmp_path / "reports.csv"
-    path.write_bytes(b"study_id,report\ns1,Zebulon \xff\ns2,Zebulon \xfe\n")
-    line = refused(
-        "score-text", path, "--model", language_model, "--device", "cpu", "--max-rejected", "1"
-    )
-    assert "reports.csv: 2 bad items, more than --max-rejected 1; the last: row 2" in line
-    assert CANARY not in line
-
-
 @pytest.mark.parametrize(
     ("options", "says"),
     [

@@ -14,7 +14,6 @@ import pytest
 import torch
 import yaml
 
-from cxrtext.config import load_config
 from cxrtext.datasets.importing import ImportOptions
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.images import Preprocessing
@@ -22,6 +21,13 @@ from cxrtext.models import load_model
 from cxrtext.project.archive import import_options, prompts_of
 from cxrtext.project.estimate import Speeds, estimate, fitted
 from cxrtext.project.facts import Facts, facts_of_archive, facts_of_data
+from cxrtext.project.fitting import (
+    Fit,
+    _seconds,
+    claim,
+    options_of,
+    prepare,
+)
 from cxrtext.project.layout import REPORTS, THIRD
 from cxrtext.project.recipe import (
     ImageEncoder,
@@ -32,19 +38,11 @@ from cxrtext.project.recipe import (
     read_recipe,
     write_recipe,
 )
-from cxrtext.project.training_data import noted, training_data, write_training_data
-from cxrtext.records import write_table
-from cxrtext_cli.fitting.fit import (
-    Fit,
-    _seconds,
-    claim,
-    fit,
-    options_of,
-)
-from cxrtext_cli.fitting.stages import (
+from cxrtext.project.stages import (
     NOTES,
     Progress,
     Stage,
+    Teller,
     check_stage,
     curve_stages,
     evaluation_stage,
@@ -55,6 +53,8 @@ from cxrtext_cli.fitting.stages import (
     training_stage,
     trainings,
 )
+from cxrtext.project.training_data import noted, training_data, write_training_data
+from cxrtext.records import write_table
 from tests.cli.conftest import cxrtext
 from tests.conftest import read_csv
 from tests.models.foreign.folders import WRITERS
@@ -99,7 +99,7 @@ def stages_of(folder: Path, recipe: Recipe) -> list[Stage]:
 def small(folder: Path, code: int = 0, settings: object = None) -> Stage:
     """A stage that appends to a file how it was called."""
 
-    def work(resume: bool) -> str:
+    def work(resume: bool, _: Teller) -> str:
         if code:
             raise DataError("it fails")
         (folder / "made").mkdir(exist_ok=True)
@@ -120,7 +120,7 @@ def do(tmp_path: Path) -> Callable[[Stage], str]:
     (tmp_path / "given.csv").write_text("1")
 
     def run(stage: Stage) -> str:
-        one = Fit(tmp_path, SOURCE)
+        one = Fit(tmp_path, SOURCE, tell=Teller(lambda line: print(line, file=sys.stderr)))  # noqa: T201
         one.progress = Progress(tmp_path)
         one._do(stage)
         return (tmp_path / "made/it").read_text()
@@ -133,22 +133,6 @@ def test_a_process_of_its_own_finds_its_training_by_name(recipe: Recipe, tmp_pat
     own = {one.name for one in stages_of(tmp_path, recipe) if one.trains}
     assert set(trainings(tmp_path, recipe)) == own
     assert {"language model", "training"} < own
-
-
-def test_what_is_trained_is_what_the_stages_make(tmp_path: Path) -> None:
-    one = Fit(tmp_path, SOURCE)
-    one.recipe = RECIPE
-    (tmp_path / "prompts.yaml").touch()  # people's own
-    one._write_settings()
-    (tmp_path / "language-model").mkdir()
-    made = {str(tmp_path / name) for stage in stages_of(tmp_path, RECIPE) for name in stage.makes}
-    for name in ("train", "learning-curve"):
-        config = load_config(tmp_path / f"{name}.yaml")
-        for path in (config.data.sentences, config.model.text, config.model.image_weights):
-            assert str(path) in made
-        assert f"{config.out}/checkpoint-best/familiar.safetensors" in made
-        assert config.model.image_weights is not None
-        assert config.data.words == config.model.image_weights.with_name("words.txt")
 
 
 def test_a_stage_is_done_once_and_again_where_what_it_rests_on_changed(
@@ -179,25 +163,6 @@ def test_a_stage_goes_on_only_on_what_it_began_with(
     (tmp_path / "given.csv").write_text("another")
     assert do(small(tmp_path)) == "2;"
     assert not (tmp_path / "made/state").exists()
-
-
-def test_a_frozen_encoder_sees_each_film_once_and_nothing_else_is_trained(tmp_path: Path) -> None:
-    stages = {stage.name: stage for stage in stages_of(tmp_path, FROZEN)}
-    assert "image encoder" not in stages
-    assert "a third: image encoder" not in stages
-    copy = tmp_path / "encoder/rad-dino"
-    assert str(copy.relative_to(tmp_path) / "SHA256SUMS") in stages["features"].reads
-    for name in ("training", "a third: training"):
-        assert "features/features.json" in stages[name].reads
-    one = Fit(tmp_path, SOURCE)
-    one.recipe = FROZEN
-    (tmp_path / "prompts.yaml").touch()
-    one._write_settings()
-    for name in ("train", "learning-curve"):
-        config = load_config(tmp_path / f"{name}.yaml")
-        assert config.data.features == tmp_path / "features"
-        assert config.model.image == "backbone"
-        assert not config.training.section_weights
 
 
 def test_what_an_encoder_makes_is_made_again_where_its_copy_changed(tmp_path: Path) -> None:
@@ -238,19 +203,17 @@ def test_prompts_are_changed_without_a_new_training(tmp_path: Path) -> None:
     assert changed == {"evaluation", "a third: measured"}
 
 
-def test_what_is_not_said_again_stays(
-    project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    asked: list[Source] = []
-    monkeypatch.setattr(Fit, "run", lambda self: asked.append(self.source))
+def test_what_is_not_said_again_stays(project: Path, tmp_path: Path) -> None:
     (project / NOTES).mkdir()
     write_recipe(project, RECIPE)
     labels = tmp_path / "labels.csv"
     labels.touch()
-    fit(project)
-    fit(project, labels=labels)
-    fit(tmp_path / "more", out=project)
-    assert asked == [
+    asked = (
+        prepare(project, tmp_path),
+        prepare(project, tmp_path, labels=labels),
+        prepare(tmp_path / "more", project),
+    )
+    assert [one.source for one in asked] == [
         SOURCE,
         SOURCE.model_copy(update={"labels": str(labels)}),
         SOURCE.model_copy(update={"archive": str(tmp_path / "more")}),
@@ -498,7 +461,7 @@ def test_models_rest_on_the_training_studies_alone(project: Path) -> None:
 WAITS = '''
 import signal
 from pathlib import Path
-from cxrtext_cli.fitting import processes
+from cxrtext.project import processes
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
 processes.CHILD = """
@@ -572,3 +535,12 @@ def test_a_finished_model_takes_the_place_of_a_training(data_folder: Path, tmp_p
     assert (best / "adapters.safetensors").is_file()
     assert load_model(best).continued is not None
     assert "again" not in cxrtext("fit", tmp_path / "project").stderr
+
+
+def test_a_plan_looks_at_whether_the_tables_join(data_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "r.csv").write_text("study_id,report\nX-77,Clear.\nX-78,Zebulon.\n")
+    given = data_folder, "--reports", tmp_path / "r.csv", "--out", tmp_path / "project"
+    done = cxrtext("fit", *given, "--plan", code=2)
+    assert "r.csv: no report matched: none of its 2 has the study_id" in done.stderr
+    assert "Zebulon" not in done.stderr
+    assert not (tmp_path / "project").exists()

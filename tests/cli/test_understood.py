@@ -6,7 +6,7 @@ import pytest
 
 from cxrtext.errors import DataError
 from cxrtext.language.report_labels import label_reports
-from cxrtext_cli.fitting.stages import label_stage
+from cxrtext.project.stages import Teller, label_stage
 from tests.datasets.written import save_table
 
 
@@ -20,8 +20,8 @@ def test_the_share_understood_is_said_and_too_little_stops_fit(tmp_path: Path) -
     (tmp_path / "data").mkdir()
     (tmp_path / "reports.csv").rename(tmp_path / "data/reports.csv")
     work = label_stage(tmp_path, "reports.csv").work
-    assert "50%" in work(False)
+    assert "50%" in work(False, Teller())
     rows = [{"study_id": k, "findings": texts["b"]} for k in "abcd"]
     save_table(tmp_path / "data/reports.csv", [*rows, {"study_id": "e", "findings": "Clear."}])
     with pytest.raises(DataError, match=r"20% .* unknown 0 %.*--reports"):
-        work(False)
+        work(False, Teller())

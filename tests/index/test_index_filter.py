@@ -187,17 +187,3 @@ def test_a_filter_is_answered_in_parts(
         assert pauses == 8  # of 120 numbers, 16 at once
         there = [i for i in range(120) if i // 2 not in (3, 59)]
         assert places == [i for i in there if 20 + i % 70 >= 60 and i % 2 == 0]
-
-
-@pytest.mark.parametrize("where", ["patient_id = 'p7'", "study_id in ('s1', 's2')"])
-def test_patients_and_studies_are_found_by_an_index(
-    small: Path, model: ImageTextModel, where: str
-) -> None:
-    with open_index(small, model) as index:
-        condition = parse(where, index.catalogue.columns())
-        plan = index.catalogue.database.execute(
-            "EXPLAIN QUERY PLAN SELECT number FROM images LEFT JOIN attributes USING (number) "  # noqa: S608
-            f"WHERE images.number BETWEEN 0 AND 9 AND ({condition.sql})",
-            condition.values,
-        ).fetchall()
-    assert "USING COVERING INDEX" in plan[0][3]

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -14,12 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from cxrtext.index import Archive, FoundImages, ImageHit, Query, open_index
+from cxrtext.index import Archive, FoundImages, Query, open_index
 from cxrtext.index.features.bounds import Bounds, residual, sentence_basis, sketch
 from cxrtext.index.features.scoring import exact_scores, mean_region
 from cxrtext.index.search import ranking
 from cxrtext.index.search.hits import FirstOf
-from cxrtext.index.search.ranking import highest
 from cxrtext.models import ImageTextModel
 from cxrtext.models.regions import pack, unpack
 from cxrtext.models.similarity import LinearQuery, similarity
@@ -142,26 +140,6 @@ def test_fewer_images_are_scored_than_there_are(opened: Archive, model: ImageTex
     assert found.scored < found.searched == 1000
 
 
-@pytest.mark.parametrize(
-    ("threads", "limits"),
-    [
-        pytest.param(4, {"MIN_A_THREAD": 200, "MIN_SCORED_A_THREAD": 8}, id="by-threads"),
-        # Memory that is used again holds nothing of the piece before.
-        pytest.param(1, {"BOUND_BYTES": 2**13}, id="in-pieces"),
-    ],
-)
-def test_bounds_are_the_same_however_they_are_computed(
-    opened: Archive, model: ImageTextModel, threads: int, limits: dict[str, Any]
-) -> None:
-    def hits() -> list[list[ImageHit]]:
-        query = query_like(model, 7, 0.3)
-        return [opened.search(query, 400, mode="exact", where=w).hits for w in (None, "age > 40")]
-
-    before = hits()
-    with patch.multiple(ranking, **limits), patch("torch.get_num_threads", lambda: threads):
-        assert hits() == before
-
-
 def check_bounds(
     regions: Tensor, bags: Tensor, texts: Tensor, basis: Tensor, name: str, lam: float
 ) -> None:
@@ -191,16 +169,6 @@ def test_bounds_hold_at_the_edge_of_rounding(name: str, lam: float) -> None:
     check_bounds(regions, bags, texts, basis, name, lam)
 
 
-@pytest.mark.parametrize("count", [1, 3, 40, 100, 400])
-def test_the_highest_bounds_are_sorted_a_part_at_a_time(count: int) -> None:
-    """More of them begin with those found before, however many are equal."""
-    upper = np.random.default_rng(0).integers(0, 12, 300).astype(np.float32)
-    whole = np.argsort(-upper, kind="stable")
-    found = highest(upper, count)
-    assert len(found) >= min(count, 300)
-    assert (found == whole[: len(found)]).all()
-
-
 def test_equal_scores_stand_in_the_order_of_their_places_whenever_they_were_scored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -211,23 +179,6 @@ def test_equal_scores_stand_in_the_order_of_their_places_whenever_they_were_scor
     snapshot, query = SimpleNamespace(arrays={"regions": None}), SimpleNamespace(has_sentences=0)
     found = ranking.exact_order(snapshot, None, query, places, ranking.Effort())  # type: ignore[arg-type]
     assert [place for _, place in found] == places.tolist()
-
-
-@patch.multiple(ranking, SORTED=5, FIRST_BLOCK=3, MAX_BLOCK=50)
-def test_a_search_to_the_end_sorts_bounds_in_parts(opened: Archive, model: ImageTextModel) -> None:
-    query = query_like(model, 6, 0.3)
-    same(opened.search(query, 1000, mode="exact"), scan(opened, query), 1000)
-
-
-def test_pages_follow_on_each_other(opened: Archive, model: ImageTextModel) -> None:
-    query = query_like(model, 5, 0.1)
-    whole = opened.search(query, 30).hits
-    parts = [hit for offset in (0, 10, 20) for hit in opened.search(query, 10, offset=offset).hits]
-    assert parts == whole
-    least = whole[11].score
-    assert opened.search(query, 10**9, min_score=least).hits == whole[:12]
-    with pytest.raises(ValueError, match="k must be 1"):
-        opened.search(query, 0)
 
 
 def test_one_hit_a_patient_a_study_a_picture(
@@ -313,15 +264,3 @@ def test_an_index_in_8_bits_ranks_by_what_it_keeps(
     query = query_like(model, 2, 0.2)
     with open_index(folder, model) as index:
         same(index.search(query, 20, mode="exact"), scan(index, query), 20)
-
-
-def test_a_page_of_hits_takes_few_statements(opened: Archive, model: ImageTextModel) -> None:
-    query = query_like(model, 2, 0.1)
-    database = opened.catalogue.database
-    for options in ({}, {"unique": "picture"}, {"where": "age > 30"}):
-        statements: list[str] = []
-        database.set_trace_callback(statements.append)
-        hits = opened.search(query, 200, **options).hits  # type: ignore[arg-type]
-        database.set_trace_callback(None)
-        assert len(hits) == 200
-        assert len([one for one in statements if "SELECT" in one]) <= 12

@@ -8,7 +8,7 @@ from cxrtext.errors import DataError
 from cxrtext.files import write_json
 from cxrtext.project.facts import Facts
 from cxrtext.project.recipe import Source, choose_recipe, read_recipe, write_recipe
-from cxrtext_cli.fitting.stages import NOTES, Progress, Stage, training_stage
+from cxrtext.project.stages import NOTES, Progress, Stage, training_stage
 from tests.cli.conftest import cxrtext
 
 FACTS = Facts(400, 400, 320, True, True, 90_000, 8_000_000, 144, ())

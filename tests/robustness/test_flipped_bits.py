@@ -51,7 +51,7 @@ from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.phantom import write_phantoms
 from cxrtext.records import open_source, read_labels, read_manifest, read_sentences
 from cxrtext.records.boxes import iter_boxes
-from cxrtext_api.gate.keys import add_key, read_key_file, revoke_key
+from cxrtext_api.gate.keys import add_key, read_key_file
 from tests.conftest import write_data
 
 pytestmark = pytest.mark.slow
@@ -380,9 +380,8 @@ def test_notes_of_an_import(tmp_path: Path, try_flips: Flip) -> None:
 
 def test_keys(tmp_path: Path, try_flips: Flip) -> None:
     path = tmp_path / "keys"
-    for name in ("ward", "clinic", "gone", "front"):
+    for name in ("ward", "clinic", "front"):
         add_key(path, name, ("read", "write"), date(2031, 12, 31))
-    revoke_key(path, "gone")
     try_flips("keys", [path], lambda: read_key_file(path))
 
 

@@ -239,13 +239,3 @@ def test_several_threads_only_where_they_are_worth_it(
     monkeypatch.setattr(sys.modules[Service.__module__], "timeit", clock)
     assert threads_for(work) == threads
     assert torch.get_num_threads() == 2, "it only says so"
-
-
-def test_one_thread_stays_one_untried(one_thread: None) -> None:
-    assert threads_for(lambda: pytest.fail("tried")) == 1
-
-
-def test_threads_stay_after_a_failure(two_threads: None) -> None:
-    with pytest.raises(ZeroDivisionError):
-        threads_for(lambda: 1 / 0)
-    assert torch.get_num_threads() == 2

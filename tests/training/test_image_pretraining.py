@@ -28,7 +28,7 @@ from cxrtext.training.image_pretraining.networks import (
     processor_of,
     start_network,
 )
-from cxrtext.training.image_pretraining.pretrain import _fingerprint, write_found_words
+from cxrtext.training.image_pretraining.pretrain import _fingerprint
 from cxrtext.training.image_pretraining.targets import Targets
 from cxrtext.training.loop.steps import Listener
 from tests.training.conftest import metrics
@@ -193,16 +193,6 @@ def test_what_cannot_be_trained_is_refused(data_folder: Path, cache: Path, tmp_p
     ):
         with pytest.raises(kind, match=says):
             pretrain_image(manifest, out, settings=settings, cache=cache, **given)
-
-
-def test_words_that_may_have_been_edited_are_not_written_over(
-    data_folder: Path, tmp_path: Path
-) -> None:
-    write_found_words(data_folder / "manifest.csv", tmp_path)
-    (tmp_path / "words.txt").write_text("effusion\n")
-    with pytest.raises(ConfigError, match=r"words.txt: exists already; give it with --words"):
-        write_found_words(data_folder / "manifest.csv", tmp_path)
-    assert (tmp_path / "words.txt").read_text() == "effusion\n"
 
 
 def test_an_image_that_changes_its_split_is_other_data() -> None:

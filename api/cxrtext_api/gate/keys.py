@@ -17,11 +17,11 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
+from shlex import quote
 
 from cxrtext.errors import ConfigError
 
@@ -36,7 +36,6 @@ may too)."""
 
 MAX_FILE_BYTES = 2**20
 HEADER = "# Keys of cxrtext: NAME SCOPES SHA256 [LAST-DAY]; made by `cxrtext keys add`.\n"
-REVOKED = "# revoked"
 CHECK_SECONDS = 1.0  # how long a change of the file may go unseen
 _FORM = "write 'NAME SCOPES SHA256 [LAST-DAY]', as `cxrtext keys add` does"
 _SUM = "#sum:"
@@ -121,7 +120,7 @@ def _lines(path: Path) -> list[str]:
                 raise ConfigError(
                     f"{path}: other users of this machine can write it (mode "
                     f"{stat.S_IMODE(found.st_mode):04o}) and so let themselves in; take that right "
-                    f"away: chmod 600 {path}"
+                    f"away: chmod 600 {quote(str(path))}"
                 )
             return file.read().splitlines()
     except OSError as error:
@@ -157,59 +156,22 @@ def add_key(
     words = [name, ",".join(sorted(set(scopes))), hash_key(key)]
     words += [last.isoformat()] if last else []
     _key_of(words, "the new key")
-    with _rewriting(path) as lines:
+    said = " ".join(words) + " "
+    line = f"{said}{_SUM}{_sum_of(said)}\n"
+    with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "rb+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
         if name in {known.key_id for known in read_key_file(path)}:
-            raise ConfigError(f"{path}: a key named {name} is there; revoke it, or take another")
-        if not lines:
-            lines.append(HEADER)
-        elif not lines[-1].endswith("\n"):
-            lines[-1] += "\n"
-        said = " ".join(words) + " "
-        lines.append(f"{said}{_SUM}{_sum_of(said)}\n")
+            raise ConfigError(f"{path}: a key named {name} is there; take its line out, or rename")
+        before = file.read()
+        start = HEADER if not before else "" if before.endswith(b"\n") else "\n"
+        file.write((start + line).encode())
+        file.flush()
+        os.fsync(file.fileno())
     return key
-
-
-def revoke_key(path: Path, name: str) -> None:
-    """Take a key out of a file; a running server follows within a second."""
-    known = {key.key_id: key.digest for key in read_key_file(path)}
-    if name not in known:
-        raise ConfigError(f"{path}: no key named {name}; its lines begin with the names")
-    with _rewriting(path) as lines:
-        # As long as before: a process that is killed here leaves no line that was half moved.
-        gone = (
-            REVOKED.ljust(len(line.encode("utf-8", "surrogateescape")) - 1) + "\n" for line in lines
-        )
-        lines[:] = [
-            new if _is_line_of(line, known[name]) else line
-            for line, new in zip(lines, gone, strict=True)
-        ]
 
 
 def _sum_of(said: str) -> str:
     return hash_key(said)[:8]
-
-
-def _is_line_of(line: str, digest: str) -> bool:
-    words = line.partition("#")[0].split()
-    return len(words) > 2 and words[2].lower() == digest
-
-
-@contextmanager
-def _rewriting(path: Path) -> Iterator[list[str]]:
-    """The lines of a file, written back at the end; a new file is its owner's alone.
-
-    The file is written over rather than replaced: a container that has it mounted would go on
-    seeing the old one.  A server that reads it at that very moment reads it again a second later.
-    """
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    with os.fdopen(handle, "r+b") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        lines = file.read().decode("utf-8", "surrogateescape").splitlines(keepends=True)
-        yield lines
-        file.seek(0)
-        file.write("".join(lines).encode("utf-8", "surrogateescape"))  # never shorter than before
-        file.flush()
-        os.fsync(handle)
 
 
 class KeyRing:
@@ -230,7 +192,9 @@ class KeyRing:
             return
         self._keys = read_key_file(path)
         if not self._keys:
-            raise ConfigError(f"{path}: holds no key; make one with: cxrtext keys add {path} NAME")
+            raise ConfigError(
+                f"{path}: holds no key; make one with: cxrtext keys add {quote(str(path))} NAME"
+            )
         if path.stat().st_mode & stat.S_IROTH:
             _log.warning(
                 "%s: every user of this machine can read it; it holds digests alone, which "

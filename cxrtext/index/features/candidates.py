@@ -12,6 +12,7 @@ candidates.
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -132,14 +133,14 @@ def read_structure(path: Path, digest: str, places: int, D: int) -> Any:
     if not path.is_file() or sha256(path) != digest:
         raise CheckpointError(
             f"{path}: missing or damaged (its checksum is not the noted one); run 'cxrtext index "
-            f"compact {path.parent}' to derive it anew"
+            f"compact {quote(str(path.parent))}' to derive it anew"
         )
     faiss.set_deserialization_vector_byte_limit(MAX_BYTES)
     index = faiss.read_index(str(path))
     if (index.ntotal, index.d) != (places, D):
         raise CheckpointError(
             f"{path}: holds {index.ntotal} vectors of {index.d} numbers, expected "
-            f"{places} of {D}; run 'cxrtext index compact {path.parent}'"
+            f"{places} of {D}; run 'cxrtext index compact {quote(str(path.parent))}'"
         )
     return index
 

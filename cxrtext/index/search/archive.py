@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from shlex import quote
 from typing import Any, Literal, Self, TypedDict, Unpack
 
 import numpy as np
@@ -202,9 +203,10 @@ def open_index(
     try:
         wrong = check_index(folder, catalogue, most=CHECKED)
         if wrong and wrong != [EMPTY]:
+            named = quote(str(folder))
             raise CheckpointError(
-                f"{folder}: {wrong[0]}; run 'cxrtext index check {folder}' for all that is wrong, "
-                f"and 'cxrtext index compact {folder}', which derives anew what can be derived"
+                f"{folder}: {wrong[0]}; run 'cxrtext index check {named}' for all that is wrong, "
+                f"and 'cxrtext index compact {named}', which derives anew what can be derived"
             )
         return Archive(folder, model_of(folder, catalogue.meta(), model), catalogue)
     except BaseException:

@@ -164,26 +164,6 @@ def pretrain_image(
     return summary
 
 
-def write_found_words(
-    manifest: Path,
-    out: Path,
-    *,
-    reports: Path | None = None,
-    sides: bool = False,
-    allow_outside: bool = False,
-) -> list[str]:
-    """Write ``words.txt`` into a folder, to be edited before a training; gives lines about it."""
-    if (out / WORDS).exists():
-        raise ConfigError(
-            f"{out / WORDS}: exists already; give it with --words, or remove it, or name another "
-            "folder with --out"
-        )
-    records = read_manifest(manifest, allow_outside=allow_outside)
-    targets = targets_of_words(manifest, records, reports=reports, sides=sides)
-    write_words(out / WORDS, targets.findings)
-    return describe(targets, out).splitlines()
-
-
 def describe(targets: Targets, out: Path) -> str:
     """What is going to be learned, for people; words of findings, and nothing else of a report."""
     shown = ", ".join(f"{one.name} {one.affirmed}/{one.denied}" for one in targets.findings)

@@ -58,14 +58,6 @@ def test_every_hit_in_the_order_of_a_search(client: TestClient, asked: dict[str,
         assert float(row["label.Pneumonia"]) == hit["labels"]["Pneumonia"]
 
 
-def test_the_least_score_ends_it(client: TestClient) -> None:
-    hits = client.post("/v1/search", data={"query": "Effusion.", "k": 48}).json()["images"]
-    least = (hits[11]["score"] + hits[12]["score"]) / 2
-    asked = {"query": "Effusion.", "min_score": least}
-    rows = rows_of(client.post("/v1/search/export", data=asked))
-    assert [row["image"] for row in rows] == [hit["image_id"] for hit in hits[:12]]
-
-
 def test_what_is_wrong_is_refused(client: TestClient) -> None:
     asked = {"query": "Effusion.", "target": "sentences"}
     check_problem(client.post("/v1/search/export", data=asked), 422, "an export is of images")
@@ -123,15 +115,6 @@ def test_an_archive_that_changes_breaks_it_off_with_a_sign(
         for _ in range(EXPORTS_AT_ONCE + 1):
             again = client.post("/v1/search/export", data={"query": "Effusion."})
             assert again.status_code == 200
-
-
-def test_only_so_many_at_a_time(service: Service) -> None:
-    with serving(service) as client:
-        places = client.app.state.resources.exports
-        assert places.take(EXPORTS_AT_ONCE)
-        check_problem(client.post("/v1/search/export", data={"query": "Effusion."}), 503)
-        places.give(EXPORTS_AT_ONCE)
-        assert client.post("/v1/search/export", data={"query": "Effusion."}).status_code == 200
 
 
 def test_each_of_its_steps_has_the_time_of_a_request(

@@ -76,11 +76,3 @@ def test_marks_are_listed_a_page_at_a_time(own_service: Service) -> None:
         assert rest["next"] is None
         assert [one.text for one in client.marks()] == said
         check_problem(server.get("/v1/marks?limit=201"), 422)
-
-
-def test_the_client_marks(own_service: Service) -> None:
-    with serving(own_service) as server, Client("http://localhost", http=server) as client:
-        made = client.mark(IMAGE, "box", "nodule", "right", box=(1, 2, 3, 4))
-        assert (made.who, made.box, made.patient_id) == ("-", (1, 2, 3, 4), "p25")
-        client.mark(IMAGE, "finding", "Edema", "wrong", said=False)
-        assert [one.text for one in client.marks(IMAGE)] == ["nodule", "Edema"]

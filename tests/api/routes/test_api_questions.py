@@ -56,19 +56,6 @@ def prompts_of(positive: list[Any], name: str = "a", **more: list[str]) -> str:
     return json.dumps({name: {"positive": positive, "negative": ["None."], **more}})
 
 
-@pytest.mark.parametrize(
-    ("prompts", "detail"),
-    [
-        ("{", "prompts: expected"),
-        ('{"Fracture": "Rib fracture."}', "prompts: expected"),
-        (prompts_of(["e" * 2001]), "2001 characters"),
-    ],
-)
-def test_prompts_that_do_not_fit(client: TestClient, png: bytes, prompts: str, detail: str) -> None:
-    response = client.post("/v1/classify", files={"image": png}, data={"prompts": prompts})
-    check_problem(response, 422, detail)
-
-
 def test_ground_places_the_grid_in_the_original(
     client: TestClient, service: Service, model: ImageTextModel, png: bytes
 ) -> None:
@@ -140,33 +127,12 @@ def test_ground_is_json_unless_a_picture_is_asked_for(
     assert response.headers["content-type"] == kind
 
 
-def test_ground_with_a_threshold(client: TestClient) -> None:
-    data = {"image_id": "images/s01.png", "sentence": "Left pleural effusion."}
-    whole = client.post("/v1/ground", data={**data, "threshold": -1}).json()
-    assert whole["threshold"] == -1
-    (box,) = whole["boxes"]
-    assert box["bbox"] == pytest.approx(whole["region"], abs=1e-4)
-    none = client.post("/v1/ground", data={**data, "threshold": 1}).json()
-    assert none["boxes"] == []
-
-
 @pytest.mark.parametrize("threshold", ["1.5", "nan", "inf", "high"])
 def test_a_threshold_out_of_range(client: TestClient, threshold: str) -> None:
     data = {"image_id": "images/s01.png", "sentence": "Effusion.", "threshold": threshold}
     for route, more in (("ground", {}), ("verify", {"report": "Effusion."})):
         body = check_problem(client.post(f"/v1/{route}", data={**data, **more}), 422)
         assert body["errors"][0]["field"] == "threshold"
-
-
-@pytest.mark.parametrize(
-    ("sentence", "detail"),
-    [("", "see errors"), ("…!", "empty")],
-)
-def test_ground_wants_a_sentence(client: TestClient, sentence: str, detail: str) -> None:
-    data = {"image_id": "images/s01.png", "sentence": sentence}
-    check_problem(client.post("/v1/ground", data=data), 422, detail)
-    body = check_problem(client.post("/v1/ground", data={"image_id": "images/s01.png"}), 422)
-    assert body["errors"] == [{"field": "sentence", "message": "Field required"}]
 
 
 @pytest.mark.parametrize(

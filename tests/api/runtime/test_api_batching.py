@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 from unittest.mock import Mock, call, patch
 
@@ -65,25 +64,6 @@ def test_what_gathers_while_the_model_is_busy_is_done_together() -> None:
     assert noted.mock_calls == [call("call", 1), call("double", 4), call("double", 2)]
 
 
-def test_other_kinds_of_work_keep_their_order() -> None:
-    work, order = Doubler(), list[str]()
-    batch = Batch("double", work, 4)
-    with engine_of() as engine:
-        asyncio.run(
-            while_busy(
-                engine,
-                lambda: [
-                    asked(engine.do, batch, 1),
-                    asked(engine.call, order.append, "first"),
-                    asked(engine.do, batch, 2),
-                    asked(engine.call, order.append, "second"),
-                ],
-            )
-        )
-    assert work.done == [[1, 2]]
-    assert order == ["first", "second"]
-
-
 def test_an_item_that_fails_spoils_no_other() -> None:
     work = Doubler()
     with engine_of() as engine:
@@ -92,12 +72,6 @@ def test_an_item_that_fails_spoils_no_other() -> None:
     assert isinstance(found[1], InputError)
     assert found[2] == 4
     assert work.done == [[1, 13, 2], [1], [13], [2]]
-
-
-def test_too_few_results_are_an_error_and_hang_nobody() -> None:
-    batch: Batch[int, int] = Batch("none", lambda _: [], 8)
-    with engine_of() as engine, pytest.raises(RuntimeError, match="0 results of 1"):
-        asyncio.run(asked(engine.do, batch, 1))
 
 
 def test_a_request_keeps_its_place_until_it_is_answered() -> None:
@@ -153,33 +127,3 @@ def test_sentences_of_several_requests_are_embedded_together_and_once(
     assert sorted(embed.call_args.args[0]) == sorted(set(queries))
     for one, other in zip(answers[:4], answers[4:], strict=True):
         assert one.json()["images"] == other.json()["images"]
-
-
-def test_one_upload_asked_twice_at_once_is_decoded_once(
-    service: Service, png: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    embed = Mock(wraps=service.embed_squares)
-    with serving(service, Settings(queue_limit=64)) as client, ThreadPoolExecutor(6) as pool:
-        monkeypatch.setattr(service, "embed_squares", embed)
-        asked = [pool.submit(client.post, "/v1/classify", files={"image": png}) for _ in range(6)]
-        answers = [one.result(600).json() for one in asked]
-    assert [len(call.args[0]) for call in embed.call_args_list] == [1]
-    assert all(answer == answers[0] for answer in answers)
-
-
-@pytest.mark.parametrize("what", ["added", "classified"])
-def test_an_upload_is_decoded_once(
-    own_service: Service, png: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
-) -> None:
-    asked: dict[str, tuple[str, dict[str, str], int]] = {
-        "added": ("/v1/images", {"image_id": "once.png"}, 201),
-        "classified": ("/v1/classify", {}, 200),
-    }
-    path, data, status = asked[what]
-    with serving(own_service, Settings(uploads=tmp_path / "uploads")) as client:
-        decoders = client.app.state.resources.uploads._decoders
-        read = Mock(wraps=decoders._read)
-        monkeypatch.setattr(decoders, "_read", read)
-        answer = client.post(path, files={"image": png}, data=data)
-    assert answer.status_code == status, answer.text
-    read.assert_called_once()

@@ -12,7 +12,7 @@ from unittest.mock import Mock
 import pytest
 
 from cxrtext.errors import InputError
-from cxrtext.pausing import Pausing, finish, within
+from cxrtext.pausing import Pausing
 from cxrtext.service import Service
 from cxrtext_api.observe.metrics import Metrics
 from cxrtext_api.runtime.engine import TURN_SECONDS, Engine
@@ -59,17 +59,6 @@ class Steps:
         finally:
             self.closed = True
         return "done"
-
-
-def test_work_that_pauses() -> None:
-    steps, held = Steps(3), threading.RLock()
-    assert finish(within(held, steps())) == "done"
-    assert steps.done == 3
-    work = within(held, Steps(2)())
-    next(work)
-    with ThreadPoolExecutor(1) as other:
-        assert other.submit(held.acquire, timeout=600).result(), "what pauses holds nothing"
-        other.submit(held.release).result()
 
 
 class Log:
@@ -149,15 +138,6 @@ def test_work_ends_where_nobody_waits_for_it(
     pool.close()
     assert steps.closed
     assert steps.done < steps.count
-
-
-def test_a_failure_of_work_is_told() -> None:
-    def fail() -> Pausing[None]:
-        yield
-        raise InputError("no")
-
-    with engine_of() as engine, pytest.raises(InputError):
-        asyncio.run(asked(engine.work, fail()))
 
 
 def test_searches_wait_for_no_pictures(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,14 +227,6 @@ def test_work_that_waits_and_that_nobody_waits_for_is_dropped(
     asyncio.run(ask())
     pool.close()
     assert begun == ["in time"]
-
-
-def test_a_connection_that_cannot_be_watched_gives_nothing_up() -> None:
-    async def broken() -> Message:
-        raise RuntimeError("no more messages")
-
-    with engine_of() as engine:
-        assert asyncio.run(asked(engine.call, lambda: 1, receive=broken)) == 1
 
 
 def test_a_service_that_loads_while_the_server_stops_is_closed(

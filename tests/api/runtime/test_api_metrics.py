@@ -3,7 +3,6 @@
 import json
 import logging
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 from fastapi.testclient import TestClient
@@ -65,14 +64,6 @@ def test_labels_are_no_addresses(client: TestClient) -> None:
         client.post(f"/v1/canary-{i}", data={"query": "canary"})
     text = client.get("/metrics").text
     assert "canary" not in text
-
-
-def test_an_unforeseen_error_is_counted(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "find_image", Mock(side_effect=RuntimeError("canary")))
-    with serving(service) as client:
-        assert client.get("/v1/images/images/s01.png").status_code == 500
-        found = samples(client)
-    assert one(found, "cxrtext_errors_total", kind="RuntimeError") == 1
 
 
 def record(name: str, message: str, *values: Any, **extra: Any) -> logging.LogRecord:

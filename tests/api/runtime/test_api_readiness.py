@@ -16,11 +16,11 @@ from fastapi.testclient import TestClient
 
 from cxrtext.errors import CheckpointError
 from cxrtext.index import open_index
-from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
+from cxrtext.index.store.catalogue import CATALOGUE
 from cxrtext.models import ImageTextModel
 from cxrtext.service import Service
 from cxrtext_api.app import create_app
-from cxrtext_api.runtime.disk import Disk, is_full
+from cxrtext_api.runtime.disk import Disk
 from cxrtext_api.settings import Settings
 from tests.api.conftest import Held, check_problem, serving
 from tests.waiting import until
@@ -80,19 +80,6 @@ def test_failures_give_their_place_in_the_queue_back(service: Service) -> None:
         assert client.get("/v1/images").status_code == 200
 
 
-def test_questions_at_the_same_time_get_their_own_answers(service: Service) -> None:
-    names = [f"images/s{i:02d}.png" for i in range(12)]
-
-    def first_hit(client: TestClient, name: str) -> str:
-        answer = client.post("/v1/search", data={"image_id": name, "k": 1})
-        assert answer.status_code == 200
-        found: str = answer.json()["images"][0]["image_id"]
-        return found
-
-    with serving(service, Settings(queue_limit=64)) as client, ThreadPoolExecutor(6) as pool:
-        assert list(pool.map(lambda name: first_hit(client, name), names)) == names
-
-
 HOLD = """
 import sqlite3, sys
 base = sqlite3.connect(sys.argv[1], isolation_level=None)
@@ -135,19 +122,6 @@ def test_a_held_index_stops_nothing_else(
             answer = client.post("/v1/classify", files={"image": png})
             assert answer.status_code == 200, "a file of the caller's own needs no index"
         assert client.post("/v1/search", data={"query": "Edema."}).status_code == 200
-
-
-def test_a_large_change_locks_no_reader_out_before_its_commit(index_copy: Path) -> None:
-    text = "x" * 2000
-    with (
-        Catalogue(index_copy / CATALOGUE, write=True) as writer,
-        Catalogue(index_copy / CATALOGUE, wait_s=0.1) as reader,
-    ):
-        with writer.transaction(write=True) as database:
-            for i in range(5000):  # more than a cache of SQLite's takes
-                database.execute("INSERT INTO meta VALUES (?, ?)", (f"large-{i}", text))
-            assert "large-1" not in reader.meta()
-        assert reader.meta()["large-1"] == text
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
@@ -220,10 +194,3 @@ def test_a_real_disk_that_is_full(tmp_path: Path) -> None:
         assert "No space left" in found
     finally:
         subprocess.run(["umount", str(folder)], check=True)
-
-
-def test_errors_that_arose_from_a_full_disk() -> None:
-    error = RuntimeError("else")
-    error.__context__, error.__suppress_context__ = OSError(errno.EFBIG, "full"), True
-    assert is_full(error)
-    assert not is_full(OSError(errno.EACCES, "no"))

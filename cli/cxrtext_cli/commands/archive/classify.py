@@ -11,12 +11,10 @@ import typer
 from cxrtext.errors import ImageError, InputError
 from cxrtext_cli.given import FILE, NEW_PREDICTIONS
 from cxrtext_cli.options import (
-    AllowOutside,
     AsJson,
     Device,
     PlaceFolder,
     PromptsFile,
-    TableColumns,
     open_place,
     print_json,
     print_rows,
@@ -66,7 +64,6 @@ def classify(
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the labels in the index, for filters and cohorts.")
     ] = False,
-    columns: TableColumns = "",
     prompts: PromptsFile = None,
     out: Annotated[
         Path | None,
@@ -74,7 +71,6 @@ def classify(
         NEW_PREDICTIONS,
     ] = None,
     device: Device = "auto",
-    allow_outside: AllowOutside = False,
     as_json: AsJson = False,
 ) -> None:
     """Zero-shot probabilities of findings in images, a manifest's images or a whole index."""
@@ -88,7 +84,7 @@ def classify(
         return
     if keep:
         raise InputError("--keep goes without images: labels are kept in an index")
-    sources = _sources(images, columns, allow_outside)
+    sources = _sources(images)
     service = open_place(replace(found_in, checkpoint=found_in.model, index=None), device, prompts)
     found, failed = _classify_files(service, sources)
     if found and (warning := service.how_good.warning):
@@ -205,7 +201,7 @@ def _say_calibrated(findings: list[str], by_head: list[str]) -> None:
         say(f"by a head that ranks validation images better than prompts: {', '.join(by_head)}")
 
 
-def _sources(images: list[Path], columns: str, allow_outside: bool) -> "list[_Source]":
+def _sources(images: list[Path]) -> "list[_Source]":
     """Name, path and metadata of every image; a table stands for the images that it names."""
     from cxrtext.records.report_sources import is_table
 
@@ -215,8 +211,5 @@ def _sources(images: list[Path], columns: str, allow_outside: bool) -> "list[_So
     if len(images) > 1:
         raise InputError("give images, or one manifest alone")
     from cxrtext.records import read_manifest
-    from cxrtext.records.columns import parse_columns
 
-    given = parse_columns(columns)
-    records = read_manifest(tables[0], allow_outside=allow_outside, columns=given)
-    return [(record.name, record.path, record.metadata) for record in records]
+    return [(one.name, one.path, one.metadata) for one in read_manifest(tables[0])]

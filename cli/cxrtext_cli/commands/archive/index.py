@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from cxrtext.errors import InputError, WorkError
+from cxrtext.project.stages import WAIT_S
 from cxrtext_cli.given import (
     CHECKPOINT,
     EMPTY_FOLDER,
@@ -17,30 +18,25 @@ from cxrtext_cli.given import (
     PROMPTS,
     checked,
 )
-from cxrtext_cli.gone import GONE, Commands
+from cxrtext_cli.gone import Commands, gone
 from cxrtext_cli.options import (
     AllowOutside,
-    AsJson,
     Cache,
     Device,
     Features,
     MaxRejected,
     Stages,
-    TableColumns,
     cache_in,
     features_in,
     pick_device,
-    print_json,
     progress,
     prompts_in,
     say,
-    show,
+    told,
 )
 
 if TYPE_CHECKING:
-    from cxrtext.images.cache import DecodedCache
     from cxrtext.index import IndexSummary
-    from cxrtext.models.features import FeatureFolder
 
 
 Storage = Literal["float16", "int8"]
@@ -50,7 +46,7 @@ class _Group(Commands):
     """Says what to write where a manifest or a folder stands in a command's place."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args and args[0] not in self.commands and f"index {args[0]}" not in GONE:
+        if args and args[0] not in self.commands and f"index {args[0]}" not in gone():
             raise InputError(
                 f"'{args[0]}' is no command of 'cxrtext index': a new index is made by 'cxrtext "
                 f"index build MANIFEST --model DIR --out DIR'; there are {', '.join(self.commands)}"
@@ -82,8 +78,6 @@ Reports = Annotated[
     typer.Option(help="Table of reports; by default reports.csv beside the manifest."),
     FILE,
 ]
-WAIT_S = 60.0
-"""How long a command queues while another process writes."""
 
 
 @index.command("build", short_help="Make an index of an archive, or add to one; resumes.")
@@ -103,7 +97,6 @@ def build(
         CHECKPOINT,
     ] = None,
     reports: Reports = None,
-    columns: TableColumns = "",
     replace: Annotated[
         bool, typer.Option("--replace", help="Embed images again that are in the index.")
     ] = False,
@@ -120,7 +113,6 @@ def build(
     features: Features = None,
     workers: Workers = None,
     address: Cluster = None,
-    as_json: AsJson = False,
 ) -> None:
     """Embed and index an archive for search, or add to an index, which is searched meanwhile.
 
@@ -134,12 +126,11 @@ def build(
             "give the manifest of the images, or --model DIR for an index without images"
         )
     in_shards = workers is not None or address is not None
-    beside = {"--columns": columns, "--replace": replace, "--cache": cache, "--features": features}
+    beside = {"--replace": replace, "--cache": cache, "--features": features}
     if in_shards and (wrong := [name for name, value in beside.items() if value]):
         raise InputError(f"{wrong[0]} goes without --workers and --address; leave one out")
     model = model or _noted(out)
     from cxrtext.index import build_index, make_index
-    from cxrtext.records.columns import parse_columns
 
     asked = prompts_in(prompts)
     if manifest is None:
@@ -147,7 +138,7 @@ def build(
         said = "an index without images; the gateway whose file names it as its project fills it"
         if summary.images:
             said = f"{summary.images} images; their model is noted at {model}"
-        show(summary.as_dict(), as_json, f"{out}: {said}")
+        typer.echo(f"{out}: {said}")
         return
     if in_shards:
         from cxrtext.jobs import EmbedOptions, embed_job
@@ -166,7 +157,7 @@ def build(
         with Stages() as stages:
             stage = partial(stages.show, unit="images")
             made = embed_job(manifest, model, shards, out, options, say=say, stage=stage)
-        _show(out, made.index, as_json)
+        _show(out, made)
         say(f"{shards}: holds patients' data and serves to resume; remove it now")
         return
     with progress("indexing", "images") as update:
@@ -175,7 +166,6 @@ def build(
             model,
             out,
             reports=reports,
-            columns=parse_columns(columns),
             device=pick_device(device),
             allow_outside=allow_outside,
             max_rejected=max_rejected,
@@ -187,8 +177,8 @@ def build(
             wait_s=WAIT_S,
             progress=update,
         )
-    _show(out, summary, as_json)
-    if summary.warning and not as_json:
+    _show(out, summary)
+    if summary.warning:
         say(summary.warning)
 
 
@@ -257,37 +247,14 @@ def compact(
     beside the old vectors, then turn to them at once.  Searches and uploads go on meanwhile, a
     server follows without a restart, and a run that was stopped resumes.
     """
+    from cxrtext.project.stages import renew_index
+
     decoded, encoded = cache_in(cache), features_in(features)
-    made = renewed(folder, model, decoded, encoded, max_rejected=max_rejected, device=device)
-    _show(folder, made, as_json=False)
-
-
-def renewed(
-    folder: Path,
-    model: Path | None,
-    cache: "DecodedCache | None",
-    features: "FeatureFolder | None",
-    *,
-    max_rejected: int = 0,
-    device: str = "auto",
-) -> "IndexSummary":
-    """Write an index anew, by its own model or another."""
-    from cxrtext.index import rewrite
-    from cxrtext.index.new_model import is_of, reembed
-
-    if model is None or is_of(folder, model):
-        return rewrite(folder, model, rebuild=True, wait_s=WAIT_S)
-    with progress("embedding by the new model", "images") as update:
-        return reembed(
-            folder,
-            model,
-            device=pick_device(device),
-            cache=cache,
-            features=features,
-            max_rejected=max_rejected,
-            progress=update,
-            wait_s=WAIT_S,
+    with told() as tell:
+        made = renew_index(
+            folder, model, decoded, encoded, tell, max_rejected=max_rejected, device=device
         )
+    _show(folder, made)
 
 
 @index.command("export", short_help="Write out the images that were added over HTTP.")
@@ -303,10 +270,7 @@ def export(
     typer.echo(f"{out}: {count} images, with manifest.csv and reports")
 
 
-def _show(folder: Path, summary: "IndexSummary", as_json: bool) -> None:
-    if as_json:
-        print_json(summary.as_dict())
-        return
+def _show(folder: Path, summary: "IndexSummary") -> None:
     replaced = f", {summary.replaced} replaced" if summary.replaced else ""
     typer.echo(
         f"{folder}: {summary.images} images ({summary.added} new{replaced}), "

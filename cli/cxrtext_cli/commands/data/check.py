@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cxrtext_cli.given import FILE_OR_FOLDER, FOLDER, NEW_FILE
-from cxrtext_cli.options import AllowOutside, AsJson, Stages, print_json, print_table, say
+from cxrtext_cli.options import Stages, print_table, say
 
 if TYPE_CHECKING:
     from cxrtext.datasets.checking import CheckReport
@@ -22,8 +22,6 @@ def check_data(
         bool, typer.Option("--pictures/--no-pictures", help="Put small pictures into the page.")
     ] = True,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings fail, too.")] = False,
-    allow_outside: AllowOutside = False,
-    as_json: AsJson = False,
 ) -> None:
     """Look for what is wrong with a data set: images, reports, labels, boxes, splits.
 
@@ -36,13 +34,10 @@ def check_data(
         check_ending(out)
     pictures = pictures and out is not None and out.suffix.lower() != ".json"
     with Stages() as stages:
-        report = check(data, stages.show, allow_outside=allow_outside, pictures=pictures)
+        report = check(data, stages.show, pictures=pictures)
     if out is not None:
         write_check(out, report)
-    if as_json:
-        print_json(report.to_dict())
-    else:
-        _print_data(report)
+    _print_data(report)
     if out is not None:
         say(f"written: {out}")
     if report.has_failed(strict=strict):
@@ -77,7 +72,6 @@ def check_files(
         bool,
         typer.Option("--accept", help="You changed this data folder's tables: list them anew."),
     ] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Compare every file below a folder with the digests it was written with.
 
@@ -92,10 +86,7 @@ def check_files(
         changed = accept_changes(folder)
         say(f"{folder}: {len(changed)} changed file(s) accepted" + _names(changed))
     report = check(folder)
-    if as_json:
-        print_json(report)
-    else:
-        _print_files(report)
+    _print_files(report)
     if report.problems:
         raise typer.Exit(1)
 

@@ -1,6 +1,5 @@
 """``cxrtext import``."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -9,17 +8,14 @@ import typer
 from cxrtext.errors import ConfigError
 from cxrtext_cli.given import ANY_PATH, FILE, FILE_OR_FOLDER, NEW_FOLDER
 from cxrtext_cli.options import (
-    AsJson,
     FollowLinks,
     IdMatching,
     Link,
     MaxRejected,
     Stages,
     TableColumns,
-    print_json,
     print_table,
     say,
-    say_columns,
 )
 
 if TYPE_CHECKING:
@@ -167,7 +163,6 @@ def import_data(
         Path | None, typer.Option(help="Table of merged patients: patient_id, merged_into."), FILE
     ] = None,
     max_rejected: MaxRejected = 100,
-    as_json: AsJson = False,
 ) -> None:
     """Turn a folder of images with a table of reports, or a public set, into a data folder.
 
@@ -177,10 +172,11 @@ def import_data(
     what is left out is listed with the reason.
     """
     from cxrtext.datasets.importing import ImportOptions, import_folder
+    from cxrtext.project.stages import say_columns
 
     kept = tuple(name.strip() for name in keep.split(",") if name.strip())
     table = reports if folder.is_dir() else folder
-    given = say_columns(table or folder, columns, text=folder.is_dir())
+    given = say_columns(table or folder, say, columns, text=folder.is_dir())
     options = ImportOptions(
         layout=layout,
         keep=kept,
@@ -200,8 +196,4 @@ def import_data(
     )
     with Stages() as stages:
         summary = import_folder(folder, out, options, stages.show)
-    if as_json:
-        paths = {"rejected_path": str(summary.rejected_path or ""), "folder": str(out)}
-        print_json(asdict(summary) | paths)
-    else:
-        _tell(summary, folder, out)
+    _tell(summary, folder, out)

@@ -5,16 +5,12 @@ from typing import Annotated
 
 import typer
 
-from cxrtext_cli.given import ABSENT_TABLE, SECTION
+from cxrtext_cli.given import ABSENT_TABLE
 from cxrtext_cli.options import (
-    AsJson,
     TableColumns,
     TextSource,
-    print_json,
     print_table,
     say,
-    say_columns,
-    shares,
 )
 
 
@@ -22,31 +18,17 @@ def label_reports(
     reports: TextSource,
     out: Annotated[Path, typer.Option(help="Table of labels to write."), ABSENT_TABLE],
     columns: TableColumns = "",
-    section: Annotated[
-        list[str] | None, typer.Option(help="Read these sections only; repeatable."), SECTION
-    ] = None,
     absent: Annotated[
         bool,
         typer.Option("--absent", help="Write 0 for what a report does not mention, not a blank."),
     ] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Read labels off reports: findings affirmed, denied or hedged, with the sentences."""
-    from dataclasses import fields
-
     from cxrtext.language.report_labels import label_reports as run
+    from cxrtext.project.stages import say_columns, shares
 
-    given = say_columns(reports, columns)
-    done = run(reports, out, section, silence=0 if absent else None, columns=given)
-    if as_json:
-        values = {
-            finding: {str(value): count for value, count in counts.items()}
-            for finding, counts in done.values.items()
-        }
-        # asdict makes Counters anew of their items
-        shown = {one.name: getattr(done, one.name) for one in fields(done)}
-        print_json({**shown, "values": values})
-        return
+    given = say_columns(reports, say, columns)
+    done = run(reports, out, silence=0 if absent else None, columns=given)
     if done.rejected:
         say(f"{reports}: {done.rejected} reports could not be read and were left out")
     rows = [

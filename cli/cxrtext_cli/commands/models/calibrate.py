@@ -8,28 +8,24 @@ import typer
 from cxrtext_cli.commands.models.evaluate import measured
 from cxrtext_cli.given import DATA_FOLDER, FILE, SPLIT
 from cxrtext_cli.options import (
-    AllowOutside,
     Cache,
     Device,
     Features,
-    MaxRejected,
     PlaceFolder,
     PromptsFile,
     cache_in,
     features_in,
-    keep_how_good,
     pick_device,
     print_table,
     progress,
     prompts_in,
     say,
+    told,
 )
 
 if TYPE_CHECKING:
-    from cxrtext.evaluation import Evaluation
     from cxrtext.evaluation.classification.calibration import KeptCalibration
     from cxrtext.images.cache import DecodedCache
-    from cxrtext.models.features import FeatureFolder
 
 
 def calibrate(
@@ -58,8 +54,6 @@ def calibrate(
         FILE,
     ] = None,
     device: Device = "auto",
-    allow_outside: AllowOutside = False,
-    max_rejected: MaxRejected = 100,
     cache: Cache = None,
     features: Features = None,
 ) -> None:
@@ -73,57 +67,29 @@ def calibrate(
     found = find_place(place)
     data, checkpoint = found.require_data(data), found.model
     from cxrtext.evaluation import Settings
+    from cxrtext.project.stages import keep_fits, keep_how_good
     from cxrtext.records import Rejects
 
     decoded, encoded = cache_in(cache or found.decoded), features_in(features)
     result = measured(
         checkpoint, data, device, split=split, prompts=prompts_in(prompts), cache=decoded,
         features=encoded, settings=Settings(slices=()), labels=labels,
-        allow_outside=allow_outside, rejects=Rejects(max_rejected),
+        rejects=Rejects(100),
     )  # fmt: skip
-    written, lacking = keep_fits(checkpoint, result, decoded, encoded)
-    if lacking and not written and not keep_reference:
-        raise lacking[0]
+    with told() as tell:
+        kept = keep_fits(checkpoint, result, decoded, encoded, tell)
+    if kept.calibration is not None:
+        _show_points(kept.calibration)
+    written = kept.written
+    if kept.lacking and not written and not keep_reference:
+        raise kept.lacking[0]
     if keep_reference:
-        written.append(_keep_references(checkpoint, data, device, allow_outside, decoded))
+        written.append(_keep_references(checkpoint, data, device, decoded))
     if labels is None:
-        written += keep_how_good(checkpoint, result)
-    for line in (*result.left_out, *lacking):
+        written += keep_how_good(checkpoint, result, say)
+    for line in (*result.left_out, *kept.lacking):
         typer.echo(f"left out: {line}")
     typer.echo(f"written: {', '.join(map(str, written))}")
-
-
-def keep_fits(
-    checkpoint: Path,
-    result: "Evaluation",
-    cache: "DecodedCache | None",
-    features: "FeatureFolder | None",
-    *,
-    quietly: bool = False,
-) -> tuple[list[Path], list[Exception]]:
-    """Keep calibrated probabilities and verdicts; returns the files, and what the data lack."""
-    from cxrtext.errors import DataError
-    from cxrtext.evaluation.calibrate import calibration_of
-    from cxrtext.verdicts.fit import verdicts_of
-
-    written: list[Path] = []
-    lacking: list[Exception] = []
-    try:
-        kept, left_out = calibration_of(result)
-        result.left_out.extend(left_out)
-        written.append(kept.save(checkpoint))
-        if not quietly:
-            _show_points(kept)
-    except DataError as error:
-        lacking.append(error)
-    try:
-        with progress("embedding validation images", "images") as update:
-            verdicts = verdicts_of(result, cache=cache, features=features, progress=update)
-        written.append(verdicts.save(checkpoint))
-        say(f"{written[-1]}: {verdicts.summary()}")
-    except DataError as error:
-        lacking.append(error)
-    return written, lacking
 
 
 def _show_points(kept: "KeptCalibration") -> None:
@@ -143,7 +109,7 @@ def _show_points(kept: "KeptCalibration") -> None:
 
 
 def _keep_references(
-    checkpoint: Path, data: Path, device: str, allow_outside: bool, cache: "DecodedCache | None"
+    checkpoint: Path, data: Path, device: str, cache: "DecodedCache | None"
 ) -> Path:
     """Keep validation images' embeddings, which reports are verified against."""
     from cxrtext.evaluation.cohort import keep_reference
@@ -153,7 +119,6 @@ def _keep_references(
             checkpoint,
             data,
             device=pick_device(device),
-            allow_outside=allow_outside,
             cache=cache,
             progress=update,
         )

@@ -11,7 +11,6 @@ from cxrtext.errors import ConfigError
 from cxrtext_cli.commands.models.papers import by_recipe
 from cxrtext_cli.given import DATA_FOLDER, FILE, NEW_FOLDER, PLACE, SPLIT
 from cxrtext_cli.options import (
-    AllowOutside,
     AsJson,
     Cache,
     Device,
@@ -21,12 +20,12 @@ from cxrtext_cli.options import (
     Uncertain,
     cache_in,
     features_in,
-    keep_how_good,
     pick_device,
     print_json,
     print_table,
     progress,
     prompts_in,
+    say,
 )
 
 if TYPE_CHECKING:
@@ -117,7 +116,6 @@ def evaluate(
         ),
     ] = True,
     device: Device = "auto",
-    allow_outside: AllowOutside = False,
     max_rejected: MaxRejected = 100,
     cache: Cache = None,
     features: Features = None,
@@ -167,19 +165,19 @@ def evaluate(
     known = prompts_in(prompts)
 
     from cxrtext.evaluation.report import ReportOptions, write_report
+    from cxrtext.project.stages import keep_how_good
 
     rejects = Rejects(max_rejected)
     result = measured(
         found.model, data, device, split=split, prompts=known, rejects=rejects,
         cache=cache_in(cache or found.decoded), features=features_in(features), settings=settings,
-        allow_outside=allow_outside,
     )  # fmt: skip
     written = []
     if out is not None:
         options = ReportOptions(sentences=sentences, command=command)
         written = write_report(out, result, options)
         rejects.write(out / "images")
-    written += keep_how_good(found.model, result)
+    written += keep_how_good(found.model, result, say)
     _tell(result, written, as_json, len(rejects.rows))
 
 

@@ -9,7 +9,6 @@ import typer
 from cxrtext_cli.commands.archive.index import Cluster, Workers
 from cxrtext_cli.given import BACKBONE, FILE, NEW_FOLDER
 from cxrtext_cli.options import (
-    AllowOutside,
     Device,
     MaxRejected,
     Stages,
@@ -40,13 +39,9 @@ def encode(
         Literal["float32", "bfloat16"],
         typer.Option(help="Of the backbone; bfloat16 where the processor has it."),
     ] = "float32",
-    shard: Annotated[
-        int | None, typer.Option(min=1, help="Images a shard; as many as make 64 MiB, at most 128.")
-    ] = None,
     address: Cluster = None,
     workers: Workers = None,
     device: Device = "auto",
-    allow_outside: AllowOutside = False,
     max_rejected: MaxRejected = 100,
 ) -> None:
     """Compute the region features of a manifest's images once; run it again to resume."""
@@ -57,9 +52,7 @@ def encode(
         grid=grid,
         reduce=reduce,
         precision=precision,
-        shard=shard,
         max_rejected=max_rejected,
-        allow_outside=allow_outside,
         device=pick_device(device),
         workers=workers,
         address=address,

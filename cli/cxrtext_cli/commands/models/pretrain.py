@@ -6,21 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cxrtext.errors import ConfigError
-from cxrtext_cli.given import FILE, FILE_OR_FOLDER, LANGUAGE_MODEL, NEW_FOLDER, SECTION
+from cxrtext_cli.given import FILE, FILE_OR_FOLDER, LANGUAGE_MODEL, NEW_FOLDER
 from cxrtext_cli.options import (
-    AllowOutside,
     Cache,
     Device,
-    MaxRejected,
     TableColumns,
     TextSource,
-    duration,
     pick_device,
     print_table,
     progress,
-    say_columns,
-    training_listener,
+    say,
+    told,
 )
 
 if TYPE_CHECKING:
@@ -42,9 +38,6 @@ def pretrain_text(
     epochs: Annotated[
         int | None, typer.Option(min=1, help="Passes over the corpus; chosen by its size.")
     ] = None,
-    section: Annotated[
-        list[str] | None, typer.Option(help="Read these sections only; repeatable."), SECTION
-    ] = None,
     device: Device = "auto",
 ) -> None:
     """Train a compact masked language model and its word pieces, or fine-tune one."""
@@ -54,8 +47,10 @@ def pretrain_text(
     check_output(out)
 
     from cxrtext.language import pretrain_text as run
+    from cxrtext.project.fitting import duration
+    from cxrtext.project.stages import say_columns
 
-    given = say_columns(reports, columns)
+    given = say_columns(reports, say, columns)
     with progress("pre-training", "steps") as update:
         summary = run(
             reports,
@@ -64,7 +59,6 @@ def pretrain_text(
             base=base,
             size=size,
             epochs=epochs,
-            sections=section,
             device=pick_device(device),
             progress=update,
         )
@@ -95,20 +89,13 @@ def pretrain_image(
     ],
     out: Annotated[Path, typer.Option(help="Folder of the encoder to write."), NEW_FOLDER],
     words: Annotated[
-        Path | None, typer.Option(help="File of words of findings, instead of those found."), FILE
+        Path | None,
+        typer.Option(help="File of words of findings, such as another run's words.txt, edited."),
+        FILE,
     ] = None,
     labels: Annotated[
         Path | None, typer.Option(help="Table of labels to learn instead of words."), FILE
     ] = None,
-    reports: Annotated[
-        Path | None, typer.Option(help="Table of reports; by default beside the manifest."), FILE
-    ] = None,
-    words_only: Annotated[
-        bool, typer.Option("--words-only", help="Write the words that were found, and stop.")
-    ] = False,
-    sides: Annotated[
-        bool, typer.Option(help="Learn words also by side, of each half of the image.")
-    ] = True,
     image: Annotated[
         str,
         typer.Option(help="resnet18, resnet50, resnet50-half or resnet-narrow, as model.image."),
@@ -123,8 +110,6 @@ def pretrain_image(
     ] = None,
     batch: Annotated[int, typer.Option(help="Images a step.")] = 32,
     cache: Cache = None,
-    allow_outside: AllowOutside = False,
-    max_rejected: MaxRejected = 100,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run in the folder.")
     ] = False,
@@ -144,47 +129,30 @@ def pretrain_image(
         crop=crop,
         epochs=epochs,
         batch=batch,
-        sides=sides,
     )
     check_settings(settings)
     check_output(out, resume)
-    if words_only:
-        others = {"--words": words, "--labels": labels, "--resume": resume}
-        for option, value in others.items():
-            if value:
-                raise ConfigError(
-                    f"--words-only writes the words of the reports and trains nothing, so {option} "
-                    "has no meaning beside it; leave one of the two out"
-                )
-        from cxrtext.training.image_pretraining.pretrain import write_found_words
-
-        for line in write_found_words(
-            manifest, out, reports=reports, sides=sides, allow_outside=allow_outside
-        ):
-            typer.echo(line)
-        return
 
     from cxrtext.training.image_pretraining import pretrain_image as run
 
-    with training_listener("pre-training") as listener:
+    with told() as tell:
         summary = run(
             manifest,
             out,
             settings=settings,
             words=words,
             labels=labels,
-            reports=reports,
             cache=cache,
             resume=resume,
-            allow_outside=allow_outside,
-            max_rejected=max_rejected,
             device=pick_device(device),
-            listener=listener,
+            listener=tell.listener("pre-training"),
         )
     _print(summary)
 
 
 def _print(summary: "ImagePretrainSummary") -> None:
+    from cxrtext.project.fitting import duration
+
     if summary.findings and summary.validation_images:
         rows = [["finding", "training", "validation", "AUC"]]
         for one in summary.findings:

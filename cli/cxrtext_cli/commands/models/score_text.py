@@ -1,9 +1,7 @@
 """``cxrtext score-text``."""
 
-import json
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
@@ -12,18 +10,14 @@ import typer
 from cxrtext.defaults import DEFAULT_A, DEFAULT_K
 from cxrtext_cli.given import LANGUAGE_MODEL, NEW_FILE, NEW_TABLE_OR_STDOUT, SOURCE
 from cxrtext_cli.options import (
-    AsJson,
     Device,
     MaxRejected,
     Precision,
     Sections,
     TableColumns,
-    duration,
     pick_device,
     progress,
     say,
-    say_columns,
-    shares,
 )
 
 if TYPE_CHECKING:
@@ -41,6 +35,9 @@ def _target(reports: str, out: str | None) -> Path | TextIO:
 
 
 def _tell(summary: "ScoreSummary", target: Path | TextIO, echo: Callable[[str], None]) -> None:
+    from cxrtext.project.fitting import duration
+    from cxrtext.project.stages import shares
+
     name = target if isinstance(target, Path) else "standard output"
     echo(
         f"{name}: {summary.sentences} sentences ({summary.distinct_sentences} distinct, "
@@ -113,7 +110,6 @@ def score_text(
     ] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Keep no such file.")] = False,
     max_rejected: MaxRejected = 100,
-    as_json: AsJson = False,
 ) -> None:
     """Split reports into sentences and score each one's likelihood and class probability.
 
@@ -136,8 +132,9 @@ def score_text(
     check_paths(reports, target)
 
     from cxrtext.language import score_reports
+    from cxrtext.project.stages import say_columns
 
-    given = say_columns(reports, columns)
+    given = say_columns(reports, say, columns)
     with progress("scoring", "sentences") as update:
         summary = score_reports(
             reports,
@@ -150,8 +147,4 @@ def score_text(
             progress=update,
         )
     # What a person reads stays out of a table that goes to standard output.
-    echo = typer.echo if isinstance(target, Path) else say
-    if as_json:
-        echo(json.dumps(asdict(summary), indent=2))
-        return
-    _tell(summary, target, echo)
+    _tell(summary, target, typer.echo if isinstance(target, Path) else say)

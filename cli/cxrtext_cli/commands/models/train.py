@@ -1,6 +1,5 @@
 """``cxrtext train``."""
 
-import json
 import time
 from pathlib import Path
 from shlex import quote
@@ -20,14 +19,12 @@ from cxrtext_cli.given import (
     PROMPTS,
     check_each,
 )
-from cxrtext_cli.options import duration, say, training_listener
+from cxrtext_cli.options import say, told
 
 if TYPE_CHECKING:
     from cxrtext.config import Config
 
 DEFAULT_CONFIG = Path("cxrtext.yaml")
-FEATURES_IN_PLACE = ("data.resize=null", "data.crop=null", "model.image=backbone")
-"""What features bring along, whatever a configuration says of images."""
 
 
 def train(
@@ -41,14 +38,6 @@ def train(
     ] = None,
     resume: Annotated[
         Path | None, typer.Option(help="Resume the run in this folder.", metavar="DIR"), ANY_PATH
-    ] = None,
-    features: Annotated[
-        Path | None,
-        typer.Option(
-            help="Train on these features of a backbone (cxrtext encode), in place of images.",
-            metavar="DIR",
-        ),
-        ANY_PATH,
     ] = None,
     init: Annotated[
         bool,
@@ -77,22 +66,18 @@ def train(
         chosen: Path | None = config or resume / "config.yaml"
     else:
         chosen = config or (DEFAULT_CONFIG if DEFAULT_CONFIG.is_file() or not overrides else None)
-    given = (
-        [*FEATURES_IN_PLACE, f"data.features={json.dumps(str(features))}"]
-        if features is not None
-        else []
-    )
-    loaded = load_config(chosen, [*given, *(overrides or [])])
+    loaded = load_config(chosen, overrides or [])
     if resume is not None:
         loaded = loaded.model_copy(update={"out": resume})
 
     _check(loaded, resume is not None)
 
+    from cxrtext.project.fitting import duration
     from cxrtext.training import train as run
 
     begun = time.monotonic()
-    with training_listener("training") as listener:
-        summary = run(loaded, resume=resume is not None, listener=listener)
+    with told() as tell:
+        summary = run(loaded, resume=resume is not None, listener=tell.listener("training"))
     typer.echo(
         f"{summary.checkpoint}: {summary.steps} steps on {summary.images} images in "
         f"{duration(time.monotonic() - begun)}"

@@ -122,19 +122,14 @@ def _checked(**options: object) -> "Settings":
         raise InputError(f"--{names[0]}: {faults[0]['msg']}") from None
 
 
-keys = group(
-    "Make and revoke the API keys of a server, which follows the file: a line a key, no secret."
-)
-
-File = Annotated[Path, typer.Argument(help="The file of keys."), ANY_PATH]
-Name = Annotated[str, typer.Argument(help="Name of the key, as the audit log shows it.")]
+keys = group("Make the API keys of a server, which follows the file: a line a key, no secret.")
 
 
 @keys.command("add", short_help="Make a key and print it once.")
 @checked
 def add(
     file: Annotated[Path, typer.Argument(help="The file of keys, made when missing."), NEW_FILE],
-    name: Name,
+    name: Annotated[str, typer.Argument(help="Name of the key, as the audit log shows it.")],
     scope: Annotated[
         list[str] | None,
         typer.Option(
@@ -152,12 +147,3 @@ def add(
     key = add_key(file, name, scope or ["read"], expires.date() if expires else None)
     say(f"the key {name}, which is not shown again:")
     typer.echo(key)
-
-
-@keys.command("revoke", short_help="Take a key out of the file.")
-def revoke(file: File, name: Name) -> None:
-    """Take a key out of the file; a running server refuses it within a second."""
-    from cxrtext_api.gate.keys import revoke_key
-
-    revoke_key(file, name)
-    say(f"revoked {name}")

@@ -3,38 +3,15 @@
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import typer
+from cxrtext.errors import InputError, WorkError
 
-from cxrtext.errors import WorkError
-from cxrtext_cli.ending import ending
-from cxrtext_cli.options import say
-
-CHILD = "from cxrtext_cli.fitting.processes import child; child()"
+CHILD = "from cxrtext_cli.commands.fit import child; child()"
 Process = subprocess.Popen[str]
-
-
-def child() -> None:
-    """Do a stage of the project that is named; the process ends with the one that started it."""
-    from cxrtext.images.sandbox_worker import end_with
-    from cxrtext.memory import keep_memory
-
-    parent, folder, name, *resume = sys.argv[1:]
-    threading.Thread(target=end_with, args=[int(parent)], daemon=True).start()
-    keep_memory()
-
-    def work() -> None:
-        from cxrtext.project.recipe import read_recipe
-        from cxrtext_cli.fitting.stages import trainings
-
-        stage = trainings(Path(folder), read_recipe(Path(folder)))[name]
-        sys.stdout.write(stage.work(bool(resume)))
-
-    ending(work, hint=False)
+STOPPED = 130  # exit code of a process that was interrupted
 
 
 class Running:
@@ -67,14 +44,16 @@ class Running:
         return process
 
     def finish(self, process: Process, name: str, log: Path | None) -> str:
-        """Wait for a stage, and give what it made; where it fails we do, with what it said."""
+        """Wait for a stage, and give what it made; where it fails we do, by what it wrote."""
         made, _ = process.communicate()
         code = process.returncode
         self._all.remove(process)
+        if code == STOPPED:
+            raise KeyboardInterrupt
         if code > 0:
-            if log:
-                say("\n".join(log.read_text(errors="replace").splitlines()[-1:]))
-            raise typer.Exit(code)
+            last = log.read_text(errors="replace").splitlines()[-1:] if log else []
+            why = made or "".join(last).removeprefix("error: ") or f"{name}: failed, see above"
+            raise (InputError if code == InputError.exit_code else WorkError)(why)
         if code < 0:
             raise WorkError(f"{name}: ended by signal {-code}; run the same command again to go on")
         return made

@@ -1,27 +1,24 @@
 """``cxrtext fit``: from an archive to a model that says how good it is."""
 
-import gc
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from cxrtext.errors import ConfigError, DataError
-from cxrtext_cli.fitting.processes import Process, running
-from cxrtext_cli.fitting.stages import (
+from cxrtext.project.processes import Process, running
+from cxrtext.project.stages import (
     CURVE,
     KEPT,
     LOGS,
     NOTES,
     Progress,
     Stage,
+    Teller,
     check_stage,
     curve_stages,
     evaluation_stage,
@@ -31,16 +28,6 @@ from cxrtext_cli.fitting.stages import (
     label_stage,
     model_stages,
     training_stage,
-)
-from cxrtext_cli.given import CHECKPOINT, FILE, FILE_OR_FOLDER, NEW_FOLDER
-from cxrtext_cli.options import (
-    FollowLinks,
-    IdMatching,
-    Link,
-    TableColumns,
-    duration,
-    print_table,
-    say,
 )
 
 if TYPE_CHECKING:
@@ -53,107 +40,73 @@ if TYPE_CHECKING:
 
 _BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*(m|min|h|d)")
 _SECONDS = {"m": 60, "min": 60, "h": 3600, "d": 86400}
-GIB = 2**30
 
 
-def fit(
-    archive: Annotated[
-        Path,
-        typer.Argument(
-            help="Folder of DICOM, PNG or JPEG files, a public set, a data folder; or a project, "
-            "to go on with."
-        ),
-        FILE_OR_FOLDER,
-    ],
-    reports: Annotated[
-        Path | None, typer.Option(help="Table or folder of reports."), FILE_OR_FOLDER
-    ] = None,
-    labels: Annotated[
-        Path | None,
-        typer.Option(help="Table of labels, to measure on; else read from reports."),
-        FILE,
-    ] = None,
-    columns: TableColumns = "",
-    ids: IdMatching = "exact",
-    follow_links: FollowLinks = False,
-    out: Annotated[Path, typer.Option(help="The project's folder."), NEW_FOLDER] = Path("project"),
-    encoder: Annotated[
-        str | None,
-        typer.Option(
-            help="Image encoder to begin from: a folder, or a name of Hugging Face "
-            "(cxrtext encoders).",
-            metavar="NAME|FOLDER",
-        ),
-    ] = None,
-    model: Annotated[
-        Path | None,
-        typer.Option(help="A finished model of elsewhere, instead of a training."),
-        CHECKPOINT,
-    ] = None,
-    improve: Annotated[
-        bool,
-        typer.Option(
-            "--improve", help="Adapt the finished model to the reports, if held-out films gain."
-        ),
-    ] = False,
-    budget: Annotated[str | None, typer.Option(help="Time to spend in all: 20m, 8h, 2d.")] = None,
-    plan: Annotated[
-        bool, typer.Option("--plan", help="Show recipe, time, disk and memory; start nothing.")
-    ] = False,
-    link: Link = False,
-) -> None:
-    """From an archive to a model that says how good it is, in one folder: a project.
+def prepare(
+    archive: Path,
+    out: Path,
+    *,
+    encoder: str | None = None,
+    budget: str | None = None,
+    tell: Teller | None = None,
+    **given: Any,
+) -> "Fit":
+    """What ``cxrtext fit`` is asked for, checked; nothing is made yet.
 
-    Imports, checks, trains, measures and indexes, as far as that is not done; stop it at any
-    time, and the same command goes on. With new films it takes them in.
+    ``given`` are fields of :class:`Source`; what is not given stays as a project's recipe has it.
     """
     from cxrtext.project.encoders import find_encoder
     from cxrtext.project.layout import RECIPE
-    from cxrtext.project.recipe import Source, read_recipe
-    from cxrtext.records.columns import parse_columns
+    from cxrtext.project.recipe import read_recipe
 
-    limit = None if budget is None else _seconds(budget)
+    tell, limit = tell or Teller(), None if budget is None else _seconds(budget)
     is_project = (archive / RECIPE).is_file()
     out = archive if is_project else out
-    given: dict[str, Any] = {} if is_project else {"archive": str(archive.absolute())}
-    tables = {"reports": reports, "labels": labels}
-    given |= {name: str(path.absolute()) for name, path in tables.items() if path is not None}
-    given |= {"columns": parse_columns(columns)} if columns else {}
-    given |= {"ids": ids} if ids != "exact" else {}
-    given |= {"follow_links": True} if follow_links else {}
-    given |= {"link": True} if link else {}
-    given |= {"model": str(model.absolute())} if model is not None else {}
-    given |= {"improve": True} if improve else {}
-    if encoder and model:
+    given = {
+        name: str(value.absolute()) if isinstance(value, Path) else value
+        for name, value in given.items()
+        if value
+    }
+    given |= {} if is_project else {"archive": str(archive.absolute())}
+    if encoder and "model" in given:
         raise ConfigError("--encoder: a finished model has its own; leave --encoder or --model out")
     claim(out, archive)
     found = None
     if (out / RECIPE).is_file():
-        source = read_recipe(out).source.model_copy(update=given)  # what is not said stays
+        source = read_recipe(out).source.model_copy(update=given)
         if limit is not None:
-            say(f"{out / RECIPE} stays as it is; remove it to choose anew for --budget")
+            tell.say(f"{out / RECIPE} stays as it is; remove it to choose anew for --budget")
         if encoder is not None:
-            say(f"{out / RECIPE} says which image encoder is begun from; change it there")
+            tell.say(f"{out / RECIPE} says which image encoder is begun from; change it there")
     else:
-        source = Source(**given)
+        source = _source(given)
         if encoder is not None:
             found = find_encoder(encoder)
             licence = found.backbone.licence or "its folder names none"
-            say(f"image encoder: {found.name}; its licence: {licence}")
-        elif model is not None:
-            check_model(model, improve)
+            tell.say(f"image encoder: {found.name}; its licence: {licence}")
+        elif source.model is not None:
+            check_model(Path(source.model), source.improve)
         else:
-            say(
-                "a pretrained image encoder usually finds more: 'cxrtext encoders' lists some; "
-                "give one with --encoder"
+            tell.say(
+                "a pretrained image encoder usually finds more: docs/guides/models-of-others.md "
+                "lists some; give one with --encoder"
             )
     if source.improve and source.model is None:
         raise ConfigError("--improve: adapts a finished model; give it with --model FOLDER")
-    if plan:
-        _plan(source, out, found, limit)
-        return
-    Fit(out, source, found, limit).run()
-    gc.freeze()  # the process ends: to look for garbage among models' objects takes seconds
+    return Fit(out, source, found, limit, tell)
+
+
+def _source(given: dict[str, Any]) -> "Source":
+    from pydantic import ValidationError
+
+    from cxrtext.project.recipe import Source
+
+    try:
+        return Source(**given)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        name = str(fault["loc"][0]).replace("_", "-")
+        raise ConfigError(f"--{name}: {fault['msg'][0].lower()}{fault['msg'][1:]}") from None
 
 
 def claim(out: Path, archive: Path) -> None:
@@ -193,12 +146,13 @@ class Fit:
     folder: Path
     source: "Source"
     encoder: "GivenEncoder | None" = None  # for a new recipe
-    budget: float | None = None
+    budget: float | None = None  # seconds
+    tell: Teller = field(default_factory=Teller)
     curve: bool = True  # whether a new recipe has a learning curve
     expected: dict[str, float] = field(default_factory=dict)  # seconds of each stage
 
-    def run(self) -> None:
-        """Do what is not done; says at the end how good the model is."""
+    def run(self) -> "HowGood":
+        """Do what is not done; gives how good the model is."""
         from cxrtext.files import only_one
         from cxrtext.project.encoders import keep_copy
 
@@ -220,8 +174,9 @@ class Fit:
                 self._take_model(Path(source.model))
             else:
                 self._models()
-            self._measure()
-        self._tell()
+            good = self._measure()
+        self.tell.say(f"done in {duration(time.monotonic() - self.begun)}")
+        return good
 
     # --- stages ---
 
@@ -250,13 +205,14 @@ class Fit:
             facts = facts_of_data(self.folder / DATA)
             used = time.monotonic() - self.begun
             left = None if self.budget is None or self.source.model else self.budget - used
-            recipe, estimate = choose(
-                self.source, facts, self.encoder, left, imports=False, curve=self.curve
-            )
+            asked = self.source, facts, self.encoder, left, self.tell
+            recipe, estimate = choose(*asked, imports=False, curve=self.curve)
             self.encoder = None  # its memory is given back
             write_recipe(self.folder, recipe)
-            say(_found(facts))
-            say(f"recipe: {self.folder / RECIPE}; about {duration(estimate.total)} from here")
+            self.tell.say(found_line(facts))
+            self.tell.say(
+                f"recipe: {self.folder / RECIPE}; about {duration(estimate.total)} from here"
+            )
             self.expected = dict(estimate.seconds)
         recipe = read_recipe(self.folder)
         if recipe.source != self.source:  # asked for again, with other tables
@@ -299,8 +255,9 @@ class Fit:
             self.progress = Progress(self.folder, before.digest)
             if all(map(self.progress.is_done, stages)):
                 if before.digest != now.digest:
-                    say(
-                        f"the models stay: trained on {before.studies} studies, {now.studies} now; "
+                    self.tell.say(
+                        f"the models stay: trained on {before.studies} studies, "
+                        f"{now.studies} now; "
                         f"from {self.recipe.retrain_from:g} times as many on they are trained again"
                     )
                 return
@@ -308,8 +265,8 @@ class Fit:
         if all(map(self.progress.is_done, stages)):
             return
         write_training_data(self.folder, now)
-        for line in _advice(facts_of_data(self.folder / DATA), self.recipe):
-            say(line)
+        for line in advice_on(facts_of_data(self.folder / DATA), self.recipe):
+            self.tell.say(line)
         if self.recipe.frozen:
             write_private(
                 self.folder / DATA / ENCODED, manifest_of(self.folder / DATA).read_bytes()
@@ -318,7 +275,7 @@ class Fit:
         if cores() > 1 and not any(map(self.progress.is_done, [*images, text[-1]])):
             for encoder in images:
                 beside_text = f"beside the text (its progress: {self._log(encoder)})"
-                say(f"{encoder.name}, {beside_text}{self._again(encoder)}")
+                self.tell.say(f"{encoder.name}, {beside_text}{self._again(encoder)}")
                 beside.append((encoder, self._start(encoder, self._log(encoder))))
         for stage in text:
             self._do(stage)
@@ -339,7 +296,7 @@ class Fit:
             return
         copy_model(best, model)
         self.progress.took(training_stage(self.folder, self.recipe))
-        say(f"model: {model.spec.image_title}, as it is")
+        self.tell.say(f"model: {model.spec.image_title}, as it is")
 
     def _model_stages(self) -> tuple[list[Stage], list[Stage], list[Stage]]:
         """Those of the text, that of the images, and what rests on both."""
@@ -355,7 +312,7 @@ class Fit:
         trained = curve_stages(self.folder, self.recipe, self.tables)[:-1] if curve else []
         return text, [encoder], [train, *trained]
 
-    def _measure(self) -> None:
+    def _measure(self) -> "HowGood":
         from cxrtext.project.encoders import copy_of, keep_backbone
         from cxrtext.project.layout import CHECKPOINT
 
@@ -365,7 +322,7 @@ class Fit:
             self._do(curve_stages(self.folder, self.recipe, self.tables)[-1])
         self._do(evaluation_stage(self.folder, self.recipe, self.tables))
         self._do(index_stage(self.folder, self.recipe, self.tables))
-        self.good = self._how_good()
+        return self._how_good()
 
     def _how_good(self) -> "HowGood":
         """What the evaluation kept with the model, with the slope of the learning curve."""
@@ -420,13 +377,13 @@ class Fit:
             return
         usual = self.expected.get(stage.name)
         about = f" (about {duration(usual)}, until {_clock(usual)})" if usual else ""
-        say(f"{stage.name}{about}{self._again(stage)}")
+        self.tell.say(f"{stage.name}{about}{self._again(stage)}")
         if stage.trains:
             self._finish(stage, *self._start(stage, None), None)
             return
         begun = time.monotonic()
         with threads(stage.threads):
-            self._end(stage, begun, stage.work(self._begin(stage)))
+            self._end(stage, begun, stage.work(self._begin(stage), self.tell))
 
     def _again(self, stage: Stage) -> str:
         again = self.progress.why_again(stage)
@@ -448,18 +405,7 @@ class Fit:
     def _end(self, stage: Stage, begun: float, made: str) -> None:
         seconds = time.monotonic() - begun
         self.progress.end(stage, seconds, made)
-        say(f"  {stage.name}, {duration(seconds)}: {made}")
-
-    def _tell(self) -> None:
-        where = quote(str(self.folder))
-        say(f"done in {duration(time.monotonic() - self.begun)}")
-        typer.echo("How good it is")
-        for line in self.good.lines:
-            typer.echo(f"  {line}")
-        if self.good.warning:
-            typer.echo(self.good.warning)
-        typer.echo(f'search:  cxrtext search {where} "Pleural effusion."')
-        typer.echo(f"page:    cxrtext serve {where}")
+        self.tell.say(f"  {stage.name}, {duration(seconds)}: {made}")
 
 
 @contextmanager
@@ -495,6 +441,7 @@ def choose(
     facts: "Facts",
     encoder: "GivenEncoder | None",
     budget: float | None,
+    tell: Teller,
     *,
     imports: bool,
     curve: bool = True,
@@ -520,14 +467,14 @@ def choose(
         recipe = fitted(recipe, facts, speeds_of, budget, imports=imports)
     expected = estimate(recipe, facts, speeds_of(recipe), imports=imports)
     if budget is not None and expected.total > budget:
-        say(
+        tell.say(
             f"--budget: the smallest recipe takes about {duration(expected.total)} here, which is "
             "longer than asked"
         )
     return recipe, expected
 
 
-def _found(facts: "Facts") -> str:
+def found_line(facts: "Facts") -> str:
     labels = "with labels" if facts.has_labels else "labels to be read from the reports"
     return (
         f"{facts.images:,} images of {facts.studies:,} studies, {facts.training:,} to train on; "
@@ -535,7 +482,7 @@ def _found(facts: "Facts") -> str:
     )
 
 
-def _advice(facts: "Facts", recipe: "Recipe") -> list[str]:
+def advice_on(facts: "Facts", recipe: "Recipe") -> list[str]:
     """What is to be expected of a training; nothing of a finished model, or of drawings."""
     from cxrtext.project.outcome import advice
     from cxrtext.project.recipe import SMALL_SIDE
@@ -545,54 +492,48 @@ def _advice(facts: "Facts", recipe: "Recipe") -> list[str]:
     return advice(facts.tested, facts.training, given=recipe.image_encoder.encoder is not None)
 
 
-def _plan(
-    source: "Source", out: Path, encoder: "GivenEncoder | None", budget: float | None
-) -> None:
-    from cxrtext.device import choose_device, policy_of
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a run would do, and what it takes on this machine."""
+
+    facts: "Facts"
+    recipe: "Recipe"
+    estimate: "Estimate"
+
+
+def plan_of(fit: Fit) -> Plan:
+    """What a run would do; nothing is written."""
     from cxrtext.project.archive import facts_of_source
     from cxrtext.project.encoders import copy_of, find_encoder
-    from cxrtext.project.estimate import estimate as estimate_of
-    from cxrtext.project.estimate import measure_speeds
+    from cxrtext.project.estimate import estimate, measure_speeds
     from cxrtext.project.facts import facts_of_data
     from cxrtext.project.layout import DATA, RECIPE
-    from cxrtext.project.outcome import outcome_rows
     from cxrtext.project.recipe import read_recipe
 
-    archive, data = Path(source.archive), out / DATA
-    imports = archive.resolve() != data.resolve()
+    source, out = fit.source, fit.folder
+    data = out / DATA
+    imports = Path(source.archive).resolve() != data.resolve()
     if (data / "manifest.csv").is_file():
         facts = facts_of_data(data)
     else:
         facts = facts_of_source(source, out)
-    if (out / RECIPE).is_file():
-        recipe = read_recipe(out)
-        network = None
-        if recipe.frozen:
-            copy = copy_of(out, recipe.frozen)
-            place, size = str(copy) if copy.is_dir() else recipe.frozen, recipe.image_encoder.crop
-            network = find_encoder(place, size).backbone
-        speeds = measure_speeds(recipe, facts, network)
-        estimate = estimate_of(recipe, facts, speeds, imports=imports)
-    else:
-        recipe, estimate = choose(source, facts, encoder, budget, imports=imports)
-    typer.echo(_found(facts))
-    images, steps = recipe.image_encoder, recipe.config()["training"]["steps"]
-    trained = f"{images.image}{f' of {images.encoder}' if images.encoder else ''}"
-    epochs = f"{images.epochs or 'usual'} epochs"
-    typer.echo(
-        f"image encoder {recipe.frozen or trained} at {images.crop} px, "
-        f"{'as it is' if recipe.frozen else epochs}; "
-        f"language model {recipe.language_model.size}; {steps} steps of training; "
-        f"learning curve: {'yes' if recipe.learning_curve else 'no'}"
-    )
-    rows: Sequence[tuple[str, str]] = [
-        (name, duration(value)) for name, value in estimate.seconds.items()
-    ]
-    print_table([("stage", "about"), *rows, ("in all", duration(estimate.total))])
-    if found := outcome_rows(facts.tested):
-        print_table(found)
-    for line in _advice(facts, recipe):
-        typer.echo(line)
-    typer.echo(policy_of(choose_device("auto")))
-    typer.echo(f"disk {estimate.disk / GIB:.1f} GiB, memory {estimate.memory / GIB:.1f} GiB")
-    typer.echo("nothing was started; the same command without --plan does it")
+    if not (out / RECIPE).is_file():
+        chosen = choose(source, facts, fit.encoder, fit.budget, fit.tell, imports=imports)
+        return Plan(facts, *chosen)
+    recipe, network = read_recipe(out), None
+    if recipe.frozen:
+        copy = copy_of(out, recipe.frozen)
+        place, size = str(copy) if copy.is_dir() else recipe.frozen, recipe.image_encoder.crop
+        network = find_encoder(place, size).backbone
+    speeds = measure_speeds(recipe, facts, network)
+    return Plan(facts, recipe, estimate(recipe, facts, speeds, imports=imports))
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"

@@ -5,7 +5,7 @@ it reads.  One that was begun on the same basis goes on; of another basis what i
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,25 +29,16 @@ from cxrtext.project.layout import (
     RUN,
     THIRD,
 )
-from cxrtext_cli.options import Stages as Shown
-from cxrtext_cli.options import (
-    cache_in,
-    features_in,
-    keep_how_good,
-    pick_device,
-    progress,
-    prompts_in,
-    say,
-    say_columns,
-    shares,
-    training_listener,
-)
 
 if TYPE_CHECKING:
     from cxrtext.datasets.importing import ImportOptions
+    from cxrtext.evaluation import Evaluation
+    from cxrtext.evaluation.classification.calibration import KeptCalibration
     from cxrtext.images.cache import DecodedCache
+    from cxrtext.index import IndexSummary
     from cxrtext.models.features import FeatureFolder
     from cxrtext.project.recipe import Recipe, Source
+    from cxrtext.training import Listener
 
 NOTES, LOGS = ".fit", ".fit/logs"
 CURVE = "learning-curve"
@@ -56,11 +47,41 @@ KEPT = "age", "sex", "days_since_first", "follow_up"
 
 
 @dataclass(frozen=True, slots=True)
+class Teller:
+    """Hears lines of text, and of a work its title, (done, total) and what is counted."""
+
+    say: Callable[[str], None] = lambda _: None
+    show: Callable[[str, int, int, str], None] = lambda *_: None
+
+    def of(self, title: str, unit: str) -> Callable[[int, int], None]:
+        return lambda done, total: self.show(title, done, total, unit)
+
+    def stages(self, unit: str = "") -> Callable[[str, int, int], None]:
+        """Of a work that tells the title of each of its stages."""
+        return lambda title, done, total: self.show(title, done, total, unit)
+
+    def listener(self, title: str) -> "Listener":
+        """Of a training, whose steps have a title."""
+        from cxrtext.training import Listener
+
+        return Listener(
+            say=self.say,
+            decoding=self.of("decoding", "images"),
+            embedding=lambda what, done, total: self.show("embedding", done, total, what),
+            step=lambda report, total: self.show(title, report.step, total, "steps"),
+        )
+
+
+Work = Callable[[bool, Teller], str]
+"""Goes on with what a stopped run left where it is told so; gives a line of what it made."""
+
+
+@dataclass(frozen=True, slots=True)
 class Stage:
-    """A part of the work; it goes on with what a stopped run left where ``work`` is told so."""
+    """A part of the work."""
 
     name: str
-    work: Callable[[bool], str]  # gives a line of what it made
+    work: Work
     settings: Any = None
     settings_are: str = "its part of the recipe"
     reads: tuple[str, ...] = ()  # files of the project whose content it rests on
@@ -161,7 +182,7 @@ def import_stage(folder: Path, source: "Source", listing: str, options: "ImportO
     """``listing``: a digest of the archive's files, their sizes and times."""
     return Stage(
         "import",
-        lambda _: _import(folder, source, options),
+        partial(_import, folder, source, options),
         settings=[source.model_dump(), listing, options.keep, options.label_sentences],
         settings_are="the archive",
         makes=(f"{DATA}/manifest.csv",),
@@ -169,14 +190,13 @@ def import_stage(folder: Path, source: "Source", listing: str, options: "ImportO
     )
 
 
-def _import(folder: Path, source: "Source", options: "ImportOptions") -> str:
+def _import(folder: Path, source: "Source", options: "ImportOptions", _: bool, tell: Teller) -> str:
     from cxrtext.datasets.importing import import_folder
 
     archive = Path(source.archive)
     table = options.reports if archive.is_dir() else archive
-    say_columns(table or archive, source.columns, text=archive.is_dir())
-    with Shown() as shown:
-        made = import_folder(archive, folder / DATA, options, shown.show)
+    say_columns(table or archive, tell.say, source.columns, text=archive.is_dir())
+    made = import_folder(archive, folder / DATA, options, tell.stages())
     said = f"{made.images} images of {made.studies} studies, {made.patients} patients"
     if made.reports is not None:
         said += f"; {made.reports} reports"
@@ -189,11 +209,10 @@ def check_stage(folder: Path, tables: Sequence[str]) -> Stage:
     return Stage("check", work, reads=tuple(tables), makes=("check.html",))
 
 
-def _check(folder: Path, _: bool) -> str:
+def _check(folder: Path, _: bool, tell: Teller) -> str:
     from cxrtext.datasets.checking import check_data, verdict, write_check
 
-    with Shown() as shown:
-        report = check_data(folder / DATA, shown.show, pictures=True)
+    report = check_data(folder / DATA, tell.stages(), pictures=True)
     write_check(folder / "check.html", report)
     if report.has_failed(strict=False):
         raise WorkError(f"{folder / 'check.html'}: {verdict(report)}")
@@ -221,10 +240,10 @@ LEAST_UNDERSTOOD = 0.25
 """With fewer of the sentences understood, labels of reports are no basis of a training."""
 
 
-def _label(reports: Path, out: Path, _: bool) -> str:
+def _label(reports: Path, out: Path, _: bool, tell: Teller) -> str:
     from cxrtext.language.report_labels import label_reports
 
-    say_columns(reports)
+    say_columns(reports, tell.say)
     done = label_reports(reports, out, silence=0)  # a finding that is there is mentioned
     if done.understood < LEAST_UNDERSTOOD:
         from cxrtext.text.rules import LANGUAGES
@@ -265,35 +284,35 @@ def model_stages(folder: Path, recipe: "Recipe") -> tuple[list[Stage], Stage]:
     return text, _encoder(folder, recipe, "manifest.csv", "image-encoder", "image encoder")
 
 
-def _language_model(folder: Path, recipe: "Recipe", _: bool) -> str:
+def _language_model(folder: Path, recipe: "Recipe", _: bool, tell: Teller) -> str:
+    from cxrtext.device import choose_device
     from cxrtext.language import pretrain_text
 
     language = recipe.language_model
-    say_columns(folder / REPORTS)
-    with progress("pre-training", "steps") as update:
-        made = pretrain_text(
-            folder / REPORTS,
-            folder / "language-model",
-            size=language.size,
-            epochs=language.epochs,
-            device=pick_device("auto"),
-            progress=update,
-        )
+    say_columns(folder / REPORTS, tell.say)
+    made = pretrain_text(
+        folder / REPORTS,
+        folder / "language-model",
+        size=language.size,
+        epochs=language.epochs,
+        device=str(choose_device("auto")),
+        progress=tell.of("pre-training", "steps"),
+    )
     return f"pseudo-perplexity {made.perplexity:.1f} a word piece on held-out reports"
 
 
-def _likelihoods(folder: Path, _: bool) -> str:
+def _likelihoods(folder: Path, _: bool, tell: Teller) -> str:
+    from cxrtext.device import choose_device
     from cxrtext.language import score_reports
 
-    say_columns(folder / REPORTS)
-    with progress("scoring", "sentences") as update:
-        made = score_reports(
-            folder / REPORTS,
-            folder / "sentences.csv",
-            model=str(folder / "language-model"),
-            device=pick_device("auto"),
-            progress=update,
-        )
+    say_columns(folder / REPORTS, tell.say)
+    made = score_reports(
+        folder / REPORTS,
+        folder / "sentences.csv",
+        model=str(folder / "language-model"),
+        device=str(choose_device("auto")),
+        progress=tell.of("scoring", "sentences"),
+    )
     return f"of {made.sentences} sentences"
 
 
@@ -301,7 +320,7 @@ def _features(folder: Path, recipe: "Recipe", name: str) -> Stage:
     size, copy = recipe.image_encoder.crop, copy_of(folder, name)
     return Stage(
         "features",
-        lambda _: _encode(folder, copy, size),
+        partial(_encode, folder, copy, size),
         settings=[size, GRID],
         reads=(REPORTS, f"{DATA}/{ENCODED}", str(copy.relative_to(folder) / SUMS)),
         makes=(FEATURES, f"{FEATURES}/features.json"),
@@ -310,15 +329,15 @@ def _features(folder: Path, recipe: "Recipe", name: str) -> Stage:
     )
 
 
-def _encode(folder: Path, backbone: Path, size: int) -> str:
+def _encode(folder: Path, backbone: Path, size: int, _: bool, tell: Teller) -> str:
+    from cxrtext.device import choose_device
     from cxrtext.jobs import EncodeOptions, encode_images
 
-    options = EncodeOptions(size=size, grid=GRID, device=pick_device("auto"))
-    with Shown() as shown:
-        made = encode_images(
-            folder / DATA / ENCODED, backbone, folder / FEATURES, options, say=say,
-            stage=partial(shown.show, unit="images"),
-        )  # fmt: skip
+    options = EncodeOptions(size=size, grid=GRID, device=str(choose_device("auto")))
+    manifest, out = folder / DATA / ENCODED, folder / FEATURES
+    made = encode_images(
+        manifest, backbone, out, options, say=tell.say, stage=tell.stages("images")
+    )
     licence = made.backbone["licence"] or "none named"
     return f"of {len(made)} films; the encoder's licence: {licence}"
 
@@ -337,20 +356,21 @@ def _encoder(folder: Path, recipe: "Recipe", manifest: str, out: str, name: str)
     )
 
 
-def _train_encoder(folder: Path, recipe: "Recipe", manifest: Path, out: Path, resume: bool) -> str:
+def _train_encoder(
+    folder: Path, recipe: "Recipe", manifest: Path, out: Path, resume: bool, tell: Teller
+) -> str:
     from cxrtext.training.image_pretraining import pretrain_image
     from cxrtext.training.image_pretraining.settings import ImagePretrainSettings
 
-    with training_listener("pre-training") as listener:
-        made = pretrain_image(
-            manifest,
-            out,
-            settings=ImagePretrainSettings(**recipe.image_encoder.options(folder)),
-            cache=folder / DECODED,
-            resume=resume,
-            device=pick_device("auto"),
-            listener=listener,
-        )
+    made = pretrain_image(
+        manifest,
+        out,
+        settings=ImagePretrainSettings(**recipe.image_encoder.options(folder)),
+        cache=folder / DECODED,
+        resume=resume,
+        device="auto",
+        listener=tell.listener("pre-training"),
+    )
     auc = made.validation.get("auc")
     said = f"; validation AUC {auc:.3f}" if auc is not None else ""
     return f"learned {len(made.findings)} words of findings from {made.images} images{said}"
@@ -382,12 +402,11 @@ def _training(
     )
 
 
-def _train(config: Path, resume: bool) -> str:
+def _train(config: Path, resume: bool, tell: Teller) -> str:
     from cxrtext.config import load_config
     from cxrtext.training import train
 
-    with training_listener("training") as listener:
-        made = train(load_config(config), resume=resume, listener=listener)
+    made = train(load_config(config), resume=resume, listener=tell.listener("training"))
     best = f"best after {made.best_step}" if made.best_step else "none was better"
     return f"{made.steps} steps on {made.images} images; {best}"
 
@@ -411,9 +430,15 @@ def trainings(folder: Path, recipe: "Recipe") -> dict[str, Stage]:
     return {stage.name: stage for stage in stages if stage.trains}
 
 
-def _images(folder: Path, recipe: "Recipe") -> "tuple[DecodedCache | None, FeatureFolder | None]":
+def _images(
+    folder: Path, recipe: "Recipe", tell: Teller
+) -> "tuple[DecodedCache | None, FeatureFolder | None]":
     """By which no film is decoded, or passes an encoder that is frozen, a second time."""
-    return cache_in(folder / DECODED), features_in(folder / FEATURES if recipe.frozen else None)
+    from cxrtext.images.cache import DecodedCache
+    from cxrtext.models.features import open_features
+
+    features = open_features(folder / FEATURES) if recipe.frozen else None
+    return DecodedCache(folder / DECODED, tell.say), features
 
 
 def weights_of(folder: Path, checkpoint: str) -> str:
@@ -440,7 +465,7 @@ def _evaluation(
     kept = (f"{checkpoint}/calibration.json",) if keeps else ()
     return Stage(
         name,
-        lambda _: _evaluate(folder, recipe, folder / checkpoint, out, keeps),
+        partial(_evaluate, folder, recipe, folder / checkpoint, out, keeps),
         reads=(weights_of(folder, checkpoint), "prompts.yaml", *tables),
         makes=(f"{out}/report.html", f"{out}/evaluation.json", *kept),
         keeps=True,
@@ -448,27 +473,34 @@ def _evaluation(
     )
 
 
-def _evaluate(folder: Path, recipe: "Recipe", checkpoint: Path, out: str, keeps: bool) -> str:
+def _evaluate(
+    folder: Path,
+    recipe: "Recipe",
+    checkpoint: Path,
+    out: str,
+    keeps: bool,
+    _: bool,
+    tell: Teller,
+) -> str:
+    from cxrtext.device import choose_device
+    from cxrtext.evaluation import evaluate, read_prompts
     from cxrtext.evaluation.report import ReportOptions, write_report
     from cxrtext.records import Rejects
-    from cxrtext_cli.commands.models.calibrate import keep_fits
-    from cxrtext_cli.commands.models.evaluate import measured
 
     prompts, data, rejects = folder / "prompts.yaml", folder / DATA, Rejects(100)
-    cache, features = _images(folder, recipe)
-    found = measured(
-        checkpoint, data, prompts=prompts_in(prompts), rejects=rejects, cache=cache,
-        features=features,
+    cache, features = _images(folder, recipe, tell)
+    found = evaluate(
+        checkpoint, data, device=str(choose_device("auto")), prompts=read_prompts(prompts),
+        rejects=rejects, cache=cache, features=features, progress=tell.of("embedding", "images"),
     )  # fmt: skip
     if keeps:
-        found.left_out.extend(
-            map(str, keep_fits(checkpoint, found, cache, features, quietly=True)[1])
-        )
+        kept = keep_fits(checkpoint, found, cache, features, tell)
+        found.left_out.extend(map(str, kept.lacking))
     command = "cxrtext", "evaluate", checkpoint, "--data", data, "--prompts", prompts
     options = ReportOptions(command=tuple(map(str, (*command, "--out", folder / out))))
     write_report(folder / out, found, options)
     rejects.write(folder / out / "images")
-    keep_how_good(checkpoint, found)
+    keep_how_good(checkpoint, found, tell.say)
     return f"{found.images} films of {found.patients} held-out patients ({out}/report.html)"
 
 
@@ -476,7 +508,7 @@ def index_stage(folder: Path, recipe: "Recipe", tables: Sequence[str]) -> Stage:
     """An index that is there turns to a new model and takes what is new."""
     return Stage(
         "index",
-        lambda _: _index(folder, recipe),
+        partial(_index, folder, recipe),
         reads=(weights_of(folder, CHECKPOINT), *tables),
         makes=(f"{INDEX}/index.json",),
         keeps=True,
@@ -484,24 +516,136 @@ def index_stage(folder: Path, recipe: "Recipe", tables: Sequence[str]) -> Stage:
     )
 
 
-def _index(folder: Path, recipe: "Recipe") -> str:
+def _index(folder: Path, recipe: "Recipe", _: bool, tell: Teller) -> str:
+    from cxrtext.device import choose_device
+    from cxrtext.evaluation import read_prompts
     from cxrtext.index import build_index
-    from cxrtext_cli.commands.archive.index import WAIT_S, renewed
 
     index, checkpoint = folder / INDEX, folder / CHECKPOINT
-    cache, features = _images(folder, recipe)
+    cache, features = _images(folder, recipe, tell)
     if (index / "index.json").is_file():
-        renewed(index, checkpoint, cache, features)
-    with progress("indexing", "images") as update:
-        made = build_index(
-            folder / DATA / "manifest.csv",
-            checkpoint,
-            index,
-            prompts=prompts_in(folder / "prompts.yaml"),
-            device=pick_device("auto"),
-            cache=cache,
-            features=features,
-            wait_s=WAIT_S,
-            progress=update,
-        )
+        renew_index(index, checkpoint, cache, features, tell)
+    made = build_index(
+        folder / DATA / "manifest.csv",
+        checkpoint,
+        index,
+        prompts=read_prompts(folder / "prompts.yaml"),
+        device=str(choose_device("auto")),
+        cache=cache,
+        features=features,
+        wait_s=WAIT_S,
+        progress=tell.of("indexing", "images"),
+    )
     return f"{made.images} images, {made.sentences} sentences to search"
+
+
+# --- what commands do, too ---
+
+WAIT_S = 60.0
+"""How long a command queues while another process writes an index."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptFits:
+    """What was kept with a checkpoint of validation images, and what the data lacked for more."""
+
+    written: list[Path]
+    lacking: list[DataError]
+    calibration: "KeptCalibration | None"
+
+
+def keep_fits(
+    checkpoint: Path,
+    found: "Evaluation",
+    cache: "DecodedCache | None",
+    features: "FeatureFolder | None",
+    tell: Teller,
+) -> KeptFits:
+    """Keep calibrated probabilities and verdicts with a checkpoint, as far as the data go."""
+    from cxrtext.evaluation.calibrate import calibration_of
+    from cxrtext.verdicts.fit import verdicts_of
+
+    written, lacking, kept = list[Path](), list[DataError](), None
+    try:
+        kept, left_out = calibration_of(found)
+        found.left_out.extend(left_out)
+        written.append(kept.save(checkpoint))
+    except DataError as error:
+        lacking.append(error)
+    try:
+        update = tell.of("embedding validation images", "images")
+        verdicts = verdicts_of(found, cache=cache, features=features, progress=update)
+        written.append(verdicts.save(checkpoint))
+        tell.say(f"{written[-1]}: {verdicts.summary()}")
+    except DataError as error:
+        lacking.append(error)
+    return KeptFits(written, lacking, kept)
+
+
+def keep_how_good(checkpoint: Path, found: "Evaluation", say: Callable[[str], None]) -> list[Path]:
+    """Keep how good a model is where its test images were measured; returns the file."""
+    from cxrtext.evaluation.how_good import how_good_of, keeping_curve
+
+    good = how_good_of(found)
+    if found.split != "test" or not found.findings or not good.measured:
+        return []
+    try:
+        return [keeping_curve(good, checkpoint).save(checkpoint)]
+    except OSError as error:
+        say(f"{checkpoint}: how good the model is cannot be kept there ({error.strerror})")
+        return []
+
+
+def renew_index(
+    folder: Path,
+    model: Path | None,
+    cache: "DecodedCache | None",
+    features: "FeatureFolder | None",
+    tell: Teller,
+    *,
+    max_rejected: int = 0,
+    device: str = "auto",
+) -> "IndexSummary":
+    """Write an index anew, by its own model or another."""
+    from cxrtext.device import choose_device
+    from cxrtext.index import rewrite
+    from cxrtext.index.new_model import is_of, reembed
+
+    if model is None or is_of(folder, model):
+        return rewrite(folder, model, rebuild=True, wait_s=WAIT_S)
+    return reembed(
+        folder,
+        model,
+        device=str(choose_device(device)),
+        cache=cache,
+        features=features,
+        max_rejected=max_rejected,
+        progress=tell.of("embedding by the new model", "images"),
+        wait_s=WAIT_S,
+    )
+
+
+def say_columns(
+    table: Path | str,
+    say: Callable[[str], None],
+    columns: str | Mapping[str, str] = "",
+    *,
+    text: bool = True,
+) -> dict[str, str]:
+    """What is said of a table's columns, as a mapping; tells what the others are taken for."""
+    from cxrtext.records.columns import parse_columns, shown
+    from cxrtext.records.report_sources import is_table
+    from cxrtext.records.rows import TableRows
+
+    given = parse_columns(columns) if isinstance(columns, str) else dict(columns)
+    path = Path(table)
+    if is_table(path) and "sentence" not in TableRows(path).headers:
+        line = shown(TableRows.known(path, given, text=text).names)
+        say(line) if line else None
+    return given
+
+
+def shares(of: Mapping[str, float]) -> str:
+    """Shares by name, the largest first: "en 93 %, unknown 0 %"."""
+    ordered = sorted(of.items(), key=lambda one: -one[1])
+    return ", ".join(f"{name} {100 * share:.0f} %" for name, share in ordered)

@@ -1,1 +1,0 @@
-"""``cxrtext fit`` and ``demo``: stages, what each rests on, and processes of trainings."""
