@@ -14,11 +14,12 @@ from pydicom import dcmread
 
 from cxrtext.errors import DiskError, WorkError
 from cxrtext.pacs import throttle
-from cxrtext.pacs.dicomweb.client import DicomWeb
+from cxrtext.pacs.dicomweb import DicomWeb
 from cxrtext.pacs.faults import DeniedError, GoneError, PeerError
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.query import Question
+from cxrtext.pacs.retrieval.follow import follow_peer
 from cxrtext.pacs.retrieval.follow_state import FollowState
 from cxrtext.pacs.retrieval.search import search
 from tests.pacs.odd_peer import Answer, OddPeer, multipart, served
@@ -117,16 +118,16 @@ def test_a_peer_that_cuts_its_answers_off(ignored: str) -> None:
     objects = [in_the_course_of_a_day(n) for n in range(250)]
     peer = OddPeer(objects, cap=100, ignores=[ignored])
     with served(peer) as url, closing(DicomWeb(odd(url))) as source:
-        found = search(source, Question("20240301", modality="DX"))
-    assert (len(found.studies), found.cut) == (250, False)
+        found, complete = search(source, Question("20240301", modality="DX"))
+    assert (len(found), complete) == (250, True)
 
 
 def test_many_days_take_few_questions() -> None:
     objects = [in_the_course_of_a_day(n) for n in range(250)]
     peer = OddPeer(objects, cap=100)
     with served(peer) as url, closing(DicomWeb(odd(url))) as source:
-        found = search(source, Question("19700101-20991231", modality="DX"))
-    assert (len(found.studies), found.cut) == (250, False)
+        found, complete = search(source, Question("19700101-20991231", modality="DX"))
+    assert (len(found), complete) == (250, True)
     assert len(peer.asked) < 60
 
 
@@ -226,11 +227,13 @@ def test_what_cannot_be_told_before_is_told_by_the_object_itself(tmp_path: Path)
     assert left(tmp_path, "odd") == {"lateral view": 2}
 
 
-def test_a_full_disk_stops_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    full = pytest.raises(DiskError, match="MiB are free, and .* make room on the disk")
-    with monkeypatch.context() as patch, full:
-        patch.setattr("cxrtext.pacs.retrieval.objects.RESERVE_BYTES", 2**60)
-        from_odd(OddPeer(study(1)), tmp_path)
+def test_a_full_disk_stops_it(tmp_path: Path) -> None:
+    with (
+        served(OddPeer(study(1))) as url,
+        Inbox(tmp_path / "inbox", reserve=2**60) as box,
+        pytest.raises(DiskError, match="MiB are free, and .* make room on the disk"),
+    ):
+        follow_peer(odd(url), box, lambda _: None, once=True)
     assert from_odd(OddPeer(study(1)), tmp_path).startswith("1 new")
 
 
