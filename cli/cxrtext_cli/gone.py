@@ -39,6 +39,8 @@ GONE = {
     "into their cache",
     "job finish": "was removed; 'cxrtext index build --workers N' makes the index when all shards "
     "are there",
+    "gateway held": "was removed: the page lists what is held, and decides it ('serve' in the "
+    "gateway's file); 'cxrtext gateway status' says how much is held and why",
     "keys list": "was removed: the file has a line a key, with its name, scopes and last day",
 }
 """What became of a command, by its name below ``cxrtext``."""
@@ -60,6 +62,7 @@ GONE_OPTIONS = {
         f"{name} --device": "was removed: set CUDA_VISIBLE_DEVICES= to compute without a GPU"
         for name in ("search", "ground", "verify")
     },
+    "revoke --reason": "was removed: a note says that the results are rejected for quality",
     "import --seed": "was removed: a column 'split' in the table says another split",
     "import --pixels": "was removed: 'cxrtext check-data' looks at every image",
     "import --require-view": "was removed: take rows without a view out of manifest.csv",

@@ -15,11 +15,10 @@ from pydicom import dcmread
 from cxrtext.errors import DiskError, WorkError
 from cxrtext.pacs import throttle
 from cxrtext.pacs.dicomweb import DicomWeb
-from cxrtext.pacs.faults import DeniedError, GoneError, PeerError
+from cxrtext.pacs.faults import DeniedError, PeerError
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.query import Question
-from cxrtext.pacs.retrieval.follow import follow_peer
 from cxrtext.pacs.retrieval.follow_state import FollowState
 from cxrtext.pacs.retrieval.search import search
 from tests.pacs.odd_peer import Answer, OddPeer, multipart, served
@@ -197,15 +196,6 @@ def test_a_peer_that_denies_access_stops_it(tmp_path: Path) -> None:
     assert sum("/instances/" in path for path in peer.asked) <= 2
 
 
-def test_a_silent_peer_and_a_closed_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(throttle, "TRIES", 1)
-    says = "odd: was silent too long when asked for its studies"
-    with served(OddPeer(study(1)), seconds=60) as url, pytest.raises(PeerError, match=says):
-        fetch(odd(url, timeout_s=1), tmp_path)
-    with pytest.raises(GoneError, match="odd: cannot be reached; is it running"):
-        fetch(odd(url), tmp_path)
-
-
 @pytest.mark.parametrize("bad", ["1.2.3/../../x", "", "1" * 65])
 def test_a_uid_that_is_none_is_never_asked_for_and_names_no_file(bad: str, tmp_path: Path) -> None:
     rows = f'[{{"0020000D": {{"Value": ["{uid(1)}"]}}, "0020000E": {{"Value": ["1.2"]}}, '
@@ -225,16 +215,6 @@ def test_what_cannot_be_told_before_is_told_by_the_object_itself(tmp_path: Path)
             row.pop(tag, None)
     assert from_odd(hidden, tmp_path) == "1 new, 0 corrected, 0 gone, 2 left out, 0 failed"
     assert left(tmp_path, "odd") == {"lateral view": 2}
-
-
-def test_a_full_disk_stops_it(tmp_path: Path) -> None:
-    with (
-        served(OddPeer(study(1))) as url,
-        Inbox(tmp_path / "inbox", reserve=2**60) as box,
-        pytest.raises(DiskError, match="MiB are free, and .* make room on the disk"),
-    ):
-        follow_peer(odd(url), box, lambda _: None, once=True)
-    assert from_odd(OddPeer(study(1)), tmp_path).startswith("1 new")
 
 
 def test_patience_ends() -> None:

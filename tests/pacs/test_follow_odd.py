@@ -12,9 +12,7 @@ import pytest
 
 from cxrtext.errors import DiskError, WorkError
 from cxrtext.pacs.dicomweb import DicomWeb
-from cxrtext.pacs.faults import BusyError
 from cxrtext.pacs.inbox.queue import Inbox
-from cxrtext.pacs.retrieval import changes as listing
 from cxrtext.pacs.retrieval.follow import Follower
 from cxrtext.pacs.retrieval.follow_state import FollowState
 from cxrtext.pacs.throttle import Throttle
@@ -139,35 +137,6 @@ def test_a_comparison_in_the_future_was_made_by_a_wrong_clock(tmp_path: Path) ->
         for days, due in ((0, False), (400, True), (-2, True)):
             state.note("compared", (now + timedelta(days=days)).isoformat())
             assert follower._is_due() == due
-
-
-def test_a_gap_is_remembered_until_the_days_were_compared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one = {"Seq": 7, "ChangeType": "StableStudy"}
-
-    def changes(*_: object, since: int = 0, **__: int) -> dict[str, Any]:
-        return {"Changes": [one] if since < 7 else [], "Last": 7, "Done": True}
-
-    monkeypatch.setattr(listing, "ask", changes)
-    folder = tmp_path / "inbox"
-    busy = Mock(side_effect=BusyError("archive", "has no answer"))
-    for _ in range(2):  # the second time after a restart
-        with following("http://127.0.0.1:9/dicom-web", folder, "http://127.0.0.1:9") as (
-            follower,
-            state,
-        ):
-            state.note("compared", datetime.now().astimezone().isoformat())
-            state.note("from", TODAY.isoformat())
-            if not busy.called:
-                state.note("sequence", "3")
-            with monkeypatch.context() as patch, pytest.raises(BusyError):
-                patch.setattr(Follower, "compare", busy)
-                follower.turn()
-    assert busy.call_count == 2
-    with served(OddPeer([])) as url, following(url, folder, url) as (follower, state):
-        follower.turn()
-        assert not state.fact("gap")
 
 
 def test_a_full_disk_is_said_and_waited_for(

@@ -256,7 +256,7 @@ class Follower:
         if held:
             self._say(
                 f"{self._peer.name}: {len(entered)} images are gone there, too many to be "
-                "believed: their deletions are held (cxrtext gateway held)"
+                "believed: their deletions are held"
             )
         for seen in gone:
             if seen.state == "entered":
