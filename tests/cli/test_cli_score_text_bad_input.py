@@ -97,7 +97,10 @@ def test_too_many_bad_rows_stop_it(refused: Refused, language_model: Path, tmp_p
     ("options", "says"),
     [
         (["--precision", "float16"], "float16 is for GPUs"),
-        (["--cache", "reports.csv"], "reports.csv: the cache of scores is damaged, or no cache"),
+        (
+            ["--cache", "reports.csv"],
+            "reports.csv: is damaged (file is not a database); if it is a cache",
+        ),
     ],
 )
 def test_a_wrong_option_is_one_line_and_leaves_nothing(

@@ -146,12 +146,12 @@ def refused(path: Path, says: str = "") -> None:
 def test_what_is_no_cache_is_one_clear_line(path: Path, tmp_path: Path) -> None:
     text = tmp_path / "reports.csv"
     text.write_text("study_id,report\n" + "s1,Clear.\n" * 200)
-    refused(text, "is damaged .*; remove it, or name")
+    refused(text, "is damaged .*; if it is a cache")
     assert text.read_text().startswith("study_id")
     refused(tmp_path)
     refused(text / "scores.sqlite", "cannot be made there")
     damage(path)
-    refused(path, "is damaged .*; remove it, or name")
+    refused(path, "is damaged .*; if it is a cache")
 
 
 def test_no_report_text_and_no_word_pieces_are_in_the_file(

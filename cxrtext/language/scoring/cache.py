@@ -22,7 +22,7 @@ CREATE TABLE score (
   PRIMARY KEY (model, sentence)
 ) WITHOUT ROWID;
 """
-_MEND = "remove it, or name another file"
+_MEND = "if it is a cache of scores, remove it; else name another file"
 
 Scores = dict[bytes, NDArray[np.float32]]  # word pieces' log-likelihoods by digest of the sentence
 
