@@ -1,7 +1,6 @@
 """Following peers that leave things out, objects that cannot be taken, full disks, odd clocks."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -50,9 +49,8 @@ def following(
         closing(DicomWeb(peer, Throttle(peer.limits))) as source,
         Inbox(folder, reserve=0) as box,
         FollowState(folder / "follow.sqlite") as state,
-        ThreadPoolExecutor(1) as pool,
     ):
-        yield Follower(peer, source, box, state, lambda _: None, pool), state
+        yield Follower(peer, source, box, state, lambda _: None), state
 
 
 def test_an_object_that_cannot_be_taken_does_not_keep_its_study_out(tmp_path: Path) -> None:

@@ -63,10 +63,10 @@ class Follower:
     """Follows one peer, on as many threads as the peer allows."""
 
     def __init__(
-        self, peer: Peer, source: DicomWeb, box: Inbox, state: FollowState, say: Say, pool: Executor
+        self, peer: Peer, source: DicomWeb, box: Inbox, state: FollowState, say: Say
     ) -> None:
         self._peer, self._source, self._box, self._state = peer, source, box, state
-        self._say, self._pool = say, pool
+        self._say = say
         self._options = peer.follow or Follow()
         self.tally = Tally()
         self._compared_at = -math.inf
@@ -162,11 +162,13 @@ class Follower:
     def _look_at(self, studies: Sequence[str]) -> list[Seen]:
         """Take what is new or corrected in studies; gives what is gone of them."""
         gone: list[Seen] = []
-        for number, (lost, counts) in enumerate(self._pool.map(self._look, studies), 1):
-            gone += lost
-            self.tally.counts += counts
-            if number % SAY_EVERY == 0:
-                self._say(f"{self._peer.name}: {number} of {len(studies)} studies: {self.tally}")
+        with _threads(self._peer, self._source.throttle) as pool:
+            for number, (lost, counts) in enumerate(pool.map(self._look, studies), 1):
+                gone += lost
+                self.tally.counts += counts
+                if number % SAY_EVERY == 0:
+                    said = f"{number} of {len(studies)} studies: {self.tally}"
+                    self._say(f"{self._peer.name}: {said}")
         return gone
 
     def _look(self, study: str) -> tuple[list[Seen], Counter[str]]:
@@ -316,9 +318,8 @@ def follow_peer(
         only_one(file),
         FollowState(file) as state,
         closing(DicomWeb(peer, throttle)) as source,
-        _threads(peer, throttle) as pool,
     ):
-        follower = Follower(peer, source, box, state, say, pool)
+        follower = Follower(peer, source, box, state, say)
         every_s = (peer.follow or Follow()).every_s
         state.try_again()
         while True:
@@ -344,7 +345,7 @@ def follow_peer(
 
 @contextmanager
 def _threads(peer: Peer, throttle: Throttle) -> Iterator[Executor]:
-    """The threads that a peer allows; an interrupt ends what they wait for."""
+    """The threads that a peer allows; after an error, what they began is ended first."""
     with ThreadPoolExecutor(peer.limits.parallel) as pool:
         try:
             yield pool
