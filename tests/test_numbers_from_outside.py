@@ -12,7 +12,7 @@ from cxrtext.datasets.importing.reading import numbers
 from cxrtext.errors import CxrTextError, DataError, InputError
 from cxrtext.evaluation.classification.subgroups import age_years
 from cxrtext.index.search.filter import parse
-from cxrtext.pacs.dicomweb.http import read_json
+from cxrtext.pacs.dicomweb import read_json
 from cxrtext.records import read_sentences
 from cxrtext.records.boxes import Box, iter_boxes
 from cxrtext.records.numbers import read_number, read_strict_json

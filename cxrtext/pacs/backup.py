@@ -14,7 +14,6 @@ from pathlib import Path
 from cxrtext.errors import DataError
 from cxrtext.files.sqlite import check_pages, open_database, sqlite_errors, transaction
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
-from cxrtext.pacs.hl7.mllp import BAD
 from cxrtext.pacs.inbox.database import FILE
 from cxrtext.pacs.inbox.queue import OBJECTS
 from cxrtext.pacs.results.folder import FILE as RESULTS_FILE
@@ -44,8 +43,6 @@ def copy_state(state: Path, index: Path, out: Path) -> None:
     if (state / RESULTS).is_file():
         _copy(state / RESULTS, out / RESULTS, _OF_RESULTS)
     _copy(state / INBOX, out / INBOX, _OF_INBOX)
-    for path in (state / "inbox" / BAD).glob("*.hl7"):
-        _copy_file(path, out / "inbox" / BAD / path.name)
 
 
 def _check(state: Path, index: Path) -> None:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from datetime import date
 
 from cxrtext.errors import CxrTextError
-from cxrtext.pacs.dicomweb.client import DicomWeb
-from cxrtext.pacs.faults import AnswerError, GoneError, LoginError, PeerError, TlsError
+from cxrtext.pacs.dicomweb import DicomWeb
+from cxrtext.pacs.faults import GoneError, LoginError, PeerError, TlsError
 from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.query import Question
+from cxrtext.pacs.retrieval.changes import ask
 
 STEP_S = 3.0  # silence of a peer that is waited for
 SEARCH = "right to search (QIDO)"
@@ -30,9 +31,9 @@ def check_peer(peer: Peer) -> list[Step]:
     steps: list[Step] = []
     try:
         with closing(DicomWeb(peer.model_copy(update={"limits": limits}))) as client:
-            for layer, ask in _questions(peer, client):
+            for layer, answer in _questions(peer, client):
                 steps.append(Step(layer, False, ""))
-                steps[-1] = Step(layer, True, f"answered; {ask()}")
+                steps[-1] = Step(layer, True, f"answered; {answer()}")
     except CxrTextError as error:
         layer = steps.pop().layer if steps else "the gateway's file"
         what = error.what if isinstance(error, PeerError) else str(error)
@@ -42,13 +43,9 @@ def check_peer(peer: Peer) -> list[Step]:
 
 def _questions(peer: Peer, client: DicomWeb) -> Iterator[tuple[str, Callable[[], str]]]:
     today = Question(date.today().strftime("%Y%m%d"))
-    yield SEARCH, lambda: f"{len(client.studies(today).rows)} studies of today"
+    yield SEARCH, lambda: f"{len(client.studies(today)[0])} studies of today"
     if peer.dicomweb.orthanc:
-        yield "Orthanc's list of changes", lambda: f"the last one is number {_last(client)}"
-
-
-def _last(client: DicomWeb) -> int:
-    found = client.orthanc("/changes?last")
-    if not isinstance(found, dict) or not isinstance(found.get("Last"), int):
-        raise AnswerError(client.name, "its list of changes has another form than Orthanc's")
-    return int(found["Last"])
+        yield (
+            "Orthanc's list of changes",
+            lambda: f"the last one is number {ask(client, 'last')['Last']}",
+        )

@@ -1,7 +1,7 @@
 """What is asked of a PACS, and what it answers."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,12 +60,6 @@ def day_of(row: Described) -> str:
 
 def _clock(second: int) -> str:
     return f"{second // 3600:02d}{second // 60 % 60:02d}{second % 60:02d}"
-
-
-@dataclass(frozen=True, slots=True)
-class Studies:
-    rows: Sequence[Described]
-    more: bool = False  # the peer says that it has more
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,10 @@ def test_a_long_report_of_unknown_words_is_set_aside(
     ("options", "says"),
     [
         (["--precision", "float16"], "float16 is for GPUs"),
-        (["--cache", "reports.csv"], "reports.csv: the cache of scores is damaged, or no cache"),
+        (
+            ["--cache", "reports.csv"],
+            "reports.csv: is damaged (file is not a database); if it is a cache",
+        ),
     ],
 )
 def test_a_wrong_option_is_one_line_and_leaves_nothing(

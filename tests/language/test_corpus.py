@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from cxrtext.errors import ConfigError, DataError
+from cxrtext.errors import DataError
 from cxrtext.language import read_corpus
 
 
@@ -18,22 +18,6 @@ def test_the_sentences_of_each_study_in_order(reports: Path) -> None:
     ]
     assert (corpus.with_text, corpus.rejected, len(corpus.sentences)) == (4, 0, 8)
     assert corpus.sentences[2].section == "impression"
-
-
-def test_sections_can_be_chosen(reports: Path) -> None:
-    corpus = read_corpus(reports, ["indication"])
-    assert [s.sentence for s in corpus.sentences] == ["Cough.", "Fever."]
-    with pytest.raises(ConfigError, match="finding"):
-        read_corpus(reports, ["finding"])
-
-
-def test_sentences_are_gathered_by_study(tmp_path: Path) -> None:
-    path = tmp_path / "sentences.csv"
-    path.write_text("sentence,study_id\nOne.,a\nTwo.,b\nThree.,a\n")
-    studies = read_corpus(path).studies
-    assert [[s.sentence for s in study] for study in studies] == [["One.", "Three."], ["Two."]]
-    path.write_text("sentence\nOne.\nTwo.\n")
-    assert [len(study) for study in read_corpus(path).studies] == [1, 1]
 
 
 def test_bad_rows_are_left_out_and_counted(tmp_path: Path) -> None:

@@ -8,9 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.nn import functional as F
 
-from cxrtext.language.scoring import linear
 from cxrtext.language.scoring.linear import (
     POINTWISE,
     PackedLinear,
@@ -60,19 +58,6 @@ def test_it_equals_the_plain_network(shape: dict[str, Any], length: int) -> None
     for values, sentence in zip(found, ids.tolist(), strict=True):
         expected = plain_scores(model, sentence, WINDOW)
         np.testing.assert_allclose(values, expected, rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_without_packed_weights_the_scores_are_the_same(
-    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model, ids = random_model(), some_ids(4, 6)
-    packed = network_scores(MaskedNetwork(model, dtype), ids)
-    monkeypatch.setattr(linear, "can_pack", lambda _: False)
-    network = MaskedNetwork(model, dtype)
-    assert {type(network.layers[0].widen), type(network.decode)} == {PlainLinear}
-    tolerance = 1e-5 if dtype == torch.float32 else 0.1
-    np.testing.assert_allclose(network_scores(network, ids), packed, rtol=0, atol=tolerance)
 
 
 def test_scoring_leaves_the_model_as_it_was() -> None:
@@ -160,19 +145,6 @@ def test_packed_equals_plain(rows: int, activation: str, dtype: torch.dtype) -> 
     assert (found.float() - expected).abs().max() < TOLERANCE[dtype]
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("kind", ["packed", "plain"])
-def test_adding_leaves_the_residual_as_it_was(kind: str, dtype: torch.dtype) -> None:
-    x, weight, bias = random_product()
-    product = packed(dtype) if kind == "packed" else PlainLinear(weight, bias, dtype)
-    residual = torch.randn(9, 20, generator=torch.Generator().manual_seed(1)).to(dtype)
-    before = residual.clone()
-    found = product.add_to(residual, x.to(dtype)).float()
-    expected = F.linear(x, weight, bias) + before.float()
-    assert (found - expected).abs().max() < TOLERANCE[dtype]
-    assert torch.equal(residual, before)
-
-
 def test_packing_is_refused_where_it_cannot_be_done(monkeypatch: pytest.MonkeyPatch) -> None:
     _, weight, bias = random_product()
 
@@ -184,11 +156,3 @@ def test_packing_is_refused_where_it_cannot_be_done(monkeypatch: pytest.MonkeyPa
     with monkeypatch.context() as patch:
         patch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
         assert not can_pack(torch.float32)
-
-
-def test_packing_is_refused_where_it_gives_wrong_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    packed(torch.float32)
-    right = PackedLinear.__call__
-    monkeypatch.setattr(linear.PackedLinear, "__call__", lambda *given: right(*given) + 1.0)
-    assert not can_pack(torch.float32)
-    assert not can_pack(torch.bfloat16)

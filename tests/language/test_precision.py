@@ -8,7 +8,6 @@ import torch
 from numpy.typing import NDArray
 
 from cxrtext.errors import ConfigError
-from cxrtext.language import score_sentences_detailed
 from cxrtext.language.scoring.network import MaskedNetwork
 from cxrtext.language.scoring.score import Scorer
 from cxrtext.models.bert import MaskedBert
@@ -48,15 +47,3 @@ def test_in_bfloat16_the_company_matters_no_more_than_rounding_does() -> None:
     alone = np.concatenate([scores(model, "bfloat16", row[None]) for row in IDS])
     assert np.abs(alone - together).max() <= np.abs(together - exact).max()
     assert np.abs(alone - together).mean() <= np.abs(together - exact).mean() / 2
-
-
-def test_a_scorer_is_known_by_model_and_precision(tiny: MaskedLanguageModel) -> None:
-    found = {Scorer(tiny, "float32").identity, Scorer(tiny, "bfloat16").identity}
-    assert len(found) == 2
-    assert all(tiny.fingerprint in identity for identity in found)
-    assert Scorer(tiny, batch_tokens=50).identity == Scorer(tiny, batch_tokens=500).identity
-
-
-def test_a_batch_of_no_tokens_is_refused(tiny: MaskedLanguageModel) -> None:
-    with pytest.raises(ConfigError, match="batch_tokens is 0; it must be at least 1"):
-        score_sentences_detailed(["No."], tiny, batch_tokens=0)

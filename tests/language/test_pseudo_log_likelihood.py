@@ -1,16 +1,12 @@
 import copy
-import itertools
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cxrtext.errors import CheckpointError, DataError
 from cxrtext.language import score_sentences, score_sentences_detailed
 from cxrtext.language.scoring.network import MaskedCopies, MaskedNetwork
-from cxrtext.language.scoring.score import MAX_GROUP, groups_of
 from cxrtext.models.masked_lm import MaskedLanguageModel
 from tests.language.conftest import plain_scores
 
@@ -73,16 +69,6 @@ def test_equal_sentences_are_scored_once_and_no_pass_exceeds_the_budget(
     assert {rows for rows, _ in passes} == {1}
 
 
-@pytest.mark.parametrize("least", [0, 1, 24], ids=["the window", "one more", "twice as long"])
-def test_a_sentence_as_long_as_the_window_or_longer(tiny: MaskedLanguageModel, least: int) -> None:
-    text = " ".join(itertools.islice(itertools.cycle(WORDS), tiny.window + least))
-    pieces, expected = by_definition(tiny, text)
-    assert pieces == tiny.window + least
-    scores = score_sentences_detailed([text], tiny)
-    assert scores.n_tokens.tolist() == [pieces]
-    np.testing.assert_allclose(scores.log_likelihood, [expected], rtol=1e-5)
-
-
 @pytest.mark.parametrize("empty", ["", "   ", "\x00"])
 def test_an_empty_sentence_is_named_by_its_place(tiny: MaskedLanguageModel, empty: str) -> None:
     with pytest.raises(DataError, match="sentence 1 "):
@@ -110,34 +96,3 @@ def test_word_pieces_and_their_values_make_the_sentence(tiny: MaskedLanguageMode
     scores = score_sentences_detailed(["No pneumothorax.", "No.", "no PNEUMOTHORAX."], tiny)
     assert scores.n_tokens.tolist() == [3, 2, 3]
     assert scores.log_likelihood[0] == scores.log_likelihood[2] != scores.log_likelihood[1]
-
-
-@given(
-    lengths=st.lists(st.integers(1, 30), max_size=60),
-    window=st.integers(1, 20),
-    batch_tokens=st.integers(1, 500),
-)
-def test_groups_hold_every_sentence_once_in_order_of_length(
-    lengths: list[int], window: int, batch_tokens: int
-) -> None:
-    order = sorted(range(len(lengths)), key=lengths.__getitem__)
-    groups = list(groups_of(order, lengths.__getitem__, window, batch_tokens))
-    assert [index for group in groups for index in group] == order
-    for group in groups:
-        length = lengths[group[0]]
-        assert {lengths[index] for index in group} == {length}
-        tokens = len(group) * length * (min(length, window) + 2)
-        assert tokens <= batch_tokens or len(group) == 1
-    for one, other in itertools.pairwise(groups):
-        length = lengths[one[0]]
-        full = (len(one) + 1) * length * (min(length, window) + 2) > batch_tokens
-        assert full or lengths[other[0]] > length
-
-
-def test_groups_are_bounded_and_made_as_they_are_asked_for() -> None:
-    groups = groups_of(range(2 * MAX_GROUP + 3), lambda _: 1, window=10, batch_tokens=10**9)
-    assert [len(group) for group in groups] == [MAX_GROUP, MAX_GROUP, 3]
-    sentences = iter([1, 1, 1, 2])
-    groups = groups_of(sentences, lambda length: length, window=10, batch_tokens=6)
-    assert next(groups) == [1, 1]
-    assert list(sentences) == [2]

@@ -6,13 +6,11 @@ import sys
 import threading
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from cxrtext.errors import DataError
-from cxrtext.language.scoring import cache as cache_module
+from cxrtext.errors import CxrTextError, DiskError
 from cxrtext.language.scoring.cache import ScoreCache, digest_of
 from cxrtext.language.scoring.score import encode_pieces
 from cxrtext.models.masked_lm import MaskedLanguageModel
@@ -50,12 +48,6 @@ def test_another_identity_sees_nothing_and_changes_nothing(path: Path) -> None:
         theirs.add({KEYS[0]: np.array([-9.0], dtype=np.float32)})
         assert ours.find([KEYS[0]])[KEYS[0]][0] == np.float32(-0.1)
         assert theirs.find([KEYS[0]])[KEYS[0]][0] == -9.0
-
-
-def test_the_digest_tells_order_and_length_apart() -> None:
-    sentences = [[1, 2], [2, 1], [1], [1, 2, 0], [258], [0, 1]]
-    assert len({digest_of(pieces) for pieces in sentences}) == len(sentences)
-    assert len(digest_of([5])) == 16
 
 
 WRITER = """
@@ -116,32 +108,12 @@ def test_a_lock_is_waited_for(path: Path) -> None:
         assert len(cache.find(KEYS[:3])) == 3
 
 
-def test_a_lock_that_is_never_given_up_is_one_line(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cache_module, "BUSY_SECONDS", 0.1)
-    with ScoreCache(path, "model") as cache, closing(sqlite3.connect(path)) as other:
-        other.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(DataError, match=r"scores\.sqlite: .*locked"):
-            cache.add(scores(range(3)))
-        with pytest.raises(DataError, match="locked"):
-            ScoreCache(path, "model")
-
-
 def damage(path: Path) -> None:
     with ScoreCache(path, "model") as cache:
         cache.add(scores(range(1000)))
     content = path.read_bytes()
     assert len(content) > 3 * 4096
     path.write_bytes(content[:4096] + b"\x5a" * (len(content) - 4096))
-
-
-def test_a_schema_that_is_no_text_is_one_line(path: Path) -> None:
-    with ScoreCache(path, "model") as cache:
-        cache.add(scores(range(3)))
-    path.write_bytes(path.read_bytes().replace(b"PRIMARY KEY", b"PRIMARY K\xc5Y"))
-    with pytest.raises(DataError, match="the cache of scores is damaged"):
-        ScoreCache(path, "model")
 
 
 def foreign(path: Path, version: int = 1) -> None:
@@ -151,26 +123,20 @@ def foreign(path: Path, version: int = 1) -> None:
         )
 
 
-@pytest.mark.parametrize("version", [0, cache_module.FORMAT, 99])
+@pytest.mark.parametrize("version", [0, 99])
 def test_the_database_of_another_program_is_refused_and_left_alone(
     path: Path, version: int
 ) -> None:
     foreign(path, version)
     before = path.read_bytes()
-    refused(path, "no cache of scores of this version")
+    refused(path, "is of another version of cxrtext")
     assert path.read_bytes() == before
-
-
-def test_a_cache_of_a_later_version_is_refused(path: Path) -> None:
-    with ScoreCache(path, "model") as cache:
-        cache._base.execute(f"PRAGMA user_version = {cache_module.FORMAT + 1}")
-    refused(path, "no cache of scores of this version")
 
 
 def refused(path: Path, says: str = "") -> None:
     """It is said in one line that names the file."""
     with (
-        pytest.raises(DataError, match=f"{path.name}: .*{says}") as error,
+        pytest.raises(CxrTextError, match=f"{path.name}: .*{says}") as error,
         ScoreCache(path, "model") as cache,
     ):
         cache.find(KEYS)
@@ -180,24 +146,12 @@ def refused(path: Path, says: str = "") -> None:
 def test_what_is_no_cache_is_one_clear_line(path: Path, tmp_path: Path) -> None:
     text = tmp_path / "reports.csv"
     text.write_text("study_id,report\n" + "s1,Clear.\n" * 200)
-    refused(text, "damaged, or no cache; remove it or name")
+    refused(text, "is damaged .*; if it is a cache")
     assert text.read_text().startswith("study_id")
     refused(tmp_path)
     refused(text / "scores.sqlite", "cannot be made there")
     damage(path)
-    refused(path, "damaged, or no cache; remove it or name")
-
-
-@pytest.mark.parametrize("kind", ["damaged", "foreign", "folder"])
-def test_a_run_with_a_wrong_cache_says_so_and_leaves_nothing(
-    score: Score, tmp_path: Path, kind: str
-) -> None:
-    path = tmp_path / "cache"
-    make: dict[str, Any] = {"damaged": damage, "foreign": foreign, "folder": Path.mkdir}
-    make[kind](path)
-    with pytest.raises(DataError, match="cache"):
-        score(cache=path)
-    assert {p.name for p in tmp_path.iterdir()} == {"cache", "reports.csv"}
+    refused(path, "is damaged .*; if it is a cache")
 
 
 def test_no_report_text_and_no_word_pieces_are_in_the_file(
@@ -216,7 +170,7 @@ def test_a_full_disk_is_one_line_and_what_was_kept_stays(path: Path) -> None:
     with ScoreCache(path, "m") as cache:
         cache.add(scores(range(1)))
     with (
-        pytest.raises(DataError, match=r"scores\.sqlite: .*cannot be used .*full.*make room") as e,
+        pytest.raises(DiskError, match=r"scores\.sqlite: .*full; make room") as e,
         ScoreCache(path, "m") as cache,
     ):
         cache._base.execute("PRAGMA max_page_count = 8")

@@ -1,6 +1,5 @@
 """Every kind of input and output of a scoring run."""
 
-import io
 import json
 from collections import Counter
 from pathlib import Path
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 
 from cxrtext.errors import DataError
-from cxrtext.language import ScoreSettings, score_reports, score_sentences
+from cxrtext.language import score_sentences
 from cxrtext.language.eta import fit_class_probability
 from cxrtext.models.masked_lm import MaskedLanguageModel
 from cxrtext.records import Sentence, read_sentences, write_table
@@ -59,21 +58,6 @@ def test_reports_of_every_kind_give_the_same_table(
     assert (summary.reports, summary.with_text, summary.without_text) == (3, 2, 1)
 
 
-def test_a_stream_gets_what_a_file_gets_and_paths_may_be_given_as_text(
-    tiny: MaskedLanguageModel, reports: Path, tmp_path: Path
-) -> None:
-    stream, path = io.StringIO(newline=""), tmp_path / "out.csv"
-    settings = ScoreSettings(cache=tmp_path / "c.sqlite")
-    score_reports(reports, stream, settings, model=tiny)
-    again = score_reports(str(reports), str(path), settings, model=tiny)
-    assert again.from_cache == 4
-    assert path.read_bytes().decode() == stream.getvalue()
-    assert again.sentences == len(read_sentences(path))
-    assert (tmp_path / "c.sqlite").exists()
-    with pytest.raises(DataError, match=r"-: a table of sentences ends in"):
-        score_reports(str(reports), "-", model=tmp_path / "no")
-
-
 def write_corpus(path: Path, reports: int) -> None:
     """Reports of five sentences, of which 40 in all are different, the first far more often."""
     chance = np.random.default_rng(0)
@@ -101,13 +85,6 @@ def test_a_fit_is_that_of_the_written_table(score: Score, reports: Path, tmp_pat
     assert meta["a"] != 0.5
     eta = [a * np.exp(k * row.log_likelihood) for row in rows]
     np.testing.assert_allclose([row.eta or 0.0 for row in rows], eta, rtol=1e-6)
-
-
-def test_a_corpus_too_small_to_fit_keeps_its_scores(score: Score, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="cannot be fitted: .*give a and k instead"):
-        score(fit=True, cache=False)
-    assert not (tmp_path / "out.csv").exists()
-    assert score(cache=False).from_cache == 4
 
 
 @pytest.mark.parametrize("name", ["reports.csv", "link.csv"])

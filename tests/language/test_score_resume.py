@@ -3,16 +3,14 @@
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cxrtext.errors import DataError, WorkError
+from cxrtext.errors import WorkError
 from cxrtext.files import only_one
-from cxrtext.language.scoring.cache import ScoreCache, digest_of
-from cxrtext.language.scoring.score import Scorer, encode_pieces
+from cxrtext.language.scoring.score import Scorer
 from cxrtext.models.masked_lm import MaskedLanguageModel
 from cxrtext.records import read_sentences
 from tests.language.conftest import Score, StopError, stop
@@ -32,15 +30,6 @@ def corpus(tmp_path: Path) -> Path:
     path = tmp_path / "corpus.csv"
     path.write_text("study_id,report\n" + "\n".join(rows) + "\n")
     return path
-
-
-def test_more_may_be_set_aside_on_the_next_run(score: Score, corpus: Path, tmp_path: Path) -> None:
-    score("whole/out.csv", corpus)
-    says = "1 bad items, more than --max-rejected 0; the last: row 18"
-    with pytest.raises(DataError, match=says):
-        score("out.csv", corpus, max_rejected=0)
-    assert score("out.csv", corpus, max_rejected=1).rejected == 1
-    assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "whole/out.csv").read_bytes()
 
 
 def test_the_work_of_another_text_or_model_is_thrown_away(
@@ -66,16 +55,6 @@ def test_the_output_is_made_by_one_run_at_a_time(score: Score, tmp_path: Path) -
         pytest.raises(WorkError, match=r"out\.csv: another process is making this file"),
     ):
         score()
-    assert [p.name for p in tmp_path.iterdir()] == ["reports.csv"]
-
-
-def test_nothing_is_left_where_there_was_nothing_to_score(
-    score: Score, reports: Path, tmp_path: Path
-) -> None:
-    reports.write_text("study_id,report\ns1,\n")
-    for _ in range(2):
-        with pytest.raises(DataError, match="none of the 1 reports has text"):
-            score(cache=False)
     assert [p.name for p in tmp_path.iterdir()] == ["reports.csv"]
 
 
@@ -164,27 +143,6 @@ def test_what_is_known_asks_the_network_nothing_and_gives_the_same_bytes(
     assert out.read_bytes() == written
 
 
-def test_other_models_and_precisions_have_scores_of_their_own(
-    tiny: MaskedLanguageModel, score: Score, scored: list[int]
-) -> None:
-    other = MaskedLanguageModel(tiny.model, tiny.tokenizer, "other", "0" * 64)
-    found: list[tuple[int, int]] = []
-    runs: list[dict[str, Any]] = [{}, {"model": other}, *[{"precision": "bfloat16"}] * 2, {}]
-    for options in runs:
-        scored.clear()
-        known = score(**options).from_cache
-        found.append((sum(scored), known))
-    assert found == [(4, 0), (4, 0), (4, 0), (0, 4), (0, 4)]
-
-
-def test_without_a_cache_no_file_is_made(score: Score, tmp_path: Path, scored: list[int]) -> None:
-    for _ in range(2):
-        score("out/out.csv", cache=False)
-    assert sum(scored) == 8
-    names = sorted(p.name for p in (tmp_path / "out").iterdir())
-    assert names == ["out.csv", "out.csv.meta.json"]
-
-
 def test_a_cache_can_lie_elsewhere_and_serve_several_outputs(
     score: Score, tmp_path: Path, scored: list[int]
 ) -> None:
@@ -195,26 +153,3 @@ def test_a_cache_can_lie_elsewhere_and_serve_several_outputs(
     assert [p.name for p in cache.parent.iterdir()] == ["cache.db"]
     for folder in ("a", "b"):
         assert not (tmp_path / folder / "scores.sqlite").exists()
-
-
-def test_a_stopped_run_leaves_its_scores_to_others(
-    score: Score, tmp_path: Path, scored: list[int]
-) -> None:
-    options = {"cache": tmp_path / "cache.db", "batch_tokens": 8}
-    with pytest.raises(StopError):
-        score("a.csv", progress=stop, **options)
-    done = sum(scored)
-    assert 0 < done < 4
-    assert score("b.csv", **options).from_cache == done
-
-
-def test_a_score_in_the_cache_is_what_is_written(
-    tiny: MaskedLanguageModel, score: Score, tmp_path: Path
-) -> None:
-    (pieces,) = encode_pieces(tiny.tokenizer, ["No pneumothorax."])
-    with ScoreCache(tmp_path / "scores.sqlite", Scorer(tiny).identity) as cache:
-        values = np.linspace(-2, -1, len(pieces), dtype=np.float32)
-        cache.add({digest_of(pieces): values})
-    score()
-    rows = [r for r in read_sentences(tmp_path / "out.csv") if r.sentence == "No pneumothorax."]
-    assert [r.log_likelihood for r in rows] == [float(values.sum(dtype=np.float64))] * 3

@@ -54,15 +54,6 @@ def test_half_of_the_words_must_be_known(words: int, unknown: int, none: bool) -
     assert eta_of(-1e6, Words(3, 0), 0.2, 0.35) == MIN_ETA
 
 
-def test_a_warning_comes_above_the_bound() -> None:
-    assert Words(1000, 10).warning() is None
-    assert Words(0, 0).warning() is None
-    said = Words(1000, 11).warning()
-    assert said is not None
-    assert said.startswith("1.1% of the words are not in")
-    assert "pretrain-text" in said
-
-
 def test_sentences_in_memory(tiny: MaskedLanguageModel) -> None:
     scores = score_sentences_detailed(["The lungs are clear.", FOREIGN_TEXT], tiny)
     clear, foreign = scores.eta(0.2, 0.35)
@@ -105,14 +96,6 @@ def test_the_table_says_what_is_unknown(written: Write, name: str) -> None:
         table = read_csv(out)
         assert list(table[0])[-1] == "unknown"
         assert [row["eta"] == "" for row in table] == [False, True, False, True]
-
-
-def test_an_empty_eta_without_an_unknown_word_is_no_number(written: Write) -> None:
-    out = written(["The lungs are clear.", FOREIGN_TEXT])
-    out.write_text(out.read_text(encoding="utf-8").replace(",2\n", ",0\n"), encoding="utf-8")
-    out.with_name("out.csv.meta.json").unlink()  # of the table as it was
-    with pytest.raises(DataError, match="row 2: eta '' is not a number"):
-        read_sentences(out)
 
 
 def test_a_corpus_of_unknown_sentences_is_refused(written: Write, tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """What the papers prove, as numerical experiments, and where a statement fails as printed."""
 
 import math
-from collections.abc import Sequence
 
 import pytest
 import torch
@@ -167,64 +166,3 @@ def test_lse_nl_is_never_below_minus_one_nor_at_it_elsewhere(lam: float) -> None
     evenly = non_local_bags(pair[None], query=lambda r: torch.zeros_like(r))
     assert float(evenly[0, 0] @ text[0]) == pytest.approx(-1.0)
     assert float(lse(pair @ text[0], lam)) == pytest.approx(-math.cos(0.6))
-
-
-def test_vectors_that_are_not_unit_break_the_floor() -> None:
-    """The floor is a bound because regions and sentences are normalized, and for no other cause."""
-    text = torch.tensor([[1.0, 0.0]])
-    assert float(lse_nl(-1.5 * text[None], text, 10.0)) < -1.2
-
-
-def exact(points: Tensor, classes: Tensor, eta: Tensor, negatives: float) -> tuple[Tensor, Tensor]:
-    """Asymptotic losses L̄(f, Q) of all pairs of a class, and the anchor of each; γ = 1.
-
-    The population holds each point as often as its class is probable, so that the mean over it is
-    the expectation, and likewise over a class: g of the objective has no chance left in it.
-    """
-    scores = points @ points.T
-    same = classes[:, None] == classes
-    anchor, positive = same.nonzero(as_tuple=True)
-    rows = torch.cat([scores[anchor, positive][:, None], scores[anchor]], dim=1)
-    extra = scores[anchor].masked_fill(~same[anchor], -torch.inf)
-    first = torch.zeros(len(anchor), dtype=torch.long)
-    losses = objectives.debiased(rows, eta[classes[anchor]], 1.0, extra=extra, positive=first)
-    # The objective's N is the population's size: e^loss − 1 is N g / pos.
-    return torch.log1p(negatives / len(points) * losses.expm1()), anchor
-
-
-def mean_over_pairs(losses: Tensor, anchor: Tensor) -> float:
-    """E over x ~ D and x⁺ ~ D_c."""
-    each = torch.zeros(int(anchor.max()) + 1, dtype=torch.float64)
-    return float(each.scatter_reduce(0, anchor, losses, "mean", include_self=False).mean())
-
-
-def mean_classifier(points: Tensor, classes: Tensor) -> float:
-    """Cross entropy of the classifier whose rows are the classes' means."""
-    means = torch.stack([points[classes == one].mean(0) for one in classes.unique()])
-    return float(F.cross_entropy(points @ means.T, classes))
-
-
-def drawn_classes(rho: Sequence[int], spread: float) -> tuple[Tensor, Tensor]:
-    """Points on the circle around the directions of their classes, ``rho`` of each class."""
-    classes = torch.arange(len(rho)).repeat_interleave(torch.tensor(rho))
-    generator = torch.Generator().manual_seed(0)
-    noise = spread * torch.randn(len(classes), generator=generator, dtype=torch.float64)
-    angle = 2 * math.pi * classes / len(rho) + noise
-    return torch.stack([angle.cos(), angle.sin()], dim=1), classes
-
-
-def test_lemma_a_2_is_an_equality_for_equal_classes_of_one_point() -> None:
-    """SSD Lemma A.2, eq. 18-25: every step is tight there; with fewer negatives the bound fails."""
-    points, classes = drawn_classes((4, 4, 4), 0.0)
-    bounded = mean_classifier(points, classes)
-    found = [mean_over_pairs(*exact(points, classes, THIRD, count)) for count in (2.0, 1.9)]
-    assert found[0] == pytest.approx(bounded, rel=1e-12)
-    assert found[1] < bounded
-
-
-@pytest.mark.parametrize("spread", [0.0, 0.4, 2.0])
-def test_lemma_a_2_bounds_the_mean_classifier(spread: float) -> None:
-    """SSD Lemma A.2: L_sup-μ ≤ L̄(f, N) for N ≥ (1 − ρ_min) / ρ_min, here 9."""
-    points, classes = drawn_classes((6, 3, 1), spread)
-    bound = mean_over_pairs(*exact(points, classes, RHO, 9.0))
-    assert mean_classifier(points, classes) <= bound

@@ -38,21 +38,6 @@ def failed(steps: list[Step]) -> tuple[str, str]:
     return steps[-1].layer, steps[-1].said
 
 
-def test_a_good_peer(check: Check) -> None:
-    steps = check()
-    assert all(step.ok for step in steps)
-    assert [step.layer for step in steps] == [SEARCH, "Orthanc's list of changes"]
-
-
-@pytest.mark.parametrize("url", ["http://127.0.0.1:1/x", "https://no.such.host.invalid/x"])
-def test_an_address_that_is_wrong(url: str, known: Known) -> None:
-    layer, said = failed(check_peer(known(absent(dicomweb={"url": url}))))
-    assert (layer, said) == (
-        "address",
-        "cannot be reached; is it running, and is its address right?",
-    )
-
-
 def test_a_wrong_password(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PASSWORD_ENV, "another")
     layer, said = failed(check())

@@ -1,7 +1,7 @@
 """Following peers that leave things out, objects that cannot be taken, full disks, odd clocks."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,14 +10,11 @@ from unittest.mock import Mock
 import pytest
 
 from cxrtext.errors import DiskError, WorkError
-from cxrtext.pacs.dicomweb.client import DicomWeb
-from cxrtext.pacs.faults import BusyError
+from cxrtext.pacs.dicomweb import DicomWeb
 from cxrtext.pacs.inbox.queue import Inbox
-from cxrtext.pacs.retrieval import follow as module
-from cxrtext.pacs.retrieval.changes import ChangeList
 from cxrtext.pacs.retrieval.follow import Follower
 from cxrtext.pacs.retrieval.follow_state import FollowState
-from cxrtext.pacs.throttle import Retrying, Throttle
+from cxrtext.pacs.throttle import Throttle
 from tests.pacs.odd_peer import Answer, OddPeer, Short, multipart, served
 from tests.pacs.orthanc import follow_into, web_peer
 from tests.pacs.studies import PLANTED, compare_next, instance, study, uid
@@ -48,15 +45,12 @@ def following(
     peer = web_peer("archive", url, FOLLOW)
     web = peer.dicomweb.model_copy(update={"orthanc": orthanc})
     peer = peer.model_copy(update={"dicomweb": web})
-    throttle = Throttle(peer.limits)
-    source = DicomWeb(peer, throttle=throttle)
-    retrying = Retrying(peer, throttle)
-    with Inbox(folder, reserve=0) as box, FollowState(folder / "follow.sqlite") as state:
-        scratch = folder / "scratch"
-        scratch.mkdir(exist_ok=True)
-        arguments = (peer, source, box, state, scratch, lambda _: None, retrying)
-        yield Follower(*arguments), state
-    source.close()
+    with (
+        closing(DicomWeb(peer, Throttle(peer.limits))) as source,
+        Inbox(folder, reserve=0) as box,
+        FollowState(folder / "follow.sqlite") as state,
+    ):
+        yield Follower(peer, source, box, state, lambda _: None), state
 
 
 def test_an_object_that_cannot_be_taken_does_not_keep_its_study_out(tmp_path: Path) -> None:
@@ -77,15 +71,10 @@ def test_an_object_that_cannot_be_taken_does_not_keep_its_study_out(tmp_path: Pa
     assert entries(tmp_path) == [uid(1, 2, 1), uid(1, 3, 1), uid(1, 1, 1)]
 
 
-@pytest.mark.parametrize("limit", ["the peer's", "the inbox's"])
-def test_an_object_that_is_too_large_is_left_out(
-    tmp_path: Path, limit: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_object_that_is_too_large_is_left_out(tmp_path: Path) -> None:
     objects = [instance(1, 1, size=1024, day=TODAY), instance(1, 2, day=TODAY)]
-    if limit == "the inbox's":
-        monkeypatch.setattr(module, "MAX_BYTES", 2**20)
     with served(OddPeer(objects)) as url:
-        found, _ = turn(url, tmp_path / "inbox", object_mb=1 if limit == "the peer's" else 8)
+        found, _ = turn(url, tmp_path / "inbox", object_mb=1)
     assert found == "1 new, 0 corrected, 0 gone, 1 left out, 0 failed"
     assert entries(tmp_path) == [uid(1, 2, 1)]
 
@@ -146,35 +135,6 @@ def test_a_comparison_in_the_future_was_made_by_a_wrong_clock(tmp_path: Path) ->
         for days, due in ((0, False), (400, True), (-2, True)):
             state.note("compared", (now + timedelta(days=days)).isoformat())
             assert follower._is_due() == due
-
-
-def test_a_gap_is_remembered_until_the_days_were_compared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one = {"Seq": 7, "ChangeType": "StableStudy"}
-
-    def changes(*_: object, since: int = 0, **__: int) -> dict[str, Any]:
-        return {"Changes": [one] if since < 7 else [], "Last": 7, "Done": True}
-
-    monkeypatch.setattr(ChangeList, "ask", changes)
-    folder = tmp_path / "inbox"
-    busy = Mock(side_effect=BusyError("archive", "has no answer"))
-    for _ in range(2):  # the second time after a restart
-        with following("http://127.0.0.1:9/dicom-web", folder, "http://127.0.0.1:9") as (
-            follower,
-            state,
-        ):
-            state.note("compared", datetime.now().astimezone().isoformat())
-            state.note("from", TODAY.isoformat())
-            if not busy.called:
-                state.note("sequence", "3")
-            with monkeypatch.context() as patch, pytest.raises(BusyError):
-                patch.setattr(Follower, "compare", busy)
-                follower.turn()
-    assert busy.call_count == 2
-    with served(OddPeer([])) as url, following(url, folder, url) as (follower, state):
-        follower.turn()
-        assert not state.fact("gap")
 
 
 def test_a_full_disk_is_said_and_waited_for(

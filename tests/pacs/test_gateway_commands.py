@@ -9,7 +9,6 @@ from typer.testing import CliRunner, Result
 
 from cxrtext.errors import ConfigError
 from cxrtext.pacs.gateway.file import read_gateway
-from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.results.folder import ResultsFolder
 from cxrtext.pacs.results.making import make_results
 from cxrtext.pacs.results.rules import rule_name
@@ -62,16 +61,6 @@ def test_run_once_and_status(run: Callable[..., Result], orthanc: Orthanc) -> No
     assert "7 received; 7 wait, the first for" in done.output
     found = json.loads(run("status", "--json").stdout)
     assert (found["received"], found["waiting"], found["healthy"]) == (7, {"object": 7}, False)
-
-
-def test_held(run: Callable[..., Result], tmp_path: Path) -> None:
-    with Inbox(tmp_path / "gateway/inbox", reserve=0) as inbox:
-        inbox.put("archive", b"x", held="for a reason")
-    assert "for a reason" in run("held").output
-    (one,) = json.loads(run("held", "--json").output)
-    assert (one["name"], one["what"], one["state"], one["source"]) == (
-        "1", "object", "held", "archive",
-    )  # fmt: skip
 
 
 @pytest.fixture

@@ -16,11 +16,10 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from cxrtext.errors import ConfigError, WorkError
+from cxrtext.errors import WorkError
 from cxrtext.pacs.gateway.file import read_gateway
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext_cli.gateway import run as module
-from cxrtext_cli.gateway.run import run_once
 from cxrtext_cli.gateway.status import Part, health
 from tests.commands import cxrtext
 from tests.pacs.orthanc import absent, free_port, write_gateway
@@ -142,9 +141,3 @@ def test_a_part_that_fails_is_begun_again_and_the_others_go_on(
     assert "follow-a: failed (RuntimeError); beginning again" in said
     assert "follow-a: a: has no answer; beginning again" in said
     assert PLANTED not in said
-
-
-def test_a_file_that_asks_for_nothing_is_said(tmp_path: Path) -> None:
-    gateway = read_gateway(write_gateway(tmp_path / "gateway.yaml", absent()))
-    with pytest.raises(ConfigError, match="asks for nothing: give hl7, or a peer with follow"):
-        run_once(gateway)

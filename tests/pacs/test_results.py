@@ -266,25 +266,6 @@ def test_what_is_no_source_is_refused_in_a_line(
     assert "CANARY" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"PatientSex": "X", "PatientBirthDate": "", "StudyDate": "", "StudyTime": ""},
-        {"WindowWidth": "0"},
-        {"PatientOrientation": []},
-        {"RescaleSlope": "", "RescaleIntercept": ""},
-    ],
-    ids=lambda change: next(iter(change)),
-)
-@pytest.mark.filterwarnings("ignore")
-def test_odd_headers_are_no_obstacle(
-    service: Service, results: ResultsFolder, tmp_path: Path, change: dict[str, Any]
-) -> None:
-    path = write_effusion(tmp_path / "source.dcm", "dx-mono1", **change)
-    made = make_results(service, path, SENTENCE, results)
-    assert [one.kind for one in made.results] == ["sc", "sr"]
-
-
 # --- sent to a real PACS ---
 
 

@@ -98,15 +98,14 @@ def made(template: tuple[Path, list[set[str]]]) -> list[set[str]]:
 def test_each_peer_is_told_once_of_what_it_has(
     results: ResultsFolder, made: list[set[str]], sending: Sending
 ) -> None:
-    done = revoke(results, every, PEERS, "safety")
+    done = revoke(results, every, PEERS)
     assert (done.results, done.told, done.faults) == (6, {"north": 1, "south": 1}, ())
     assert sending.told == {"north": [("CANARY-1", made[0])], "south": [("CANARY-2", made[1])]}
     assert all(one.revoked for one in results.all() if one.kind != "reject")
     (note, _) = results.all(kind="reject")
     title = dcmread(results.path / note.file).ConceptNameCodeSequence[0]
-    assert title.CodeMeaning == "Rejected for Patient Safety Reasons"
-    for reason in ("quality", "safety"):
-        assert revoke(results, every, PEERS, reason).told == {}
+    assert title.CodeMeaning == "Rejected for Quality Reasons"
+    assert revoke(results, every, PEERS).told == {}
 
 
 def test_a_peer_that_is_gone_is_told_by_the_next_call(

@@ -2,19 +2,17 @@
 
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 from PIL import Image
 from pydicom.dataset import Dataset, FileMetaDataset
 from pydicom.uid import ExplicitVRLittleEndian
 
-from cxrtext.errors import DataError, WorkError
+from cxrtext.errors import WorkError
 from cxrtext.files import sha256
 from cxrtext.index import IndexedImage, build_index
 from cxrtext.pacs.faults import AnswerError, GoneError, PeerError
@@ -24,8 +22,7 @@ from cxrtext.pacs.results import rules
 from cxrtext.pacs.results.folder import Kept, ResultsFolder
 from cxrtext.pacs.results.rules import Answered, Answerer, Preview, preview
 from cxrtext.pacs.results.sending import Delivery
-from cxrtext.records.manifest import RECEIVED, SOURCE
-from cxrtext.service import Service, load_service
+from cxrtext.service import load_service
 from tests.conftest import as_received, draw
 from tests.pacs.orthanc import Known, Orthanc, absent, free_port
 from tests.pacs.result_sources import write_source
@@ -61,15 +58,6 @@ def test_a_result_that_is_made_again_was_sent_and_taken_back_before(results: Res
     assert again is not None
     assert again.revoked
     assert results.peers() == {kept.instance: ["archive"]}
-
-
-def test_a_folder_of_another_version_is_refused(results: ResultsFolder) -> None:
-    with closing(sqlite3.connect(results.path / module.FILE)) as database:
-        assert database.execute("PRAGMA user_version").fetchone() == (module.VERSION,)
-        database.execute("PRAGMA user_version = 9")
-    for create in (True, False):
-        with pytest.raises(DataError, match="of another version of cxrtext .*; name a new folder"):
-            ResultsFolder(results.path, create=create)
 
 
 def test_of_two_that_make_one_result_the_row_is_that_of_the_file(
@@ -147,42 +135,6 @@ def test_each_image_of_a_peer_with_a_rule_is_answered_once(
     assert (third.images, third.made) == (3, 0)
 
 
-def test_answering_goes_on_over_faults_and_waits_longer_each_time(
-    results: ResultsFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said, asked = list[str](), list[float]()
-    answers: list[Any] = [
-        GoneError("archive", "cannot be reached"), GoneError("archive", "cannot be reached"),
-        (2, 1, 1, 1), GoneError("archive", "cannot be reached"),
-    ]  # fmt: skip
-
-    def answered(answering: Any) -> None:
-        asked.append(clock[0])
-        if isinstance(one := answers.pop(0), Exception):
-            raise one
-        answering.done.images, answering.done.made, answering.done.sent, answering.done.failed = one
-
-    clock = [0.0]
-    monkeypatch.setattr(rules._Answering, "answer", answered)
-    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    model = Mock()
-    model.archive.catalogue.columns.return_value = dict.fromkeys((SOURCE, RECEIVED))
-    answerer = Answerer([named()], results, say=said.append)
-    while clock[0] < 15:
-        answerer.turn(model)
-        clock[0] += 1
-    assert asked == [0, 4, 12, 14]
-    assert said == [
-        "archive: cannot be reached; trying again in 4 s",
-        "archive: cannot be reached; trying again in 8 s",
-        "images answered: 2; results made: 1, sent: 1; images without results: 1",
-        "archive: cannot be reached; trying again in 4 s",
-    ]
-    answers.append(GoneError("archive", "cannot be reached"))
-    with pytest.raises(PeerError):
-        answerer.answer(model)
-
-
 def test_a_rule_waits_for_its_approval_which_another_model_or_rule_asks_for_again(
     answering: Answering, received: Path, results: ResultsFolder, sending: "Sending"
 ) -> None:
@@ -216,12 +168,6 @@ def test_no_more_results_are_sent_in_a_day_than_the_rule_allows(
     with closing(sqlite3.connect(results.path / module.FILE)) as database, database:
         database.execute("UPDATE sent SET at = '2026-11-01T00:00:00+00:00'")
     assert answering(peer).sent == 2
-
-
-def test_without_what_was_received_there_is_nothing_to_answer(
-    service: Service, results: ResultsFolder
-) -> None:
-    assert Answerer([named()], results).answer(service).images == 0
 
 
 def named(name: str = "archive") -> Peer:

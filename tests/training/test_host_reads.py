@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 from unittest.mock import Mock
-from weakref import ref
 
 import numpy as np
 import pytest
@@ -16,13 +15,11 @@ from torch import Tensor
 
 from cxrtext.config import load_config, objective_class, objective_names, read_objective
 from cxrtext.errors import ConfigError
-from cxrtext.training import Listener, train
 from cxrtext.training.data.drawn import Drawn
 from cxrtext.training.data.loader import Examples
 from cxrtext.training.initialization import build_model, center_projections
 from cxrtext.training.loop.distributed import local_device
 from cxrtext.training.loop.optimization import TrainingArguments, set_training
-from cxrtext.training.loop.resume import load_newest_state
 from cxrtext.training.objectives.shared.objective import Objective, as_objective
 from cxrtext.training.step import backward, scored
 from tests.grids import grid
@@ -160,24 +157,3 @@ def test_one_gpu_is_not_for_all_processes_of_a_machine(
     with pytest.raises(ConfigError, match="'cuda:1' is one GPU, and torchrun started 2 processes"):
         local_device("cuda:1")
     assert local_device("cpu") == "cpu"
-
-
-def test_a_resumed_state_does_not_stay_in_memory(
-    options: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = load_config(None, [*options, "training.steps=4", "training.save_every=2"])
-    train(config)
-    sorted((config.out / "state").glob("step-*.pt"))[-1].unlink()
-    kept: list[Any] = []
-
-    def loaded(*given: Any) -> Any:
-        state = load_newest_state(*given)
-        assert state is not None
-        kept.append(ref(next(iter(state["learner"]["model"].values()))))
-        return state
-
-    monkeypatch.setattr("cxrtext.training.image_text.load_newest_state", loaded)
-    alive: list[bool] = []
-    listener = Listener(step=lambda *_: alive.append(kept[0]() is not None))
-    train(config, resume=True, listener=listener)
-    assert alive == [False, False]

@@ -60,12 +60,6 @@ def test_studies_say_in_short_what_their_reports_affirm_and_deny() -> None:
     ]  # the nodule, which nobody denies, makes none; what is hedged is neither
 
 
-def test_a_word_of_several_parts_keeps_its_own_name() -> None:
-    sentences = said(a="An air/fluid level", b="No air/fluid level")
-    found = made(sentences, [FindingWord(("air/fluid",))])
-    assert found == [("a", "Air/fluid."), ("b", "No air/fluid.")]
-
-
 def test_their_class_probability_follows_from_how_many_say_so() -> None:
     sentences = said(a="Effusion", b="No effusion", c="No effusion", d="Clear lungs")
     found = short_sentences(study_words(sentences), WORDS, sentences)

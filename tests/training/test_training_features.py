@@ -4,27 +4,20 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from safetensors.numpy import load_file, save_file
 
 from cxrtext.config import load_config
-from cxrtext.errors import CheckpointError, ConfigError, DataError, NotFoundError
+from cxrtext.errors import CheckpointError, ConfigError, DataError
 from cxrtext.evaluation import evaluate
-from cxrtext.evaluation.rows import ZERO_SHOT
 from cxrtext.files import write_sums
-from cxrtext.index import Query, build_index, open_index, reembed
 from cxrtext.jobs import EncodeOptions, encode_images
-from cxrtext.models import load_model, regions
+from cxrtext.models import load_model
 from cxrtext.models.features import open_features
-from cxrtext.models.features.folder import FEATURES
-from cxrtext.models.regions import embed_files
-from cxrtext.records import read_manifest
 from cxrtext.training import train
 from tests import small_backbones
 from tests.jobs.here import work_here
@@ -84,39 +77,6 @@ def test_a_run_learns_and_its_checkpoint_names_the_backbone(run: Path) -> None:
     assert not (run / "cache").exists()  # no image was decoded
 
 
-def test_images_get_the_regions_of_their_features(
-    run: Path, features: Path, data_folder: Path
-) -> None:
-    model, folder = load_model(run / "checkpoint"), open_features(features)
-    records = read_manifest(data_folder / "manifest.csv")[:5]
-    kept = folder.of(folder.places([record.name for record in records]))
-    with torch.inference_mode():
-        wanted = model.image_encoder.project(torch.from_numpy(kept).float()).flatten(1, 2)
-    (batch,) = embed_files(model, [record.path for record in records], processes=0)
-    torch.testing.assert_close(batch.regions, wanted, rtol=0, atol=3e-3)
-
-
-def test_evaluation_and_index_are_the_same_on_features(
-    run: Path, features: Path, data_folder: Path, tmp_path: Path
-) -> None:
-    checkpoint, folder = run / "checkpoint", open_features(features)
-    live = evaluate(checkpoint, data_folder)
-    stored = evaluate(checkpoint, data_folder, features=folder)
-    assert live.findings == stored.findings
-    assert live.images == stored.images
-    for name in live.findings:
-        one, other = (found.rows.value(ZERO_SHOT, name, "AUC") for found in (live, stored))
-        assert one == pytest.approx(other, abs=0.03)
-    found, model = [], load_model(checkpoint)
-    texts = model.embed_sentences(["Left pleural effusion."])
-    for name, given in (("live", None), ("stored", folder)):
-        build_index(data_folder / "manifest.csv", checkpoint, tmp_path / name, features=given)
-        with open_index(tmp_path / name, model) as index:
-            hits = index.search(Query(texts=texts), 48).hits
-            found.append({hit.image.image: hit.score for hit in hits})
-    assert found[0] == pytest.approx(found[1], abs=3e-3)
-
-
 def test_a_stopped_run_ends_in_the_same_weights(given: list[str], tmp_path: Path) -> None:
     more = "training.lock=[text]", "training.steps=6", f"data.cache={tmp_path / 'cache'}"
     chosen = [*given, *more]
@@ -170,55 +130,6 @@ def test_features_that_a_model_was_not_trained_on_are_refused(
             evaluate(model, data_folder, features=open_features(folder))
 
 
-def test_an_image_that_features_lack_is_read_and_no_other(
-    run: Path, features: Path, data_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model, records = load_model(run / "checkpoint"), read_manifest(data_folder / "manifest.csv")
-    new = replace(records[3], name="images/new.png")
-    read: list[Path] = []
-
-    def watched(model: Any, paths: list[Path], **options: Any) -> Any:
-        read.extend(paths)
-        return embed_files(model, paths, processes=0, **options)
-
-    monkeypatch.setattr(regions, "embed_files", watched)
-    asked = [*records[:3], new, *records[4:8]]
-    found: dict[int, torch.Tensor] = {}
-    for batch in regions.embed_records(model, asked, features=open_features(features)):
-        found |= dict(zip(batch.rows, batch.regions, strict=True))
-    assert read == [new.path]
-    assert sorted(found) == [*range(8)]
-    [known] = regions.embed_records(model, [records[3]], features=open_features(features))
-    assert torch.allclose(found[3], known.regions[0], atol=2e-3)  # kept in half precision
-
-
-def test_an_index_turns_to_another_model_of_the_same_features_and_decodes_nothing(
-    run: Path,
-    checkpoint: Path,
-    features: Path,
-    data_folder: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    build_index(data_folder / "manifest.csv", checkpoint, tmp_path / "index")
-    monkeypatch.setattr(regions, "embed_files", pytest.fail)
-    folder = open_features(features)
-    summary = reembed(tmp_path / "index", run / "checkpoint", features=folder)
-    assert summary.images == len(folder)
-    with open_index(tmp_path / "index") as index:
-        assert index.model.fingerprint == load_model(run / "checkpoint").fingerprint
-
-
-def test_a_model_goes_on_from_a_model_of_the_same_backbone(
-    run: Path, given: list[str], tmp_path: Path, checkpoint: Path
-) -> None:
-    more = [*given, "training.steps=5", f"out={tmp_path / 'more'}"]
-    train(load_config(None, [*more, f"model.init={run / 'checkpoint'}"]))
-    assert (tmp_path / "more" / "checkpoint").is_dir()
-    with pytest.raises(ConfigError, match="has image resnet-narrow, and model.image is backbone"):
-        train(load_config(None, [*more, f"out={tmp_path / 'no'}", f"model.init={checkpoint}"]))
-
-
 def test_images_that_were_not_encoded_are_rejected_by_name(
     given: list[str], data_copy: Path, backbone: Path, tmp_path: Path
 ) -> None:
@@ -245,17 +156,3 @@ def test_keys_that_do_not_go_with_features_are_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=said):
         load_config(None, [*given, *keys.split()])
-
-
-def test_other_features_are_another_run_and_a_folder_must_have_some(
-    given: list[str], run: Path, features: Path, tmp_path: Path
-) -> None:
-    chosen = [*given, f"data.features={tmp_path}", f"out={tmp_path / 'run'}"]
-    with pytest.raises(NotFoundError, match="holds no features; make them with 'cxrtext encode"):
-        train(load_config(None, chosen))
-    moved = shutil.copytree(features, features.with_name("changed"))
-    path = moved / FEATURES
-    path.write_text(path.read_text() + "\n")
-    chosen = [*given, f"data.features={moved}", f"out={run}", "training.steps=41"]
-    with pytest.raises((ConfigError, CheckpointError)):
-        train(load_config(None, chosen), resume=True)

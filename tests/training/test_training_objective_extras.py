@@ -1,6 +1,5 @@
 import shutil
-from collections.abc import Callable, Iterable, Sequence
-from copy import deepcopy
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,7 @@ from cxrtext.records import Sentence, read_manifest, read_sentences
 from cxrtext.records.tables import read_table, write_table
 from cxrtext.training.data.loader import Examples
 from cxrtext.training.initialization import build_model
-from cxrtext.training.objectives.shared.metadata import Kernel, kernels_of, read_columns
 from cxrtext.training.objectives.shared.objective import as_objective, source_of
-from cxrtext.training.objectives.shared.texts import text_vectors
 from tests.training.conftest import examples_of
 
 Change = Callable[[list[dict[str, Any]]], None]
@@ -71,10 +68,6 @@ def known_of(examples: Examples, rows: Sequence[int]) -> dict[str, Any]:
     return dict(examples.batch(np.array(rows), np.random.default_rng(0)).pairs.known)
 
 
-def test_an_objective_of_scores_alone_needs_nothing(gather: Any) -> None:
-    assert known_of(gather("name=dcl-eta-lm"), range(4)) == {}
-
-
 def test_labels_beside_the_manifest_all_or_of_chosen_findings(gather: Any) -> None:
     # every third study is clear, the next has an effusion, then pneumothorax
     made = gather("name=remove-by-labels")
@@ -97,7 +90,7 @@ def test_an_uncertain_label_is_no_finding_and_one_must_be(gather: Any, tmp_path:
 
 
 def test_similarity_is_that_of_the_language_model_without_its_mean(
-    gather: Any, model: ImageTextModel
+    gather: Any,
 ) -> None:
     made = gather("name=remove-by-text")
     cosines = known_of(made, range(6))["similarity"]
@@ -107,42 +100,6 @@ def test_similarity_is_that_of_the_language_model_without_its_mean(
     same = torch.tensor([[one == other for other in said] for one in said])
     assert (cosines[same] > 0.99).all()
     assert (cosines[~same] < 0.9).all()  # and above it without the mean taken away
-    raw = torch.nn.functional.normalize(mean_states(model, said), dim=1)
-    assert (raw @ raw.T).min() > 0.0
-
-
-SAID = ["The lungs are clear.", "Left effusion.", "Right pneumothorax.", "No effusion."]
-
-
-def mean_states(model: ImageTextModel, said: Iterable[str]) -> torch.Tensor:
-    """The mean over the word pieces of each sentence, one at a time."""
-    encoder = model.text_encoder.backbone
-    return torch.stack(
-        [encoder(**model.tokenize([text])).last_hidden_state[0].mean(dim=0) for text in said]
-    )
-
-
-def test_text_vectors_do_not_depend_on_the_batches(model: ImageTextModel) -> None:
-    seen: list[tuple[int, int]] = []
-    model.train()
-    whole = text_vectors(model, SAID, progress=lambda *done: seen.append(done))
-    assert model.training
-    model.eval()
-    parts = text_vectors(model, SAID[::-1], batch=1)[::-1]
-    np.testing.assert_allclose(whole.astype(float), parts.astype(float), atol=3e-3)
-    assert seen == [(4, 4)]
-    states = mean_states(model, SAID)
-    expected = torch.nn.functional.normalize(states - states.mean(dim=0), dim=1)
-    np.testing.assert_allclose(whole.astype(float), expected.detach().numpy(), atol=3e-3)
-
-
-def test_what_all_states_share_costs_no_digits(model: ImageTextModel) -> None:
-    before = text_vectors(model, SAID)
-    moved = deepcopy(model)
-    last: Any = moved.text_encoder.backbone.encoder.layer[-1]
-    last.output.LayerNorm.bias.data += 50.0
-    after = text_vectors(moved, SAID)
-    np.testing.assert_allclose(after.astype(float), before.astype(float), atol=3e-3)
 
 
 def truth(path: Path, sentences: Path, change: Change | None = None) -> None:
@@ -262,17 +219,6 @@ def test_sentences_that_are_all_the_same_cannot_be_compared(
     source = source_of(config, read_manifest(config.data.manifest), said, model)
     with pytest.raises(DataError, match="all sentences are the same"):
         as_objective(config.objective).prepare(source)
-
-
-def test_one_kernel_for_all_numbers_together(data_folder: Path) -> None:
-    given = [Kernel(name="laplacian", sigma=2.0)]
-    kernels = kernels_of(given, ["a", "b", "c"], ["number", "category", "number"])
-    assert [(k.name, k.sigma, columns) for k, columns in kernels] == [
-        ("laplacian", 2.0, [0, 2]),
-        ("delta", None, [1]),
-    ]
-    records = read_manifest(data_folder / "manifest.csv")
-    assert read_columns(data_folder / "manifest.csv", records, ["age"]).values.shape == (48, 1)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Whole runs of a few steps, one option each, and what is refused before work begins."""
 
 import json
-import shutil
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -17,7 +16,6 @@ from cxrtext.training import Listener, train
 from cxrtext.training.initialization import training_arguments
 from cxrtext.training.loop.job import RunProgress, check_loss
 from cxrtext.training.loop.optimization import TrainingArguments
-from cxrtext.training.loop.resume import deciding
 from tests.conftest import read_csv
 from tests.training.conftest import metrics
 
@@ -64,14 +62,6 @@ def test_where_memory_ends_one_line_says_what_to_change(
         train(load_config(None, [*options, "training.steps=1"]))
 
 
-def test_a_validation_measures_search_and_classes(run_folder: Path) -> None:
-    (*_, last) = metrics(run_folder, "val")
-    assert {"loss", "accuracy", "floored", "auc", "auc_Pneumothorax", "R@1", "R@5"} <= last.keys()
-    mean = (last["text_to_image_R@1"] + last["image_to_text_R@1"]) / 2
-    assert last["R@1"] == pytest.approx(mean, abs=1e-5)
-    assert last["image_to_text_R@5"] == 1  # there are three sentences
-
-
 def test_the_best_model_is_kept(options: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     values = iter([3.0, 2.0, 2.5, 2.5])
     monkeypatch.setattr("cxrtext.training.trainer.validate", lambda *_: {"loss": next(values)})
@@ -79,11 +69,6 @@ def test_the_best_model_is_kept(options: list[str], monkeypatch: pytest.MonkeyPa
     assert train(config).best_step == 4
     best = json.loads((config.out / "checkpoint-best/training.json").read_text())
     assert best["step"] == 4
-
-
-def test_how_often_is_measured_and_logged_decides_no_run() -> None:
-    config = load_config(None, ["data.manifest=m", "data.sentences=s", "model.text=t"])
-    assert not {"validate_every", "log_every"} & deciding(config)["training"].keys()
 
 
 def test_a_diverging_run_is_stopped() -> None:
@@ -157,19 +142,6 @@ def test_there_is_one_recipe_of_the_paper(name: str, tmp_path: Path) -> None:
     assert (training.clip, training.center_projections) == (0, False)
     config = load_config(None, ["data.manifest=m", "data.sentences=s", "training.clip=0"])
     assert training_arguments(config, torch.device("cpu")).clip == float("inf")
-
-
-def test_projections_are_centered_unless_the_key_says_otherwise(
-    options: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    centered = Mock()
-    monkeypatch.setattr("cxrtext.training.image_text.center_projections", centered)
-    config = load_config(None, [*options, "training.steps=1"])
-    train(config)
-    assert centered.call_count == 1
-    shutil.rmtree(config.out)
-    train(load_config(None, [*options, "training.steps=1", "training.center_projections=false"]))
-    assert centered.call_count == 1
 
 
 def test_labels_that_are_not_needed_do_not_stop_a_run(

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from cxrtext.config import load_config
-from cxrtext.device import choose_precision
 from cxrtext.models import load_model
 from cxrtext.training.data.loader import Examples, batch_rows
 from cxrtext.training.initialization import center_projections
@@ -16,23 +15,6 @@ from cxrtext.training.validation import validate
 from tests.training.conftest import examples_of
 
 
-@pytest.mark.parametrize(
-    ("has", "chosen"),
-    [
-        ({"avx512_f": True, "avx512_bf16": True}, "bfloat16"),
-        ({"amx_bf16": True}, "bfloat16"),
-        ({"avx512_f": True, "avx512_bf16": False}, "float32"),
-        ({}, "float32"),
-    ],
-)
-def test_automatic_precision_is_what_the_processor_has(
-    has: dict[str, bool], chosen: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: has, raising=False)
-    assert choose_precision("auto", torch.device("cpu")) == chosen
-    assert choose_precision("float16", torch.device("cpu")) == "float16"
-
-
 def test_an_epoch_shows_every_example_once() -> None:
     steps = [batch_rows(20, 6, seed=1, step=s) for s in range(6)]
     for epoch in (steps[:3], steps[3:]):
@@ -40,14 +22,6 @@ def test_an_epoch_shows_every_example_once() -> None:
     assert not np.array_equal(steps[0], steps[3])
     assert np.array_equal(steps[4], batch_rows(20, 6, seed=1, step=4))
     assert not np.array_equal(steps[0], batch_rows(20, 6, seed=2, step=0))
-
-
-def test_the_folder_of_decoded_images_is_relative_to_the_configuration(tmp_path: Path) -> None:
-    written = tmp_path / "c.yaml"
-    written.write_text("data: {manifest: m.csv, sentences: s.csv, cache: decoded}\n")
-    assert load_config(written).data.cache == tmp_path / "decoded"
-    assert load_config(written, ["data.cache=here"]).data.cache == Path("here")
-    assert load_config(written, ["data.cache=null"]).data.cache is None
 
 
 def examples(sentences: list[list[int]]) -> Examples:

@@ -1,4 +1,3 @@
-import os
 import re
 import shutil
 import signal
@@ -9,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from cxrtext.config import Config, TrainingSection, load_config
+from cxrtext.config import Config, load_config
 from cxrtext.errors import CheckpointError, ConfigError, DataError, WorkError
 from cxrtext.models import load_model
 from cxrtext.records import read_sentences
@@ -17,9 +16,8 @@ from cxrtext.training import Listener, train
 from cxrtext.training.loop.job import StepReport
 from cxrtext.training.loop.resume import save_state
 from cxrtext.training.objectives.shared.objective import Direction, Objective, Terms
-from cxrtext.training.validation import not_learned
 from tests.records.test_reports_labels_boxes import save_sentences
-from tests.training.conftest import examples_of, metrics
+from tests.training.conftest import metrics
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
@@ -136,37 +134,6 @@ def test_a_state_that_is_damaged_or_would_run_code_is_refused(
     assert not planted.exists()
 
 
-def test_runs_may_share_decoded_images_in_another_place(
-    options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chosen = [*options, "training.steps=2", f"data.cache={tmp_path / 'decoded'}"]
-    first = load_config(None, chosen)
-    train(first)
-    assert not (first.out / "cache").exists()
-    monkeypatch.setattr("cxrtext.images.cache.ReaderPool.map", None)
-    other = load_config(None, [*chosen, f"out={tmp_path / 'other'}"])
-    assert train(other).images == 28
-    # Where the images are kept is no part of what a run is.
-    moved = load_config(None, [*options, "training.steps=2", "data.cache=null"])
-    monkeypatch.undo()
-    assert train(moved, resume=True).steps == 2
-
-
-def test_bad_images_are_set_aside_up_to_a_limit(
-    options: list[str], data_copy: Path, tmp_path: Path
-) -> None:
-    for name in ("s00", "s01"):
-        (data_copy / f"images/{name}.png").write_bytes(b"no image")
-    chosen = [*options, f"data.manifest={data_copy / 'manifest.csv'}", "data.cache=null"]
-    chosen += ["training.steps=2"]
-    summary = train(load_config(None, chosen))
-    assert summary.rejected is not None
-    assert "images/s00.png" in summary.rejected.read_text()
-    strict = [*chosen, "data.max_rejected=1", f"out={tmp_path / 'strict'}"]
-    with pytest.raises(DataError, match="2 bad items, more than data.max_rejected 1"):
-        train(load_config(None, strict))
-
-
 def test_tables_that_do_not_meet(options: list[str], tmp_path: Path) -> None:
     table = tmp_path / "other.csv"
     table.write_text(
@@ -192,23 +159,6 @@ def test_a_loss_that_is_no_number_stops_the_run(
     with pytest.raises(WorkError, match="not a number at step 4; lower training.lr") as error:
         train(config, listener=Listener(step=lambda r, _: seen.append(r.step)))
     assert "the last good state is that of step 2" in str(error.value)
-
-
-def test_relative_paths_can_be_resumed_from_the_run_alone(
-    options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    names = ("data.manifest", "data.sentences", "model.text", "out")
-    chosen = []
-    for option in options:
-        key, _, value = option.partition("=")
-        chosen.append(f"{key}={os.path.relpath(value)}" if key in names else option)
-    chosen.append("data.cache=null")
-    train(load_config(None, [*chosen, "training.steps=2"]))
-    kept = load_config(tmp_path / "run/config.yaml")
-    monkeypatch.chdir("/")
-    assert kept.out == tmp_path / "run"
-    assert train(kept, resume=True).steps == 2
 
 
 def test_sentences_without_eta_are_left_out_and_counted(
@@ -248,11 +198,3 @@ def test_a_training_that_learned_nothing_says_so(
     shutil.copytree(run_folder, tmp_path / "learned")
     learned = train(load_config(None, options_into(tmp_path / "learned")), resume=True)
     assert learned.warning == ""
-
-
-def test_accuracy_is_told_from_guesses_by_the_number_of_images() -> None:
-    config = Config.model_construct(training=TrainingSection(batch=8))
-    for images, accuracy, is_warned in ((8, 0.375, True), (64, 0.375, False), (640, 0.126, True)):
-        examples = examples_of([[0]], [[0]] * images)
-        assert bool(not_learned({"accuracy": accuracy}, examples, None, config)) == is_warned
-    assert not_learned({}, examples_of([[0]], [[0]]), None, config) == ""

@@ -24,7 +24,7 @@ from cxrtext.training.data.batches import (
 from cxrtext.training.data.loader import Examples
 from cxrtext.training.initialization import build_head, build_model, build_optimizer
 from cxrtext.training.loop.distributed import Processes
-from cxrtext.training.loop.job import prefetched, train_steps
+from cxrtext.training.loop.job import train_steps
 from cxrtext.training.loop.optimization import TrainingArguments, lock_towers, set_training
 from cxrtext.training.objectives.shared.objective import Direction, Terms, as_objective
 from cxrtext.training.step import PairLearner, backward, build_learner, pair_job, score_batch
@@ -176,62 +176,6 @@ def test_a_language_model_loss_is_the_mean_of_its_masked_pieces(options: list[st
     assert gamma_sq == pytest.approx(14.0)
 
 
-@pytest.mark.parametrize("parts", [1, 2, 4])
-def test_batch_norms_learn_from_each_part_once_and_in_order(options: list[str], parts: int) -> None:
-    config = load_config(None, options)
-    learner, plain = built(config), built(config)
-    start = {name: value.clone() for name, value in learner.model.named_buffers()}
-    step(config, learner, TrainingArguments(1, 8, accumulate=parts))
-    plain.model.train()
-    with torch.no_grad():
-        for images in noise().chunk(parts):
-            plain.model.image_encoder(images)
-    found, expected = (dict(one.model.named_buffers()) for one in (learner, plain))
-    running = [name for name in found if name.endswith(("running_mean", "running_var"))]
-    assert running
-    for name in running:
-        assert not torch.equal(expected[name], start[name])
-        torch.testing.assert_close(found[name], expected[name], rtol=1e-6, atol=1e-7)
-
-
-def test_locked_towers_stay_as_they_are(options: list[str]) -> None:
-    config = load_config(None, [*options, "training.lock=[image, text]"])
-    learner = built(config)
-    before = {name: t.clone() for name, t in learner.model.state_dict().items()}
-    step(config, learner, TrainingArguments(1, 8, lock=("image", "text")))
-    learner.optimizer.step()
-    after = learner.model.state_dict()
-    changed = {name for name in before if not torch.equal(before[name], after[name])}
-    assert changed == {
-        "image_encoder.projection.weight",
-        "image_encoder.projection.bias",
-        "text_encoder.projection.weight",
-        "text_encoder.projection.bias",
-        "query.weight",
-        "log_gamma_sq",
-    }
-
-
-def test_parameters_are_grouped(options: list[str]) -> None:
-    chosen = [*options, "training.weight_decay=0.1", "training.mlm_weight=1"]
-    learner = built(load_config(None, chosen))
-    model, head = learner.model, learner.head
-    assert head is not None
-    found = {
-        id(p): group["weight_decay"]
-        for group in learner.optimizer.param_groups
-        for p in group["params"]
-    }
-    everything = {id(p) for part in (model, head) for p in part.parameters()}
-    assert found.keys() == everything
-    assert found[id(model.image_encoder.projection.weight)] == 0.1
-    assert found[id(model.image_encoder.projection.bias)] == 0.0
-    assert found[id(model.text_encoder.projection.weight)] == 0.1
-    assert found[id(model.log_gamma_sq)] == 0.0
-    words = model.text_encoder.backbone.embeddings.word_embeddings.weight
-    assert head.get_submodule("predictions.decoder").weight is words
-
-
 def test_spans_divide_in_order_and_are_never_empty() -> None:
     assert [span(7, k, 3) for k in range(3)] == [slice(0, 2), slice(2, 4), slice(4, 7)]
     assert [span(2, k, 3) for k in range(3)] == [slice(0, 1), slice(1, 2), slice(0, 1)]
@@ -268,23 +212,6 @@ def test_sections_are_drawn_by_weight() -> None:
     drawn = [int(made.draw(0, generator, 1)[0]) for _ in range(2000)]
     assert np.mean(drawn) == pytest.approx(0.75, abs=0.03)
     assert sorted(made.draw(0, generator, 5).tolist()) == [0, 1]
-
-
-def test_what_is_fetched_ahead_comes_in_order_and_errors_pass() -> None:
-    squares = [(s, m) for s, m, _ in prefetched(lambda s: s * s, range(3, 6))]
-    assert squares == [(3, 9), (4, 16), (5, 25)]
-
-    def fail(number: int) -> int:
-        if number == 2:
-            raise OSError("gone")
-        return number
-
-    got: list[int] = []
-    with pytest.raises(OSError, match="gone"):
-        got.extend(made for _, made, _ in prefetched(fail, range(5)))
-    stopped = prefetched(lambda s: s, range(10**6))
-    next(stopped)
-    stopped.close()
 
 
 def pushed(learner: PairLearner, *, until: int, steps: int) -> list[float]:

@@ -1,28 +1,28 @@
 """Log-likelihoods that outlive a run: a file of scores by model and sentence."""
 
 import hashlib
-import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cxrtext.errors import DataError, line_of
-from cxrtext.files.sqlite import strict_text
+from cxrtext.errors import DataError
+from cxrtext.files.sqlite import make_tables, open_database, sqlite_errors, transaction
 
 FORMAT = 2  # version of the file
 BUSY_SECONDS = 120.0  # how long to wait for another process that is writing
 
-_SCHEMA = (
-    "CREATE TABLE IF NOT EXISTS model (id INTEGER PRIMARY KEY, identity TEXT NOT NULL UNIQUE)",
-    "CREATE TABLE IF NOT EXISTS score (model INTEGER NOT NULL, sentence BLOB NOT NULL, "
-    "tokens BLOB NOT NULL, checksum BLOB NOT NULL, PRIMARY KEY (model, sentence)) WITHOUT ROWID",
-)
-
-_TABLES = frozenset({"model", "score"})
+_SCHEMA = """
+CREATE TABLE model (id INTEGER PRIMARY KEY, identity TEXT NOT NULL UNIQUE);
+CREATE TABLE score (
+  model INTEGER NOT NULL, sentence BLOB NOT NULL, tokens BLOB NOT NULL, checksum BLOB NOT NULL,
+  PRIMARY KEY (model, sentence)
+) WITHOUT ROWID;
+"""
+_MEND = "if it is a cache of scores, remove it; else name another file"
 
 Scores = dict[bytes, NDArray[np.float32]]  # word pieces' log-likelihoods by digest of the sentence
 
@@ -56,37 +56,34 @@ class ScoreCache:
     def __init__(self, path: Path, identity: str) -> None:
         self.path = path
         self._identity = identity
-        with self._sqlite_errors():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._base = sqlite3.connect(path, timeout=BUSY_SECONDS)
-            self._base.text_factory = strict_text
         try:
-            with self._sqlite_errors():
-                self._model = self._opened(identity)
-        except BaseException:
-            self._base.close()
-            raise
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DataError(
+                f"{path}: the cache of scores cannot be made there ({error.strerror}); name "
+                "another file"
+            ) from None
+        with self._errors():
+            self._base = open_database(path, wait_s=BUSY_SECONDS)
+            try:
+                make_tables(self._base, path, _SCHEMA, FORMAT, wrong=DataError, mend=_MEND)
+                with transaction(self._base):
+                    self._base.execute(
+                        "INSERT OR IGNORE INTO model (identity) VALUES (?)", [identity]
+                    )
+                row = self._base.execute("SELECT id FROM model WHERE identity = ?", [identity])
+                self._model = int(row.fetchone()[0])
+            except BaseException:
+                self._base.close()
+                raise
 
-    def _opened(self, identity: str) -> int:
-        base = self._base
-        # At once, so that a process that starts beside this one sees all of it or nothing.
-        base.execute("BEGIN IMMEDIATE")
-        version = base.execute("PRAGMA user_version").fetchone()[0]
-        tables = {name for (name,) in base.execute("SELECT name FROM sqlite_master")}
-        if version != (FORMAT if tables else 0) or (tables and not tables >= _TABLES):
-            raise DataError(f"{self.path}: no cache of scores of this version; name another file")
-        for statement in _SCHEMA:
-            base.execute(statement)
-        base.execute(f"PRAGMA user_version = {FORMAT}")
-        base.execute("INSERT OR IGNORE INTO model (identity) VALUES (?)", [identity])
-        base.commit()
-        row = base.execute("SELECT id FROM model WHERE identity = ?", [identity]).fetchone()
-        return int(row[0])
+    def _errors(self) -> AbstractContextManager[None]:
+        return sqlite_errors(self.path, DataError, _MEND)
 
     def find(self, sentences: Sequence[bytes]) -> Scores:
         """The log-likelihoods that are there."""
         found: Scores = {}
-        with self._sqlite_errors():
+        with self._errors():
             for start in range(0, len(sentences), 500):
                 some = sentences[start : start + 500]
                 places = ",".join("?" * len(some))
@@ -106,28 +103,8 @@ class ScoreCache:
             (self._model, key, value, _checksum(self._identity, key, value))
             for key, value in tokens.items()
         ]
-        with self._sqlite_errors(), self._base:
+        with self._errors(), transaction(self._base):
             self._base.executemany("INSERT OR REPLACE INTO score VALUES (?, ?, ?, ?)", rows)
-
-    @contextmanager
-    def _sqlite_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise DataError(
-                f"{self.path}: the cache of scores cannot be made there ({error.strerror}); name "
-                "another file"
-            ) from None
-        except sqlite3.OperationalError as error:
-            raise DataError(
-                f"{self.path}: the cache of scores cannot be used ({line_of(error)}); make "
-                "room, or name another file"
-            ) from None
-        except (sqlite3.DatabaseError, UnicodeDecodeError):  # the latter of SQLite's own message
-            raise DataError(
-                f"{self.path}: the cache of scores is damaged, or no cache; remove it or name "
-                "another file"
-            ) from None
 
     def remove(self) -> None:
         """Close the file and remove it."""

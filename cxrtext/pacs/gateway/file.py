@@ -16,7 +16,7 @@ from cxrtext.datasets.admission.ids import Ids, read_key
 from cxrtext.datasets.importing.formats.dicom import KEEP
 from cxrtext.errors import ConfigError
 from cxrtext.files.yaml_text import parse_yaml
-from cxrtext.pacs.dicomweb.http import bearer
+from cxrtext.pacs.dicomweb import bearer
 from cxrtext.pacs.peers import Named, Peer, PeerSection
 from cxrtext.pacs.ports import Hl7Port, Port, Serving
 from cxrtext.records.manifest import ACQUIRED

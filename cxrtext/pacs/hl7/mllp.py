@@ -2,10 +2,10 @@
 
 A message is framed by a start byte and two end bytes (HL7 v2.5.1, appendix C); what stands between
 frames is passed over.  AA says that a message was kept, or that nothing in one of this kind is
-wanted here; AE that it cannot be read, AR that its kind is not known, or that it cannot be kept
-now.  What cannot be read or is not known lies in the folder ``bad`` for somebody to look at.  The
-connection lives on.  These acknowledgments of the original mode (2.9.2) are given
-whatever MSH-15 and MSH-16 ask for.
+wanted here; AE that it cannot be read, AR that its kind is not taken, or that it cannot be kept
+now.  What cannot be read goes into the inbox, too, where it fails for somebody to look at.  The
+connection lives on.  These acknowledgments of the original mode (2.9.2) are given whatever MSH-15
+and MSH-16 ask for.
 """
 
 import re
@@ -29,7 +29,6 @@ from cxrtext.datasets.importing.reports.hl7 import (
     read_message,
 )
 from cxrtext.errors import CxrTextError, WorkError
-from cxrtext.files import write_private
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.ports import Hl7Port, Served
 
@@ -37,11 +36,8 @@ MAX_BYTES = 16 * 2**20  # of one message
 MAX_CONNECTIONS = 32
 IDLE_S = 300.0  # how long a connection may be silent
 FRAME_S = 60.0  # how long a message may take to arrive
-MAX_BAD = 1000  # bad messages that are kept; the oldest goes first
-BAD = "bad"
 
 Code = Literal["AA", "AE", "AR"]  # of table 0008: accepted, in error, rejected
-_ERRORS = {"AE": b"207", "AR": b"200"}  # of table 0357, for messages that are refused
 _UNREPORTED = {*b"ADT BAR DFT MFN OMG OMI ORM SIU".split()}
 """Kinds without a report: AA, as engines send again what is AR, and hold back what is behind it."""
 _FIELD = re.compile(rb"[!-{}~]{1,199}")
@@ -69,8 +65,13 @@ class _Header:
         return code, rest.partition(self.encoding[:1])[0]
 
 
-def acknowledgment(message: bytes, code: Code, text: str = "", error: bytes = b"207") -> bytes:
-    """A framed acknowledgment in a message's delimiters; ``text`` says why, without its words."""
+def acknowledgment(message: bytes, code: Code, text: str = "", error: bytes = b"") -> bytes:
+    """A framed acknowledgment in a message's delimiters; ``text`` says why, without its words.
+
+    Args:
+        error: Of table 0357; by default what says that the kind (AR) or the message (AE) is wrong.
+    """
+    error = error or (b"207" if code == "AE" else b"200")
     head = _Header(message)
     now = datetime.now(UTC).strftime("%Y%m%d%H%M%S+0000").encode()
     kind = b"ACK" + (head.encoding[:1] + head.kind[1] if head.kind[1] else b"")
@@ -117,7 +118,6 @@ class MessageListener(Served):
 
     def __init__(self, inbox: Inbox, at: Hl7Port, say: Callable[[str], None]) -> None:
         self._inbox, self._at, self._say = inbox, at, say
-        self._bad = inbox.folder / BAD
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
         listener = self
@@ -188,42 +188,33 @@ class MessageListener(Served):
         kind, _ = _Header(message).kind
         if kind in (b"ACK", b"MCF"):  # else two systems would never end
             return b""
-        merges = is_merge(message)
-        if kind in _UNREPORTED and not merges:
-            return acknowledgment(message, "AA")
         try:
-            if merges:
-                read_merges(message, self._at.charset)
-                return self._keep(message, source)
-            versions = read_message(message, "the message", self._at.charset)
+            if is_merge(message):
+                wanted = bool(read_merges(message, self._at.charset))
+            elif kind in _UNREPORTED:
+                return acknowledgment(message, "AA")
+            else:
+                wanted = bool(read_message(message, "the message", self._at.charset))
         except MessageError as error:
-            return self._refuse(message, source, "AE", str(error))
+            return self._keep(message, source, str(error))
         except Exception as error:  # noqa: BLE001 - a connection is not to die of a message
-            return self._refuse(message, source, "AE", f"cannot be read ({type(error).__name__})")
-        if not versions and kind == b"MDM":  # it notifies
+            return self._keep(message, source, f"cannot be read ({type(error).__name__})")
+        if wanted:
+            return self._keep(message, source)
+        if kind == b"MDM":  # it notifies
             return acknowledgment(message, "AA")
-        if not versions:
-            why = "is of a kind that is not taken; ORU, MDM and merges (ADT) are"
-            return self._refuse(message, source, "AR", why)
-        return self._keep(message, source)
+        why = "is of a kind that is not taken; ORU, MDM and merges (ADT) are"
+        self._say(f"{source}: a message was refused (AR): it {why}")
+        return acknowledgment(message, "AR", why)
 
-    def _keep(self, message: bytes, source: str) -> bytes:
+    def _keep(self, message: bytes, source: str, fault: str = "") -> bytes:
+        """Put a message into the inbox; ``fault``: why it cannot be read, as the inbox will see."""
         try:
             self._inbox.put(source, message, "message", charset=self._at.charset)
         except CxrTextError as error:
             self._say(f"{source}: a message was not kept (AR): {error}")
-            return acknowledgment(message, "AR", "cannot be kept now; send it again")
-        return acknowledgment(message, "AA")
-
-    def _refuse(self, message: bytes, source: str, code: Code, why: str) -> bytes:
-        """Put a message where somebody looks at it; gives the answer."""
-        name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}.hl7"
-        try:
-            with self._lock:
-                for old in sorted(self._bad.glob("*.hl7"))[: -MAX_BAD + 1]:
-                    old.unlink()
-                write_private(self._bad / name, message)
-        except OSError as error:
-            self._say(f"{self._bad}: {error.strerror}; a bad message was not kept")
-        self._say(f"{source}: a message was refused ({code}): it {why}; see {BAD}/{name}")
-        return acknowledgment(message, code, why, _ERRORS[code])
+            return acknowledgment(message, "AR", "cannot be kept now; send it again", b"207")
+        if not fault:
+            return acknowledgment(message, "AA")
+        self._say(f"{source}: a message was refused (AE): it {fault}")
+        return acknowledgment(message, "AE", fault)

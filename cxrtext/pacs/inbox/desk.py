@@ -67,7 +67,7 @@ def decide(inbox: Inbox, one: Held, verdict: Verdict, study: str = "") -> None:
     if one.what != "report":
         if verdict == "join":
             raise InputError(f"{one.name}: is no report; accept or drop it")
-        (inbox.accept if verdict == "accept" else inbox.drop)([int(one.name)])
+        (inbox.accept if verdict == "accept" else inbox.drop)(int(one.name))
         return
     if verdict == "accept" and len(one.studies) != 1:
         raise InputError(f"{one.name}: matches several studies; join it to one of them")

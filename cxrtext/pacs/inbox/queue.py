@@ -12,7 +12,7 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +28,7 @@ from cxrtext.pacs.inbox.database import FILE, Database
 What = Literal["object", "message", "deletion"]
 """A DICOM object, an HL7 message, or what a source says that it deleted."""
 
-NOT_HELD = "neither held nor failed; 'cxrtext gateway held' shows what is"
+NOT_HELD = "neither held nor failed; the list of what is held shows it"
 OBJECTS = "objects"
 MAX_BYTES = 2**30  # of one entry; larger images are not read (`cxrtext.images.source`)
 MAX_WAITING = 1_000_000
@@ -94,7 +94,7 @@ class Inbox:
     def put(
         self,
         source: str,
-        data: bytes | Path,
+        data: bytes,
         what: What = "object",
         *,
         charset: str = "",
@@ -103,7 +103,6 @@ class Inbox:
         """Keep something that was received; on disk, whatever is killed, when this returns.
 
         Args:
-            data: Bytes, or a file, which is copied.
             charset: Of a message that names no character set, as MSH-18 has it; "" for UTF-8.
             held: Why it is to wait until somebody accepts it; "" where it is not.
 
@@ -118,10 +117,10 @@ class Inbox:
             raise ValueError("a source is named with A-Z a-z 0-9 . _ : @ / - and space")
         try:
             self._require_room()
-            path, size = self._write(self._objects / secrets.token_hex(16), data)
+            path = self._write(data)
             try:
                 sync(self._objects)
-                return self._note(source, path, size, what, charset, held)
+                return self._note(source, path, len(data), what, charset, held)
             except BaseException:
                 path.unlink(missing_ok=True)
                 raise
@@ -154,25 +153,21 @@ class Inbox:
                 f"{self.folder}: {waiting} entries wait; does the gateway's file name a project?"
             )
 
-    def _write(self, path: Path, data: bytes | Path) -> tuple[Path, int]:
-        """Write a file and give it its name; that, and its bytes."""
-        digest = hashlib.sha256()
+    def _write(self, data: bytes) -> Path:
+        if len(data) > MAX_BYTES:
+            raise WorkError(f"larger than {MAX_BYTES >> 20} MiB; it was not kept")
+        digest = hashlib.sha256(data).hexdigest()[:DIGITS]
+        path = self._objects / f"{secrets.token_hex(16)}-{digest}"
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         try:
             with os.fdopen(handle, "wb") as file:
-                for piece in _pieces(data):
-                    file.write(piece)
-                    digest.update(piece)
-                    if file.tell() > MAX_BYTES:
-                        raise WorkError(f"larger than {MAX_BYTES >> 20} MiB; it was not kept")
+                file.write(data)
                 file.flush()
                 os.fsync(handle)
-                whole = path.with_name(f"{path.name}-{digest.hexdigest()[:DIGITS]}")
-                path.rename(whole)
-                return whole, file.tell()
         except BaseException:
             path.unlink(missing_ok=True)
             raise
+        return path
 
     def waiting(self, limit: int) -> list[Entry]:
         """The first entries that wait, in the order in which they came.
@@ -225,35 +220,32 @@ class Inbox:
         """What waits for somebody's decision, or until its study changes, and what failed."""
         return self._entries("state IN ('held', 'failed')")
 
-    def accept(self, numbers: Collection[int]) -> None:
-        """Let entries wait again; held ones enter whatever speaks against it.
+    def accept(self, number: int) -> None:
+        """Let an entry wait again; a held one enters whatever speaks against it.
 
-        InputError: one is not held, or is an object without a UID.
+        InputError: it is not held, or is an object without a UID.
         """
         with self.database.transaction() as database:
-            for one in self._chosen(numbers):
-                if one.reason == NO_UID:
-                    raise InputError(
-                        f"{one.number}: {NO_UID}, so nothing could name it; drop it, and have it "
-                        "sent with one"
-                    )
-                database.execute(
-                    "UPDATE entries SET state = 'waiting', attempts = 0, study = NULL, "
-                    "accepted = max(accepted, state = 'held') WHERE entry = ?",
-                    (one.number,),
+            if self._held(number).reason == NO_UID:
+                raise InputError(
+                    f"{number}: {NO_UID}, so nothing could name it; drop it, and have it "
+                    "sent with one"
                 )
+            database.execute(
+                "UPDATE entries SET state = 'waiting', attempts = 0, study = NULL, "
+                "accepted = max(accepted, state = 'held') WHERE entry = ?",
+                (number,),
+            )
 
-    def drop(self, numbers: Collection[int]) -> None:
-        """Be done with entries (InputError: one is not held)."""
+    def drop(self, number: int) -> None:
+        """Be done with an entry (InputError: it is not held)."""
         with self.finishing() as finishing:
-            for entry in self._chosen(numbers):
-                finishing.done(entry, "dropped")
+            finishing.done(self._held(number), "dropped")
 
-    def _chosen(self, numbers: Collection[int]) -> list[Entry]:
-        known = {one.number: one for one in self.held()}
-        if unknown := [n for n in numbers if n not in known]:
-            raise InputError(f"{', '.join(map(str, unknown))}: {NOT_HELD}")
-        return [known[n] for n in numbers]
+    def _held(self, number: int) -> Entry:
+        for found in self._entries(f"state IN ('held', 'failed') AND entry = {number:d}"):
+            return found
+        raise InputError(f"{number}: {NOT_HELD}")
 
     def tidy(self) -> None:
         """Remove files that no entry names, and entries that were done with long ago.
@@ -339,12 +331,3 @@ def require_space(folder: Path, reserve: int) -> None:
             f"{folder}: {free >> 20} MiB are free, and {reserve >> 20} MiB are to stay so; make "
             "room on the disk"
         )
-
-
-def _pieces(data: bytes | Path) -> Iterator[bytes]:
-    if isinstance(data, bytes):
-        yield data
-        return
-    with data.open("rb") as file:
-        while piece := file.read(2**20):
-            yield piece

@@ -19,7 +19,7 @@ from cxrtext.datasets.importing.reports.hl7 import (
     read_message,
 )
 from cxrtext.datasets.importing.versions import ReportVersion
-from cxrtext.errors import CxrTextError
+from cxrtext.errors import CxrTextError, WorkError
 from cxrtext.images.reader_pool import ReaderPool
 from cxrtext.index.changes import move_patient
 from cxrtext.index.entry import Imported, entering
@@ -47,6 +47,13 @@ class _Merges:
     pairs: Sequence[tuple[str, str]]
 
 
+class OtherModelError(WorkError):
+    """The index was given another model than the one that is loaded."""
+
+    def __init__(self) -> None:
+        super().__init__("the index was given another model, which is loaded next")
+
+
 class Worker:
     """Takes entries of an inbox in, a batch at a time; a context manager.
 
@@ -62,34 +69,36 @@ class Worker:
         self._open = ExitStack()
         try:
             settings.archive.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._readers = self._open.enter_context(ReaderPool(settings.readers, seconds=DECODE_S))
-            self._load()
+            readers = self._open.enter_context(ReaderPool(settings.readers, seconds=DECODE_S))
+            self.service = load_service(index=settings.index, device=settings.device)
+            self._open.callback(self.service.close)
         except BaseException:
             self._open.close()
             raise
-
-    def _load(self) -> None:
-        settings = self._settings
-        self.service = load_service(index=settings.index, device=settings.device)
         self._imported = Imported()
-        self._intake = Intake(self._inbox, self.service, settings, self._readers, self._imported)
-        self._joiner = ReportJoiner(self._inbox, self.service)
+        self._intake = Intake(inbox, self.service, settings, readers, self._imported)
+        self._joiner = ReportJoiner(inbox, self.service)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.service.close()
         self._open.close()
 
     def run(self, stopped: Event, then: Callable[[Service], None] = lambda _: None) -> None:
-        """Work until it is stopped; ``then`` is called with the model after each batch."""
+        """Work until it is stopped; ``then`` is called with the model after each batch.
+
+        Raises:
+            OtherModelError: A new worker has to load the model that the index has now.
+        """
         wait = WAIT_S[0]
         while not stopped.is_set():
             try:
                 busy = self.step()
                 if self.service.renew():
                     then(self.service)
+            except OtherModelError:
+                raise
             except (CxrTextError, OSError) as error:
                 self._say(f"{_line(error)}; trying again in {wait:.0f} s")
                 stopped.wait(wait)
@@ -106,8 +115,7 @@ class Worker:
     def step(self) -> bool:
         """Take a batch in; False where nothing waits."""
         if not self.service.renew():
-            self._say("the index was given another model, which is loaded now")
-            self._reload()
+            raise OtherModelError
         entries = self._inbox.waiting(BATCH)
         if not entries:
             return self._joiner.join() > 0
@@ -181,16 +189,6 @@ class Worker:
         ):
             for old, new in pairs:
                 move_patient(database, old, new)
-
-    def _reload(self) -> None:
-        """Load the model that the index has now; what cannot be loaded is said, and tried again."""
-        before = self.service
-        try:
-            self._load()
-        except CxrTextError as error:
-            self._say(_line(error))
-        else:
-            before.close()
 
 
 def _line(error: BaseException) -> str:

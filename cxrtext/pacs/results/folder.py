@@ -176,6 +176,15 @@ class ResultsFolder:
             )
         return kept
 
+    def _change(self, sql: str, *rows: Sequence[str]) -> int:
+        """Do a statement for each row, all or none; gives how many rows changed."""
+        with self._database(write=True) as database:
+            return database.executemany(sql, rows).rowcount
+
+    def _ask(self, sql: str, *values: str | bool) -> list[tuple[Any, ...]]:
+        with self._database() as database:
+            return database.execute(sql, values).fetchall()
+
     def all(self, **where: str) -> list[Kept]:
         """Results whose columns have these values, in the order in which they were made."""
         tests = " AND ".join(f"{name} = ?" for name in where)
@@ -188,9 +197,8 @@ class ResultsFolder:
         """The peers that have each result, by its UID; with ``begun``, that may have it too."""
         found: dict[str, list[str]] = {}
         query = "SELECT instance, peer FROM sent WHERE at <> '' OR ? ORDER BY peer"
-        with self._database() as database:
-            for instance, peer in database.execute(query, [begun]):
-                found.setdefault(instance, []).append(peer)
+        for instance, peer in self._ask(query, begun):
+            found.setdefault(instance, []).append(peer)
         return found
 
     def begin(self, result: Kept, peer: str) -> bool:
@@ -199,25 +207,22 @@ class ResultsFolder:
             "INSERT INTO sent SELECT instance, ?, '' FROM results "
             "WHERE instance = ? AND revoked IS NULL ON CONFLICT DO UPDATE SET at = at"
         )
-        with self._database(write=True) as database:
-            return database.execute(query, [peer, result.instance]).rowcount > 0
+        return self._change(query, (peer, result.instance)) > 0
 
     def note_sent(self, instances: Sequence[str], peer: str) -> None:
-        with self._database(write=True) as database:
-            database.executemany(
-                "INSERT INTO sent VALUES (?, ?, ?) "
-                "ON CONFLICT DO UPDATE SET at = excluded.at WHERE at = ''",
-                [(instance, peer, now()) for instance in instances],
-            )
+        self._change(
+            "INSERT INTO sent VALUES (?, ?, ?) "
+            "ON CONFLICT DO UPDATE SET at = excluded.at WHERE at = ''",
+            *((instance, peer, now()) for instance in instances),
+        )
 
     def note_revoked(self, instances: Sequence[str]) -> None:
         """Take results back, all at one time, which is theirs alone."""
         at = datetime.now(UTC).isoformat()
-        with self._database(write=True) as database:
-            database.executemany(
-                "UPDATE results SET revoked = coalesce(revoked, ?) WHERE instance = ?",
-                [(at, instance) for instance in instances],
-            )
+        self._change(
+            "UPDATE results SET revoked = coalesce(revoked, ?) WHERE instance = ?",
+            *((at, instance) for instance in instances),
+        )
 
     def answered(self, rule: str, images: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
         """Those of some images, each with when it was received, that a rule has dealt with."""
@@ -232,20 +237,16 @@ class ResultsFolder:
             }
 
     def note_answered(self, rule: str, image: str, received: str, fault: str) -> None:
-        with self._database(write=True) as database:
-            database.execute(
-                "INSERT OR IGNORE INTO answered VALUES (?, ?, ?, ?)", [rule, image, received, fault]
-            )
+        self._change(
+            "INSERT OR IGNORE INTO answered VALUES (?, ?, ?, ?)", (rule, image, received, fault)
+        )
 
     def approve(self, rule: str) -> None:
         """Let a rule make and send results from now on."""
-        with self._database(write=True) as database:
-            database.execute("INSERT OR IGNORE INTO approved VALUES (?, ?)", [rule, now()])
+        self._change("INSERT OR IGNORE INTO approved VALUES (?, ?)", (rule, now()))
 
     def is_approved(self, rule: str) -> bool:
-        query = "SELECT 1 FROM approved WHERE rule = ?"
-        with self._database() as database:
-            return database.execute(query, [rule]).fetchone() is not None
+        return bool(self._ask("SELECT 1 FROM approved WHERE rule = ?", rule))
 
     def sent_since(self, peer: str, at: datetime) -> int:
         """How many results a peer was sent since a moment, but for rejection notes."""
@@ -253,25 +254,20 @@ class ResultsFolder:
             "SELECT count(*) FROM sent JOIN results USING (instance) "
             "WHERE peer = ? AND at >= ? AND kind <> 'reject'"
         )
-        with self._database() as database:
-            (count,) = database.execute(
-                query, [peer, at.astimezone(UTC).isoformat(timespec="seconds")]
-            ).fetchone()
+        ((count,),) = self._ask(query, peer, at.astimezone(UTC).isoformat(timespec="seconds"))
         return int(count)
 
     def tally(self) -> Mapping[tuple[str, str], int]:
         """How many results each peer was sent, by peer and kind."""
-        with self._database() as database:
-            rows = database.execute(
-                "SELECT peer, kind, count(*) FROM sent JOIN results USING (instance) "
-                "WHERE at <> '' GROUP BY 1, 2"
-            ).fetchall()
+        rows = self._ask(
+            "SELECT peer, kind, count(*) FROM sent JOIN results USING (instance) "
+            "WHERE at <> '' GROUP BY 1, 2"
+        )
         return {(peer, kind): count for peer, kind, count in rows}
 
     def _rows(self, where: str, values: Sequence[str]) -> list[Kept]:
-        with self._database() as database:
-            rows = database.execute(
-                f"SELECT * FROM results {where} ORDER BY made, rowid",  # noqa: S608
-                values,
-            ).fetchall()
+        rows = self._ask(
+            f"SELECT * FROM results {where} ORDER BY made, rowid",  # noqa: S608
+            *values,
+        )
         return [Kept(*row) for row in rows]

@@ -9,7 +9,7 @@ Source: IHE Radiology, Image Object Change Management (IOCM).
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING
 
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.pacs import need
@@ -25,8 +25,6 @@ from cxrtext.pacs.results.sending import send_results
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
 
-Reason = Literal["quality", "safety"]
-
 
 @dataclass(frozen=True, slots=True)
 class Revoked:
@@ -39,7 +37,6 @@ def revoke(
     folder: ResultsFolder,
     which: Callable[[Kept], bool],
     peers: Mapping[str, Peer],
-    reason: Reason = "quality",
 ) -> Revoked:
     """Take results back, and tell each peer of those that it has, or may have, and of no others.
 
@@ -56,11 +53,11 @@ def revoke(
     told, faults = dict[str, int](), list[str]()
     for name, some in sorted(had.items()):
         known = folder.sent_to(name)
-        groups = [group for group in _groups(some) if not known & {*_uids(group).values()}]
+        groups = [group for group in _groups(some) if _uid(group) not in known]
         notes = []
         for group in groups:
             try:
-                notes.append(_written(folder, group, reason))
+                notes.append(_written(folder, group))
             except DataError as error:  # a file is gone; the others do not wait for it
                 faults.append(str(error))
         if notes and name not in peers:
@@ -82,40 +79,32 @@ def _groups(results: Sequence[Kept]) -> Collection[Sequence[Kept]]:
     return groups.values()
 
 
-def _uids(results: Sequence[Kept]) -> Mapping[Reason, str]:
-    """The UID that their note has, by its reason."""
-    named = [one.instance for one in results]
-    return {reason: uid("reject", reason, *named) for reason in get_args(Reason)}
+def _uid(results: Sequence[Kept]) -> str:
+    """The UID of their note."""
+    return uid("reject", "quality", *(one.instance for one in results))
 
 
-def _written(folder: ResultsFolder, results: Sequence[Kept], reason: Reason) -> Kept:
+def _written(folder: ResultsFolder, results: Sequence[Kept]) -> Kept:
     need("highdicom")
-    uids, first = _uids(results), results[0]
-    for instance in uids.values():
-        if there := folder.find(instance):
-            return there
+    instance, first = _uid(results), results[0]
+    if there := folder.find(instance):
+        return there
     return folder.put(
-        _note(folder, results, uids[reason], reason), kind="reject", source=first.source,
+        _note(folder, results, instance), kind="reject", source=first.source,
         study_id=first.study_id, patient_id=first.patient_id, sentence="", model=first.model,
     )  # fmt: skip
 
 
-def _note(
-    folder: ResultsFolder, results: Sequence[Kept], instance: str, reason: Reason
-) -> "Dataset":
+def _note(folder: ResultsFolder, results: Sequence[Kept], instance: str) -> "Dataset":
     from highdicom.ko import KeyObjectSelection, KeyObjectSelectionDocument
     from pydicom.sr.codedict import codes
 
-    title = {
-        "quality": codes.DCM.RejectedForQualityReasons,
-        "safety": codes.DCM.RejectedForPatientSafetyReasons,
-    }
     named = [_read(folder, one) for one in results]
     with silent():
         built = KeyObjectSelectionDocument(
             evidence=named,
             content=KeyObjectSelection(
-                document_title=title[reason],
+                document_title=codes.DCM.RejectedForQualityReasons,
                 referenced_objects=named,
                 observer_device_context=observer(results[0].model),
             ),

@@ -29,7 +29,7 @@ from cxrtext.service import Service
 
 PAGE, OVERLAP = 200, 20
 """Images that are looked at together, and how many of them again with the next."""
-EVERY_S, LONGEST_WAIT_S = 2.0, 60.0
+EVERY_S, WAIT_S = 2.0, 60.0  # between turns, and where a peer is gone or a disk is full
 UNAPPROVED = "its rule waits to be approved: see 'cxrtext gateway results approve'"
 REFUSED = 3  # images in a row whose results a peer refuses before it is waited for
 
@@ -59,20 +59,20 @@ class Answerer:
     ) -> None:
         self._peers = [peer for peer in peers if peer.results is not None]
         self._folder, self._ids, self._say = folder, ids, say
-        self._wait, self._next = EVERY_S, -math.inf
+        self._next = -math.inf
         self._waits: list[str] = []  # that were said
 
     def turn(self, service: Service) -> None:
-        """Answer what came since the last turn; a peer that is gone is waited for, ever longer."""
+        """Answer what came since the last turn; a peer that is gone is waited for."""
         if time.monotonic() < self._next:
             return
+        wait = EVERY_S
         try:
             self.answer(service)
-            self._wait = EVERY_S
         except WorkError as error:
-            self._wait = min(2 * self._wait, LONGEST_WAIT_S)
-            self._say(f"{error}; trying again in {self._wait:.0f} s")
-        self._next = time.monotonic() + self._wait
+            wait = WAIT_S
+            self._say(f"{error}; trying again in {wait:.0f} s")
+        self._next = time.monotonic() + wait
 
     def answer(self, service: Service) -> Answered:
         """Answer all that there is.

@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from cxrtext.errors import DataError
-from cxrtext.pacs.dicomweb.client import DicomWeb
+from cxrtext.pacs.dicomweb import DicomWeb
 from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.results.folder import Kept, ResultsFolder
 

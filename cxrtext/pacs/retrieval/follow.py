@@ -13,28 +13,28 @@ the inbox's worker sees, and none is lost.
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
-from functools import partial
-from pathlib import Path
 
 from cxrtext.errors import WorkError
-from cxrtext.files import only_one, scratch_folder
+from cxrtext.files import only_one
 from cxrtext.images.dicom.described import Described
-from cxrtext.pacs.dicomweb.client import DicomWeb
+from cxrtext.pacs.dicomweb import DicomWeb
 from cxrtext.pacs.faults import AnswerError, DeniedError, GoneError, PeerError, TooLargeError
-from cxrtext.pacs.inbox.queue import MAX_BYTES, Inbox
+from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.peers import Follow, Peer
 from cxrtext.pacs.query import Instance, Question, day_of
-from cxrtext.pacs.retrieval import search as searching
-from cxrtext.pacs.retrieval.changes import ChangeList
-from cxrtext.pacs.retrieval.follow_state import FollowState, Seen
-from cxrtext.pacs.retrieval.objects import FEWER, TOO_LARGE, list_study, take
-from cxrtext.pacs.throttle import Retrying, Throttle
+from cxrtext.pacs.retrieval.changes import read_changes
+from cxrtext.pacs.retrieval.follow_state import FollowState, Seen, SeenState
+from cxrtext.pacs.retrieval.objects import FEWER, TOO_LARGE, list_study, why_left_out
+from cxrtext.pacs.retrieval.search import search
+from cxrtext.pacs.throttle import Throttle
 
 TRIES = 3
+ANY = 1_000_000  # tries
 GAP_PAUSE_S = 3600.0
 """How often the days are compared because of gaps in the list of changes, at most."""
 
@@ -59,44 +59,15 @@ class Tally:
         return ", ".join(f"{self.counts[word]} {word}" for word in words)
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """A study that is to be looked at, and what is known of it."""
-
-    study: str
-    counted: str  # how many objects the peer counts in it
-    known: dict[str, Seen]
-    renewed: Mapping[str, Sequence[str]]
-
-
-@dataclass(slots=True)
-class _Looked:
-    day: str = ""
-    seen: list[tuple[Seen, str]] = field(default_factory=list)  # and how each counts
-    gone: list[Seen] = field(default_factory=list)
-    is_short: bool = False  # the peer counts more than it lists
-    fault: PeerError | None = None
-
-
 class Follower:
-    """Follows one peer: it notes on one thread, and asks on those that the peer allows."""
+    """Follows one peer, on as many threads as the peer allows."""
 
     def __init__(
-        self,
-        peer: Peer,
-        source: DicomWeb,
-        box: Inbox,
-        state: FollowState,
-        scratch: Path,
-        say: Say,
-        retrying: Retrying,
+        self, peer: Peer, source: DicomWeb, box: Inbox, state: FollowState, say: Say
     ) -> None:
         self._peer, self._source, self._box, self._state = peer, source, box, state
-        self._scratch, self._say, self._retrying = scratch, say, retrying
+        self._say = say
         self._options = peer.follow or Follow()
-        self._list: ChangeList | None = None
-        if peer.dicomweb.orthanc:
-            self._list = ChangeList(source, retrying, state)
         self.tally = Tally()
         self._compared_at = -math.inf
         self._cut: set[tuple[str, str]] = set()  # days of which that was said
@@ -153,24 +124,21 @@ class Follower:
     def _studies(self, begin: str, end: str) -> dict[str, tuple[str, str]]:
         """The studies of some days: the day and the number of objects of each."""
         span = "" if (begin, end) == UNDATED else f"{begin}-{end}"
-        questions = [Question(span, modality=one) for one in self._options.modalities]
-        found = searching.merged(
-            [answer for _, answer in self._retrying.each(questions, self._search)]
-        )
-        if found.cut and (begin, end) not in self._cut:
-            self._cut.add((begin, end))
-            self._say(
-                f"{self._peer.name}: cuts its answers off; it may have more studies "
-                f"{_named(begin, end)}"
-            )
+        studies: dict[str, Described] = {}
+        for modality in self._options.modalities:
+            found, complete = search(self._source, Question(span, modality=modality))
+            studies |= found
+            if not complete and (begin, end) not in self._cut:
+                self._cut.add((begin, end))
+                self._say(
+                    f"{self._peer.name}: cuts its answers off; it may have more studies "
+                    f"{_named(begin, end)}"
+                )
         return {
             study: (day_of(row), row.first("NumberOfStudyRelatedInstances"))
-            for study, row in found.studies.items()
+            for study, row in studies.items()
             if span or not day_of(row)
         }
-
-    def _search(self, question: Question) -> searching.Search:
-        return self._retrying.patiently(lambda: searching.search(self._source, question))
 
     def _look_elsewhere(self, study: str) -> list[Seen]:
         """What is gone of a study that its day has no more: its date may have been corrected."""
@@ -181,8 +149,7 @@ class Follower:
         return self._look_at([study])
 
     def _row(self, study: str) -> Described | None:
-        answer = self._retrying.patiently(lambda: self._source.studies(Question(study=study)))
-        return next((row for row in answer.rows if row.first("StudyInstanceUID") == study), None)
+        return self._source.studies(Question(study=study))[0].get(study)
 
     # --- the studies ---
 
@@ -195,74 +162,70 @@ class Follower:
     def _look_at(self, studies: Sequence[str]) -> list[Seen]:
         """Take what is new or corrected in studies; gives what is gone of them."""
         gone: list[Seen] = []
-        asked = (
-            _Asked(s, self._state.counted(s), self._state.objects_of(s), self._state.renewed(s))
-            for s in studies
-        )
-        for number, (one, found) in enumerate(self._retrying.each(asked, self._look), 1):
-            for seen, counted in found.seen:
-                self._state.know(seen)
-                self.tally.counts[counted] += 1
-            self._state.place_study(one.study, found.day)
-            if found.fault is not None:
-                self._state.fail(one.study, found.fault.what)
-                self.tally.counts["failed"] += 1
-                self._say(f"{found.fault}; it is tried again")
-            elif not found.is_short or self._state.fail(one.study, FEWER) >= TRIES:
-                self._state.looked_at(one.study, time.time())  # it may hide some from us for ever
-            gone += found.gone
-            if number % SAY_EVERY == 0:
-                self._say(f"{self._peer.name}: {number} of {len(studies)} studies: {self.tally}")
+        with _threads(self._peer, self._source.throttle) as pool:
+            for number, (lost, counts) in enumerate(pool.map(self._look, studies), 1):
+                gone += lost
+                self.tally.counts += counts
+                if number % SAY_EVERY == 0:
+                    said = f"{number} of {len(studies)} studies: {self.tally}"
+                    self._say(f"{self._peer.name}: {said}")
         return gone
 
-    def _look(self, asked: _Asked) -> _Looked:
-        """Look at a study, on any thread.
+    def _look(self, study: str) -> tuple[list[Seen], Counter[str]]:
+        """Take what is new or corrected in a study, on any thread; gives what is gone.
 
         What a listing leaves out is not gone where the peer counts more images than it lists.
         """
-        looked, study = _Looked(), asked.study
+        gone, counts = list[Seen](), Counter[str]()
+        fault: PeerError | None = None
+        day, is_short, known = "", False, self._state.objects_of(study)
         try:
-            counted = asked.counted
-            listed = self._retrying.patiently(lambda: list_study(self._source, study))
+            counted, renewed = self._state.counted(study), self._state.renewed(study)
+            listed = list_study(self._source, study)
             here = {instance.instance for instance in listed.instances}
-            missing = [s for uid, s in asked.known.items() if uid not in here and s.state != "gone"]
+            missing = [s for uid, s in known.items() if uid not in here and s.state != "gone"]
             row = self._row(study) if missing else None
             counted = row.first("NumberOfStudyRelatedInstances") if row else counted
-            looked.is_short = listed.is_short_of(counted)
-            if missing and looked.is_short:
-                looked.fault = AnswerError(self._source.name, FEWER)
+            is_short = listed.is_short_of(counted)
+            if missing and is_short:
+                fault = AnswerError(self._source.name, FEWER)
             else:
-                looked.gone = missing
+                gone = missing
+            for instance in listed.instances:
+                day = day or instance.day
+                copies = renewed.get(instance.instance, ())
+                try:
+                    counted = self._look_at_object(instance, known.get(instance.instance), copies)
+                    counts[counted] += bool(counted)
+                except (DeniedError, GoneError):
+                    raise
+                except PeerError as error:  # the other objects do not wait for it
+                    fault = fault or error
         except (DeniedError, GoneError):
             raise
         except PeerError as error:
-            looked.fault = error
-            return looked
-        for instance in listed.instances:
-            try:
-                looked.seen += self._look_at_object(instance, asked)
-            except (DeniedError, GoneError):
-                raise
-            except PeerError as error:  # the other objects do not wait for it
-                looked.fault = looked.fault or error
-        looked.day = listed.instances[0].day if listed.instances else ""
-        return looked
+            fault = error
+        self._state.place_study(study, day)
+        if fault is not None:
+            self._state.fail(study, fault.what)
+            counts["failed"] += 1
+            self._say(f"{fault}; it is tried again")
+        elif not is_short or self._state.fail(study, FEWER) >= TRIES:
+            self._state.looked_at(study, time.time())  # it may hide some from us for ever
+        return gone, counts
 
-    def _look_at_object(self, instance: Instance, asked: _Asked) -> list[tuple[Seen, str]]:
-        known = asked.known.get(instance.instance)
+    def _look_at_object(self, instance: Instance, known: Seen | None, copies: Sequence[str]) -> str:
+        """Take an object if it is new or corrected; gives how it counts, "" where it is neither."""
         same = known is not None and known.header == instance.fingerprint
-        copies = asked.renewed.get(instance.instance, ())
         if same and not copies and known is not None and known.state in ("entered", "left"):
-            return []
+            return ""
         left = instance.decide().refused or self._take(instance, copies)
         entered_before = known is not None and known.state == "entered"
-        state, counted = "left", "left out"
-        if not left:
-            state, counted = "entered", "corrected" if entered_before else "new"
-        elif entered_before:  # a correction says that it is none that may enter
+        if left and entered_before:  # a correction says that it is none that may enter
             self._put_deletion(instance.instance)
-        seen = Seen(instance.instance, instance.study, state, left, instance.fingerprint)  # type: ignore[arg-type]
-        return [(seen, counted)]
+        state: SeenState = "left" if left else "entered"
+        self._state.know(Seen(instance.instance, instance.study, state, left, instance.fingerprint))
+        return "left out" if left else "corrected" if entered_before else "new"
 
     def _take(self, instance: Instance, copies: Sequence[str]) -> str:
         """Fetch an object into the inbox; gives why it may not enter, or "".
@@ -270,14 +233,13 @@ class Follower:
         Of several copies under one UID each is fetched by its number: the inbox holds what is of
         another patient.
         """
-        path = self._scratch / f"{instance.fingerprint}.dcm"
         reasons: list[str] = []
         for number in [*copies, ""]:
             if not number and reasons:
                 break
             try:
-                left = self._retrying.patiently(partial(take, self._source, instance, path, number))
-                left = left or (TOO_LARGE if path.stat().st_size > MAX_BYTES else "")
+                data = self._source.fetch(instance, number)
+                left = why_left_out(self._peer.name, instance, data)
             except TooLargeError:
                 left = TOO_LARGE
             except AnswerError:
@@ -285,8 +247,7 @@ class Follower:
                     raise
                 continue  # that copy is gone again
             if not left:
-                self._box.put(self._peer.name, path)
-                path.unlink()
+                self._box.put(self._peer.name, data)
             reasons.append(left)
         return "" if "" in reasons else reasons[0]
 
@@ -297,7 +258,7 @@ class Follower:
         if held:
             self._say(
                 f"{self._peer.name}: {len(entered)} images are gone there, too many to be "
-                "believed: their deletions are held (cxrtext gateway held)"
+                "believed: their deletions are held"
             )
         for seen in gone:
             if seen.state == "entered":
@@ -313,13 +274,14 @@ class Follower:
     def turn(self, *, once: bool = False) -> None:
         """Look once at all that may be new, and at what is gone where that is due."""
         gap = bool(self._state.fact("gap"))
-        if self._list is not None:
-            gap |= self._list.read(self._say)
+        has_list = self._peer.dicomweb.orthanc is not None
+        if has_list:
+            gap |= read_changes(self._source, self._state, self._say)
         gap &= time.monotonic() - self._compared_at > GAP_PAUSE_S
         if self._is_due() or gap:
             self._state.try_again()
             self.compare()
-        elif self._list is None:
+        elif not has_list:
             self.poll()
         self.work(times=TRIES if once else 1)
 
@@ -355,11 +317,9 @@ def follow_peer(
     with (
         only_one(file),
         FollowState(file) as state,
-        closing(DicomWeb(peer, throttle=throttle)) as source,
-        scratch_folder(box.folder, f"follow-{peer.name}") as scratch,
-        Retrying(peer, throttle) as retrying,
+        closing(DicomWeb(peer, throttle)) as source,
     ):
-        follower = Follower(peer, source, box, state, scratch, say, retrying)
+        follower = Follower(peer, source, box, state, say)
         every_s = (peer.follow or Follow()).every_s
         state.try_again()
         while True:
@@ -378,8 +338,19 @@ def follow_peer(
                 say(f"{peer.name}: put into the inbox so far: {follower.tally}")
             if once or throttle.stopped.wait(every_s):
                 break
-        if once and state.waiting():
-            raise WorkError(
-                f"{peer.name}: {state.waiting()} studies could not be looked at; run it again"
-            )
+        if once and (waiting := len(state.pending(ANY))):
+            raise WorkError(f"{peer.name}: {waiting} studies could not be looked at; run it again")
         return follower.tally
+
+
+@contextmanager
+def _threads(peer: Peer, throttle: Throttle) -> Iterator[Executor]:
+    """The threads that a peer allows; after an error, what they began is ended first."""
+    with ThreadPoolExecutor(peer.limits.parallel) as pool:
+        try:
+            yield pool
+        except KeyboardInterrupt:
+            throttle.stopped.set()
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)

@@ -5,8 +5,9 @@ that something was done only after it was done: after a kill the last few are do
 same end.
 """
 
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self
@@ -58,12 +59,12 @@ class Seen:
 
 
 class FollowState:
-    """The tables in a file, made when missing, for its owner alone; of one thread."""
+    """The tables in a file, made when missing, for its owner alone; threads may share one."""
 
     def __init__(self, path: Path) -> None:
-        self._where = path
+        self._where, self._lock = path, threading.RLock()
         with self._told():
-            self._db = open_database(path, journal="WAL")
+            self._db = open_database(path, threads=True, journal="WAL")
             make_tables(self._db, path, _SCHEMA, VERSION, wrong=DataError, mend=MEND)
             check_pages(self._db)
 
@@ -73,8 +74,10 @@ class FollowState:
     def __exit__(self, *_: object) -> None:
         self._db.close()
 
-    def _told(self) -> AbstractContextManager[None]:
-        return sqlite_errors(self._where, DataError, MEND)
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        with self._lock, sqlite_errors(self._where, DataError, MEND):
+            yield
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -97,7 +100,7 @@ class FollowState:
     def note(self, name: str, value: str) -> None:
         self._change("INSERT OR REPLACE INTO facts VALUES (?, ?)", name, value)
 
-    def pend(self, studies: Iterable[str], renewed: Iterable[tuple[str, str]] = ()) -> None:
+    def pend(self, studies: Iterable[str], renewed: Iterable[Sequence[str]] = ()) -> None:
         """Let studies wait; ``renewed``: objects that came anew, each with its number there."""
         with self._told():
             self._db.executemany(
@@ -113,9 +116,6 @@ class FollowState:
             "SELECT study FROM pending WHERE attempts < ? ORDER BY attempts, study", tries
         )
         return [study for (study,) in rows]
-
-    def waiting(self) -> int:
-        return int(self._rows("SELECT count(*) FROM pending")[0][0])
 
     def fail(self, study: str, reason: str) -> int:
         """Let a study wait for another try; gives how often it was tried."""

@@ -1,26 +1,20 @@
-"""Objects taken from a peer, whole: each the one that was asked for, and one that may enter.
+"""Objects taken from a peer: each the one that was asked for, and one that may enter.
 
 The rules are those of import (`cxrtext.datasets.admission`), asked before pixels are fetched by
 what the peer says of the object, and again by the object's own header.
 """
 
-import errno
 from dataclasses import dataclass
-from pathlib import Path
 
 from cxrtext.datasets.admission import NEEDED, decide
 from cxrtext.datasets.admission.ids import IDS, is_uid, object_ids
-from cxrtext.errors import DiskError, ImageError, WorkError
-from cxrtext.files import replacing
+from cxrtext.errors import ImageError
 from cxrtext.images.dicom.described import described
-from cxrtext.images.dicom.file import NotDicomError, read_wanted
-from cxrtext.pacs.dicomweb.client import DicomWeb
+from cxrtext.images.dicom.file import is_dicom, wanted_of
+from cxrtext.pacs.dicomweb import DicomWeb
 from cxrtext.pacs.faults import AnswerError
-from cxrtext.pacs.inbox.queue import require_space
 from cxrtext.pacs.query import Instance, is_report
 
-RESERVE_BYTES = 512 * 2**20  # space that is left free on the disk
-NO_UID = "no UID by which it can be asked for"
 TOO_LARGE = "larger than limits.object_mb"
 FEWER = "lists fewer images of a study than it counts; is it busy storing?"
 
@@ -54,34 +48,13 @@ def list_study(source: DicomWeb, study: str) -> Listed:
     return Listed(tuple(found.values()), unusable)
 
 
-def take(source: DicomWeb, instance: Instance, path: Path, number: str = "") -> str:
-    """Fetch an object into a file, whole or not at all; gives why it may not enter, or "".
-
-    ``number`` is Orthanc's own, of the copy that is meant.
-    """
-    require_space(path.parent, RESERVE_BYTES)
-    try:
-        with replacing(path) as temporary:
-            source.fetch(instance, temporary, number)
-            left = _refused(source.name, instance, temporary)
-        if left:
-            path.unlink()
-        return left
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DiskError(
-                f"{path.parent}: the disk is full; make room; it is tried again"
-            ) from None
-        raise WorkError(f"{path.parent}: {error.strerror}; check the disk") from None
-
-
-def _refused(peer: str, instance: Instance, path: Path) -> str:
-    """Why an object may not enter, by its own header; "" where it may."""
+def why_left_out(peer: str, instance: Instance, data: bytes) -> str:
+    """Why an object may not enter, by its own header; "" where it may (AnswerError)."""
     wanted = [*NEEDED, *IDS]
+    if not is_dicom(data):
+        raise AnswerError(peer, "sent something that is no DICOM object")
     try:
-        said = described(read_wanted(path, wanted), wanted)
-    except NotDicomError:
-        raise AnswerError(peer, "sent something that is no DICOM object") from None
+        said = described(wanted_of(data, wanted), wanted)
     except ImageError:
         raise AnswerError(peer, "sent a damaged object") from None
     ids = object_ids(said)

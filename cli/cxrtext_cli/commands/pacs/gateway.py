@@ -10,7 +10,7 @@ import typer
 
 from cxrtext_cli.commands.pacs.results import results
 from cxrtext_cli.given import checked
-from cxrtext_cli.options import AsJson, GatewayFile, group, print_json, print_table, show_rows
+from cxrtext_cli.options import AsJson, GatewayFile, group, print_json, print_table
 
 if TYPE_CHECKING:
     from cxrtext.pacs.gateway.file import Gateway
@@ -94,27 +94,6 @@ def status(file: GatewayFile, as_json: AsJson = False) -> None:
 
     given = read_gateway(file)
     _show(given, ask(given), as_json=as_json)
-
-
-@gateway.command("held", short_help="List what is held or failed, and why.")
-@checked
-def held(file: GatewayFile, as_json: AsJson = False) -> None:
-    """List what is held until somebody decides or its study changes, and what failed.
-
-    Decide on the page, or over HTTP (/v1/held), with a key of the scopes read and admin.
-    """
-    from datetime import datetime
-
-    from cxrtext.pacs.gateway.file import read_gateway
-    from cxrtext.pacs.inbox.desk import list_held
-    from cxrtext.pacs.inbox.queue import Inbox
-
-    with Inbox(read_gateway(file).inbox) as inbox:
-        rows = [asdict(one) for one in list_held(inbox)]
-    for row in rows:
-        at = datetime.fromtimestamp(row["received"]).astimezone()
-        row |= {"received": at.isoformat(" ", "seconds"), "studies": " ".join(row["studies"])}
-    show_rows(rows, as_json)
 
 
 def _show(given: "Gateway", parts: dict[str, Any] | None = None, *, as_json: bool = False) -> None:

@@ -2,7 +2,7 @@
 
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -74,10 +74,6 @@ def revoke(
     instance: Annotated[str | None, typer.Option(help="One, by its SOP instance UID.")] = None,
     model: Annotated[str | None, typer.Option(help="Those of a model, by its fingerprint.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Every result.")] = False,
-    reason: Annotated[
-        Literal["quality", "safety"],
-        typer.Option(help="Why: rejected for quality, or for patient safety."),
-    ] = "quality",
 ) -> None:
     """Take results back: each peer gets rejection notes of those that were sent to it.
 
@@ -99,7 +95,6 @@ def revoke(
             or study in (one.study, one.study_id)
         ),
         gateway.by_name,
-        reason,
     )
     if not (done.results or done.faults or done.told):
         raise InputError("there is no such result; 'cxrtext gateway results list' shows all")

@@ -1,20 +1,25 @@
 """A peer over DICOMweb: QIDO-RS, WADO-RS and STOW-RS within its limits.
 
-Objects go to disk as they come, byte for byte, and no more of them than the limit.
+It is asked with our login, without redirect or proxy; an answer has an end in time and size.
 """
 
+import base64
+import logging
+import os
 import re
 import secrets
 import ssl
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cxrtext.datasets.admission.ids import is_uid
+from cxrtext.errors import ConfigError
 from cxrtext.images.dicom.described import Described
 from cxrtext.pacs import query
-from cxrtext.pacs.dicomweb.http import CONNECT_S, open_client, read, read_json, timed
 from cxrtext.pacs.faults import (
     AnswerError,
     BusyError,
@@ -25,27 +30,41 @@ from cxrtext.pacs.faults import (
     TlsError,
     TooLargeError,
 )
-from cxrtext.pacs.peers import Peer
+from cxrtext.pacs.peers import Peer, Web
 from cxrtext.pacs.throttle import Throttle
+from cxrtext.records.numbers import read_strict_json
 
 if TYPE_CHECKING:
     import httpx2
 
+CONNECT_S = 5.0
 DEADLINE = 20  # times `timeout_s`: how long a whole answer may take, however slowly its bytes come
 MAX_JSON = 64 * 2**20
-MAX_PART_HEADERS = 16_384
 ANY_SYNTAX = 'multipart/related; type="application/dicom"; transfer-syntax=*'
 DICOM_JSON = "application/dicom+json"
 
 _BOUNDARY = re.compile(r'boundary="?([^";,\s]{1,200})"?', re.IGNORECASE)
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750, section 2.1
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    status: int
+    headers: "httpx2.Headers"
+    data: bytes
 
 
 class DicomWeb:
-    """A peer over DICOMweb; any number of threads may ask."""
+    """A peer over DICOMweb; any number of threads may ask.
 
-    def __init__(self, peer: Peer, *, throttle: Throttle | None = None) -> None:
+    Args:
+        throttle: Of a peer that is followed: what fails because the peer is busy or gone is asked
+            again.  Without one it is asked once.
+    """
+
+    def __init__(self, peer: Peer, throttle: Throttle | None = None) -> None:
         self.name = peer.name
-        self.throttle = throttle or Throttle(peer.limits)
+        self.throttle = throttle or Throttle(peer.limits, tries=1)
         self._web, self._url = peer.dicomweb, peer.dicomweb.url
         self._max_bytes = peer.limits.object_mb * 2**20
         self._deadline_s = DEADLINE * peer.limits.timeout_s
@@ -54,13 +73,15 @@ class DicomWeb:
     def close(self) -> None:
         self._http.close()
 
-    def studies(self, question: query.Question) -> query.Studies:
+    def studies(self, question: query.Question) -> tuple[dict[str, Described], bool]:
+        """The studies of an answer by UID, and whether the peer may have more (QIDO-RS)."""
         params = [*question.matches().items()]
         params += [("includefield", keyword) for keyword in query.STUDY_FIELDS]
         if question.offset:
             params.append(("offset", str(question.offset)))
-        rows, more = self._search("/studies", params, "its studies")
-        return query.Studies([query.from_json(row, query.STUDY_FIELDS) for row in rows], more)
+        rows, full = self._search("/studies", params, "its studies")
+        found = [query.from_json(row, query.STUDY_FIELDS) for row in rows]
+        return {row.first("StudyInstanceUID"): row for row in reversed(found)}, full
 
     def instances(self, study: str) -> list[Described]:
         """Ask for the instances of a study (QIDO-RS), series by series where there are many."""
@@ -80,16 +101,16 @@ class DicomWeb:
         read = 0
         while True:
             params = [*fields, ("offset", str(read))] if read else fields
-            rows, more = self._search(f"{place}/instances", params, "the images of a study")
+            rows, full = self._search(f"{place}/instances", params, "the images of a study")
             before = len(found)
             for row in rows:
                 said = query.from_json(row, query.INSTANCE_FIELDS)
                 found.setdefault(said.first("SOPInstanceUID"), said)
             read += len(rows)
-            if len(found) == before or not (more or len(rows) >= query.UNCUT):
+            if len(found) == before or not full:
                 return found
 
-    def fetch(self, instance: query.Instance, path: Path, number: str = "") -> None:
+    def fetch(self, instance: query.Instance, number: str = "") -> bytes:
         """Fetch an object (WADO-RS); with Orthanc's own number, that copy of it."""
         address = (
             f"{self._web.orthanc}/instances/{number}/file"
@@ -100,17 +121,13 @@ class DicomWeb:
             )
         )
         headers = {"Accept": ANY_SYNTAX, "Accept-Encoding": "identity"}
-        with self._asking("an image", "GET", address, headers=headers) as response:
-            said = response.headers.get("content-type", "")
-            with path.open("wb") as file:
-                size = 0
-                for piece in self._first_part(response, said):
-                    size += len(piece)
-                    if size > self._max_bytes:
-                        raise TooLargeError(self.name, self._max_bytes)
-                    file.write(piece)
-        if size == 0:
+        answer = self._ask("an image", "GET", address, most=self._max_bytes, headers=headers)
+        data, said = answer.data, answer.headers.get("content-type", "")
+        if said.lower().startswith("multipart/"):
+            data = self._first_part(data, said)
+        if not data:
             raise AnswerError(self.name, "an image came empty")
+        return data
 
     def store(self, data: bytes, study: str) -> None:
         """Send an object of a study (STOW-RS)."""
@@ -122,8 +139,7 @@ class DicomWeb:
         }
         address = f"{self._url}/studies/{study}"
         content = head + data + f"\r\n--{boundary}--\r\n".encode()
-        with self._asking("to store", "POST", address, headers=headers, content=content) as answer:
-            said = self._json(self._read(answer))
+        said = self._json(self._ask("to store", "POST", address, headers=headers, content=content))
         if failed := _items(said, "00081198"):  # there and empty where it was taken
             reason = query.from_json(failed[0], ("FailureReason",)).first("FailureReason")
             code = f"{int(reason):04X}" if reason.isdigit() else "no code"
@@ -132,44 +148,62 @@ class DicomWeb:
     def orthanc(self, path: str, **params: str | int) -> Any:
         """Ask Orthanc's own REST API, such as its list of changes; of a peer that has it."""
         address = f"{self._web.orthanc}{path}"
-        with self._asking("Orthanc's changes", "GET", address, params=params or None) as response:
-            return self._json(self._read(response))
+        return self._json(self._ask("Orthanc's changes", "GET", address, params=params or None))
 
     def _search(
         self, path: str, params: Sequence[tuple[str, str]], what: str
     ) -> tuple[list[Any], bool]:
+        """The rows of an answer, and whether the peer may have cut it off."""
         headers = {"Accept": DICOM_JSON}
-        address = self._url + path
-        with self._asking(what, "GET", address, params=params, headers=headers) as response:
-            if response.status_code == 204:
-                return [], False
-            data = self._read(response)
-            more = any("299" in value for value in response.headers.get_list("warning"))
-        rows = self._json(data)
+        answer = self._ask(what, "GET", self._url + path, params=params, headers=headers)
+        if answer.status == 204:
+            return [], False
+        rows = self._json(answer)
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             raise AnswerError(self.name, f"its answer for {what} is not a list of DICOM JSON")
         if len(rows) > query.MAX_ROWS:
             raise AnswerError(
                 self.name, f"its answer for {what} has more than {query.MAX_ROWS} rows"
             )
-        return rows, more
+        more = any("299" in value for value in answer.headers.get_list("warning"))
+        return rows, more or len(rows) >= query.UNCUT
 
-    @contextmanager
-    def _asking(
-        self, what: str, method: str, address: str, **content: Any
-    ) -> "Iterator[httpx2.Response]":
-        """Send a request; what goes wrong inside the block is the peer's fault."""
-        self.throttle.wait()
-        with self._reaching(what), self._http.stream(method, address, **content) as response:
-            if response.status_code == 401:
-                raise LoginError(
-                    self.name,
-                    "does not take the login (401); check user and the variable of password_env, "
-                    "or that of token_env",
-                )
-            if response.status_code >= 300:
-                raise refusal(self.name, what, response.status_code, response.headers)
-            yield response
+    def _ask(
+        self, what: str, method: str, address: str, *, most: int = 0, **content: Any
+    ) -> _Answer:
+        """Send a request, and as often again as the throttle has it (PeerError).
+
+        Args:
+            most: Bytes of an object; 0 for an answer of text.
+        """
+
+        def ask() -> _Answer:
+            with self._reaching(what), self._http.stream(method, address, **content) as response:
+                if response.status_code == 401:
+                    raise LoginError(
+                        self.name,
+                        "does not take the login (401); check user and the variable of "
+                        "password_env, or that of token_env",
+                    )
+                if response.status_code >= 300:
+                    raise refusal(self.name, what, response.status_code, response.headers)
+                data = self._read(response, most)
+                return _Answer(response.status_code, response.headers, data)
+
+        return self.throttle.patiently(self.name, ask)
+
+    def _read(self, response: "httpx2.Response", most: int) -> bytes:
+        data, end = bytearray(), time.monotonic() + self._deadline_s
+        for piece in response.iter_bytes():
+            data += piece
+            if most and len(data) > most:
+                raise TooLargeError(self.name, most)
+            if not most and len(data) > MAX_JSON:
+                raise AnswerError(self.name, f"an answer is larger than {MAX_JSON >> 10} KiB")
+            if time.monotonic() > end:
+                why = f"an answer was not whole after {self._deadline_s:.0f} s"
+                raise BusyError(self.name, why)
+        return bytes(data)
 
     @contextmanager
     def _reaching(self, what: str) -> Iterator[None]:
@@ -191,52 +225,83 @@ class DicomWeb:
             why = f"broke off an answer ({type(error).__name__})"
             raise BusyError(self.name, why) from None
 
-    def _read(self, response: "httpx2.Response") -> bytes:
-        return read(self.name, response, self._deadline_s, MAX_JSON)
-
-    def _json(self, data: bytes) -> Any:
-        if (found := read_json(data)) is None:
+    def _json(self, answer: _Answer) -> Any:
+        if (found := read_json(answer.data)) is None:
             raise AnswerError(self.name, "an answer is not JSON; is its url that of DICOMweb?")
         return found
 
-    def _first_part(self, response: "httpx2.Response", said: str) -> Iterator[bytes]:
-        pieces = timed(self.name, response, self._deadline_s)
-        if not said.lower().startswith("multipart/"):
-            return pieces
+    def _first_part(self, data: bytes, said: str) -> bytes:
+        """The first part of a multipart answer (RFC 2046)."""
         boundary = _BOUNDARY.search(said)
         if boundary is None:
             raise AnswerError(self.name, "an image came as multipart without a boundary")
-        return first_part(self.name, pieces, boundary.group(1).encode("latin-1"))
+        edge = b"--" + boundary.group(1).encode("latin-1")
+        begin = data.find(b"\r\n\r\n", max(data.find(edge), 0)) + 4
+        end = data.find(b"\r\n" + edge, begin)
+        if begin < 4 or end < 0:
+            raise AnswerError(self.name, "an image did not come whole")
+        return data[begin:end]
 
 
-def first_part(peer: str, pieces: Iterator[bytes], boundary: bytes) -> Iterator[bytes]:
-    """The first part of a multipart answer (RFC 2046), as it comes (AnswerError: not whole)."""
-    buffer = bytearray()
-    start = -1
-    for piece in pieces:
-        buffer += piece
-        begin = buffer.find(b"--" + boundary)
-        start = buffer.find(b"\r\n\r\n", begin) if begin >= 0 else -1
-        if start >= 0:
-            break
-        if len(buffer) > MAX_PART_HEADERS:
-            raise AnswerError(peer, "an image came as multipart without a part")
-    if start < 0:
-        raise AnswerError(peer, "an image did not come whole")
-    del buffer[: start + 4]
-    end = b"\r\n--" + boundary
-    while (found := buffer.find(end)) < 0:
-        keep = len(end) - 1
-        if len(buffer) > keep:
-            yield bytes(buffer[:-keep])
-            del buffer[:-keep]
-        piece = next(pieces, b"")
-        if not piece:
-            raise AnswerError(peer, "an image did not come whole")
-        buffer += piece
-    yield bytes(buffer[:found])
-    for _ in pieces:  # so that the connection can be used again
-        pass
+def open_client(web: Web, timeout_s: float, parallel: int) -> "httpx2.Client":
+    """A client that logs in and verifies certificates (ConfigError: no secret, no authorities)."""
+    import httpx2
+
+    # Their lines quote addresses, with what is asked for.
+    for logger in ("httpx2", "httpcore2"):
+        logging.getLogger(logger).setLevel(logging.WARNING)
+    try:
+        context = ssl.create_default_context(cafile=web.ca)
+    except OSError as error:
+        why = "it holds no certificates as PEM" if isinstance(error, ssl.SSLError) else ""
+        raise ConfigError(f"{web.ca}: {why or error.strerror}; see ca in the file") from None
+    # Who names the peer's own certificate instead of an authority means that one.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return httpx2.Client(
+        verify=context,
+        headers=_login(web),
+        timeout=httpx2.Timeout(timeout_s, connect=CONNECT_S),
+        limits=httpx2.Limits(max_connections=parallel, keepalive_expiry=5.0),
+        follow_redirects=False,
+        trust_env=False,
+    )
+
+
+def _login(web: Web) -> dict[str, str]:
+    """The header that logs in; secrets come from the environment and stay in memory."""
+    if web.user is not None and web.password_env is not None:
+        pair = f"{web.user}:{_secret('password', web.password_env)}"
+        return {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
+    return {} if web.token_env is None else bearer(web.token_env)
+
+
+def bearer(name: str) -> dict[str, str]:
+    """The header with the token that a variable holds (ConfigError)."""
+    token = _secret("token", name)
+    if not _TOKEN.fullmatch(token):
+        raise ConfigError(f"what {name} holds is no token; set that variable again")
+    return {"Authorization": f"Bearer {token}"}
+
+
+def _secret(what: str, name: str) -> str:
+    """What a variable holds, or else the file that the variable of its name and ``_FILE`` names."""
+    value = os.environ.get(name, "")
+    if not value and (file := os.environ.get(f"{name}_FILE", "")):
+        try:
+            value = Path(file).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError):
+            raise ConfigError(f"{file}: cannot be read; {name}_FILE names it") from None
+    if not value:
+        raise ConfigError(f"the environment has no {what} in {name}; set that variable")
+    return value
+
+
+def read_json(data: bytes) -> Any:
+    """What an answer says; None where it is not JSON."""
+    try:
+        return read_strict_json(data)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _items(answer: object, tag: str) -> list[Any]:
