@@ -21,6 +21,7 @@ from cxrtext_cli.commands.data.phantom import phantom
 from cxrtext_cli.commands.fit import demo, fit
 from cxrtext_cli.commands.models.calibrate import calibrate
 from cxrtext_cli.commands.models.compare import compare
+from cxrtext_cli.commands.models.encoders import encoders
 from cxrtext_cli.commands.models.evaluate import evaluate
 from cxrtext_cli.commands.models.features import encode
 from cxrtext_cli.commands.models.marks import marks
@@ -100,6 +101,7 @@ SECTIONS: dict[str, dict[str, tuple[Callable[..., None] | typer.Typer, str]]] = 
         "pretrain-text": (pretrain_text, "Train a language model on a corpus of reports."),
         "score-text": (score_text, "Split reports into sentences; score their likelihood."),
         "pretrain-image": (pretrain_image, "Train an image encoder to start a training from."),
+        "encoders": (encoders, "List image encoders to begin from."),
         "encode": (encode, "Compute a backbone's features of images once."),
         "train": (train, "Train an image-text model."),
         "evaluate": (evaluate, "Measure a checkpoint: zero-shot labels, retrieval."),

@@ -82,7 +82,7 @@ _TEXT = _Wanted(TEXT_FILES, VOCABULARY_FILES, f"train a model on your reports: {
 _VISION = _Wanted(
     VISION_FILES,
     VISION_FILES[1:3],
-    "docs/guides/models-of-others.md says where to get one without a network",
+    "'cxrtext encoders' says where to get one without a network",
 )
 _ID = r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*"
 # No part of a revision starts with a dot: the local cache makes paths of them.
@@ -118,7 +118,7 @@ def find_vision_folder(name_or_path: str, *, offline: bool = False) -> Path:
     if not is_hub_name(name_or_path):
         raise CheckpointError(
             f"{name_or_path}: no such folder, and no name of the hub such as owner/model; "
-            "docs/guides/models-of-others.md lists some"
+            "'cxrtext encoders' lists some"
         )
     return _snapshot(name_or_path, _VISION, offline=offline)
 

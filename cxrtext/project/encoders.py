@@ -1,13 +1,16 @@
-"""Image encoders of elsewhere: the one that is given, the project's copy."""
+"""Image encoders of elsewhere: those that are listed, the one that is given, the project's copy."""
 
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cxrtext.errors import CheckpointError
+import yaml
+
+from cxrtext.errors import CheckpointError, HubError
 from cxrtext.files import copy_files, replacing_folder, write_json
 from cxrtext.models.folders import (
     BACKBONE_FOLDER,
@@ -27,12 +30,37 @@ if TYPE_CHECKING:
     from cxrtext.models.foreign import Backbone
 
 
-PAIRS = (
-    "microsoft/BiomedCLIP-PubMedBERT_256-vit_base_patch16_224",
-    "microsoft/BiomedVLP-BioViL-T",
-    "CheXzero",
-)
-"""Finished pairs that people ask for as an encoder."""
+@dataclass(frozen=True, slots=True)
+class ListedEncoder:
+    """An entry of ``encoders.yaml``, and where it lies on this machine."""
+
+    name: str
+    what: str
+    trained_on: str
+    licence: str
+    megabytes: int | None = None
+    offline: str = "a copy of its folder"
+    use: str = "--encoder"
+    tried: bool = False
+    here: str | None = None
+
+
+def listed_encoders() -> list[ListedEncoder]:
+    """The image encoders that are known by name; the hub is not asked."""
+    entries = yaml.safe_load(Path(__file__).with_name("encoders.yaml").read_text(encoding="utf-8"))
+    return [ListedEncoder(**entry, here=_here(entry["name"])) for entry in entries]
+
+
+def _here(name: str) -> str | None:
+    listed = filter(None, os.environ.get(BACKBONES_VARIABLE, "").split(os.pathsep))
+    last = name.rpartition("/")[2]
+    for place in map(Path, listed):
+        for folder in (place, place / last):
+            if folder.name == last and folder.is_dir():
+                return str(folder)
+    with suppress(CheckpointError, HubError):
+        return str(find_vision_folder(name, offline=True))
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +87,8 @@ def find_encoder(given: str, size: int | None = None) -> GivenEncoder:
         CheckpointError: It is no vision model that is known, or damaged.
         HubError: It is not here, and the hub did not give it.
     """
-    _refuse_pair(given, given in PAIRS)
+    pairs = [one.name for one in listed_encoders() if one.use != "--encoder"]
+    _refuse_pair(given, given in pairs)
     folder = find_vision_folder(given)
     _refuse_pair(given, layout_of(folder) not in (None, "clip", "siglip"))
     list(_files(folder))  # a link out of it is refused before films are imported

@@ -88,8 +88,8 @@ def prepare(
             check_model(Path(source.model), source.improve)
         else:
             tell.say(
-                "a pretrained image encoder usually finds more: docs/guides/models-of-others.md "
-                "lists some; give one with --encoder"
+                "a pretrained image encoder usually finds more: 'cxrtext encoders' lists some; "
+                "give one with --encoder"
             )
     if source.improve and source.model is None:
         raise ConfigError("--improve: adapts a finished model; give it with --model FOLDER")

@@ -1,6 +1,7 @@
-"""Which encoders ``cxrtext fit --encoder`` takes."""
+"""``cxrtext encoders``, and which encoders ``cxrtext fit --encoder`` takes."""
 
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -8,11 +9,35 @@ import torch
 from transformers import ResNetConfig, ResNetModel
 
 from cxrtext.errors import CheckpointError
-from cxrtext.models.folders import BACKBONES_VARIABLE
-from cxrtext.project.encoders import copy_of, find_encoder, keep_copy
+from cxrtext.models.folders import BACKBONES_VARIABLE, is_hub_name
+from cxrtext.project.encoders import copy_of, find_encoder, keep_copy, listed_encoders
 from tests import small_backbones
-from tests.cli.conftest import Refused
+from tests.cli.conftest import Refused, cxrtext
 from tests.models.foreign.folders import WRITERS
+
+
+def test_encoders_are_listed_with_all_that_one_needs_to_know(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "rad-dino").mkdir()
+    monkeypatch.setenv(BACKBONES_VARIABLE, str(tmp_path))
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
+    listed = [asdict(one) for one in listed_encoders()]
+    text = "name", "what", "trained_on", "licence", "offline"
+    assert all(isinstance(one[key], str) and one[key] for one in listed for key in text)
+    assert all(isinstance(one["megabytes"], int | None) for one in listed)
+    assert {one["use"] for one in listed} == {"--encoder", "--model"}
+    # What can be fetched by its name has one; the others say where else they come from.
+    assert all(is_hub_name(one["name"]) or len(one["offline"]) > 30 for one in listed)
+    assert {one["name"] for one in listed if one["tried"]} == {
+        "resnet50-thin-open-nsfw",
+        "efficientnet-lite0",
+    }
+    here = {one["name"]: one["here"] for one in listed if one["here"]}
+    assert here == {"microsoft/rad-dino": str(tmp_path / "rad-dino")}
+    shown = cxrtext("encoders").stdout
+    assert f"on this machine: {tmp_path / 'rad-dino'}" in shown
+    assert all(one["licence"] in shown for one in listed)
 
 
 def test_a_resnet_that_can_be_trained_is_known_by_its_configuration(tmp_path: Path) -> None:
@@ -72,3 +97,10 @@ def test_a_link_out_of_an_encoder_s_folder_is_not_followed(tmp_path: Path) -> No
     with pytest.raises(CheckpointError, match=said):
         keep_copy(tmp_path / "project", str(folder))
     assert not copy_of(tmp_path / "project", str(folder)).exists()
+
+
+def test_an_option_that_is_gone_names_the_one_that_takes_its_place(
+    refused: Refused, data_folder: Path
+) -> None:
+    said = refused("fit", data_folder, "--weights", "half")
+    assert said.startswith("--weights is now --encoder")

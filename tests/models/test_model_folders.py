@@ -213,6 +213,6 @@ def test_a_vision_model_that_the_hub_does_not_give_says_the_ways_out(
     with pytest.raises(HubError) as caught:
         find_vision_folder(f"{VISION}@v2", offline=offline)
     message = str(caught.value)
-    for said in (f"'{VISION}' at revision v2", why, "pass the path", "models-of-others.md"):
+    for said in (f"'{VISION}' at revision v2", why, "pass the path", "'cxrtext encoders'"):
         assert said in message
     assert "pretrain-text" not in message

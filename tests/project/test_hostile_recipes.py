@@ -8,7 +8,7 @@ from cxrtext.errors import DataError
 from cxrtext.files import write_json
 from cxrtext.project.facts import Facts
 from cxrtext.project.recipe import Source, choose_recipe, read_recipe, write_recipe
-from cxrtext.project.stages import NOTES, Progress, Stage, training_stage
+from cxrtext.project.stages import NOTES, Progress, Stage, Teller, training_stage
 from tests.cli.conftest import cxrtext
 
 FACTS = Facts(400, 400, 320, True, True, 90_000, 8_000_000, 144, ())
@@ -127,15 +127,19 @@ def test_a_recipe_that_names_our_own_places_is_read(home: Path) -> None:
     assert read_recipe(home / "project").config() == RECIPE.config()
 
 
+def _nothing(_resume: bool, _tell: Teller) -> str:
+    return ""
+
+
 @pytest.mark.parametrize("kind", ["a link", "a link above", "a link above a file", "no note"])
 def test_what_a_stage_did_not_make_stays(home: Path, kind: str) -> None:
     folder, stage = home / "project", training_stage(home / "project", RECIPE)
     (home / "precious/run").mkdir()
     (home / "precious/labels.csv").touch()
     if kind == "a link above":
-        stage = Stage("training", str, state="link/run/state")
+        stage = Stage("training", _nothing, state="link/run/state")
     if kind == "a link above a file":
-        stage = Stage("training", str, makes=("link/labels.csv",))
+        stage = Stage("training", _nothing, makes=("link/labels.csv",))
     if kind != "no note":
         write_json(folder / NOTES / "training.json", {"basis": "another"})
         (folder / "run").rename(folder / "runs")

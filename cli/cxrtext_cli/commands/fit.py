@@ -54,7 +54,8 @@ def fit(
     encoder: Annotated[
         str | None,
         typer.Option(
-            help="Image encoder to begin from: a folder, or a name of Hugging Face.",
+            help="Image encoder to begin from: a folder, or a name of Hugging Face "
+            "(cxrtext encoders).",
             metavar="NAME|FOLDER",
         ),
     ] = None,
