@@ -69,6 +69,8 @@ GONE_OPTIONS = {
     "of a result",
     "benchmark --link": "was removed: 'cxrtext import' makes the data folder",
     "check-data --cache": "was removed: what was seen is kept in the data folder",
+    "fit --improve": "was removed: it was shown on drawings only; 'cxrtext fit --encoder' trains "
+    "on your reports, over the image side of a SigLIP or CLIP too",
     "fit --weights": "is now --encoder, with the folder of a vision model or the name of "
     "one ('cxrtext encoders')",
     "serve --rate-limit": "was removed: nginx bounds rates (docker/nginx)",

@@ -12,7 +12,7 @@ of words; no pixel, no name, no text.
 """
 
 import hashlib
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from math import ceil
@@ -34,7 +34,7 @@ from cxrtext.text.rewording import words_of
 from cxrtext.text.rules import words_in_any
 
 FAMILIAR = "familiar.safetensors"
-FORMAT, VERSION = "cxrtext familiar images and sentences", 2
+FORMAT, VERSION = "cxrtext familiar images and sentences", 3
 
 EXCEEDED = 0.03  # share of the held-out images that may lie beyond the limit
 MOST_DESCRIBED = 2048  # training images that are described; more make the limit no better
@@ -205,21 +205,19 @@ class KnownWords:
     """Digests of the words of a corpus, [n] in rising order, and the share that may be unknown."""
 
     digests: NDArray[np.int64]
-    counts: NDArray[np.int64]  # [n], the sentences that say each
     threshold: float
 
     @property
     def fits(self) -> bool:
         """Whether its numbers can belong together, as read from a file."""
-        both = (self.digests, self.counts)
-        plain = all(x.dtype == np.int64 and x.shape == (len(self.digests),) for x in both)
-        return plain and len(self.digests) > 0 and self.counts.min() > 0 and 0 < self.threshold < 1
+        plain = self.digests.dtype == np.int64 and self.digests.ndim == 1
+        return plain and len(self.digests) > 0 and 0 < self.threshold < 1
 
-    def said(self, word: str) -> int:
-        """The sentences that say a word in lower case; 0 where it is unknown."""
+    def knows(self, word: str) -> bool:
+        """Whether enough studies say a word in lower case."""
         wanted = _digest(word)
         place = min(int(np.searchsorted(self.digests, wanted)), len(self.digests) - 1)
-        return int(self.counts[place]) if self.digests[place] == wanted else 0
+        return bool(self.digests[place] == wanted)
 
     def share(self, sentence: str) -> float:
         """Share of a sentence's words that are unknown; 1 where it has no word.
@@ -228,7 +226,7 @@ class KnownWords:
         """
         every = words_of(sentence)
         words = [word for word in every if word not in _TELLS_NOTHING] or every
-        return 1 - sum(self.said(word) > 0 for word in words) / len(words) if words else 1.0
+        return 1 - sum(map(self.knows, words)) / len(words) if words else 1.0
 
     def of(self, sentence: str) -> Unlike:
         """How unlike those of the corpus a sentence is."""
@@ -242,18 +240,14 @@ def know_words(said: Iterable[tuple[str, str]], held_out: Iterable[str] = ()) ->
     where there are too few sentences, or no word is said by enough studies.
     """
     studies: dict[str, set[str]] = defaultdict(set)
-    counts: Counter[str] = Counter()
     for study, sentence in said:
-        words = set(words_of(sentence))
-        counts.update(words)
-        for word in words:
+        for word in set(words_of(sentence)):
             if len(studies[word]) < SAID_BY:
                 studies[word].add(study)
     often = (word for word, by in studies.items() if len(by) >= SAID_BY)
-    if not (known := sorted((_digest(word), counts[word]) for word in often)):
+    if not (known := sorted(map(_digest, often))):
         return None
-    digests, numbers = np.array(known, dtype=np.int64).T.copy()
-    made = KnownWords(digests, numbers, 0.0)
+    made = KnownWords(np.array(known, dtype=np.int64), 0.0)
     shares = np.array([made.share(sentence) for sentence in dict.fromkeys(held_out)])
     limit = _limit(shares) if len(shares) >= FEWEST else 0.0
     # Just below it: a sentence that has this share is beyond the limit.
