@@ -5,7 +5,7 @@ compared for one image and three sentences.  Each peer wants its own packages, i
 its own: transformers with sentencepiece and protobuf for SigLIP, open_clip_torch and timm for
 open_clip and BiomedCLIP, and a checkout of CheXzero, hi-ml or CXR-CLIP.
 
-    python benchmarks/models/pairs.py open_clip biomedclip
+    python benchmarks/models/pairs.py biomedclip
     python benchmarks/models/pairs.py chexzero --checkout CheXzero
     python benchmarks/models/pairs.py biovil biovil-t --checkout hi-ml/hi-ml-multimodal/src
 """
@@ -51,23 +51,6 @@ def words(folder: Path) -> int:
 def tokens(model: Any, length: int = 0) -> Any:
     more = {"padding": "max_length", "max_length": length} if length else {"padding": True}
     return model.tokenizer(SENTENCES, return_tensors="pt", **more)
-
-
-def open_clip(folder: Path, _: argparse.Namespace) -> Peer:
-    import open_clip
-    from safetensors.torch import save_file
-
-    vision = {"image_size": 224, "layers": 12, "width": 768, "patch_size": 16}
-    text = {"context_length": 77, "vocab_size": 49408, "width": 512, "heads": 8, "layers": 12}
-    config = {"embed_dim": 512, "vision_cfg": vision, "text_cfg": text}
-    own = open_clip.CLIP(**config).eval()
-    words_file = Path(open_clip.__file__).parent / "bpe_simple_vocab_16e6.txt.gz"
-    shutil.copy(words_file, folder)
-    _configured(folder, config)
-    state = {name: tensor.contiguous() for name, tensor in own.state_dict().items()}
-    save_file(state, folder / "open_clip_model.safetensors")
-    cut = open_clip.tokenizer.SimpleTokenizer(context_length=77)
-    return own.encode_image, lambda _: own.encode_text(cut(SENTENCES)), OPENAI
 
 
 def biomedclip(folder: Path, _: argparse.Namespace) -> Peer:
@@ -130,8 +113,10 @@ def chexzero(folder: Path, given: argparse.Namespace) -> Peer:
     sys.path.insert(0, str(given.checkout))
     import clip
     from model import CLIP
+    from transformers import CLIPTokenizer
 
-    shutil.copy(given.checkout / "bpe_simple_vocab_16e6.txt.gz", folder)
+    name = "openai/clip-vit-base-patch32"  # of the local cache
+    CLIPTokenizer.from_pretrained(name, local_files_only=True).save_pretrained(folder)
     own = CLIP(
         embed_dim=512, image_resolution=224, vision_layers=12, vision_width=768,
         vision_patch_size=32, context_length=77, vocab_size=49408, transformer_width=512,
@@ -214,7 +199,6 @@ def cxr_clip(folder: Path, given: argparse.Namespace) -> Peer:
 
 
 PEERS: dict[str, Callable[[Path, argparse.Namespace], Peer]] = {
-    "open_clip": open_clip,
     "biomedclip": biomedclip,
     "siglip": siglip,
     "chexzero": chexzero,

@@ -35,9 +35,10 @@ from cxrtext.models.foreign import (
     load_pair,
     save_pair,
 )
+from cxrtext.models.foreign.pair import FinishedPair
 from cxrtext.models.foreign.text import check_pieces
 from cxrtext.models.heads import load_heads
-from cxrtext.models.image_text import FINISHED, ImageTextModel, ModelSpec
+from cxrtext.models.image_text import ImageTextModel, ModelSpec
 from cxrtext.models.text_encoder import text_config
 from cxrtext.models.weight_files import filled, on_cpu, read_safetensors
 from cxrtext.text.tokenizer import load_tokenizer
@@ -54,11 +55,7 @@ def save_checkpoint(folder: Path, model: ImageTextModel, training: Mapping[str, 
     """Write a model, whole or not at all.
 
     ``training`` goes into ``training.json``: resolved configuration, data fingerprint, metrics.
-    A finished pair that is trained on is written as such (:mod:`cxrtext.models.foreign`).
     """
-    if model.spec.image == FINISHED:
-        save_pair(folder, model, training)  # type: ignore[arg-type]
-        return
     spec = {**asdict(model.spec), "preprocessing": model.spec.preprocessing.to_dict()}
     with replacing_folder(folder) as temporary:
         write_json(temporary / CONFIG, {"format": FORMAT, "version": VERSION, **spec})
@@ -74,8 +71,8 @@ def save_checkpoint(folder: Path, model: ImageTextModel, training: Mapping[str, 
 
 def copy_model(folder: Path, model: ImageTextModel) -> None:
     """Write a copy of a loaded model, of the files that are its own and no others."""
-    if model.spec.image == FINISHED:
-        save_pair(folder, model)  # type: ignore[arg-type]
+    if isinstance(model, FinishedPair):
+        save_pair(folder, model)
         return
     assert model.folder is not None  # noqa: S101 - it was loaded
     with replacing_folder(folder, sums=False) as made:

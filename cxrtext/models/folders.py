@@ -26,9 +26,9 @@ FORMAT = "cxrtext image-text model"
 VERSION = 1
 CONFIG, WEIGHTS, TRAINING = "config.json", "model.safetensors", "training.json"
 """Files of a checkpoint."""
-ADOPTED, GOLDEN, ADAPTERS = "cxrtext.json", "golden.safetensors", "adapters.safetensors"
-"""Files of a copy of a finished pair: what it is, what it makes of a drawn image and a sentence,
-and what was trained on top."""
+ADOPTED, GOLDEN = "cxrtext.json", "golden.safetensors"
+"""Files of a copy of a finished pair: what it is, and what it makes of a drawn image and a
+sentence."""
 OPEN_CLIP, BIOVIL, OPENAI, CXR_CLIP = "open_clip_config.json", "biovil*.pt", "*.pt", "*.tar"
 """What tells the layouts of finished pairs apart: a file, and patterns of weight files."""
 KEPT = (
@@ -51,14 +51,13 @@ PINNED = {
 """Revisions of known models; "main" of any other.  v1.1 is the tag that its authors' own library
 asks for; the general model has no tag that is known."""
 
-VOCABULARY_FILES = ("tokenizer.json", "vocab.txt", "vocab.json")
-"""Files of which a folder with a tokenizer has one."""
-TOKENIZER_FILES = (*VOCABULARY_FILES, "merges.txt")  # files that decide a tokenizer's ids
+TOKENIZER_FILES = ("tokenizer.json", "vocab.txt")
+"""Files of which a folder with a tokenizer has one, which decides its ids."""
 PAIR_FILES = (
     *(CONFIG, OPEN_CLIP, "preprocessor_config.json", "processor_config.json"),
     *(*TOKENIZER_FILES, "tokenizer_config.json", "added_tokens.json"),
-    *("spiece.model", "bpe_simple_vocab_16e6.txt.gz", SAFE_WEIGHTS, PICKLED_WEIGHTS),
-    *("open_clip_model.safetensors", "open_clip_pytorch_model.bin", OPENAI, CXR_CLIP, ADAPTERS),
+    *("spiece.model", SAFE_WEIGHTS, PICKLED_WEIGHTS),
+    *("open_clip_model.safetensors", "open_clip_pytorch_model.bin", OPENAI, CXR_CLIP),
 )
 """Patterns of all files that are read of the folder of a finished pair."""
 CARDS = ("README.md*", "LICENSE*")  # files that name a licence
@@ -78,7 +77,7 @@ class _Wanted:
     instead: str  # what else to do where the hub does not give it
 
 
-_TEXT = _Wanted(TEXT_FILES, VOCABULARY_FILES, f"train a model on your reports: {TRAIN}")
+_TEXT = _Wanted(TEXT_FILES, TOKENIZER_FILES, f"train a model on your reports: {TRAIN}")
 _VISION = _Wanted(
     VISION_FILES,
     VISION_FILES[1:3],
@@ -299,8 +298,6 @@ def pair_fingerprint(folder: Path) -> str:
     Of a copy that cxrtext made the digests are taken from its list.
     """
     names = pair_files(folder)
-    if ADAPTERS in names:
-        names.append(ADOPTED)  # says how the adapters are used
     try:
         listed = (read_sums(folder) or {}) if (folder / ADOPTED).is_file() else {}
         sums = {name: listed.get(name) or sha256(folder / name) for name in names}

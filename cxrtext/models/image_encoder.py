@@ -1,9 +1,8 @@
 """Encoders that turn a radiograph into a grid of region embeddings."""
 
 import math
-from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any, Self
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -119,19 +118,7 @@ def architecture_of(config: Any) -> str | None:
     return None
 
 
-class Holder(nn.Module):
-    """A module over others that stay as they are: they move along, and are no part of its state."""
-
-    _held: tuple[nn.Module, ...] = ()  # in a tuple: torch takes modules in it for no part of this
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        for module in self._held:
-            module._apply(fn, recurse)
-        return self
-
-
-class RegionEncoder(Holder):
+class RegionEncoder(nn.Module):
     """Features of regions, [B, h, w, C], and what is trained to bring them to the joint space.
 
     That is a linear map with bias to D dimensions, and what is added to it by a region's place.

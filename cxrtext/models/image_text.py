@@ -30,9 +30,6 @@ GAMMA_SQ_CAP = 100.0  # largest γ² that training can reach
 BACKBONE = "backbone"
 """The image encoder of a model whose regions a backbone computes that is kept elsewhere."""
 
-FINISHED = "finished"
-"""That of a finished pair of towers (:mod:`cxrtext.models.foreign`)."""
-
 AboveZero = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 

@@ -190,6 +190,9 @@ def estimate(recipe: Recipe, facts: Facts, speeds: Speeds, *, imports: bool) -> 
         beside = seconds["language model"] + seconds["likelihoods"]
         gained = beside * (1 - 1 / cores) if frozen else beside
         seconds[stage] -= min(seconds[stage] - START_S, gained)
+    if recipe.source.model:  # nothing is trained
+        kept = ("import", "check", "labels", "evaluation", "index")
+        seconds = {name: value for name, value in seconds.items() if name in kept}
     decoded = facts.images * encoder.resize**2
     side = min(GRID, encoder.crop // 14) if frozen else encoder.crop // 32
     regions = facts.images * side**2 * 128 * 2

@@ -85,14 +85,14 @@ def prepare(
             licence = found.backbone.licence or "its folder names none"
             tell.say(f"image encoder: {found.name}; its licence: {licence}")
         elif source.model is not None:
-            check_model(Path(source.model), source.improve)
+            from cxrtext.models import load_model
+
+            load_model(Path(source.model))  # refused before films are imported
         else:
             tell.say(
                 "a pretrained image encoder usually finds more: 'cxrtext encoders' lists some; "
                 "give one with --encoder"
             )
-    if source.improve and source.model is None:
-        raise ConfigError("--improve: adapts a finished model; give it with --model FOLDER")
     return Fit(out, source, found, limit, tell)
 
 
@@ -115,17 +115,6 @@ def claim(out: Path, archive: Path) -> None:
     left = {one.name for one in out.iterdir()} - own if out.is_dir() else set()
     if left and not (out / NOTES).is_dir():
         raise DataError(f"{out}: holds '{min(left)}' and no project; name a folder with --out")
-
-
-def check_model(folder: Path, improve: bool) -> None:
-    """Refuse a finished model that cannot be taken, before films are imported."""
-    from cxrtext.models import load_model
-    from cxrtext.models.foreign import load_pair
-
-    if improve:
-        load_pair(folder, to_adapt=True)
-    else:
-        load_model(folder)
 
 
 def _seconds(budget: str) -> float:
@@ -170,7 +159,7 @@ class Fit:
             self._data()
             self._write_settings()
             source = self.recipe.source
-            if source.model and not source.improve:
+            if source.model:
                 self._take_model(Path(source.model))
             else:
                 self._models()
@@ -199,7 +188,7 @@ class Fit:
         """The recipe that is there, or one for what was imported."""
         from cxrtext.project.facts import facts_of_data
         from cxrtext.project.layout import DATA, RECIPE
-        from cxrtext.project.recipe import adapting, read_recipe, write_recipe
+        from cxrtext.project.recipe import read_recipe, write_recipe
 
         if not (self.folder / RECIPE).is_file():
             facts = facts_of_data(self.folder / DATA)
@@ -216,11 +205,7 @@ class Fit:
             self.expected = dict(estimate.seconds)
         recipe = read_recipe(self.folder)
         if recipe.source != self.source:  # asked for again, with other tables
-            changed: dict[str, Any] = {"source": self.source}
-            if self.source.model and self.source.model != recipe.source.model:
-                studies = facts_of_data(self.folder / DATA).training
-                changed["train"] = adapting(recipe.train.get("objective") or {}, studies)
-            recipe = recipe.model_copy(update=changed)
+            recipe = recipe.model_copy(update={"source": self.source})
             write_recipe(self.folder, recipe)
         return recipe
 
@@ -300,13 +285,7 @@ class Fit:
 
     def _model_stages(self) -> tuple[list[Stage], list[Stage], list[Stage]]:
         """Those of the text, that of the images, and what rests on both."""
-        from cxrtext.models.foreign import load_pair
-
         text, encoder = model_stages(self.folder, self.recipe)
-        if self.recipe.source.model:
-            # What cannot be adapted is refused before anything is trained.
-            load_pair(Path(self.recipe.source.model), to_adapt=True)
-            return text, [], [training_stage(self.folder, self.recipe)]
         train = training_stage(self.folder, self.recipe)
         curve = self.recipe.learning_curve
         trained = curve_stages(self.folder, self.recipe, self.tables)[:-1] if curve else []

@@ -26,7 +26,6 @@ def fit(
     budget: str | None = None,
     ids: str = "exact",
     follow_links: bool = False,
-    improve: bool = False,
     link: bool = False,
 ) -> "Project":
     """Do what ``cxrtext fit`` does with an archive, and open the project.
@@ -57,7 +56,6 @@ def fit(
         columns=columns and dict(columns),
         ids=None if ids == "exact" else ids,
         follow_links=follow_links,
-        improve=improve,
         link=link,
         **given,
     ).run()

@@ -4,7 +4,6 @@
 the change.  Where a stage writes is no setting.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -32,8 +31,6 @@ LEAST_STEPS, STEPS_A_STUDY = 200, 0.15
 """Of small images, up to the demonstration's own: a few hundred are soon learned by heart."""
 LEAST_FOR_CURVE = 200
 """Training studies, of which a third can be trained on at all."""
-ADAPTER_STEPS, ADAPTER_RATE, ADAPTER_DECAY = 500, 1e-3, 0.1
-"""Of the training of adapters over a finished pair."""
 MOST_LONGER = 5
 """A budget is used for at most so many times the usual epochs: more was not seen to help."""
 
@@ -103,7 +100,6 @@ class Source(_Part):
     ids: Literal["exact", "loose"] = "exact"
     follow_links: bool = False
     model: Absolute | None = None  # a finished one, instead of a training
-    improve: bool = False  # train adapters over the finished one
     link: bool = False
 
 
@@ -229,8 +225,6 @@ def choose_recipe(
     train["training"]["batch"] = min(train["training"]["batch"], max(2, facts.training // 2))
     train["data"] = {"resize": encoder.resize, "crop": encoder.crop}
     train["model"] |= {"image": encoder.image, "text": "language-model"}
-    if source.model:
-        train = adapting(train["objective"], facts.training)
     return Recipe(
         source=source,
         language_model=LanguageModel(size=size),
@@ -250,26 +244,6 @@ def _with(usual: ImageEncoder, given: GivenEncoder) -> ImageEncoder:
         encoder=given.name,
         tune=tuned,
     )
-
-
-def adapting(objective: Mapping[str, Any], studies: int) -> dict[str, Any]:
-    """The settings of a training of adapters over a finished pair."""
-    every = ADAPTER_STEPS // 10
-    return {
-        "model": {"similarity": "global"},
-        "objective": objective,
-        "training": {
-            "steps": ADAPTER_STEPS,
-            "batch": min(64, max(2, studies // 2)),
-            "sentences": 4,
-            "lr": ADAPTER_RATE,
-            "weight_decay": ADAPTER_DECAY,
-            "lock": ["image", "text"],
-            "validate_every": every,
-            "save_every": ADAPTER_STEPS,
-            "best": "val/auc",
-        },
-    }
 
 
 def with_steps(training: dict[str, Any], steps: int) -> dict[str, Any]:

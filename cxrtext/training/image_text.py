@@ -16,7 +16,7 @@ from cxrtext.evaluation.data import find_table
 from cxrtext.images.cache import DecodedCache
 from cxrtext.models import ImageTextModel
 from cxrtext.models.features.folder import FEATURES, FeatureFolder, open_features
-from cxrtext.models.folders import POOLING
+from cxrtext.models.folders import POOLING, TOKENIZER_FILES
 from cxrtext.models.image_encoder import ImageEncoder
 from cxrtext.models.image_weights import load_image_weights, sample_images, set_norms
 from cxrtext.records import (
@@ -257,12 +257,11 @@ def read_tables(config: Config) -> Tables:
         words = read_words(config.data.words, list(studies.values()))
         readable += short_sentences(studies, words, own)
     text = Path(config.model.init or config.model.text)
-    deciding_text = ("vocab.txt", "tokenizer.json", "vocab.json", "merges.txt", POOLING)
     files = [
         config.data.manifest,
         config.data.sentences,
         *as_objective(config.objective).files(config),
-        *(text / name for name in deciding_text if (text / name).is_file()),
+        *(text / name for name in (*TOKENIZER_FILES, POOLING) if (text / name).is_file()),
         *(p for p in (config.training.prompts, config.data.words, config.data.findings) if p),
         *([config.data.features / FEATURES] if config.data.features else []),
     ]

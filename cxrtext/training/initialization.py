@@ -23,7 +23,6 @@ from cxrtext.models.foreign import (
     BackboneEncoder,
     check_golden,
     find_backbone,
-    load_pair,
     load_text_encoder,
 )
 from cxrtext.models.image_encoder import STRIDES
@@ -54,7 +53,10 @@ def build_model(config: Config, features: FeatureFolder | None = None) -> ImageT
     torch.manual_seed(config.training.seed)
     if config.model.init is not None:
         if layout_of(Path(config.model.init)) is not None:
-            return _continued_pair(config, features)
+            raise ConfigError(
+                f"model.init: {config.model.init} is a finished pair, which is not trained on; "
+                "give its folder to 'cxrtext fit --model', or an image encoder to --encoder"
+            )
         return _continued(config, load_model(config.model.init), features)
     start = load_text_encoder(config.model.text)
     torch.manual_seed(config.training.seed)
@@ -123,22 +125,6 @@ def _continued(
     }
     model.load_state_dict({**own, **taken})
     return model
-
-
-def _continued_pair(config: Config, features: FeatureFolder | None) -> ImageTextModel:
-    """A finished pair whose towers stay as they are, with adapters that are trained."""
-    training, locked = config.training, ("image", "text")
-    for key, value, wanted in (
-        ("training.lock", tuple(sorted(training.lock)), locked),
-        ("training.unlock", training.unlock, None),
-        ("data.features", features and features.folder, None),
-    ):
-        if value != wanted:
-            said = "null" if wanted is None else "[image,text]"
-            raise ConfigError(
-                f"{key}: the towers of {config.model.init} stay as they are; set {key}={said}"
-            )
-    return load_pair(Path(str(config.model.init)), to_adapt=True)
 
 
 def build_head(config: Config, model: ImageTextModel) -> nn.Module | None:

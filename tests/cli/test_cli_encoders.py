@@ -53,7 +53,7 @@ def test_a_resnet_that_can_be_trained_is_known_by_its_configuration(tmp_path: Pa
     assert find_encoder(str(tmp_path / "resnet")).image == "resnet18"
 
 
-@pytest.mark.parametrize("layout", ["open_clip", "openai"])
+@pytest.mark.parametrize("layout", ["biomedclip", "openai"])
 def test_a_finished_pair_is_sent_to_model(layout: str, tmp_path: Path) -> None:
     with torch.random.fork_rng():
         WRITERS[layout](tmp_path)

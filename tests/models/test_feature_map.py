@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from cxrtext.errors import ConfigError, DataError
-from cxrtext.images import Preprocessing, ReaderPool, read_image
+from cxrtext.images import Preprocessing, ReaderPool
 from cxrtext.images.cache import DecodedCache
 from cxrtext.images.reader_pool import ReadImage
 from cxrtext.models import ImageTextModel
@@ -141,18 +141,3 @@ def test_a_cache_changes_no_bit_and_a_full_one_needs_no_decoder(
         # The one that cannot be read is tried each time.
         assert asked.count(paths[3]) == times
         assert len(asked) == len(paths) - 1 + times
-
-
-def test_embedding_equals_preparing_one_image_and_one_that_cannot_be_read_is_named(
-    model: ImageTextModel, paths: list[Path]
-) -> None:
-    with torch.inference_mode():
-        image = model.spec.preprocessing.prepare(read_image(paths[0]))
-        expected = model.embed_images(
-            torch.from_numpy(image)[None].contiguous(memory_format=torch.channels_last)
-        )
-    (part,) = embed_files(model, paths[:1], processes=0)
-    assert torch.equal(part.regions, expected.flatten(1, 2).float())
-    (found,) = embed_files(model, [paths[3]], processes=0)
-    assert found.rows == []
-    assert "is no PNG" in found.failed[0][1]

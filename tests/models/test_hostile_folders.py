@@ -4,7 +4,6 @@ Each is loaded by ``cxrtext.load_model`` and by ``cxrtext classify`` in a forked
 take a GiB more than it has and :data:`SECONDS` of the processor.  Nothing may be written.
 """
 
-import gzip
 import hashlib
 import json
 import os
@@ -201,9 +200,8 @@ HOSTILE: dict[str, tuple[str, Change, str]] = {
     "positions": ("siglip", keys("config.json", "text_config.max_position_embeddings", 999), "fit"),
     "depth": ("clip", text("preprocessor_config.json", "[" * 200_000), "not a readable JSON"),
     "length": ("clip", text("preprocessor_config.json", " " * 2**25), "not a readable JSON"),
-    "no object": ("open_clip", text("open_clip_config.json", "[1]"), "not a JSON object"),
-    "infinite": ("open_clip", keys("open_clip_config.json", "preprocess_cfg.std", [1e999] * 3), ""),
-    "no heads": ("open_clip", keys("open_clip_config.json", "model_cfg.vision_cfg.width", 8), ""),
+    "no object": ("biomedclip", text("open_clip_config.json", "[1]"), "not a JSON object"),
+    "infinite": ("biomedclip", keys("open_clip_config.json", "preprocess_cfg.std", [1e999]), ""),
     "long": ("biomedclip", keys("open_clip_config.json", "model_cfg.text_cfg.context_length", 41),
              "longest sentence is 41"),
     "archive": ("cxr-clip", archived("base.image_size", 8192), "side of an image is 8192"),
@@ -241,8 +239,7 @@ HOSTILE: dict[str, tuple[str, Change, str]] = {
     "a tar pipe": ("cxr-clip", pipe("r50_m.tar"), "not a plain file of weights"),
     "endless": ("biovil", link("model.safetensors", "/dev/zero"), "no model.safetensors"),
     # --- tokenizers
-    "unpacked": ("clip", text("bpe_simple_vocab_16e6.txt.gz", gzip.compress(b"\n" * 2**28, 1)),
-                 "unpacks to more"),
+    "pairs": ("clip", keys("tokenizer.json", "model.merges", [["l"]]), ""),
     "ids": ("siglip", keys("tokenizer.json", "model.vocab",
                            [[p, 0.0] for p in ("</s>", "<unk>", *map(str, range(99)))]),
             "word pieces"),

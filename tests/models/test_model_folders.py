@@ -137,7 +137,7 @@ def test_only_needed_files_are_fetched_and_known_models_have_revisions(hub: Fake
     loaded = load_masked_language_model("someone/model")
     assert (loaded.name, loaded.revision) == ("someone/model", FIRST)
     assert " ".join(hub.patterns) == (
-        "config.json tokenizer.json vocab.txt vocab.json merges.txt tokenizer_config.json "
+        "config.json tokenizer.json vocab.txt tokenizer_config.json "
         "added_tokens.json 1_Pooling/config.json pytorch_model.bin"
     )
     hub.asked.clear()
@@ -191,12 +191,6 @@ def test_a_vision_model_is_fetched_once_and_by_its_revision(vision_hub: FakeHub)
     assert find_vision_folder(f"{VISION}@v1.1", offline=True) == first
     assert vision_hub.asked == [f"{VISION}@v1.1"]
     assert find_encoder(f"{VISION}@v1.1").name == f"{VISION}@{SECOND}"
-
-
-def test_a_text_model_in_the_cache_is_no_vision_model(unreachable: Mock, repository: Path) -> None:
-    with pytest.raises(HubError, match="is not here"):
-        find_vision_folder(DEFAULT_MODEL)
-    assert unreachable.call_count == 1
 
 
 def test_a_repository_without_weights_of_transformers_is_refused(vision_hub: FakeHub) -> None:

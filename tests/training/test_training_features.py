@@ -111,7 +111,7 @@ def test_a_golden_image_that_comes_out_otherwise_is_refused(run: Path, tmp_path:
     golden["regions"] = np.roll(golden["regions"], 1, axis=1)
     save_file(golden, checkpoint / "golden.safetensors")
     write_sums(checkpoint)
-    with pytest.raises(CheckpointError, match="'tiny-vit': its vectors of the golden image"):
+    with pytest.raises(CheckpointError, match="'tiny-vit': its regions of the golden example"):
         load_model(checkpoint)
 
 

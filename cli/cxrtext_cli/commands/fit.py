@@ -64,12 +64,6 @@ def fit(
         typer.Option(help="A finished model of elsewhere, instead of a training."),
         CHECKPOINT,
     ] = None,
-    improve: Annotated[
-        bool,
-        typer.Option(
-            "--improve", help="Adapt the finished model to the reports, if held-out films gain."
-        ),
-    ] = False,
     budget: Annotated[str | None, typer.Option(help="Time to spend in all: 20m, 8h, 2d.")] = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="Show recipe, time, disk and memory; start nothing.")
@@ -88,7 +82,7 @@ def fit(
         run = prepare(
             archive, out, encoder=encoder, budget=budget, tell=tell, reports=reports,
             labels=labels, columns=parse_columns(columns), ids="" if ids == "exact" else ids,
-            follow_links=follow_links, model=model, improve=improve, link=link,
+            follow_links=follow_links, model=model, link=link,
         )  # fmt: skip
         if plan:
             _show_plan(plan_of(run))

@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
@@ -228,12 +228,17 @@ class BackboneEncoder(RegionEncoder):
         super().__init__()
         self.reduce = reduce
         self.golden = golden
-        self._held = (backbone,)
+        self._held = (backbone,)  # in a tuple: torch takes modules in it for no part of this
         self._train_on(reduce.width, dimension, position)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self.backbone._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return self
 
     @property
     def backbone(self) -> Backbone:
-        return self._held[0]  # type: ignore[return-value]
+        return self._held[0]
 
     @property
     def trunk(self) -> nn.Module:

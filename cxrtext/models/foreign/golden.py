@@ -1,19 +1,21 @@
-"""A drawn image with the vectors that a backbone made of it, compared whenever it is loaded.
+"""A drawn image with the vectors that a model made of it, compared whenever it is loaded.
 
 A digest tells whether files are the same; this tells whether they still compute the same: another
 mean or filter, a token too many before the regions, or another version of a library show here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from cxrtext.device import without_tf32
 from cxrtext.errors import CheckpointError
-from cxrtext.images.gray import Bytes, Floats
+from cxrtext.images import Preprocessing
+from cxrtext.images.gray import Bytes
 from cxrtext.models.foreign.backbone import Backbone
 
 HEIGHT, WIDTH = 761, 613
@@ -27,6 +29,7 @@ Rounding in float32 comes to 1e-5 between processors with and without AVX (ResNe
 and ConvNeXT), a std that is 1 % off to 1.8e-3 and more, a mean that is 1/255 off to 8e-3 and more.
 """
 _FLAT = 1e-3  # of the mean spread; channels below it say nothing
+Answers = Mapping[str, NDArray[Any]]
 
 
 def draw() -> Bytes:
@@ -43,59 +46,62 @@ def draw() -> Bytes:
     return drawn
 
 
-def make_golden(backbone: Backbone) -> dict[str, npt.NDArray[Any]]:
-    """Draw the image and keep what a backbone makes of it, in float32.
+def answers(
+    preprocessing: Preprocessing, device: torch.device, embed: Callable[[Tensor], Tensor]
+) -> dict[str, NDArray[Any]]:
+    """What a model makes of the image: "square" uint8 [1, R, R], "regions" float32 [h, w, C]."""
+    square = preprocessing.square(draw())
+    pixels = torch.from_numpy(preprocessing.normalize(square)).to(device)
+    with torch.inference_mode(), without_tf32():
+        regions = embed(pixels[None])[0].float().cpu().numpy()
+    return {"square": square, "regions": regions}
 
-    "image" is uint8 [1, H, W], "square" uint8 [1, resize, resize], "regions" float32 [h, w, C].
-    """
-    image = draw()
-    square = backbone.preprocessing.square(image)
-    return {"image": image, "square": square, "regions": _regions(backbone, square)}
+
+def make_golden(backbone: Backbone) -> dict[str, NDArray[Any]]:
+    """What a backbone makes of the image, in float32, as :func:`answers`."""
+    device = backbone.mean.device
+    return answers(backbone.preprocessing, device, lambda x: backbone(x, precision="float32"))
 
 
-def check_golden(backbone: Backbone, golden: Mapping[str, npt.NDArray[Any]]) -> None:
+def check_golden(backbone: Backbone, golden: Answers) -> None:
     """Compare what a backbone makes of the golden image with what was kept, in float32."""
-    image, kept, wanted = (golden.get(name) for name in ("image", "square", "regions"))
-    if image is None or kept is None or wanted is None or image.ndim != 3:
-        raise CheckpointError(f"backbone '{backbone.name}': its golden image is damaged")
-    square = backbone.preprocessing.square(image)
-    check_square(f"backbone '{backbone.name}'", square, kept)
-    found = _regions(backbone, square)
-    if found.shape != wanted.shape:
-        raise CheckpointError(
-            f"backbone '{backbone.name}': its grid of the golden image is {list(found.shape)}, and "
-            f"was {list(wanted.shape)}"
-        )
-    off = _difference(found, wanted)
-    if not off <= TOLERANCE:
-        raise CheckpointError(
-            f"backbone '{backbone.name}': its vectors of the golden image are not those of when "
-            f"its features were made (they differ by {off:.2g} of their spread, {TOLERANCE:.2g} is "
-            "rounding): its weights, mean, std or tokens, or the version of transformers differ"
-        )
+    compare(f"backbone '{backbone.name}'", make_golden(backbone), golden)
 
 
-def check_square(what: str, square: Bytes, kept: npt.NDArray[Any]) -> None:
-    """Compare how the golden image is resized with how it was (CheckpointError)."""
-    same = square.shape == kept.shape
-    if not (same and np.abs(square.astype(float) - kept).mean() <= LEVELS):
+def compare(what: str, found: Answers, kept: Answers) -> None:
+    """Compare a model's answers with those that were kept (CheckpointError)."""
+    if missing := found.keys() - kept.keys():
+        raise CheckpointError(f"{what}: its golden example is damaged, without {min(missing)}")
+    same = found["square"].shape == kept["square"].shape
+    if not (same and np.abs(found["square"].astype(float) - kept["square"]).mean() <= LEVELS):
         raise CheckpointError(
             f"{what}: the golden image is resized otherwise than it was: the size, the filter or "
             "the version of Pillow differs"
         )
+    for name in found.keys() - {"square"}:
+        new, old = found[name], kept[name]
+        if new.shape != old.shape:
+            raise CheckpointError(
+                f"{what}: its {name} of the golden example are {list(new.shape)}, and were "
+                f"{list(old.shape)}"
+            )
+        off = _difference(new, old)
+        if not off <= TOLERANCE:
+            raise CheckpointError(
+                f"{what}: its {name} of the golden example differ by {off:.2g} of their spread "
+                f"from those that were kept ({TOLERANCE:.2g} is rounding): its weights, mean, std, "
+                "tokens or tokenizer, or the version of transformers differ"
+            )
 
 
-def _regions(backbone: Backbone, square: Bytes) -> Floats:
-    pixels = torch.from_numpy(backbone.preprocessing.normalize(square)).to(backbone.mean.device)
-    with torch.inference_mode(), without_tf32():
-        regions = backbone(pixels[None], precision="float32")[0]
-    return np.asarray(regions.cpu().numpy(), dtype=np.float32)
+def _difference(found: NDArray[Any], wanted: NDArray[Any]) -> float:
+    """The median, over channels that vary, of the RMS difference over the grid by the spread.
 
-
-def _difference(found: Floats, wanted: Floats) -> float:
-    """The median, over channels that vary, of the RMS difference over the grid by the spread."""
-    spread = wanted.std(axis=(0, 1), dtype=np.float64)
-    errors = np.sqrt(((found.astype(np.float64) - wanted) ** 2).mean(axis=(0, 1)))
+    Of [..., C]; where no channel varies, as of one vector, by the mean size of its numbers.
+    """
+    found, wanted = (x.astype(np.float64).reshape(-1, x.shape[-1]) for x in (found, wanted))
+    spread = wanted.std(axis=0)
+    errors = np.sqrt(((found - wanted) ** 2).mean(axis=0))
     varying = spread > _FLAT * spread.mean()
     if not varying.any():  # one region, or the same everywhere
         return float(np.median(errors) / max(np.abs(wanted).mean(), 1e-12))

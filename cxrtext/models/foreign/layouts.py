@@ -141,82 +141,39 @@ def _pair(
 
 
 _HARMLESS = {
-    *("image_size", "patch_size", "layers", "width", "head_width", "mlp_ratio", "output_tokens"),
-    *("patch_dropout", "timm_model_name", "timm_drop", "timm_drop_path", "timm_model_pretrained"),
-    *("timm_proj_bias", "context_length", "heads", "vocab_size", "hf_model_name"),
-    *("hf_pooler_type", "hf_model_pretrained", "hf_tokenizer_name", "tokenizer_kwargs"),
+    *("image_size", "timm_model_name", "timm_drop", "timm_drop_path", "timm_model_pretrained"),
+    *("timm_proj_bias", "context_length", "vocab_size", "hf_model_name", "hf_pooler_type"),
+    *("hf_model_pretrained", "hf_tokenizer_name", "tokenizer_kwargs"),
 }
 """Keys that are read, or whose values stand in the tensors or matter to training alone."""
-_WANTED = {
-    "vision_cfg": {"pool_type": "tok", "pos_embed_type": "learnable", "timm_proj": "linear"},
-    "text_cfg": {"pool_type": "argmax", "text_arch": "clip", "hf_proj_type": "mlp"},
-}
+_WANTED = {"vision_cfg": {"timm_proj": "linear"}, "text_cfg": {"hf_proj_type": "mlp"}}
 """Keys that may have one value alone, if any."""
 _POOLERS = {"cls_last_hidden_state_pooler": "first", "mean_pooler": "mean"}
 
 
 def _open_clip(folder: Path) -> Parts:
+    """BiomedCLIP as open_clip saves it: timm's vision transformer and a BERT."""
     path = folder / OPEN_CLIP
     values = read_object(path)
-    whole = _part(path, values, "model_cfg")
+    whole, rules = (_part(path, values, name) for name in ("model_cfg", "preprocess_cfg"))
     vision, text = (_part(path, whole, name) for name in _WANTED)
+    pooling: Any = _POOLERS.get(text.get("hf_pooler_type", "mean_pooler"))
+    is_vit = str(vision.get("timm_model_name")).startswith("vit_") and vision.get("timm_pool") == ""
+    if not (is_vit and pooling and text.get("hf_model_name")):
+        raise CheckpointError(
+            f"{path}: of open_clip's models a vit_… of timm with timm_pool '' is read, beside a "
+            f"BERT with hf_pooler_type {' or '.join(_POOLERS)}, as BiomedCLIP has them"
+        )
     for part, given in (("vision_cfg", vision), ("text_cfg", text)):
         for key, value in given.items():
             if key not in _HARMLESS and value and value != _WANTED[part].get(key):
                 raise CheckpointError(f"{path}: {part}.{key} {value!r} is a rule not known here")
-    if bool(vision.get("timm_model_name")) != bool(text.get("hf_model_name")):
-        raise CheckpointError(
-            f"{path}: timm's image tower beside a BERT is read, as BiomedCLIP has them, or both "
-            "towers of open_clip's own"
-        )
-    prepared = _open_clip_images(path, values, vision.get("image_size", 224))
+    prepared = _open_clip_images(path, rules, vision.get("image_size", 224))
     stems = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
     source = next((folder / name for name in stems if (folder / name).is_file()), None)
     if source is None:
         raise CheckpointError(f"{folder}: no {stems[0]} and no {stems[1]}; copy one there")
     state = {name.removeprefix("module."): x for name, x in read_tensors(source).items()}
-    if text.get("hf_model_name"):
-        return _biomedclip(folder, source, state, vision, text, prepared)
-    heads = (vision.get("head_width", HEAD), text.get("heads", 8))
-    activation = "quick_gelu" if whole.get("quick_gelu") else "gelu"
-    sizes = _sizes_of_openai(state, activation, *heads)
-    for key, own in (("width", "hidden_size"), ("image_size", "image_size")):
-        if key in vision and vision[key] != sizes[0][own]:
-            raise CheckpointError(f"{path}: vision_cfg.{key} is not the weights' {sizes[0][own]}")
-    named = names.of_openai(state)
-    towers = _towers(source, "clip", *sizes)
-    return _pair(source, named, towers, prepared, clip_tokenizer(folder))
-
-
-def _part(path: Path, values: Mapping[str, Any], name: str) -> dict[str, Any]:
-    part = values.get(name, {})
-    if not isinstance(part, dict):
-        raise CheckpointError(f"{path}: {name} is no object; copy the file again")
-    return part
-
-
-def _open_clip_images(path: Path, values: Any, side: Any) -> Prepared:
-    given = _part(path, values, "preprocess_cfg")
-    sizes = {"shortest": {"shortest_edge": side}, "squash": {"height": side, "width": side}}
-    mode, resample = given.get("resize_mode", "shortest"), given.get("interpolation", "bicubic")
-    if mode not in sizes or resample not in ("bicubic", "bilinear"):
-        raise CheckpointError(f"{path}: resize_mode {mode}, interpolation {resample}: not known")
-    rules = {"size": sizes[mode], "crop_size": side, "resample": FILTERS.index(resample)}
-    rules |= {"image_mean": given.get("mean"), "image_std": given.get("std")}
-    return prepared_by(path, "CLIPImageProcessor", rules, 3)
-
-
-def _biomedclip(
-    folder: Path, source: Path, state: State, vision: Any, text: Any, prepared: Prepared
-) -> Parts:
-    """Timm's vision transformer and a BERT: BiomedCLIP's two towers."""
-    pooling = _POOLERS.get(text.get("hf_pooler_type", "mean_pooler"))
-    is_vit = str(vision["timm_model_name"]).startswith("vit_")
-    if pooling is None or not is_vit or vision.get("timm_pool", "avg") != "":
-        raise CheckpointError(
-            f"{folder / OPEN_CLIP}: of timm's models a vit_… with timm_pool '' is read, beside a "
-            f"BERT with hf_pooler_type {' or '.join(_POOLERS)}, as BiomedCLIP has them"
-        )
     patch = state["visual.trunk.patch_embed.proj.weight"]
     block = "visual.trunk.blocks.{}.mlp.fc1.weight"
     sizes = {
@@ -235,7 +192,7 @@ def _biomedclip(
         raise CheckpointError(f"{source}: {len(extra)} tensors are not known, such as {extra[0]}")
     return Parts(
         ImageTower(trunk, "first", head, (prepared.mean, prepared.std)),
-        TextTower(_bert(source, state, "text.transformer."), pooling, text_head),  # type: ignore[arg-type]
+        TextTower(_bert(source, state, "text.transformer."), pooling, text_head),
         load_tokenizer(folder),
         prepared.preprocessing,
         math.exp(float(state["logit_scale"])),
@@ -243,13 +200,30 @@ def _biomedclip(
     )
 
 
+def _part(path: Path, values: Mapping[str, Any], name: str) -> dict[str, Any]:
+    part = values.get(name, {})
+    if not isinstance(part, dict):
+        raise CheckpointError(f"{path}: {name} is no object; copy the file again")
+    return part
+
+
+def _open_clip_images(path: Path, given: Mapping[str, Any], side: Any) -> Prepared:
+    sizes = {"shortest": {"shortest_edge": side}, "squash": {"height": side, "width": side}}
+    mode, resample = given.get("resize_mode", "shortest"), given.get("interpolation", "bicubic")
+    if mode not in sizes or resample not in ("bicubic", "bilinear"):
+        raise CheckpointError(f"{path}: resize_mode {mode}, interpolation {resample}: not known")
+    rules = {"size": sizes[mode], "crop_size": side, "resample": FILTERS.index(resample)}
+    rules |= {"image_mean": given.get("mean"), "image_std": given.get("std")}
+    return prepared_by(path, "CLIPImageProcessor", rules, 3)
+
+
 def _layers(state: State, pattern: str) -> int:
     """How many layers tensors are of, whose names have a number in the place of {}."""
     return next(n for n in count() if pattern.format(n) not in state)
 
 
-def _heads(width: int, head: int = HEAD) -> int:
-    return max(1, width // head)
+def _heads(width: int) -> int:
+    return max(1, width // HEAD)
 
 
 def _bert(source: Path, state: State, prefix: str) -> Any:
@@ -273,39 +247,32 @@ def _openai(folder: Path) -> Parts:
     source = only_file(folder, OPENAI)
     state = read_tensors(source)
     _require(source, state, "visual.proj", "text_projection", "visual.conv1.weight")
-    vision, text = _sizes_of_openai(state, "quick_gelu", HEAD, None)
-    side = vision["image_size"]
-    prepared = Prepared(Preprocessing(side, side, 0.0, 1.0, "lanczos", "pad"), *_CHEXZERO)
-    named = names.of_openai(state)
-    towers = _towers(source, "clip", vision, text)
-    return _pair(source, named, towers, prepared, clip_tokenizer(folder))
-
-
-def _sizes_of_openai(
-    state: State, activation: str, head: int, text_heads: int | None
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Sizes of both towers as OpenAI's ``build_model`` reads them off a state."""
-    own = {name.removeprefix("text."): x for name, x in state.items()}
-    both = {"hidden_act": activation, "layer_norm_eps": 1e-5}
-
-    def tower(prefix: str, heads: int | None) -> dict[str, Any]:
-        blocks = f"{prefix}transformer.resblocks."
-        inner, width = own[f"{blocks}0.mlp.c_fc.weight"].shape
-        return {
-            **both, "hidden_size": width, "intermediate_size": inner,
-            "num_hidden_layers": _layers(own, f"{blocks}{{}}.mlp.c_fc.weight"),
-            "num_attention_heads": heads or _heads(width, head),
-        }  # fmt: skip
-
-    _, _, patch, _ = own["visual.conv1.weight"].shape
-    grid = round((len(own["visual.positional_embedding"]) - 1) ** 0.5)
-    vision = {**tower("visual.", None), "patch_size": patch, "image_size": patch * grid}
-    text = {
-        **tower("", text_heads), "vocab_size": len(own["token_embedding.weight"]),
-        "max_position_embeddings": len(own["positional_embedding"]),
+    vision, text = _tower_of_openai(state, "visual."), _tower_of_openai(state, "")
+    _, _, patch, _ = state["visual.conv1.weight"].shape
+    side = patch * round((len(state["visual.positional_embedding"]) - 1) ** 0.5)
+    vision |= {"patch_size": patch, "image_size": side}
+    text |= {
+        "vocab_size": len(state["token_embedding.weight"]),
+        "max_position_embeddings": len(state["positional_embedding"]),
         "eos_token_id": 2,  # pooled at the highest id, as OpenAI does
-    }  # fmt: skip
-    return vision, text
+    }
+    prepared = Prepared(Preprocessing(side, side, 0.0, 1.0, "lanczos", "pad"), *_CHEXZERO)
+    towers = _towers(source, "clip", vision, text)
+    return _pair(source, names.of_openai(state), towers, prepared, clip_tokenizer(folder))
+
+
+def _tower_of_openai(state: State, prefix: str) -> dict[str, Any]:
+    """Sizes of a tower as OpenAI's ``build_model`` reads them off a state."""
+    blocks = f"{prefix}transformer.resblocks."
+    inner, width = state[f"{blocks}0.mlp.c_fc.weight"].shape
+    return {
+        "hidden_act": "quick_gelu",
+        "layer_norm_eps": 1e-5,
+        "hidden_size": width,
+        "intermediate_size": inner,
+        "num_hidden_layers": _layers(state, f"{blocks}{{}}.mlp.c_fc.weight"),
+        "num_attention_heads": _heads(width),
+    }
 
 
 def _biovil(folder: Path) -> Parts:

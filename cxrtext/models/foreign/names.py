@@ -1,7 +1,7 @@
 """Tensors of other libraries by the names that transformers gives them; contents are not changed.
 
 Sources: the modules that other libraries save, read in their own code: openai/CLIP's ``model.py``
-(CheXzero has a copy), open_clip's ``transformer.py``, ``timm_model.py`` and ``hf_model.py``, timm's
+(CheXzero has a copy), open_clip's ``timm_model.py`` and ``hf_model.py``, timm's
 ``vision_transformer.py``, torchvision's ``resnet.py``.
 """
 
@@ -37,7 +37,7 @@ _CLIP_TURNED = {
 }
 """Matrices that are multiplied from the right, [width, D]."""
 _CLIP_CONSTANTS = ("input_resolution", "context_length", "vocab_size", "attn_mask")
-"""What OpenAI's archives and older files of open_clip hold besides weights."""
+"""What OpenAI's archives hold besides weights."""
 _VIT = {
     r"^cls_token$": "embeddings.cls_token",
     r"^pos_embed$": "embeddings.position_embeddings",
@@ -63,9 +63,8 @@ _RESNET = {
 
 
 def of_openai(state: State) -> dict[str, Tensor]:
-    """A CLIP of OpenAI's or open_clip's names as transformers' ``CLIPModel``; unknown ones stay."""
-    # open_clip may keep the text tower as a module
-    own = {name.removeprefix("text."): tensor for name, tensor in state.items()}
+    """A CLIP of OpenAI's names as transformers' ``CLIPModel``; unknown ones stay."""
+    own = dict(state)
     turned = {new: own.pop(old).T.contiguous() for old, new in _CLIP_TURNED.items() if old in own}
     weights = {name: x for name, x in own.items() if name not in _CLIP_CONSTANTS}
     return turned | _renamed(weights, _CLIP, ("q", "k", "v"))

@@ -2,70 +2,36 @@
 
 from __future__ import annotations
 
-import gzip
 import string
 import struct
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from cxrtext.errors import CheckpointError
-from cxrtext.files import open_regular, read_regular
-from cxrtext.files.digests import MAX_SMALL
+from cxrtext.files import read_regular
 from cxrtext.models.folders import read_object
-
-_START, _END = "<|startoftext|>", "<|endoftext|>"
-_SIMPLE = "bpe_simple_vocab_16e6.txt.gz"
-_MERGES = 49152 - 256 - 2  # that OpenAI's tokenizer takes of the file
 
 
 def clip_tokenizer(folder: Path) -> Any:
-    """CLIP's byte pairs: ``tokenizer.json``, ``vocab.json`` with ``merges.txt``, OpenAI's list."""
+    """CLIP's byte pairs, of ``tokenizer.json``."""
     from transformers import CLIPTokenizer
 
-    fast, plain, simple = (folder / name for name in ("tokenizer.json", "vocab.json", _SIMPLE))
-    if fast.is_file():
-        model = read_object(fast).get("model") or {}
-        vocabulary, merges = model.get("vocab"), model.get("merges")
-        source = fast
-    elif plain.is_file() and (folder / "merges.txt").is_file():
-        vocabulary, source = read_object(plain), plain
-        lines = read_regular(folder / "merges.txt").decode("utf-8").splitlines()
-        merges = [line for line in lines if line and not line.startswith("#version")]
-    elif simple.is_file():
-        vocabulary, merges = _of_openai(simple)
-        source = simple
-    else:
+    path = folder / "tokenizer.json"
+    if not path.is_file():
         raise CheckpointError(
-            f"{folder}: no CLIP tokenizer: copy tokenizer.json, or vocab.json with merges.txt, or "
-            f"OpenAI's {_SIMPLE} there"
+            f"{folder}: no tokenizer.json; copy the model's there, or that of "
+            "openai/clip-vit-base-patch32, which is OpenAI's"
         )
+    model = read_object(path).get("model") or {}
+    vocabulary, merges = model.get("vocab"), model.get("merges")
     if not isinstance(vocabulary, dict) or not isinstance(merges, list):
-        raise CheckpointError(f"{source}: not CLIP's byte pairs")
-    if missing := [token for token in (_START, _END) if token not in vocabulary]:
-        raise CheckpointError(f"{source}: the vocabulary lacks {missing[0]}")
+        raise CheckpointError(f"{path}: not CLIP's byte pairs")
+    for token in ("<|startoftext|>", "<|endoftext|>"):
+        if token not in vocabulary:
+            raise CheckpointError(f"{path}: the vocabulary lacks {token}")
     pairs: Any = [tuple(one.split(" ")) if isinstance(one, str) else tuple(one) for one in merges]
     return CLIPTokenizer(vocab=vocabulary, merges=pairs)
-
-
-def _of_openai(path: Path) -> tuple[dict[str, int], list[str]]:
-    """The vocabulary that OpenAI's ``SimpleTokenizer`` makes of its list of merges."""
-    from transformers.convert_slow_tokenizer import bytes_to_unicode
-
-    try:
-        with open_regular(path) as packed, gzip.open(packed) as unpacked:
-            data = unpacked.read(MAX_SMALL + 1)
-        if len(data) > MAX_SMALL:
-            raise ValueError(f"unpacks to more than {MAX_SMALL} bytes")
-        lines = data.decode("utf-8").split("\n")
-    except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise CheckpointError(f"{path}: not readable ({error}); copy it again") from None
-    merges = lines[1 : _MERGES + 1]
-    letters = bytes_to_unicode().values()
-    pieces = [*letters, *(f"{letter}</w>" for letter in letters)]
-    pieces += ["".join(merge.split()) for merge in merges]
-    return {piece: number for number, piece in enumerate([*pieces, _START, _END])}, merges
 
 
 def siglip_tokenizer(folder: Path) -> Any:

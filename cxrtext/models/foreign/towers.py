@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from cxrtext.models.image_encoder import Holder, RegionEncoder
+from cxrtext.models.image_encoder import RegionEncoder
 from cxrtext.models.text_encoder import mean_state
 
 Pooling = Literal["pooler", "first", "last", "mean", "patches"]
@@ -32,33 +32,14 @@ def pooled(found: Any, pooling: Pooling, real: Tensor | None = None) -> Tensor:
     return states
 
 
-class Adapter(nn.Linear):
-    """``x + A x``, which starts as ``x``: what a training adds to a tower that stays as it is.
-
-    Weight decay draws it back to the tower's own embedding.  Without a bias, it goes through the
-    mean of patches.
-
-    Source: Gao et al. 2021 (CLIP-Adapter), here linear and on both sides.
-    """
-
-    def __init__(self, dimension: int) -> None:
-        super().__init__(dimension, dimension, bias=False)
-        nn.init.zeros_(self.weight)
-
-    def forward(self, embedded: Tensor) -> Tensor:
-        return embedded + super().forward(embedded)
-
-
 class ImageTower(RegionEncoder):
     """From images to regions in the joint space; a pair that pools has one region an image.
 
-    ``mean`` and ``std`` are of each channel, for gray values in [0, 1].  ``adapter`` is what was
-    trained on top, if anything.
+    ``levels`` are mean and std of each channel, for gray values in [0, 1].
     """
 
     mean: Tensor
     std: Tensor
-    adapter: Adapter | None
 
     def __init__(
         self,
@@ -69,21 +50,10 @@ class ImageTower(RegionEncoder):
         offset: float = 0.0,
     ) -> None:
         super().__init__()
-        self._held = (
-            nn.ModuleList([network, projection]).eval().requires_grad_(requires_grad=False),
-        )
-        self.pooling, self._offset, self.adapter = pooling, offset, None
+        self.network, self.head, self.pooling, self._offset = network, projection, pooling, offset
         shape = (1, len(levels[0]), 1, 1)
         for name, numbers in zip(("mean", "std"), levels, strict=True):
-            self.register_buffer(name, torch.tensor(numbers).view(shape), persistent=False)
-
-    @property
-    def trunk(self) -> nn.ModuleList:
-        return self._held[0]  # type: ignore[return-value]
-
-    def extra_repr(self) -> str:
-        """What features depend on beside the weights."""
-        return f"{self.pooling} {self.mean.flatten().tolist()} {self.std.flatten().tolist()}"
+            self.register_buffer(name, torch.tensor(numbers).view(shape))
 
     @property
     def offset(self) -> float:
@@ -94,38 +64,26 @@ class ImageTower(RegionEncoder):
         """Whether cells of the grid are in the joint space."""
         return self.pooling == "patches"
 
-    def features(self, images: Tensor) -> Tensor:
-        """Embed images [B, 1, crop, crop] in [0, 1] as the pair does, [B, h, w, D]."""
-        network, head = self.trunk
-        found = network(pixel_values=(images.float() - self.mean) / self.std)
-        if self.pooling == "patches":
-            cells: Tensor = head(found.last_hidden_state).permute(0, 2, 3, 1)
-            return _over_longest(cells)
-        return F.normalize(head(pooled(found, self.pooling)), dim=-1)[:, None, None, :]
-
-    def project(self, features: Tensor) -> Tensor:
-        """Regions [B, h, w, D] of what the pair makes of images.
+    def forward(self, images: Tensor) -> Tensor:
+        """Regions [B, h, w, D] of images [B, 1, crop, crop] in [0, 1].
 
         One region is a unit vector.  Patches keep their lengths, over the longest of the image, so
         that their mean has the direction that the model's own global embedding has.
         """
-        regions = features if self.adapter is None else self.adapter(features)
-        return _over_longest(regions) if self.has_patches else F.normalize(regions, dim=-1)
+        found = self.network(pixel_values=(images.float() - self.mean) / self.std)
+        if not self.has_patches:
+            return F.normalize(self.head(pooled(found, self.pooling)), dim=-1)[:, None, None, :]
+        cells: Tensor = self.head(found.last_hidden_state).permute(0, 2, 3, 1)
+        longest: Tensor = cells.flatten(1, 2).norm(dim=-1).amax(dim=-1)
+        return cells / longest.clamp_min(1e-12)[:, None, None, None]
 
 
-def _over_longest(cells: Tensor) -> Tensor:
-    longest: Tensor = cells.flatten(1, 2).norm(dim=-1).amax(dim=-1)
-    return cells / longest.clamp_min(1e-12)[:, None, None, None]
-
-
-class TextTower(Holder):
+class TextTower(nn.Module):
     """From word pieces to unit vectors in the joint space.
 
     A ``length`` above 0 is what sentences are padded to with ``padding`` instead of being masked,
-    as SigLIP was trained.  ``adapter`` is what was trained on top, if anything.
+    as SigLIP was trained.
     """
-
-    adapter: Adapter | None
 
     def __init__(
         self,
@@ -137,43 +95,18 @@ class TextTower(Holder):
         padding: int = 0,
     ) -> None:
         super().__init__()
-        self._held = (
-            nn.ModuleList([trunk, projection]).eval().requires_grad_(requires_grad=False),
-        )
-        self.pooling, self._length, self._padding = pooling, length, padding
-        self.adapter = None
-
-    @property
-    def backbone(self) -> nn.ModuleList:
-        return self._held[0]  # type: ignore[return-value]
-
-    def extra_repr(self) -> str:
-        """What states depend on beside the weights."""
-        return f"{self.pooling} {self._length} {self._padding}"
-
-    @property
-    def trunk(self) -> nn.Module:
-        """What makes states of pieces."""
-        return self.backbone[0]
+        self.trunk, self.pooling, self.head = trunk, pooling, projection
+        self._length, self._padding = length, padding
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
-        """Embed sentences [S, T] as unit vectors [S, D]."""
-        return self.project(self.states(input_ids, attention_mask))
-
-    def project(self, states: Tensor) -> Tensor:
-        """Map what the pair makes of sentences to unit vectors, [S, D] each."""
-        return states if self.adapter is None else F.normalize(self.adapter(states), dim=-1)
-
-    def states(self, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
-        """Embed sentences [S, T] as the pair does, [S, D]; a mask of None masks nothing."""
+        """Embed sentences [S, T] as unit vectors [S, D]; a mask of None masks nothing."""
         if self._length:
             if attention_mask is not None:
                 input_ids = input_ids.masked_fill(attention_mask == 0, self._padding)
             more = self._length - input_ids.shape[1]
             input_ids, attention_mask = F.pad(input_ids, (0, more), value=self._padding), None
         found = self.trunk(input_ids=input_ids, attention_mask=attention_mask)
-        states = pooled(found, self.pooling, attention_mask)
-        return F.normalize(self.backbone[1](states), dim=-1)
+        return F.normalize(self.head(pooled(found, self.pooling, attention_mask)), dim=-1)
 
 
 class BesideMissing(nn.Module):

@@ -10,7 +10,7 @@ from cxrtext.files import open_regular, sweep
 from cxrtext.images.cache_store import PLACES
 from cxrtext.index.backup import NOTE as BACKUP
 from cxrtext.index.store.catalogue import CATALOGUE
-from cxrtext.models.folders import VOCABULARY_FILES
+from cxrtext.models.folders import TOKENIZER_FILES
 from cxrtext.service.forget.stores import DECODED, OF_ENCODER, Store, kind_of
 from cxrtext.service.forget.tables import ENDINGS, ending_of, is_table
 
@@ -81,7 +81,7 @@ def find_places(folders: list[Path], progress: Callable[[int], None]) -> KnownFi
                 continue
             if CATALOGUE in names:
                 found.indexes.append(folder)
-            if any(name in names for name in VOCABULARY_FILES):
+            if any(name in names for name in TOKENIZER_FILES):
                 found.models.append(folder)
             for name in sorted(names):
                 _put(found, folder / name, is_index=CATALOGUE in names)

@@ -4,7 +4,6 @@ Names are written here from the other side than the product reads them: what tra
 with its own names is what a folder in another library's names has to give.
 """
 
-import gzip
 import json
 import math
 import re
@@ -30,11 +29,17 @@ Forward = Callable[[Tensor, Mapping[str, Tensor]], Answer]
 
 
 def write_clip_words(folder: Path) -> int:
-    """OpenAI's list of merges, a short one, and the number of pieces that it makes."""
+    """A short list of byte pairs as transformers saves it, and the number of pieces in it."""
+    from transformers.convert_slow_tokenizer import bytes_to_unicode
+
     words = ["l e", "e f", "le f", "lef t</w>", "n o</w>", "h e", "he a", "r t</w>", "hea rt</w>"]
-    text = "\n".join(["#version: 0.2", *words])
-    (folder / "bpe_simple_vocab_16e6.txt.gz").write_bytes(gzip.compress(text.encode()))
-    return 512 + len(words) + 2
+    letters = bytes_to_unicode().values()
+    pieces = [*letters, *(f"{letter}</w>" for letter in letters)]
+    pieces += [word.replace(" ", "") for word in words] + ["<|startoftext|>", "<|endoftext|>"]
+    vocabulary = {piece: number for number, piece in enumerate(pieces)}
+    said = {"model": {"type": "BPE", "vocab": vocabulary, "merges": words}}
+    (folder / "tokenizer.json").write_text(json.dumps(said))
+    return len(pieces)
 
 
 def write_words(folder: Path) -> int:
@@ -43,12 +48,12 @@ def write_words(folder: Path) -> int:
     return len(words)
 
 
-def clip_model(folder: Path, activation: str = "quick_gelu") -> Any:
+def clip_model(folder: Path) -> Any:
     torch.manual_seed(3)
     text = {**TOWER, "vocab_size": write_clip_words(folder), "eos_token_id": 2}
     vision = {**TOWER, "image_size": 32, "patch_size": 16}
     for tower in (text, vision):
-        tower |= {"num_attention_heads": 1, "hidden_act": activation}
+        tower |= {"num_attention_heads": 1, "hidden_act": "quick_gelu"}
     config = transformers.CLIPConfig(text_config=text, vision_config=vision, projection_dim=D)
     model = transformers.CLIPModel(config).eval()
     for parameter in model.parameters():
@@ -141,14 +146,6 @@ def openai_names(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def write_openai(folder: Path) -> Forward:
     model = clip_model(folder)
     torch.save(openai_names(model.state_dict()), folder / "best_64.pt")
-    return of_clip(model)
-
-
-def write_open_clip(folder: Path) -> Forward:
-    model = clip_model(folder, "gelu")
-    vision = {"image_size": 32, "patch_size": 16, "width": 64, "layers": 2}
-    text = {"context_length": 77, "width": 64, "heads": 1, "layers": 2}
-    _write_open_clip(folder, vision, text, openai_names(model.state_dict()))
     return of_clip(model)
 
 
@@ -317,7 +314,6 @@ WRITERS: dict[str, Callable[[Path], Forward]] = {
     "clip": write_clip,
     "siglip": write_siglip,
     "openai": write_openai,
-    "open_clip": write_open_clip,
     "biomedclip": write_biomedclip,
     "biovil": write_biovil,
     "biovil-t": lambda folder: write_biovil(folder, prior=True),
@@ -327,7 +323,7 @@ WRITERS: dict[str, Callable[[Path], Forward]] = {
     "cxr-clip, bos, swin": lambda folder: write_cxr_clip(folder, "bos", "swin"),
 }
 SCALES = {"siglip": math.exp(1.5), "biovil": 1.0, "biovil-t": 1.0} | {
-    **dict.fromkeys(("clip", "openai", "open_clip"), math.exp(3.0)),
+    **dict.fromkeys(("clip", "openai"), math.exp(3.0)),
     **dict.fromkeys(("biomedclip", "biomedclip, mean"), math.exp(4.0)),
     **dict.fromkeys(("cxr-clip", "cxr-clip, mean", "cxr-clip, bos, swin"), math.exp(2.0)),
 }

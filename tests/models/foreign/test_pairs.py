@@ -20,10 +20,7 @@ from cxrtext.files import write_sums
 from cxrtext.models import load_model
 from cxrtext.models.checkpoint import checkpoint_fingerprint, copy_model
 from cxrtext.models.folders import layout_of, read_checkpoint_config
-from cxrtext.models.foreign import load_pair
-from cxrtext.models.regions import embed_squares
 from cxrtext.service import Service
-from cxrtext.training import train
 from cxrtext.training.initialization import build_model
 from tests.models.foreign.folders import (
     LEVELS,
@@ -108,8 +105,6 @@ def test_loading_writes_nothing_and_a_copy_is_a_checkpoint(clip: Path) -> None:
     (clip / "config.json").symlink_to("notes.json")
     with pytest.raises(InputError, match=r"config.json: is a link; copy the folder with its files"):
         copy_model(clip.parent / "another", load_model(clip))
-    with pytest.raises(CheckpointError, match=r"config.json: is a link"):  # before a training
-        load_pair(clip, to_adapt=True)
 
 
 def another_mean(folder: Path) -> None:
@@ -150,13 +145,13 @@ def test_a_wrong_model_is_caught(copied: Path, spoil: Any, said: str) -> None:
 
 def test_rules_that_are_not_known_are_refused(tmp_path: Path) -> None:
     with torch.random.fork_rng():
-        WRITERS["open_clip"](tmp_path)
+        WRITERS["biomedclip"](tmp_path)
     path = tmp_path / "open_clip_config.json"
     whole = json.loads(path.read_text())
     for part, key, value, said in [
-        ("vision_cfg", "pool_type", "avg", "vision_cfg.pool_type"),
-        ("text_cfg", "no_causal_mask", True, "text_cfg.no_causal_mask True is a rule not known"),
-        ("text_cfg", "hf_model_name", "a/b", "timm's image tower beside a BERT is read"),
+        ("vision_cfg", "timm_proj", "mlp", "vision_cfg.timm_proj 'mlp' is a rule not known"),
+        ("vision_cfg", "timm_model_name", None, "of open_clip's models a vit_"),
+        ("text_cfg", "hf_pooler_type", "max_pooler", "of open_clip's models a vit_"),
     ]:
         changed = json.loads(json.dumps(whole))
         changed["model_cfg"][part][key] = value
@@ -207,80 +202,16 @@ def test_layouts_are_told_by_their_files(tmp_path: Path) -> None:
     assert layout_of(tmp_path) is None
 
 
-@pytest.fixture(params=["clip", "biovil"])
-def start(request: Any, tmp_path: Path) -> Path:
-    """A pair without patches, and one with them."""
-    folder = tmp_path / "start"
-    folder.mkdir()
-    with torch.random.fork_rng():
-        WRITERS[request.param](folder)
-    return folder
-
-
-def test_a_pair_begins_its_training_as_it_is_and_keeps_its_towers(
-    start: Path, options: list[str], tmp_path: Path
-) -> None:
-    own = [f"model.init={start}", "model.similarity=global", "training.lock=[image,text]"]
-    own += ["training.steps=4", "training.validate_every=2", f"out={tmp_path / 'run'}"]
-    config = load_config(None, [*options, *own])
-    pair, model = load_model(start), build_model(config)
-    square = np.random.default_rng(0).integers(0, 256, (1, 64, 64), dtype=np.uint8)
-    asked = [
-        one.scores(embed_squares(one, [square]), one.embed_sentences(SENTENCES))
-        for one in (pair, model.eval())
-    ]
-    torch.testing.assert_close(asked[1], asked[0], atol=1e-6, rtol=0)
-    summary = train(config)
-    trained, kept = load_model(summary.checkpoint), (summary.checkpoint / "model.safetensors")
-    assert trained.fingerprint != pair.fingerprint
-    assert trained.has_regions == pair.has_regions
-    assert all(float(x.abs().max()) > 0 for x in trained.state_dict().values())
-    if kept.is_file():
-        assert kept.read_bytes() == (start / kept.name).read_bytes()
-    moved = shutil.copytree(summary.checkpoint, tmp_path / "elsewhere")
-    shutil.rmtree(start)
-    found = [one.embed_sentences(SENTENCES) for one in (trained, load_model(moved))]
-    assert torch.equal(*found)
-    cut = shutil.copytree(moved, tmp_path / "cut")
-    (cut / "cxrtext.json").unlink()
-    with pytest.raises(CheckpointError, match="has adapters.safetensors and no cxrtext.json; copy"):
-        load_model(cut)
-    with pytest.raises(CheckpointError, match="go on from the one that it came from"):
-        build_model(
-            config.model_copy(update={"model": config.model.model_copy(update={"init": moved})})
-        )
-
-
-def test_a_training_that_gains_nothing_leaves_the_pair_as_it_was(
-    clip: Path, options: list[str], tmp_path: Path
-) -> None:
-    own = [f"model.init={clip}", "training.lock=[image,text]", "training.lr=1e-12"]
-    own += ["training.steps=2", "training.validate_every=1", f"out={tmp_path / 'run'}"]
-    summary = train(load_config(None, [*options, *own]))
-    assert summary.best_step == 0
-    assert summary.best is not None
-    found = [load_model(one).embed_sentences(SENTENCES) for one in (clip, summary.best)]
-    torch.testing.assert_close(*found, atol=1e-6, rtol=0)
-
-
-@pytest.mark.parametrize(
-    ("setting", "said"),
-    [
-        ("training.lock=[image]", r"training.lock: the towers .* set training.lock=\[image,text\]"),
-        ("training.unlock=1", "training.unlock=null"),
-    ],
-)
-def test_towers_of_a_pair_are_not_trained(
-    clip: Path, options: list[str], setting: str, said: str
-) -> None:
-    own = [f"model.init={clip}", "training.lock=[image,text]", setting]
-    with pytest.raises(ConfigError, match=said):
-        build_model(load_config(None, [*options, *own]))
+def test_a_pair_is_not_trained_on(clip: Path, options: list[str]) -> None:
+    with pytest.raises(ConfigError, match="is a finished pair, which is not trained on; give its"):
+        build_model(load_config(None, [*options, f"model.init={clip}"]))
 
 
 def test_what_another_version_noted_is_refused_in_one_line(copied: Path) -> None:
     path = copied / "cxrtext.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "version": 0}))
-    write_sums(copied)
-    with pytest.raises(CheckpointError, match=r"cxrtext.json: of another version of cxrtext; copy"):
-        load_model(copied)
+    noted = json.loads(path.read_text())
+    for other in ({"version": 0}, {"continued": {"aggregator": "global"}}):
+        path.write_text(json.dumps({**noted, **other}))
+        write_sums(copied)
+        with pytest.raises(CheckpointError, match=r"cxrtext.json: of another version of cxrtext;"):
+            load_model(copied)
