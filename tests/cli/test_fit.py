@@ -522,7 +522,7 @@ def test_a_finished_model_takes_the_place_of_a_training(data_folder: Path, tmp_p
     cxrtext(*words)
     best = tmp_path / "project/run/checkpoint-best"
     assert load_model(best).fingerprint == load_model(folder).fingerprint
-    assert (best / "calibration.json").is_file()
+    assert (best / "how-good.json").is_file()
     assert "again" not in cxrtext(*words).stderr
     for place in (tmp_path / "project", tmp_path / "project/index"):
         assert "images/" in cxrtext("search", place, "Left pleural effusion.").stdout
