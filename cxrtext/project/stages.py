@@ -118,8 +118,15 @@ class Progress:
         return self.folder / NOTES / f"{file_of(stage.name)}.json"
 
     def is_done(self, stage: Stage) -> bool:
-        there = all((self.folder / name).exists() for name in stage.makes)
-        return there and self.note(stage).get("basis") == self.basis(stage)
+        return not self._gone(stage) and self.note(stage).get("basis") == self.basis(stage)
+
+    def _gone(self, stage: Stage) -> list[str]:
+        """What was there when the stage ended, and is not; a poor model has no calibration."""
+        never = self.note(stage).get("lacking", ())
+        return [name for name in stage.makes if name not in never and self._lacks(name)]
+
+    def _lacks(self, name: str) -> bool:
+        return not (self.folder / name).exists()
 
     def why_again(self, stage: Stage) -> str:
         """What has changed since a stage ended; "" of one that never did."""
@@ -130,8 +137,7 @@ class Progress:
         files = {**before["files"], **now["files"]}
         changed = [n for n in files if before["files"].get(n) != now["files"].get(n)]
         changed += [stage.settings_are] * (now["settings"] != before["settings"])
-        gone = [name for name in stage.makes if not (self.folder / name).exists()]
-        return ", ".join(changed) or f"{', '.join(gone)} gone"
+        return ", ".join(changed) or f"{', '.join(self._gone(stage))} gone"
 
     def begin(self, stage: Stage) -> bool:
         """Note that a stage begins; whether it goes on with what a stopped run left."""
@@ -160,7 +166,7 @@ class Progress:
 
     def end(self, stage: Stage, seconds: float, made: str) -> None:
         note = {"basis": self.basis(stage), "seconds": round(seconds, 1), "made": made}
-        write_json(self._note(stage), note)
+        write_json(self._note(stage), note | {"lacking": [*filter(self._lacks, stage.makes)]})
 
 
 def file_of(name: str) -> str:
