@@ -174,6 +174,7 @@ SAYS = {
     "classify CHECKPOINT IMAGE --allow-outside": "put a link to the images' folder beside",
     "classify CHECKPOINT --out": "Option '--out' requires an argument.",
     "serve --read-only=yes": "Option '--read-only' does not take a value.",
+    "encoders --as-json": "No such option: --as-json",
     "fit DATA --encoder GONE": "no such folder, and no name of the hub such as owner/model",
     "fit DATA --encoder CheXzero": "CheXzero: is a finished pair",
     "fit DATA --encoder LM --model CHECKPOINT": "leave --encoder or --model out",

@@ -47,11 +47,11 @@ def texts(rows: list[Sentence]) -> list[tuple[str, str]]:
 
 def test_broken_rows_are_set_aside_and_the_rest_is_scored(scored: Scored) -> None:
     rows, listed, _ = scored(
-        b'study_id,report\ns1,Clear.\ns2,"Zebulon is "not" well\ns3,Normal.\ns4,Zebulon, here.\n'
+        b"study_id,report\ns1,Clear.\ns3,Normal.\ns4,Zebulon, here.\n"
         b",Zebulon has no id.\ns5,Done.\n"
     )
     assert texts(rows) == [("s1", "Clear."), ("s3", "Normal."), ("s5", "Done.")]
-    assert [item for item, _ in listed] == ["row 2", "row 4", "row 5"]
+    assert [item for item, _ in listed] == ["row 3", "row 4"]
 
 
 LONGEST = "cxrtext.language.scoring.reports.MAX_PIECES"

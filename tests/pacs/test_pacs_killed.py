@@ -1,21 +1,23 @@
 """Gateways that are killed, and their peers too: nothing is lost or comes twice."""
 
+import hashlib
 import random
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.pacs.inbox.status import read_status
-from tests.pacs.orthanc import PASSWORD, PASSWORD_ENV, free_port, started, write_gateway
-from tests.pacs.studies import BEGIN, PLANTED, instance, uid
+from tests.pacs.orthanc import PASSWORD, PASSWORD_ENV, Orthanc, free_port, started, write_gateway
+from tests.pacs.studies import BEGIN, PLANTED, archive, instance, uid, wanted
 from tests.pacs.test_hl7_listen import frame
 from tests.pacs.test_worker import oru
 
@@ -100,3 +102,74 @@ def test_what_was_acknowledged_and_stored_is_in_the_index_once_after_kills(
     assert len(list((tmp_path / "gateway/archive").iterdir())) == STUDIES_SENT
     assert PLANTED not in log.read_text()
     assert "Traceback" not in log.read_text()
+
+
+STUDIES = 224
+FOLLOW_KILLS = 10
+
+
+@pytest.mark.slow
+def test_ten_kills_and_two_restarts_of_the_peer_change_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PASSWORD_ENV, PASSWORD)
+    with started(tmp_path / "orthanc") as orthanc:
+        orthanc.store(archive(STUDIES))
+
+        def file(name: str, **limits: Any) -> Path:
+            (tmp_path / name).mkdir()
+            limits = {"parallel": 2, "requests_per_second": 1000, **limits}
+            entry = orthanc.peer(follow={"from": "2024-02-28"}, limits=limits)
+            return write_gateway(tmp_path / name / "gateway.yaml", entry, reserve_gib=0)
+
+        whole = _followed(file("whole"))
+        whole.communicate(timeout=600)
+        assert whole.returncode == 0
+        expected = _digests(tmp_path / "whole")
+        assert len(expected) == len(wanted(STUDIES))
+        _killed(file("killed", requests_per_second=12), orthanc)
+    assert _digests(tmp_path / "killed") == expected
+    assert _seen(tmp_path / "killed") == _seen(tmp_path / "whole")
+    left = [p for p in (tmp_path / "killed").rglob("*") if p.name.startswith(".follow")]
+    assert left == []
+
+
+def _killed(file: Path, orthanc: Orthanc) -> None:
+    """Kill the following ten times, and the peer twice while it runs; then let it end."""
+    chance = random.Random(22)  # noqa: S311
+    alive = 0
+    for kill in range(FOLLOW_KILLS):
+        process = _followed(file)
+        if kill in (3, 7):
+            time.sleep(2.0)
+            orthanc.kill()
+            time.sleep(1.0)
+            orthanc.start()
+        time.sleep(chance.uniform(1.2, 3.0))
+        alive += process.poll() is None
+        process.kill()
+        process.communicate()
+    assert alive >= 8, "it ended before it was killed"
+    last = _followed(file)
+    said, _ = last.communicate(timeout=600)
+    assert last.returncode == 0, said
+    assert ", 0 failed" in said
+    assert PLANTED not in said
+
+
+def _followed(file: Path) -> "subprocess.Popen[str]":
+    words = ["gateway", "run", str(file), "--once"]
+    command = [sys.executable, "-c", "import cxrtext_cli; cxrtext_cli.start()", *words]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def _digests(folder: Path) -> set[str]:
+    """The digests of the objects; one may lie there twice, which the intake sees."""
+    paths = (folder / "gateway/inbox/objects").iterdir()
+    return {hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+
+
+def _seen(folder: Path) -> list[tuple[str, ...]]:
+    query = "SELECT instance, state, reason FROM instances ORDER BY instance"
+    with closing(sqlite3.connect(folder / "gateway/inbox/follow-archive.sqlite")) as state:
+        return state.execute(query).fetchall()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cxrtext_cli.given import FILE_OR_FOLDER, FOLDER, NEW_FILE
-from cxrtext_cli.options import Stages, print_table, say
+from cxrtext_cli.options import AsJson, Stages, print_json, print_table, say
 
 if TYPE_CHECKING:
     from cxrtext.datasets.checking import CheckReport
@@ -22,6 +22,7 @@ def check_data(
         bool, typer.Option("--pictures/--no-pictures", help="Put small pictures into the page.")
     ] = True,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings fail, too.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Look for what is wrong with a data set: images, reports, labels, boxes, splits.
 
@@ -37,7 +38,10 @@ def check_data(
         report = check(data, stages.show, pictures=pictures)
     if out is not None:
         write_check(out, report)
-    _print_data(report)
+    if as_json:
+        print_json(report.to_dict())
+    else:
+        _print_data(report)
     if out is not None:
         say(f"written: {out}")
     if report.has_failed(strict=strict):

@@ -1,5 +1,6 @@
 """``cxrtext import``."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -8,12 +9,14 @@ import typer
 from cxrtext.errors import ConfigError
 from cxrtext_cli.given import ANY_PATH, FILE, FILE_OR_FOLDER, NEW_FOLDER
 from cxrtext_cli.options import (
+    AsJson,
     FollowLinks,
     IdMatching,
     Link,
     MaxRejected,
     Stages,
     TableColumns,
+    print_json,
     print_table,
     say,
 )
@@ -163,6 +166,7 @@ def import_data(
         Path | None, typer.Option(help="Table of merged patients: patient_id, merged_into."), FILE
     ] = None,
     max_rejected: MaxRejected = 100,
+    as_json: AsJson = False,
 ) -> None:
     """Turn a folder of images with a table of reports, or a public set, into a data folder.
 
@@ -196,4 +200,8 @@ def import_data(
     )
     with Stages() as stages:
         summary = import_folder(folder, out, options, stages.show)
-    _tell(summary, folder, out)
+    if as_json:
+        paths = {"rejected_path": str(summary.rejected_path or ""), "folder": str(out)}
+        print_json(asdict(summary) | paths)
+    else:
+        _tell(summary, folder, out)
