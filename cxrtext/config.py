@@ -354,7 +354,7 @@ def _message(source: str, error: ValidationError, above: tuple[str, ...] = ()) -
 
 
 def _wanted(given: object, names: Sequence[str]) -> str:
-    """What is wrong with a name that is none of some."""
+    """What is wrong with a name that is not one of some."""
     nearest = get_close_matches(str(given), names, 1)
     *others, last = nearest or (f"'{name}'" for name in names)
     wanted = f"{', '.join(others)} or {last}" if others else f"did you mean '{last}'?"

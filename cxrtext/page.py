@@ -51,7 +51,7 @@ _STYLE: dict[Any, Any] = {
     "savefig.transparent": True,
     "svg.fonttype": "path",
     "svg.hashsalt": "cxrtext",  # else the names inside an SVG differ from run to run
-    "text.parse_math": False,  # a name may hold a dollar sign, which is no mathematics
+    "text.parse_math": False,  # a name may hold a dollar sign, which is not mathematics
     "xtick.color": "#56616c",
     "xtick.major.size": 0,
     "ytick.color": "#56616c",

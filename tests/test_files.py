@@ -464,9 +464,9 @@ def test_sums_of_rows_that_earlier_releases_kept_are_dropped(tmp_path: Path) -> 
 )
 def test_a_list_names_files_of_its_own_folder_only(tmp_path: Path, name: str) -> None:
     (tmp_path / "SHA256SUMS").write_text(f"{'0' * 64}  {name}\n")
-    with pytest.raises(ValueError, match="which is no file inside the folder"):
+    with pytest.raises(ValueError, match="which is not a file inside the folder"):
         read_sums(tmp_path)
-    assert "no file inside" in str(file_problems(tmp_path))
+    assert "not a file inside" in str(file_problems(tmp_path))
 
 
 def test_a_listed_file_is_no_link_and_no_pipe(tmp_path: Path) -> None:

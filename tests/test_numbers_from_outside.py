@@ -45,7 +45,7 @@ def test_tables(text: str, tmp_path: Path) -> None:
     table = tmp_path / "boxes.csv"
     table.write_text(f"image,label_text,x,y,w,h,width\na.png,Nodule,1,1,{text or 'x'},4,\n")
     assert not isinstance(next(iter(iter_boxes(table))), Box)
-    width = "x" if text in ("", "nan") else text  # what is missing in a table is no number
+    width = "x" if text in ("", "nan") else text  # what is missing in a table is not a number
     table.write_text(f"image,label_text,x,y,w,h,width\na.png,Nodule,1,1,4,4,{width}\n")
     assert not isinstance(next(iter(iter_boxes(table))), Box)
     for cells in (f"{text},-1,0.5", f"1,{text},0.5", f"1,-1,{text}"):

@@ -59,7 +59,7 @@ NOT_YOURS = (
     "adds to studies of its own alone"
 )
 OTHERS = (
-    "This key did not bring that in: to change or delete what others did wants a key of the scopes "
+    "This key did not bring that in: to change or delete what others did needs a key of the scopes "
     "write and admin."
 )
 NOT_ALL = "the index does not hold all of these; nothing was deleted"
@@ -147,9 +147,9 @@ def existing(
 ) -> str | None:
     """The id under which the index holds what was sent, so that sending it twice changes nothing.
 
-    None where there is no such image, or one that is to be replaced: a DICOM object whose header
-    was corrected comes with the same SOPInstanceUID and the same pixels, is no refusal, and takes
-    the place of the one before.  Of others' images only a caller that may read learns.
+    None where there is no such image, or one that is to be replaced: a DICOM object with a
+    corrected header comes with the same SOPInstanceUID and the same pixels, and replaces the one
+    before.  Only a caller that may read is told of others' images.
     """
     service.renew()
     shape = picture.pixels.shape

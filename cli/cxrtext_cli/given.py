@@ -257,7 +257,7 @@ def _help_of(command: Callable[..., None], name: str) -> str:
 
 
 def check_each(kinds: Mapping[str, tuple[Kind, Any]]) -> None:
-    """Check values that are no parameters, such as those of a configuration file.
+    """Check values that are not parameters, such as those of a configuration file.
 
     ``kinds`` is what each is to be and what it is, by its name; None is passed over.
     """

@@ -24,7 +24,6 @@ from cxrtext_cli.commands.models.compare import compare
 from cxrtext_cli.commands.models.encoders import encoders
 from cxrtext_cli.commands.models.evaluate import evaluate
 from cxrtext_cli.commands.models.features import encode
-from cxrtext_cli.commands.models.marks import marks
 from cxrtext_cli.commands.models.papers import experiment
 from cxrtext_cli.commands.models.pretrain import pretrain_image, pretrain_text
 from cxrtext_cli.commands.models.score_text import score_text
@@ -107,7 +106,6 @@ SECTIONS: dict[str, dict[str, tuple[Callable[..., None] | typer.Typer, str]]] = 
         "evaluate": (evaluate, "Measure a checkpoint: zero-shot labels, retrieval."),
         "compare": (compare, "Compare evaluations of several models."),
         "calibrate": (calibrate, "Keep with a checkpoint what validation images tell."),
-        "marks": (marks, "Write readers' marks as tables of labels and boxes."),
         "experiment": (experiment, "Run a paper's experiment, its table beside the paper's."),
     },
     "Search, label and ground": {

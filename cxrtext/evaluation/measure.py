@@ -153,14 +153,14 @@ def _read(path: Path) -> Predictions:
 
 
 def _measure_read(path: Path, predictions: Predictions, settings: Mapping[str, Any]) -> Evaluation:
-    replace(Settings(), **settings)  # what is wrong with these is no fault of the file
+    replace(Settings(), **settings)  # what is wrong with these is not a fault of the file
     try:
         described = _described(predictions, settings)
     except KeyError as error:
         raise DataError(f"{path}: its description lacks {error}; {AGAIN}") from None
     except (TypeError, AttributeError) as error:
         raise DataError(
-            f"{path}: its description is none of predictions: {error}; {AGAIN}"
+            f"{path}: its description is not that of predictions: {error}; {AGAIN}"
         ) from None
     return _computed(*described)
 
@@ -177,7 +177,7 @@ def _classify(result: Evaluation, given: Classified, settings: Settings) -> None
     if settings.calibrate and not validated:
         result.left_out.append(
             "thresholds and temperatures: they are chosen on validation images, of which there "
-            "are none beside the images measured"
+            "are not beside the images measured"
         )
     zero_shot = measure_zero_shot(given, settings)
     if validated:

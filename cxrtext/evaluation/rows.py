@@ -56,7 +56,7 @@ class Row(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A figure whose interval is no :class:`~cxrtext.metrics.intervals.Measured`'s."""
+    """A figure whose interval is not a :class:`~cxrtext.metrics.intervals.Measured`'s."""
 
     value: float
     low: float | None

@@ -132,7 +132,7 @@ def write_measures(path: Path, measures: Mapping[str, Measured]) -> None:
 @contextmanager
 def _opened(path: Path) -> Iterator[Mapping[str, Any]]:
     try:
-        # Opened here: NumPy leaves a file that is no archive open.
+        # Opened here: NumPy leaves a file that is not an archive open.
         with path.open("rb") as handle, np.load(handle, allow_pickle=False) as arrays:
             yield arrays
     except DAMAGED_ARCHIVE as error:

@@ -115,7 +115,7 @@ def _classes(path: Path, labels: Any, count: int) -> Classes:
         raise DataError(f"{path}: {len(given)} labels for {count} images; give one an image")
     if given.min() < 0 or given.max() >= CLASSES:
         wrong = int(given[(given < 0) | (given >= CLASSES)][0])
-        raise DataError(f"{path}: label {wrong} is no class; they are 0 to {CLASSES - 1}")
+        raise DataError(f"{path}: label {wrong} is not a class; they are 0 to {CLASSES - 1}")
     return given.astype(np.int64)  # type: ignore[no-any-return]
 
 

@@ -100,7 +100,7 @@ def order_of(
 def trainings_of(finished: Sequence[Finished], starts: int = 1) -> dict[str, Trainings]:
     """The measures of each row's trainings, by row and seed.
 
-    Of several common starts, the seeds of one are no trainings apart: each start is one, and has
+    Of several common starts, the seeds of one are not trainings apart: each start is one, and has
     the mean of its seeds.
     """
     rows: dict[str, dict[int, list[Measures]]] = {}

@@ -28,7 +28,7 @@ conditional-alignment-uniformity                    diagonal included      its o
 
 Where POS takes "all possible pairs" of the views of an image as anchor and positive, so do we.
 At M = 1 and batch 128, N is 254.  With ``without_same_class`` the negatives of
-the anchor's class are no candidates.  ``conditional-alignment-uniformity`` adds its one uniformity
+the anchor's class are not candidates.  ``conditional-alignment-uniformity`` adds its one uniformity
 to the alignment of each anchor.
 """
 

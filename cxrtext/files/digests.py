@@ -62,7 +62,7 @@ def check_inside(name: str) -> None:
     path = PurePosixPath(name)
     proper = path.parts and not path.is_absolute() and path.as_posix() == name
     if not proper or ".." in path.parts or not {"\0", "\n"}.isdisjoint(name):
-        raise ValueError(f"names {name[:80]!r}, which is no file inside the folder")
+        raise ValueError(f"names {name[:80]!r}, which is not a file inside the folder")
 
 
 def file_in(folder: Path, name: str) -> Path:
@@ -80,7 +80,7 @@ def file_in(folder: Path, name: str) -> Path:
         if stat.S_ISLNK(mode):
             raise ValueError(f"{path}: is a link; copy the folder with its files (cp -rL)")
     if not stat.S_ISREG(mode):
-        raise ValueError(f"{path}: is no plain file")
+        raise ValueError(f"{path}: is not a plain file")
     return path
 
 

@@ -1,4 +1,4 @@
-"""Lines that nobody can change, add or take away unseen who has not the key.
+"""Lines that cannot be changed, added or removed unnoticed without the key.
 
 One JSON object a line.  Each carries an HMAC-SHA256 of itself under a key in a file of its own, and
 the one of the line before; lines cut off at the end are the one change that it does not show.
@@ -93,7 +93,7 @@ def faults(path: Path, key: bytes) -> Iterator[str]:
             signature = str(line[SIGNATURE])
             signed = hmac.compare_digest(signature, _signature(key, line))
         except (ValueError, KeyError, TypeError, AttributeError):
-            yield f"line {number}: is no signed line"
+            yield f"line {number}: is not a signed line"
             continue
         if not signed:
             yield f"line {number}: was changed, or signed with another key"

@@ -38,7 +38,7 @@ def parse_yaml(text: str | bytes) -> Any:
         raise ValueError("not UTF-8 text") from None
     except RecursionError:
         raise ValueError("not readable YAML: nested too deeply") from None
-    except (yaml.YAMLError, ValueError) as error:  # such as of a day that is none
+    except (yaml.YAMLError, ValueError) as error:  # such as of a day that does not exist
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark else ""
         why = getattr(error, "problem", None) or getattr(error, "reason", None) or error

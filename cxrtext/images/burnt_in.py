@@ -184,7 +184,7 @@ def _names(said: str, line: list[tuple[str, float]]) -> bool:
 
 
 def _may_name(word: str) -> bool:
-    """Whether a word has the look of a name and is no marker, misread or run together."""
+    """Whether a word has the look of a name and is not a marker, misread or run together."""
     upper = word.upper()
     return (
         (word in (upper, word.capitalize(), word.lower()) or _TWO.fullmatch(word) is not None)

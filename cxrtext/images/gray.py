@@ -69,7 +69,7 @@ class Gray:
         if levels.dtype != np.uint8 and not (
             np.isfinite(levels.min()) and np.isfinite(levels.max())
         ):
-            raise ImageError("holds values that are no numbers; export the file again")
+            raise ImageError("holds values that are not numbers; export the file again")
 
     def floats(self) -> Floats:
         """Give the gray values, [1, H, W] in [0, 1]."""

@@ -280,7 +280,7 @@ class FedJpeg(BytesIO):
     """A JPEG of one scan as Pillow is to read it, so that it tells too few data and too many.
 
     The last bytes are given alone: a picture that is done before them has data left over.  Then
-    ones follow, which are no code, and the end marker, at which libjpeg would fill, does not.
+    ones follow, which are not code, and the end marker, at which libjpeg would fill, does not.
     """
 
     def __init__(self, data: bytes, jpeg: Codestream) -> None:

@@ -72,7 +72,7 @@ class Preprocessing:
             raise ValueError("mean and std must be finite, std above 0")
         for value, known in ((self.resample, Resample), (self.fit, Fit)):
             if value not in get_args(known):
-                raise ValueError(f"{value!r} is none of {', '.join(get_args(known))}")
+                raise ValueError(f"{value!r} is not one of {', '.join(get_args(known))}")
 
     @property
     def kind(self) -> str:
@@ -172,7 +172,7 @@ class Preprocessing:
         except KeyError as error:
             raise ValueError(f"preprocessing lacks {error.args[0]!r}") from None
         except TypeError:
-            raise ValueError("a value of preprocessing is no number") from None
+            raise ValueError("a value of preprocessing is not a number") from None
 
 
 @dataclass(frozen=True, slots=True)

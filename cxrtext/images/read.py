@@ -63,4 +63,4 @@ def _decode(data: bytes, frame: int | None, least: int | None) -> Gray:
             "is DICOM data without its file header, so its encoding is unknown; "
             "export it as a DICOM Part 10 file"
         )
-    raise ImageError("is no PNG, JPEG or DICOM file; convert it to one of these")
+    raise ImageError("is not a PNG, JPEG or DICOM file; convert it to one of these")

@@ -61,7 +61,7 @@ def stored_bytes(path: Path) -> bytes:
         status = path.stat()
         if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
             # A pipe or a device could be read without end; a folder is refused when it is opened.
-            raise ImageError(f"{called}: is no regular file; check the path")
+            raise ImageError(f"{called}: is not a regular file; check the path")
         if status.st_size > MAX_FILE_BYTES:
             raise ImageError(f"{called}: is larger than 1 GiB; split it into single frames")
         return path.read_bytes()
@@ -88,7 +88,7 @@ def named_errors(name: str) -> Iterator[None]:
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as error:  # noqa: BLE001 - decoders raise anything on a hostile file
-        # Also what is no Exception: the panic of a decoder written in Rust.
+        # Also what is not an Exception: the panic of a decoder written in Rust.
         # The decoder's own words may quote the file, so only the kind of failure is named.
         raise ImageError(
             f"{called}: is damaged ({type(error).__name__}); copy or export the file again"

@@ -209,7 +209,7 @@ def _read(folder: Path) -> tuple[BackupSummary, list[str]]:
         noted: dict[str, Any] = read_sealed(folder / NOTE)
     except FileNotFoundError:
         raise DataError(
-            f"{folder}: is no backup: it has no {NOTE}; give the folder that 'cxrtext backup' made"
+            f"{folder}: is not a backup: it has no {NOTE}; give a folder that 'cxrtext backup' made"
         ) from None
     except (OSError, ValueError) as error:
         raise DataError(f"{folder / NOTE}: {error}; {ANOTHER_BACKUP}") from None

@@ -136,7 +136,7 @@ def _contradiction(studies: Studies, every: Sequence[DatedFilm]) -> str | None:
     young = sorted(pair for pair in ages if pair[1] < _AGE_TOP)
     for day, age in young[1:]:
         years, older = (day - young[0][0]).days / 365.25, age - young[0][1]
-        if abs(older - years) > 1.5:  # both are whole years or dates: less than 1 is no error
+        if abs(older - years) > 1.5:  # both are whole years or dates: less than 1 is not an error
             return (
                 f"dates {years:.1f} years apart go with ages {older} years apart: dates were "
                 "shifted unequally, or an age is wrong"

@@ -166,7 +166,7 @@ def regions_of(backbone: "Backbone", squares: Sequence[NDArray[np.uint8]]) -> Te
         found: Tensor = backbone(normalized(stack, backbone.preprocessing))
     if not bool(torch.isfinite(found).all()):
         raise CheckpointError(
-            f"{backbone.folder}: the backbone gives values that are no numbers; try --precision "
+            f"{backbone.folder}: the backbone gives values that are not numbers; try --precision "
             "float32, or look at its weights"
         )
     return found

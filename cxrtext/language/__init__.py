@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from cxrtext.language.corpus import Corpus, read_corpus
     from cxrtext.language.pretraining.pretrain import PretrainSummary, pretrain_text
     from cxrtext.language.pretraining.settings import SHAPES
+    from cxrtext.language.report_labels import label_reports
     from cxrtext.language.scoring.reports import score_reports
     from cxrtext.language.scoring.score import (
         SentenceScores,
@@ -23,6 +24,7 @@ __all__ = [
     "ScoreSettings",
     "ScoreSummary",
     "SentenceScores",
+    "label_reports",
     "pretrain_text",
     "read_corpus",
     "score_reports",

@@ -3,7 +3,7 @@
 A word that the vocabulary lacks is one piece, [UNK], and a sentence of nothing else is short and
 may well come out as a common one.  So unknown words are counted, and a sentence of which the model
 knows too few has no η.  Words are counted, not pieces: a known word may be of many pieces.
-Punctuation marks are no words.  Text in another language with the same letters is not noticed: its
+Punctuation marks are not words.  Text in another language with the same letters is not noticed: its
 words fall into known pieces, and their likelihood is low, as it should be.
 """
 

@@ -14,7 +14,7 @@ Counts = NDArray[np.int64]
 MAX_A = 0.99  # largest scale that is fitted; the loss divides by 1 - η
 
 MAX_K = 1e6
-"""An exponent beyond this is no fit: only the likeliest sentence of the corpus repeats."""
+"""An exponent beyond this is not a fit: only the likeliest sentence of the corpus repeats."""
 
 
 def _falling_root(function: Callable[[float], float]) -> float:

@@ -293,7 +293,7 @@ def share(right: ArrayLike, patients: Patients = None, total: int | None = None)
     """
     values = np.asarray(right, dtype=np.float64)
     if values.ndim != 1 or not values.size:
-        raise ValueError("a share wants a list of at least one row")
+        raise ValueError("a share needs a list of at least one row")
     if not ((values >= 0) & (values <= 1)).all():
         raise ValueError("the rows of a share must be true or false, or lie in [0, 1]")
     codes = _numbered(patients, len(values), total)

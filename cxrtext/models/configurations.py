@@ -107,7 +107,8 @@ def check_sizes(settings: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     heads = settings.get("num_attention_heads", 1)
     if settings.get("hidden_size", 0) % heads:
         raise ValueError(
-            f"hidden_size {settings['hidden_size']} is no multiple of num_attention_heads {heads}"
+            f"hidden_size {settings['hidden_size']} is not a multiple of "
+            f"num_attention_heads {heads}"
         )
     stages = {k: len(x) for k, x in settings.items() if isinstance(x, list)}
     stages.pop("depthwise_padding", None)  # names blocks

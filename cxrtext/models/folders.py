@@ -242,7 +242,7 @@ def read_checkpoint_config(folder: Path) -> dict[str, Any]:
 
 
 def check_checkpoint(folder: Path) -> None:
-    """Refuse a folder that is no whole checkpoint and no finished pair (CheckpointError)."""
+    """Refuse a folder that is neither a whole checkpoint nor a finished pair (CheckpointError)."""
     if layout_of(folder) is not None:
         return
     read_checkpoint_config(folder)

@@ -93,7 +93,7 @@ def load_image_weights(encoder: ImageEncoder, path: Path) -> ImageStart:
     prepared = _prepared(path, notes, channels, is_biovil=_BIOVIL in state)
     own = encoder.backbone.state_dict()
     if fault := misfit({**source, _STEM: stem[:, :1]}, own):
-        raise CheckpointError(f"{path}: is no {_title(encoder)}: {fault}")
+        raise CheckpointError(f"{path}: is not a {_title(encoder)}: {fault}")
     check_finite(path, {n: x for n, x in source.items() if not is_counter(n)})
     is_own = "preprocessing" in notes
     one_channel = source, prepared.preprocessing

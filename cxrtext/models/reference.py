@@ -78,7 +78,7 @@ def embed_reference(model: ImageTextModel, squares: Iterable[Square]) -> Referen
 def reference_of(regions: Iterable[Tensor]) -> Reference:
     """A reference of validation images embedded already, some at a time: [b, N, D]."""
     if not (parts := [pack(some, "int8") for some in regions]):
-        raise ValueError("a reference wants an image")
+        raise ValueError("a reference needs an image")
     return Reference(np.concatenate(parts), "validation")
 
 

@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-PLAIN_BYTES = 32 * 2**20  # largest [S, B, N] of region scores that is no tile, with gradients
+PLAIN_BYTES = 32 * 2**20  # largest [S, B, N] of region scores that is not a tile, with gradients
 KEPT_BYTES = 512 * 2**20
 """Largest [S, B, N] that autograd may keep between forward and backward; above it tiles are
 computed once more in the backward pass."""

@@ -123,8 +123,8 @@ KEEP_AGAIN = "make it again with 'cxrtext calibrate CHECKPOINT --data DIR --keep
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """Read the tensors of one file by name: safetensors, or a pickle.
 
-    A pickle's may lie under ``state_dict``, ``model_state_dict`` or ``model``, and whatever is no
-    tensor (an epoch, an optimizer's state) is left out.
+    A pickle's may lie under ``state_dict``, ``model_state_dict`` or ``model``; what is not a tensor
+    (an epoch, an optimizer's state) is left out.
     """
     if not path.is_file():
         raise CheckpointError(f"{path}: no such file of image weights")
@@ -175,13 +175,13 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
 
 
 def _check_plain(path: Path, tensors: Mapping[str, Any]) -> None:
-    """Refuse tensors that are no numbers of this file: a few bytes can claim terabytes."""
+    """Refuse tensors that are not numbers of this file: a few bytes can claim terabytes."""
     total = 0
     for name, tensor in tensors.items():
         plain = tensor.layout is torch.strided and tensor.device.type == "cpu"
         if not plain or tensor.dtype not in _NUMBERS or not tensor.numel():
             kind = f"{tensor.dtype}, {list(tensor.shape)}"
-            raise CheckpointError(f"{path}: {name} ({kind}) is no plain tensor of numbers")
+            raise CheckpointError(f"{path}: {name} ({kind}) is not a plain tensor of numbers")
         total += tensor.numel() * tensor.element_size()
     if total > 2 * (size := path.stat().st_size):  # one that stands under two names counts twice
         raise CheckpointError(f"{path}: claims {total} bytes of tensors, and has {size}")
@@ -305,4 +305,4 @@ def check_finite(path: Path, tensors: Mapping[str, Tensor]) -> None:
                 f"{path}: {name} is of type {tensor.dtype}, not of floating point"
             )
         if not bool(tensor.isfinite().all()):
-            raise CheckpointError(f"{path}: {name} holds values that are no finite numbers")
+            raise CheckpointError(f"{path}: {name} holds values that are not finite numbers")

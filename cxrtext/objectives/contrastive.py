@@ -163,7 +163,7 @@ def supervised(scores: Tensor, same: Tensor, positive: Tensor | None = None) -> 
     """Supervised contrastive loss, ``−(1/|P|) Σ_{p∈P} log( e^{s_ip} / Σ_j e^{s_ij} )``.
 
     P holds the candidates of the anchor's label and its own positive; the sum runs over all
-    candidates, positives included.  A score of −inf (an anchor's own view) is no candidate;
+    candidates, positives included.  A score of −inf (an anchor's own view) is not a candidate;
     ``same`` [A, C] is boolean, where the label is the anchor's.
     """
     column = positive_columns(scores, positive)

@@ -169,15 +169,15 @@ def positive_debiased(
     gamma_sq: Tensor | float,
     aggregate: Aggregate = "loss",
 ) -> Tensor:
-    """Positive-debiased contrastive loss: corrects for positives that are none.
+    """Positive-debiased contrastive loss: corrects for false positives.
 
     ``−log( (P − τ⁻P⁻) / (P + (Nτ⁺ − τ⁻) P⁻) )`` with ``P⁻ = (1/N) Σ_n e^{s(x,u_n)}`` and
     ``P = (Σ_n e^{s(x,u_n)} + e^{s(x,v)} + e^{s(x,x)}) / (N + 2)``.  ``P − τ⁻P⁻`` is at least
     ``τ⁺ e^{−γ²}``, in numerator and denominator alike; no gradient flows through that γ².
 
     Args:
-        positive: [A, M], scaled scores s(x, v) of the positives; −inf is none.
-        negative: [A, N], scaled scores s(x, u) of the negatives; −inf is none and not counted.
+        positive: [A, M], scaled scores s(x, v) of the positives; −inf is not one.
+        negative: [A, N], scaled scores s(x, u) of the negatives; −inf is not counted.
         self_score: s(x, x), γ² where embeddings are normalized; [A] or one for all.
         tau_plus: τ⁺, the class probability, in (0, 1); τ⁻ = 1 − τ⁺.
         gamma_sq: γ², the largest possible score.

@@ -35,7 +35,7 @@ def copy_state(state: Path, index: Path, out: Path) -> None:
         out: A new folder, which gets ``inbox/`` and ``results/``.
 
     Raises:
-        DataError: It is no state, or that of another index, or a database of it is damaged.
+        DataError: It is not a state, or that of another index, or a database of it is damaged.
     """
     _check(state, index)
     for path in sorted((state / "inbox").glob("follow-*.sqlite")):
@@ -48,8 +48,8 @@ def copy_state(state: Path, index: Path, out: Path) -> None:
 def _check(state: Path, index: Path) -> None:
     if not (state / INBOX).is_file():
         raise DataError(
-            f"{state}: is no state of a gateway: it has no {INBOX}; give the folder that 'state' "
-            "of the gateway's file names"
+            f"{state}: is not the state of a gateway: it has no {INBOX}; give the folder that "
+            "'state' in the gateway's file names"
         )
     with (
         sqlite_errors(state / INBOX, DataError, "restore it from a backup"),

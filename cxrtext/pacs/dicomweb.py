@@ -279,7 +279,7 @@ def bearer(name: str) -> dict[str, str]:
     """The header with the token that a variable holds (ConfigError)."""
     token = _secret("token", name)
     if not _TOKEN.fullmatch(token):
-        raise ConfigError(f"what {name} holds is no token; set that variable again")
+        raise ConfigError(f"what {name} holds is not a token; set that variable again")
     return {"Authorization": f"Bearer {token}"}
 
 

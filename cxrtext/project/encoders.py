@@ -84,7 +84,7 @@ def find_encoder(given: str, size: int | None = None) -> GivenEncoder:
         size: Side of its input in pixels; None for its own.
 
     Raises:
-        CheckpointError: It is no vision model that is known, or damaged.
+        CheckpointError: It is not a vision model that is known, or damaged.
         HubError: It is not here, and the hub did not give it.
     """
     pairs = [one.name for one in listed_encoders() if one.use != "--encoder"]

@@ -51,7 +51,7 @@ class Project(AbstractContextManager["Project"]):
     """A loaded model and, where there is one, its index; a context manager.
 
     ``service`` has what else can be asked of them.  An ImageError or an InputError says in one line
-    what is wrong with an image or a question, a NotFoundError that it wants an index.
+    what is wrong with an image or a question, a NotFoundError that it needs an index.
     """
 
     def __init__(self, folder: Path, service: Service) -> None:

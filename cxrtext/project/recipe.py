@@ -1,7 +1,7 @@
 """The recipe of a project: what is made of an archive, and how; chosen by what is there.
 
 ``recipe.yaml`` holds it.  People may change it: the next ``cxrtext fit`` does again what rests on
-the change.  Where a stage writes is no setting.
+the change.  Where a stage writes is not a setting.
 """
 
 from pathlib import Path
@@ -155,7 +155,7 @@ class Recipe(_Part):
             name, _, last = key.rpartition(".")
             section = tree.setdefault(name, {}) if name else tree
             if not isinstance(section, dict):
-                continue  # which is refused with all that is no section
+                continue  # which is refused with all that is not a section
             if (given := section.get(last)) not in (None, place):
                 raise ConfigError(
                     f"train.{key}: {repr(given)[:SHOWN]}: 'cxrtext fit' chooses this place itself "

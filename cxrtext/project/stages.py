@@ -243,7 +243,7 @@ def _labels(name: str, folder: Path, reports: str, out: str) -> Stage:
 
 
 LEAST_UNDERSTOOD = 0.25
-"""With fewer of the sentences understood, labels of reports are no basis of a training."""
+"""With fewer of the sentences understood, labels of reports are not a basis of a training."""
 
 
 def _label(reports: Path, out: Path, _: bool, tell: Teller) -> str:

@@ -163,7 +163,7 @@ def _table_boxes(path: Path) -> Iterator[Box | Absent | LeftOut]:
 
 
 def _segmentation(cell: str) -> Any:
-    """COCO's segmentation, out of a cell of a table; text that is no JSON stays as it is."""
+    """COCO's segmentation, out of a cell of a table; text that is not JSON stays as it is."""
     try:
         return json.loads(cell) if cell.strip() else None
     except (ValueError, RecursionError):

@@ -46,7 +46,7 @@ def years(text: str) -> str:
 
 
 def sex(text: str, codes: Mapping[str, str] | None = None) -> str:
-    """M, F or O, from a letter or a word of seven languages; "" where it is none of these.
+    """M, F or O, from a letter or a word of seven languages; "" where it is not one of these.
 
     ``codes`` are what a header says that numbers mean.
     """
@@ -84,7 +84,7 @@ def read_time(text: str, order: str = "") -> str:
     """The digits of a time such as 2024-03-01 12:00, 1.3.2024 or 20240301120000+0100.
 
     One that names its zone becomes local time, which those without are taken for.  "" where it is
-    no time, or may be read as two: nobody knows the month of 3/1/2024 but by the `date_order` of
+    not a time, or may be read as two: nobody knows the month of 3/1/2024 but by the `date_order` of
     its column.
     """
     text = text.strip()

@@ -16,7 +16,7 @@ from cxrtext.files import open_regular
 
 LINE_LIMIT = 1_000_000  # longest line that is read, in characters
 JSON_LIMIT = 2**28  # largest JSON file that is read, in bytes: it is read whole
-NO_LINE = 100 * LINE_LIMIT  # what is longer is no line, and its file no text
+NO_LINE = 100 * LINE_LIMIT  # longer lines mean the file is not text
 NOT_UTF8 = "not UTF-8 text; save it as UTF-8"
 LEGACY = {"cp1252": "Windows-1252", "mac_roman": "Mac Roman"}
 """Encodings in which Excel of Western Europe writes what it calls CSV, with their names."""
@@ -29,7 +29,7 @@ _MAGIC = {
     b"PAR1": "a Parquet file; give it a name that ends in .parquet",
 }
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-# Characters of more than one byte in UTF-8, and bytes that are no character of Windows-1252.
+# Characters of more than one byte in UTF-8, and bytes that are not a character of Windows-1252.
 _UTF8 = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
 _CONTROLS = re.compile(rb"[\0-\x08\x0e-\x1f\x7f]")
 _ACCENTED = re.compile(rb"[\x80-\xff]+")
@@ -38,12 +38,12 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def undecoded(text: str) -> bool:
-    """Whether bytes that are no text stand in it, as the lone surrogates of ``open_text``."""
+    """Whether bytes that are not text stand in it, as the lone surrogates of ``open_text``."""
     return not text.isascii() and _SURROGATE.search(text) is not None
 
 
 def unreadable(start: bytes) -> str | None:
-    """Say why content is no text that can be read, from its first four bytes or more."""
+    """Say why content is not text that can be read, from its first four bytes or more."""
     for magic, reason in _MAGIC.items():
         if start.startswith(magic):
             return reason
@@ -62,7 +62,7 @@ def _encoding(start: bytes) -> tuple[str, str]:
 
 
 def _legacy(start: bytes, least: int) -> str:
-    """Which of `LEGACY` text is in that is no UTF-8: what gives usual signs; "" where none does.
+    """Which of `LEGACY` text is in that is not UTF-8: what gives usual signs; "" where none does.
 
     Fewer bytes than ``least`` beyond ASCII are damage.
     """
@@ -76,7 +76,7 @@ def _legacy(start: bytes, least: int) -> str:
 
 
 def decode(content: bytes) -> str | None:
-    """Decode a whole text, line ends as line feeds; None where it is none.
+    """Decode a whole text, line ends as line feeds; None where it is not text.
 
     It is UTF-8, UTF-16 with its mark, or of `LEGACY`.
     """
@@ -110,7 +110,7 @@ def open_text(
 
     A ``table``, whose stream can go back, may be of `LEGACY`; `LOOKED_AT` bytes of it decide.
 
-    Bytes that are no text become lone surrogates (see ``undecoded``), so that what stands around
+    Bytes that are not text become lone surrogates (see ``undecoded``), so that what stands around
     them can be read.  Line ends are kept as they are.
     """
     start = raw.peek(4)

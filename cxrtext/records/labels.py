@@ -20,7 +20,7 @@ CHEXPERT = (
 """The 14 columns of CheXpert and MIMIC-CXR, in their order."""
 
 NO_FINDINGS = ("study_id", "patient_id", "subject_id", "split", "No Finding")
-"""Columns of a table of labels that are no findings."""
+"""Columns of a table of labels that are not findings."""
 
 VALUES = {"1": 1, "0": 0, "-1": -1, "1.0": 1, "0.0": 0, "-1.0": -1, "": None}
 
@@ -71,7 +71,7 @@ def labelled_studies(
             if (cell := cells.get(finding, "").strip()) in VALUES:
                 values[finding] = VALUES[cell]
             else:
-                why = f"'{cell}' is none; a label is 1, 0, -1 or blank"
+                why = f"'{cell}' is not a label; labels are 1, 0, -1 or blank"
                 yield LeftOut(f"row {number}, column {finding}", why)
         digest = hash(tuple(values.items()))
         first, before = seen.setdefault(study_id, (number, digest))

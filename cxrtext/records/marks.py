@@ -90,7 +90,7 @@ def now() -> str:
 
 
 def check_mark(mark: Mark, width: float, height: float) -> None:
-    """Refuse a mark that is none, or whose box lies outside its image (InputError)."""
+    """Refuse a mark that is not one, or whose box lies outside its image (InputError)."""
     if not mark.text.strip() or len(mark.text) > MAX_TEXT or not mark.text.isprintable():
         raise InputError(f"text: give 1 to {MAX_TEXT} printable characters on one line")
     if (mark.box is None) == (mark.kind == "box"):

@@ -111,7 +111,7 @@ def read_segmentation(value: Any, height: int, width: int) -> tuple[Runs, int, i
     else:
         polygons = _polygons(value)
         if not (height and width):
-            raise ValueError("polygons want the width and height of their image; add them")
+            raise ValueError("polygons need the width and height of their image; add them")
         _check_size(height, width)
         mask = mask_of_polygons(polygons, height, width)
     if not mask.any():

@@ -108,7 +108,7 @@ def _errors(path: Path) -> Iterator[None]:
 def _texts(column: Any, asked: bool) -> list[str]:
     """The cells of a column as text; bytes that are not UTF-8 become lone surrogates.
 
-    Those of a binary column that nobody asked for by name may be pictures: what is no UTF-8 there
+    Those of a binary column that nobody asked for by name may be pictures: what is not UTF-8 there
     becomes Python's notation of bytes, so that it does not take its row along.
     """
     import pyarrow as pa

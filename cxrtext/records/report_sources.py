@@ -52,7 +52,7 @@ def open_stdin() -> TextSource:
             elif text:
                 yield Sentence(str(number), "sentence", 0, text)
 
-    lines()  # refuses what is no text
+    lines()  # refuses what is not text
     return TextSource(NAME, "sentences", lambda: hashlib.sha256(data).hexdigest(), sentences)
 
 

@@ -2,7 +2,7 @@
 
 One verdict on one file, whoever reads it: UTF-8, UTF-16 with its mark or, by its beginning,
 Windows-1252 or Mac Roman; commas, semicolons, tabs or bars between the cells; titles or ``sep=;``
-before the header.  A row whose bytes are no text, or whose cells are too many or too few, is
+before the header.  A row whose bytes are not text, or whose cells are too many or too few, is
 rejected and does not take others along; a quote that is not closed ends the reading, with its line.
 """
 
@@ -166,7 +166,7 @@ def _header(path: Path, lines: RowLines, given: Sequence[str]) -> tuple[tuple[st
 
 
 def _clean_row(number: int, names: Sequence[str], cells: Sequence[str]) -> Row | LeftOut:
-    """The cells by column, those that say "nan" or `ERRORS` empty; or that one is no text."""
+    """The cells by column, those that say "nan" or `ERRORS` empty; or that one is not text."""
     if undecoded("".join(cells)):
         name = next(name for name, text in zip(names, cells, strict=True) if undecoded(text))
         return LeftOut(f"row {number}", f"{name}: {NOT_UTF8}")

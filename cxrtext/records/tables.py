@@ -179,7 +179,7 @@ class RowWriter:
 class Rejects:
     """Collects what was rejected, up to a limit."""
 
-    limit: int = 100  # how many are borne; one more raises
+    limit: int = 100  # how many are left out; one more raises
     # the item (a row number, file name or study id), and why.
     rows: list[tuple[str, str]] = field(default_factory=list)
     name: str = "--max-rejected"  # what the user sets the limit with

@@ -21,7 +21,7 @@ TURN_MULTIPLICATIONS = 10**9
 """Of a language model between two pauses: some hundredths of a second."""
 
 TURN_TOKENS = 128, 4096
-"""Fewest and most tokens that a language model takes at once; with fewer it is no quicker."""
+"""Fewest and most tokens that a language model takes at once; with fewer it is not quicker."""
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

@@ -47,7 +47,7 @@ def build_model(config: Config, features: FeatureFolder | None = None) -> ImageT
     stride = 1 if features is not None else STRIDES[config.model.image]
     if config.data.crop % stride:
         raise ConfigError(
-            f"data.crop: {config.data.crop} is no multiple of {stride}, the stride of "
+            f"data.crop: {config.data.crop} is not a multiple of {stride}, the stride of "
             f"{config.model.image}; {max(1, round(config.data.crop / stride)) * stride} is"
         )
     torch.manual_seed(config.training.seed)
@@ -130,7 +130,7 @@ def _continued(
 def build_head(config: Config, model: ImageTextModel) -> nn.Module | None:
     """The language model's head, tied to the text encoder's embeddings; None where it is not used.
 
-    It is trained with the encoder, and is no part of the checkpoint.
+    It is trained with the encoder, and is not part of the checkpoint.
     """
     if not config.training.mlm_weight:
         return None

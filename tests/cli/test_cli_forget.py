@@ -1,4 +1,4 @@
-"""``cxrtext forget``, ``index compact --model`` and ``index export``, as a user starts them."""
+"""``cxrtext forget`` and ``index compact --model``, as a user starts them."""
 
 import json
 import shutil
@@ -31,7 +31,7 @@ def test_forget_lists_removes_and_signs(data_copy: Path, index_copy: Path, tmp_p
     job = tmp_path / "job"
     (job / "shards").mkdir(parents=True)
     (job / JOB_PLAN).write_text('{"images": ["s06"]}')
-    # What is named in any case is no fault.
+    # What is named in any case is not a fault.
     said = cxrtext("forget", data, index, job, "--study", "s06", "--json")
     left = [p["what"] for p in json.loads(said.stdout)["places"] if not p["done"]]
     assert left == ["archive job", "elsewhere"]

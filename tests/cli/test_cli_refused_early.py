@@ -31,12 +31,10 @@ score-text REPORTS --model LM --out new.csv
 evaluate CHECKPOINT --data DATA
 compare DATA DATA
 calibrate CHECKPOINT --data DATA
-marks INDEX --out new
 experiment table1
 index build MANIFEST --model CHECKPOINT --out new
 index check INDEX
 index compact INDEX
-index export INDEX --out new
 index delete INDEX s01
 search INDEX x
 classify CHECKPOINT IMAGE
@@ -185,7 +183,7 @@ SAYS = {
     "import EMPTY --out new": "give a folder of DICOM, PNG or JPEG files",
     "import DATA --out new --split 80,20": "--split is '80,20'; give three shares such as 80,10,10",
     "import DATA --out new --hash-ids GONE": "gone: the key file cannot be read",
-    "import DATA --out new --layout x": "--layout 'x' is none that 'cxrtext import -h' lists",
+    "import DATA --out new --layout x": "--layout 'x' is not one that 'cxrtext import -h' lists",
     "import DATA --out new --layout nih": "holds no set of the layout nih",
     "check-data DATA --out page.pdf": "ends in .html or .json",
     "check-data IMAGE": "a table ends in",
@@ -203,7 +201,7 @@ SAYS = {
     "search INDEX --image-id a.png --target sentences --other-patients": "--other-patients: only",
     "search INDEX x -k 0": "-k",
     "index MANIFEST": "'cxrtext index build MANIFEST --model DIR --out DIR'",
-    "index INDEX": "is no command of 'cxrtext index'",
+    "index INDEX": "is not a command of 'cxrtext index'",
     "index build MANIFEST --out new": "with --model DIR",
     "index build --out INDEX": "give the manifest of the images, or --model DIR",
     "index delete INDEX": "Missing argument 'STUDY...'",

@@ -65,12 +65,15 @@ def test_a_chest_enters(texts: Any) -> None:
     [
         ({"BodyPartExamined": "CHESTABDOMEN"}, "BodyPartExamined says abdomen and chest"),
         ({"BodyPartExamined": "THORACIC SPINE"}, "BodyPartExamined says spine"),
-        ({"BodyPartExamined": "SIC"}, "BodyPartExamined is none of the chest's"),
+        ({"BodyPartExamined": "SIC"}, "BodyPartExamined is not one of the chest's"),
         (
             {"AnatomicRegionSequence": ["T-D9200", "Foot"], "BodyPartExamined": "CHEST"},
             "AnatomicRegionSequence says foot, BodyPartExamined says chest",
         ),
-        ({"AnatomicRegionSequence": ["72696002"]}, "AnatomicRegionSequence is none of the chest's"),
+        (
+            {"AnatomicRegionSequence": ["72696002"]},
+            "AnatomicRegionSequence is not one of the chest's",
+        ),
         (
             {"BodyPartExamined": "CHEST", "SeriesDescription": "AP DE PIE DERECHO"},
             "SeriesDescription says foot, BodyPartExamined says chest",

@@ -211,7 +211,7 @@ def test_what_is_not_recognized_is_one_line_that_says_what_is_wanted(tmp_path: P
     assert str(caught.value) == f"{tmp_path / 'set'}: {what}"
     with pytest.raises(DataError, match="holds no set of the layout nih"):
         import_folder(tmp_path / "set", tmp_path / "out", ImportOptions(layout="nih"))
-    with pytest.raises(ConfigError, match="--layout 'mimik' is none .*; --layout mimic[?]$"):
+    with pytest.raises(ConfigError, match="--layout 'mimik' is not one .*; --layout mimic[?]$"):
         import_folder(tmp_path / "set", tmp_path / "out", ImportOptions(layout="mimik"))
     with pytest.raises(DataError, match="no such folder"):
         import_folder(tmp_path / "none", tmp_path / "out")

@@ -198,7 +198,7 @@ def test_vindr_files_that_cannot_be_read(tmp_path: Path) -> None:
     assert set(rows) == {paths[4].stem, sets.vindr_name("test", 0)}
     assert (summary.damaged, summary.set_aside["listed, but the image file is not there"]) == (3, 1)
     told = reasons(tmp_path)
-    assert sum("is no DICOM file" in reason for reason in told) == 2
+    assert sum("is not a DICOM file" in reason for reason in told) == 2
     assert sum("holds no pixel data" in reason for reason in told) == 1
 
 
@@ -249,7 +249,7 @@ def test_a_mask_that_is_none_is_rejected_by_its_row(text: str, tmp_path: Path) -
         table.write(f"{sets.image_uid(1)}, {text}\n")
     summary, _ = load(root)
     assert (summary.images, summary.damaged) == (4, 1)
-    assert reasons(tmp_path) == ["EncodedPixels are no mask of 128 x 128 pixels; fix the cell"]
+    assert reasons(tmp_path) == ["EncodedPixels are not a mask of 128 x 128 pixels; fix the cell"]
 
 
 def test_chestxdet10(tmp_path: Path) -> None:
@@ -323,8 +323,8 @@ def test_padchest_cells_that_are_wrong(tmp_path: Path) -> None:
     summary, rows = load(root)
     assert "its set's" not in reasons(tmp_path)
     assert sorted(reasons(tmp_path))[:2] == [
-        "Labels is no list of names; fix the cell",
-        "Projection is none of the set's; fix the cell",
+        "Labels is not a list of names; fix the cell",
+        "Projection is not one of the set's; fix the cell",
     ]
     assert (summary.images, summary.damaged) == (11, 2)
     assert summary.labelled == 9  # one blank, one wrong, one of an image that was left out

@@ -278,7 +278,7 @@ def test_a_table_with_statuses(tree: Path, name: str) -> None:
     assert texts == {
         "1.2.9.1": "No pneumonia.", "1.2.9.2": "Clear.\n\nADDENDUM:\nOld film seen."
     }  # fmt: skip
-    assert "status is none of" in why[f"reports {name} row 6"]
+    assert "status is not one of" in why[f"reports {name} row 6"]
     replaced = load_table(tree.parent / "out/reports.replaced.csv")
     assert {row["report"] for row in replaced} == {"Pneumonia?", "Pneumonia."}
     assert (summary.reports, summary.studies_without_report) == (2, 1)

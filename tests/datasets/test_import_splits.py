@@ -73,7 +73,7 @@ def test_pixels_of_another_patient_under_one_uid_and_a_study_of_two_stay_out(
 ) -> None:
     save(tree / "a", 1, PatientID="ONE")
     save(tree / "b", 1, PatientID="OTHER", seed=99)
-    for name in ("c", "d"):  # what has no UID is no version of another
+    for name in ("c", "d"):  # what has no UID is not a version of another
         save(tree / name, 2, SOPInstanceUID="", seed=ord(name))
     for number in (3, 4):
         save(tree / f"{number}", number, StudyInstanceUID="1.5")

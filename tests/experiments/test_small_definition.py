@@ -84,7 +84,7 @@ def test_claims_follow_the_papers_figures() -> None:
         return Claim(better=better, worse=worse, measure=measure) in claims
 
     assert claimed("fair-cclk-cosine", "info-nce", "color MSE")
-    # 64.9 and 64.7, with deviations of 5 and 4, are no order.
+    # 64.9 and 64.7, with deviations of 5 and 4, are not in order.
     assert not claimed("fair-info-nce-10", "fair-cclk-cosine", "color MSE")
     assert claimed("fair-info-nce-10", "fair-info-nce-3", "accuracy")
     ordered = {claim.measure for claim in load_experiment("table1").all_claims()}

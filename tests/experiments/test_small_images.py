@@ -55,6 +55,6 @@ def test_wrong_files_are_one_line(tmp_path: Path) -> None:
     refused("cifar10", r"images are .25, 28, 28.; cifar10 has 3 channel\(s\) of 32 × 32", **whole)
     refused("mnist", "pixels are float64", **whole | {"x_test": whole["x_test"] / 255})
     refused("mnist", "images are .0, 28, 28.", **whole | {"x_test": whole["x_test"][:0]})
-    refused("mnist", "label 10 is no class", **whole | {"y_train": whole["y_train"] + 1})
+    refused("mnist", "label 10 is not a class", **whole | {"y_train": whole["y_train"] + 1})
     refused("mnist", "25 labels for 20 images", **whole | {"y_test": whole["y_train"]})
     refused("mnist", "holds no array 'y_test'", **{k: whole[k] for k in list(whole)[:3]})

@@ -154,7 +154,7 @@ def test_squares_of_another_size_or_kind_are_kept_apart(
             for path, image in zip(paths, found, strict=True):
                 assert isinstance(image, ReadImage)
                 assert np.array_equal(image.pixels, expected(path, wanted))
-    # The crop and the normalization are no part of a square.
+    # The crop and the normalization are not part of a square.
     check(list(DecodedCache(folder).read(paths, Preprocessing(24, 20, mean=0, std=1))), paths)
     assert len(decoded) == len(kinds) * len(paths)
     names = sorted(path.name for path in folder.iterdir() if path.is_dir())

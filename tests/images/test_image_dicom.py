@@ -12,7 +12,7 @@ def test_a_sigmoid_of_hardly_any_width_is_a_step_and_unknown_functions_are_refus
     values = np.array([[0, 10, 20]], np.uint8)
     assert gray(make_dicom(values, **window)).tolist() == [[0, 0.5, 1]]
     said = refused(make_dicom(values, **{**window, "VOILUTFunction": CANARY}))
-    assert said.startswith("VOILUTFunction is none")
+    assert said.startswith("VOILUTFunction is not one")
 
 
 def test_a_file_whose_only_window_has_no_width_is_shown_by_percentiles() -> None:
@@ -22,7 +22,7 @@ def test_a_file_whose_only_window_has_no_width_is_shown_by_percentiles() -> None
 
 
 @pytest.mark.parametrize(
-    ("slope", "message"), [("0", "is 0"), ("1E305", "out of range"), ("1E999", "is no number")]
+    ("slope", "message"), [("0", "is 0"), ("1E305", "out of range"), ("1E999", "is not a number")]
 )
 def test_impossible_rescale_is_refused(slope: str, message: str) -> None:
     values = np.array([[1, 60000]], np.uint16)

@@ -66,7 +66,7 @@ def test_unsuitable_files_say_what_they_are() -> None:
     wrong = {"SamplesPerPixel": 3, "HighBit": 3, "BitsAllocated": 64}
     for keyword, value in {"PhotometricInterpretation": CANARY, **wrong}.items():
         assert keyword in refused(make_dicom(bare, **{keyword: value}))
-    assert "no PNG, JPEG or DICOM" in refused(b"GIF89a" + bytes(200))
+    assert "not a PNG, JPEG or DICOM" in refused(b"GIF89a" + bytes(200))
     assert "is empty" in refused(b"")
 
 
@@ -95,8 +95,8 @@ def test_a_path_that_cannot_be_opened(tmp_path: Path) -> None:
     for name, why in (
         ("missing.dcm", r"missing\.dcm: cannot be opened \(no such file"),
         ("folder", r"cannot be opened \(is a directory"),
-        ("two\nlines.dcm", r"two\?lines\.dcm: is no PNG"),
-        ("pipe.dcm", r"pipe\.dcm: is no regular file"),  # and is not waited for
+        ("two\nlines.dcm", r"two\?lines\.dcm: is not a PNG"),
+        ("pipe.dcm", r"pipe\.dcm: is not a regular file"),  # and is not waited for
     ):
         with pytest.raises(ImageError, match=why):
             read_image(tmp_path / name)

@@ -113,7 +113,7 @@ def test_frames_are_for_dicom_and_other_formats_are_not_opened() -> None:
     assert gray(data, frame=0).shape == (2, 3)
     assert refused(data, frame=1) == "holds 1 frame; leave frame out or pass frame=0"
     for kind in ("GIF", "BMP", "TIFF"):
-        assert "no PNG, JPEG or DICOM" in refused(encoded(GRAY, kind))
+        assert "not a PNG, JPEG or DICOM" in refused(encoded(GRAY, kind))
 
 
 def test_neighbors_that_change_without_their_checksum_are_noticed() -> None:
@@ -133,7 +133,7 @@ def test_neighbors_that_change_without_their_checksum_are_noticed() -> None:
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_what_is_no_number_is_refused(bad: float) -> None:
     levels = np.array([[0.0, bad]], np.float32)
-    with pytest.raises(ImageError, match="no numbers"):
+    with pytest.raises(ImageError, match="not numbers"):
         Gray(levels)
-    with pytest.raises(ImageError, match="no numbers"):
+    with pytest.raises(ImageError, match="not numbers"):
         Gray(np.zeros((1, 1), np.uint8), levels[0])

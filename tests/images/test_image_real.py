@@ -34,7 +34,7 @@ REFUSED = [
     ("bad_mr_truncated_pixels", "pixel data is cut off"),
     ("bad_no_file_meta", "without its file header"),
     ("bad_no_transfer_syntax", "names no transfer syntax"),
-    ("bad_vr_numberofframes", "NumberOfFrames is no whole number"),
+    ("bad_vr_numberofframes", "NumberOfFrames is not a whole number"),
     ("cr_chest_header_only_japanese", "holds no pixel data"),
     ("ot_deflated", "'Deflated Explicit VR Little Endian' that is not supported"),
     ("seg_1bit_3frame", "is an enhanced multi-frame object"),

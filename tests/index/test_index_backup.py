@@ -115,7 +115,7 @@ def test_what_is_refused(small: Path, tmp_path: Path) -> None:
     back_up(small, backup)
     with pytest.raises(DataError, match="full: is not empty"):
         restore(backup, full)
-    with pytest.raises(DataError, match="is no backup"):
+    with pytest.raises(DataError, match="is not a backup"):
         restore(small, tmp_path / "new")
     vectors = next((backup / "index").glob("regions*"))
     flip(vectors, 100)

@@ -1,10 +1,9 @@
 """An index is turned to another model: as if built by it, at once, whatever happens meanwhile."""
 
-import json
 import os
-import random
 import shutil
 import signal
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,11 +16,9 @@ import torch
 from cxrtext.errors import DataError, HeldError
 from cxrtext.evaluation import CHEX5_PROMPTS
 from cxrtext.index import Query, build_index, delete, keep_labels, open_index, reembed
-from cxrtext.index.export import export_uploads
 from cxrtext.index.store.writer import writing
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.checkpoint import save_checkpoint
-from cxrtext.records import read_manifest
 from tests.index.conftest import Upload, in_fork, wrong
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -203,23 +200,37 @@ def test_a_loss_is_refused_unless_it_is_borne(
     check_whole(index_copy)
 
 
-def _killed(work: Callable[[], object], seconds: float) -> bool:
-    """Whether work in a fork was ended at once, after so much computing, before it was done."""
+def _killed(work: Callable[[], object], calls: int) -> bool:
+    """Whether work in a fork was killed at so many calls of functions, before it was done."""
+    left = iter(range(calls))
 
-    def limited() -> None:
-        signal.setitimer(signal.ITIMER_PROF, seconds)  # whose signal nobody handles
+    def kill_at_the_last(*_: object) -> None:
+        if next(left, None) is None:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def counted() -> None:
+        sys.setprofile(kill_at_the_last)
         work()
+        sys.setprofile(None)
 
-    return os.WIFSIGNALED(os.waitpid(in_fork(limited), 0)[1])
+    return os.WIFSIGNALED(os.waitpid(in_fork(counted), 0)[1])
 
 
 def test_a_killed_rebuild_goes_on_and_the_index_answers(
-    index_copy: Path, new_checkpoint: Path, fresh: dict[str, Any]
+    index_copy: Path, new_checkpoint: Path, fresh: dict[str, Any], tmp_path: Path
 ) -> None:
-    old, chance, kills = said_by(index_copy), random.Random(3), 0  # noqa: S311
-    while _killed(
-        lambda: reembed(index_copy, new_checkpoint), 0.05 + chance.uniform(0, 0.06) * kills
-    ):
+    whole, old, kills = 0, said_by(index_copy), 0
+
+    def count(*_: object) -> None:
+        nonlocal whole
+        whole += 1
+
+    shutil.copytree(index_copy, tmp_path / "counted")
+    sys.setprofile(count)
+    reembed(tmp_path / "counted", new_checkpoint)
+    sys.setprofile(None)
+    # A run that goes on from a kill has less to do; the first ones cannot reach their end.
+    while _killed(lambda: reembed(index_copy, new_checkpoint), int(whole * (0.15 + 0.12 * kills))):
         kills += 1
         assert said_by(index_copy) in (old, fresh)
     assert kills >= 3
@@ -236,26 +247,6 @@ def test_a_damaged_upload_is_a_loss_and_no_other_picture(
     with pytest.raises(DataError, match="1 images cannot be read"):
         reembed(index_copy, new_checkpoint)
     assert "put it back from a backup" in (tmp_path / "index.rejected.csv").read_text()
-
-
-def test_uploads_become_a_data_folder(
-    index_copy: Path, model: ImageTextModel, upload: Upload, tmp_path: Path
-) -> None:
-    with pytest.raises(DataError, match="holds no image that was added over HTTP"):
-        export_uploads(index_copy, tmp_path / "out")
-    sent = [upload(index_copy, tmp_path / "uploads", seed) for seed in range(3)]
-    said = json.dumps({"view": "PA", "source": "pacs", "received": "2024-01-01T00:00:00+00:00"})
-    with writing(index_copy) as catalogue, catalogue.transaction(write=True) as database:
-        database.execute("UPDATE images SET metadata = ? WHERE image = 'u1.png'", (said,))
-    assert export_uploads(index_copy, tmp_path / "out") == 3
-    records = read_manifest(tmp_path / "out" / "manifest.csv")
-    assert [record.name for record in records] == [f"images/u{seed}.png" for seed in range(3)]
-    assert [record.path.read_bytes() for record in records] == sent
-    assert {record.patient_id for record in records} == {"up"}
-    assert records[1].metadata == {"view": "PA", "source": "pacs"}
-    made = build_index(tmp_path / "out" / "manifest.csv", model.folder or Path(), tmp_path / "new")
-    assert made.images == 3
-    assert np.all([(path.stat().st_mode & 0o77) == 0 for path in (tmp_path / "out").rglob("*")])
 
 
 def test_a_link_where_the_new_index_would_grow_is_not_followed(

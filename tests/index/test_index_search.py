@@ -159,7 +159,7 @@ def check_bounds(
 @pytest.mark.parametrize("lam", [1.0, 10.0, 400.0])
 @pytest.mark.parametrize("name", ["max", "lse", "nl", "lse+nl"])
 def test_bounds_hold_at_the_edge_of_rounding(name: str, lam: float) -> None:
-    """Regions that score nearly the same, and a λ at which exp(λ h) is no float32."""
+    """Regions that score nearly the same, and a λ at which exp(λ h) is not a float32."""
     generator = torch.Generator().manual_seed(1)
     center = F.normalize(torch.randn(400, 1, 12, generator=generator), dim=-1)
     regions = F.normalize(center + 1e-3 * torch.randn(400, 9, 12, generator=generator), dim=-1)

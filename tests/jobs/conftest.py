@@ -23,7 +23,7 @@ def _here(one_thread: None) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def archive_folder(once: Once) -> Path:
-    """A data folder of 110 images, one of which is no image; read-only by convention."""
+    """A data folder of 110 images, one of which is not an image; read-only by convention."""
 
     def make(folder: Path) -> None:
         (folder / "images").mkdir()

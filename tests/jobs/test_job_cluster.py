@@ -59,7 +59,7 @@ def when_a_shard_is_there(job: Path, do: Callable[[Any], None], what: Any) -> th
 
 
 def test_errors_of_the_work_come_back_as_they_are(tmp_path: Path, parts: Parts) -> None:
-    with pytest.raises(DataError, match=r"row.png: is no input"):
+    with pytest.raises(DataError, match=r"row.png: is not an input"):
         run(tmp_path / "job", ["1", "refused", "3"], parts.address)
     with pytest.raises(WorkError, match=r"1 of 1 shards could not be made, .*the share is away"):
         run(tmp_path / "other", ["1", "disk", "3"], parts.address)
@@ -87,7 +87,7 @@ def test_a_machine_that_is_gone_costs_no_row(tmp_path: Path, parts: Parts) -> No
     assert not killer.is_alive()  # the job ended before its first shard
     assert node.poll() == -signal.SIGKILL
     assert results(tmp_path / "job") == ([2 * i for i in range(64)], {})
-    assert said == []  # a machine that is gone is no fault of a row
+    assert said == []  # a machine that is gone is not a fault of a row
 
 
 def test_a_scheduler_that_is_gone_is_one_line_and_it_goes_on(tmp_path: Path, parts: Parts) -> None:

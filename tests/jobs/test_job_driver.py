@@ -49,7 +49,7 @@ class Doubling:
             if row == "memory":
                 raise MemoryError("what it says may quote a report")
             if row == "refused":
-                raise DataError("row.png: is no input")
+                raise DataError("row.png: is not an input")
             if row == "full":
                 raise DiskError("the disk is full")
             if row == "disk":
@@ -131,7 +131,7 @@ def test_each_visible_gpu_has_a_worker_and_a_share_of_the_cores(
 
 
 def test_wrong_input_and_a_full_disk_stop_the_job_in_their_own_words(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"row.png: is no input"):
+    with pytest.raises(DataError, match=r"row.png: is not an input"):
         run(tmp_path / "job", ["1", "refused", "3"])
     rows = ["1"] * 40
     rows[20] = "full"

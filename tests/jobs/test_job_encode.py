@@ -156,7 +156,9 @@ def test_too_many_images_that_cannot_be_read_end_it_early(
     archive_folder: Path, tiny_backbone: Path, tmp_path: Path
 ) -> None:
     options = replace(OPTIONS, max_rejected=0)
-    says = r"1 bad items, more than --max-rejected 0; the last: images/a070.png: .* no PNG, JPEG or"
+    says = (
+        r"1 bad items, more than --max-rejected 0; the last: images/a070.png: .* not a PNG, JPEG or"
+    )
     with pytest.raises(DataError, match=says):
         encode(archive_folder, tiny_backbone, tmp_path / "F", options)
     assert len([*tmp_path.glob("F/shards/0*")]) < 4

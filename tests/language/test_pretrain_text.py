@@ -144,10 +144,10 @@ def test_a_model_trained_here_is_replaced_and_nothing_else(corpus: Path, tmp_pat
     pretrain_text(corpus, out, epochs=1, **SMALL)
     pretrain_text(corpus, out, epochs=1, **SMALL)
     (out / "training.json").write_text('{"kind": "image-text"}')
-    with pytest.raises(DataError, match="is no language model that was trained here"):
+    with pytest.raises(DataError, match="is not a language model that was trained here"):
         pretrain_text(corpus, out, epochs=1, **SMALL)
     (tmp_path / "file").write_text("notes")
-    with pytest.raises(DataError, match="is no language model"):
+    with pytest.raises(DataError, match="is not a language model"):
         pretrain_text(corpus, tmp_path / "file", epochs=1, **SMALL)
 
 

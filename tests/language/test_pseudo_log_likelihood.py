@@ -80,7 +80,7 @@ def test_damaged_weights_do_not_pass_as_scores(tiny: MaskedLanguageModel) -> Non
     damaged = copy.deepcopy(tiny)
     with torch.no_grad():
         damaged.model.cls.predictions.bias[0] = float("inf")
-    with pytest.raises(CheckpointError, match="'tiny' gives likelihoods that are no finite"):
+    with pytest.raises(CheckpointError, match="'tiny' gives likelihoods that are not finite"):
         score_sentences(TEXTS, damaged)
 
 

@@ -186,13 +186,13 @@ def change(name: str, value: Tensor | None) -> Callable[[State], State]:
         (change("layer1.0.se.weight", torch.zeros(1)), "unexpected: .*se.weight"),
         (change("layer1.1.bn2.bias", torch.zeros(3)), r"has shape \[3\], not \[64\]"),
         (change("layer1.1.bn2.bias", torch.zeros(64, dtype=torch.int8)), "of type torch.int8"),
-        (change("layer1.1.bn2.bias", torch.full((64,), torch.nan)), "no finite"),
+        (change("layer1.1.bn2.bias", torch.full((64,), torch.nan)), "not finite"),
         (change("conv1.weight", torch.zeros(64, 4, 7, 7)), r"\[64, 4, 7, 7\], not one or three"),
         (change("conv1.weight", None), "holds no ResNet"),
         (lambda s: {**s, **{f"teacher.{n}": x for n, x in s.items()}}, "2 ResNets, .*teacher"),
         (
             lambda _: torchvision_state("resnet50"),
-            "is no ResNet of 2-2-2-2 basic blocks: .*unexpected",
+            "is not a ResNet of 2-2-2-2 basic blocks: .*unexpected",
         ),
     ],
 )

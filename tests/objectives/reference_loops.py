@@ -1,7 +1,7 @@
 """The papers' formulas as plain loops over Python floats: what the tests and the benchmark trust.
 
 ``log`` of ``(pos + neg) / pos`` is written ``log1p(neg / pos)``, because ``log`` of a number near 1
-loses small losses even in float64.  −inf is no candidate.
+loses small losses even in float64.  −inf is not a candidate.
 """
 
 import math

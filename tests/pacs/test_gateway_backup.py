@@ -166,7 +166,7 @@ def test_nothing_that_was_acknowledged_is_lost_while_entries_come_and_go(
 
 
 def test_what_is_refused(state: Path, index: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="index: is no state of a gateway"):
+    with pytest.raises(DataError, match="index: is not the state of a gateway"):
         copy_state(index, index, tmp_path / "none")
     with inbox_of(state) as inbox:
         inbox.put("PACS", b"waits")

@@ -249,9 +249,12 @@ def test_where_nothing_stands_out_a_report_outlines_nothing(
 @pytest.mark.parametrize(
     ("change", "line"),
     [
-        ({"StudyInstanceUID": "../../x"}, "its StudyInstanceUID is no UID; export the file again"),
+        (
+            {"StudyInstanceUID": "../../x"},
+            "its StudyInstanceUID is not a UID; export the file again",
+        ),
         ({"SeriesInstanceUID": ""}, "names no SeriesInstanceUID; results join the study of a"),
-        ({"SOPClassUID": "1.2.840.10008.5.1.4.1.1.2"}, "is no radiograph (CR or DX)"),
+        ({"SOPClassUID": "1.2.840.10008.5.1.4.1.1.2"}, "is not a radiograph (CR or DX)"),
         ({"NumberOfFrames": 2}, "has several frames"),
     ],
 )

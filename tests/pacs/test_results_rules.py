@@ -127,7 +127,7 @@ def test_each_image_of_a_peer_with_a_rule_is_answered_once(
     assert (done.images, done.made, done.sent, done.failed) == (3, 2, 4, 1)
     assert len(orthanc.instances()) == 4
     assert len(said) == 2
-    assert "4.png: is no DICOM file; results join the study" in said[0]
+    assert "4.png: is not a DICOM file; results join the study" in said[0]
     assert str(tmp_path) not in said[0]
     assert answering(peer) == Answered()
     higher = known({**entry, "results": {**rule, "above": 0.9999}})

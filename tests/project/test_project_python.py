@@ -142,7 +142,7 @@ def test_what_is_no_image(what: str, project: Project) -> None:
 def test_a_file_that_is_no_image(project: Project, tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("no picture")
-    with pytest.raises(InputError, match="is no PNG, JPEG or DICOM file"):
+    with pytest.raises(InputError, match="is not a PNG, JPEG or DICOM file"):
         project.classify(str(path))
 
 

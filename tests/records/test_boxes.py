@@ -203,7 +203,7 @@ def test_a_wrong_mask_is_rejected(tmp_path: Path, segmentation: Any, says: str) 
 def test_runs_are_read_plain_or_compressed_and_never_unfolded_where_they_are_too_many() -> None:
     with pytest.raises(ValueError, match="too large to be right"):
         read_segmentation({"size": [10**6, 10**6], "counts": [1, 10**12 - 1]}, 0, 0)
-    with pytest.raises(ValueError, match="polygons want the width and height"):
+    with pytest.raises(ValueError, match="polygons need the width and height"):
         read_segmentation([[1, 0, 3, 0, 3, 2, 1, 2]], 0, 0)
     assert read_segmentation({"size": [3, 4], "counts": list(RUNS)}, 0, 0) == (RUNS, 3, 4)
     assert read_segmentation([], 0, 0) is None

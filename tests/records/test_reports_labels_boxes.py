@@ -46,7 +46,7 @@ def test_labels(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("table", "says"),
     [
-        ("Edema\ns1,yes\n", "row 1, column Edema: 'yes' is none; a label is 1, 0"),
+        ("Edema\ns1,yes\n", "row 1, column Edema: 'yes' is not a label; labels are 1, 0"),
         ("Other\ns1,1\n", "no label column"),
         ("Edema\ns1,1\ns2,0\ns1,0\n", "rows 1 and 3: study_id 's1' has two different rows of lab"),
         ("Edema\ns1,1\n ,0\n", "row 2: it has an empty study_id"),

@@ -1,22 +1,17 @@
-"""Marks: forgotten with their patient, backed up, and made into labels and boxes."""
+"""Marks: forgotten with their patient, and backed up."""
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from cxrtext.index import open_index
 from cxrtext.index.backup import back_up, restore
 from cxrtext.models import ImageTextModel
-from cxrtext.records.boxes import Box, iter_boxes
-from cxrtext.records.labels import read_labels
 from cxrtext.records.marks import Mark, add_mark, marks_beside, read_marks
-from cxrtext.records.tables import write_table
 from cxrtext.service import Service
 from cxrtext.service.forget.forget import forget
-from cxrtext.service.marking import box_rows, label_rows, mark_of
+from cxrtext.service.marking import mark_of
 
 
 @pytest.fixture
@@ -53,37 +48,3 @@ def test_marks_are_backed_up_and_survive_the_index(
     assert made.marks
     restore(tmp_path / "backup", tmp_path / "restored")
     assert marks(tmp_path / "restored/index") == before
-
-
-MARK = Mark("w", "t", "m", "i", "s", "p", "sentence", "No pneumothorax.", True, "right")
-
-
-@pytest.mark.parametrize(
-    ("change", "value"),
-    [({}, {"Pneumothorax": 0}), ({"verdict": "wrong"}, {"Pneumothorax": 1}),
-     ({"text": "Left pneumothorax."}, {"Pneumothorax": 1}),
-     ({"text": "Left pneumothorax.", "verdict": "wrong"}, {}), ({"verdict": "unclear"}, {}),
-     ({"kind": "box", "box": (0, 0, 1, 1)}, {}),
-     ({"kind": "finding", "text": "Edema", "said": False, "verdict": "wrong"}, {"Edema": 1}),
-     ({"kind": "finding", "text": "Fracture"}, {})],
-)  # fmt: skip
-def test_what_a_mark_says_of_findings(change: dict[str, Any], value: dict[str, int]) -> None:
-    rows = label_rows([replace(MARK, **change)], ["Pneumothorax", "Edema"])
-    found = {name: int(cell) for row in rows for name, cell in row.items() if cell and cell != "s"}
-    assert found == value
-
-
-def test_marks_become_labels_and_boxes(tmp_path: Path) -> None:
-    other = replace(MARK, who="night", verdict="wrong")
-    edema = replace(MARK, kind="finding", text="Edema", study_id="r", image="j")
-    box = replace(MARK, kind="box", text="nodule", box=(1.0, 2.5, 3.0, 4.0))
-    some = [MARK, other, edema, box, replace(box, verdict="wrong", text="mass")]
-    findings = ["Edema", "Pneumothorax"]
-    write_table(tmp_path / "l.csv", ["study_id", *findings], label_rows(some, findings))
-    assert read_labels(tmp_path / "l.csv", tuple(findings)) == {
-        "r": {"Edema": 1, "Pneumothorax": None}, "s": {"Edema": None, "Pneumothorax": -1},
-    }  # fmt: skip
-    write_table(tmp_path / "b.csv", ["image", "label_text", *"xywh"], box_rows(some))
-    (found,) = iter_boxes(tmp_path / "b.csv")
-    assert isinstance(found, Box)
-    assert (found.image, found.label_text, found.bbox) == ("i", "nodule", (1.0, 2.5, 3.0, 4.0))

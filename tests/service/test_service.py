@@ -113,7 +113,7 @@ def test_the_pixels_of_an_indexed_image(checkpoint: Path, data_copy: Path, tmp_p
     path = data_copy / "images/s01.png"
     assert np.array_equal(service.shown("images/s01.png"), to_uint8(read_image(path)))
     path.write_bytes(b"no image")
-    with pytest.raises(ImageError, match="^the indexed image: is no PNG"):
+    with pytest.raises(ImageError, match="^the indexed image: is not a PNG"):
         service.shown("images/s01.png")
     path.unlink()
     with pytest.raises(NotFoundError, match="no longer where it was"):

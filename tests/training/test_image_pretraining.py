@@ -186,7 +186,7 @@ def test_what_cannot_be_trained_is_refused(data_folder: Path, cache: Path, tmp_p
     words.write_text("effusion\nopacity\n")
     named: dict[str, Any] = {"words": words}
     for settings, given, kind, says in (
-        (replace(SMALL, crop=30), {}, ConfigError, "crop: 30 is no multiple of 16"),
+        (replace(SMALL, crop=30), {}, ConfigError, "crop: 30 is not a multiple of 16"),
         (replace(SMALL, batch=40), {}, DataError, "training images have a report, fewer than"),
         (SMALL, named, DataError, "line 2: no training report affirms 'opacity'"),
         (SMALL, named | {"labels": words}, ConfigError, "--words and --labels: give one"),

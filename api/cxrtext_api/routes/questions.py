@@ -152,7 +152,7 @@ async def verify(session: SessionDep, form: Annotated[VerifyForm, MULTIPART]) ->
     """Every sentence of a report with its wording, its support, and where in the image it fits.
 
     The support is the percentile of the sentence's score among the reference images; a low one
-    asks for a second look, and is no proof that the sentence is wrong.
+    asks for a second look, and is not a proof that the sentence is wrong.
     """
     sentences = await session.read(report_sentences, form.report)
     embedded = await (await chosen(session, form)).embedded()

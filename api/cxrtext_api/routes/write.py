@@ -144,7 +144,7 @@ async def add_image(
     """Embed an image and add it to the index, where the next search finds it.
 
     Its pixels are kept as an 8-bit PNG, windowed and upright.  Of a DICOM file the rules and ids
-    of ``cxrtext import`` hold: what is no frontal radiograph of a chest is refused, with the
+    of ``cxrtext import`` hold: what is not a frontal radiograph of a chest is refused, with the
     reason, and study, patient and view are read where the form is silent; whatever else the file
     held, such as a patient's name, is not kept.  What is there already is answered with status
     200 and its id; a DICOM file whose header was corrected takes the place of the one before.  A
@@ -292,7 +292,7 @@ def _cell(given: Any, number: int) -> str:
         if len(said) <= MAX_VALUE and not re.search("[\0\ud800-\udfff]", said):
             return said
     raise InputError(
-        f"metadata: entry {number} is no text or number of at most {MAX_VALUE} characters"
+        f"metadata: entry {number} is neither text nor a number of at most {MAX_VALUE} characters"
     )
 
 

@@ -16,7 +16,7 @@ IDS = (
 )
 """The elements that name an object, its study and its patient."""
 
-NO_UID = "its SOPInstanceUID is missing, or is none"
+NO_UID = "its SOPInstanceUID is missing or not a UID"
 _UID = re.compile(r"[0-9]+(\.[0-9]+)+")
 
 AGE_TOP = 89  # years; beside hashed ids, older patients are given as one year more

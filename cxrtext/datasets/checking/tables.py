@@ -101,7 +101,7 @@ def check_reports(
     return len(told)
 
 
-_WITHOUT_CELL = re.compile(r"'.*' (?=is none; )")  # a cell may hold report text
+_WITHOUT_CELL = re.compile(r"'.*' (?=is not a label; )")  # a cell may hold report text
 _NO_LABELS = {"study_id", "patient_id", "subject_id", "dicom_id", "image", "split", "view", "age"}
 
 

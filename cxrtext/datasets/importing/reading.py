@@ -46,7 +46,7 @@ class ImportOptions:
     max_rejected: int = 100  # how many rows and files may be damaged
 
     def check(self) -> None:
-        """Refuse shares that are none, and dates where ids are hashed."""
+        """Refuse shares that do not add up, and dates where ids are hashed."""
         if len(self.split) != 3 or min(self.split) < 0 or not sum(self.split):
             shares = ",".join(map(str, self.split))
             raise ConfigError(f"--split is {shares}; give three shares such as 80,10,10")
@@ -296,4 +296,4 @@ def check_ids(item: str, study_id: str, patient_id: str) -> None:
         raise reject(item, "no study id; give every image one")
     for name, value in (("study", study_id), ("patient", patient_id)):
         if not value.isprintable() or len(value) > 200:
-            raise reject(item, f"its {name} id is no plain text; fix it")
+            raise reject(item, f"its {name} id is not plain text; fix it")

@@ -33,7 +33,7 @@ def _phrases(path: Path, finding: str, side: str, value: object) -> tuple[str, .
         or not phrases
         or not all(isinstance(phrase, str) and phrase.strip() for phrase in phrases)
     ):
-        raise DataError(f"{path}: {finding}: '{side}' wants a sentence, or a list of sentences")
+        raise DataError(f"{path}: {finding}: '{side}' needs a sentence, or a list of sentences")
     return tuple(phrases)
 
 

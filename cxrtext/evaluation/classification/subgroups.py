@@ -36,7 +36,7 @@ def age_bands(ages: Sequence[str | float | None]) -> list[str]:
     >>> age_bands(["39", 40.0, "85", ""])
     ['under 40', '40-59', '80 and over', 'unknown']
 
-    Ages are those of :func:`age_years`; what is none is unknown.
+    Ages are those of :func:`age_years`; a cell that is not an age is unknown.
     """
     years = [age_years(age) for age in ages]
     return [UNKNOWN if math.isnan(one) else BANDS[bisect(EDGES, one)] for one in years]

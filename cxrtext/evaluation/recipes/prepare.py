@@ -32,7 +32,7 @@ class Selection:
 
 
 def check_list(recipe: Recipe, found: FoundList) -> list[str]:
-    """Compare a list with the official ones: a line where it is none of them, else nothing."""
+    """Compare a list with the official ones: a line where it is not one of them, else nothing."""
     if found.known is not None:
         return []
     known = recipe.content.images.known

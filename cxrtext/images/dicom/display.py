@@ -73,7 +73,7 @@ def _windowed(values: Doubles, dataset: "Dataset") -> Doubles | None:
     Source: DICOM PS3.3 C.11.2.1.2 and C.11.2.1.3.
     """
     if (function := str(dataset.get("VOILUTFunction") or "LINEAR").strip()) not in _FUNCTIONS:
-        raise ImageError("VOILUTFunction is none of the standard; export the file again")
+        raise ImageError("VOILUTFunction is not one of the standard; export the file again")
     centers, widths = (
         numbers(dataset, keyword, lenient=True) for keyword in ("WindowCenter", "WindowWidth")
     )

@@ -46,7 +46,7 @@ _ITEM = (b"\xfe\xff\x00\xe0", b"\xff\xfe\xe0\x00")  # of a sequence, little and 
 
 
 class NotDicomError(ImageError):
-    """The file is no DICOM file at all."""
+    """The file is not a DICOM file at all."""
 
 
 def is_dicom(data: bytes) -> bool:
@@ -55,7 +55,7 @@ def is_dicom(data: bytes) -> bool:
 
 
 def looks_headless(data: bytes) -> bool:
-    """Tell bare DICOM elements, which start with group 0008, from what is no DICOM at all."""
+    """Tell bare DICOM elements, which start with group 0008, from what is not DICOM at all."""
     return _HEADLESS.match(data) is not None
 
 
@@ -176,7 +176,7 @@ def wanted_of(data: bytes, keywords: Iterable[str]) -> Header:
 def read_wanted(path: Path, keywords: Iterable[str]) -> Header:
     """Read some elements of a stored DICOM file; see `header_of`.
 
-    Memory is bounded whatever the file claims.  What is no DICOM is a NotDicomError.
+    Memory is bounded whatever the file claims.  What is not DICOM is a NotDicomError.
     """
     if path.stat().st_size > MAX_FILE_BYTES:
         raise ImageError("larger than 1 GiB; split it into single frames")
@@ -186,7 +186,7 @@ def read_wanted(path: Path, keywords: Iterable[str]) -> Header:
         if not is_dicom(data):
             if looks_headless(data):
                 raise ImageError("DICOM data without its file header; export the file again")
-            raise NotDicomError("is no DICOM file; leave it out")
+            raise NotDicomError("is not a DICOM file; leave it out")
         with suppress(ImageError):  # of a header that goes on
             found = header_of(data, wanted)
             if found.tag or len(data) < _FIRST_BYTES:

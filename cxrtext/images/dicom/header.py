@@ -67,13 +67,13 @@ def whole_number(dataset: "Dataset", keyword: str, default: int | None = None) -
             return default
         return int(value)
     except (ValueError, TypeError, OverflowError, AttributeError):
-        raise ImageError(f"{keyword} is no whole number; export the file again") from None
+        raise ImageError(f"{keyword} is not a whole number; export the file again") from None
 
 
 def numbers(dataset: "Dataset", keyword: str, *, lenient: bool = False) -> list[float]:
     """Read an element of any number of decimal numbers; a missing one gives none.
 
-    What is no number is refused (ImageError); where ``lenient`` it is NaN or infinite.
+    What is not a number is refused (ImageError); where ``lenient`` it is NaN or infinite.
     """
     try:
         value = dataset.get(keyword)
@@ -85,7 +85,7 @@ def numbers(dataset: "Dataset", keyword: str, *, lenient: bool = False) -> list[
         values = [math.nan]
     if lenient or all(map(math.isfinite, values)):
         return values
-    raise ImageError(f"{keyword} is no number; export the file again")
+    raise ImageError(f"{keyword} is not a number; export the file again")
 
 
 def pixel_format(dataset: "Dataset") -> PixelFormat:

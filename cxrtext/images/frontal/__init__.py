@@ -20,7 +20,7 @@ from cxrtext.images.gray import Floats, eight_bit
 
 SIDE = 64  # side of the picture that the network sees, in pixels
 
-LONGEST = 3  # times its width or height; what is longer is no radiograph of a chest
+LONGEST = 3  # times its width or height; what is longer is not a radiograph of a chest
 
 _LOW, _HIGH = 0.01, 0.99
 

@@ -1,7 +1,7 @@
 """What the sentences of an archive look like: directions they span, inducing points among them.
 
-LSE+NL is no dot product, but as a function of the sentence it is smooth: an image's scores at a few
-dozen inducing sentences say nearly what its score at any other sentence of the language is.  With
+LSE+NL is not a dot product, but it is smooth as a function of the sentence: an image's scores at a
+few dozen inducing sentences nearly determine its score at any other sentence of the language.  With
 P [n] the scores of an image at the inducing points A [n, D] and w(t) = (K(A, A) + ε I)⁻¹ K(A, t),
 the weights of kernel ridge regression, ``s(x, t) ≈ ⟨P(x), w(t)⟩``: that is a dot product of one
 short vector an image, which FAISS can search.  It names candidates; what they score is computed

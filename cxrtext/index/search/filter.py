@@ -7,7 +7,7 @@
 
 Nothing of a filter's text is ever part of the SQL: names are looked up among the columns that
 exist, values travel as parameters.  A comparison with an empty cell, or of a number with a cell
-that is no number, is neither true nor false, so that neither it nor its negation selects.
+that is not a number, is neither true nor false, so that neither it nor its negation selects.
 """
 
 import re
@@ -334,7 +334,7 @@ def _sql(tree: Tree, cells: Mapping[str, str], values: list[Value]) -> str:
         return f"({column} {operator})"
     numbers, texts = split(tree.values)
     values += [*numbers, *texts]
-    # Neither true nor false of a cell that is no number.
+    # Neither true nor false of a cell that is not a number.
     test = f"{column} {operator} {_marks(operator, numbers)}"
     as_number = f"CASE WHEN typeof({column}) IN ('integer', 'real') THEN {test} END"
     # Columns of text alone are compared as they are, by their indexes.

@@ -194,7 +194,7 @@ def fast_order(
     """Images by falling score among the profiles' candidates, then the others, in exact order."""
     structure = snapshot.structure
     if structure is None or query.texts is None:
-        raise ValueError("the fast search wants a structure and a text")
+        raise ValueError("the fast search needs a structure and a text")
     left = np.zeros(len(snapshot.numbers), dtype=bool)
     left[places] = True
     if query.is_one_product:

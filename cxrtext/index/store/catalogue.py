@@ -261,7 +261,7 @@ def cells_of(slots: Mapping[str, int]) -> dict[str, str]:
 
 
 def check_index_folder(folder: Path) -> None:
-    """Refuse a folder that is no index (CheckpointError)."""
+    """Refuse a folder that is not an index (CheckpointError)."""
     if not (folder / CATALOGUE).is_file():
         raise CheckpointError(f"{folder}: not an index; make one with 'cxrtext index build'")
 

@@ -92,7 +92,7 @@ class VectorFile:
 def fetch(rows: NDArray[Any], places: NDArray[np.int64]) -> None:
     """Have rows of a mapped file read from the disk, all at the same time, without waiting.
 
-    What lies in memory already costs a look.  Does nothing for rows that are no mapped file.
+    What lies in memory already costs a look.  Does nothing for rows that are not a mapped file.
     Places are in rising order.
     """
     if not isinstance(rows, np.memmap) or not len(places):

@@ -49,7 +49,7 @@ def writing(folder: Path, *, wait_s: float = 0.0, create: bool = False) -> Itera
     """
     path = folder / CATALOGUE
     if not create and not path.is_file():
-        Catalogue(path).close()  # refuses what is no index before anything is made
+        Catalogue(path).close()  # refuses what is not an index before anything is made
     with disk_errors(folder, "the index holds what was acknowledged before"):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # it names patients
         with (folder / TURN).open("w") as turn, (folder / LOCK).open("w") as handle:

@@ -74,5 +74,5 @@ def check_output(out: Path) -> None:
             return
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise DataError(
-            f"{out}: exists and is no language model that was trained here; name another folder"
+            f"{out}: exists and is not a language model that was trained here; name another folder"
         )

@@ -118,7 +118,7 @@ class Scorer:
         values = torch.cat(parts).clamp(max=0.0).reshape(ids.shape).cpu()
         if not bool(values.isfinite().all()):
             raise CheckpointError(
-                f"model '{self.language.name}' gives likelihoods that are no finite numbers in "
+                f"model '{self.language.name}' gives likelihoods that are not finite numbers in "
                 f"{self.precision}; its weights are damaged, or need float32"
             )
         return list(values.numpy())

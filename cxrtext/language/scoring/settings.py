@@ -79,7 +79,7 @@ def check_precision(precision: str) -> None:
 
 
 def check_paths(reports: Path | str, out: Path | TextIO) -> None:
-    """Refuse an output that is no table, or would replace the input (DataError)."""
+    """Refuse an output that is not a table, or would replace the input (DataError)."""
     if not isinstance(out, Path):
         return
     if out.suffix.lower() not in (".csv", ".parquet"):

@@ -155,8 +155,8 @@ def prepared_of(folder: Path, size: int | None = None) -> Prepared:
         below, above = crop // stride * stride, (crop // stride + 1) * stride
         nearest = f"{below} or {above}" if below else str(above)
         raise CheckpointError(
-            f"{folder.name}: {crop} px is no multiple of {stride}, the pixels of a region of its "
-            f"{config.model_type}, which would leave out a margin; take --size {nearest}"
+            f"{folder.name}: {crop} px is not a multiple of {stride}, the pixels of a region of "
+            f"its {config.model_type}, which would leave out a margin; take --size {nearest}"
         )
     return prepared
 
@@ -210,7 +210,7 @@ def _digest(config: Any, prepared: Prepared, tensors: str) -> str:
 class BackboneEncoder(RegionEncoder):
     """A backbone that was trained elsewhere and stays as it is, and layers over its regions.
 
-    The backbone's weights are no part of this module's state: a checkpoint names them by digest
+    The backbone's weights are not part of this module's state: a checkpoint names them by digest
     (:func:`find_backbone`).  ``reduce`` brings its regions to the grid and the dimensions that are
     trained on; its few numbers are part of the state.
     ``golden`` is what the backbone made of a drawn image when features were computed.

@@ -203,7 +203,7 @@ def _open_clip(folder: Path) -> Parts:
 def _part(path: Path, values: Mapping[str, Any], name: str) -> dict[str, Any]:
     part = values.get(name, {})
     if not isinstance(part, dict):
-        raise CheckpointError(f"{path}: {name} is no object; copy the file again")
+        raise CheckpointError(f"{path}: {name} is not an object; copy the file again")
     return part
 
 
@@ -333,7 +333,7 @@ def _cxr_clip(folder: Path) -> Parts:
     image, text = model.get("image_encoder", {}), model.get("text_encoder", {})
     pooled: Any = {"eos": "last", "bos": "first", "mean": "mean"}.get(str(text.get("pooling")))
     if pooled is None:
-        raise CheckpointError(f"{source}: its text_encoder.pooling is none of eos, bos, mean")
+        raise CheckpointError(f"{source}: its text_encoder.pooling is not one of eos, bos, mean")
     if image.get("name") == "resnet":
         trunk = _resnet(source, names.under(state, "image_encoder.resnet."))
         head = _head(source, state, "image_projection.")
@@ -377,7 +377,7 @@ def only_file(folder: Path, pattern: str) -> Path:
 def _require(source: Path, state: State, *wanted: str) -> None:
     if missing := [name for name in wanted if name not in state]:
         raise CheckpointError(
-            f"{source}: has no {missing[0]}, so it is no whole pair of this layout; copy the "
+            f"{source}: has no {missing[0]}, so it is not a whole pair of this layout; copy the "
             "file of the pair, not of one tower"
         )
 

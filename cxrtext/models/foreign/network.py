@@ -68,7 +68,7 @@ def read_vision(folder: Path) -> tuple[str, Any]:
     model_type = values.get("model_type")
     if model_type not in BACKBONES:
         raise CheckpointError(
-            f"{path}: model_type {model_type!r} is no backbone that is known; known are "
+            f"{path}: model_type {model_type!r} is not a backbone that is known; known are "
             f"{', '.join(BACKBONES)}"
         )
     own = str(model_type)

@@ -108,7 +108,7 @@ def _load(folder: Path) -> FinishedPair:
     model = FinishedPair(parts, title, noted or _described(folder, layout, parts))
     found = model.answers()
     if not all(np.isfinite(found[what]).all() for what in ("regions", "text")):
-        raise CheckpointError(f"{folder}: its embeddings are no finite numbers; {again}")
+        raise CheckpointError(f"{folder}: its embeddings are not finite numbers; {again}")
     if found["regions"].shape[-1] != found["text"].shape[-1]:
         raise CheckpointError(f"{folder}: its two towers embed in different numbers of dimensions")
     if adopted:

@@ -134,12 +134,12 @@ def _rules(name: str, values: Mapping[str, Any]) -> Any:
 def _squares(rules: Any, *, ratio_rule: bool) -> Preprocessing:
     """The resize and the crop.  ``ratio_rule``: ConvNeXT's, with ``crop_pct``."""
     if rules.resample not in range(len(FILTERS)):
-        raise ValueError(f"resample {rules.resample!r} is none of Pillow's filters, 0 to 5")
+        raise ValueError(f"resample {rules.resample!r} is not one of Pillow's filters, 0 to 5")
     sides = {key: side for key, side in asdict(rules.size).items() if side is not None}
     stretch = sides.keys() == {"height", "width"} and sides["height"] == sides["width"]
     if not stretch and sides.keys() != {"shortest_edge"}:
         raise ValueError(
-            f"size {json.dumps(sides)} is no rule that this program has; those are "
+            f"size {json.dumps(sides)} is not a rule that this program has; those are "
             '{"shortest_edge": N}, and {"height": N, "width": N} with two equal sides'
         )
     resize = crop = size = _pixels("size", next(iter(sides.values())))
@@ -151,7 +151,7 @@ def _squares(rules: Any, *, ratio_rule: bool) -> Preprocessing:
     if rules.do_center_crop and rules.crop_size is not None:
         given = rules.crop_size
         if given.height != given.width:
-            raise ValueError(f"crop_size {given} is no square; write one number")
+            raise ValueError(f"crop_size {given} is not a square; write one number")
         crop = _pixels("crop_size", given.height)
     elif not (ratio_rule or stretch):
         raise ValueError(
@@ -166,7 +166,7 @@ def _squares(rules: Any, *, ratio_rule: bool) -> Preprocessing:
 
 def _pixels(name: str, value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_RESIZE:
-        raise ValueError(f"{name} {value!r} is no number of pixels up to {MAX_RESIZE}")
+        raise ValueError(f"{name} {value!r} is not a number of pixels up to {MAX_RESIZE}")
     return value
 
 
@@ -203,7 +203,7 @@ def _a_channel(name: str, given: Any, channels: int) -> tuple[float, ...]:
 
 def _numbers(name: str, given: Any) -> tuple[float, ...]:
     if not all(isinstance(x, int | float) and math.isfinite(x) for x in given):
-        raise ValueError(f"{name} {given!r} holds what is no finite number")
+        raise ValueError(f"{name} {given!r} holds what is not a finite number")
     return tuple(float(x) for x in given)
 
 

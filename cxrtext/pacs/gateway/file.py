@@ -136,7 +136,7 @@ def _parsed(path: Path) -> dict[str, object]:
             f"{path}: {error.strerror}; it is the file of the gateway, see {GUIDE}"
         ) from None
     if len(data) > MAX_FILE_BYTES:
-        raise ConfigError(f"{path}: larger than {MAX_FILE_BYTES} bytes; it is no gateway's file")
+        raise ConfigError(f"{path}: larger than {MAX_FILE_BYTES} bytes; it is not a gateway's file")
     try:
         value = parse_yaml(data)
     except ValueError as error:

@@ -54,7 +54,7 @@ class _Header:
         self.encoding = given if 3 <= len(given) <= 5 else b"^~\\&"
 
     def get(self, number: int, default: bytes = b"") -> bytes:
-        """A short field that can be repeated; it is no text of a report."""
+        """A short field that can be repeated; it is not text of a report."""
         value = self._fields[number - 1].strip() if number <= len(self._fields) else b""
         return value if _FIELD.fullmatch(value) else default
 

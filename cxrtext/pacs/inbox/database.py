@@ -98,7 +98,9 @@ class Database:
         self.path = path
         self._lock = threading.RLock()
         if read_only and not path.is_file():
-            raise CheckpointError(f"{path.parent}: is no inbox; 'cxrtext gateway run' makes one")
+            raise CheckpointError(
+                f"{path.parent}: is not an inbox; 'cxrtext gateway run' makes one"
+            )
         with ExitStack() as opening, self.errors():
             # Readers, such as the server's metrics, do not wait for writers, nor the reverse.
             self.connection = open_database(path, write=not read_only, threads=True, journal="WAL")

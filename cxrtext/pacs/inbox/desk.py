@@ -66,7 +66,7 @@ def decide(inbox: Inbox, one: Held, verdict: Verdict, study: str = "") -> None:
         raise InputError("give study_id to join a report, and only then")
     if one.what != "report":
         if verdict == "join":
-            raise InputError(f"{one.name}: is no report; accept or drop it")
+            raise InputError(f"{one.name}: is not a report; accept or drop it")
         (inbox.accept if verdict == "accept" else inbox.drop)(int(one.name))
         return
     if verdict == "accept" and len(one.studies) != 1:

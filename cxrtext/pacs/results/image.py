@@ -94,7 +94,7 @@ def read_source(path: Path) -> SourceImage:
             said = [texts_of(header, keyword) for keyword in (*UIDS, *PATIENT, *STUDY)]
     except NotDicomError:
         raise ImageError(
-            f"{name}: is no DICOM file; results join the study of a DICOM image"
+            f"{name}: is not a DICOM file; results join the study of a DICOM image"
         ) from None
     except ImageError as error:
         raise ImageError(f"{name}: {error}") from None
@@ -110,9 +110,9 @@ def _check(header: "Dataset") -> None:
         if not value:
             raise ImageError(f"names no {keyword}; results join the study of a DICOM image")
         if len(value) > 64 or not _UID.fullmatch(value):
-            raise ImageError(f"its {keyword} is no UID; export the file again")
+            raise ImageError(f"its {keyword} is not a UID; export the file again")
     if text_of(header, "SOPClassUID") not in RADIOGRAPHS:
-        raise ImageError("is no radiograph (CR or DX); results are made of radiographs")
+        raise ImageError("is not a radiograph (CR or DX); results are made of radiographs")
     if text_of(header, "NumberOfFrames") not in ("", "0", "1"):
         raise ImageError("has several frames; results are made of single images")
     if min(whole_number(header, "Rows"), whole_number(header, "Columns")) < 1:

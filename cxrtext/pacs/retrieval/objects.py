@@ -52,7 +52,7 @@ def why_left_out(peer: str, instance: Instance, data: bytes) -> str:
     """Why an object may not enter, by its own header; "" where it may (AnswerError)."""
     wanted = [*NEEDED, *IDS]
     if not is_dicom(data):
-        raise AnswerError(peer, "sent something that is no DICOM object")
+        raise AnswerError(peer, "sent something that is not DICOM object")
     try:
         said = described(wanted_of(data, wanted), wanted)
     except ImageError:

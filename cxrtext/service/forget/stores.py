@@ -19,7 +19,7 @@ from cxrtext.service.forget.subject import Subject
 
 BUSY_SECONDS = 120.0
 CACHE = "remove the file: it is a cache"
-NO_CACHE = "it is no cache: restore it from a copy"
+NO_CACHE = "it is not a cache: restore it from a copy"
 """What to do about a file that is damaged."""
 
 DECODED, OF_ENCODER = "decoded images", "features of a locked encoder"

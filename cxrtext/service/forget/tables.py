@@ -90,7 +90,7 @@ def _lines(handle: TextIO) -> Iterator[str]:
 
 
 def _json_records(handle: TextIO) -> Iterator[tuple[Row | None, str]]:
-    """Each line of JSON Lines, as it is written; no row where it is no object."""
+    """Each line of JSON Lines, as it is written; no row where it is not an object."""
     return ((_json_row(line), line) for line in _lines(handle))
 
 

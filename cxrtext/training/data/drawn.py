@@ -23,4 +23,4 @@ class Drawn:
 
 
 Ask = Callable[[Drawn], dict[str, Any]]
-"""What an objective wants to know of a batch beside its scores: tensors on the CPU, by name."""
+"""What an objective needs of a batch beside its scores: tensors on the CPU, by name."""

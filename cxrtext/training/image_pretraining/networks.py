@@ -40,7 +40,7 @@ tags: [chest-x-ray, cxrtext]
 
 # {name}
 
-A network for frontal chest radiographs, trained by `cxrtext pretrain-image`. It is no medical
+A network for frontal chest radiographs, trained by `cxrtext pretrain-image`. It is not a medical
 device.
 
 License: none comes with it. What may be done with it follows from the terms of the images and

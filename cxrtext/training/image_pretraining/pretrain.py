@@ -109,7 +109,7 @@ def pretrain_image(
     stride = STRIDES[chosen.image]
     if chosen.crop % stride:
         raise ConfigError(
-            f"crop: {chosen.crop} is no multiple of {stride}, the stride of {chosen.image}; "
+            f"crop: {chosen.crop} is not a multiple of {stride}, the stride of {chosen.image}; "
             f"{max(1, round(chosen.crop / stride)) * stride} is"
         )
     check_output(out, resume)

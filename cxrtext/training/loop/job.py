@@ -195,7 +195,7 @@ def _update(learner: Learner, schedule: Schedule, step: int) -> float:
 
 
 def check_loss(progress: RunProgress, loss: float, step: int, schedule: Schedule) -> None:
-    """Stop a run whose loss is no number, or for long far worse than at the first step."""
+    """Stop a run whose loss is not a number, or for long far worse than at the first step."""
     if not math.isfinite(loss):
         raise WorkError(f"the loss is not a number at step {step + 1}; {schedule.advice()}")
     if progress.first_loss is None:

@@ -34,7 +34,7 @@ class Schedule:
         )
 
     def advice(self) -> str:
-        """What to change where a loss or a gradient is no number."""
+        """What to change where a loss or a gradient is not a number."""
         half = self.precision != "float32"
         return f"lower lr (now {self.lr:g})" + (", or take float32 precision" if half else "")
 

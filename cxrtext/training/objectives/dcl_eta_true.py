@@ -28,7 +28,7 @@ class Objective(Contrast):
     def fits(self, config: Config) -> None:
         if config.data.words:
             raise ValueError(
-                "data.words: dcl-eta-true wants the true class probability of every sentence, and "
+                "data.words: dcl-eta-true needs the true class probability of every sentence, and "
                 "short sentences of words have none; leave the words out"
             )
 

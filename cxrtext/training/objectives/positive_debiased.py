@@ -1,4 +1,4 @@
-"""Corrects for positives that are none.  Source: Troeshestova and Isachenko, eq. 12-16."""
+"""Corrects for false positives.  Source: Troeshestova and Isachenko, eq. 12-16."""
 
 from cxrtext.config import Probability
 from cxrtext.training.objectives.shared.objective import Contrast, Direction, Terms

@@ -238,7 +238,7 @@ def test_what_is_said_must_agree_with_the_index(client: TestClient) -> None:
         ({"metadata": "{"}, "metadata: expected"),
         ({"metadata": '{"label.Edema": 1}'}, "a name that is taken"),
         ({"metadata": '{"Source": "archive"}'}, "a name that is taken"),
-        ({"metadata": '{"a": {"b": 1}}'}, "entry 1 is no text or number"),
+        ({"metadata": '{"a": {"b": 1}}'}, "entry 1 is neither text nor a number"),
         ({"metadata": '{"": 1}'}, "the name of entry 1"),
         ({"report": "e" * 20_001}, "see errors"),
     ],

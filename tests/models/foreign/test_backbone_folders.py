@@ -130,9 +130,13 @@ def test_one_channel_is_fine(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("model_type", "size", "said"),
     [
-        ("dinov2", 30, "30 px is no multiple of 7, .* its dinov2, .*--size 28 or 35"),
+        ("dinov2", 30, "30 px is not a multiple of 7, .* its dinov2, .*--size 28 or 35"),
         ("dinov2", 0, "size 0 is not between"),
-        ("resnet", 36, "no multiple of 8, the pixels of a region of its resnet,.*--size 32 or 40"),
+        (
+            "resnet",
+            36,
+            "not a multiple of 8, the pixels of a region of its resnet,.*--size 32 or 40",
+        ),
     ],
 )
 def test_sizes_that_would_leave_out_a_margin_are_refused(
@@ -150,15 +154,23 @@ def put(name: str, tensor: torch.Tensor) -> Change:
 @pytest.mark.parametrize(
     ("change", "file", "said"),
     [
-        (configured(model_type="timm_wrapper"), CONFIG, "model_type 'timm_wrapper' is no backbone"),
+        (
+            configured(model_type="timm_wrapper"),
+            CONFIG,
+            "model_type 'timm_wrapper' is not a backbone",
+        ),
         (configured(hidden_act="code.run"), CONFIG, "hidden_act: 'code.run' is not known"),
         (configured(num_hidden_layers=10**6), CONFIG, "hidden_layers: 1000000 is not between"),
-        (configured(hidden_size=25), CONFIG, "hidden_size 25 is no multiple of num_attention_hea"),
+        (
+            configured(hidden_size=25),
+            CONFIG,
+            "hidden_size 25 is not a multiple of num_attention_hea",
+        ),
         (configured(image_size=35), WEIGHTS, "position_embeddings has shape [1, 17, 24], not "),
         (tensors(lambda s: s.pop(BIAS)), WEIGHTS, f"missing: '{BIAS}'"),
         (tensors(lambda s: s.pop(STEM)), WEIGHTS, "holds no vision models in transformers' names"),
         (put("adapter.weight", torch.ones(2)), WEIGHTS, "unexpected: 'adapter.weight'"),
-        (put(BIAS, torch.full((24,), torch.nan)), WEIGHTS, "no finite numbers"),
+        (put(BIAS, torch.full((24,), torch.nan)), WEIGHTS, "not finite numbers"),
         (
             put(f"teacher.{STEM}", torch.ones(2)),
             WEIGHTS,

@@ -87,12 +87,15 @@ def test_old_and_nested_files_are_read(tmp_path: Path) -> None:
     [
         ({"image_processor_type": "AutoImageProcessor"}, "'AutoImageProcessor' is not known"),
         ({"do_resize": False}, "do_resize is false"),
-        ({"size": {"shortest_edge": 64, "longest_edge": 99}}, "is no rule that this program has"),
+        (
+            {"size": {"shortest_edge": 64, "longest_edge": 99}},
+            "is not a rule that this program has",
+        ),
         ({"size": 64, "crop_size": 65}, "crop_size 65 is larger than size 64"),
         ({"size": 64, "do_center_crop": False}, 'write "do_center_crop": true'),
-        ({"resample": 9}, "resample 9 is none of Pillow's filters"),
+        ({"resample": 9}, "resample 9 is not one of Pillow's filters"),
         ({"image_mean": [0.5, 0.5]}, "image_mean has 2 numbers"),
-        ({"rescale_factor": "1/255"}, "no finite number"),
+        ({"rescale_factor": "1/255"}, "not a finite number"),
     ],
 )
 def test_rules_that_are_not_known_are_refused(

@@ -64,7 +64,7 @@ async function send(path, options) {
   }
 }
 
-/** Seconds after which a busy server wants to be asked again; null where it is no matter of time. */
+/** Seconds after which a busy server wants to be asked again; null where it is not a matter of time. */
 function pauseOf(response) {
   if (response.status !== 503 && response.status !== 429) return null;
   const seconds = Number.parseInt(response.headers.get("Retry-After") ?? "", 10);

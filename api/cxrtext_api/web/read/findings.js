@@ -56,7 +56,7 @@ function calibratedOf(findings) {
 
 const ON_VALIDATION = "Probabilities are calibrated on the validation images.";
 const NO_SHARE =
-  "compares a sentence that says so with one that denies it. It is no share of patients.";
+  "compares a sentence that says so with one that denies it. It is not a share of patients.";
 
 function tellCalibration({ calibrated, findings, unlike = null }) {
   const said = calibratedOf(findings);

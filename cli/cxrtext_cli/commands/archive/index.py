@@ -11,7 +11,6 @@ from cxrtext.errors import InputError, WorkError
 from cxrtext.project.stages import WAIT_S
 from cxrtext_cli.given import (
     CHECKPOINT,
-    EMPTY_FOLDER,
     FILE,
     INDEX,
     NEW_FOLDER,
@@ -48,7 +47,7 @@ class _Group(Commands):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] not in self.commands and f"index {args[0]}" not in gone():
             raise InputError(
-                f"'{args[0]}' is no command of 'cxrtext index': a new index is made by 'cxrtext "
+                f"'{args[0]}' is not a command of 'cxrtext index': a new index is made by 'cxrtext "
                 f"index build MANIFEST --model DIR --out DIR'; there are {', '.join(self.commands)}"
             )
         return super().resolve_command(ctx, args)
@@ -255,19 +254,6 @@ def compact(
             folder, model, decoded, encoded, tell, max_rejected=max_rejected, device=device
         )
     _show(folder, made)
-
-
-@index.command("export", short_help="Write out the images that were added over HTTP.")
-@checked
-def export(
-    folder: Folder,
-    out: Annotated[Path, typer.Option(help="New data folder."), EMPTY_FOLDER],
-) -> None:
-    """Write the images that were added over HTTP as a data folder, with manifest and reports."""
-    from cxrtext.index.export import export_uploads
-
-    count = export_uploads(folder, out)
-    typer.echo(f"{out}: {count} images, with manifest.csv and reports")
 
 
 def _show(folder: Path, summary: "IndexSummary") -> None:

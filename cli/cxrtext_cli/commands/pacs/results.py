@@ -1,4 +1,4 @@
-"""``cxrtext gateway results approve|send|revoke|list``."""
+"""``cxrtext gateway results approve|send|revoke``."""
 
 from contextlib import closing
 from pathlib import Path
@@ -8,7 +8,7 @@ import typer
 
 from cxrtext.errors import InputError, WorkError
 from cxrtext_cli.given import checked
-from cxrtext_cli.options import AsJson, GatewayFile, group, pick_device, say, show_rows
+from cxrtext_cli.options import GatewayFile, group, pick_device, say
 
 if TYPE_CHECKING:
     from cxrtext.pacs.gateway.file import Gateway
@@ -97,7 +97,7 @@ def revoke(
         gateway.by_name,
     )
     if not (done.results or done.faults or done.told):
-        raise InputError("there is no such result; 'cxrtext gateway results list' shows all")
+        raise InputError("no result in the state is of that; look up its UIDs in the PACS")
     typer.echo(f"results taken back: {done.results}")
     for name, count in done.told.items():
         typer.echo(f"{name}: {count} notes sent")
@@ -105,30 +105,6 @@ def revoke(
         say(line)
     if done.faults:
         raise WorkError("not every peer was told: see above, then run it again")
-
-
-@results.command("list", short_help="List results, and where each was sent.")
-@checked
-def list_results(file: GatewayFile, as_json: AsJson = False) -> None:
-    """List the results, and where each was sent."""
-    _, folder = _open(file)
-    peers = folder.peers()
-    show_rows(
-        [
-            {
-                "kind": one.kind,
-                "file": one.file,
-                "instance": one.instance,
-                "study": one.study,
-                "sentence": one.sentence,
-                "made": one.made,
-                "revoked": one.revoked or "",
-                "sent_to": " ".join(peers.get(one.instance, [])),
-            }
-            for one in folder.all()
-        ],
-        as_json,
-    )
 
 
 def _open(file: Path) -> "tuple[Gateway, ResultsFolder]":

@@ -60,7 +60,7 @@ def open_layout(folder: Path, options: ImportOptions, out: Path) -> tuple[Path, 
     if asked not in ("auto", *LAYOUTS):
         near = get_close_matches(asked, LAYOUTS, 1)
         hint = f"; --layout {near[0]}?" if near else ""
-        raise ConfigError(f"--layout '{asked}' is none that 'cxrtext import -h' lists{hint}")
+        raise ConfigError(f"--layout '{asked}' is not one that 'cxrtext import -h' lists{hint}")
     if not folder.exists():
         raise DataError(f"{folder}: no such folder")
     root, home = folder.resolve(), out.resolve()

@@ -78,7 +78,9 @@ def _labels(item: str, target: str, kind: str | None) -> dict[str, str]:
     if kind is None:
         return labels
     if kind not in (OPACITY, NORMAL, NEITHER) or (kind == OPACITY) != (target == "1"):
-        raise reject(item, "its class is none of the set's or contradicts its Target; fix the row")
+        raise reject(
+            item, "its class is not one of the set's or contradicts its Target; fix the row"
+        )
     return {"No Finding": "1" if kind == NORMAL else "0", **labels}
 
 
@@ -88,7 +90,7 @@ def _box(item: str, row: dict[str, str]) -> Box | Absent:
         return Absent(image, 0, 0, FINDING, FINDING)
     x, y, w, h = numbers(row, *_RSNA[1:5])
     if not (x >= 0 and y >= 0 and w > 0 and h > 0):
-        raise reject(item, "x, y, width, height are no box; fix the row")
+        raise reject(item, "x, y, width, height are not a box; fix the row")
     return Box(image, 0, 0, FINDING, FINDING, (x, y, w, h))
 
 
@@ -176,7 +178,7 @@ def open_siim(root: Path, out: Path) -> Reading | None:
         try:
             runs = runs_of_pairs(text, height, width)
         except ValueError:
-            reason = f"EncodedPixels are no mask of {width} x {height} pixels; fix the cell"
+            reason = f"EncodedPixels are not a mask of {width} x {height} pixels; fix the cell"
             raise reject(item, reason) from None
         box = box_of_mask(mask_of_runs(runs, height, width))
         return Box(image, width, height, PNEUMOTHORAX, PNEUMOTHORAX, box, runs)

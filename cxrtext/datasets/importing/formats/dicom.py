@@ -178,7 +178,7 @@ def _image(root: Path, name: str, columns: Columns) -> Entry:
 
 
 def _reports(root: Path, name: str, item: str, else_: LeftOut) -> Iterator[Entry]:
-    """The reports in a file that is no image, or why it is left out."""
+    """The reports in a file that is not an image, or why it is left out."""
     path = inside(root, name)
     found = False
     if path is not None and path.is_file() and not name.lower().endswith(".txt"):

@@ -140,13 +140,13 @@ def _found(item: str, entry: dict[str, Any]) -> tuple[str, list[tuple[str, list[
     """The image of an entry, and its findings with the box of each."""
     name, syms, boxes = (entry.get(key) for key in ("file_name", "syms", "boxes"))
     if not isinstance(name, str) or not name or "/" in name:
-        raise reject(item, "file_name is no name of a file; get the list again")
+        raise reject(item, "file_name is not a name of a file; get the list again")
     if not isinstance(syms, list) or not isinstance(boxes, list) or len(syms) != len(boxes):
         raise reject(item, "syms and boxes are not lists of one length; get the list again")
     if any(not isinstance(sym, str) or sym not in DET10 for sym in syms):
         raise reject(item, "syms has a name that is not of this set; get the list again")
     if not all(map(_is_box, boxes)):
-        raise reject(item, "boxes has one that is no left, top, right, bottom; fix it")
+        raise reject(item, "boxes has one that is not left, top, right, bottom; fix it")
     return name, [(DET10[sym], box) for sym, box in zip(syms, boxes, strict=True)]
 
 

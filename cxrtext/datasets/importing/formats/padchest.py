@@ -73,7 +73,7 @@ def names_in(item: str, text: str) -> tuple[str, ...] | None:
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         names = None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise reject(item, "Labels is no list of names; fix the cell")
+        raise reject(item, "Labels is not a list of names; fix the cell")
     return tuple(" ".join(name.lower().split()) for name in names)
 
 
@@ -93,7 +93,7 @@ def _view(item: str, text: str) -> str:
     if (kind := text.upper()) in _LEFT_OUT:
         raise LeftOutError(LeftOut(item, what=_LEFT_OUT[kind]))
     if kind not in _VIEWS:
-        raise reject(item, "Projection is none of the set's; fix the cell")
+        raise reject(item, "Projection is not one of the set's; fix the cell")
     return _VIEWS[kind]
 
 

@@ -156,7 +156,7 @@ def _unescaped(text: str, marks: _Marks) -> str:
                 raw = bytes.fromhex(re.sub(f"{mark}X?", "", found))
                 return re.sub("\r\n?", "\n", _text_of(raw, marks.codec))
             except ValueError:
-                raise MessageError("escapes bytes that are none of its character set") from None
+                raise MessageError("escapes bytes that are not in its character set") from None
         if (word := match["word"]) in known:
             return known[word]
         if word.lower() in (".br", ".sp", ".ce") or re.fullmatch(r"\.(sp|sk)\s*\+?\d*", word):

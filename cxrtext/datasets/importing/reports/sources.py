@@ -61,7 +61,7 @@ def open_table(path: Path, names: Names = NO_COLUMNS, files: Files | None = None
         study = row["study_id"] if "study_id" in row or not files else files.study(item, row)
         status, addendum = read_status(row.get("status", ""))
         if row.get("status") and not (status or addendum):
-            reason = "status is none of preliminary, final, corrected, addendum; fix the cell"
+            reason = "status is not one of preliminary, final, corrected, addendum; fix the cell"
             yield LeftOut(item, reason)
         elif not (study or row.get("accession")):
             yield LeftOut(item, "empty study_id; give every report one")

@@ -1,6 +1,6 @@
 """DICOM structured reports whose text a radiologist wrote, as versions of a report.
 
-Measurements (TID 1500) and other results of programs are no reports and are passed over.
+Measurements (TID 1500) and other results of programs are not reports and are passed over.
 """
 
 from pathlib import Path

@@ -63,7 +63,7 @@ def source_of(
 class Direction:
     """Anchors in rows, candidates in columns, and what is known of them."""
 
-    scores: Tensor  # [A, C], scaled by γ²; −inf is no candidate
+    scores: Tensor  # [A, C], scaled by γ²; −inf is not a candidate
     positive: Tensor  # [A], the column of each anchor's positive
     eta: Tensor  # [A], class probability of each anchor's sentence
     gamma_sq: Tensor
@@ -148,7 +148,7 @@ class Contrast(Objective):
     def turned(self, forward: Direction) -> Direction:
         """The other direction: images are the anchors of their first sentence.
 
-        The other sentences of an image are no candidates.
+        The other sentences of an image are not candidates.
         """
         import torch
 
