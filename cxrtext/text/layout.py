@@ -10,8 +10,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from cxrtext.text.fields import is_bare_name, is_side, list_answer
+from cxrtext.text.fields import is_bare_name, list_answer
 from cxrtext.text.rules import is_answer
+from cxrtext.text.tables import MARK, as_field, is_ticked, table_lines
 
 _M = re.MULTILINE
 _I = re.IGNORECASE
@@ -32,7 +33,9 @@ _RTF_HIDDEN = frozenset(
 _HL7 = re.compile(r"\\(?:(?P<sign>[HNTSFRE])|X0[AD](?:0[AD])?|\.[a-z]{2}[+-]?\d{0,3})\\")
 _HL7_SIGNS = {"T": "&", "S": "^", "F": "|", "R": "~", "E": "\\"}
 # "~ 2 cm" is about two, and a repetition elsewhere; "\n" is what a JSON or SQL export leaves.
+_OBX = re.compile(r"^OBX\|[^|\n]*\|[^|\n]*\|([^|\n]*)\|[^|\n]*\|([^|\n]*)[^\n]*", _M)
 _BREAK = re.compile(r"~(?! ?\d)|(?:\\r)?\\n(?![a-z])")
+_JOINED = re.compile(r"(?<=\w)&(?=\w{1,40}=)")
 _HIDDEN = re.compile(r"<!--.{0,500}?-->|<(style|script|head)\b.{0,2000}?</\1>", _I | re.DOTALL)
 _TAG = re.compile(
     r"<(?P<shut>/?)(?:(?P<block>p|div|br|tr|li|h[1-6]|hr|pre|table|dt|body|html|title)"
@@ -42,8 +45,13 @@ _TAG = re.compile(
 )
 # A tick box, and an element that says all in its attributes: <finding name="edema" value="no"/>.
 _INPUT = re.compile(r"<input\b(?P<rest>[^<>]{0,200})>", _I)
-_ATTRIBUTES = re.compile(
-    r"<\w{1,40}((?:\s+[\w:-]{1,40}=(?:\"[^\"<>]{0,80}\"|'[^'<>]{0,80}')){2,8})\s*/>"
+_RECORD = re.compile(
+    r"<(?P<name>[\w:.-]{1,40})(?P<of>\s[^<>]{0,300})?(?:/>|>(?P<in>"
+    r"(?:\s{0,40}<(?P<leaf>[\w:.-]{1,40})(?:\s[^<>]{0,200})?(?:/>|>[^<>]{0,200}</(?P=leaf)>)){1,20}"
+    r")\s{0,40}</(?P=name)>)"
+)
+_PAIR = re.compile(
+    r"\s([\w:.-]{1,40})=(?:\"([^\"<>]*)\"|'([^'<>]*)')|<([\w:.-]{1,40})[^<>/]*>([^<>]+)</"
 )
 _ELEMENT = re.compile(r"<([A-Za-z]\w{0,40})>([^<>\n]{0,200})</\1>")
 # "[<Lungs are clear.>]": a dictation system's marks around a template's field.
@@ -52,6 +60,7 @@ _NUMBER = re.compile(r" ?\d")
 _BOLD = re.compile(r"(?<!\[)\*\*([^*\n]{1,80})\*\*(?!\s*$)", _M)
 _UNDERSCORE = re.compile(r"(?<=[a-z])_(?=[a-z])", _I)
 _EQUALS = re.compile(r"(?<=[^\W\d]) ?(?:={1,3}>?|-{1,2}>|:=|→|⇒) ?(?=[\w+−✓✗☑☐-])")
+_HYPHEN = re.compile(r"\b([^\W\d_]{2,20})[-\xad]\n[ \t]{0,8}([^\W\d_]{2,20})\b")
 _WIDE_COLON = re.compile("[ \t]{0,4}\uff1a[ \t]{0,4}")
 # "Edema: no  Effusion: yes": fields that blanks set apart on a line.
 _GAP = re.compile(r"(?<=[^\W_]) {2,40}(?=[^\W\d_][\w ()/-]{1,40}:[ \t]{0,4}\S)")
@@ -59,7 +68,7 @@ _DOTS = re.compile(r"(?<=[^\W\d])\.{3,} ?(?P<value>\w{1,12})\b")
 _BULLET = re.compile(r"(?<=\S) [•●▪] (?=\S)")
 _LEADER = re.compile(
     r"^(?P<name>[ \t]*[^\W\d_][^\n.:;?!|_…]{1,50}?) ?"
-    r"(?P<dots>\.{2,}|…+|(?: \.){3,}|·{3,}|_{5,}|-{3,}|[,;](?=\S)) ?(?P<value>\S[^\n]*)$",
+    r"(?P<dots>\.{2,}|…+|(?: \.){3,}|·{3,}|_{5,}|-{3,}) ?(?P<value>\S[^\n]*)$",
     _M,
 )
 _QUESTION = re.compile(
@@ -69,24 +78,38 @@ _QUESTION = re.compile(
     r"(?P<value>\w{1,12})\b(?P<stop>\.[ \t]+)?",
     _M | _I,
 )
-_MARK = re.compile(r"[\[(][ \t]{0,3}(?P<in>[xX✓✔]?)[ \t]{0,3}[\])](?!\w)|(?P<box>[☐□▢☑☒✅■⊠])")
+_FIELD_MARK = re.compile(r"\[<|>\]")
+_NUMBER = re.compile(r" ?\d")
+_BOLD = re.compile(r"(?<!\[)\*\*([^*\n]{1,80})\*\*(?!\s*$)", _M)
+_UNDERSCORE = re.compile(r"(?<=[a-z])_(?=[a-z])", _I)
+_EQUALS = re.compile(r"(?<=[^\W\d]) ?(?:={1,3}>?|-{1,2}>|:=|→|⇒) ?(?=[\w+−✓✗☑☐-])")
+_HYPHEN = re.compile(r"\b([^\W\d_]{2,20})[-\xad]\n[ \t]{0,8}([^\W\d_]{2,20})\b")
+_WIDE_COLON = re.compile("[ \t]{0,4}\uff1a[ \t]{0,4}")
+# "Edema: no  Effusion: yes": fields that blanks set apart on a line.
+_GAP = re.compile(r"(?<=[^\W_]) {2,40}(?=[^\W\d_][\w ()/-]{1,40}:[ \t]{0,4}\S)")
+_DOTS = re.compile(r"(?<=[^\W\d])\.{3,} ?(?P<value>\w{1,12})\b")
+_BULLET = re.compile(r"(?<=\S) [•●▪] (?=\S)")
+_LEADER = re.compile(
+    r"^(?P<name>[ \t]*[^\W\d_][^\n.:;?!|_…]{1,50}?) ?"
+    r"(?P<dots>\.{2,}|…+|(?: \.){3,}|·{3,}|_{5,}|-{3,}) ?(?P<value>\S[^\n]*)$",
+    _M,
+)
+_QUESTION = re.compile(
+    r"(?:^|(?<=[.!?] ))(?:[QF]: ?)?(?:(?:is|are) there )?(?:(?:any|an?|signs? of) )?"
+    r"(?!(?:is|are|was|were|has|have|does|do|did|can|could)\b)"
+    r"(?P<name>[^\W\d_][\w /-]{1,40})\?(?: [(\[][^()\[\]\n]{1,20}[)\]])?\s{1,4}(?:A: ?)?"
+    r"(?P<value>\w{1,12})\b(?P<stop>\.[ \t]+)?",
+    _M | _I,
+)
 _BLANK_MARK = re.compile(r"^([ \t]{0,4})(?:_([xX])_|_{2,3})(?= \w)", _M)
 _CROSSED = re.compile(r"^[ \t]{0,4}_[xX]_ \w", _M)
-_TICKED = "☑☒✅■⊠"
+_PARTS = re.compile(r"[ \t]{0,9}[|;,\t][ \t]{0,9}")
 _SIGNED = re.compile(r"^[ \t]*(?P<sign>[+−-])[ \t]{0,4}(?P<rest>[^\W\d_][^\n]*)$", _M)
 _LISTED = re.compile(
     r"[ \t]*(?:[-*•·–+]|\(?\d{1,2}[.)]|\(?[a-h][.)])?[ \t]*(?P<rest>[^\W\d_][^\n:]*)"
 )
-_CELL = re.compile(r" {0,40}[|\t] {0,40}|(?<=[^\s:.,;]) {3,}(?=\S)")
-_TITLES = re.compile(
-    r"(?:findings?|status|side|results?|location|comments?|value|severity|observations?|item|present\??"
-    r"|laterality|befund|seite|bewertung|hallazgo|lado|résultat|côté|signe|achado|resultado|estado|#)?",
-    _I,
-)
-_RULE = re.compile(r"[\s|:+=_-]*")
 FARTHEST = 200
 """Characters of a row within which the next letter of what it became is looked for."""
-_HEADER_CELLS = frozenset(["x", "X", "✓", "✔", "+", "●", "•"])
 
 
 class Plain(NamedTuple):
@@ -111,13 +134,16 @@ def plain_text(text: str) -> Plain:
     if "\\" in text or "~" in text:
         plain = _put(plain, _HL7, lambda m: _HL7_SIGNS.get(m["sign"], "") if m["sign"] else "\n")
         plain = _put(plain, _BREAK, lambda _: "\n")
+    if "OBX|" in text:
+        plain = _put(plain, _OBX, _observation)
     if "&" in plain.text:
+        plain = _put(plain, _JOINED, lambda _: "\n")
         plain = _put(plain, _REFERENCE, lambda m: html.unescape(m[0]))
     if "<" in plain.text:
         plain = _put(plain, _HIDDEN, lambda _: " ")
         plain = _put(plain, _INPUT, lambda m: "☑ " if "checked" in m["rest"].lower() else "☐ ")
         plain = _put(plain, _TAG, _tag)
-        plain = _put(plain, _ATTRIBUTES, _attributes)
+        plain = _put(plain, _RECORD, _record)
         plain = _put(plain, _ELEMENT, lambda m: f"\n{m[1]}: {m[2]}\n")
     plain = _put(plain, _LINE_END, lambda _: "\n")
     plain = _put(plain, _CONTROL, lambda _: " ")
@@ -184,15 +210,38 @@ def _rtf() -> Callable[[re.Match[str]], str]:
     return put
 
 
+def _observation(match: re.Match[str]) -> str:
+    """The value of a segment of HL7, behind its name where that is a finding's."""
+    name, value = ([*cell.split("^"), ""] for cell in match.groups())
+    said = value[1] or value[0]
+    names = [one for one in name if is_bare_name(one)]
+    return f"{names[-1]}: {said}" if names else said
+
+
 def _tag(match: re.Match[str]) -> str:
     if match["block"]:
         return "" if match["shut"] and match["block"].lower() in ("tr", "li", "dt") else "\n"
     return "\t" if match["cell"] and not match["shut"] else ""
 
 
-def _attributes(match: re.Match[str]) -> str:
-    name, *values = (value.strip("\"'") for value in re.findall("\".*?\"|'.*?'", match[1]))
-    return f"\n{name}: {', '.join(values)}\n"
+def _record(match: re.Match[str]) -> str:
+    pairs = [
+        (name or leaf, first or second or text)
+        for name, first, second, leaf, text in _PAIR.findall(
+            f"{match['of'] or ''}{match['in'] or ''}"
+        )
+    ]
+    return f"\n{_of_pairs(pairs)}\n" if len(pairs) > 1 else match[0]
+
+
+def _of_pairs(pairs: Sequence[tuple[str, str]]) -> str:
+    """A record as a row of a table: titles and cells, one of which names a finding."""
+    pairs = sorted(pairs, key=lambda one: one[0].lower() not in _ABOUT)
+    named = next((one for one in pairs if is_bare_name(one[1])), None)
+    if named is None:
+        return "\n".join(f"{title}: {cell}" for title, cell in pairs)
+    pairs.remove(named)
+    return as_field(named[1], *zip(*pairs, strict=True)) if pairs else named[1]
 
 
 def _of_json(text: str) -> str:
@@ -204,32 +253,37 @@ def _of_json(text: str) -> str:
     return "\n".join(_of_value(value)) if isinstance(value, dict | list) else ""
 
 
-_ABOUT = {"present", "status", "value", "side", "severity", "location", "laterality", "result"}
-_OF_JSON = {"True": "yes", "False": "no", "None": "n/a"}
+_ABOUT = {"present", "presence", "status", "value", "result", "finding_status", "assessment"}
+_OF_JSON = {"True": "yes", "False": "no", "None": "n/a", "": "n/a"}
+
+
+def _said(value: Any) -> str:
+    return _OF_JSON.get(str(value), str(value))
 
 
 def _of_value(value: Any) -> Iterator[str]:
     if isinstance(value, list):
         for one in value:
-            flat = isinstance(one, dict) and not any(
-                isinstance(v, dict | list) for v in one.values()
-            )
-            if flat and isinstance(next(iter(one.values()), None), str) and len(one) > 1:
-                name, *rest = (_OF_JSON.get(str(v), str(v)) for v in one.values())
-                yield f"{name}: {', '.join(rest)}"
-            else:
-                yield from _of_value(one)
+            yield from _of_value(one)
     elif isinstance(value, dict):
+        flat = [(k, _said(v)) for k, v in value.items() if not isinstance(v, dict | list)]
+        if any(is_bare_name(cell) for _, cell in flat):
+            yield _of_pairs([one for one in flat if one[1] != "n/a"])
+            flat = []
+        said = dict(flat)
         for key, one in value.items():
-            if isinstance(one, dict) and _ABOUT & one.keys():
-                one = ", ".join(_OF_JSON.get(str(v), str(v)) for v in one.values() if v is not None)
+            name = key.replace("_", " ")
+            if isinstance(one, dict) and is_bare_name(name):
+                yield _of_pairs(
+                    [("", name), *((k, _said(v)) for k, v in one.items() if v is not None)]
+                )
             elif isinstance(one, list) and all(isinstance(v, str) for v in one):
-                one = "\n".join(one)
-            if isinstance(one, dict | list):
+                inline = all(map(is_bare_name, one))
+                yield f"{name}: {(', ' if inline else chr(10)).join(one)}" if one else ""
+            elif isinstance(one, dict | list):
                 yield from _of_value(one)
-            else:
-                said = _OF_JSON.get(str(one), str(one))
-                yield f"{key.replace('_', ' ')}: {said}"
+            elif key in said:
+                yield f"{name}: {said[key]}"
     else:
         yield str(value)
 
@@ -251,6 +305,12 @@ def _without_field_marks(plain: Plain) -> Plain:
 def _leader(match: re.Match[str]) -> str:
     plain = len(match["dots"].replace(" ", "")) > 3 or is_answer(match["value"])
     return f"{match['name'].rstrip()}: {match['value']}" if plain else match[0]
+
+
+def _joined(match: re.Match[str]) -> str:
+    """A word that was broken over two lines: whole where that names a finding."""
+    whole = match[1] + match[2]
+    return whole if is_bare_name(whole) else f"{match[1]}-{match[2]}"
 
 
 def _gap(match: re.Match[str]) -> str:
@@ -277,6 +337,7 @@ def _bold(match: re.Match[str]) -> str:
 
 
 _STEPS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
+    (_HYPHEN, _joined),
     (_WIDE_COLON, lambda _: ": "),
     (_UNDERSCORE, lambda _: " "),
     (_BOLD, _bold),
@@ -301,25 +362,19 @@ def _lines(plain: Plain) -> Plain:
     signs = {match["sign"] for match in _SIGNED.finditer(text)}
     signed = "+" in signs and len(signs) > 1
     lines = text.split("\n")
-    rows = list(map(_cells, lines))
-    header, listed, made = list[str](), "", list[tuple[int, int, str]]()
+    tables = table_lines(lines)
+    listed, made = "", list[tuple[int, int, str]]()
     start = 0
-    for number, (line, cells) in enumerate(zip(lines, rows, strict=True)):
-        new, end, after = (
-            line,
-            start + len(line),
-            rows[number + 1] if number + 1 < len(rows) else [],
-        )
-        header = header if cells or not line.strip() else []
-        if not cells and _MARK.search(line):
+    for number, line in enumerate(lines):
+        new, end = line, start + len(line)
+        if number in tables:
+            new = tables[number]
+        elif MARK.search(line):
             new = _boxes(line)
-        elif not cells and listed and (match := _LISTED.fullmatch(line)):
-            new = (
-                f"{match['rest'].rstrip(' .,;')}: {listed}"
-                if is_bare_name(match["rest"].rstrip(" .,;"))
-                else line
-            )
-        elif not cells:
+        elif listed and (match := _LISTED.fullmatch(line)):
+            name = match["rest"].rstrip(" .,;")
+            new = f"{name}: {listed}" if is_bare_name(name) else line
+        else:
             listed = listed if listed and not line.strip() else _list_below(line)
             new = "" if listed else line
             match = _SIGNED.match(line)
@@ -330,16 +385,6 @@ def _lines(plain: Plain) -> Plain:
                 new = line
             elif (value := _value_below(lines[number + 1 : number + 3])) and is_bare_name(line):
                 new, end = f"{line.rstrip(' :')}: {value.strip()}", end + 1 + len(value)
-        elif _RULE.fullmatch(line):
-            new = ""
-        elif _MARK.search(line):
-            new = _boxes(" ".join(cells))
-        else:
-            titles = all(map(_TITLES.fullmatch, cells)) or _turned(cells, after)
-            options = all(is_side(cell) or is_answer(cell) for cell in cells[1:])
-            titles = titles or (options and _TITLES.fullmatch(cells[0]) is not None)
-            new = "" if titles and not header else _row(cells, header)
-            header = header or (cells if titles or not is_answer(cells[1]) else [])
         if new != line:
             made.append((start, end, new))
         start += len(line) + 1
@@ -375,51 +420,15 @@ def _value_below(lines: list[str]) -> str:
 _VALUE = 40
 
 
-def _cells(line: str) -> list[str]:
-    """The cells of a row of a table; none of another line."""
-    if not _CELL.search(line):
-        return []
-    bare = line.strip(" ")
-    bare = bare[1:].removesuffix("|") if bare[:1] in ("|", "\t") else bare
-    cells = [cell.strip().strip(" *\"'`:") for cell in _CELL.split(bare)]
-    spaced = "|" not in line and "\t" not in line.strip()
-    is_row = len(cells) > 1 and (not spaced or (_is_name(cells[0]) and is_answer(cells[1])))
-    return cells if is_row else []
-
-
-def _turned(cells: list[str], after: list[str]) -> bool:
-    """Whether a row of names stands above a row of their values."""
-    values = len(cells) == len(after) and all(map(is_answer, after))
-    return values and not any(map(is_answer, cells))
-
-
-def _is_name(text: str) -> bool:
-    return 0 < len(text.split()) <= 6 and not text.endswith((".", ":", ","))
-
-
-def _row(cells: list[str], header: list[str]) -> str:
-    """A row of a table; ``header``: the first row of it."""
-    if len(header) == len(cells):
-        filled = [(name, cell) for name, cell in zip(header[1:], cells[1:], strict=True) if cell]
-        if len(filled) == 1 and filled[0][1] in _HEADER_CELLS and len(header) > 2:
-            return f"{cells[0]}: {filled[0][0]}"
-        if _turned(header, cells):
-            return "\n".join(f"{name}: {cell}" for name, cell in zip(header, cells, strict=True))
-    if not _is_name(cells[0]) or all(":" in cell for cell in cells if cell):
-        return "\n".join(filter(None, cells))
-    name, *values = cells
-    if len(header) == len(cells) > 2 and all(map(is_side, header[1:])):
-        values = [f"{side} {cell}" for side, cell in zip(header[1:], values, strict=True) if cell]
-    values = [value for value in values if value.strip("-–— ")] or values[:1]
-    return f"{name}: {', '.join(values)}"
-
-
 def _boxes(line: str) -> str:
     """A line with tick boxes as what they say."""
-    marks = list(_MARK.finditer(line))
+    parts = _PARTS.split(line)
+    if len(parts) > 1 and all(part[:1].isalnum() and MARK.search(part) for part in parts):
+        return "\n".join(map(_boxes, parts))
+    marks = list(MARK.finditer(line))
     edges = [0, *(edge for match in marks for edge in match.span()), len(line)]
     texts = [line[a:b].strip(" \t,;|-*•") for a, b in zip(edges[::2], edges[1::2], strict=True)]
-    ticked = [bool(match["in"]) or (match["box"] or "☐") in _TICKED for match in marks]
+    ticked = list(map(is_ticked, marks))
     label, *after = texts
     if label and not after[-1]:  # each box stands behind its text
         name, _, option = label.rpartition(" ")
@@ -433,7 +442,7 @@ def _boxes(line: str) -> str:
     said = []
     for text, on in zip(after, ticked, strict=True):
         if on:
-            said.append(text)
+            said.append(f"{text}: yes" if is_bare_name(text) else text)
         elif text and not is_answer(text.split()[0]):
             said.append(f"{text.rstrip(' .:')}: no")
     return "\n".join(said)

@@ -220,13 +220,16 @@ def answer(value: str, own: Rules) -> tuple[Answer, int] | None:
 
 
 @lru_cache(maxsize=10_000)
-def is_answer(text: str) -> bool:
-    """Whether a text is the value of a field, and nothing else, in any language."""
+def kind_of(text: str) -> Answer | None:
+    """What a text says that is the value of a field, and nothing else, in any language."""
     value = text.strip().strip(" .*\"'()[]") or text.strip()
-    every = (rules(one) for one in LANGUAGES)
-    return bool(value) and any(
-        pattern.fullmatch(value) for own in every for pattern in own.answers.values()
-    )
+    every = (rules(one).answers.items() for one in LANGUAGES)
+    found = (kind for some in every for kind, pattern in some if pattern.fullmatch(value))
+    return next(found, None) if value else None
+
+
+def is_answer(text: str) -> bool:
+    return kind_of(text) is not None
 
 
 @cache
