@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from cxrtext.text.fields import is_bare_name, list_answer
-from cxrtext.text.rules import is_answer
+from cxrtext.text.fields import every, is_bare_name, list_answer, names_finding
+from cxrtext.text.rules import answer, is_answer, kind_of
 from cxrtext.text.tables import MARK, as_field, is_ticked, table_lines
 
 _M = re.MULTILINE
@@ -72,39 +72,29 @@ _LEADER = re.compile(
     _M,
 )
 _QUESTION = re.compile(
-    r"(?:^|(?<=[.!?] ))(?:[QF]: ?)?(?:(?:is|are) there )?(?:(?:any|an?|signs? of) )?"
-    r"(?!(?:is|are|was|were|has|have|does|do|did|can|could)\b)"
-    r"(?P<name>[^\W\d_][\w /-]{1,40})\?(?: [(\[][^()\[\]\n]{1,20}[)\]])?\s{1,4}(?:A: ?)?"
-    r"(?P<value>\w{1,12})\b(?P<stop>\.[ \t]+)?",
+    r"(?:^|(?<=[.!?] ))(?:[QF]\d{0,2}[:.)] ?)?(?:(?:is|are|was|were) (?:there )?)?"
+    r"(?:(?:the|any|an?) )?(?:(?:signs?|evidence) of )?(?P<name>[^\W\d_][^\n?.:;]{1,60})\?"
+    r"(?: [(\[][^()\[\]\n]{1,20}[)\]])?\s{1,4}(?:A[:.] ?)?"
+    r"(?P<value>[^\W\d_][^\n?.,;]{0,30})(?P<stop>\.[ \t]+)?",
     _M | _I,
 )
-_FIELD_MARK = re.compile(r"\[<|>\]")
-_NUMBER = re.compile(r" ?\d")
-_BOLD = re.compile(r"(?<!\[)\*\*([^*\n]{1,80})\*\*(?!\s*$)", _M)
-_UNDERSCORE = re.compile(r"(?<=[a-z])_(?=[a-z])", _I)
-_EQUALS = re.compile(r"(?<=[^\W\d]) ?(?:={1,3}>?|-{1,2}>|:=|→|⇒) ?(?=[\w+−✓✗☑☐-])")
-_HYPHEN = re.compile(r"\b([^\W\d_]{2,20})[-\xad]\n[ \t]{0,8}([^\W\d_]{2,20})\b")
-_WIDE_COLON = re.compile("[ \t]{0,4}\uff1a[ \t]{0,4}")
-# "Edema: no  Effusion: yes": fields that blanks set apart on a line.
-_GAP = re.compile(r"(?<=[^\W_]) {2,40}(?=[^\W\d_][\w ()/-]{1,40}:[ \t]{0,4}\S)")
-_DOTS = re.compile(r"(?<=[^\W\d])\.{3,} ?(?P<value>\w{1,12})\b")
-_BULLET = re.compile(r"(?<=\S) [•●▪] (?=\S)")
-_LEADER = re.compile(
-    r"^(?P<name>[ \t]*[^\W\d_][^\n.:;?!|_…]{1,50}?) ?"
-    r"(?P<dots>\.{2,}|…+|(?: \.){3,}|·{3,}|_{5,}|-{3,}) ?(?P<value>\S[^\n]*)$",
-    _M,
+_SPOKEN = re.compile(
+    r"\s(period|full stop|comma|colon|semicolon|new line|next line|new paragraph)\b", _I
 )
-_QUESTION = re.compile(
-    r"(?:^|(?<=[.!?] ))(?:[QF]: ?)?(?:(?:is|are) there )?(?:(?:any|an?|signs? of) )?"
-    r"(?!(?:is|are|was|were|has|have|does|do|did|can|could)\b)"
-    r"(?P<name>[^\W\d_][\w /-]{1,40})\?(?: [(\[][^()\[\]\n]{1,20}[)\]])?\s{1,4}(?:A: ?)?"
-    r"(?P<value>\w{1,12})\b(?P<stop>\.[ \t]+)?",
-    _M | _I,
+_FULL_STOP = re.compile(r"[^\W\d_]\.(?:\s|$)")
+_SPELT = {"comma": ",", "colon": ":", "semicolon": ";", "period": ".", "full stop": "."}
+# "1 = no, 2 = yes", "0 (none) to 3 (severe)", "✓ present", and "no = 1".
+_CODE = r"\d|[A-Za-z]|n/?a|[+−-]{1,4}|[✓✔✗✘●○]"
+_LEGEND = re.compile(
+    rf"(?<![\w/.+-])(?P<code>{_CODE})[ \t]{{0,3}}(?:[=:–(]|means)?[ \t]{{0,3}}"
+    r"(?:(?:finding|is|was) ){0,2}(?P<said>[^\W\d_][^\n,;.:()=|/]{0,30})"
+    rf"|\b(?P<first>[^\W\d_]{{2,15}})[ \t]?[=:(][ \t]?(?P<last>{_CODE})(?!\w)"
 )
+_LEGEND_HEAD = re.compile(r"^([^\n:]{3,120}):[ \t](?=\S)", _M)
 _BLANK_MARK = re.compile(r"^([ \t]{0,4})(?:_([xX])_|_{2,3})(?= \w)", _M)
 _CROSSED = re.compile(r"^[ \t]{0,4}_[xX]_ \w", _M)
 _PARTS = re.compile(r"[ \t]{0,9}[|;,\t][ \t]{0,9}")
-_SIGNED = re.compile(r"^[ \t]*(?P<sign>[+−-])[ \t]{0,4}(?P<rest>[^\W\d_][^\n]*)$", _M)
+_SIGNED = re.compile(r"^[ \t]*(?P<sign>[+−✓✔✅✗✘❌-])[ \t]{0,4}(?P<rest>[^\W\d_][^\n]*)$", _M)
 _LISTED = re.compile(
     r"[ \t]*(?:[-*•·–+]|\(?\d{1,2}[.)]|\(?[a-h][.)])?[ \t]*(?P<rest>[^\W\d_][^\n:]*)"
 )
@@ -131,6 +121,8 @@ def plain_text(text: str) -> Plain:
         return Plain(lines, [0] * len(lines) + [len(text)])
     if stripped.startswith("{\\rtf"):
         plain = _put(plain, _RTF, _rtf())
+    if not _FULL_STOP.search(text) and len(_SPOKEN.findall(text)) > 1:
+        plain = _put(plain, _SPOKEN, lambda m: _SPELT.get(m[1].lower(), "\n"))
     if "\\" in text or "~" in text:
         plain = _put(plain, _HL7, lambda m: _HL7_SIGNS.get(m["sign"], "") if m["sign"] else "\n")
         plain = _put(plain, _BREAK, lambda _: "\n")
@@ -151,7 +143,7 @@ def plain_text(text: str) -> Plain:
         plain = _without_field_marks(plain)
     for pattern, put in _STEPS:
         plain = _put(plain, pattern, put)
-    return _lines(plain)
+    return _decoded(_lines(plain))
 
 
 def _put(plain: Plain, pattern: re.Pattern[str], put: Callable[[re.Match[str]], str]) -> Plain:
@@ -320,8 +312,9 @@ def _gap(match: re.Match[str]) -> str:
 
 
 def _question(match: re.Match[str]) -> str:
-    put = f"{match['name']}: {match['value']}" + (".\n" if match["stop"] else "")
-    return put if is_answer(match["value"]) else match[0]
+    put = f"{match['name'].rstrip()}: {match['value']}" + (".\n" if match["stop"] else "")
+    asks = is_answer(match["value"]) and any(names_finding(match["name"], own) for own in every())
+    return put if asks else match[0]
 
 
 def _bold(match: re.Match[str]) -> str:
@@ -379,8 +372,8 @@ def _lines(plain: Plain) -> Plain:
             new = "" if listed else line
             match = _SIGNED.match(line)
             # A minus sign is no bullet, as a hyphen is.
-            if match and (signed or (match["sign"] == "−" and is_bare_name(match["rest"]))):
-                new = f"{match['rest'].rstrip(' .')}: {_YES[match['sign'] == '+']}"
+            if match and (signed or (match["sign"] not in "+-" and is_bare_name(match["rest"]))):
+                new = f"{match['rest'].rstrip(' .')}: {match['sign']}"
             elif made and made[-1][1] >= end:
                 new = line
             elif (value := _value_below(lines[number + 1 : number + 3])) and is_bare_name(line):
@@ -398,13 +391,50 @@ def _lines(plain: Plain) -> Plain:
     return Plain("".join([*parts, text[done:]]), [*places, *plain.places[done:]])
 
 
-_YES = ("no", "yes")
+_OF_LIST = {"present": "yes", "absent": "no", "uncertain": "possible", "unknown": "n/a"}
 
 
 def _list_below(line: str) -> str:
     """What a line says of a list below it, "" where it says nothing."""
     kind = list_answer(line) if line.rstrip().endswith(":") else None
-    return _YES[kind == "present"] if kind in ("absent", "present") else ""
+    return _OF_LIST[kind] if kind else ""
+
+
+def _pairs(line: str) -> dict[str, str]:
+    """The codes that a line explains, with what each says; empty where it is no legend."""
+    found = dict[str, str]()
+    for match in _LEGEND.finditer(line):
+        said = match["said"] or match["first"]
+        if end := max((one[1] for own in every() if (one := answer(said, own))), default=0):
+            found[(match["code"] or match["last"]).lower()] = said[:end]
+    absent = any(kind_of(said) == "absent" for said in found.values())
+    return found if absent and (len(found) > 1 or {*found} & {"n/a", "na"}) else {}
+
+
+def _decoded(plain: Plain) -> Plain:
+    """A text with what its legend says in the place of each code."""
+    plain = _put(plain, _LEGEND_HEAD, lambda m: f"{m[1]}:\n" if _pairs(m[1]) else m[0])
+    legend = dict[str, str]()
+    for line in plain.text.split("\n"):
+        if not any(names_finding(line, own) for own in every()):
+            legend |= _pairs(line)
+    if not legend:
+        return plain
+    codes = "|".join(map(re.escape, sorted(legend, key=len, reverse=True)))
+    coded = re.compile(
+        rf"(?P<name>[^\W\d_][^\n:;,|]{{2,60}}?)(?::[ \t]{{0,3}}|[ \t]+)(?P<code>{codes})(?:/\d)?"
+        r"(?=[ \t]{0,3}(?:[;,.]|$))",
+        _M | _I,
+    )
+    return _put(
+        plain,
+        coded,
+        lambda m: (
+            f"{m['name'].rstrip()}: {legend[m['code'].lower()]}"
+            if is_bare_name(m["name"])
+            else m[0]
+        ),
+    )
 
 
 def _value_below(lines: list[str]) -> str:

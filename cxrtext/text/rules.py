@@ -232,6 +232,11 @@ def is_answer(text: str) -> bool:
     return kind_of(text) is not None
 
 
+def denied(value: str) -> str:
+    """What a value says where it is asked whether a finding is absent."""
+    return {"present": "no", "absent": "yes"}.get(kind_of(value) or "", "n/a")
+
+
 @cache
 def words_in_any(name: str) -> frozenset[str]:
     """The words of a kind in every language, for words without a sentence."""

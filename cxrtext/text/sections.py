@@ -180,7 +180,7 @@ def find_headings(text: str) -> list[Heading]:
 
 _DESCRIBES = frozenset({"findings", "impression", "conclusion", "findings and impression"})
 _BLANK_LINE = re.compile(r"\n[ \t\xa0]*\n")
-_LINE = re.compile(r"\n([^\n:]{2,60}:[^\n]{1,100})")
+_LINE = re.compile(r"(?:\n|(?<=[.;])[ \t])([^\n:.]{2,60}:[^\n]{1,100})")
 
 
 class ReportPart(NamedTuple):
@@ -193,8 +193,8 @@ class ReportPart(NamedTuple):
 def _bodies(section: str, body: str) -> Iterator[ReportPart]:
     """A section's text.
 
-    Administrative ones end at the first blank line after some text, and before the first line that
-    says ``finding: value``.
+    Administrative ones end at the first blank line after some text, and before the first line or
+    sentence that says ``finding: value``.
     """
     if section in ADMINISTRATIVE:
         begin = len(body) - len(body.lstrip())

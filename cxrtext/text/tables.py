@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cxrtext.text.fields import is_bare_name, is_field, is_side
-from cxrtext.text.rules import is_answer, kind_of
+from cxrtext.text.rules import denied, is_answer, kind_of
 
 MARK = re.compile(r"[\[(][ \t]{0,3}(?P<in>[xX✓✔]?)[ \t]{0,3}[\])](?!\w)|(?P<box>[☐□▢☑☒✅■⊠])")
 _TICKED = "☑☒✅■⊠"
@@ -119,7 +119,8 @@ def _rows(cells: list[list[str]], certain: bool) -> list[str | None]:
     first = cells[0]
     titles = [""] * len(first)
     has_titles = (
-        not any(map(is_bare_name, first))
+        len(cells) > 1
+        and not any(map(is_bare_name, first))
         and (not first[place] or bool(_LETTER.match(first[place]) and _TITLES.match(first[place])))
         and not (len(first) == 2 and is_answer(first[1]) and not _STATUS.fullmatch(first[1]))
     )
@@ -181,8 +182,3 @@ def as_field(name: str, titles: Sequence[str], cells: Sequence[str]) -> str:
         return f"{name}: n/a"
     more = [] if kind_of(value) in ("absent", "unknown") else filled
     return f"{name}: {', '.join([value, *(cell for one, cell in more if (one, cell) != main[0])])}"
-
-
-def denied(value: str) -> str:
-    """What a value says where it is asked whether a finding is absent."""
-    return {"present": "no", "absent": "yes"}.get(kind_of(value) or "", "n/a")
