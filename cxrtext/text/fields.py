@@ -89,7 +89,9 @@ def as_prose(sentence: str) -> Prose:
     """
     text = " ".join(sentence.split())
     own = rules_of(text)
-    if not language_of(text) or own.patterns["retracts"].search(text):
+    if match := own.patterns["retracts"].search(text):
+        text = text[match.end() :].partition(";")[2].strip() or UNREAD * len(text)
+    if not language_of(text) or UNREAD in text:
         return Prose(UNREAD * len(text), False)
     if match := own.patterns["corrects"].search(text):
         text = _NOT.sub("", text[match.end() :].lstrip(" :,'\""))
@@ -116,8 +118,9 @@ def as_prose(sentence: str) -> Prose:
             parts.append(f"{denial}{item}{end}")
             continue
         name, value = field
-        inner = None if names_finding(name, own) else _field(value, own, plus)
-        if inner and not list_head(name, own):  # "Pleura: effusion: none"
+        while not (names_finding(name, own) or list_head(name, own)) and (
+            inner := _field(value, own, plus)
+        ):  # "Pleura: effusion: none"
             name, value = f"{name} {inner.name}", inner.value
         if kind := list_head(name, own):
             denial, names = own.prose.get(kind, own.prose["uncertain"]), []
@@ -163,7 +166,7 @@ def _names(line: str, own: Rules) -> bool:
 @lru_cache(maxsize=10_000)
 def is_bare_name(line: str) -> bool:
     """Whether a line names a finding in some language, and says nothing of it."""
-    line = line.strip(" \t:*")
+    line = line.strip(" \t:*[]")
     return ":" not in line and any(
         names_finding(line, own) and is_name(line, own) and answer(line, own) is None
         for own in every()

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from cxrtext.text.fields import every, is_bare_name, list_answer, names_finding
 from cxrtext.text.rules import answer, is_answer, kind_of
-from cxrtext.text.tables import MARK, as_field, is_ticked, table_lines
+from cxrtext.text.tables import MARK, STATUS, as_field, is_ticked, table_lines
 
 _M = re.MULTILINE
 _I = re.IGNORECASE
@@ -74,7 +74,7 @@ _LEADER = re.compile(
 _QUESTION = re.compile(
     r"(?:^|(?<=[.!?] ))(?:[QF]\d{0,2}[:.)] ?)?(?:(?:is|are|was|were) (?:there )?)?"
     r"(?:(?:the|any|an?) )?(?:(?:signs?|evidence) of )?(?P<name>[^\W\d_][^\n?.:;]{1,60})\?"
-    r"(?: [(\[][^()\[\]\n]{1,20}[)\]])?\s{1,4}(?:A[:.] ?)?"
+    r"(?: [(\[][^()\[\]\n]{1,20}[)\]])?\s{1,4}(?:A[:.] ?|[-–—] )?"
     r"(?P<value>[^\W\d_][^\n?.,;]{0,30})(?P<stop>\.[ \t]+)?",
     _M | _I,
 )
@@ -84,10 +84,10 @@ _SPOKEN = re.compile(
 _FULL_STOP = re.compile(r"[^\W\d_]\.(?:\s|$)")
 _SPELT = {"comma": ",", "colon": ":", "semicolon": ";", "period": ".", "full stop": "."}
 # "1 = no, 2 = yes", "0 (none) to 3 (severe)", "✓ present", and "no = 1".
-_CODE = r"\d|[A-Za-z]|n/?a|[+−-]{1,4}|[✓✔✗✘●○]"
+_CODE = r"\d|[A-Za-z](?![A-Za-z]| [a-z])|n/?a|[+−-]{1,4}|[✓✔✗✘●○]"
 _LEGEND = re.compile(
     rf"(?<![\w/.+-])(?P<code>{_CODE})[ \t]{{0,3}}(?:[=:–(]|means)?[ \t]{{0,3}}"
-    r"(?:(?:finding|is|was) ){0,2}(?P<said>[^\W\d_][^\n,;.:()=|/]{0,30})"
+    r"(?:(?:finding|is|was) ){0,2}(?P<said>[^\W\d_][^\n,;.:()=|/✓✗●○]{0,30})"
     rf"|\b(?P<first>[^\W\d_]{{2,15}})[ \t]?[=:(][ \t]?(?P<last>{_CODE})(?!\w)"
 )
 _LEGEND_HEAD = re.compile(r"^([^\n:]{3,120}):[ \t](?=\S)", _M)
@@ -377,7 +377,10 @@ def _lines(plain: Plain) -> Plain:
             elif made and made[-1][1] >= end:
                 new = line
             elif (value := _value_below(lines[number + 1 : number + 3])) and is_bare_name(line):
-                new, end = f"{line.rstrip(' :')}: {value.strip()}", end + 1 + len(value)
+                new, end = (
+                    f"{line.strip(' :[]')}: {value.rpartition(':')[2].strip()}",
+                    end + 1 + len(value),
+                )
         if new != line:
             made.append((start, end, new))
         start += len(line) + 1
@@ -423,28 +426,25 @@ def _decoded(plain: Plain) -> Plain:
     codes = "|".join(map(re.escape, sorted(legend, key=len, reverse=True)))
     coded = re.compile(
         rf"(?P<name>[^\W\d_][^\n:;,|]{{2,60}}?)(?::[ \t]{{0,3}}|[ \t]+)(?P<code>{codes})(?:/\d)?"
-        r"(?=[ \t]{0,3}(?:[;,.]|$))",
+        rf"(?=[ \t]{{0,3}}(?:[;,.]|$))"
+        rf"|^[ \t]*(?P<front>{codes})[ \t]+(?P<after>[^\W\d_][^\n:;,|]+)$",
         _M | _I,
     )
-    return _put(
-        plain,
-        coded,
-        lambda m: (
-            f"{m['name'].rstrip()}: {legend[m['code'].lower()]}"
-            if is_bare_name(m["name"])
-            else m[0]
-        ),
-    )
+
+    def put(match: re.Match[str]) -> str:
+        name = (match["name"] or match["after"]).rstrip()
+        code = (match["code"] or match["front"]).lower()
+        return f"{name}: {legend[code]}" if is_bare_name(name) else match[0]
+
+    return _put(plain, coded, put)
 
 
 def _value_below(lines: list[str]) -> str:
     """The value in the next line, or behind a blank one; "" for none."""
     below = "\n".join(lines) if lines and not lines[0].strip() else "".join(lines[:1])
-    return (
-        below
-        if below.strip() and len(below) < _VALUE and all(map(is_answer, below.split(",")))
-        else ""
-    )
+    value = below.rpartition(":")[2] if STATUS.match(below.strip()) else below
+    is_value = value.strip() and len(below) < _VALUE and all(map(is_answer, value.split(",")))
+    return below if is_value else ""
 
 
 _VALUE = 40

@@ -25,7 +25,7 @@ _EARLIER = re.compile(
     r"|previo|anterior|ayer|ontem|précédent|antérieur)(?: [\w/.-]+){0,2}",
     re.I,
 )
-_STATUS = re.compile(_MAIN, re.I)
+STATUS = re.compile(_MAIN, re.I)
 _TITLES = re.compile(
     rf"(?:{_MAIN}|findings?|location|comments?|severity|grade|score|code|observations?|item|diagnos[ei]s"
     r"|patholog(?:y|ie)|abnormality|side|laterality|seite|hallazgo|lado|côté|signe|achado|#|no\.?)?"
@@ -52,6 +52,7 @@ def table_lines(lines: Sequence[str]) -> dict[int, str]:
                     said[number] = ""
                     continue
                 edges = [0, *(edge for m in separator.finditer(line) for edge in m.span())]
+                edges[0] = len(line) - len(line.lstrip(" "))
                 ends = [*edges[1::2], len(line)]
                 cells = [_cell(line[a:b]) for a, b in zip(edges[::2], ends, strict=True)]
                 run.append(_Row(number, edges[::2], cells))
@@ -75,6 +76,9 @@ def is_ticked(mark: re.Match[str]) -> bool:
 
 def _table(rows: list[_Row], certain: bool) -> dict[int, str]:
     """What the lines of a run of rows become; those that are no rows are left out."""
+    first, *others = rows
+    if others and first.starts[0] > max(row.starts[0] for row in others):  # no title for names
+        rows = [first._replace(starts=[0, *first.starts], cells=["", *first.cells]), *others]
     framed = certain and len(rows[0].cells) > 1 and not any(row.cells[0] for row in rows)
     cells = [_placed(row, rows[0])[framed:] for row in rows]
     width = max(len(row) - (not row[-1]) for row in cells)
@@ -122,7 +126,6 @@ def _rows(cells: list[list[str]], certain: bool) -> list[str | None]:
         len(cells) > 1
         and not any(map(is_bare_name, first))
         and (not first[place] or bool(_LETTER.match(first[place]) and _TITLES.match(first[place])))
-        and not (len(first) == 2 and is_answer(first[1]) and not _STATUS.fullmatch(first[1]))
     )
     if has_titles or (not any(map(is_answer, first)) and not is_bare_name(first[place])):
         titles = first
@@ -137,6 +140,9 @@ def _rows(cells: list[list[str]], certain: bool) -> list[str | None]:
     for row in body:
         if any(map(MARK.search, row)) or not _LETTER.search(row[place]):
             said.append(None)
+        elif len(row) > 3 and all(map(is_bare_name, row[::2])) and all(map(is_answer, row[1::2])):
+            pairs = zip(row[::2], row[1::2], strict=False)
+            said.append("\n".join(f"{name}: {value}" for name, value in pairs))
         elif any(map(is_field, row)) or (certain and not _is_name(row[place])):
             said.append("\n".join(filter(None, row)))
         elif certain or is_bare_name(row[place]) or is_answer(row[place + 1]):
@@ -157,7 +163,7 @@ def as_field(name: str, titles: Sequence[str], cells: Sequence[str]) -> str:
         for title, cell in zip(titles, cells, strict=True)
         if cell and not _EARLIER.fullmatch(title)
     ]
-    dashes = [one for one in filled if not one[1].strip("-–— ") and not _STATUS.fullmatch(one[0])]
+    dashes = [one for one in filled if not one[1].strip("-–— ") and not STATUS.fullmatch(one[0])]
     filled = [one for one in filled if one not in dashes] or dashes
     options = {title for title in titles if is_answer(title)}
     options = set() if all(map(is_side, options)) else options
@@ -172,7 +178,7 @@ def as_field(name: str, titles: Sequence[str], cells: Sequence[str]) -> str:
     sided = not options and [f"{title} {name}: {cell}" for title, cell in filled if is_side(title)]
     if sided:
         return "\n".join(sided)
-    main = [one for one in filled if _STATUS.fullmatch(one[0]) or one[0] in options]
+    main = [one for one in filled if STATUS.fullmatch(one[0]) or one[0] in options]
     main = (main or [one for one in filled if is_answer(one[1])] or filled)[:1]
     kinds = {kind_of(cell) for _, cell in filled}
     if not main:
