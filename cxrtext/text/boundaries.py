@@ -29,7 +29,8 @@ _BEFORE_SMALL = _words(
     """
     cm mm kg lb lbs ft hr hrs min mins sec secs wk wks mo mos yr yrs a.m p.m am pm ant lat bilat
     inf sup rt lt diam wt ht pt pts resp cont poss prob temp est max etc hx dx fx tx rx prev
-    susp pulm pl cardiomeg atel abd jr sr re li bds dtl ggf evtl bzw izq der dcha dcho izda izdo
+    susp pulm pl cardiomeg atel konsolid pleuraerg interstit n
+    abd jr sr re li bds dtl ggf evtl bzw izq der dcha dcho izda izdo
     """
 )
 # German abbreviations of two words, whole or after the first of them.

@@ -59,8 +59,8 @@ _LEAD = re.compile(
 _SIGNS = (
     (re.compile(r"(?<![\w-])[-−–] ?ve\b", re.I), "negative"),
     (re.compile(r"(?<!\w)\+ ?ve\b", re.I), "positive"),
-    (re.compile(r"(?<!\w)[Øø∅⌀]\s*(\w[^,;.]{0,60}),"), r"no \1;"),
-    (re.compile(r"(?<!\w)[Øø∅⌀]\s*(?=\w)"), "no "),
+    (re.compile(r"(?<!\w)[Øø∅⌀]\s*(\w[^,;.]{0,60}),"), r"NONE\1;"),
+    (re.compile(r"(?<!\w)(?:[Øø∅⌀]\s*|[sS]/ )(?=\w)|(?:^|(?<=[,;] ))0 (?=[^\W\d_]{3})"), "NONE"),
 )
 _NOT = re.compile(
     r"(?<=\w)(?:,\s*|\s+)(?:and not|not|instead of|rather than|nicht|(?:an)?statt|y no|no"
@@ -100,7 +100,7 @@ def as_prose(sentence: str) -> Prose:
     if (match := _EXCEPT.match(text)) and list_head(match["head"], own) == "absent":
         text = f"{match['but']}; {match['head']}: {match['list']}"
     for pattern, word in _SIGNS:
-        text = pattern.sub(word, text)
+        text = pattern.sub(word.replace("NONE", own.prose["absent"]), text)
     text = _OFFER.sub(lambda match: _chosen(match, own), text)
     items = _telegram(_items(text, own), own)
     plus = any(_FRONT.match(item) for item, _ in items) or text.startswith("-")

@@ -88,7 +88,7 @@ _CODE = r"\d|[A-Za-z](?![A-Za-z]| [a-z])|n/?a|[+−-]{1,4}|[✓✔✗✘●○]"
 _LEGEND = re.compile(
     rf"(?<![\w/.+-])(?P<code>{_CODE})[ \t]{{0,3}}(?:[=:–(]|means)?[ \t]{{0,3}}"
     r"(?:(?:finding|is|was) ){0,2}(?P<said>[^\W\d_][^\n,;.:()=|/✓✗●○]{0,30})"
-    rf"|\b(?P<first>[^\W\d_]{{2,15}})[ \t]?[=:(][ \t]?(?P<last>{_CODE})(?!\w)"
+    rf"|\b(?P<first>[^\W\d_]{{2,15}})[ \t]?[=:(][ \t]?(?P<last>{_CODE})(?![\w/]|[ \t]?[=(])"
 )
 _LEGEND_HEAD = re.compile(r"^([^\n:]{3,120}):[ \t](?=\S)", _M)
 _BLANK_MARK = re.compile(r"^([ \t]{0,4})(?:_([xX])_|_{2,3})(?= \w)", _M)

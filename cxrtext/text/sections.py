@@ -44,7 +44,7 @@ _ADDENDA = _alternatives([a for a, section in ALIASES_TO_SECTIONS.items() if sec
 _ADDED = (
     rf"^[^\w\n]{{0,12}}(?P<addendum>(?i:{_ADDENDA}))"
     r"(?:[ \t]{0,4}(?:#|no\.?)?[ \t]{0,4}\d[\d/.: -]{0,25}(?:[ap]m)?|[ \t]{0,4}\([^)\n]{0,40}\)"
-    r"|[ \t]{1,4}(?:by|dictated|begins?|start|vom|de|du)\b[^:\n]{0,40}){0,3}"
+    r"|[ \t]{1,4}(?:by|dictated|begins?|start|vom|de|du)\b[^:\n]{0,40}|,[^:\n]{1,40}){0,3}"
     r"[ \t]{0,4}(?::(?!\d)|[^\w\n]{2,20}$)"
 )
 # A heading with a letter lost or wrong: "INDICATON:", "NDICATION:".
