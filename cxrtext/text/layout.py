@@ -35,7 +35,7 @@ _HL7_SIGNS = {"T": "&", "S": "^", "F": "|", "R": "~", "E": "\\"}
 # "~ 2 cm" is about two, and a repetition elsewhere; "\n" is what a JSON or SQL export leaves.
 _OBX = re.compile(r"^OBX\|[^|\n]*\|[^|\n]*\|([^|\n]*)\|[^|\n]*\|([^|\n]*)[^\n]*", _M)
 _BREAK = re.compile(r"~(?! ?\d)|(?:\\r)?\\n(?![a-z])")
-_JOINED = re.compile(r"(?<=\w)&(?=\w{1,40}=)")
+_JOINED = re.compile(r"(?<=\w)[&,](?=[^\W\d_]\w{1,40}[=:])")
 _HIDDEN = re.compile(r"<!--.{0,500}?-->|<(style|script|head)\b.{0,2000}?</\1>", _I | re.DOTALL)
 _TAG = re.compile(
     r"<(?P<shut>/?)(?:(?P<block>p|div|br|tr|li|h[1-6]|hr|pre|table|dt|body|html|title)"
@@ -63,6 +63,12 @@ _EQUALS = re.compile(r"(?<=[^\W\d]) ?(?:={1,3}>?|-{1,2}>|:=|→|⇒) ?(?=[\w+−
 _HYPHEN = re.compile(r"\b([^\W\d_]{2,20})[-\xad]\n[ \t]{0,8}([^\W\d_]{2,20})\b")
 _WIDE_COLON = re.compile("[ \t]{0,4}\uff1a[ \t]{0,4}")
 # "Edema: no  Effusion: yes": fields that blanks set apart on a line.
+# "Finding: edema; status: absent".
+_STATED = re.compile(
+    r"\b(?:finding|name|item|label|diagnosis|observation): ?([^\n:;,|]{2,60})[;,|\n][ \t]{0,8}"
+    rf"(?:{STATUS.pattern}): ?([^\n:;,|]{{1,40}})",
+    _I,
+)
 _GAP = re.compile(r"(?<=[^\W_]) {2,40}(?=[^\W\d_][\w ()/-]{1,40}:[ \t]{0,4}\S)")
 _DOTS = re.compile(r"(?<=[^\W\d])\.{3,} ?(?P<value>\w{1,12})\b")
 _BULLET = re.compile(r"(?<=\S) [•●▪] (?=\S)")
@@ -88,13 +94,14 @@ _CODE = r"\d|[A-Za-z](?![A-Za-z]| [a-z])|n/?a|[+−-]{1,4}|[✓✔✗✘●○]"
 _LEGEND = re.compile(
     rf"(?<![\w/.+-])(?P<code>{_CODE})[ \t]{{0,3}}(?:[=:–(]|means)?[ \t]{{0,3}}"
     r"(?:(?:finding|is|was) ){0,2}(?P<said>[^\W\d_][^\n,;.:()=|/✓✗●○]{0,30})"
-    rf"|\b(?P<first>[^\W\d_]{{2,15}})[ \t]?[=:(][ \t]?(?P<last>{_CODE})(?![\w/]|[ \t]?[=(])"
+    rf"|\b(?P<first>[^\W\d_]{{2,15}})[ \t]?[=:(][ \t]?(?P<last>{_CODE})(?![\w/]|[ \t]?[=:(])"
 )
 _LEGEND_HEAD = re.compile(r"^([^\n:]{3,120}):[ \t](?=\S)", _M)
 _BLANK_MARK = re.compile(r"^([ \t]{0,4})(?:_([xX])_|_{2,3})(?= \w)", _M)
 _CROSSED = re.compile(r"^[ \t]{0,4}_[xX]_ \w", _M)
 _PARTS = re.compile(r"[ \t]{0,9}[|;,\t][ \t]{0,9}")
 _SIGNED = re.compile(r"^[ \t]*(?P<sign>[+−✓✔✅✗✘❌-])[ \t]{0,4}(?P<rest>[^\W\d_][^\n]*)$", _M)
+_ITEM = re.compile(r"[ \t]*(?:[-*•·–+]|\(?\d{1,2}[.)]|\(?[a-h][.)])[ \t]")
 _LISTED = re.compile(
     r"[ \t]*(?:[-*•·–+]|\(?\d{1,2}[.)]|\(?[a-h][.)])?[ \t]*(?P<rest>[^\W\d_][^\n:]*)"
 )
@@ -119,6 +126,7 @@ def plain_text(text: str) -> Plain:
     stripped = text.strip()
     if stripped[:1] in "{[" and stripped[-1:] in "}]" and (lines := _of_json(stripped)):
         return Plain(lines, [0] * len(lines) + [len(text)])
+    plain = _put(plain, _LINE_END, lambda _: "\n")
     if stripped.startswith("{\\rtf"):
         plain = _put(plain, _RTF, _rtf())
     if not _FULL_STOP.search(text) and len(_SPOKEN.findall(text)) > 1:
@@ -128,8 +136,8 @@ def plain_text(text: str) -> Plain:
         plain = _put(plain, _BREAK, lambda _: "\n")
     if "OBX|" in text:
         plain = _put(plain, _OBX, _observation)
+    plain = _put(plain, _JOINED, lambda _: "\n")
     if "&" in plain.text:
-        plain = _put(plain, _JOINED, lambda _: "\n")
         plain = _put(plain, _REFERENCE, lambda m: html.unescape(m[0]))
     if "<" in plain.text:
         plain = _put(plain, _HIDDEN, lambda _: " ")
@@ -137,7 +145,6 @@ def plain_text(text: str) -> Plain:
         plain = _put(plain, _TAG, _tag)
         plain = _put(plain, _RECORD, _record)
         plain = _put(plain, _ELEMENT, lambda m: f"\n{m[1]}: {m[2]}\n")
-    plain = _put(plain, _LINE_END, lambda _: "\n")
     plain = _put(plain, _CONTROL, lambda _: " ")
     if "[<" in plain.text or ">]" in plain.text:
         plain = _without_field_marks(plain)
@@ -211,6 +218,8 @@ def _observation(match: re.Match[str]) -> str:
 
 
 def _tag(match: re.Match[str]) -> str:
+    if match["block"] == "li" and not match["shut"]:
+        return "\n• "
     if match["block"]:
         return "" if match["shut"] and match["block"].lower() in ("tr", "li", "dt") else "\n"
     return "\t" if match["cell"] and not match["shut"] else ""
@@ -337,6 +346,7 @@ _STEPS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
     (_EQUALS, lambda _: ": "),
     (_BULLET, lambda _: "\n"),
     (_LEADER, _leader),
+    (_STATED, lambda m: f"{m[1]}: {m[2]}" if is_bare_name(m[1]) else m[0]),
     (_DOTS, lambda m: f": {m['value']}" if is_answer(m["value"]) else m[0]),
     (_GAP, _gap),
     (_QUESTION, _question),
@@ -364,23 +374,21 @@ def _lines(plain: Plain) -> Plain:
             new = tables[number]
         elif MARK.search(line):
             new = _boxes(line)
+        elif head := _list_below(line, next(filter(str.strip, lines[number + 1 : number + 3]), "")):
+            listed, new = head, ""
         elif listed and (match := _LISTED.fullmatch(line)):
             name = match["rest"].rstrip(" .,;")
             new = f"{name}: {listed}" if is_bare_name(name) else line
         else:
-            listed = listed if listed and not line.strip() else _list_below(line)
-            new = "" if listed else line
+            listed = "" if line.strip() else listed
             match = _SIGNED.match(line)
             # A minus sign is no bullet, as a hyphen is.
             if match and (signed or (match["sign"] not in "+-" and is_bare_name(match["rest"]))):
                 new = f"{match['rest'].rstrip(' .')}: {match['sign']}"
             elif made and made[-1][1] >= end:
                 new = line
-            elif (value := _value_below(lines[number + 1 : number + 3])) and is_bare_name(line):
-                new, end = (
-                    f"{line.strip(' :[]')}: {value.rpartition(':')[2].strip()}",
-                    end + 1 + len(value),
-                )
+            elif (below := _value_below(lines[number + 1 : number + 4])) and is_bare_name(line):
+                new, end = f"{line.strip(' :[]')}: {below[0]}", end + 1 + below[1]
         if new != line:
             made.append((start, end, new))
         start += len(line) + 1
@@ -397,9 +405,10 @@ def _lines(plain: Plain) -> Plain:
 _OF_LIST = {"present": "yes", "absent": "no", "uncertain": "possible", "unknown": "n/a"}
 
 
-def _list_below(line: str) -> str:
+def _list_below(line: str, after: str) -> str:
     """What a line says of a list below it, "" where it says nothing."""
-    kind = list_answer(line) if line.rstrip().endswith(":") else None
+    opens = line.rstrip(" *").endswith(":") or (_ITEM.match(after) and not _ITEM.match(line))
+    kind = list_answer(line.strip(" \t#*:")) if opens else None
     return _OF_LIST[kind] if kind else ""
 
 
@@ -439,12 +448,16 @@ def _decoded(plain: Plain) -> Plain:
     return _put(plain, coded, put)
 
 
-def _value_below(lines: list[str]) -> str:
-    """The value in the next line, or behind a blank one; "" for none."""
-    below = "\n".join(lines) if lines and not lines[0].strip() else "".join(lines[:1])
+def _value_below(lines: list[str]) -> tuple[str, int] | None:
+    """The value in the next line, or behind a blank one, and how much of the text that takes."""
+    taken = lines[: 1 + bool(lines and not lines[0].strip())]
+    below = "\n".join(taken)
     value = below.rpartition(":")[2] if STATUS.match(below.strip()) else below
-    is_value = value.strip() and len(below) < _VALUE and all(map(is_answer, value.split(",")))
-    return below if is_value else ""
+    value = value.lstrip(" \t\n-–>=→•*").rstrip() or value.strip()
+    # A heading of a list is no value.
+    heads = not _ITEM.match(below.strip()) and any(map(_ITEM.match, lines[len(taken) :][:1]))
+    is_value = value and not heads and len(below) < _VALUE and all(map(is_answer, value.split(",")))
+    return (value, len(below)) if is_value else None
 
 
 _VALUE = 40

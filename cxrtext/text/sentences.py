@@ -17,8 +17,8 @@ _GOES_ON = re.compile(
     re.IGNORECASE,
 )
 _OPENS = re.compile(r"[A-Z][a-z]+")
-_STATEMENT = re.compile(r"[^\W\d_a-z]|[\d([+☐☑\"]|[^:\n]{1,40}: ?\S")
-_FIELD = re.compile(r"[^\W\d_a-z][^:.\n]{1,40}(?:: ?| [-–—] )\S")
+_STATEMENT = re.compile(r"[^\W\d_a-z]|[\d([+☐☑\"]|[^:\n]{1,40}:[ \t]{0,40}\S")
+_FIELD = re.compile(r"[^\W\d_a-z][^:.\n]{1,40}(?::[ \t]{0,40}| [-–—] )\S")
 # De-identification shortens lines after they were wrapped.
 _MARGIN = 15
 _SHORT, _NARROW, _WIDE, _LINES = 60, 40, 90, 4

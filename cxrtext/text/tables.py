@@ -121,6 +121,12 @@ def _rows(cells: list[list[str]], certain: bool) -> list[str | None]:
     names = [sum(map(is_bare_name, column)) for column in list(zip(*cells, strict=True))[:-1]]
     place = names.index(max(names))
     first = cells[0]
+    if len(cells) > 1 and all(map(is_answer, first)) and not any(map(is_side, first)):
+        columns = [
+            [f"{name}: {title}" if name else "" for name in column]
+            for title, *column in zip(*cells, strict=True)
+        ]
+        return ["", *("\n".join(filter(None, row)) for row in zip(*columns, strict=True))]
     titles = [""] * len(first)
     has_titles = (
         len(cells) > 1
