@@ -8,17 +8,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from cxrtext.text.rules import (
-    LANGUAGES,
-    WORD,
-    Answer,
-    Rules,
-    answer,
-    denied,
-    language_of,
-    rules,
-    rules_of,
-)
+from cxrtext.text.rules import WORD, Answer, Rules, answer, denied, every, language_of, rules_of
 
 UNREAD = "·"
 """Stands for each letter of what is not understood."""
@@ -149,21 +139,14 @@ def as_prose(sentence: str) -> Prose:
 def is_field(line: str) -> bool:
     """Whether a line gives a finding a value, or says something of an organ, in any language."""
     name, _, value = line.partition(":")
-    value = value.strip()
-    return any(
-        (answer(value, own) and names_finding(name, own))
-        or (_is_organ(name, own) and (own.patterns["before"].match(value) or _names(line, own)))
-        for own in every()
-    )
-
-
-def _is_organ(name: str, own: Rules) -> bool:
-    words = set(WORD.findall(name.lower()))
-    return bool(words - own.words["function_words"]) and words <= own.words["known"]
-
-
-def _names(line: str, own: Rules) -> bool:
-    return names_finding(line.replace(":", ""), own) or bool(own.patterns["normal"].search(line))
+    value, words = value.strip(), {*WORD.findall(name.lower())}
+    for own in every():
+        says = (own.patterns["before"].match(value), own.patterns["normal"].search(value))
+        organ = words <= own.words["known"] and not words <= own.words["function_words"]
+        names = names_finding(f"{name} {value}", own)
+        if (answer(value, own) and names_finding(name, own)) or (organ and (any(says) or names)):
+            return True
+    return False
 
 
 @lru_cache(maxsize=10_000)
@@ -191,8 +174,9 @@ def list_answer(line: str) -> Answer | None:
     return next(filter(None, (list_head(line, own) for own in every())), None)
 
 
-def every() -> list[Rules]:
-    return [rules(language) for language in LANGUAGES]
+def names_any(text: str) -> bool:
+    """Whether a text names a finding in some language."""
+    return any(names_finding(text, own) for own in every())
 
 
 def names_finding(text: str, own: Rules) -> bool:
@@ -244,18 +228,17 @@ def _items(text: str, own: Rules) -> list[tuple[str, str]]:
 def _telegram(items: list[tuple[str, str]], own: Rules) -> list[tuple[str, str]]:
     """Items of "No edema, heart normal, no effusion": each "no" ends with its item.
 
-    What only names a finding between them may belong to either, and is not read.
+    What only names a finding behind a comma may belong to the one before, and is not read.
     """
     denies = [own.patterns["before"].match(item.lstrip()) is not None for item, _ in items]
     if sum(denies) < 2 or any(len(end.split()) > 1 or _OR.search(item) for item, end in items):
         return items
-    found, before, denied_before = list[tuple[str, str]](), "", False
-    for (item, end), denial in zip(items, denies, strict=True):
+    found = list[tuple[str, str]]()
+    for place, (item, end) in enumerate(items):
         last = _LAST.search(item.rstrip("."))
-        unread = denied_before and "," in before and not denial and is_bare_name(item)
-        unread = unread and not (last and answer(last[1], own))
+        says = denies[place] or not is_bare_name(item) or (last and answer(last[1], own))
+        unread = not says and any(denies[:place]) and "," in items[place - 1][1]
         found.append((UNREAD * len(item) if unread else item, end.replace(",", ";")))
-        before, denied_before = end, denial or denied_before
     return found
 
 

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from cxrtext.text.fields import every, is_bare_name, list_answer, names_finding
-from cxrtext.text.rules import answer, is_answer, kind_of
+from cxrtext.text.fields import is_bare_name, list_answer, names_any
+from cxrtext.text.rules import answer, every, is_answer, kind_of
 from cxrtext.text.tables import MARK, STATUS, as_field, is_ticked, table_lines
 
 _M = re.MULTILINE
@@ -90,7 +90,7 @@ _SPOKEN = re.compile(
 _FULL_STOP = re.compile(r"[^\W\d_]\.(?:\s|$)")
 _SPELT = {"comma": ",", "colon": ":", "semicolon": ";", "period": ".", "full stop": "."}
 # "1 = no, 2 = yes", "0 (none) to 3 (severe)", "✓ present", and "no = 1".
-_CODE = r"\d|[A-Za-z](?![A-Za-z]| [a-z])|n/?a|[+−-]{1,4}|[✓✔✗✘●○]"
+_CODE = r"\d|[A-Za-z](?![A-Za-z]| [a-z])|n/a|[+−-]{1,4}|[✓✔✗✘●○]"
 _LEGEND = re.compile(
     rf"(?<![\w/.+-])(?P<code>{_CODE})[ \t]{{0,3}}(?:[=:–(]|means)?[ \t]{{0,3}}"
     r"(?:(?:finding|is|was) ){0,2}(?P<said>[^\W\d_][^\n,;.:()=|/✓✗●○]{0,30})"
@@ -322,8 +322,7 @@ def _gap(match: re.Match[str]) -> str:
 
 def _question(match: re.Match[str]) -> str:
     put = f"{match['name'].rstrip()}: {match['value']}" + (".\n" if match["stop"] else "")
-    asks = is_answer(match["value"]) and any(names_finding(match["name"], own) for own in every())
-    return put if asks else match[0]
+    return put if is_answer(match["value"]) and names_any(match["name"]) else match[0]
 
 
 def _bold(match: re.Match[str]) -> str:
@@ -420,16 +419,15 @@ def _pairs(line: str) -> dict[str, str]:
         if end := max((one[1] for own in every() if (one := answer(said, own))), default=0):
             found[(match["code"] or match["last"]).lower()] = said[:end]
     absent = any(kind_of(said) == "absent" for said in found.values())
-    return found if absent and (len(found) > 1 or {*found} & {"n/a", "na"}) else {}
+    explains = absent and (len(found) > 1 or "n/a" in found) and not names_any(line)
+    return found if explains else {}
 
 
 def _decoded(plain: Plain) -> Plain:
     """A text with what its legend says in the place of each code."""
     plain = _put(plain, _LEGEND_HEAD, lambda m: f"{m[1]}:\n" if _pairs(m[1]) else m[0])
-    legend = dict[str, str]()
-    for line in plain.text.split("\n"):
-        if not any(names_finding(line, own) for own in every()):
-            legend |= _pairs(line)
+    lines = plain.text.split("\n")
+    legend = {code: said for line in lines for code, said in _pairs(line).items()}
     if not legend:
         return plain
     codes = "|".join(map(re.escape, sorted(legend, key=len, reverse=True)))

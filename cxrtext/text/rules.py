@@ -25,7 +25,7 @@ _FOREIGN = re.compile("[\u0370-\u1dff\u2e80-\ud7ff\uf900-\ufdff\uff66-\uffdc]+")
 # "-ve", and the values that a layout's signs become.
 _IN_ANY = re.compile(r"(?<![\w-])[+−–-] ?ve\b|(?<=\w: )(?:yes|no)$", _FLAGS)
 _NEVER = "(?!)"
-_SPELT = {"ä": ("ae",), "ö": ("oe",), "ü": ("ue",), "ß": ("ss",), "œ": ("oe",), "æ": ("ae",)}
+_SPELT = {"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "œ": "oe", "æ": "ae"}
 _GAP = r"(?:,|(?<!\s)|(?<=\.\s))\s+"
 """What ``,?\\s+`` finds: a long gap is looked through once, not from each of its blanks."""
 
@@ -156,9 +156,7 @@ def _any(phrases: str, parts: Mapping[str, str]) -> str:
 
 def _typed(words: Iterable[str]) -> frozenset[str]:
     """Words, and the same without their accents."""
-    bare = (
-        re.sub("[\u0300-\u036f]", "", normalize("NFD", word)) for word in words if len(word) > 2
-    )
+    bare = (re.sub("[\u0300-\u036f]", "", normalize("NFD", one)) for one in words if len(one) > 2)
     return frozenset([*words, *bare])
 
 
@@ -167,10 +165,8 @@ def _unaccented(pattern: str) -> str:
 
     def either(match: re.Match[str]) -> str:
         letter = match[0]
-        if letter[0] == "[":
-            return letter
-        plain = {*_SPELT.get(letter, ()), normalize("NFD", letter)[0]}
-        return f"(?:{'|'.join([letter, *sorted(plain - {letter})])})"
+        spelt = [letter, normalize("NFD", letter)[0], *_SPELT.get(letter, "").split()]
+        return letter if letter[0] == "[" else f"(?:{'|'.join(dict.fromkeys(spelt))})"
 
     return re.sub(r"\[[^\]]*\]|[ß-ÿœ]", either, pattern)
 
@@ -243,13 +239,16 @@ def answer(value: str, own: Rules) -> tuple[Answer, int] | None:
     return None
 
 
+def every() -> list[Rules]:
+    return [rules(language) for language in LANGUAGES]
+
+
 @lru_cache(maxsize=10_000)
 def kind_of(text: str) -> Answer | None:
     """What a text says that is the value of a field, and nothing else, in any language."""
     value = text.strip().strip(" .*\"'()[]") or text.strip()
-    every = (rules(one).answers.items() for one in LANGUAGES)
-    found = (kind for some in every for kind, pattern in some if pattern.fullmatch(value))
-    return next(found, None) if value else None
+    kinds = (kind for own in every() for kind, one in own.answers.items() if one.fullmatch(value))
+    return next(kinds, None) if value else None
 
 
 def is_answer(text: str) -> bool:

@@ -51,8 +51,8 @@ def table_lines(lines: Sequence[str]) -> dict[int, str]:
                 if _RULE.fullmatch(line):
                     said[number] = ""
                     continue
-                edges = [0, *(edge for m in separator.finditer(line) for edge in m.span())]
-                edges[0] = len(line) - len(line.lstrip(" "))
+                indent = len(line) - len(line.lstrip(" "))
+                edges = [indent, *(edge for m in separator.finditer(line) for edge in m.span())]
                 ends = [*edges[1::2], len(line)]
                 cells = [_cell(line[a:b]) for a, b in zip(edges[::2], ends, strict=True)]
                 run.append(_Row(number, edges[::2], cells))
@@ -87,12 +87,10 @@ def _table(rows: list[_Row], certain: bool) -> dict[int, str]:
     cells = [(row + [""] * width)[:width] for row in cells]
     numbers = [row.number for row in rows]
     if len(cells) > 1 and _is_turned(cells):
-        cells = [list(column) for column in zip(*cells, strict=True)]
-        said = [one for one in _rows(cells, certain) if one is not None]
-        return dict.fromkeys(numbers, "") | {numbers[-1]: "\n".join(filter(None, said))}
-    return {
-        n: one for n, one in zip(numbers, _rows(cells, certain), strict=True) if one is not None
-    }
+        turned = _rows([list(column) for column in zip(*cells, strict=True)], certain)
+        return dict.fromkeys(numbers, "") | {numbers[-1]: "\n".join(filter(None, turned))}
+    said = zip(numbers, _rows(cells, certain), strict=True)
+    return {number: one for number, one in said if one is not None}
 
 
 def _placed(row: _Row, header: _Row) -> list[str]:
@@ -102,10 +100,9 @@ def _placed(row: _Row, header: _Row) -> list[str]:
     middles = [a + len(text) / 2 for a, text in zip(header.starts, header.cells, strict=True)]
     placed = [""] * len(middles)
     for start, cell in zip(row.starts, row.cells, strict=True):
-        same = header.starts.index(start) if start in header.starts else None
-        middle = start + len(cell) / 2
-        near = min(range(len(middles)), key=lambda n: abs(middles[n] - middle))
-        placed[near if same is None else same] = cell
+        far = [abs(one - start - len(cell) / 2) for one in middles]
+        same = start in header.starts
+        placed[header.starts.index(start) if same else far.index(min(far))] = cell
     return placed
 
 
@@ -122,11 +119,8 @@ def _rows(cells: list[list[str]], certain: bool) -> list[str | None]:
     place = names.index(max(names))
     first = cells[0]
     if len(cells) > 1 and all(map(is_answer, first)) and not any(map(is_side, first)):
-        columns = [
-            [f"{name}: {title}" if name else "" for name in column]
-            for title, *column in zip(*cells, strict=True)
-        ]
-        return ["", *("\n".join(filter(None, row)) for row in zip(*columns, strict=True))]
+        said = [[f"{n}: {t}" for t, n in zip(first, row, strict=True) if n] for row in cells[1:]]
+        return ["", *map("\n".join, said)]
     titles = [""] * len(first)
     has_titles = (
         len(cells) > 1
@@ -136,13 +130,11 @@ def _rows(cells: list[list[str]], certain: bool) -> list[str | None]:
     if has_titles or (not any(map(is_answer, first)) and not is_bare_name(first[place])):
         titles = first
     body = cells[has_titles:]
-    values = [row[:place] + row[place + 1 :] for row in body]
-    if not certain:
-        answered = sum(any(map(is_answer, row)) for row in values)
-        if 2 * min(names[place], answered) < len(body) or names[place] < 1 + (place > 0):
-            return [None] * len(cells)
-    said: list[str | None] = [""] if has_titles else []
-    own = titles[place + 1 :]
+    answered = sum(any(map(is_answer, row)) for row in body)
+    told = 2 * min(names[place], answered) >= len(body) and names[place] > (place > 0)
+    if not (certain or told):
+        return [None] * len(cells)
+    said: list[str | None] = [""] * has_titles
     for row in body:
         if any(map(MARK.search, row)) or not _LETTER.search(row[place]):
             said.append(None)
@@ -152,7 +144,7 @@ def _rows(cells: list[list[str]], certain: bool) -> list[str | None]:
         elif any(map(is_field, row)) or (certain and not _is_name(row[place])):
             said.append("\n".join(filter(None, row)))
         elif certain or is_bare_name(row[place]) or is_answer(row[place + 1]):
-            said.append(as_field(row[place], own, row[place + 1 :]))
+            said.append(as_field(row[place], titles[place + 1 :], row[place + 1 :]))
         else:
             said.append(None)
     return said
@@ -164,19 +156,15 @@ def _is_name(text: str) -> bool:
 
 def as_field(name: str, titles: Sequence[str], cells: Sequence[str]) -> str:
     """What a row says of what it names, by the titles of its columns."""
-    filled = [
-        (title, cell)
-        for title, cell in zip(titles, cells, strict=True)
-        if cell and not _EARLIER.fullmatch(title)
-    ]
+    pairs = zip(titles, cells, strict=True)
+    filled = [(title, cell) for title, cell in pairs if cell and not _EARLIER.fullmatch(title)]
     dashes = [one for one in filled if not one[1].strip("-–— ") and not STATUS.fullmatch(one[0])]
     filled = [one for one in filled if one not in dashes] or dashes
     options = {title for title in titles if is_answer(title)}
     options = set() if all(map(is_side, options)) else options
     if len(options) > 1:
-        chosen = [
-            title for title, cell in filled if title in options and kind_of(cell) == "present"
-        ]
+        marked = [title for title, cell in filled if kind_of(cell) == "present"]
+        chosen = [title for title in marked if title in options]
         value = chosen[0] if len(chosen) == 1 else "n/a"
         filled = [("", value), *(one for one in filled if one[0] not in options)]
     elif any(kind_of(title) == "absent" for title in options):
