@@ -33,9 +33,8 @@ _RTF_HIDDEN = frozenset(
 _HL7 = re.compile(r"\\(?:(?P<sign>[HNTSFRE])|X0[AD](?:0[AD])?|\.[a-z]{2}[+-]?\d{0,3})\\")
 _HL7_SIGNS = {"T": "&", "S": "^", "F": "|", "R": "~", "E": "\\"}
 # "~ 2 cm" is about two, and a repetition elsewhere; "\n" is what a JSON or SQL export leaves.
-_OBX = re.compile(r"^OBX\|[^|\n]*\|[^|\n]*\|([^|\n]*)\|[^|\n]*\|([^|\n]*)[^\n]*", _M)
 _BREAK = re.compile(r"~(?! ?\d)|(?:\\r)?\\n(?![a-z])")
-_JOINED = re.compile(r"(?<=\w)[&,](?=[^\W\d_]\w{1,40}[=:])")
+_OBX = re.compile(r"^OBX\|[^|\n]*\|[^|\n]*\|([^|\n]*)\|[^|\n]*\|([^|\n]*)[^\n]*", _M)
 _HIDDEN = re.compile(r"<!--.{0,500}?-->|<(style|script|head)\b.{0,2000}?</\1>", _I | re.DOTALL)
 _TAG = re.compile(
     r"<(?P<shut>/?)(?:(?P<block>p|div|br|tr|li|h[1-6]|hr|pre|table|dt|body|html|title)"
@@ -43,16 +42,14 @@ _TAG = re.compile(
     r"(?:[\s/][^<>]{0,1000})?>",
     _I,
 )
-# A tick box, and an element that says all in its attributes: <finding name="edema" value="no"/>.
+# A tick box, and an element that says all in its attributes and children.
 _INPUT = re.compile(r"<input\b(?P<rest>[^<>]{0,200})>", _I)
 _RECORD = re.compile(
     r"<(?P<name>[\w:.-]{1,40})(?P<of>\s[^<>]{0,300})?(?:/>|>(?P<in>"
     r"(?:\s{0,40}<(?P<leaf>[\w:.-]{1,40})(?:\s[^<>]{0,200})?(?:/>|>[^<>]{0,200}</(?P=leaf)>)){1,20}"
     r")\s{0,40}</(?P=name)>)"
 )
-_PAIR = re.compile(
-    r"\s([\w:.-]{1,40})=(?:\"([^\"<>]*)\"|'([^'<>]*)')|<([\w:.-]{1,40})[^<>/]*>([^<>]+)</"
-)
+_PAIR = re.compile(r"\s([\w:.-]{1,40})=([\"'])([^\"'<>]*)\2|<([\w:.-]{1,40})[^<>/]*>([^<>]+)</")
 _ELEMENT = re.compile(r"<([A-Za-z]\w{0,40})>([^<>\n]{0,200})</\1>")
 # "[<Lungs are clear.>]": a dictation system's marks around a template's field.
 _FIELD_MARK = re.compile(r"\[<|>\]")
@@ -62,21 +59,13 @@ _UNDERSCORE = re.compile(r"(?<=[a-z])_(?=[a-z])", _I)
 _EQUALS = re.compile(r"(?<=[^\W\d]) ?(?:={1,3}>?|-{1,2}>|:=|→|⇒) ?(?=[\w+−✓✗☑☐-])")
 _HYPHEN = re.compile(r"\b([^\W\d_]{2,20})[-\xad]\n[ \t]{0,8}([^\W\d_]{2,20})\b")
 _WIDE_COLON = re.compile("[ \t]{0,4}\uff1a[ \t]{0,4}")
-# "Edema: no  Effusion: yes": fields that blanks set apart on a line.
 # "Finding: edema; status: absent".
 _STATED = re.compile(
     r"\b(?:finding|name|item|label|diagnosis|observation): ?([^\n:;,|]{2,60})[;,|\n][ \t]{0,8}"
     rf"(?:{STATUS.pattern}): ?([^\n:;,|]{{1,40}})",
     _I,
 )
-_GAP = re.compile(r"(?<=[^\W_]) {2,40}(?=[^\W\d_][\w ()/-]{1,40}:[ \t]{0,4}\S)")
-_DOTS = re.compile(r"(?<=[^\W\d])\.{3,} ?(?P<value>\w{1,12})\b")
 _BULLET = re.compile(r"(?<=\S) [•●▪] (?=\S)")
-_LEADER = re.compile(
-    r"^(?P<name>[ \t]*[^\W\d_][^\n.:;?!|_…]{1,50}?) ?"
-    r"(?P<dots>\.{2,}|…+|(?: \.){3,}|·{3,}|_{5,}|-{3,}) ?(?P<value>\S[^\n]*)$",
-    _M,
-)
 _QUESTION = re.compile(
     r"(?:^|(?<=[.!?] ))(?:[QF]\d{0,2}[:.)] ?)?(?:(?:is|are|was|were) (?:there )?)?"
     r"(?:(?:the|any|an?) )?(?:(?:signs?|evidence) of )?(?P<name>[^\W\d_][^\n?.:;]{1,60})\?"
@@ -136,7 +125,6 @@ def plain_text(text: str) -> Plain:
         plain = _put(plain, _BREAK, lambda _: "\n")
     if "OBX|" in text:
         plain = _put(plain, _OBX, _observation)
-    plain = _put(plain, _JOINED, lambda _: "\n")
     if "&" in plain.text:
         plain = _put(plain, _REFERENCE, lambda m: html.unescape(m[0]))
     if "<" in plain.text:
@@ -218,20 +206,15 @@ def _observation(match: re.Match[str]) -> str:
 
 
 def _tag(match: re.Match[str]) -> str:
-    if match["block"] == "li" and not match["shut"]:
-        return "\n• "
-    if match["block"]:
-        return "" if match["shut"] and match["block"].lower() in ("tr", "li", "dt") else "\n"
+    if block := match["block"]:
+        opens = "\n• " if block.lower() == "li" else "\n"
+        return "" if match["shut"] and block.lower() in ("tr", "li", "dt") else opens
     return "\t" if match["cell"] and not match["shut"] else ""
 
 
 def _record(match: re.Match[str]) -> str:
-    pairs = [
-        (name or leaf, first or second or text)
-        for name, first, second, leaf, text in _PAIR.findall(
-            f"{match['of'] or ''}{match['in'] or ''}"
-        )
-    ]
+    found = _PAIR.findall(f"{match['of'] or ''}{match['in'] or ''}")
+    pairs = [(key or leaf, value or text) for key, _, value, leaf, text in found]
     return f"\n{_of_pairs(pairs)}\n" if len(pairs) > 1 else match[0]
 
 
@@ -267,24 +250,22 @@ def _of_value(value: Any) -> Iterator[str]:
         for one in value:
             yield from _of_value(one)
     elif isinstance(value, dict):
-        flat = [(k, _said(v)) for k, v in value.items() if not isinstance(v, dict | list)]
-        if any(is_bare_name(cell) for _, cell in flat):
-            yield _of_pairs([one for one in flat if one[1] != "n/a"])
-            flat = []
-        said = dict(flat)
+        flat = {key: _said(one) for key, one in value.items() if not isinstance(one, dict | list)}
+        record = any(map(is_bare_name, flat.values()))
+        if record:
+            yield _of_pairs([one for one in flat.items() if one[1] != "n/a"])
         for key, one in value.items():
             name = key.replace("_", " ")
             if isinstance(one, dict) and is_bare_name(name):
                 yield _of_pairs(
                     [("", name), *((k, _said(v)) for k, v in one.items() if v is not None)]
                 )
-            elif isinstance(one, list) and all(isinstance(v, str) for v in one):
-                inline = all(map(is_bare_name, one))
-                yield f"{name}: {(', ' if inline else chr(10)).join(one)}" if one else ""
+            elif isinstance(one, list) and one and all(isinstance(v, str) for v in one):
+                yield f"{name}: {(', ' if all(map(is_bare_name, one)) else chr(10)).join(one)}"
             elif isinstance(one, dict | list):
                 yield from _of_value(one)
-            elif key in said:
-                yield f"{name}: {said[key]}"
+            elif not record:
+                yield f"{name}: {flat[key]}"
     else:
         yield str(value)
 
@@ -303,21 +284,10 @@ def _without_field_marks(plain: Plain) -> Plain:
     return _put(plain, _FIELD_MARK, lambda m: m[0] if m.start() in spared else " ")
 
 
-def _leader(match: re.Match[str]) -> str:
-    plain = len(match["dots"].replace(" ", "")) > 3 or is_answer(match["value"])
-    return f"{match['name'].rstrip()}: {match['value']}" if plain else match[0]
-
-
 def _joined(match: re.Match[str]) -> str:
     """A word that was broken over two lines: whole where that names a finding."""
     whole = match[1] + match[2]
     return whole if is_bare_name(whole) else f"{match[1]}-{match[2]}"
-
-
-def _gap(match: re.Match[str]) -> str:
-    """A line break between fields; what stands before the first may be no field."""
-    start = match.start()
-    return "\n" if ":" in match.string[max(0, start - 60) : start].rpartition("\n")[2] else match[0]
 
 
 def _question(match: re.Match[str]) -> str:
@@ -344,10 +314,7 @@ _STEPS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
     (_BOLD, _bold),
     (_EQUALS, lambda _: ": "),
     (_BULLET, lambda _: "\n"),
-    (_LEADER, _leader),
     (_STATED, lambda m: f"{m[1]}: {m[2]}" if is_bare_name(m[1]) else m[0]),
-    (_DOTS, lambda m: f": {m['value']}" if is_answer(m["value"]) else m[0]),
-    (_GAP, _gap),
     (_QUESTION, _question),
 )
 
@@ -432,8 +399,8 @@ def _decoded(plain: Plain) -> Plain:
         return plain
     codes = "|".join(map(re.escape, sorted(legend, key=len, reverse=True)))
     coded = re.compile(
-        rf"(?P<name>[^\W\d_][^\n:;,|]{{2,60}}?)(?::[ \t]{{0,3}}|[ \t]+)(?P<code>{codes})(?:/\d)?"
-        rf"(?=[ \t]{{0,3}}(?:[;,.]|$))"
+        rf"(?P<name>[^\W\d_][^\n:;,|]{{2,60}}?)(?::[ \t]{{0,3}}|[ \t]{{1,40}})(?P<code>{codes})"
+        r"(?:/\d)?(?=[ \t]{0,3}(?:[;,.]|$))"
         rf"|^[ \t]*(?P<front>{codes})[ \t]+(?P<after>[^\W\d_][^\n:;,|]+)$",
         _M | _I,
     )

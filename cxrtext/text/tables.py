@@ -9,12 +9,14 @@ from cxrtext.text.rules import denied, is_answer, kind_of
 
 MARK = re.compile(r"[\[(][ \t]{0,3}(?P<in>[xX✓✔]?)[ \t]{0,3}[\])](?!\w)|(?P<box>[☐□▢☑☒✅■⊠])")
 _TICKED = "☑☒✅■⊠"
-_SEPARATORS = tuple(
-    map(re.compile, (r" {0,40}[|\t] {0,40}", ";", r",(?=\S)|,$", r"(?<=[^\s:.,;]) {2,}(?=\S)"))
-)
+_DOTS = r" ?(?:\.{2,}|…+|(?: \.){3,}|·{3,}|_{5,}|-{3,}) ?(?=\S)"
+_SPACES = r"(?<=[^\s:.,;]) {2,}(?=\S)"
+_SEPARATORS = [
+    re.compile(one) for one in (r" {0,40}[|\t] {0,40}", "[;&]", r",(?=\S)|,$", _DOTS, _SPACES)
+]
 _RULE = re.compile(r"[\s|:+=_-]*")
 _LETTER = re.compile(r"[^\W\d_]")
-_LONGEST = 2000  # characters of a row
+_MOST = 200  # cells of a row
 _MAIN = (
     r"(?:status|results?|value|present\??|assessment|answer|today|now|current\w*"
     r"|this (?:study|exam|film)|heute|aktuell|befund|bewertung|ergebnis|resultado|estado|hoy|hoje"
@@ -47,7 +49,7 @@ def table_lines(lines: Sequence[str]) -> dict[int, str]:
         certain = separator is _SEPARATORS[0]
         run = list[_Row]()
         for number, line in enumerate([*lines, "."]):
-            if number not in said and len(line) < _LONGEST and separator.search(line):
+            if number not in said and 0 < len(separator.findall(line)) < _MOST:
                 if _RULE.fullmatch(line):
                     said[number] = ""
                     continue
@@ -119,8 +121,8 @@ def _rows(cells: list[list[str]], certain: bool) -> list[str | None]:
     place = names.index(max(names))
     first = cells[0]
     if len(cells) > 1 and all(map(is_answer, first)) and not any(map(is_side, first)):
-        said = [[f"{n}: {t}" for t, n in zip(first, row, strict=True) if n] for row in cells[1:]]
-        return ["", *map("\n".join, said)]
+        lists = [[f"{n}: {t}" for t, n in zip(first, row, strict=True) if n] for row in cells[1:]]
+        return ["", *map("\n".join, lists)]
     titles = [""] * len(first)
     has_titles = (
         len(cells) > 1
@@ -130,6 +132,8 @@ def _rows(cells: list[list[str]], certain: bool) -> list[str | None]:
     if has_titles or (not any(map(is_answer, first)) and not is_bare_name(first[place])):
         titles = first
     body = cells[has_titles:]
+    if all(is_field(cell) for row in cells for cell in row if cell):
+        return ["\n".join(filter(None, row)) for row in cells]
     answered = sum(any(map(is_answer, row)) for row in body)
     told = 2 * min(names[place], answered) >= len(body) and names[place] > (place > 0)
     if not (certain or told):
