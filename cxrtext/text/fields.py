@@ -27,7 +27,9 @@ _FRONT = re.compile(r"^(?:\(([+−–-])\)|([+✓✔✗✘☑☐−]))\s*(?=\w)"
 _MINUS = re.compile(r"^[-–]\s?(?=\w)")
 _LAST = re.compile(r"\s+(\w+(?:/\d+)?)\W*$")
 _SCORE = re.compile(
-    r"\s(?:(?:score|p|probability)\W{0,3})?(?:[01]?[.,]\d+|[1-9]\d{0,2} ?%)\W*$", re.I
+    r"(?P<name>[^\W\d]+(?: [^\W\d]+){0,2})\s(?:(?:score|p|probability)\W{0,3})?"
+    r"(?:[01]?[.,]\d+|[1-9]\d{0,2} ?%)\W*",
+    re.I,
 )
 _ENDS = re.compile(r"[\s.!]*(?:$|[(,])")
 # "yes / no", "(none, small, large)": what a form offers.
@@ -283,8 +285,8 @@ def _field(item: str, own: Rules, plus: bool) -> Field | None:
             organ and is_name(name, own) and not names_finding(name, own) and not says_more
         ):
             return Field(name, value)
-    if (match := _SCORE.search(item)) and is_bare_name(item[: match.start()]):
-        return Field(item[: match.start()], "n/a")
+    if (match := _SCORE.fullmatch(item)) and is_bare_name(match["name"]):
+        return Field(match["name"], "n/a")
     for pattern in (_DASH, _PAREN, _SIGN, _LAST):
         match = pattern.search(item)
         value = "" if match is None else item[match.end() :] if pattern is _DASH else match[1]

@@ -36,7 +36,7 @@ def statement_lines(block: str) -> list[str]:
         return [block]
     lines = [line.strip() for line in block.split("\n")]
     width = max(map(len, lines))
-    uneven = len(lines) > _LINES and 2 * min(map(len, lines[:-1])) < width < _WIDE
+    uneven = len(lines) > _LINES and 1.5 * min(map(len, lines[:-1])) < width < _WIDE
     wide = uneven and block != block.upper() and all(map(_STATEMENT.match, lines))
     is_list = wide or _is_list(block, lines, width)
     parts = [[lines[0]]]
