@@ -20,6 +20,7 @@ def standing(said: Sequence[tuple[str, str]]) -> list[bool]:
     what it says.  Where only a side is put right, what named the other side is not understood any
     more, and falls; so does the addendum's sentence, which names no finding.
     """
+    said = [(ADDENDUM if _corrects(sentence) else name, sentence) for name, sentence in said]
     addenda = dict.fromkeys(sentence for section, sentence in said if section == ADDENDUM)
     read = {addendum: _reader(addendum) for addendum in islice(addenda, MOST)}
     fallen = {
@@ -31,6 +32,11 @@ def standing(said: Sequence[tuple[str, str]]) -> list[bool]:
         read[sentence][1] if section == ADDENDUM and sentence in read else sentence not in fallen
         for section, sentence in said
     ]
+
+
+def _corrects(sentence: str) -> bool:
+    patterns = rules_of(sentence).patterns
+    return any(patterns[one].search(sentence) for one in ("corrects", "retracts"))
 
 
 class _Falls:
@@ -61,8 +67,8 @@ def _reader(addendum: str) -> tuple[_Falls, bool]:
     own, prose = rules_of(addendum), as_prose(addendum)
     named = {name for name, pattern in own.findings.items() if pattern.search(prose.text)}
     new = {name: label for name, label in sentence_labels(addendum).items() if name in named}
-    if own.patterns["retracts"].search(addendum):
-        return _Falls(findings=_named(addendum)), False
+    if match := own.patterns["retracts"].search(addendum):
+        return _Falls(new, _named(addendum[: match.start()]) - named), bool(new)
     match = own.patterns["corrects"].search(addendum)
     if match is None:
         return _Falls(new), True

@@ -29,12 +29,14 @@ _BEFORE_SMALL = _words(
     """
     cm mm kg lb lbs ft hr hrs min mins sec secs wk wks mo mos yr yrs a.m p.m am pm ant lat bilat
     inf sup rt lt diam wt ht pt pts resp cont poss prob temp est max etc hx dx fx tx rx prev
-    susp abd jr sr re li bds dtl ggf evtl bzw izq der dcha dcho izda izdo
+    susp pulm pl cardiomeg atel konsolid pleuraerg interstit n
+    abd jr sr re li bds dtl ggf evtl bzw izq der dcha dcho izda izdo
     """
 )
 # German abbreviations of two words, whole or after the first of them.
 _TWO_WORDS = re.compile(
-    r"\b(?:[Vvu]\. ?a|Z\. ?n|St\. ?n|[zon]\. ?[Bb]|d\. ?h|k\. ?A|i\. ?S|a\. ?e|s\. ?o)\.(?= ?\S|$)"
+    r"\b(?:[Vvu]\. ?a|Z\. ?n|St\. ?n|[zon]\. ?[Bb]|d\. ?h|k\. ?A|i\. ?S|a\. ?e"
+    r"|s\. ?o|(?<=[;,:] )o)\.(?= ?\S|$)"
 )
 _STOP = re.compile(r"[.?!。．！？]['\"’”)\]>]*$")
 _WORD_FRONT = re.compile(r"^[\d:.,(\[\"'“‘-]+")

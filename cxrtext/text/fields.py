@@ -8,7 +8,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from cxrtext.text.rules import LANGUAGES, WORD, Answer, Rules, answer, language_of, rules, rules_of
+from cxrtext.text.rules import WORD, Answer, Rules, answer, denied, every, language_of, rules_of
 
 UNREAD = "·"
 """Stands for each letter of what is not understood."""
@@ -25,12 +25,25 @@ _PAREN = re.compile(r"\s*[(\[{<]\s*([^()\[\]{}<>]{1,20}?)\s*[)\]}>]\s*\.?$")
 _SIGN = re.compile(r"\s*(\+{1,4}|(?<=\s)[-−–]|(?<=\w)[-−–](?=\W*$)|[±✓✔✗✘☑☐])\W*$")
 _FRONT = re.compile(r"^(?:\(([+−–-])\)|([+✓✔✗✘☑☐−]))\s*(?=\w)")
 _MINUS = re.compile(r"^[-–]\s?(?=\w)")
-_LAST = re.compile(r"\s+(\w+)\W*$")
+_LAST = re.compile(r"\s+(\w+(?:/\d+)?)\W*$")
+_SCORE = re.compile(
+    r"(?P<name>[^\W\d]+(?: [^\W\d]+){0,2})\s(?:(?:score|p|probability)\W{0,3})?"
+    r"(?:[01]?[.,]\d+|[1-9]\d{0,2} ?%)\W*",
+    re.I,
+)
 _ENDS = re.compile(r"[\s.!]*(?:$|[(,])")
 # "yes / no", "(none, small, large)": what a form offers.
 _OFFER = re.compile(
     r"\s*(?:[(\[](?P<inside>[^()\[\]\n]{1,60}[/,|][^()\[\]\n]{1,60})[)\]]"
     r"|(?<![\w/])(?P<bare>\*?[^\W\d]{1,12}\*?(?: ?/ ?\*?[^\W\d]{1,12}\*?){1,5})(?![\w/]))"
+)
+_OR = re.compile(r"\b(?:n?or|and|oder|und|noch|o|y|ni|ou|et|e|nem)\b", re.I)
+_ASKS = re.compile(r"[^\W\d_] ?\?$")
+# What is listed, but for what is said before the colon: "All are absent except edema: edema, mass"
+_EXCEPT = re.compile(
+    r"(?P<head>[^:,;]{3,80}?)[ ,]+(?:except|other than|apart from|with the exception of|bis auf"
+    r"|außer|salvo|excepto|exceto|sauf|hormis)(?: for)? (?P<but>[^:]{3,200}):\s*(?P<list>.+)",
+    re.I,
 )
 _VERB = re.compile(r"\b(?:is|are|was|were|has|have|there|ist|sind|hay|est|sont|há|são)\b", re.I)
 _LEAD = re.compile(
@@ -41,12 +54,12 @@ _LEAD = re.compile(
 _SIGNS = (
     (re.compile(r"(?<![\w-])[-−–] ?ve\b", re.I), "negative"),
     (re.compile(r"(?<!\w)\+ ?ve\b", re.I), "positive"),
-    (re.compile(r"(?<!\w)[Øø∅⌀]\s*(\w[^,;.]{0,60}),"), r"no \1;"),
-    (re.compile(r"(?<!\w)[Øø∅⌀]\s*(?=\w)"), "no "),
+    (re.compile(r"(?<!\w)[Øø∅⌀]\s*(\w[^,;.]{0,60}),"), r"NONE\1;"),
+    (re.compile(r"(?<!\w)(?:[Øø∅⌀]\s*|[sS]/ )(?=\w)|(?:^|(?<=[,;] ))0 (?=[^\W\d_]{3})"), "NONE"),
 )
 _NOT = re.compile(
-    r",?\s*\b(?:and not|not|instead of|rather than|nicht|(?:an)?statt|y no|no|et non|non|e não|não)"
-    r"\b.*$",
+    r"(?<=\w)(?:,\s*|\s+)(?:and not|not|instead of|rather than|nicht|(?:an)?statt|y no|no"
+    r"|et non|non|e não|não)\b.*$",
     re.I,
 )
 _SIDES_APART = re.compile(r"\s(?=[LR]\b)")
@@ -71,14 +84,20 @@ def as_prose(sentence: str) -> Prose:
     """
     text = " ".join(sentence.split())
     own = rules_of(text)
-    if not language_of(text) or own.patterns["retracts"].search(text):
+    if match := own.patterns["retracts"].search(text):
+        text = text[match.end() :].partition(";")[2].strip() or UNREAD * len(text)
+    if not language_of(text) or UNREAD in text:
         return Prose(UNREAD * len(text), False)
     if match := own.patterns["corrects"].search(text):
         text = _NOT.sub("", text[match.end() :].lstrip(" :,'\""))
+    if _ASKS.search(text):
+        return Prose(UNREAD * len(text), False)
+    if (match := _EXCEPT.match(text)) and list_head(match["head"], own) == "absent":
+        text = f"{match['but']}; {match['head']}: {match['list']}"
     for pattern, word in _SIGNS:
-        text = pattern.sub(word, text)
+        text = pattern.sub(word.replace("NONE", own.prose["absent"]), text)
     text = _OFFER.sub(lambda match: _chosen(match, own), text)
-    items = _items(text, own)
+    items = _telegram(_items(text, own), own)
     plus = any(_FRONT.match(item) for item, _ in items) or text.startswith("-")
     parts, understood = list[str](), True
     denial = finding = ""  # what a list is said of, and the finding that a side belongs to
@@ -94,8 +113,12 @@ def as_prose(sentence: str) -> Prose:
             parts.append(f"{denial}{item}{end}")
             continue
         name, value = field
+        while not (names_finding(name, own) or list_head(name, own)) and (
+            inner := _field(value, own, plus)
+        ):  # "Pleura: effusion: none"
+            name, value = f"{name} {inner.name}", inner.value
         if kind := list_head(name, own):
-            denial, names = own.prose[kind], []
+            denial, names = own.prose.get(kind, own.prose["uncertain"]), []
             parts.append(f"{denial}{value}{end}")
             continue
         if own.patterns["a_side"].fullmatch(name.strip()):
@@ -114,39 +137,48 @@ def as_prose(sentence: str) -> Prose:
     return Prose(text if len(items) == 1 else text.rstrip("; "), understood)
 
 
+@lru_cache(maxsize=10_000)
 def is_field(line: str) -> bool:
-    """Whether a line gives a finding a value, in any language."""
+    """Whether a line gives a finding a value, or says something of an organ, in any language."""
     name, _, value = line.partition(":")
-    return any(answer(value.strip(), own) and names_finding(name, own) for own in _every())
+    value, words = value.strip(), {*WORD.findall(name.lower())}
+    for own in every():
+        says = (own.patterns["before"].match(value), own.patterns["normal"].search(value))
+        organ = words <= own.words["known"] and not words <= own.words["function_words"]
+        names = names_finding(f"{name} {value}", own)
+        if (answer(value, own) and names_finding(name, own)) or (organ and (any(says) or names)):
+            return True
+    return False
 
 
 @lru_cache(maxsize=10_000)
 def is_bare_name(line: str) -> bool:
     """Whether a line names a finding in some language, and says nothing of it."""
-    line = line.strip(" \t:*")
+    line = line.strip(" \t:*[]")
     return ":" not in line and any(
         names_finding(line, own) and is_name(line, own) and answer(line, own) is None
-        for own in _every()
+        for own in every()
     )
 
 
 def is_side(text: str) -> bool:
-    return any(own.patterns["a_side"].fullmatch(text.strip()) for own in _every())
+    return any(own.patterns["a_side"].fullmatch(text.strip()) for own in every())
 
 
 @lru_cache(maxsize=10_000)
 def is_denial(text: str) -> bool:
     """Whether a text is a value that says no, and nothing else, in some language."""
-    return len(text) < _SHORT and any(_denies(text, own) for own in _every())
+    return len(text) < _SHORT and any(_denies(text, own) for own in every())
 
 
 def list_answer(line: str) -> Answer | None:
     """What a line such as "Pertinent negatives:" says of the list below it, in any language."""
-    return next(filter(None, (list_head(line, own) for own in _every())), None)
+    return next(filter(None, (list_head(line, own) for own in every())), None)
 
 
-def _every() -> list[Rules]:
-    return [rules(language) for language in LANGUAGES]
+def names_any(text: str) -> bool:
+    """Whether a text names a finding in some language."""
+    return any(names_finding(text, own) for own in every())
 
 
 def names_finding(text: str, own: Rules) -> bool:
@@ -195,6 +227,23 @@ def _items(text: str, own: Rules) -> list[tuple[str, str]]:
     return found
 
 
+def _telegram(items: list[tuple[str, str]], own: Rules) -> list[tuple[str, str]]:
+    """Items of "No edema, heart normal, no effusion": each "no" ends with its item.
+
+    What only names a finding behind a comma may belong to the one before, and is not read.
+    """
+    denies = [own.patterns["before"].match(item.lstrip()) is not None for item, _ in items]
+    if sum(denies) < 2 or any(len(end.split()) > 1 or _OR.search(item) for item, end in items):
+        return items
+    found = list[tuple[str, str]]()
+    for place, (item, end) in enumerate(items):
+        last = _LAST.search(item.rstrip("."))
+        says = denies[place] or not is_bare_name(item) or (last and answer(last[1], own))
+        unread = not says and any(denies[:place]) and "," in items[place - 1][1]
+        found.append((UNREAD * len(item) if unread else item, end.replace(",", ";")))
+    return found
+
+
 def _chosen(match: re.Match[str], own: Rules) -> str:
     """What stands for the choices that a form offers: nothing, or an unread value."""
     kinds = [
@@ -219,7 +268,10 @@ def _denies(text: str, own: Rules) -> bool:
 def _field(item: str, own: Rules, plus: bool) -> Field | None:
     """The name and the value of a field; None where an item is none."""
     if match := _COLON.search(item):
-        name, value = item[: match.start()].lstrip(" -*•"), item[match.end() :]
+        name, value = item[: match.start()].lstrip(" -*•>"), item[match.end() :]
+        last = _LAST.search(name)
+        if last and _denies(last[1], own) and is_bare_name(name[: last.start()]):
+            return Field(name[: last.start()], denied(value))
         asked = names_finding(name, own) and not own.patterns["before"].search(name)
         if is_name(name, own) or list_head(name, own) or (asked and _denies(value, own)):
             return Field(name, value)
@@ -233,6 +285,8 @@ def _field(item: str, own: Rules, plus: bool) -> Field | None:
             organ and is_name(name, own) and not names_finding(name, own) and not says_more
         ):
             return Field(name, value)
+    if (match := _SCORE.fullmatch(item)) and is_bare_name(match["name"]):
+        return Field(match["name"], "n/a")
     for pattern in (_DASH, _PAREN, _SIGN, _LAST):
         match = pattern.search(item)
         value = "" if match is None else item[match.end() :] if pattern is _DASH else match[1]
@@ -276,7 +330,7 @@ def _put(name: str, value: str, own: Rules) -> tuple[str, bool]:
         normal = own.patterns["normal"].match(bare)
         if kind and not normal and not rest.strip(" .") and kind[0] in ("absent", "uncertain"):
             return f"{own.prose[kind[0]]}{name}", True
-        return f"{name} {value}", True
+        return f"{name} {bare if lead and lead['inside'] else value}", True
     if names_finding(value, own):
         return value, True
     meaning = _meaning(re.split(r"[,;(]", bare)[0], own)

@@ -111,10 +111,10 @@ def sentence_labels(sentence: str) -> dict[str, Label]:
     opacities = [labels[name] for name in ("Lung Opacity", *OPACITIES) if name in labels]
     if any(one.value for one in opacities):
         labels["Lung Opacity"] = max(opacities, key=lambda one: _STRENGTH.index(one.value))
-    if parts.hedges or side_of(prose):  # "The left lung is clear."
-        return labels
-    for pattern, findings in parts.rules.ruled_out:
-        if pattern.search(parts.text):
+    for pattern, findings in () if parts.hedges else parts.rules.ruled_out:
+        match = pattern.search(parts.text)
+        # "The left lung is clear."
+        if match and not side_of(parts.text[slice(*_clause(parts, bounds, *match.span()))]):
             labels |= {name: Label(0, "", sentence) for name in findings if name not in labels}
     return labels
 

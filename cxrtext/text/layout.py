@@ -10,8 +10,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from cxrtext.text.fields import is_bare_name, is_side, list_answer
-from cxrtext.text.rules import is_answer
+from cxrtext.text.fields import is_bare_name, list_answer, names_any
+from cxrtext.text.rules import answer, every, is_answer, kind_of
+from cxrtext.text.tables import MARK, STATUS, as_field, is_ticked, table_lines
 
 _M = re.MULTILINE
 _I = re.IGNORECASE
@@ -33,6 +34,7 @@ _HL7 = re.compile(r"\\(?:(?P<sign>[HNTSFRE])|X0[AD](?:0[AD])?|\.[a-z]{2}[+-]?\d{
 _HL7_SIGNS = {"T": "&", "S": "^", "F": "|", "R": "~", "E": "\\"}
 # "~ 2 cm" is about two, and a repetition elsewhere; "\n" is what a JSON or SQL export leaves.
 _BREAK = re.compile(r"~(?! ?\d)|(?:\\r)?\\n(?![a-z])")
+_OBX = re.compile(r"^OBX\|[^|\n]*\|[^|\n]*\|([^|\n]*)\|[^|\n]*\|([^|\n]*)[^\n]*", _M)
 _HIDDEN = re.compile(r"<!--.{0,500}?-->|<(style|script|head)\b.{0,2000}?</\1>", _I | re.DOTALL)
 _TAG = re.compile(
     r"<(?P<shut>/?)(?:(?P<block>p|div|br|tr|li|h[1-6]|hr|pre|table|dt|body|html|title)"
@@ -40,11 +42,14 @@ _TAG = re.compile(
     r"(?:[\s/][^<>]{0,1000})?>",
     _I,
 )
-# A tick box, and an element that says all in its attributes: <finding name="edema" value="no"/>.
+# A tick box, and an element that says all in its attributes and children.
 _INPUT = re.compile(r"<input\b(?P<rest>[^<>]{0,200})>", _I)
-_ATTRIBUTES = re.compile(
-    r"<\w{1,40}((?:\s+[\w:-]{1,40}=(?:\"[^\"<>]{0,80}\"|'[^'<>]{0,80}')){2,8})\s*/>"
+_RECORD = re.compile(
+    r"<(?P<name>[\w:.-]{1,40})(?P<of>\s[^<>]{0,300})?(?:/>|>(?P<in>"
+    r"(?:\s{0,40}<(?P<leaf>[\w:.-]{1,40})(?:\s[^<>]{0,200})?(?:/>|>[^<>]{0,200}</(?P=leaf)>)){1,20}"
+    r")\s{0,40}</(?P=name)>)"
 )
+_PAIR = re.compile(r"\s([\w:.-]{1,40})=([\"'])([^\"'<>]*)\2|<([\w:.-]{1,40})[^<>/]*>([^<>]+)</")
 _ELEMENT = re.compile(r"<([A-Za-z]\w{0,40})>([^<>\n]{0,200})</\1>")
 # "[<Lungs are clear.>]": a dictation system's marks around a template's field.
 _FIELD_MARK = re.compile(r"\[<|>\]")
@@ -52,41 +57,45 @@ _NUMBER = re.compile(r" ?\d")
 _BOLD = re.compile(r"(?<!\[)\*\*([^*\n]{1,80})\*\*(?!\s*$)", _M)
 _UNDERSCORE = re.compile(r"(?<=[a-z])_(?=[a-z])", _I)
 _EQUALS = re.compile(r"(?<=[^\W\d]) ?(?:={1,3}>?|-{1,2}>|:=|→|⇒) ?(?=[\w+−✓✗☑☐-])")
+_HYPHEN = re.compile(r"\b([^\W\d_]{2,20})[-\xad]\n[ \t]{0,8}([^\W\d_]{2,20})\b")
 _WIDE_COLON = re.compile("[ \t]{0,4}\uff1a[ \t]{0,4}")
-# "Edema: no  Effusion: yes": fields that blanks set apart on a line.
-_GAP = re.compile(r"(?<=[^\W_]) {2,40}(?=[^\W\d_][\w ()/-]{1,40}:[ \t]{0,4}\S)")
-_DOTS = re.compile(r"(?<=[^\W\d])\.{3,} ?(?P<value>\w{1,12})\b")
-_BULLET = re.compile(r"(?<=\S) [•●▪] (?=\S)")
-_LEADER = re.compile(
-    r"^(?P<name>[ \t]*[^\W\d_][^\n.:;?!|_…]{1,50}?) ?"
-    r"(?P<dots>\.{2,}|…+|(?: \.){3,}|·{3,}|_{5,}|-{3,}|[,;](?=\S)) ?(?P<value>\S[^\n]*)$",
-    _M,
+# "Finding: edema; status: absent".
+_STATED = re.compile(
+    r"\b(?:finding|name|item|label|diagnosis|observation): ?([^\n:;,|]{2,60})[;,|\n][ \t]{0,8}"
+    rf"(?:{STATUS.pattern}): ?([^\n:;,|]{{1,40}})",
+    _I,
 )
+_BULLET = re.compile(r"(?<=\S) [•●▪] (?=\S)")
 _QUESTION = re.compile(
-    r"(?:^|(?<=[.!?] ))(?:[QF]: ?)?(?:(?:is|are) there )?(?:(?:any|an?|signs? of) )?"
-    r"(?!(?:is|are|was|were|has|have|does|do|did|can|could)\b)"
-    r"(?P<name>[^\W\d_][\w /-]{1,40})\?(?: [(\[][^()\[\]\n]{1,20}[)\]])?\s{1,4}(?:A: ?)?"
-    r"(?P<value>\w{1,12})\b(?P<stop>\.[ \t]+)?",
+    r"(?:^|(?<=[.!?] ))(?:[QF]\d{0,2}[:.)] ?)?(?:(?:is|are|was|were) (?:there )?)?"
+    r"(?:(?:the|any|an?) )?(?:(?:signs?|evidence) of )?(?P<name>[^\W\d_][^\n?.:;]{1,60})\?"
+    r"(?: [(\[][^()\[\]\n]{1,20}[)\]])?\s{1,4}(?:A[:.] ?|[-–—] )?"
+    r"(?P<value>[^\W\d_][^\n?.,;]{0,30})(?P<stop>\.[ \t]+)?",
     _M | _I,
 )
-_MARK = re.compile(r"[\[(][ \t]{0,3}(?P<in>[xX✓✔]?)[ \t]{0,3}[\])](?!\w)|(?P<box>[☐□▢☑☒✅■⊠])")
+_SPOKEN = re.compile(
+    r"\s(period|full stop|comma|colon|semicolon|new line|next line|new paragraph)\b", _I
+)
+_FULL_STOP = re.compile(r"[^\W\d_]\.(?:\s|$)")
+_SPELT = {"comma": ",", "colon": ":", "semicolon": ";", "period": ".", "full stop": "."}
+# "1 = no, 2 = yes", "0 (none) to 3 (severe)", "✓ present", and "no = 1".
+_CODE = r"\d|[A-Za-z](?![A-Za-z]| [a-z])|n/a|[+−-]{1,4}|[✓✔✗✘●○]"
+_LEGEND = re.compile(
+    rf"(?<![\w/.+-])(?P<code>{_CODE})[ \t]{{0,3}}(?:[=:–(]|means)?[ \t]{{0,3}}"
+    r"(?:(?:finding|is|was) ){0,2}(?P<said>[^\W\d_][^\n,;.:()=|/✓✗●○]{0,30})"
+    rf"|\b(?P<first>[^\W\d_]{{2,15}})[ \t]?[=:(][ \t]?(?P<last>{_CODE})(?![\w/]|[ \t]?[=:(])"
+)
+_LEGEND_HEAD = re.compile(r"^([^\n:]{3,120}):[ \t](?=\S)", _M)
 _BLANK_MARK = re.compile(r"^([ \t]{0,4})(?:_([xX])_|_{2,3})(?= \w)", _M)
 _CROSSED = re.compile(r"^[ \t]{0,4}_[xX]_ \w", _M)
-_TICKED = "☑☒✅■⊠"
-_SIGNED = re.compile(r"^[ \t]*(?P<sign>[+−-])[ \t]{0,4}(?P<rest>[^\W\d_][^\n]*)$", _M)
+_PARTS = re.compile(r"[ \t]{0,9}[|;,\t][ \t]{0,9}")
+_SIGNED = re.compile(r"^[ \t]*(?P<sign>[+−✓✔✅✗✘❌-])[ \t]{0,4}(?P<rest>[^\W\d_][^\n]*)$", _M)
+_ITEM = re.compile(r"[ \t]*(?:[-*•·–+]|\(?\d{1,2}[.)]|\(?[a-h][.)])[ \t]")
 _LISTED = re.compile(
     r"[ \t]*(?:[-*•·–+]|\(?\d{1,2}[.)]|\(?[a-h][.)])?[ \t]*(?P<rest>[^\W\d_][^\n:]*)"
 )
-_CELL = re.compile(r" {0,40}[|\t] {0,40}|(?<=[^\s:.,;]) {3,}(?=\S)")
-_TITLES = re.compile(
-    r"(?:findings?|status|side|results?|location|comments?|value|severity|observations?|item|present\??"
-    r"|laterality|befund|seite|bewertung|hallazgo|lado|résultat|côté|signe|achado|resultado|estado|#)?",
-    _I,
-)
-_RULE = re.compile(r"[\s|:+=_-]*")
 FARTHEST = 200
 """Characters of a row within which the next letter of what it became is looked for."""
-_HEADER_CELLS = frozenset(["x", "X", "✓", "✔", "+", "●", "•"])
 
 
 class Plain(NamedTuple):
@@ -106,26 +115,30 @@ def plain_text(text: str) -> Plain:
     stripped = text.strip()
     if stripped[:1] in "{[" and stripped[-1:] in "}]" and (lines := _of_json(stripped)):
         return Plain(lines, [0] * len(lines) + [len(text)])
+    plain = _put(plain, _LINE_END, lambda _: "\n")
     if stripped.startswith("{\\rtf"):
         plain = _put(plain, _RTF, _rtf())
+    if not _FULL_STOP.search(text) and len(_SPOKEN.findall(text)) > 1:
+        plain = _put(plain, _SPOKEN, lambda m: _SPELT.get(m[1].lower(), "\n"))
     if "\\" in text or "~" in text:
         plain = _put(plain, _HL7, lambda m: _HL7_SIGNS.get(m["sign"], "") if m["sign"] else "\n")
         plain = _put(plain, _BREAK, lambda _: "\n")
+    if "OBX|" in text:
+        plain = _put(plain, _OBX, _observation)
     if "&" in plain.text:
         plain = _put(plain, _REFERENCE, lambda m: html.unescape(m[0]))
     if "<" in plain.text:
         plain = _put(plain, _HIDDEN, lambda _: " ")
         plain = _put(plain, _INPUT, lambda m: "☑ " if "checked" in m["rest"].lower() else "☐ ")
         plain = _put(plain, _TAG, _tag)
-        plain = _put(plain, _ATTRIBUTES, _attributes)
+        plain = _put(plain, _RECORD, _record)
         plain = _put(plain, _ELEMENT, lambda m: f"\n{m[1]}: {m[2]}\n")
-    plain = _put(plain, _LINE_END, lambda _: "\n")
     plain = _put(plain, _CONTROL, lambda _: " ")
     if "[<" in plain.text or ">]" in plain.text:
         plain = _without_field_marks(plain)
     for pattern, put in _STEPS:
         plain = _put(plain, pattern, put)
-    return _lines(plain)
+    return _decoded(_lines(plain))
 
 
 def _put(plain: Plain, pattern: re.Pattern[str], put: Callable[[re.Match[str]], str]) -> Plain:
@@ -184,15 +197,35 @@ def _rtf() -> Callable[[re.Match[str]], str]:
     return put
 
 
+def _observation(match: re.Match[str]) -> str:
+    """The value of a segment of HL7, behind its name where that is a finding's."""
+    name, value = ([*cell.split("^"), ""] for cell in match.groups())
+    said = value[1] or value[0]
+    names = [one for one in name if is_bare_name(one)]
+    return f"{names[-1]}: {said}" if names else said
+
+
 def _tag(match: re.Match[str]) -> str:
-    if match["block"]:
-        return "" if match["shut"] and match["block"].lower() in ("tr", "li", "dt") else "\n"
+    if block := match["block"]:
+        opens = "\n• " if block.lower() == "li" else "\n"
+        return "" if match["shut"] and block.lower() in ("tr", "li", "dt") else opens
     return "\t" if match["cell"] and not match["shut"] else ""
 
 
-def _attributes(match: re.Match[str]) -> str:
-    name, *values = (value.strip("\"'") for value in re.findall("\".*?\"|'.*?'", match[1]))
-    return f"\n{name}: {', '.join(values)}\n"
+def _record(match: re.Match[str]) -> str:
+    found = _PAIR.findall(f"{match['of'] or ''}{match['in'] or ''}")
+    pairs = [(key or leaf, value or text) for key, _, value, leaf, text in found]
+    return f"\n{_of_pairs(pairs)}\n" if len(pairs) > 1 else match[0]
+
+
+def _of_pairs(pairs: Sequence[tuple[str, str]]) -> str:
+    """A record as a row of a table: titles and cells, one of which names a finding."""
+    pairs = sorted(pairs, key=lambda one: one[0].lower() not in _ABOUT)
+    named = next((one for one in pairs if is_bare_name(one[1])), None)
+    if named is None:
+        return "\n".join(f"{title}: {cell}" for title, cell in pairs)
+    pairs.remove(named)
+    return as_field(named[1], *zip(*pairs, strict=True)) if pairs else named[1]
 
 
 def _of_json(text: str) -> str:
@@ -204,32 +237,35 @@ def _of_json(text: str) -> str:
     return "\n".join(_of_value(value)) if isinstance(value, dict | list) else ""
 
 
-_ABOUT = {"present", "status", "value", "side", "severity", "location", "laterality", "result"}
-_OF_JSON = {"True": "yes", "False": "no", "None": "n/a"}
+_ABOUT = {"present", "presence", "status", "value", "result", "finding_status", "assessment"}
+_OF_JSON = {"True": "yes", "False": "no", "None": "n/a", "": "n/a"}
+
+
+def _said(value: Any) -> str:
+    return _OF_JSON.get(str(value), str(value))
 
 
 def _of_value(value: Any) -> Iterator[str]:
     if isinstance(value, list):
         for one in value:
-            flat = isinstance(one, dict) and not any(
-                isinstance(v, dict | list) for v in one.values()
-            )
-            if flat and isinstance(next(iter(one.values()), None), str) and len(one) > 1:
-                name, *rest = (_OF_JSON.get(str(v), str(v)) for v in one.values())
-                yield f"{name}: {', '.join(rest)}"
-            else:
-                yield from _of_value(one)
+            yield from _of_value(one)
     elif isinstance(value, dict):
+        flat = {key: _said(one) for key, one in value.items() if not isinstance(one, dict | list)}
+        record = any(map(is_bare_name, flat.values()))
+        if record:
+            yield _of_pairs([one for one in flat.items() if one[1] != "n/a"])
         for key, one in value.items():
-            if isinstance(one, dict) and _ABOUT & one.keys():
-                one = ", ".join(_OF_JSON.get(str(v), str(v)) for v in one.values() if v is not None)
-            elif isinstance(one, list) and all(isinstance(v, str) for v in one):
-                one = "\n".join(one)
-            if isinstance(one, dict | list):
+            name = key.replace("_", " ")
+            if isinstance(one, dict) and is_bare_name(name):
+                yield _of_pairs(
+                    [("", name), *((k, _said(v)) for k, v in one.items() if v is not None)]
+                )
+            elif isinstance(one, list) and one and all(isinstance(v, str) for v in one):
+                yield f"{name}: {(', ' if all(map(is_bare_name, one)) else chr(10)).join(one)}"
+            elif isinstance(one, dict | list):
                 yield from _of_value(one)
-            else:
-                said = _OF_JSON.get(str(one), str(one))
-                yield f"{key.replace('_', ' ')}: {said}"
+            elif not record:
+                yield f"{name}: {flat[key]}"
     else:
         yield str(value)
 
@@ -248,20 +284,15 @@ def _without_field_marks(plain: Plain) -> Plain:
     return _put(plain, _FIELD_MARK, lambda m: m[0] if m.start() in spared else " ")
 
 
-def _leader(match: re.Match[str]) -> str:
-    plain = len(match["dots"].replace(" ", "")) > 3 or is_answer(match["value"])
-    return f"{match['name'].rstrip()}: {match['value']}" if plain else match[0]
-
-
-def _gap(match: re.Match[str]) -> str:
-    """A line break between fields; what stands before the first may be no field."""
-    start = match.start()
-    return "\n" if ":" in match.string[max(0, start - 60) : start].rpartition("\n")[2] else match[0]
+def _joined(match: re.Match[str]) -> str:
+    """A word that was broken over two lines: whole where that names a finding."""
+    whole = match[1] + match[2]
+    return whole if is_bare_name(whole) else f"{match[1]}-{match[2]}"
 
 
 def _question(match: re.Match[str]) -> str:
-    put = f"{match['name']}: {match['value']}" + (".\n" if match["stop"] else "")
-    return put if is_answer(match["value"]) else match[0]
+    put = f"{match['name'].rstrip()}: {match['value']}" + (".\n" if match["stop"] else "")
+    return put if is_answer(match["value"]) and names_any(match["name"]) else match[0]
 
 
 def _bold(match: re.Match[str]) -> str:
@@ -277,14 +308,13 @@ def _bold(match: re.Match[str]) -> str:
 
 
 _STEPS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
+    (_HYPHEN, _joined),
     (_WIDE_COLON, lambda _: ": "),
     (_UNDERSCORE, lambda _: " "),
     (_BOLD, _bold),
     (_EQUALS, lambda _: ": "),
     (_BULLET, lambda _: "\n"),
-    (_LEADER, _leader),
-    (_DOTS, lambda m: f": {m['value']}" if is_answer(m["value"]) else m[0]),
-    (_GAP, _gap),
+    (_STATED, lambda m: f"{m[1]}: {m[2]}" if is_bare_name(m[1]) else m[0]),
     (_QUESTION, _question),
 )
 
@@ -301,45 +331,30 @@ def _lines(plain: Plain) -> Plain:
     signs = {match["sign"] for match in _SIGNED.finditer(text)}
     signed = "+" in signs and len(signs) > 1
     lines = text.split("\n")
-    rows = list(map(_cells, lines))
-    header, listed, made = list[str](), "", list[tuple[int, int, str]]()
+    tables = table_lines(lines)
+    listed, made = "", list[tuple[int, int, str]]()
     start = 0
-    for number, (line, cells) in enumerate(zip(lines, rows, strict=True)):
-        new, end, after = (
-            line,
-            start + len(line),
-            rows[number + 1] if number + 1 < len(rows) else [],
-        )
-        header = header if cells or not line.strip() else []
-        if not cells and _MARK.search(line):
+    for number, line in enumerate(lines):
+        new, end = line, start + len(line)
+        if number in tables:
+            new = tables[number]
+        elif MARK.search(line):
             new = _boxes(line)
-        elif not cells and listed and (match := _LISTED.fullmatch(line)):
-            new = (
-                f"{match['rest'].rstrip(' .,;')}: {listed}"
-                if is_bare_name(match["rest"].rstrip(" .,;"))
-                else line
-            )
-        elif not cells:
-            listed = listed if listed and not line.strip() else _list_below(line)
-            new = "" if listed else line
+        elif head := _list_below(line, next(filter(str.strip, lines[number + 1 : number + 3]), "")):
+            listed, new = head, ""
+        elif listed and (match := _LISTED.fullmatch(line)):
+            name = match["rest"].rstrip(" .,;")
+            new = f"{name}: {listed}" if is_bare_name(name) else line
+        else:
+            listed = "" if line.strip() else listed
             match = _SIGNED.match(line)
             # A minus sign is no bullet, as a hyphen is.
-            if match and (signed or (match["sign"] == "−" and is_bare_name(match["rest"]))):
-                new = f"{match['rest'].rstrip(' .')}: {_YES[match['sign'] == '+']}"
+            if match and (signed or (match["sign"] not in "+-" and is_bare_name(match["rest"]))):
+                new = f"{match['rest'].rstrip(' .')}: {match['sign']}"
             elif made and made[-1][1] >= end:
                 new = line
-            elif (value := _value_below(lines[number + 1 : number + 3])) and is_bare_name(line):
-                new, end = f"{line.rstrip(' :')}: {value.strip()}", end + 1 + len(value)
-        elif _RULE.fullmatch(line):
-            new = ""
-        elif _MARK.search(line):
-            new = _boxes(" ".join(cells))
-        else:
-            titles = all(map(_TITLES.fullmatch, cells)) or _turned(cells, after)
-            options = all(is_side(cell) or is_answer(cell) for cell in cells[1:])
-            titles = titles or (options and _TITLES.fullmatch(cells[0]) is not None)
-            new = "" if titles and not header else _row(cells, header)
-            header = header or (cells if titles or not is_answer(cells[1]) else [])
+            elif (below := _value_below(lines[number + 1 : number + 4])) and is_bare_name(line):
+                new, end = f"{line.strip(' :[]')}: {below[0]}", end + 1 + below[1]
         if new != line:
             made.append((start, end, new))
         start += len(line) + 1
@@ -353,73 +368,75 @@ def _lines(plain: Plain) -> Plain:
     return Plain("".join([*parts, text[done:]]), [*places, *plain.places[done:]])
 
 
-_YES = ("no", "yes")
+_OF_LIST = {"present": "yes", "absent": "no", "uncertain": "possible", "unknown": "n/a"}
 
 
-def _list_below(line: str) -> str:
+def _list_below(line: str, after: str) -> str:
     """What a line says of a list below it, "" where it says nothing."""
-    kind = list_answer(line) if line.rstrip().endswith(":") else None
-    return _YES[kind == "present"] if kind in ("absent", "present") else ""
+    opens = line.rstrip(" *").endswith(":") or (_ITEM.match(after) and not _ITEM.match(line))
+    kind = list_answer(line.strip(" \t#*:")) if opens else None
+    return _OF_LIST[kind] if kind else ""
 
 
-def _value_below(lines: list[str]) -> str:
-    """The value in the next line, or behind a blank one; "" for none."""
-    below = "\n".join(lines) if lines and not lines[0].strip() else "".join(lines[:1])
-    return (
-        below
-        if below.strip() and len(below) < _VALUE and all(map(is_answer, below.split(",")))
-        else ""
+def _pairs(line: str) -> dict[str, str]:
+    """The codes that a line explains, with what each says; empty where it is no legend."""
+    found = dict[str, str]()
+    for match in _LEGEND.finditer(line):
+        said = match["said"] or match["first"]
+        if end := max((one[1] for own in every() if (one := answer(said, own))), default=0):
+            found[(match["code"] or match["last"]).lower()] = said[:end]
+    absent = any(kind_of(said) == "absent" for said in found.values())
+    explains = absent and (len(found) > 1 or "n/a" in found) and not names_any(line)
+    return found if explains else {}
+
+
+def _decoded(plain: Plain) -> Plain:
+    """A text with what its legend says in the place of each code."""
+    plain = _put(plain, _LEGEND_HEAD, lambda m: f"{m[1]}:\n" if _pairs(m[1]) else m[0])
+    lines = plain.text.split("\n")
+    legend = {code: said for line in lines for code, said in _pairs(line).items()}
+    if not legend:
+        return plain
+    codes = "|".join(map(re.escape, sorted(legend, key=len, reverse=True)))
+    coded = re.compile(
+        rf"(?P<name>[^\W\d_][^\n:;,|]{{2,60}}?)(?::[ \t]{{0,3}}|[ \t]{{1,40}})(?P<code>{codes})"
+        r"(?:/\d)?(?=[ \t]{0,3}(?:[;,.]|$))"
+        rf"|^[ \t]*(?P<front>{codes})[ \t]+(?P<after>[^\W\d_][^\n:;,|]+)$",
+        _M | _I,
     )
+
+    def put(match: re.Match[str]) -> str:
+        name = (match["name"] or match["after"]).rstrip()
+        code = (match["code"] or match["front"]).lower()
+        return f"{name}: {legend[code]}" if is_bare_name(name) else match[0]
+
+    return _put(plain, coded, put)
+
+
+def _value_below(lines: list[str]) -> tuple[str, int] | None:
+    """The value in the next line, or behind a blank one, and how much of the text that takes."""
+    taken = lines[: 1 + bool(lines and not lines[0].strip())]
+    below = "\n".join(taken)
+    value = below.rpartition(":")[2] if STATUS.match(below.strip()) else below
+    value = value.lstrip(" \t\n-–>=→•*").rstrip() or value.strip()
+    # A heading of a list is no value.
+    heads = not _ITEM.match(below.strip()) and any(map(_ITEM.match, lines[len(taken) :][:1]))
+    is_value = value and not heads and len(below) < _VALUE and all(map(is_answer, value.split(",")))
+    return (value, len(below)) if is_value else None
 
 
 _VALUE = 40
 
 
-def _cells(line: str) -> list[str]:
-    """The cells of a row of a table; none of another line."""
-    if not _CELL.search(line):
-        return []
-    bare = line.strip(" ")
-    bare = bare[1:].removesuffix("|") if bare[:1] in ("|", "\t") else bare
-    cells = [cell.strip().strip(" *\"'`:") for cell in _CELL.split(bare)]
-    spaced = "|" not in line and "\t" not in line.strip()
-    is_row = len(cells) > 1 and (not spaced or (_is_name(cells[0]) and is_answer(cells[1])))
-    return cells if is_row else []
-
-
-def _turned(cells: list[str], after: list[str]) -> bool:
-    """Whether a row of names stands above a row of their values."""
-    values = len(cells) == len(after) and all(map(is_answer, after))
-    return values and not any(map(is_answer, cells))
-
-
-def _is_name(text: str) -> bool:
-    return 0 < len(text.split()) <= 6 and not text.endswith((".", ":", ","))
-
-
-def _row(cells: list[str], header: list[str]) -> str:
-    """A row of a table; ``header``: the first row of it."""
-    if len(header) == len(cells):
-        filled = [(name, cell) for name, cell in zip(header[1:], cells[1:], strict=True) if cell]
-        if len(filled) == 1 and filled[0][1] in _HEADER_CELLS and len(header) > 2:
-            return f"{cells[0]}: {filled[0][0]}"
-        if _turned(header, cells):
-            return "\n".join(f"{name}: {cell}" for name, cell in zip(header, cells, strict=True))
-    if not _is_name(cells[0]) or all(":" in cell for cell in cells if cell):
-        return "\n".join(filter(None, cells))
-    name, *values = cells
-    if len(header) == len(cells) > 2 and all(map(is_side, header[1:])):
-        values = [f"{side} {cell}" for side, cell in zip(header[1:], values, strict=True) if cell]
-    values = [value for value in values if value.strip("-–— ")] or values[:1]
-    return f"{name}: {', '.join(values)}"
-
-
 def _boxes(line: str) -> str:
     """A line with tick boxes as what they say."""
-    marks = list(_MARK.finditer(line))
+    parts = _PARTS.split(line)
+    if len(parts) > 1 and all(part[:1].isalnum() and MARK.search(part) for part in parts):
+        return "\n".join(map(_boxes, parts))
+    marks = list(MARK.finditer(line))
     edges = [0, *(edge for match in marks for edge in match.span()), len(line)]
     texts = [line[a:b].strip(" \t,;|-*•") for a, b in zip(edges[::2], edges[1::2], strict=True)]
-    ticked = [bool(match["in"]) or (match["box"] or "☐") in _TICKED for match in marks]
+    ticked = list(map(is_ticked, marks))
     label, *after = texts
     if label and not after[-1]:  # each box stands behind its text
         name, _, option = label.rpartition(" ")
@@ -433,7 +450,7 @@ def _boxes(line: str) -> str:
     said = []
     for text, on in zip(after, ticked, strict=True):
         if on:
-            said.append(text)
+            said.append(f"{text}: yes" if is_bare_name(text) else text)
         elif text and not is_answer(text.split()[0]):
             said.append(f"{text.rstrip(' .:')}: no")
     return "\n".join(said)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Literal, get_args
+from unicodedata import normalize
 
 from cxrtext.errors import ConfigError
 from cxrtext.files.yaml_text import parse_yaml
@@ -24,6 +25,7 @@ _FOREIGN = re.compile("[\u0370-\u1dff\u2e80-\ud7ff\uf900-\ufdff\uff66-\uffdc]+")
 # "-ve", and the values that a layout's signs become.
 _IN_ANY = re.compile(r"(?<![\w-])[+−–-] ?ve\b|(?<=\w: )(?:yes|no)$", _FLAGS)
 _NEVER = "(?!)"
+_SPELT = {"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "œ": "oe", "æ": "ae"}
 _GAP = r"(?:,|(?<!\s)|(?<=\.\s))\s+"
 """What ``,?\\s+`` finds: a long gap is looked through once, not from each of its blanks."""
 
@@ -58,8 +60,8 @@ _SIGNS: Mapping[Answer, str] = {
     "unknown": r"n/a",
     "uncertain": r"[?±]|\+/-|\(\?\)",
     "absent": rf"[-−–—]+(?=\W*$)|\(-\)|{_GRADE}0(?![.,]?\d)(?:\s?/\s?\d|\s?%)?|[☐✗✘❌∅⌀ø]|no",
-    "present": rf"\++\d?|{_GRADE[:-1]}[IV]{{1,3}}|{_GRADE}[1-4](?![.,]?\d)(?:\+|\s?/\s?\d)?"
-    r"|\d+(?:[.,]\d+)? ?(?:x|cm|mm|ml|%)|[☑☒✓✔✅]|\(\+\)|x|yes",
+    "present": rf"\++\d?|{_GRADE[:-1]}[IV]{{1,3}}|{_GRADE}[1-4](?![.,]?\d|\s?%)(?:\+|\s?/\s?\d)?"
+    r"|\d+(?:[.,]\d+)? ?(?:x|cm|mm|ml)|[☑☒✓✔✅]|\(\+\)|x|yes",
 }
 
 
@@ -99,7 +101,8 @@ def _file(language: str) -> dict[str, Any]:
 
 def headings(language: str) -> dict[str, tuple[str, ...]]:
     """The headings of each section, in small letters."""
-    return {name: tuple(some.split(" | ")) for name, some in _file(language)["headings"].items()}
+    said = _file(language)["headings"].items()
+    return {name: tuple(sorted(_typed(some.split(" | ")))) for name, some in said}
 
 
 @cache
@@ -116,7 +119,7 @@ def rules(language: str) -> Rules:
     for name in _ALTERNATIVES:
         ends = said[name].replace("\n,?\\s+", f"\n{_GAP}").split("\n")[:-1]
         patterns[name] = re.compile("|".join(ends), _FLAGS)
-    words = {name: frozenset(said[name].split()) for name in _WORDS}
+    words = {name: _typed(said[name].split()) for name in _WORDS}
     findings = said["findings"]
     named = {name: one["named"] for name, one in findings.items() if "named" in one}
     triggers = (said[name] for name in ("own", "before", "after", "uncertain", "aside"))
@@ -147,14 +150,31 @@ def rules(language: str) -> Rules:
 
 def _any(phrases: str, parts: Mapping[str, str]) -> str:
     """A pattern of any of some phrases, set apart by two blanks or a line break."""
-    found = re.split(r"\n\s*|  +", phrases.strip())
+    found = re.split(r"\n\s*|  +", _unaccented(phrases.strip()))
     return _named(rf"\b(?:{'|'.join(found)})\b", parts) if phrases else _NEVER
+
+
+def _typed(words: Iterable[str]) -> frozenset[str]:
+    """Words, and the same without their accents."""
+    bare = (re.sub("[\u0300-\u036f]", "", normalize("NFD", one)) for one in words if len(one) > 2)
+    return frozenset([*words, *bare])
+
+
+def _unaccented(pattern: str) -> str:
+    """A pattern that finds its words without their accents, too, as capitals are often typed."""
+
+    def either(match: re.Match[str]) -> str:
+        letter = match[0]
+        spelt = [letter, normalize("NFD", letter)[0], *_SPELT.get(letter, "").split()]
+        return letter if letter[0] == "[" else f"(?:{'|'.join(dict.fromkeys(spelt))})"
+
+    return re.sub(r"\[[^\]]*\]|[ß-ÿœ]", either, pattern)
 
 
 def _named(pattern: str, parts: Mapping[str, str]) -> str:
     """A pattern with the words that each name in capitals stands for."""
     for name, words in parts.items():
-        pattern = f"(?:{words})".join(re.split(rf"\b{name}\b", pattern))
+        pattern = f"(?:{_unaccented(words)})".join(re.split(rf"\b{name}\b", pattern))
     return pattern
 
 
@@ -219,14 +239,25 @@ def answer(value: str, own: Rules) -> tuple[Answer, int] | None:
     return None
 
 
+def every() -> list[Rules]:
+    return [rules(language) for language in LANGUAGES]
+
+
 @lru_cache(maxsize=10_000)
-def is_answer(text: str) -> bool:
-    """Whether a text is the value of a field, and nothing else, in any language."""
+def kind_of(text: str) -> Answer | None:
+    """What a text says that is the value of a field, and nothing else, in any language."""
     value = text.strip().strip(" .*\"'()[]") or text.strip()
-    every = (rules(one) for one in LANGUAGES)
-    return bool(value) and any(
-        pattern.fullmatch(value) for own in every for pattern in own.answers.values()
-    )
+    kinds = (kind for own in every() for kind, one in own.answers.items() if one.fullmatch(value))
+    return next(kinds, None) if value else None
+
+
+def is_answer(text: str) -> bool:
+    return kind_of(text) is not None
+
+
+def denied(value: str) -> str:
+    """What a value says where it is asked whether a finding is absent."""
+    return {"present": "no", "absent": "yes"}.get(kind_of(value) or "", "n/a")
 
 
 @cache

@@ -44,7 +44,7 @@ _ADDENDA = _alternatives([a for a, section in ALIASES_TO_SECTIONS.items() if sec
 _ADDED = (
     rf"^[^\w\n]{{0,12}}(?P<addendum>(?i:{_ADDENDA}))"
     r"(?:[ \t]{0,4}(?:#|no\.?)?[ \t]{0,4}\d[\d/.: -]{0,25}(?:[ap]m)?|[ \t]{0,4}\([^)\n]{0,40}\)"
-    r"|[ \t]{1,4}(?:by|dictated|begins?|start|vom|de|du)\b[^:\n]{0,40}){0,3}"
+    r"|[ \t]{1,4}(?:by|dictated|begins?|start|vom|de|du)\b[^:\n]{0,40}|,[^:\n]{1,40}){0,3}"
     r"[ \t]{0,4}(?::(?!\d)|[^\w\n]{2,20}$)"
 )
 # A heading with a letter lost or wrong: "INDICATON:", "NDICATION:".
@@ -180,7 +180,7 @@ def find_headings(text: str) -> list[Heading]:
 
 _DESCRIBES = frozenset({"findings", "impression", "conclusion", "findings and impression"})
 _BLANK_LINE = re.compile(r"\n[ \t\xa0]*\n")
-_LINE = re.compile(r"\n([^\n:]{2,60}:[^\n]{1,100})")
+_LINE = re.compile(r"(?:\n|(?<=[.;])[ \t])([^\n:.]{2,60}:[^\n]{1,100})")
 
 
 class ReportPart(NamedTuple):
@@ -193,8 +193,8 @@ class ReportPart(NamedTuple):
 def _bodies(section: str, body: str) -> Iterator[ReportPart]:
     """A section's text.
 
-    Administrative ones end at the first blank line after some text, and before the first line that
-    says ``finding: value``.
+    Administrative ones end at the first blank line after some text, and before the first line or
+    sentence that says ``finding: value``.
     """
     if section in ADMINISTRATIVE:
         begin = len(body) - len(body.lstrip())

@@ -17,11 +17,11 @@ _GOES_ON = re.compile(
     re.IGNORECASE,
 )
 _OPENS = re.compile(r"[A-Z][a-z]+")
-_STATEMENT = re.compile(r"[^\W\d_a-z]|[\d([+☐☑\"]|[^:\n]{1,40}: ?\S")
-_FIELD = re.compile(r"[^\W\d_a-z][^:.\n]{1,40}: ?\S")
+_STATEMENT = re.compile(r"[^\W\d_a-z]|[\d([+☐☑\"]|[^:\n]{1,40}:[ \t]{0,40}\S")
+_FIELD = re.compile(r"[^\W\d_a-z][^:.\n]{1,40}(?::[ \t]{0,40}| [-–—] )\S")
 # De-identification shortens lines after they were wrapped.
 _MARGIN = 15
-_SHORT, _NARROW = 60, 40
+_SHORT, _NARROW, _WIDE, _LINES = 60, 40, 90, 3
 """A statement is seldom longer, and hardly any prose is wrapped at so few characters."""
 _MOST = 0.75
 
@@ -36,13 +36,15 @@ def statement_lines(block: str) -> list[str]:
         return [block]
     lines = [line.strip() for line in block.split("\n")]
     width = max(map(len, lines))
-    is_list = _is_list(block, lines, width)
+    uneven = len(lines) > _LINES and 1.5 * min(map(len, lines[:-1])) < width < _WIDE
+    wide = uneven and block != block.upper() and all(map(_STATEMENT.match, lines))
+    is_list = wide or _is_list(block, lines, width)
     parts = [[lines[0]]]
     for before, line in pairwise(lines):
         opening = _OPENS.match(line)
         spare = width - len(before) - 1 - _MARGIN
         ended = opening is not None and len(opening[0]) <= spare
-        listed = is_list and (len(before) <= _SHORT or before.endswith(_STOPS))
+        listed = is_list and (len(before) <= _SHORT or wide or before.endswith(_STOPS))
         goes_on = not before or _GOES_ON.search(before)
         opens = _STATEMENT.match(line) or not _STATEMENT.match(lines[0])
         is_field = _FIELD.match(line)

@@ -14,6 +14,7 @@ DESCRIPTIVE_SECTIONS = (
     *("findings", "impression", "conclusion", "findings and impression", HEADLESS, ADDENDUM),
 )
 """Sections that say what is in the image, and so are scored and trained on."""
+PRELIMINARY = "wet read"  # said so, too, where a report has no other
 
 
 def check_sections(sections: Sequence[str]) -> frozenset[str]:
@@ -45,6 +46,8 @@ def study_sentences(study: Study, sections: Sequence[str] | None = None) -> list
     said = [one for column, text in study.sections.items() for one in _said(text, column)]
     if not any(name in wanted for name, _ in said):
         said = list(_said(study.report))
+    if sections is None and not any(name in wanted for name, _ in said):
+        wanted |= {PRELIMINARY}
     positions: Counter[str] = Counter()
     found = []
     for (name, sentence), stands in zip(said, standing(said), strict=True):

@@ -51,6 +51,8 @@ Keine pneumonischen Infiltrate. | -pneumonia -opacity -consolidation
 Z. n. Pneumonie. |
 Verschattung links basal, DD Atelektase. | +opacity l ?atelectasis l
 Dystelektase rechts basal, links kein Erguss. | +atelectasis r -effusion l
+HERZ NICHT VERGROESSERT, KEIN LUNGENOEDEM. | -heart -edema
+Hinweise auf Erguss oder Pneumothorax finden sich nicht. | -effusion -pneumothorax
 Die Lunge ist frei. | -opacity -consolidation -pneumonia -atelectasis -edema -nodule -mass
 ZVK von rechts mit Spitze in der V. cava superior. | +devices r
 """
@@ -85,6 +87,8 @@ Absence de condensation. | -consolidation
 Opacité du lobe inférieur droit. | +opacity r
 Cœur de taille normale. | -heart
 Cardiomégalie modérée. | +heart
+L'épanchement n'est plus visible. | -effusion
+Il n'est pas mis en évidence de pneumothorax. | -pneumothorax
 Possible pneumopathie. | ?pneumonia ?opacity
 Poumons clairs. | -opacity -consolidation -pneumonia -atelectasis -edema -nodule -mass
 Sonde d'intubation en place. | +devices
@@ -93,6 +97,8 @@ PORTUGUESE = """
 Ausência de derrame pleural. | -effusion
 Derrame pleural à esquerda. | +effusion l
 Área cardíaca aumentada. | +heart
+NAO SE OBSERVA PNEUMOTORAX. | -pneumothorax
+Desaparecimento do derrame pleural, s/ consolid. | -effusion -consolidation
 Sem pneumotórax. | -pneumothorax
 Consolidação no lobo inferior direito. | +consolidation r +opacity r
 Não se pode excluir pneumonia. | ?pneumonia ?opacity

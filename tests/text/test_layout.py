@@ -57,6 +57,45 @@ FORMS = [
     "Pneumothorax: no. Effusion: none on the right, small on the left. Heart: enlarged",
     "Ruled out: pneumothorax.\nEffusion - yes\nHeart - enlarged",
     "_X_ Effusion\n___ Pneumothorax\n_X_ Cardiomegaly",
+    # Tables, whichever way they lie.
+    "Pneumothorax;Effusion;Cardiomegaly\nno;yes;yes",
+    "PNEUMOTHORAX  EFFUSION  CARDIOMEGALY\nNEG           POS       POS",
+    "finding,status,severity\npneumothorax,absent,\neffusion,present,small\ncardiomegaly,present,mild",
+    "Finding            Present   Absent\nPneumothorax                    X\n"
+    "Effusion              X\nCardiomegaly          X",
+    "\tRight\tLeft\nPneumothorax\tnone\tnone\nEffusion\tnone\tsmall\n\nCardiomegaly: mild",
+    "Finding\tPrior\tToday\nPneumothorax\tyes\tno\nEffusion\tno\tyes\nCardiomegaly\tyes\tyes",
+    "Finding\tAbsent\nPneumothorax\tY\nEffusion\tN\nCardiomegaly\tN",
+    "No. | Finding | Result\n1 | Pneumothorax | no\n2 | Effusion | yes\n3 | Cardiomegaly | yes",
+    "Present | Absent\nEffusion | Pneumothorax\nCardiomegaly | ",
+    "Pneumothorax | no | Effusion | yes\nCardiomegaly | yes | Hernia | n/a",
+    "Pneumothorax ☐ yes ☒ no | Effusion ☒ yes ☐ no | Cardiomegaly ☒ yes ☐ no",
+    "pneumothorax=no&pleural_effusion=yes&cardiomegaly=yes",
+    # Legends.
+    "Codes: 1 = no, 2 = yes.\nQ1. Pneumothorax: 1\nQ2. Effusion: 2\nQ3. Cardiomegaly: 2",
+    "Key: ✓ present, ✗ absent\n✗ Pneumothorax\n✓ Effusion\n✓ Cardiomegaly",
+    "Size (n/a = finding not present)\nPneumothorax: n/a\nEffusion: small\nCardiomegaly: mild",
+    "Score, 0 (none) to 3 (severe): pneumothorax 0/3, effusion 2/3, cardiomegaly 1/3.",
+    # Records, nested names and lists.
+    "<r><f n='Pneumothorax'><is>no</is></f><f n='Effusion'><is>yes</is></f><h>Big heart</h></r>",
+    json.dumps({"found": [{"id": 1, "name": "Pneumothorax", "present": False},
+                {"name": "Effusion", "absent": False}], "positives": ["Cardiomegaly"]}),
+    " > CODE: Pneumothorax = Absent\n > CODE: Effusion = Present\n > CODE: Cardiomegaly = Present",
+    "OBX|1|CE|1^Pneumothorax||N^Absent|||F\rOBX|2|TX|1^TEXT||Effusion.\rOBX|3|TX|||Big heart.",
+    "Finding: Pneumothorax; Status: absent\nFinding: Effusion; Status: present\nHeart enlarged.",
+    "Findings not seen on this film:\n1. Pneumothorax\nFindings seen:\n1. Effusion\n2. Big heart",
+    "<h3>Absent</h3><ul><li>Pneumothorax</ul><h3>Present</h3><ul><li>Effusion<li>Cardiomegaly</ul>",
+    "All of the following are absent except effusion and cardiomegaly: pneumothorax, effusion.",
+    # Sentences.
+    "Is there a pneumothorax? No. Is the heart enlarged? Yes. Effusion? Yes.",
+    "heart is enlarged period no pneumothorax period there is an effusion period",
+    "Pneumothorax present: False\nEffusion present: True\nCardiomegaly absent: F",
+    "There is no pneumo-\nthorax. There is an effu-\nsion. There is cardio-\nmegaly.",
+    "Heart enlarged, no pneumothorax, no PTX, small left effusion",
+    "PTX. Effusion. Cardiomegaly.\nERRATUM: \"Pneumothorax\" should read \"No pneumothorax\".",
+    "EXAM: CHEST. HEART: ENLARGED. PLEURA: SMALL EFFUSION. NO PNEUMOTHORAX.",
+    "WET READ: + CARDIOMEGALY, + EFFUSION. NO PTX.",
+    "Nothing to suggest pneumothorax. The effusion has not resolved. Mild cardiomeg.",
     "INDICATON: Is there edema?\n\nFINDNGS: Effusion. No pneumothorax. Cardiomegaly.",
 ]  # fmt: skip
 
@@ -71,7 +110,17 @@ def test_forms_of_reports(report: str) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["see above", "n/a", "___", "limited view", "not assessed", "yes / no", "none/small/large"],
+    [
+        "see above",
+        "n/a",
+        "___",
+        "limited view",
+        "not assessed",
+        "yes / no",
+        "none/small/large",
+        "2%",
+        "0.03",
+    ],
 )
 def test_nothing_is_affirmed_by_default(value: str) -> None:
     report = f"Pneumothorax: {value}\nHeart: normal"
