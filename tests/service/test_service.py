@@ -130,7 +130,10 @@ def test_an_image_that_was_indexed_anew_since_the_last_look(
     before = service.embedded("images/s01.png")
     delete(folder, ["s01"])
     build_index(manifest, checkpoint, folder)  # it has another number now
-    assert torch.equal(service.embedded("images/s01.png").regions, before.regions)
+    # Alone instead of among 48, its numbers may have other last bits.
+    torch.testing.assert_close(
+        service.embedded("images/s01.png").regions, before.regions, atol=2e-3, rtol=0
+    )
     service.close()
 
 
