@@ -50,10 +50,13 @@ def parse_columns(text: str) -> dict[str, str]:
     return {name.strip(): header.strip() for name, _, header in pairs}
 
 
-def header_place(rows: Sequence[Sequence[str]], given: Collection[str] = ()) -> int | None:
-    """Which of a table's first rows is the header, before which titles may stand; else None."""
+def header_place(rows: Sequence[Sequence[str]], given: Collection[str] = ()) -> tuple[int, int]:
+    """Which of a table's first rows is the header, before which titles may stand; else the first.
+
+    Also how many of its columns are known.
+    """
     known = [sum(_folded(c) in _EVERY or c.strip() in given for c in row) for row in rows]
-    return next((place for place, count in enumerate(known) if count > (place > 0)), None)
+    return next(((place, n) for place, n in enumerate(known) if n > (place > 0)), (0, 0))
 
 
 def has_known_header(headers: Sequence[str]) -> bool:

@@ -138,10 +138,13 @@ def _text(value: bytes, asked: bool) -> str:
 WORKBOOKS = (".xlsx", ".xlsm")
 
 
-def workbook_rows(path: Path, given: Sequence[str] = ()) -> Iterator[tuple[str, ...]]:
-    """The rows of the first sheet that has a known header, else of the first, from the header on.
+def workbook_rows(
+    path: Path, given: Sequence[str] = (), names: list[str] | None = None
+) -> Iterator[tuple[str, ...]]:
+    """The rows from the header on of the sheet that has most known columns; hidden ones come last.
 
-    A number whose format is zeros has as many digits as they are.
+    A number whose format is zeros has as many digits as they are.  ``names`` takes that of the
+    sheet, and of the others with known columns.
     """
     from openpyxl import load_workbook
 
@@ -154,15 +157,17 @@ def workbook_rows(path: Path, given: Sequence[str] = ()) -> Iterator[tuple[str, 
         try:
             for sheet in book.worksheets:
                 sheet.reset_dimensions()  # which a file may say as it likes
-            places = [_header_of(sheet, given) for sheet in book.worksheets]
-            chosen = next((n for n, place in enumerate(places) if place is not None), 0)
-            for row in book.worksheets[chosen].iter_rows(min_row=(places[chosen] or 0) + 1):
+            found = [(sheet, *_header_of(sheet, given)) for sheet in book.worksheets]
+            best = max(found, key=lambda s: (s[2] > 0, s[0].sheet_state == "visible", s[2]))
+            if names is not None:
+                names += [best[0].title, *(s[0].title for s in found if s[2] > 1 and s is not best)]
+            for row in best[0].iter_rows(min_row=best[1] + 1):
                 yield tuple(map(_shown, row))
         finally:
             book.close()
 
 
-def _header_of(sheet: Any, given: Sequence[str]) -> int | None:
+def _header_of(sheet: Any, given: Sequence[str]) -> tuple[int, int]:
     rows = sheet.iter_rows(max_row=HEADER_WITHIN)
     return header_place([[_shown(cell) for cell in row] for row in rows], given)
 

@@ -120,6 +120,9 @@ def _with_tables(reading: Reading, options: ImportOptions, names: Names, files: 
         named = reading.by_image or by_image(path, called)
         reading = replace(reading, findings=findings, label_rows=rows, by_image=named)
     tables = [path for path in (options.reports, path) if path is not None and is_table(path)]
-    read = ((one.name, TableRows(one).legacy) for one in tables)
-    notes = (f"{name}: read as {legacy}" for name, legacy in read if legacy)
+    read = [(one.name, TableRows(one, given=tuple(names.values()))) for one in tables]
+    notes = [f"{name}: read as {table.legacy}" for name, table in read if table.legacy]
+    for name, (sheet, *others) in ((name, table.sheets) for name, table in read if table.sheets):
+        also = ", ".join(f"'{one}'" for one in others)
+        notes += [f"{name}: sheet '{sheet}' is read, and not {also}"] * bool(others)
     return replace(reading, notes=(*notes, *files.said))
