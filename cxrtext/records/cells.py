@@ -90,6 +90,22 @@ def sex(text: str, codes: Mapping[str, str] | None = None) -> str:
     return _SEXES.get(word) or _SEXES.get(plain, "")
 
 
+_NOTHING = (
+    " null none nan nil na unk unknown unbekannt anon anonym anonymous anonyme anonimo anonymized "
+    "anonymised anonymisiert inconnu inconnue desconocido desconhecido sconosciuto ignoto onbekend "
+    "missing empty blank leer undefined notavailable notapplicable nichtvorhanden keine pending "
+    "tbd ausstehend folgt seeabove sieheoben noreport keinbefund ohnebefund "
+)
+_SHORT = re.compile(r"\s*(?:n\W+[adv]|k\W+a|n\.n|s\W+d|\\n)\W*", re.IGNORECASE)
+_NOT_WORD = re.compile(r"[\W_]+")
+
+
+def says_nothing(text: str) -> bool:
+    """Whether a cell stands for a missing value: NULL, n/a, unknown, "-"; or is empty."""
+    word = _NOT_WORD.sub("", text).casefold()
+    return not word or f" {word} " in _NOTHING or _SHORT.fullmatch(text) is not None
+
+
 # --- dates and times ---
 
 TIME_DIGITS = 14

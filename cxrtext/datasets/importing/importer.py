@@ -205,6 +205,8 @@ class Import:
         self.reports.write(self.out, studies, self.merged, self.ids, left_out, self.tell)
         done.reports, done.reports_without_study = counts.written, counts.without_study
         done.report_versions = asdict(counts)
+        if counts.empty:
+            done.notes["reports that are empty or say nothing, such as NULL"] = counts.empty
         done.studies_without_report = self.studies.without_report
         if reports_only and not done.reports:
             raise DataError(f"{self.out}: no report could be read; see {left_out.path}")

@@ -15,6 +15,7 @@ from cxrtext.datasets.importing.versions import (
     UNDECIDED,
     Chosen,
     ReportVersion,
+    Status,
     choose,
     of_study,
     whole_text,
@@ -24,6 +25,7 @@ from cxrtext.images.dicom.described import text_of
 from cxrtext.images.dicom.file import NotDicomError, read_wanted
 from cxrtext.pausing import StageProgress
 from cxrtext.records import Absent, Box, LeftOut, RowWriter, Study
+from cxrtext.records.cells import says_nothing
 from cxrtext.records.tables import Kind
 from cxrtext.text import study_sentences
 from cxrtext.text.finding_words import affirmed_findings
@@ -122,6 +124,7 @@ class ReportCounts:
     addenda: int = 0  # appended to one that was written
     replaced: int = 0  # in the table beside, with the reason
     again: int = 0  # said what another said
+    empty: int = 0  # say nothing
     without_study: int = 0
     other_patient: int = 0  # left out: their study is another patient's
 
@@ -134,8 +137,11 @@ class Reports:
         self.versions: list[ReportVersion] = []
 
     def add(self, version: ReportVersion) -> None:
-        self.versions.append(version)
         self.counts.versions += 1
+        if version.status != Status.WITHDRAWN and all(map(says_nothing, version.texts)):
+            self.counts.empty += 1
+        else:
+            self.versions.append(version)
 
     def take(
         self, entries: Iterable[Study | ReportVersion | LeftOut], left_out: LeftOutList

@@ -30,7 +30,7 @@ from cxrtext.datasets.importing.reading import (
 )
 from cxrtext.datasets.importing.reports.sources import as_reports
 from cxrtext.records import LeftOut, TableRows, iter_boxes
-from cxrtext.records.cells import Meaning, meanings_of, moment
+from cxrtext.records.cells import Meaning, meanings_of, moment, says_nothing
 from cxrtext.records.columns import NO_COLUMNS, SECTION_COLUMNS
 from cxrtext.records.manifest import ACQUIRED, DATES, DAYS
 from cxrtext.records.report_folder import printable
@@ -59,8 +59,9 @@ def _image(
     view = frontal_view(item, row.get("view", ""))
     name, path = files.find(item, row["image"])
     labels = label_values(item, row, findings)
-    study = row.get("study_id") or ("" if "study_id" in row else without_ending(name))
-    patient = row.get("patient_id", "")
+    given = (row.get(name, "") for name in ("study_id", "patient_id"))
+    study, patient = ("" if says_nothing(one) else one for one in given)
+    study = study if "study_id" in row else without_ending(name)
     refuse_lost_digits(item, study_id=study, patient_id=patient)
     check_ids(item, study, patient)
     return FoundImage(

@@ -19,7 +19,7 @@ from cxrtext.errors import DataError, ImageError
 from cxrtext.files import open_regular
 from cxrtext.images.dicom.file import is_dicom
 from cxrtext.records import LeftOut, Study, TableRows, open_reports
-from cxrtext.records.cells import meanings_of
+from cxrtext.records.cells import meanings_of, says_nothing
 from cxrtext.records.columns import NO_COLUMNS, SECTION_COLUMNS
 from cxrtext.records.report_folder import printable, read_report_file, walk
 from cxrtext.records.report_sources import is_table
@@ -58,6 +58,9 @@ def open_table(path: Path, names: Names = NO_COLUMNS, files: Files | None = None
             yield entry
             continue
         item, row = entry
+        for name in ("study_id", "accession", "patient_id"):
+            if says_nothing(row.get(name, "x")):
+                row[name] = ""
         study = row["study_id"] if "study_id" in row or not files else files.study(item, row)
         status, addendum = read_status(row.get("status", ""))
         if row.get("status") and not (status or addendum):
