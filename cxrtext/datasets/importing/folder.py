@@ -37,6 +37,7 @@ WRITTEN = (
 PICTURES = (".png", ".jpg", ".jpeg")  # endings of image files that are not DICOM
 ENDINGS = (*PICTURES, ".dcm")
 NOT_THERE = "listed, but the image file is not there"
+SEVERAL = "files are called so; name the folder too, or the ending"
 LEADS_OUT = "a link that leads nowhere or out of the folder"
 
 
@@ -95,6 +96,7 @@ class Files:
         self.said: list[str] = []  # of names that a spreadsheet has changed
         self.asked: set[str] = set()  # those that were found
         self._mended: dict[str, str] = {}
+        self._bare = False  # whether the cells name files and no folders
 
     @cached_property
     def names(self) -> list[str]:
@@ -129,7 +131,8 @@ class Files:
         """The relative path of a file, and the file, that a cell names (LeftOutError).
 
         A cell is that path, the path of another machine that ends as it does, or the name of a file
-        somewhere below; with its ending or without.
+        somewhere below; with its ending or without.  Where no cell has a folder, a name that files
+        of several folders have is none's, even if one of them lies in no folder.
         """
         cell = self._mended.get(cell, cell)
         name = PurePosixPath(cell.replace("\\", "/"))
@@ -138,11 +141,12 @@ class Files:
             raise LeftOutError(LeftOut(item, "image is empty; name its file"))
         up = ".." in name.parts
         names = [own] if path and path.is_file() else [] if up else self._ending_as(name)
+        if self._bare and names == [own]:
+            names = [one for one in self._called[_alike(own)] if one.rpartition("/")[2] == own]
         if path is None and not names and (up or os.path.lexists(own)):
             raise LeftOutError(LeftOut(item, "image lies outside the folder; move it there"))
         if len(names) > 1:
-            reason = f"{len(names)} files are called so; name the folder too, or the ending"
-            raise LeftOutError(LeftOut(item, reason))
+            raise LeftOutError(LeftOut(item, f"{len(names)} {SEVERAL}"))
         self.asked.update(names)
         return existing(self.root, item, *names, own)
 
@@ -151,15 +155,21 @@ class Files:
         for start in range(len(name.parts)):
             tail = _alike("/".join(name.parts[start:]))
             some = sorted(self._called.get(tail, ()))
-            if len(name.parts) > 1:
-                some = [one for one in some if tail in (_alike(one), _alike(without_ending(one)))]
+            whole = [one for one in some if tail in (_alike(one), _alike(without_ending(one)))]
+            if len(name.parts) > 1 or (whole and not self._bare):
+                some = whole
             if some:
                 return some
         return []
 
+    def look_at(self, cells: Iterable[str]) -> None:
+        """Take note whether the cells of a table name folders."""
+        self._bare = not any("/" in cell.replace("\\", "/") for cell in cells)
+
     def settle(self, table: Path, cells: Iterable[str]) -> None:
         """Look for the files of cells whose names a spreadsheet has changed; see `match_ids`."""
-        stem = partial(without_ending, last=True)
+        stem, cells = partial(without_ending, last=True), list(cells)
+        self.look_at(cells)
         lacking = {stem(cell): cell for cell in cells if cell and not self._is_there(cell)}
         stems = {stem(name): name for name in self.pictures} if lacking else {}
         mended, said = match_ids(table, "image", lacking, stems, self._matching)
@@ -174,9 +184,14 @@ class Files:
 
     def study(self, item: str, row: Mapping[str, str]) -> str:
         """The study that a row names, or the image whose study it is."""
-        with suppress(LeftOutError):  # which is said of the image
-            return row["study_id"] if "study_id" in row else self.find(item, row["image"])[0]
-        return row["image"]
+        if "study_id" in row:
+            return row["study_id"]
+        try:
+            return self.find(item, row["image"])[0]
+        except LeftOutError as error:
+            if error.entry.why.endswith(SEVERAL):
+                raise
+            return row["image"]  # which is said of the image
 
     def by_folder(self, studies: Set[str]) -> dict[str, list[str]]:
         """The pictures by the folder they lie in; {} where their own names name more studies."""
@@ -365,7 +380,9 @@ class LeftOutList:
     def __init__(self, out: Path, ids: Ids, limit: int) -> None:
         self.counts: Counter[str] = Counter()
         self.not_there: list[str] = []  # the first files that are listed and not there
+        self.first = ""  # the first that is damaged
         self.path = out / WRITTEN[-1]
+        self._said = set[tuple[str, str]]()  # what is damaged; a row of images and reports once
         self._ids, self._limit = ids, limit
         self._writer = RowWriter(self.path, dict.fromkeys(("item", "kind", "reason", "of"), "text"))
 
@@ -386,7 +403,12 @@ class LeftOutList:
 
     def add(self, entry: LeftOut, of: Of = "image") -> None:
         item, reason = self._shown(entry.where), entry.why
-        if not entry.damaged:
+        if (said := (item.removeprefix("reports "), reason)) in self._said:
+            return
+        if entry.damaged:
+            self._said.add(said)
+            self.first = self.first or f"{item}: {reason}"
+        else:
             why = entry.why or (self._shown(entry.other) if entry.other else "")
             reason = f"{entry.what}: {why}" if why else entry.what
         kind = "damaged" if entry.damaged else "left out"

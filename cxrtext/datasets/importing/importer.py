@@ -486,6 +486,7 @@ class Import:
     def _nothing_kept(self, left_out: LeftOutList) -> str:
         why = "; ".join(f"{kind}: {n}" for kind, n in left_out.counts.most_common(4))
         why = why or "the set lists no image"
+        why += f"; {left_out.first}" if left_out.first else ""
         if left_out.not_there:
             why += f"; looked in {self.root} and below for {', '.join(left_out.not_there)} …"
         return f"{self.out}: no frontal radiograph was found ({why}); see {left_out.path}"

@@ -147,7 +147,7 @@ def open_generic(
         return None
     present = columns_of(manifest, names)
     named = "image" in present
-    if named and pictures:
+    if named and table:
         rows = read_rows(manifest, ["image"], names)
         files.settle(manifest, (row[1]["image"] for row in rows if isinstance(row, tuple)))
     if pictures and "study_id" in present:

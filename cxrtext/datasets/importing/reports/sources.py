@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cxrtext.datasets.importing.folder import Files
-from cxrtext.datasets.importing.reading import Names, columns_of, read_rows
+from cxrtext.datasets.importing.reading import LeftOutError, Names, columns_of, read_rows
 from cxrtext.datasets.importing.reports.hl7 import (
     MAX_BYTES,
     MessageError,
@@ -53,6 +53,9 @@ def open_table(path: Path, names: Names = NO_COLUMNS, files: Files | None = None
     times = meanings_of(table, ("time", "date"))
     known = [name for name in ("time", "date") if name in times]
     table.errors.clear()
+    if files and "study_id" not in columns:
+        cells = (row[1]["image"] for row in table.read(["image"]) if not isinstance(row, LeftOut))
+        files.look_at(cells)
     for entry in read_rows(table):
         if isinstance(entry, LeftOut):
             yield entry
@@ -61,7 +64,11 @@ def open_table(path: Path, names: Names = NO_COLUMNS, files: Files | None = None
         for name in ("study_id", "accession", "patient_id"):
             if says_nothing(row.get(name, "x")):
                 row[name] = ""
-        study = row["study_id"] if "study_id" in row or not files else files.study(item, row)
+        try:
+            study = row["study_id"] if "study_id" in row or not files else files.study(item, row)
+        except LeftOutError as error:
+            yield error.entry
+            continue
         status, addendum = read_status(row.get("status", ""))
         if row.get("status") and not (status or addendum):
             reason = "status is not one of preliminary, final, corrected, addendum; fix the cell"
