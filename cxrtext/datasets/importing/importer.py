@@ -1,6 +1,7 @@
 """An import from beginning to end."""
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
@@ -31,7 +32,7 @@ from cxrtext.datasets.importing.joining import (
     present,
 )
 from cxrtext.datasets.importing.label_sentences import LabelSentences
-from cxrtext.datasets.importing.loose import match_ids
+from cxrtext.datasets.importing.loose import match_ids, written_twice
 from cxrtext.datasets.importing.reading import FoundImage, ImportOptions, Reading, columns_kept
 from cxrtext.datasets.importing.resolving import (
     Group,
@@ -44,7 +45,7 @@ from cxrtext.datasets.importing.resolving import (
     refused,
 )
 from cxrtext.datasets.importing.splits import Splits
-from cxrtext.datasets.importing.versions import ReportVersion
+from cxrtext.datasets.importing.versions import ReportVersion, undecided
 from cxrtext.errors import DataError
 from cxrtext.files import SUMS, only_one, write_sums
 from cxrtext.pausing import StageProgress, silent
@@ -211,7 +212,8 @@ class Import:
         if reports_only and not done.reports:
             raise DataError(f"{self.out}: no report could be read; see {left_out.path}")
         if not reports_only and options.reports is not None:
-            self._require_some(options.reports, "reports", done.reports, done.reports_without_study)
+            others = done.reports_without_study + counts.other_patient
+            self._require_some(options.reports, "reports", done.reports, others)
 
     def _write_label_reports(self, sentences: LabelSentences) -> None:
         done, columns = self.summary, ("study_id", "report", SOURCE)
@@ -286,6 +288,7 @@ class Import:
     def _settle_ids(self, found: Sequence[Waiting], left_out: LeftOutList) -> None:
         """Join ids of the user's tables to those of the films, before a picture is looked at."""
         options, patients, studies = self.options, set[str](), set[str]()
+        self._join_patients(found)
         is_joined = options.reports is not None or options.labels is not None
         for one in found:
             image = one.image
@@ -296,6 +299,7 @@ class Import:
                 patients.add(image.patient_id.removeprefix(image.issuer).removeprefix(":"))
                 studies |= {image.study_id, image.accession}
                 studies.update(names_of(image) if self.reading.by_image else ())
+        studies.discard("")
         if options.reports is not None and self._texts is not None:
             self.reports.take(self._texts, left_out)
             self._texts = iter(())
@@ -307,20 +311,40 @@ class Import:
                 one.patient.partition(":")[2] or one.patient  # issuers are compared when joined
                 for one in self.reports.versions
             ]
-            self._settle(options.reports, "study", given, studies, self.mended.studies)
+            asked = [self.mended.patients.get(one, one) for one in asked]
+            versions = defaultdict[str, list[ReportVersion]](list)
+            for one, version in zip(given, self.reports.versions, strict=True):
+                versions[one].append(version)
+            several = [one for one, some in versions.items() if undecided(some)]
+            self._settle(options.reports, "study", given, studies, self.mended.studies, several)
             self._settle(options.reports, "patient", asked, patients, self.mended.patients)
         if options.labels is not None and self.reading.label_rows:
             rows = [row[0] for row in self.reading.label_rows() if not isinstance(row, LeftOut)]
             self._settle(options.labels, "study", rows, studies, self.mended.studies)
 
     def _settle(
-        self, table: Path, what: str, given: Iterable[str], own: set[str], into: dict[str, str]
-    ) -> None:
-        mended, said = match_ids(table, what, given, own, self.options.ids)
+        self, table: Path, what: str, given: Iterable[str], own: set[str], into: dict[str, str],
+        repeated: Iterable[str] = (),
+    ) -> None:  # fmt: skip
+        mended, said = match_ids(table, what, given, own, self.options.ids, repeated)
         into |= mended
         if said:
             said = said if not self.ids.hashed else re.sub(r": '.*' in the films", "", said)
             self.summary.notes[said] = 1
+
+    def _join_patients(self, found: list[Waiting]) -> None:
+        """Say which patients the user's table writes in two ways; make each one if asked."""
+        again = written_twice(Counter(one.image.patient_id for one in found))
+        if not again or not self.reading.names or self.summary.layout == "dicom":
+            return
+        done, (other, first) = "--ids loose joins them", next(iter(again.items()))
+        if self.options.ids == "loose":
+            done, self.mended.patients = "joined", again
+            for n, one in enumerate(found):
+                patient = again.get(one.image.patient_id, one.image.patient_id)
+                found[n] = replace(one, image=replace(one.image, patient_id=patient))
+        such = "" if self.ids.hashed else f": '{other}' and '{first}'"
+        self.summary.notes[f"patients who are written in two ways{such}; {done}"] = len(again)
 
     def _issued(self, image: FoundImage) -> FoundImage:
         """The image under the patient of the hospital's own lists."""
@@ -478,9 +502,11 @@ class Import:
             "boxes": ("box", "names an image that was kept"),
             "labels": ("label", "names a study or an image that was kept"),
         }[what]
+        example = self.reports.example if what == "reports" and not self.ids.hashed else ""
+        example = f"; the first says: {example}" if example else ""
         raise DataError(
-            f"{path}: no {one} matched: none of its {others} {joined_by} of {self.root}; give the "
-            f"{what} of this data set"
+            f"{path}: no {one} matched: none of its {others} {joined_by} of {self.root}{example}; "
+            f"give the {what} of this data set"
         )
 
     def _nothing_kept(self, left_out: LeftOutList) -> str:

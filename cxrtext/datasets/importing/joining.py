@@ -52,6 +52,7 @@ class Studies:
         self._kept: dict[str, tuple[str, str]] = {}  # by study, its patient and the issuer
         self._by_image = by_image
         self._of_image: dict[str, str | None] = {}
+        self.example = ""  # by what a report may name the first
         self.reported: set[str] = set()  # those that a report has come for
         # By issuer and number: study, patient, and whether it has an issuer; None where two studies
         # share one number.
@@ -68,7 +69,8 @@ class Studies:
     def add(self, image: FoundImage) -> None:
         """Take note of the study of an image that was kept."""
         self._kept.setdefault(image.study_id, (image.patient_id, image.issuer))
-        for name in names_of(image) if self._by_image else ():
+        self.example = self.example or f"{image.accession or image.study_id} in the films"
+        for name in names_of(image) if self._by_image else (image.name,):
             if self._of_image.setdefault(name, image.study_id) != image.study_id:
                 self._of_image[name] = None
         if not image.accession or image.accession == image.study_id:
@@ -88,13 +90,27 @@ class Studies:
         number = self._mended.studies.get(number, number)
         if number in self._kept:
             return number
-        if study := self._of_image.get(number):
+        if self._by_image and (study := self._of_image.get(number)):
             return study
         entry = self._by_accession.get(_number(issuer, number))
         if issuer and entry is None and _number(issuer, number) not in self._by_accession:
             entry = self._by_accession.get(_number("", number))
             entry = None if entry is None or entry[2] else entry
         return None if entry is None else entry[0]
+
+    def all_named(self, version: ReportVersion) -> list[str]:
+        """The studies that a report names by accession number, study and image; one, if well."""
+        accession, study = version.accession, version.study
+        found = [
+            self.named(accession, version.issuer) if accession else None,
+            self.named(study) if study else None,
+            self._of_image.get(version.image) if version.image else None,
+        ]
+        return list(dict.fromkeys(filter(None, found)))
+
+    def patient(self, study_id: str) -> str:
+        """The patient of a study."""
+        return self._kept[study_id][0]
 
     def is_of(self, study_id: str, patient: str) -> bool:
         """Whether a study may be that of a patient; an id without issuer is compared alone."""
@@ -112,6 +128,7 @@ def _number(issuer: str, accession: str) -> tuple[str, str]:
 
 
 OTHER_LABELS = "its study has other labels before, which count"
+TWO_STUDIES = "its accession number, study and image name two studies"
 OTHER_PATIENT = "names another patient than its study"
 
 
@@ -134,6 +151,7 @@ class Reports:
 
     def __init__(self) -> None:
         self.counts = ReportCounts()
+        self.example = ""  # what the first says that names none, and what the films say
         self.versions: list[ReportVersion] = []
 
     def add(self, version: ReportVersion) -> None:
@@ -213,21 +231,29 @@ class Reports:
         for version in self.versions:
             study = version.study or version.accession
             if studies is not None:
-                if (named := _study_of(version, studies)) is None:
+                named = studies.all_named(version)
+                if len(named) != 1:
                     self.counts.without_study += 1
+                    keys = [k for k in (version.accession, version.study, version.image) if k]
+                    if named:
+                        left_out.add(LeftOut(version.item, what=TWO_STUDIES), of="report")
+                        keys.append("which name two studies")
+                    self.example = self.example or f"{' and '.join(keys)}; {studies.example}"
                     continue
-                if not studies.is_of(named, merged.get(version.patient, version.patient)):
+                (study,) = named
+                if not studies.is_of(study, merged.get(version.patient, version.patient)):
                     self.counts.other_patient += 1
                     left_out.add(LeftOut(version.item, what=OTHER_PATIENT), of="report")
+                    said = f"{version.patient}, {studies.patient(study)}"
+                    self.example = self.example or f"its patient is {said} in the films"
                     continue
-                study = named
             found.setdefault(study, []).append(version)
         return found
 
     def findings(self, studies: Studies, tell: StageProgress) -> Iterator[tuple[str, set[str]]]:
         """The findings that each version affirms, with its study, of those that it belongs to."""
         for number, version in enumerate(self.versions):
-            if (study := _study_of(version, studies)) is not None:
+            for study in studies.all_named(version)[:1]:
                 said = study_sentences(Study(study, version.report, version.sections))
                 yield study, affirmed_findings(one.sentence for one in said)
             if number % 100 == 0:
@@ -241,11 +267,6 @@ def _columns(versions: Iterable[ReportVersion]) -> list[str]:
         sections.update(dict.fromkeys(version.sections))
         has_report = has_report or bool(version.report) or not version.sections
     return ["study_id", *(("report",) if has_report else ()), *sections]
-
-
-def _study_of(version: ReportVersion, studies: Studies) -> str | None:
-    found = studies.named(version.accession, version.issuer) if version.accession else None
-    return found or (studies.named(version.study) if version.study else None)
 
 
 def present(labels: Mapping[str, str]) -> set[str]:

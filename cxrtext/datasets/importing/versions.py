@@ -39,6 +39,7 @@ class ReportVersion:
     item: str  # where it stands: "row 17", or the relative path of a file
     study: str = ""  # the study's UID; or whatever id a table names it by
     accession: str = ""
+    image: str = ""  # the path of its film, where a table names that beside the study
     issuer: str = ""  # of the accession number
     patient: str = ""  # with its issuer; "" where the source does not say
     status: Status = Status.UNKNOWN
@@ -141,6 +142,11 @@ def _why(version: ReportVersion, best: ReportVersion) -> str:
     if version.status < best.status:
         return f"{version.status.name.lower()}, replaced by a {best.status.name.lower()} one"
     return "replaced by a later one" if version.time < best.time else UNDECIDED
+
+
+def undecided(versions: Sequence[ReportVersion]) -> bool:
+    """Whether nothing says which of several versions counts."""
+    return any(why == UNDECIDED for _, why in choose(versions).replaced)
 
 
 UNDECIDED = "a second report of one study, and nothing says which is later"

@@ -1,6 +1,7 @@
 """Where versions of reports come from: tables, text, HL7, structured reports, folders."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -64,8 +65,13 @@ def open_table(path: Path, names: Names = NO_COLUMNS, files: Files | None = None
         for name in ("study_id", "accession", "patient_id"):
             if says_nothing(row.get(name, "x")):
                 row[name] = ""
+        study, image = row.get("study_id", ""), row.get("image", "")
         try:
-            study = row["study_id"] if "study_id" in row or not files else files.study(item, row)
+            if files and image and "study_id" not in row:
+                study = files.study(item, row)
+            elif files and image:
+                with suppress(LeftOutError):
+                    image = files.find(item, image)[0]
         except LeftOutError as error:
             yield error.entry
             continue
@@ -81,6 +87,7 @@ def open_table(path: Path, names: Names = NO_COLUMNS, files: Files | None = None
                 study=study,
                 accession=row.get("accession", ""),
                 issuer=row.get("issuer", ""),
+                image=image if "study_id" in row else "",
                 patient=row.get("patient_id", ""),
                 status=status,
                 time=next(filter(None, (times[n].read(row[n]) for n in known)), ""),
