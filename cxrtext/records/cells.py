@@ -34,10 +34,8 @@ _SEXES = {
     for word in words.split()
 }
 _CODES = re.compile(r"(?<![^\W_])([^\W_])\s*[=:]\s*([^\W\d_]+)")
-_SPANISH, _DUTCH = re.compile("sexo|g[eé]nero", re.IGNORECASE), re.compile("gesl", re.IGNORECASE)
 _FRENCH = {"an", "ans", "mois", "jour", "jours", "semaine", "semaines"}
 _GERMAN = {"jahr", "jahre", "monat", "monate", "mon", "tag", "tage", "woche", "wochen", "t", "jaar"}
-_NOT_FRENCH = re.compile("alter|leeftijd", re.IGNORECASE)
 
 
 def years(text: str, units: Mapping[str, int] = _PER_YEAR) -> str:
@@ -53,30 +51,25 @@ def _units(header: str, texts: Iterable[str]) -> dict[str, int]:
     """How many units are a year: "12 j" are days beside French words, years beside German ones."""
     said = {found[2].casefold() for text in texts if (found := _AGE.fullmatch(text))}
     french = bool(said & _FRENCH) or "â" in header.lower()
-    german = bool(said & _GERMAN or _NOT_FRENCH.search(header))
+    german = bool(said & _GERMAN or re.search("(?i)alter|leeftijd", header))
     if french == german and (french or said - {"j"}):
         return {**_PER_YEAR, "j": 0, "J": int(german)}  # German abbreviates in capitals
     return {**_PER_YEAR, "j": 365} if french else _PER_YEAR
 
 
 def _letters(header: str, texts: Iterable[str]) -> dict[str, str]:
-    """What letters of a column of sexes mean by those beside them; "?" where they do not tell.
-
-    M is a man beside F or W, and a woman beside H and, in Spanish, beside V.
-    """
+    """What letters of sex mean beside those of their column ("M" beside "H"); "?" if unsure."""
     beside = {text.rstrip(".").casefold() for text in texts}
     if any(one[0] in "fw" for one in beside):
-        pairs = {"m": "?" if beside & {"h", "v"} else "m", "v": "?" if "m" in beside else "m"}
-        alien = any(len(one) == 1 and one.isalpha() for one in beside - {*_SEXES, "u", "x"})
-        return pairs | ({"f": "?"} if alien and not beside & {"m", "h", "v"} else {})
+        return {"m": "?" if beside & {"h", "v"} else "m", "v": "?" if "m" in beside else "m"}
     if "h" in beside:
         return {"m": "f", "d": "f", "v": "?"}
     if {"u", "d"} <= beside and "m" not in beside:
         return {"u": "m", "d": "f"}
-    if _SPANISH.search(header):
+    if re.match("(?i)sexo|g[eé]nero", header):
         return {"v": "m", "m": "f" if "v" in beside else "?", "d": "?"}
-    sure = _DUTCH.search(header) or "v" not in beside
-    return {"m": "m" if sure else "?", "v": "f" if _DUTCH.search(header) else "?", "d": "?"}
+    dutch = header.casefold().startswith("gesl")
+    return {"m": "m" if dutch or "v" not in beside else "?", "v": "f" if dutch else "?", "d": "?"}
 
 
 def sex(text: str, codes: Mapping[str, str] | None = None) -> str:
@@ -90,20 +83,18 @@ def sex(text: str, codes: Mapping[str, str] | None = None) -> str:
     return _SEXES.get(word) or _SEXES.get(plain, "")
 
 
-_NOTHING = (
-    " null none nan nil na unk unknown unbekannt anon anonym anonymous anonyme anonimo anonymized "
-    "anonymised anonymisiert inconnu inconnue desconocido desconhecido sconosciuto ignoto onbekend "
-    "missing empty blank leer undefined notavailable notapplicable nichtvorhanden keine pending "
-    "tbd ausstehend folgt seeabove sieheoben noreport keinbefund ohnebefund "
+_NOTHING = re.compile(
+    "null|none|nan?|nil|unk(?:nown)?|unbekannt|anon(?:ym(?:e|ous|i[sz]ed|isiert)?|imo)?|inconnue?|"
+    "des?con(?:oc|hec)ido|sconosciuto|ignoto|onbekend|missing|empty|blank|undefined|not(?:avail|"
+    "applic)able|nichtvorhanden|keine?|pending|tbd|ausstehend|folgt|seeabove|sieheoben|noreport|"
 )
 _SHORT = re.compile(r"\s*(?:n\W+[adv]|k\W+a|n\.n|s\W+d|\\n)\W*", re.IGNORECASE)
-_NOT_WORD = re.compile(r"[\W_]+")
 
 
 def says_nothing(text: str) -> bool:
     """Whether a cell stands for a missing value: NULL, n/a, unknown, "-"; or is empty."""
-    word = _NOT_WORD.sub("", text).casefold()
-    return not word or f" {word} " in _NOTHING or _SHORT.fullmatch(text) is not None
+    word = re.sub(r"[\W_]+", "", text).casefold()
+    return bool(_NOTHING.fullmatch(word) or _SHORT.fullmatch(text))
 
 
 # --- dates and times ---

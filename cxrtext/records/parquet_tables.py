@@ -155,9 +155,11 @@ def workbook_rows(
                 raise _refused(path, "it unpacks to far more than its size; save it as CSV")
         book = load_workbook(path, read_only=True, data_only=True, keep_links=False)
         try:
+            found = []
             for sheet in book.worksheets:
                 sheet.reset_dimensions()  # which a file may say as it likes
-            found = [(sheet, *_header_of(sheet, given)) for sheet in book.worksheets]
+                rows = sheet.iter_rows(max_row=HEADER_WITHIN)
+                found.append((sheet, *header_place([[*map(_shown, row)] for row in rows], given)))
             best = max(found, key=lambda s: (s[2] > 0, s[0].sheet_state == "visible", s[2]))
             if names is not None:
                 names += [best[0].title, *(s[0].title for s in found if s[2] > 1 and s is not best)]
@@ -165,11 +167,6 @@ def workbook_rows(
                 yield tuple(map(_shown, row))
         finally:
             book.close()
-
-
-def _header_of(sheet: Any, given: Sequence[str]) -> tuple[int, int]:
-    rows = sheet.iter_rows(max_row=HEADER_WITHIN)
-    return header_place([[_shown(cell) for cell in row] for row in rows], given)
 
 
 def _shown(cell: Any) -> str:

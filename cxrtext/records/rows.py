@@ -238,10 +238,7 @@ class TableRows:
     def known(
         cls, path: Path, given: Mapping[str, str] | None = None, *, text: bool = True
     ) -> "TableRows":
-        """A table whose columns are read under the names that they are known by.
-
-        For the arguments see `match_columns`.
-        """
+        """A table whose columns are read as they are known; see `match_columns`."""
         given = given or {}
         headers = cls(path, given=tuple(given.values())).headers
         return cls(path, match_columns(path, headers, given, text=text))

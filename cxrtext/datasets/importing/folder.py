@@ -96,7 +96,7 @@ class Files:
         self.said: list[str] = []  # of names that a spreadsheet has changed
         self.asked: set[str] = set()  # those that were found
         self._mended: dict[str, str] = {}
-        self._bare = False  # whether the cells name files and no folders
+        self.bare = False  # whether the cells name files and no folders
 
     @cached_property
     def names(self) -> list[str]:
@@ -141,8 +141,9 @@ class Files:
             raise LeftOutError(LeftOut(item, "image is empty; name its file"))
         up = ".." in name.parts
         names = [own] if path and path.is_file() else [] if up else self._ending_as(name)
-        if self._bare and names == [own]:
-            names = [one for one in self._called[_alike(own)] if one.rpartition("/")[2] == own]
+        if self.bare and names == [own]:
+            twins = self._called.get(_alike(own), {own})
+            names = [one for one in twins if one.rpartition("/")[2] == own]
         if path is None and not names and (up or os.path.lexists(own)):
             raise LeftOutError(LeftOut(item, "image lies outside the folder; move it there"))
         if len(names) > 1:
@@ -156,20 +157,15 @@ class Files:
             tail = _alike("/".join(name.parts[start:]))
             some = sorted(self._called.get(tail, ()))
             whole = [one for one in some if tail in (_alike(one), _alike(without_ending(one)))]
-            if len(name.parts) > 1 or (whole and not self._bare):
+            if len(name.parts) > 1 or (whole and not self.bare):
                 some = whole
             if some:
                 return some
         return []
 
-    def look_at(self, cells: Iterable[str]) -> None:
-        """Take note whether the cells of a table name folders."""
-        self._bare = not any("/" in cell.replace("\\", "/") for cell in cells)
-
     def settle(self, table: Path, cells: Iterable[str]) -> None:
         """Look for the files of cells whose names a spreadsheet has changed; see `match_ids`."""
-        stem, cells = partial(without_ending, last=True), list(cells)
-        self.look_at(cells)
+        stem = partial(without_ending, last=True)
         lacking = {stem(cell): cell for cell in cells if cell and not self._is_there(cell)}
         stems = {stem(name): name for name in self.pictures} if lacking else {}
         mended, said = match_ids(table, "image", lacking, stems, self._matching)
@@ -267,8 +263,9 @@ class Placer:
         if target.exists():
             if self._link and target.samefile(source):
                 return "linked, read-only"
+            one, other = source.stat(), target.stat()
             if (
-                _same_times(source, target)
+                (one.st_size, one.st_mtime_ns) == (other.st_size, other.st_mtime_ns)
                 and not target.samefile(source)
                 and sha256(source) == sha256(target)
             ):
@@ -305,11 +302,6 @@ def _copy(source: Path, target: Path) -> None:
         fcntl.ioctl(written.fileno(), _CLONE, read.fileno())
         return
     shutil.copyfile(source, target)
-
-
-def _same_times(first: Path, second: Path) -> bool:
-    one, other = first.stat(), second.stat()
-    return (one.st_size, one.st_mtime_ns) == (other.st_size, other.st_mtime_ns)
 
 
 _NOT_NOTED = (

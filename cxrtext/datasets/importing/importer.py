@@ -1,7 +1,7 @@
 """An import from beginning to end."""
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
@@ -45,7 +45,7 @@ from cxrtext.datasets.importing.resolving import (
     refused,
 )
 from cxrtext.datasets.importing.splits import Splits
-from cxrtext.datasets.importing.versions import ReportVersion, undecided
+from cxrtext.datasets.importing.versions import ReportVersion
 from cxrtext.errors import DataError
 from cxrtext.files import SUMS, only_one, write_sums
 from cxrtext.pausing import StageProgress, silent
@@ -208,7 +208,7 @@ class Import:
         done.report_versions = asdict(counts)
         if counts.empty:
             done.notes["reports that are empty or say nothing, such as NULL"] = counts.empty
-        done.studies_without_report = self.studies.without_report
+        done.studies_without_report = len(self.studies) - len(self.studies.reported)
         if reports_only and not done.reports:
             raise DataError(f"{self.out}: no report could be read; see {left_out.path}")
         if not reports_only and options.reports is not None:
@@ -285,7 +285,7 @@ class Import:
         if done < total:
             self.tell("reading headers", total, total)
 
-    def _settle_ids(self, found: Sequence[Waiting], left_out: LeftOutList) -> None:
+    def _settle_ids(self, found: list[Waiting], left_out: LeftOutList) -> None:
         """Join ids of the user's tables to those of the films, before a picture is looked at."""
         options, patients, studies = self.options, set[str](), set[str]()
         self._join_patients(found)
@@ -312,10 +312,9 @@ class Import:
                 for one in self.reports.versions
             ]
             asked = [self.mended.patients.get(one, one) for one in asked]
-            versions = defaultdict[str, list[ReportVersion]](list)
-            for one, version in zip(given, self.reports.versions, strict=True):
-                versions[one].append(version)
-            several = [one for one, some in versions.items() if undecided(some)]
+            both = zip(given, self.reports.versions, strict=True)
+            distinct = {(one, v.status, v.time, v.texts) for one, v in both if not v.addendum}
+            several = [rank[0] for rank, n in Counter(d[:3] for d in distinct).items() if n > 1]
             self._settle(options.reports, "study", given, studies, self.mended.studies, several)
             self._settle(options.reports, "patient", asked, patients, self.mended.patients)
         if options.labels is not None and self.reading.label_rows:
@@ -337,14 +336,14 @@ class Import:
         again = written_twice(Counter(one.image.patient_id for one in found))
         if not again or not self.reading.names or self.summary.layout == "dicom":
             return
-        done, (other, first) = "--ids loose joins them", next(iter(again.items()))
-        if self.options.ids == "loose":
-            done, self.mended.patients = "joined", again
-            for n, one in enumerate(found):
-                patient = again.get(one.image.patient_id, one.image.patient_id)
-                found[n] = replace(one, image=replace(one.image, patient_id=patient))
-        such = "" if self.ids.hashed else f": '{other}' and '{first}'"
-        self.summary.notes[f"patients who are written in two ways{such}; {done}"] = len(again)
+        said = "patients who are written in two ways"
+        said += "" if self.ids.hashed else ": '{}' and '{}'".format(*next(iter(again.items())))
+        loose = self.options.ids == "loose"
+        self.summary.notes[f"{said}; {'' if loose else '--ids loose '}joins them"] = len(again)
+        for n, one in enumerate(found if loose else ()):
+            patient = again.get(one.image.patient_id, one.image.patient_id)
+            found[n] = replace(one, image=replace(one.image, patient_id=patient))
+        self.mended.patients |= again if loose else {}
 
     def _issued(self, image: FoundImage) -> FoundImage:
         """The image under the patient of the hospital's own lists."""
@@ -364,7 +363,7 @@ class Import:
             reason = "its name begins or ends with a space; rename the file"
             left_out.add(LeftOut(image.name, reason))
         elif (name := self.placer.name(image)) is None:
-            left_out.add(LeftOut(image.name, "the image was listed before; list it once"))
+            left_out.add(LeftOut(image.name, what="the image was listed before"))
         else:
             found.append(Waiting(len(found), image, name))
 
@@ -503,7 +502,7 @@ class Import:
             "labels": ("label", "names a study or an image that was kept"),
         }[what]
         example = self.reports.example if what == "reports" and not self.ids.hashed else ""
-        example = f"; the first says: {example}" if example else ""
+        example = f"; the first: {example}" if example else ""
         raise DataError(
             f"{path}: no {one} matched: none of its {others} {joined_by} of {self.root}{example}; "
             f"give the {what} of this data set"

@@ -49,7 +49,7 @@ class Studies:
 
     def __init__(self, *, by_image: bool = False, mended: Mended | None = None) -> None:
         self._mended = mended or Mended()
-        self._kept: dict[str, tuple[str, str]] = {}  # by study, its patient and the issuer
+        self.kept: dict[str, tuple[str, str]] = {}  # by study, its patient and the issuer
         self._by_image = by_image
         self._of_image: dict[str, str | None] = {}
         self.example = ""  # by what a report may name the first
@@ -59,18 +59,13 @@ class Studies:
         self._by_accession: dict[tuple[str, str], tuple[str, str, bool] | None] = {}
 
     def __len__(self) -> int:
-        return len(self._kept)
-
-    @property
-    def without_report(self) -> int:
-        """How many studies no report has come for."""
-        return len(self._kept) - len(self.reported)
+        return len(self.kept)
 
     def add(self, image: FoundImage) -> None:
         """Take note of the study of an image that was kept."""
-        self._kept.setdefault(image.study_id, (image.patient_id, image.issuer))
-        self.example = self.example or f"{image.accession or image.study_id} in the films"
-        for name in names_of(image) if self._by_image else (image.name,):
+        self.kept.setdefault(image.study_id, (image.patient_id, image.issuer))
+        self.example = self.example or image.accession or image.study_id
+        for name in names_of(image):
             if self._of_image.setdefault(name, image.study_id) != image.study_id:
                 self._of_image[name] = None
         if not image.accession or image.accession == image.study_id:
@@ -88,7 +83,7 @@ class Studies:
         A number with an issuer belongs to a study of that issuer, or of none that is named.
         """
         number = self._mended.studies.get(number, number)
-        if number in self._kept:
+        if number in self.kept:
             return number
         if self._by_image and (study := self._of_image.get(number)):
             return study
@@ -100,21 +95,14 @@ class Studies:
 
     def all_named(self, version: ReportVersion) -> list[str]:
         """The studies that a report names by accession number, study and image; one, if well."""
-        accession, study = version.accession, version.study
-        found = [
-            self.named(accession, version.issuer) if accession else None,
-            self.named(study) if study else None,
-            self._of_image.get(version.image) if version.image else None,
-        ]
+        by_number = version.accession and self.named(version.accession, version.issuer)
+        found = [by_number, version.study and self.named(version.study)]
+        found += [self._of_image.get(version.image)] * any(found)
         return list(dict.fromkeys(filter(None, found)))
-
-    def patient(self, study_id: str) -> str:
-        """The patient of a study."""
-        return self._kept[study_id][0]
 
     def is_of(self, study_id: str, patient: str) -> bool:
         """Whether a study may be that of a patient; an id without issuer is compared alone."""
-        own, issuer = self._kept.get(study_id, ("", ""))
+        own, issuer = self.kept.get(study_id, ("", ""))
         patient = self._mended.patients.get(patient, patient)
         if not own or not patient or own == patient:
             return True
@@ -220,8 +208,8 @@ class Reports:
                 }
             )
             if why == UNDECIDED:
-                reason = f"{why}; give a status or a time, or keep one"
-                left_out.add(LeftOut(version.item, reason), of="report")
+                advice = "name a column: --columns status=, time=, version=, section= or line="
+                left_out.add(LeftOut(version.item, advice, UNDECIDED), of="report")
 
     def _joined(
         self, studies: Studies | None, merged: Mapping[str, str], left_out: LeftOutList
@@ -234,18 +222,19 @@ class Reports:
                 named = studies.all_named(version)
                 if len(named) != 1:
                     self.counts.without_study += 1
-                    keys = [k for k in (version.accession, version.study, version.image) if k]
+                    keys = filter(None, (version.accession, version.study, version.image))
+                    said = f"{', '.join(keys)} in the table, {studies.example} in the films"
                     if named:
                         left_out.add(LeftOut(version.item, what=TWO_STUDIES), of="report")
-                        keys.append("which name two studies")
-                    self.example = self.example or f"{' and '.join(keys)}; {studies.example}"
+                        said = f"{TWO_STUDIES}: {said}"
+                    self.example = self.example or said
                     continue
                 (study,) = named
                 if not studies.is_of(study, merged.get(version.patient, version.patient)):
                     self.counts.other_patient += 1
                     left_out.add(LeftOut(version.item, what=OTHER_PATIENT), of="report")
-                    said = f"{version.patient}, {studies.patient(study)}"
-                    self.example = self.example or f"its patient is {said} in the films"
+                    said = f"patient '{version.patient}' is '{studies.kept[study][0]}' in the films"
+                    self.example = self.example or said
                     continue
             found.setdefault(study, []).append(version)
         return found

@@ -68,7 +68,11 @@ def open_layout(folder: Path, options: ImportOptions, out: Path) -> tuple[Path, 
     table, root = (root, root.parent) if alone else (options.reports, root)
     names, files = NO_COLUMNS, Files(root, home, options.ids)
     if table is not None and is_table(table):
-        names = TableRows.known(table, options.columns, text=not alone).names
+        opened = TableRows.known(table, options.columns, text=not alone)
+        names = opened.names
+        if "image" in names:
+            cells = (row[1]["image"] for row in opened.read(["image"]) if isinstance(row, tuple))
+            files.bare = not any("/" in cell.replace("\\", "/") for cell in cells)
     elif options.columns:
         raise ConfigError("--columns is of a table; give one as --reports")
     openers: dict[str, Opener] = {name: opener for name, (opener, _) in LAYOUTS.items()}

@@ -31,8 +31,8 @@ from cxrtext.datasets.importing.reading import (
 from cxrtext.datasets.importing.reports.sources import as_reports
 from cxrtext.records import LeftOut, TableRows, iter_boxes
 from cxrtext.records.cells import Meaning, meanings_of, moment, says_nothing
-from cxrtext.records.columns import NO_COLUMNS, SECTION_COLUMNS
-from cxrtext.records.manifest import ACQUIRED, DATES, DAYS
+from cxrtext.records.columns import NAMES, NO_COLUMNS, SECTION_COLUMNS
+from cxrtext.records.manifest import ACQUIRED, DAYS
 from cxrtext.records.report_folder import printable
 from cxrtext.records.report_sources import is_table
 
@@ -46,7 +46,7 @@ SPLITS = {
 
 _KNOWN = ("image", "study_id", "patient_id", "split", "view")
 _TEXT = ("report", *SECTION_COLUMNS)
-_NO_LABEL = {*_KNOWN, "subject_id", "dicom_id", "accession", "age", "sex", "date", ACQUIRED, DATES}
+_NO_LABEL = {*NAMES, "subject_id", "dicom_id"}
 NOT_NAMED = "no row of the table names it"
 
 
@@ -129,7 +129,7 @@ def by_image(path: Path, names: Names) -> bool:
 
 def labels_of(columns: Columns) -> Columns:
     """The columns that are findings."""
-    return tuple(name for name in columns if name not in (*_NO_LABEL, *_TEXT, ""))
+    return tuple(name for name in columns if name not in (*_NO_LABEL, ""))
 
 
 def open_generic(

@@ -1,7 +1,6 @@
 """Where versions of reports come from: tables, text, HL7, structured reports, folders."""
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,12 +14,12 @@ from cxrtext.datasets.importing.reports.hl7 import (
     read_message,
 )
 from cxrtext.datasets.importing.reports.sr import read_sr
-from cxrtext.datasets.importing.versions import ReportVersion, of_study, read_status
+from cxrtext.datasets.importing.versions import ReportVersion, of_study, read_status, whole
 from cxrtext.errors import DataError, ImageError
 from cxrtext.files import open_regular
 from cxrtext.images.dicom.file import is_dicom
 from cxrtext.records import LeftOut, Study, TableRows, open_reports
-from cxrtext.records.cells import meanings_of, says_nothing
+from cxrtext.records.cells import TIME_DIGITS, meanings_of, says_nothing
 from cxrtext.records.columns import NO_COLUMNS, SECTION_COLUMNS
 from cxrtext.records.report_folder import printable, read_report_file, walk
 from cxrtext.records.report_sources import is_table
@@ -39,7 +38,7 @@ def as_reports(
         return _folder(path)
     if is_table(path):
         is_openi = "uid" in (columns := columns_of(path, names)) and "study_id" not in columns
-        return open_table(path, {"study_id": "uid"} if is_openi else names, files)
+        return whole(open_table(path, {"study_id": "uid"} if is_openi else names, files))
     return _messages(path, path.name) if _kind(path) == "hl7" else open_reports(path)
 
 
@@ -54,29 +53,25 @@ def open_table(path: Path, names: Names = NO_COLUMNS, files: Files | None = None
     times = meanings_of(table, ("time", "date"))
     known = [name for name in ("time", "date") if name in times]
     table.errors.clear()
-    if files and "study_id" not in columns:
-        cells = (row[1]["image"] for row in table.read(["image"]) if not isinstance(row, LeftOut))
-        files.look_at(cells)
     for entry in read_rows(table):
         if isinstance(entry, LeftOut):
             yield entry
             continue
         item, row = entry
+        line, version = (row.get(n, "").removesuffix(".0") for n in ("line", "version"))
         for name in ("study_id", "accession", "patient_id"):
             if says_nothing(row.get(name, "x")):
                 row[name] = ""
-        study, image = row.get("study_id", ""), row.get("image", "")
         try:
-            if files and image and "study_id" not in row:
-                study = files.study(item, row)
-            elif files and image:
-                with suppress(LeftOutError):
-                    image = files.find(item, image)[0]
+            image = files.study(item, {"image": row["image"]}) if files and "image" in row else ""
         except LeftOutError as error:
-            yield error.entry
-            continue
+            if "study_id" not in row:
+                yield error.entry
+                continue
+            image = ""
+        study = row.get("study_id", image)
         status, addendum = read_status(row.get("status", ""))
-        if row.get("status") and not (status or addendum):
+        if row.get("status") and not (status or addendum) and "status" in table.headers:
             reason = "status is not one of preliminary, final, corrected, addendum; fix the cell"
             yield LeftOut(item, reason)
         elif not (study or row.get("accession")):
@@ -87,10 +82,12 @@ def open_table(path: Path, names: Names = NO_COLUMNS, files: Files | None = None
                 study=study,
                 accession=row.get("accession", ""),
                 issuer=row.get("issuer", ""),
-                image=image if "study_id" in row else "",
+                image=image,
                 patient=row.get("patient_id", ""),
                 status=status,
-                time=next(filter(None, (times[n].read(row[n]) for n in known)), ""),
+                time=next(filter(None, (times[n].read(row[n]) for n in known)), "")
+                or (version.zfill(TIME_DIGITS) if version.isdecimal() else ""),
+                part=(row.get("section", "").upper(), int(line) if line.isdecimal() else 0),
                 addendum=addendum,
                 report=row.get("report", ""),
                 sections={name: row[name] for name in SECTION_COLUMNS if name in columns},
