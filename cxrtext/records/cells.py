@@ -86,7 +86,7 @@ def sex(text: str, codes: Mapping[str, str] | None = None) -> str:
 _NOTHING = re.compile(
     "null|none|nan?|nil|unk(?:nown)?|unbekannt|anon(?:ym(?:e|ous|i[sz]ed|isiert)?|imo)?|inconnue?|"
     "des?con(?:oc|hec)ido|sconosciuto|ignoto|onbekend|missing|empty|blank|undefined|not(?:avail|"
-    "applic)able|nichtvorhanden|keine?|pending|tbd|ausstehend|folgt|seeabove|sieheoben|noreport|"
+    "applic)able|nichtvorhanden|keine|pending|tbd|ausstehend|folgt|seeabove|sieheoben|noreport|"
 )
 _SHORT = re.compile(r"\s*(?:n\W+[adv]|k\W+a|n\.n|s\W+d|\\n)\W*", re.IGNORECASE)
 

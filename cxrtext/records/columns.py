@@ -37,8 +37,7 @@ _EVERY = set[str]().union(*_WORDS.values())
 _TEXT = ("report", *SECTION_COLUMNS)
 NAMES = (*_WORDS, "accession", "issuer", "split", "acquired", "dates")
 _KEYS = ("image", "study_id")
-ORDERING = ("status", "time", "section", "line", "version", "issuer")
-"""Columns that say which of several rows of a report counts, or in which order they stand."""
+ORDERING = ("status", "time", "section", "line", "version", "issuer")  # of the rows of a report
 _MAY_BE_MISSED = {"age", "sex", "date", *ORDERING}
 _ELSE = "; for a command without --columns, import the table first"
 

@@ -143,8 +143,7 @@ def workbook_rows(
 ) -> Iterator[tuple[str, ...]]:
     """The rows from the header on of the sheet that has most known columns; hidden ones come last.
 
-    A number whose format is zeros has as many digits as they are.  ``names`` takes that of the
-    sheet, and of the others with known columns.
+    A number whose format is zeros has as many digits.  ``names`` takes the titles of the sheets.
     """
     from openpyxl import load_workbook
 

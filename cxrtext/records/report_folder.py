@@ -68,7 +68,6 @@ def walk(root: Path, wanted: Callable[[os.DirEntry[str]], bool]) -> Iterator[str
 
 
 FILE_LIMIT = 10_000_000  # largest file that is read, in bytes
-_MIMIC_STEM = re.compile(r"s(\d+)", re.ASCII)
 
 
 def _walk(root: Path) -> Iterator[str | LeftOut]:
@@ -79,7 +78,7 @@ def _walk(root: Path) -> Iterator[str | LeftOut]:
 def read_report_file(path: Path, item: str, number: int) -> tuple[str, Study] | LeftOut:
     """Read a text file as one report: the item and its study, or what is wrong with the file."""
     # MIMIC-CXR calls the report of study 50414267 s50414267.txt; its tables leave out the s.
-    match = _MIMIC_STEM.fullmatch(path.stem)
+    match = re.fullmatch(r"s([0-9]+)", path.stem)
     study_id = match[1] if match else path.stem.strip()
     if not study_id or not study_id.isprintable():
         return LeftOut(item, "its name cannot be a study_id; rename the file")

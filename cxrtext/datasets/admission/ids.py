@@ -118,8 +118,7 @@ def object_ids(said: Described, issuer: str = "") -> ObjectIds:
     return ObjectIds(
         said.first("SOPInstanceUID"),
         said.first("StudyInstanceUID") or accession,
-        # A backslash divides values, and some systems have it in their numbers: the first part
-        # alone would be that of many patients.
+        # A backslash, which divides values, is in the numbers of some systems.
         issued("\\".join(filter(None, said.all("PatientID"))), named or issuer),
         (named or issuer).replace(":", "%3A"),
         accession,

@@ -131,8 +131,7 @@ class Files:
         """The relative path of a file, and the file, that a cell names (LeftOutError).
 
         A cell is that path, the path of another machine that ends as it does, or the name of a file
-        somewhere below; with its ending or without.  Where no cell has a folder, a name that files
-        of several folders have is none's, even if one of them lies in no folder.
+        somewhere below; with its ending or without.  If no cell has a folder, that must be one.
         """
         cell = self._mended.get(cell, cell)
         name = PurePosixPath(cell.replace("\\", "/"))
@@ -335,7 +334,13 @@ def claim_folder(out: Path, root: Path, options: ImportOptions, layout: str, ids
         raise ConfigError(f"{options.hash_key}: the key would lie with the data; keep it elsewhere")
     note = out / NOTE
     if note.is_file():
-        _check_note(note, parameters)
+        if not (noted := read_note(note)):
+            raise DataError(f"{note}: not readable; remove the folder or name another")
+        if other := [name for name in parameters if noted.get(name) != parameters[name]]:
+            raise DataError(
+                f"{note}: the folder was imported with another {', '.join(other)}; name another "
+                "folder, or remove this one"
+            )
         return
     if out.is_dir() and any(not entry.name.startswith(".") for entry in out.iterdir()):
         raise DataError(
@@ -344,16 +349,6 @@ def claim_folder(out: Path, root: Path, options: ImportOptions, layout: str, ids
     out.mkdir(mode=0o700, parents=True, exist_ok=True)
     out.chmod(0o700)  # for its owner alone
     write_sealed(note, parameters)
-
-
-def _check_note(note: Path, parameters: dict[str, Any]) -> None:
-    if not (noted := read_note(note)):
-        raise DataError(f"{note}: not readable; remove the folder or name another")
-    if other := [name for name in parameters if noted.get(name) != parameters[name]]:
-        raise DataError(
-            f"{note}: the folder was imported with another {', '.join(other)}; name another "
-            "folder, or remove this one"
-        )
 
 
 Of = Literal["image", "report", "labels", "box"]

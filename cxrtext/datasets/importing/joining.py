@@ -219,23 +219,22 @@ class Reports:
         for version in self.versions:
             study = version.study or version.accession
             if studies is not None:
-                named = studies.all_named(version)
-                if len(named) != 1:
-                    self.counts.without_study += 1
-                    keys = filter(None, (version.accession, version.study, version.image))
-                    said = f"{', '.join(keys)} in the table, {studies.example} in the films"
-                    if named:
-                        left_out.add(LeftOut(version.item, what=TWO_STUDIES), of="report")
-                        said = f"{TWO_STUDIES}: {said}"
-                    self.example = self.example or said
+                named, why = studies.all_named(version), ""
+                patient = merged.get(version.patient, version.patient)
+                keys = ", ".join(filter(None, (version.accession, version.study, version.image)))
+                said = f"{keys} in the table, {studies.example} in the films"
+                if len(named) > 1:
+                    why = TWO_STUDIES
+                elif named and not studies.is_of(named[0], patient):
+                    why, said = OTHER_PATIENT, f"{version.patient} and {studies.kept[named[0]][0]}"
+                if why:
+                    left_out.add(LeftOut(version.item, what=why), of="report")
+                if why or not named:
+                    self.counts.other_patient += why == OTHER_PATIENT
+                    self.counts.without_study += why != OTHER_PATIENT
+                    self.example = self.example or f"{why} {said}".strip()
                     continue
-                (study,) = named
-                if not studies.is_of(study, merged.get(version.patient, version.patient)):
-                    self.counts.other_patient += 1
-                    left_out.add(LeftOut(version.item, what=OTHER_PATIENT), of="report")
-                    said = f"patient '{version.patient}' is '{studies.kept[study][0]}' in the films"
-                    self.example = self.example or said
-                    continue
+                study = named[0]
             found.setdefault(study, []).append(version)
         return found
 

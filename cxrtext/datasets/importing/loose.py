@@ -18,7 +18,6 @@ IdMatching = Literal["exact", "loose"]
 SHORTEST_CUT = 12  # characters that are left of an id, for it to be known by them
 
 AS_TEXT = "give the column the format text, fill it anew and export it again"
-
 _FORMULA = re.compile(r'="(.*)"')
 _FLOAT = re.compile(r"(\d+)[.,]0*")
 _EXPONENT = re.compile(r"(\d)(?:[.,](\d+))?E\+?(\d+)", re.IGNORECASE)
@@ -86,8 +85,8 @@ class _Index:
         """The ids that a spreadsheet writes like one: without zeros, or with 15 digits."""
         before, number = _parts(given)
         place = bisect_left(self._sorted, given[:15]) if given.isdigit() else len(self._sorted)
-        near = (own for own in self._sorted[place : place + 99] if own.isdigit())
-        rounded = [own for own in near if own[:15] == given[:15] and len(own) == len(given) > 15]
+        near = [own for own in self._sorted[place : place + 99] if own[:15] == given[:15]]
+        rounded = [own for own in near if own.isdigit() and len(own) == len(given) > 15]
         return rounded + [own for other, own in self._by_number.get(number, []) if other == before]
 
     def find(self, given: str) -> list[str]:
@@ -108,7 +107,7 @@ def match_ids(
     """The ids of films that ids of a table stand for, where those differ; and what to say of them.
 
     What differs is recognized, and with "loose" mended.  A DataError where most differ and it is
-    not, and where two ids would become one.  Those that are ``repeated`` have several reports.
+    not, and where two ids would become one, as those of several reports (``repeated``).
     """
     own = set(own)
     distinct = [one for one in dict.fromkeys(given) if one]

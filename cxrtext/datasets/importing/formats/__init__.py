@@ -91,7 +91,11 @@ def open_layout(folder: Path, options: ImportOptions, out: Path) -> tuple[Path, 
         if asked in ("auto", name) and (reading := opener(root, home)) is not None:
             if name not in ("generic", "pictures"):  # which know patients by more than a guess
                 sure = ("patient_id", options.columns.get("patient_id"))
-                names = {k: h for k, h in names.items() if k != "patient_id" or h in sure}
+                known = {k: h for k, h in names.items() if k != "patient_id" or h in sure}
+                rest = [k for k in names if k not in known or k in ("age", "sex", "view")]
+                said = ", ".join(f"{k} = {names[k]}" for k in rest)
+                names, notes = known, (f"not read, but from the films: {said}",) * bool(rest)
+                reading = replace(reading, notes=(*reading.notes, *notes))
             return root, name, _with_tables(reading, options, names, files)
     if asked != "auto":
         raise DataError(f"{folder}: holds no set of the layout {asked}: {LAYOUTS[asked][1]}")
@@ -129,4 +133,4 @@ def _with_tables(reading: Reading, options: ImportOptions, names: Names, files: 
     for name, (sheet, *others) in ((name, table.sheets) for name, table in read if table.sheets):
         also = ", ".join(f"'{one}'" for one in others)
         notes += [f"{name}: sheet '{sheet}' is read, and not {also}"] * bool(others)
-    return replace(reading, notes=(*notes, *files.said))
+    return replace(reading, notes=(*reading.notes, *notes, *files.said))

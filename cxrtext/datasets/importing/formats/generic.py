@@ -46,7 +46,6 @@ SPLITS = {
 
 _KNOWN = ("image", "study_id", "patient_id", "split", "view")
 _TEXT = ("report", *SECTION_COLUMNS)
-_NO_LABEL = {*NAMES, "subject_id", "dicom_id"}
 NOT_NAMED = "no row of the table names it"
 
 
@@ -129,7 +128,7 @@ def by_image(path: Path, names: Names) -> bool:
 
 def labels_of(columns: Columns) -> Columns:
     """The columns that are findings."""
-    return tuple(name for name in columns if name not in (*_NO_LABEL, ""))
+    return tuple(name for name in columns if name not in (*NAMES, "subject_id", "dicom_id", ""))
 
 
 def open_generic(

@@ -59,9 +59,8 @@ def open_table(path: Path, names: Names = NO_COLUMNS, files: Files | None = None
             continue
         item, row = entry
         line, version = (row.get(n, "").removesuffix(".0") for n in ("line", "version"))
-        for name in ("study_id", "accession", "patient_id"):
-            if says_nothing(row.get(name, "x")):
-                row[name] = ""
+        ids = (n for n in ("study_id", "accession", "patient_id") if n in row)
+        row |= {name: "" for name in ids if says_nothing(row[name])}
         try:
             image = files.study(item, {"image": row["image"]}) if files and "image" in row else ""
         except LeftOutError as error:
@@ -87,7 +86,7 @@ def open_table(path: Path, names: Names = NO_COLUMNS, files: Files | None = None
                 status=status,
                 time=next(filter(None, (times[n].read(row[n]) for n in known)), "")
                 or (version.zfill(TIME_DIGITS) if version.isdecimal() else ""),
-                part=(row.get("section", "").upper(), int(line) if line.isdecimal() else 0),
+                part=(row.get("section", "").upper(), int(line) + 1 if line.isdecimal() else 0),
                 addendum=addendum,
                 report=row.get("report", ""),
                 sections={name: row[name] for name in SECTION_COLUMNS if name in columns},
