@@ -402,7 +402,7 @@ def test_names_that_files_of_two_folders_have(tmp_path: Path) -> None:
 
 def test_keys_that_contradict_and_ids_that_became_one(tmp_path: Path) -> None:
     folder = radiographs(tmp_path)
-    with pytest.raises(DataError, match="name two studies 0041, 0.dcm in the table, 0040 in the"):
+    with pytest.raises(DataError, match="image name two studies: 0041, 0.dcm; give"):
         imported(folder, "image;accession;report", "0.dcm;0041;Clear.")
     with pytest.raises(DataError, match="have the study id '40', and none has '0040' of the films"):
         match_ids(tmp_path, "study", ["40", "40"], ["40", "0040"], "loose", ["40"])

@@ -314,7 +314,8 @@ class Import:
             asked = [self.mended.patients.get(one, one) for one in asked]
             both = zip(given, self.reports.versions, strict=True)
             distinct = {(one, v.status, v.time, v.texts) for one, v in both if not v.addendum}
-            several = [rank[0] for rank, n in Counter(d[:3] for d in distinct).items() if n > 1]
+            ranks = Counter(one[:3] for one in distinct).items()
+            several = sorted(rank[0] for rank, count in ranks if count > 1)
             self._settle(options.reports, "study", given, studies, self.mended.studies, several)
             self._settle(options.reports, "patient", asked, patients, self.mended.patients)
         if options.labels is not None and self.reading.label_rows:

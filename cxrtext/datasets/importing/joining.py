@@ -52,7 +52,6 @@ class Studies:
         self.kept: dict[str, tuple[str, str]] = {}  # by study, its patient and the issuer
         self._by_image = by_image
         self._of_image: dict[str, str | None] = {}
-        self.example = ""  # by what a report may name the first
         self.reported: set[str] = set()  # those that a report has come for
         # By issuer and number: study, patient, and whether it has an issuer; None where two studies
         # share one number.
@@ -64,7 +63,6 @@ class Studies:
     def add(self, image: FoundImage) -> None:
         """Take note of the study of an image that was kept."""
         self.kept.setdefault(image.study_id, (image.patient_id, image.issuer))
-        self.example = self.example or image.accession or image.study_id
         for name in names_of(image):
             if self._of_image.setdefault(name, image.study_id) != image.study_id:
                 self._of_image[name] = None
@@ -139,7 +137,7 @@ class Reports:
 
     def __init__(self) -> None:
         self.counts = ReportCounts()
-        self.example = ""  # what the first says that names none, and what the films say
+        self.example = ""  # the first that is left out, with its ids
         self.versions: list[ReportVersion] = []
 
     def add(self, version: ReportVersion) -> None:
@@ -208,8 +206,7 @@ class Reports:
                 }
             )
             if why == UNDECIDED:
-                advice = "name a column: --columns status=, time=, version=, section= or line="
-                left_out.add(LeftOut(version.item, advice, UNDECIDED), of="report")
+                left_out.add(LeftOut(version.item, "name a status or time", UNDECIDED), of="report")
 
     def _joined(
         self, studies: Studies | None, merged: Mapping[str, str], left_out: LeftOutList
@@ -221,18 +218,17 @@ class Reports:
             if studies is not None:
                 named, why = studies.all_named(version), ""
                 patient = merged.get(version.patient, version.patient)
-                keys = ", ".join(filter(None, (version.accession, version.study, version.image)))
-                said = f"{keys} in the table, {studies.example} in the films"
                 if len(named) > 1:
-                    why = TWO_STUDIES
+                    keys = filter(None, (version.accession, version.study, version.image))
+                    why, said = TWO_STUDIES, ", ".join(keys)
                 elif named and not studies.is_of(named[0], patient):
                     why, said = OTHER_PATIENT, f"{version.patient} and {studies.kept[named[0]][0]}"
                 if why:
                     left_out.add(LeftOut(version.item, what=why), of="report")
+                    self.example = self.example or f"{why}: {said}"
                 if why or not named:
                     self.counts.other_patient += why == OTHER_PATIENT
                     self.counts.without_study += why != OTHER_PATIENT
-                    self.example = self.example or f"{why} {said}".strip()
                     continue
                 study = named[0]
             found.setdefault(study, []).append(version)

@@ -69,8 +69,10 @@ def open_table(path: Path, names: Names = NO_COLUMNS, files: Files | None = None
                 continue
             image = ""
         study = row.get("study_id", image)
-        status, addendum = read_status(row.get("status", ""))
-        if row.get("status") and not (status or addendum) and "status" in table.headers:
+        said = row.get("status", "")
+        said *= len(said) > 1 or "status" in names.get("status", "status").lower()  # not a code
+        status, addendum = read_status(said)
+        if said and not (status or addendum) and "status" in table.headers:
             reason = "status is not one of preliminary, final, corrected, addendum; fix the cell"
             yield LeftOut(item, reason)
         elif not (study or row.get("accession")):
