@@ -15,9 +15,9 @@ _AGE = re.compile(r"([0-9]{1,3})(?:[.,][0-9]*)?\s*([^\W\d_]*)\.?")
 _PER_YEAR = {
     word: count
     for count, words in {
-        1: "y yr yrs year years j jahr jahre a an ans año años ano anos anni anno jaar",
+        1: "y yr yrs year years j jr jahr jahre a an ans año años ano anos anni anno jaar",
         12: "m mo mon month months monat monate mois mes meses mesi mese maand maanden",
-        52: "w wk wks week weeks woche wochen semaine semaines semana semanas weken settimane",
+        52: "w wk wks week weeks woche wochen sem semaine semaines semana semanas weken settimane",
         365: "d day days t tag tage jour jours día días dia dias giorno giorni dag dagen",
     }.items()
     for word in words.split()
@@ -25,35 +25,76 @@ _PER_YEAR = {
 _SEXES = {
     word: letter
     for letter, words in {
-        "M": "m male man mann männlich maennlich homme h hombre masculin masculino maschio "
-        "maschile uomo mannelijk",
-        "F": "f female woman w weiblich frau femme feminin femenino feminino mujer femmina "
+        "M": "m male man mann männlich maennlich homme h hombre homem varón masculin masculino "
+        "maschio maschile uomo mannelijk",
+        "F": "f female woman w weiblich frau femme feminin femenino feminino mujer mulher femmina "
         "femminile donna vrouw vrouwelijk v",
         "O": "o other d divers diverse",
     }.items()
     for word in words.split()
 }
-_CODES = re.compile(r"(\d)\s*[=:]\s*([^\W\d_]+)")
+_CODES = re.compile(r"(?<![^\W_])([^\W_])\s*[=:]\s*([^\W\d_]+)")
+_FRENCH = {"an", "ans", "mois", "jour", "jours", "semaine", "semaines"}
+_GERMAN = {"jahr", "jahre", "monat", "monate", "mon", "tag", "tage", "woche", "wochen", "t", "jaar"}
 
 
-def years(text: str) -> str:
+def years(text: str, units: Mapping[str, int] = _PER_YEAR) -> str:
     """An age in whole years: "058Y", "58,0" and "58 J." are 58, "007M" is 0; "" if it is none."""
     found = _AGE.fullmatch(text.strip())
-    per_year = _PER_YEAR.get(found[2].casefold()) if found else None
-    if found is None or per_year is None or (age := int(found[1]) // per_year) > OLDEST:
+    per_year = (units.get(found[2]) or units.get(found[2].casefold())) if found else None
+    if not found or not per_year or (age := int(found[1]) // per_year) > OLDEST:
         return ""
     return str(age)
+
+
+def _units(header: str, texts: Iterable[str]) -> dict[str, int]:
+    """How many units are a year: "12 j" are days beside French words, years beside German ones."""
+    said = {found[2].casefold() for text in texts if (found := _AGE.fullmatch(text))}
+    french = bool(said & _FRENCH) or "â" in header.lower()
+    german = bool(said & _GERMAN or re.search("(?i)alter|leeftijd", header))
+    if french == german and (french or said - {"j"}):
+        return {**_PER_YEAR, "j": 0, "J": int(german)}  # German abbreviates in capitals
+    return {**_PER_YEAR, "j": 365} if french else _PER_YEAR
+
+
+def _letters(header: str, texts: Iterable[str]) -> dict[str, str]:
+    """What letters of sex mean beside those of their column ("M" beside "H"); "?" if unsure."""
+    beside = {text.rstrip(".").casefold() for text in texts}
+    if any(one[0] in "fw" for one in beside):
+        return {"m": "?" if beside & {"h", "v"} else "m", "v": "?" if "m" in beside else "m"}
+    if "h" in beside:
+        return {"m": "f", "d": "f", "v": "?"}
+    if {"u", "d"} <= beside and "m" not in beside:
+        return {"u": "m", "d": "f"}
+    if re.match("(?i)sexo|g[eé]nero", header):
+        return {"v": "m", "m": "f" if "v" in beside else "?", "d": "?"}
+    dutch = header.casefold().startswith("gesl")
+    return {"m": "m" if dutch or "v" not in beside else "?", "v": "f" if dutch else "?", "d": "?"}
 
 
 def sex(text: str, codes: Mapping[str, str] | None = None) -> str:
     """M, F or O, from a letter or a word of seven languages; "" where it is not one of these.
 
-    ``codes`` are what a header says that numbers mean.
+    ``codes`` are what a column shows that numbers and letters mean.
     """
     word = text.strip().rstrip(".").casefold()
     word = (codes or {}).get(word.removesuffix(".0"), word)
     plain = "".join(c for c in unicodedata.normalize("NFKD", word) if not unicodedata.combining(c))
     return _SEXES.get(word) or _SEXES.get(plain, "")
+
+
+_NOTHING = re.compile(
+    "null|none|nan?|nil|unk(?:nown)?|unbekannt|anon(?:ym(?:e|ous|i[sz]ed|isiert)?|imo)?|inconnue?|"
+    "des?con(?:oc|hec)ido|sconosciuto|ignoto|onbekend|missing|empty|blank|undefined|not(?:avail|"
+    "applic)able|nichtvorhanden|keine|pending|tbd|ausstehend|folgt|seeabove|sieheoben|noreport|"
+)
+_SHORT = re.compile(r"\s*(?:n\W+[adv]|k\W+a|n\.n|s\W+d|\\n)\W*", re.IGNORECASE)
+
+
+def says_nothing(text: str) -> bool:
+    """Whether a cell stands for a missing value: NULL, n/a, unknown, "-"; or is empty."""
+    word = re.sub(r"[\W_]+", "", text).casefold()
+    return bool(_NOTHING.fullmatch(word) or _SHORT.fullmatch(text))
 
 
 # --- dates and times ---
@@ -162,7 +203,7 @@ class Meaning:
         shown = name if name == header else f"{name} ({header})"
         advice = ""
         if name == SEX:
-            advice = "; say in the header what numbers mean: sex (1=m, 2=f)"
+            advice = "; say in the header what numbers and letters mean: sex (1=male, V=female)"
         elif name in TIMES:
             advice = "; write days first with points, or years first: 2024-04-13"
         count = "no cell" if self.unread == self.filled else f"{self.unread} of {self.filled} cells"
@@ -189,10 +230,11 @@ def meanings_of(table: TableRows, wanted: Collection[str]) -> dict[str, Meaning]
     return found
 
 
-def _reader(name: str, header: str, texts: Iterable[str]) -> Callable[[str], str]:
+def _reader(name: str, header: str, texts: Collection[str]) -> Callable[[str], str]:
     if name == AGE:
-        return years
+        return partial(years, units=_units(header, texts))
     if name == SEX:
-        codes = {code: word.casefold() for code, word in _CODES.findall(header)}
-        return partial(sex, codes=codes)
+        said = ((code.casefold(), word.casefold()) for code, word in _CODES.findall(header))
+        codes = {code: word for code, word in said if code.isdigit() or len(word) > 1}
+        return partial(sex, codes={**_letters(header, texts), **codes})
     return partial(read_time, order=date_order(texts))

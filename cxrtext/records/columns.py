@@ -35,9 +35,10 @@ _WORDS: dict[str, set[str]] = {
 """What columns are called, by their own names."""
 _EVERY = set[str]().union(*_WORDS.values())
 _TEXT = ("report", *SECTION_COLUMNS)
-NAMES = (*_WORDS, "accession", "issuer", "split", "status", "time", "acquired", "dates")
+NAMES = (*_WORDS, "accession", "issuer", "split", "acquired", "dates")
 _KEYS = ("image", "study_id")
-_MAY_BE_MISSED = {"age", "sex", "date"}
+ORDERING = ("status", "time", "section", "line", "version", "issuer")  # of the rows of a report
+_MAY_BE_MISSED = {"age", "sex", "date", *ORDERING}
 _ELSE = "; for a command without --columns, import the table first"
 
 
@@ -50,10 +51,10 @@ def parse_columns(text: str) -> dict[str, str]:
     return {name.strip(): header.strip() for name, _, header in pairs}
 
 
-def header_place(rows: Sequence[Sequence[str]], given: Collection[str] = ()) -> int | None:
-    """Which of a table's first rows is the header, before which titles may stand; else None."""
+def header_place(rows: Sequence[Sequence[str]], given: Collection[str] = ()) -> tuple[int, int]:
+    """Which of a table's first rows is the header, else the first; how many columns are known."""
     known = [sum(_folded(c) in _EVERY or c.strip() in given for c in row) for row in rows]
-    return next((place for place, count in enumerate(known) if count > (place > 0)), None)
+    return next(((place, n) for place, n in enumerate(known) if n > (place > 0)), (0, 0))
 
 
 def has_known_header(headers: Sequence[str]) -> bool:
@@ -112,7 +113,7 @@ def match_columns(
         like = [one for one in rest if one not in exact and _folded(one) in words]
         if name == "sex":  # "Geschlecht (1=m, 2=w)"
             like = like or [one for one in rest if _folded(one.partition("(")[0]) in words]
-        if len(like) == 1:
+        if len(like) == 1 or (like and name == "time"):  # of a day and a time of day, the day
             found.setdefault(name, like[0])
         elif like and name not in found and not is_own and name not in _MAY_BE_MISSED:
             choice = f"{name} may be {' or '.join(like)}; say which: --columns {name}={like[0]}"

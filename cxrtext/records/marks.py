@@ -123,14 +123,6 @@ def add_mark(path: Path, mark: Mark) -> bool:
     return True
 
 
-def read_marks(path: Path, image: str | None = None) -> list[Mark]:
-    """The marks that hold, the oldest first: of each reader the last on each thing.
-
-    ``image``: of one alone.  Without a file there are none.
-    """
-    return page_of_marks(path, image)[0]
-
-
 def page_of_marks(
     path: Path, image: str | None = None, after: int = 0, limit: int = -1
 ) -> tuple[list[Mark], int | None]:

@@ -138,10 +138,12 @@ def _text(value: bytes, asked: bool) -> str:
 WORKBOOKS = (".xlsx", ".xlsm")
 
 
-def workbook_rows(path: Path, given: Sequence[str] = ()) -> Iterator[tuple[str, ...]]:
-    """The rows of the first sheet that has a known header, else of the first, from the header on.
+def workbook_rows(
+    path: Path, given: Sequence[str] = (), names: list[str] | None = None
+) -> Iterator[tuple[str, ...]]:
+    """The rows from the header on of the sheet that has most known columns; hidden ones come last.
 
-    A number whose format is zeros has as many digits as they are.
+    A number whose format is zeros has as many digits.  ``names`` takes the titles of the sheets.
     """
     from openpyxl import load_workbook
 
@@ -152,19 +154,18 @@ def workbook_rows(path: Path, given: Sequence[str] = ()) -> Iterator[tuple[str, 
                 raise _refused(path, "it unpacks to far more than its size; save it as CSV")
         book = load_workbook(path, read_only=True, data_only=True, keep_links=False)
         try:
+            found = []
             for sheet in book.worksheets:
                 sheet.reset_dimensions()  # which a file may say as it likes
-            places = [_header_of(sheet, given) for sheet in book.worksheets]
-            chosen = next((n for n, place in enumerate(places) if place is not None), 0)
-            for row in book.worksheets[chosen].iter_rows(min_row=(places[chosen] or 0) + 1):
+                rows = sheet.iter_rows(max_row=HEADER_WITHIN)
+                found.append((sheet, *header_place([[*map(_shown, row)] for row in rows], given)))
+            best = max(found, key=lambda s: (s[2] > 0, s[0].sheet_state == "visible", s[2]))
+            if names is not None:
+                names += [best[0].title, *(s[0].title for s in found if s[2] > 1 and s is not best)]
+            for row in best[0].iter_rows(min_row=best[1] + 1):
                 yield tuple(map(_shown, row))
         finally:
             book.close()
-
-
-def _header_of(sheet: Any, given: Sequence[str]) -> int | None:
-    rows = sheet.iter_rows(max_row=HEADER_WITHIN)
-    return header_place([[_shown(cell) for cell in row] for row in rows], given)
 
 
 def _shown(cell: Any) -> str:

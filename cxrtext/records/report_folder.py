@@ -68,16 +68,6 @@ def walk(root: Path, wanted: Callable[[os.DirEntry[str]], bool]) -> Iterator[str
 
 
 FILE_LIMIT = 10_000_000  # largest file that is read, in bytes
-_MIMIC_STEM = re.compile(r"s(\d+)", re.ASCII)
-
-
-def study_id_of(stem: str) -> str:
-    """Return the study_id that a file's name gives.
-
-    MIMIC-CXR calls the report of study 50414267 ``s50414267.txt``, and its tables leave out the s.
-    """
-    match = _MIMIC_STEM.fullmatch(stem)
-    return match[1] if match else stem.strip()
 
 
 def _walk(root: Path) -> Iterator[str | LeftOut]:
@@ -87,7 +77,9 @@ def _walk(root: Path) -> Iterator[str | LeftOut]:
 
 def read_report_file(path: Path, item: str, number: int) -> tuple[str, Study] | LeftOut:
     """Read a text file as one report: the item and its study, or what is wrong with the file."""
-    study_id = study_id_of(path.stem)
+    # MIMIC-CXR calls the report of study 50414267 s50414267.txt; its tables leave out the s.
+    match = re.fullmatch(r"s([0-9]+)", path.stem)
+    study_id = match[1] if match else path.stem.strip()
     if not study_id or not study_id.isprintable():
         return LeftOut(item, "its name cannot be a study_id; rename the file")
     try:

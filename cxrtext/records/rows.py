@@ -148,7 +148,7 @@ def _header(path: Path, lines: RowLines, given: Sequence[str]) -> tuple[tuple[st
         lines.skip(int(mark is not None))
         some = [line[:ROW_LIMIT] for line in lines.ahead(HEADER_WITHIN)]
         cells = [next(csv.reader([s], delimiter=separator_of(s)), []) for s in some]
-        place = header_place(cells, given) or 0
+        place, _ = header_place(cells, given)
         lines.skip(place)
         lines.begin_row()
         separator = mark[1] if mark else separator_of(some[place] if some else "")
@@ -190,7 +190,8 @@ class TableRows:
     column of one name being "name (2)"; ``columns`` what they are read as, "" where another one is
     read under the name; ``no_text`` the types of those columns of a Parquet table that hold lists,
     structs or dates; ``legacy`` the name of an encoding before Unicode; ``errors`` by column how
-    many cells that were read held an error of a spreadsheet.
+    many cells that were read held an error of a spreadsheet; ``sheets`` of a workbook the one that
+    is read, and others with known columns.
 
     Args:
         names: Headers by the names that they are read under; the others keep theirs.
@@ -203,7 +204,7 @@ class TableRows:
         self.path, self.legacy, self.names = path, "", dict(names or {})
         self._given = (*self.names.values(), *given)
         self.no_text: dict[str, str] = {}
-        self.errors = Counter[str]()
+        self.errors, self.sheets = Counter[str](), list[str]()
         if not path.is_file():
             raise DataError(f"{path}: no such file")
         check_listed(path, DataError)
@@ -215,7 +216,7 @@ class TableRows:
                 headers = self._parquet.columns
                 self.no_text = self._parquet.no_text
             elif ending in WORKBOOKS:
-                headers = next(workbook_rows(path, self._given), ())
+                headers = next(workbook_rows(path, self._given, self.sheets), ())
             elif not path.name.lower().endswith((*TABLES, ".txt")):
                 advice = f"; {EXCEL}" if ending in OTHER_BOOKS else ""
                 why = f"a table ends in .csv, .xlsx or .parquet, not in {ending or 'nothing'}"
@@ -237,10 +238,7 @@ class TableRows:
     def known(
         cls, path: Path, given: Mapping[str, str] | None = None, *, text: bool = True
     ) -> "TableRows":
-        """A table whose columns are read under the names that they are known by.
-
-        For the arguments see `match_columns`.
-        """
+        """A table whose columns are read as they are known; see `match_columns`."""
         given = given or {}
         headers = cls(path, given=tuple(given.values())).headers
         return cls(path, match_columns(path, headers, given, text=text))

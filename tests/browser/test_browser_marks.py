@@ -9,7 +9,7 @@ import pytest
 
 from cxrtext.index import open_index
 from cxrtext.models import ImageTextModel
-from cxrtext.records.marks import marks_beside, read_marks
+from cxrtext.records.marks import marks_beside, page_of_marks
 from cxrtext.service import Service
 from cxrtext_api.settings import Settings
 from tests.browser.conftest import Open, locate
@@ -54,13 +54,13 @@ def test_what_a_reader_says_of_a_finding_is_kept_and_comes_back(
     page.reload()
     page.wait_for_selector(pressed)
     page.wait_for_selector(f"{button('Pneumonia', 'absent')}[aria-pressed=true]")
-    marks = [one for one in read_marks(marks_beside(index)) if one.kind == "finding"]
+    marks = [one for one in page_of_marks(marks_beside(index))[0] if one.kind == "finding"]
     assert [(one.text, one.said, one.verdict, one.value) for one in marks] == [
         ("Edema", True, "wrong", 0), ("Pneumonia", False, "right", 0),
     ]  # fmt: skip
     page.click(button("Edema", "unsure"))
     page.wait_for_selector(f"{button('Edema', 'absent')}[aria-pressed=false]")
-    marks = [one for one in read_marks(marks_beside(index)) if one.text == "Edema"]
+    marks = [one for one in page_of_marks(marks_beside(index))[0] if one.text == "Edema"]
     assert [one.verdict for one in marks] == ["unclear"]
 
 
@@ -81,7 +81,7 @@ def test_sentences_regions_and_hits_are_marked(visit: Open, change: Any, index: 
     first = f"#results .card:first-child {button('Effusion.', 'wrong')}"
     page.click(first)
     page.wait_for_selector(f"{first}[aria-pressed=true]")
-    kinds = {one.text: one.kind for one in read_marks(marks_beside(index))}
+    kinds = {one.text: one.kind for one in page_of_marks(marks_beside(index))[0]}
     assert kinds["Left effusion."] == "sentence"
     assert (kinds["Right effusion."], kinds["Effusion."]) == ("box", "hit")
 

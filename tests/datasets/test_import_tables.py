@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import openpyxl
 import pytest
 
 from cxrtext.datasets.importing import ImportOptions, import_folder
 from cxrtext.datasets.importing.folder import LEADS_OUT
+from cxrtext.datasets.importing.loose import match_ids
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.records.rows import TableRows
 from tests.datasets.imported import Imported, import_beside
@@ -339,3 +341,77 @@ def test_links_are_followed_if_asked(tmp_path: Path) -> None:
     assert imported(folder, *lines)[0].images == 1
     _, rows, _ = imported(folder, *lines, follow_links=True)
     assert [row["image"] for row in rows] == [f"images/{n}.png" for n in ("p/a", "p/b", "c")]
+
+
+@pytest.mark.parametrize(
+    ("header", "cells", "read"),
+    [
+        ("sex", "M F", "M F"), ("sex", "M W D", "M F O"), ("sex", "H F", "M F"),
+        ("sex", "H M", "M F"), ("sexo", "V M", "M F"), ("Geslacht", "V M", "F M"),
+        ("sex", "V M", " "), ("Sesso", "U D", "M F"), ("sex", "V", ""), ("Sexo", "M", ""),
+        ("sex (V=male, M=female)", "V M", "M F"), ("age", "12j 3ans", "0 3"),
+        ("Alter", "58J. 7M", "58 0"), ("age", "12j 40", " 40"), ("age", "12j 3ans 4Tage", " 3 0"),
+    ],
+)  # fmt: skip
+def test_letters_mean_what_their_column_shows(
+    tmp_path: Path, header: str, cells: str, read: str
+) -> None:
+    name = "age" if header in ("age", "Alter") else "sex"
+    folder = films(tmp_path, "0.png", "1.png", "2.png")
+    lines = [f"{n};Clear.;{cell}" for n, cell in enumerate(cells.split())]
+    summary, rows, _ = imported(folder, f"image;report;{header}", *lines, keep=(name,))
+    assert [row[name] for row in rows] == read.split(" ")
+    assert any("left blank" in note for note in summary.notes) == ("" in read.split(" "))
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ("image,section,report|a,Findings,A.|a,Impression,B.", "FINDINGS:\nA.\nIMPRESSION:\nB."),
+        ("image,Zeile,report|a,2,lungs.|a,1,Clear|a,3,Normal.", "Clear\nlungs.\nNormal."),
+        ("image,version,report|a,1,Old.|a,2,New.", "New."),
+        ("image,Status,Befund|a,vorläufig,Old.|a,freigegeben,New.", "New."),
+        ("image,signed_at,report|a,2024-02-03,Old.|a,2024-03-02,New.", "New."),
+        ("image,report_type,report|a,Addendum,More.|a,Report,One.", "One.\n\nADDENDUM:\nMore."),
+        ("image,study_id,report|a,S,n/a|b,S,New.|b,S,", "New."),
+    ],
+)  # fmt: skip
+def test_rows_of_one_report(tmp_path: Path, lines: str, said: str) -> None:
+    folder = films(tmp_path, "a.png", "b.png")
+    imported(folder, *lines.split("|"))
+    assert [*reports(folder).values()] == [said]
+
+
+def test_patients_who_are_nobody_or_written_in_two_ways(tmp_path: Path) -> None:
+    ids = "NULL", "unknown", "n/a", "-", "0012", "12", "P-7", "p\N{EN DASH}7"
+    folder = films(tmp_path, *(f"f{n}.png" for n in range(8)))
+    lines = "image;patient_id;report", *(f"f{n};{one};Clear." for n, one in enumerate(ids))
+    summary, *_ = imported(folder, *lines)
+    assert (summary.patients, summary.without_patient) == (8, 4)
+    assert any("two ways: '12' and '0012'; --ids" in note for note in summary.notes)
+    assert imported(folder, *lines, ids="loose")[0].patients == 6
+
+
+def test_names_that_files_of_two_folders_have(tmp_path: Path) -> None:
+    folder = films(tmp_path, "a.png", "sub/a.png")
+    imported(folder, "image;report", "a;Root.", "sub/a;Sub.")
+    assert reports(folder) == {"a": "Root.", "sub/a": "Sub."}
+    with pytest.raises(DataError, match="row 1: 2 files are called so; name the folder"):
+        imported(folder, "image;report", "a.png;Root.")
+
+
+def test_keys_that_contradict_and_ids_that_became_one(tmp_path: Path) -> None:
+    folder = radiographs(tmp_path)
+    with pytest.raises(DataError, match="image name two studies: 0041, 0.dcm; give"):
+        imported(folder, "image;accession;report", "0.dcm;0041;Clear.")
+    with pytest.raises(DataError, match="have the study id '40', and none has '0040' of the films"):
+        match_ids(tmp_path, "study", ["40", "40"], ["40", "0040"], "loose", ["40"])
+
+
+def test_a_hidden_sheet_is_not_read(tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    book.create_sheet("new").append(["study_id", "report"])
+    book.worksheets[0].append(["study_id", "report", "patient_id"])
+    book.worksheets[0].sheet_state = "hidden"
+    book.save(tmp_path / "t.xlsx")
+    assert TableRows(tmp_path / "t.xlsx").sheets == ["new", "Sheet"]

@@ -18,8 +18,12 @@ from cxrtext.records.marks import (
     copy_marks,
     marks_beside,
     page_of_marks,
-    read_marks,
 )
+
+
+def read_marks(path: Path, image: str | None = None) -> list[Mark]:
+    return page_of_marks(path, image)[0]
+
 
 MARK = Mark(
     "ward", "2026-11-28T06:00:00+00:00", "f" * 64, "a.png", "s1", "p1", "finding", "Edema", True,

@@ -118,20 +118,12 @@ def object_ids(said: Described, issuer: str = "") -> ObjectIds:
     return ObjectIds(
         said.first("SOPInstanceUID"),
         said.first("StudyInstanceUID") or accession,
-        issued(patient_number(said), named or issuer),
+        # A backslash, which divides values, is in the numbers of some systems.
+        issued("\\".join(filter(None, said.all("PatientID"))), named or issuer),
         (named or issuer).replace(":", "%3A"),
         accession,
         said.first("IssuerOfAccessionNumberSequence"),
     )
-
-
-def patient_number(said: Described) -> str:
-    """The number of a patient, as the issuer gave it.
-
-    A backslash divides values, and some systems have it in their numbers: the first part alone
-    would be that of many patients.
-    """
-    return "\\".join(filter(None, said.all("PatientID")))
 
 
 def issued(value: str, issuer: str) -> str:

@@ -72,16 +72,14 @@ def read_images(
         progress("reading images", done, total)
 
 
-def _is_lateral(view: str) -> bool:
-    return view in _LATERALS or view.startswith("LAT") or read_view(view) == LATERAL
-
-
 def _suspicions(image: ListedImage, facts: ImageFacts) -> dict[str, str]:
     """By the code of their kind, what makes one look at an image."""
     short, long = sorted((facts.width, facts.height))
     blank = facts.high - facts.low < _MIN_RANGE
     odd = not facts.constant and (blank or not _DARK <= facts.mean <= _BRIGHT)
-    lateral = _is_lateral(image.view) or facts.refused.startswith(LATERAL)
+    view = image.view
+    lateral = view in _LATERALS or view.startswith("LAT") or read_view(view) == LATERAL
+    lateral = lateral or facts.refused.startswith(LATERAL)
     looks = f": {facts.looks} ({facts.sure:.2f})"
     found = {
         "image-constant": (facts.constant, ""),

@@ -37,6 +37,7 @@ WRITTEN = (
 PICTURES = (".png", ".jpg", ".jpeg")  # endings of image files that are not DICOM
 ENDINGS = (*PICTURES, ".dcm")
 NOT_THERE = "listed, but the image file is not there"
+SEVERAL = "files are called so; name the folder too, or the ending"
 LEADS_OUT = "a link that leads nowhere or out of the folder"
 
 
@@ -95,6 +96,7 @@ class Files:
         self.said: list[str] = []  # of names that a spreadsheet has changed
         self.asked: set[str] = set()  # those that were found
         self._mended: dict[str, str] = {}
+        self.bare = False  # whether the cells name files and no folders
 
     @cached_property
     def names(self) -> list[str]:
@@ -129,7 +131,7 @@ class Files:
         """The relative path of a file, and the file, that a cell names (LeftOutError).
 
         A cell is that path, the path of another machine that ends as it does, or the name of a file
-        somewhere below; with its ending or without.
+        somewhere below; with its ending or without.  If no cell has a folder, that must be one.
         """
         cell = self._mended.get(cell, cell)
         name = PurePosixPath(cell.replace("\\", "/"))
@@ -138,11 +140,13 @@ class Files:
             raise LeftOutError(LeftOut(item, "image is empty; name its file"))
         up = ".." in name.parts
         names = [own] if path and path.is_file() else [] if up else self._ending_as(name)
+        if self.bare and names == [own]:
+            twins = self._called.get(_alike(own), {own})
+            names = [one for one in twins if one.rpartition("/")[2] == own]
         if path is None and not names and (up or os.path.lexists(own)):
             raise LeftOutError(LeftOut(item, "image lies outside the folder; move it there"))
         if len(names) > 1:
-            reason = f"{len(names)} files are called so; name the folder too, or the ending"
-            raise LeftOutError(LeftOut(item, reason))
+            raise LeftOutError(LeftOut(item, f"{len(names)} {SEVERAL}"))
         self.asked.update(names)
         return existing(self.root, item, *names, own)
 
@@ -151,8 +155,9 @@ class Files:
         for start in range(len(name.parts)):
             tail = _alike("/".join(name.parts[start:]))
             some = sorted(self._called.get(tail, ()))
-            if len(name.parts) > 1:
-                some = [one for one in some if tail in (_alike(one), _alike(without_ending(one)))]
+            whole = [one for one in some if tail in (_alike(one), _alike(without_ending(one)))]
+            if len(name.parts) > 1 or (whole and not self.bare):
+                some = whole
             if some:
                 return some
         return []
@@ -174,9 +179,14 @@ class Files:
 
     def study(self, item: str, row: Mapping[str, str]) -> str:
         """The study that a row names, or the image whose study it is."""
-        with suppress(LeftOutError):  # which is said of the image
-            return row["study_id"] if "study_id" in row else self.find(item, row["image"])[0]
-        return row["image"]
+        if "study_id" in row:
+            return row["study_id"]
+        try:
+            return self.find(item, row["image"])[0]
+        except LeftOutError as error:
+            if error.entry.why.endswith(SEVERAL):
+                raise
+            return row["image"]  # which is said of the image
 
     def by_folder(self, studies: Set[str]) -> dict[str, list[str]]:
         """The pictures by the folder they lie in; {} where their own names name more studies."""
@@ -252,8 +262,9 @@ class Placer:
         if target.exists():
             if self._link and target.samefile(source):
                 return "linked, read-only"
+            one, other = source.stat(), target.stat()
             if (
-                _same_times(source, target)
+                (one.st_size, one.st_mtime_ns) == (other.st_size, other.st_mtime_ns)
                 and not target.samefile(source)
                 and sha256(source) == sha256(target)
             ):
@@ -292,11 +303,6 @@ def _copy(source: Path, target: Path) -> None:
     shutil.copyfile(source, target)
 
 
-def _same_times(first: Path, second: Path) -> bool:
-    one, other = first.stat(), second.stat()
-    return (one.st_size, one.st_mtime_ns) == (other.st_size, other.st_mtime_ns)
-
-
 _NOT_NOTED = (
     *("reports", "boxes", "hash_key", "max_rejected", "layout", "merged_patients"),
     *("link", "columns", "labels", "ids", "follow_links"),
@@ -328,7 +334,13 @@ def claim_folder(out: Path, root: Path, options: ImportOptions, layout: str, ids
         raise ConfigError(f"{options.hash_key}: the key would lie with the data; keep it elsewhere")
     note = out / NOTE
     if note.is_file():
-        _check_note(note, parameters)
+        if not (noted := read_note(note)):
+            raise DataError(f"{note}: not readable; remove the folder or name another")
+        if other := [name for name in parameters if noted.get(name) != parameters[name]]:
+            raise DataError(
+                f"{note}: the folder was imported with another {', '.join(other)}; name another "
+                "folder, or remove this one"
+            )
         return
     if out.is_dir() and any(not entry.name.startswith(".") for entry in out.iterdir()):
         raise DataError(
@@ -337,16 +349,6 @@ def claim_folder(out: Path, root: Path, options: ImportOptions, layout: str, ids
     out.mkdir(mode=0o700, parents=True, exist_ok=True)
     out.chmod(0o700)  # for its owner alone
     write_sealed(note, parameters)
-
-
-def _check_note(note: Path, parameters: dict[str, Any]) -> None:
-    if not (noted := read_note(note)):
-        raise DataError(f"{note}: not readable; remove the folder or name another")
-    if other := [name for name in parameters if noted.get(name) != parameters[name]]:
-        raise DataError(
-            f"{note}: the folder was imported with another {', '.join(other)}; name another "
-            "folder, or remove this one"
-        )
 
 
 Of = Literal["image", "report", "labels", "box"]
@@ -365,7 +367,9 @@ class LeftOutList:
     def __init__(self, out: Path, ids: Ids, limit: int) -> None:
         self.counts: Counter[str] = Counter()
         self.not_there: list[str] = []  # the first files that are listed and not there
+        self.first = ""  # the first that is damaged
         self.path = out / WRITTEN[-1]
+        self._said = set[tuple[str, str]]()  # what is damaged; a row of images and reports once
         self._ids, self._limit = ids, limit
         self._writer = RowWriter(self.path, dict.fromkeys(("item", "kind", "reason", "of"), "text"))
 
@@ -386,7 +390,12 @@ class LeftOutList:
 
     def add(self, entry: LeftOut, of: Of = "image") -> None:
         item, reason = self._shown(entry.where), entry.why
-        if not entry.damaged:
+        if (said := (item.removeprefix("reports "), reason)) in self._said:
+            return
+        if entry.damaged:
+            self._said.add(said)
+            self.first = self.first or f"{item}: {reason}"
+        else:
             why = entry.why or (self._shown(entry.other) if entry.other else "")
             reason = f"{entry.what}: {why}" if why else entry.what
         kind = "damaged" if entry.damaged else "left out"

@@ -1,6 +1,7 @@
 """An import from beginning to end."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
@@ -31,7 +32,7 @@ from cxrtext.datasets.importing.joining import (
     present,
 )
 from cxrtext.datasets.importing.label_sentences import LabelSentences
-from cxrtext.datasets.importing.loose import match_ids
+from cxrtext.datasets.importing.loose import match_ids, written_twice
 from cxrtext.datasets.importing.reading import FoundImage, ImportOptions, Reading, columns_kept
 from cxrtext.datasets.importing.resolving import (
     Group,
@@ -205,11 +206,14 @@ class Import:
         self.reports.write(self.out, studies, self.merged, self.ids, left_out, self.tell)
         done.reports, done.reports_without_study = counts.written, counts.without_study
         done.report_versions = asdict(counts)
-        done.studies_without_report = self.studies.without_report
+        if counts.empty:
+            done.notes["reports that are empty or say nothing, such as NULL"] = counts.empty
+        done.studies_without_report = len(self.studies) - len(self.studies.reported)
         if reports_only and not done.reports:
             raise DataError(f"{self.out}: no report could be read; see {left_out.path}")
         if not reports_only and options.reports is not None:
-            self._require_some(options.reports, "reports", done.reports, done.reports_without_study)
+            others = done.reports_without_study + counts.other_patient
+            self._require_some(options.reports, "reports", done.reports, others)
 
     def _write_label_reports(self, sentences: LabelSentences) -> None:
         done, columns = self.summary, ("study_id", "report", SOURCE)
@@ -281,9 +285,10 @@ class Import:
         if done < total:
             self.tell("reading headers", total, total)
 
-    def _settle_ids(self, found: Sequence[Waiting], left_out: LeftOutList) -> None:
+    def _settle_ids(self, found: list[Waiting], left_out: LeftOutList) -> None:
         """Join ids of the user's tables to those of the films, before a picture is looked at."""
         options, patients, studies = self.options, set[str](), set[str]()
+        self._join_patients(found)
         is_joined = options.reports is not None or options.labels is not None
         for one in found:
             image = one.image
@@ -294,6 +299,7 @@ class Import:
                 patients.add(image.patient_id.removeprefix(image.issuer).removeprefix(":"))
                 studies |= {image.study_id, image.accession}
                 studies.update(names_of(image) if self.reading.by_image else ())
+        studies.discard("")
         if options.reports is not None and self._texts is not None:
             self.reports.take(self._texts, left_out)
             self._texts = iter(())
@@ -305,20 +311,40 @@ class Import:
                 one.patient.partition(":")[2] or one.patient  # issuers are compared when joined
                 for one in self.reports.versions
             ]
-            self._settle(options.reports, "study", given, studies, self.mended.studies)
+            asked = [self.mended.patients.get(one, one) for one in asked]
+            both = zip(given, self.reports.versions, strict=True)
+            distinct = {(one, v.status, v.time, v.texts) for one, v in both if not v.addendum}
+            ranks = Counter(one[:3] for one in distinct).items()
+            several = sorted(rank[0] for rank, count in ranks if count > 1)
+            self._settle(options.reports, "study", given, studies, self.mended.studies, several)
             self._settle(options.reports, "patient", asked, patients, self.mended.patients)
         if options.labels is not None and self.reading.label_rows:
             rows = [row[0] for row in self.reading.label_rows() if not isinstance(row, LeftOut)]
             self._settle(options.labels, "study", rows, studies, self.mended.studies)
 
     def _settle(
-        self, table: Path, what: str, given: Iterable[str], own: set[str], into: dict[str, str]
-    ) -> None:
-        mended, said = match_ids(table, what, given, own, self.options.ids)
+        self, table: Path, what: str, given: Iterable[str], own: set[str], into: dict[str, str],
+        repeated: Iterable[str] = (),
+    ) -> None:  # fmt: skip
+        mended, said = match_ids(table, what, given, own, self.options.ids, repeated)
         into |= mended
         if said:
             said = said if not self.ids.hashed else re.sub(r": '.*' in the films", "", said)
             self.summary.notes[said] = 1
+
+    def _join_patients(self, found: list[Waiting]) -> None:
+        """Say which patients the user's table writes in two ways; make each one if asked."""
+        again = written_twice(Counter(one.image.patient_id for one in found))
+        if not again or not self.reading.names or self.summary.layout == "dicom":
+            return
+        said = "patients who are written in two ways"
+        said += "" if self.ids.hashed else ": '{}' and '{}'".format(*next(iter(again.items())))
+        loose = self.options.ids == "loose"
+        self.summary.notes[f"{said}; {'' if loose else '--ids loose '}joins them"] = len(again)
+        for n, one in enumerate(found if loose else ()):
+            patient = again.get(one.image.patient_id, one.image.patient_id)
+            found[n] = replace(one, image=replace(one.image, patient_id=patient))
+        self.mended.patients |= again if loose else {}
 
     def _issued(self, image: FoundImage) -> FoundImage:
         """The image under the patient of the hospital's own lists."""
@@ -338,7 +364,7 @@ class Import:
             reason = "its name begins or ends with a space; rename the file"
             left_out.add(LeftOut(image.name, reason))
         elif (name := self.placer.name(image)) is None:
-            left_out.add(LeftOut(image.name, "the image was listed before; list it once"))
+            left_out.add(LeftOut(image.name, what="the image was listed before"))
         else:
             found.append(Waiting(len(found), image, name))
 
@@ -476,14 +502,17 @@ class Import:
             "boxes": ("box", "names an image that was kept"),
             "labels": ("label", "names a study or an image that was kept"),
         }[what]
+        example = self.reports.example if what == "reports" and not self.ids.hashed else ""
+        example = f"; the first: {example}" if example else ""
         raise DataError(
-            f"{path}: no {one} matched: none of its {others} {joined_by} of {self.root}; give the "
-            f"{what} of this data set"
+            f"{path}: no {one} matched: none of its {others} {joined_by} of {self.root}{example}; "
+            f"give the {what} of this data set"
         )
 
     def _nothing_kept(self, left_out: LeftOutList) -> str:
         why = "; ".join(f"{kind}: {n}" for kind, n in left_out.counts.most_common(4))
         why = why or "the set lists no image"
+        why += f"; {left_out.first}" if left_out.first else ""
         if left_out.not_there:
             why += f"; looked in {self.root} and below for {', '.join(left_out.not_there)} …"
         return f"{self.out}: no frontal radiograph was found ({why}); see {left_out.path}"

@@ -15,6 +15,7 @@ from cxrtext.datasets.importing.versions import (
     UNDECIDED,
     Chosen,
     ReportVersion,
+    Status,
     choose,
     of_study,
     whole_text,
@@ -24,6 +25,7 @@ from cxrtext.images.dicom.described import text_of
 from cxrtext.images.dicom.file import NotDicomError, read_wanted
 from cxrtext.pausing import StageProgress
 from cxrtext.records import Absent, Box, LeftOut, RowWriter, Study
+from cxrtext.records.cells import says_nothing
 from cxrtext.records.tables import Kind
 from cxrtext.text import study_sentences
 from cxrtext.text.finding_words import affirmed_findings
@@ -47,7 +49,7 @@ class Studies:
 
     def __init__(self, *, by_image: bool = False, mended: Mended | None = None) -> None:
         self._mended = mended or Mended()
-        self._kept: dict[str, tuple[str, str]] = {}  # by study, its patient and the issuer
+        self.kept: dict[str, tuple[str, str]] = {}  # by study, its patient and the issuer
         self._by_image = by_image
         self._of_image: dict[str, str | None] = {}
         self.reported: set[str] = set()  # those that a report has come for
@@ -56,17 +58,12 @@ class Studies:
         self._by_accession: dict[tuple[str, str], tuple[str, str, bool] | None] = {}
 
     def __len__(self) -> int:
-        return len(self._kept)
-
-    @property
-    def without_report(self) -> int:
-        """How many studies no report has come for."""
-        return len(self._kept) - len(self.reported)
+        return len(self.kept)
 
     def add(self, image: FoundImage) -> None:
         """Take note of the study of an image that was kept."""
-        self._kept.setdefault(image.study_id, (image.patient_id, image.issuer))
-        for name in names_of(image) if self._by_image else ():
+        self.kept.setdefault(image.study_id, (image.patient_id, image.issuer))
+        for name in names_of(image):
             if self._of_image.setdefault(name, image.study_id) != image.study_id:
                 self._of_image[name] = None
         if not image.accession or image.accession == image.study_id:
@@ -84,9 +81,9 @@ class Studies:
         A number with an issuer belongs to a study of that issuer, or of none that is named.
         """
         number = self._mended.studies.get(number, number)
-        if number in self._kept:
+        if number in self.kept:
             return number
-        if study := self._of_image.get(number):
+        if self._by_image and (study := self._of_image.get(number)):
             return study
         entry = self._by_accession.get(_number(issuer, number))
         if issuer and entry is None and _number(issuer, number) not in self._by_accession:
@@ -94,9 +91,16 @@ class Studies:
             entry = None if entry is None or entry[2] else entry
         return None if entry is None else entry[0]
 
+    def all_named(self, version: ReportVersion) -> list[str]:
+        """The studies that a report names by accession number, study and image; one, if well."""
+        by_number = version.accession and self.named(version.accession, version.issuer)
+        found = [by_number, version.study and self.named(version.study)]
+        found += [self._of_image.get(version.image)] * any(found)
+        return list(dict.fromkeys(filter(None, found)))
+
     def is_of(self, study_id: str, patient: str) -> bool:
         """Whether a study may be that of a patient; an id without issuer is compared alone."""
-        own, issuer = self._kept.get(study_id, ("", ""))
+        own, issuer = self.kept.get(study_id, ("", ""))
         patient = self._mended.patients.get(patient, patient)
         if not own or not patient or own == patient:
             return True
@@ -110,6 +114,7 @@ def _number(issuer: str, accession: str) -> tuple[str, str]:
 
 
 OTHER_LABELS = "its study has other labels before, which count"
+TWO_STUDIES = "its accession number, study and image name two studies"
 OTHER_PATIENT = "names another patient than its study"
 
 
@@ -122,6 +127,7 @@ class ReportCounts:
     addenda: int = 0  # appended to one that was written
     replaced: int = 0  # in the table beside, with the reason
     again: int = 0  # said what another said
+    empty: int = 0  # say nothing
     without_study: int = 0
     other_patient: int = 0  # left out: their study is another patient's
 
@@ -131,11 +137,15 @@ class Reports:
 
     def __init__(self) -> None:
         self.counts = ReportCounts()
+        self.example = ""  # the first that is left out, with its ids
         self.versions: list[ReportVersion] = []
 
     def add(self, version: ReportVersion) -> None:
-        self.versions.append(version)
         self.counts.versions += 1
+        if version.status != Status.WITHDRAWN and all(map(says_nothing, version.texts)):
+            self.counts.empty += 1
+        else:
+            self.versions.append(version)
 
     def take(
         self, entries: Iterable[Study | ReportVersion | LeftOut], left_out: LeftOutList
@@ -196,8 +206,7 @@ class Reports:
                 }
             )
             if why == UNDECIDED:
-                reason = f"{why}; give a status or a time, or keep one"
-                left_out.add(LeftOut(version.item, reason), of="report")
+                left_out.add(LeftOut(version.item, "name a status or time", UNDECIDED), of="report")
 
     def _joined(
         self, studies: Studies | None, merged: Mapping[str, str], left_out: LeftOutList
@@ -207,21 +216,28 @@ class Reports:
         for version in self.versions:
             study = version.study or version.accession
             if studies is not None:
-                if (named := _study_of(version, studies)) is None:
-                    self.counts.without_study += 1
+                named, why = studies.all_named(version), ""
+                patient = merged.get(version.patient, version.patient)
+                if len(named) > 1:
+                    keys = filter(None, (version.accession, version.study, version.image))
+                    why, said = TWO_STUDIES, ", ".join(keys)
+                elif named and not studies.is_of(named[0], patient):
+                    why, said = OTHER_PATIENT, f"{version.patient} and {studies.kept[named[0]][0]}"
+                if why:
+                    left_out.add(LeftOut(version.item, what=why), of="report")
+                    self.example = self.example or f"{why}: {said}"
+                if why or not named:
+                    self.counts.other_patient += why == OTHER_PATIENT
+                    self.counts.without_study += why != OTHER_PATIENT
                     continue
-                if not studies.is_of(named, merged.get(version.patient, version.patient)):
-                    self.counts.other_patient += 1
-                    left_out.add(LeftOut(version.item, what=OTHER_PATIENT), of="report")
-                    continue
-                study = named
+                study = named[0]
             found.setdefault(study, []).append(version)
         return found
 
     def findings(self, studies: Studies, tell: StageProgress) -> Iterator[tuple[str, set[str]]]:
         """The findings that each version affirms, with its study, of those that it belongs to."""
         for number, version in enumerate(self.versions):
-            if (study := _study_of(version, studies)) is not None:
+            for study in studies.all_named(version)[:1]:
                 said = study_sentences(Study(study, version.report, version.sections))
                 yield study, affirmed_findings(one.sentence for one in said)
             if number % 100 == 0:
@@ -235,11 +251,6 @@ def _columns(versions: Iterable[ReportVersion]) -> list[str]:
         sections.update(dict.fromkeys(version.sections))
         has_report = has_report or bool(version.report) or not version.sections
     return ["study_id", *(("report",) if has_report else ()), *sections]
-
-
-def _study_of(version: ReportVersion, studies: Studies) -> str | None:
-    found = studies.named(version.accession, version.issuer) if version.accession else None
-    return found or (studies.named(version.study) if version.study else None)
 
 
 def present(labels: Mapping[str, str]) -> set[str]:

@@ -10,15 +10,18 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
+from unicodedata import normalize
 
 from cxrtext.errors import DataError
 
 IdMatching = Literal["exact", "loose"]
 SHORTEST_CUT = 12  # characters that are left of an id, for it to be known by them
 
+AS_TEXT = "give the column the format text, fill it anew and export it again"
 _FORMULA = re.compile(r'="(.*)"')
 _FLOAT = re.compile(r"(\d+)[.,]0*")
 _EXPONENT = re.compile(r"(\d)(?:[.,](\d+))?E\+?(\d+)", re.IGNORECASE)
+_DASH = re.compile("[\u2010-\u2015\u2212]")
 _PARTS = re.compile(r"(\D*?)0*(\d.*)")
 
 
@@ -34,13 +37,13 @@ def refuse_lost_digits(where: str, **ids: str) -> None:
         if lost_digits(text):
             raise DataError(
                 f"{where}: {name} is '{text}': a spreadsheet dropped its digits, and several ids "
-                "become one; give the column the format text, fill it anew and export it again"
+                f"become one; {AS_TEXT}"
             )
 
 
 def _parts(text: str) -> tuple[str, str]:
     """What an id has before its number and from there on, without what spreadsheets add."""
-    plain = text.strip()
+    plain = _DASH.sub("-", "".join(normalize("NFKC", text).split())).strip("{}")
     plain = found[1] if (found := _FORMULA.fullmatch(plain)) else plain.lstrip("'")
     plain = found[1] if (found := _FLOAT.fullmatch(plain)) else plain
     if (found := _EXPONENT.fullmatch(plain)) and not lost_digits(plain):
@@ -63,6 +66,13 @@ def _damage(given: str, own: str) -> str:
     return "lost leading zeros" if own.lstrip("0") == given else "are written otherwise"
 
 
+def written_twice(ids: Counter[str]) -> dict[str, str]:
+    """Ids of one table that differ from another as `_parts` has it, with the more frequent one."""
+    alike: dict[tuple[str, str], str] = {}
+    ways = ((one, alike.setdefault(_parts(one), one)) for one, _ in ids.most_common() if one)
+    return {one: first for one, first in ways if one != first}
+
+
 class _Index:
     def __init__(self, own: Iterable[str]) -> None:
         self._by_number: dict[str, list[tuple[str, str]]] = defaultdict(list)
@@ -70,6 +80,14 @@ class _Index:
         for one in self._sorted:
             before, number = _parts(one)
             self._by_number[number].append((before, one))
+
+    def merged(self, given: str) -> list[str]:
+        """The ids that a spreadsheet writes like one: without zeros, or with 15 digits."""
+        before, number = _parts(given)
+        place = bisect_left(self._sorted, given[:15]) if given.isdigit() else len(self._sorted)
+        near = [own for own in self._sorted[place : place + 99] if own[:15] == given[:15]]
+        rounded = [own for own in near if own.isdigit() and len(own) == len(given) > 15]
+        return rounded + [own for other, own in self._by_number.get(number, []) if other == before]
 
     def find(self, given: str) -> list[str]:
         """The ids that one may stand for."""
@@ -83,21 +101,29 @@ class _Index:
 
 
 def match_ids(
-    table: Path, what: str, given: Iterable[str], own: Iterable[str], matching: IdMatching
-) -> tuple[dict[str, str], str]:
+    table: Path, what: str, given: Iterable[str], own: Iterable[str], matching: IdMatching,
+    repeated: Iterable[str] = (),
+) -> tuple[dict[str, str], str]:  # fmt: skip
     """The ids of films that ids of a table stand for, where those differ; and what to say of them.
 
     What differs is recognized, and with "loose" mended.  A DataError where most differ and it is
-    not, and where two ids would become one.
+    not, and where two ids would become one, as those of several reports (``repeated``).
     """
     own = set(own)
     distinct = [one for one in dict.fromkeys(given) if one]
     unknown = [one for one in distinct if one not in own]
+    index, known = _Index(own), {*distinct}
+    for one in repeated:
+        for other in index.merged(one):
+            if other not in known:
+                raise DataError(
+                    f"{table}: several reports have the {what} id '{one}', and none has '{other}' "
+                    f"of the films: a spreadsheet made them one; {AS_TEXT}"
+                )
     if not unknown:
         return {}, ""
     for one in unknown:
         refuse_lost_digits(str(table), **{f"a {what} id": one})
-    index = _Index(own)
     found = {one: index.find(one) for one in unknown}
     found = {one: some for one, some in found.items() if some}
     if not found:
@@ -117,7 +143,7 @@ def match_ids(
     taken: dict[str, str] = {one: one for one in distinct if one in own}
     for one, some in found.items():
         other = taken.setdefault(some[0], one)
-        if len(some) > 1 or other != one:
+        if len(some) > 1 or other.casefold() != one.casefold():
             both: Sequence[str] = some if len(some) > 1 else (other, one)
             raise DataError(
                 f"{table}: with --ids loose two of one {what} id would become one: "

@@ -11,7 +11,7 @@ from cxrtext.datasets.importing.loose import IdMatching
 from cxrtext.datasets.importing.versions import ReportVersion
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.records import Absent, Box, LeftOut, Study, TableRows
-from cxrtext.records.columns import NO_COLUMNS
+from cxrtext.records.columns import NAMES, NO_COLUMNS, ORDERING
 from cxrtext.records.decoding import read_json
 from cxrtext.records.labels import CHEXPERT, VALUES
 from cxrtext.records.manifest import ACQUIRED, DATES, DAYS, is_own_column
@@ -134,10 +134,12 @@ def columns_kept(
             has = ", ".join(offered) or "none"
             raise ConfigError(
                 f"--keep {name}: the {layout} layout has no such metadata; it has: {has}"
+                + f"; if one is it, add --columns {name}=HEADER" * (name in NAMES)
             )
     if {ACQUIRED, DAYS} & {*keep} and DATES in offered:
         keep = (*keep, DATES)  # without which nobody knows what a date is worth
-    return tuple(dict.fromkeys(keep)), tuple(name for name in offered if name not in keep)
+    rest = (name for name in offered if name not in (*keep, *ORDERING))
+    return tuple(dict.fromkeys(keep)), tuple(rest)
 
 
 Made = TypeVar("Made")

@@ -91,7 +91,8 @@ def _superseded(several: Sequence[Waiting], seen: Mapping[int, Seen]) -> dict[in
     for one in several:
         why, other = "", newest
         for another in several:
-            if pixels[another.number] != pixels[one.number] and _whose(another) != _whose(one):
+            whose = ((i.study_id, i.patient_id) for i in (another.image, one.image))
+            if pixels[another.number] != pixels[one.number] and len({*whose}) > 1:
                 why, other = ANOTHERS, another
                 break
         if not why and one is not newest:
@@ -100,10 +101,6 @@ def _superseded(several: Sequence[Waiting], seen: Mapping[int, Seen]) -> dict[in
         if why:
             reasons[one.number] = LeftOut(one.image.name, what=why, other=other.image.name)
     return reasons
-
-
-def _whose(one: Waiting) -> tuple[str, str]:
-    return one.image.study_id, one.image.patient_id
 
 
 def _said(image: FoundImage) -> tuple[object, ...]:

@@ -5,12 +5,13 @@ appended in the order of their times.  A report that was withdrawn leaves none; 
 addendum was withdrawn, the addenda go alone.
 """
 
-import re
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
-from cxrtext.records import Study
+from cxrtext.datasets.admission.words import plain_words
+from cxrtext.records import LeftOut, Study
 from cxrtext.records.cells import TIME_DIGITS
 
 
@@ -25,13 +26,15 @@ class Status(IntEnum):
 
 
 _WORDS = {
-    Status.PRELIMINARY: "P PRELIMINARY PRELIM PARTIAL R REGISTERED DRAFT A I S",
-    Status.FINAL: "F FINAL COMPLETE VERIFIED SIGNED",
-    Status.CORRECTED: "C CORRECTED AMENDED CORRECTION REVISED",
-    Status.WITHDRAWN: "X D W CANCELLED CANCELED WITHDRAWN DELETED",
+    Status.PRELIMINARY: "P PRELIMINARY PRELIM PARTIAL R REGISTERED DRAFT A I S VORLAUFIG ENTWURF "
+    "DIKTIERT PROVISOIRE PROVISIONAL PRELIMINAR PROVVISORIO PROVISORIO VOORLOPIG BORRADOR",
+    Status.FINAL: "F FINAL COMPLETE VERIFIED SIGNED ORIGINAL REPORT BEFUND FREIGEGEBEN ENDGULTIG "
+    "VIDIERT UNTERSCHRIEBEN DEFINITIF VALIDE SIGNE DEFINITIVO FIRMADO VALIDADO DEFINITIEF INFORME",
+    Status.CORRECTED: "C CORRECTED AMENDED CORRECTION REVISED KORRIGIERT CORRIGE CORREGIDO",
+    Status.WITHDRAWN: "X D W CANCELLED CANCELED WITHDRAWN DELETED STORNIERT ANNULE ANULADO",
 }
 _STATUS = {word: status for status, words in _WORDS.items() for word in words.split()}
-_ADDENDUM = {"ADDENDUM", "APPENDED", "ADD"}
+_ADDENDUM = {"ADDENDUM", "APPENDED", "ADD", "NACHTRAG", "ZUSATZ", "ERGANZUNG", "COMPLEMENT"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +42,13 @@ class ReportVersion:
     item: str  # where it stands: "row 17", or the relative path of a file
     study: str = ""  # the study's UID; or whatever id a table names it by
     accession: str = ""
+    image: str = ""  # the path of its film, where a table names that beside the study
     issuer: str = ""  # of the accession number
     patient: str = ""  # with its issuer; "" where the source does not say
     status: Status = Status.UNKNOWN
     time: str = ""  # digits of year, month, day, hour, minute, second, as many as there are
     addendum: bool = False
+    part: tuple[str, int] = ("", 0)  # the section and line of the report that it is
     report: str = ""
     sections: Mapping[str, str] = field(default_factory=dict)
 
@@ -62,10 +67,31 @@ def of_study(study: Study) -> ReportVersion:
 
 def read_status(text: str) -> tuple[Status, bool]:
     """The status that a word names, and whether it names an addendum."""
-    word = " ".join(re.sub(r"[^A-Z ]+", " ", text.upper()).split())
+    word = plain_words(text)
     if word in _ADDENDUM:
         return Status.FINAL, True
     return _STATUS.get(word, Status.UNKNOWN), False
+
+
+def whole(rows: Iterable[ReportVersion | LeftOut]) -> Iterator[ReportVersion | LeftOut]:
+    """Reports of which each row is a section or a line, put together; others as they are."""
+    parts = defaultdict[tuple[object, ...], dict[tuple[object, ...], ReportVersion]](dict)
+    for one in rows:
+        if isinstance(one, LeftOut) or one.part == ("", 0):
+            yield one
+            continue
+        key = one.study, one.accession, one.issuer, one.patient, one.status, one.time, one.addendum
+        parts[key].setdefault((one.part, one.texts), one)
+    for some in parts.values():
+        found = sorted(some.values(), key=lambda one: one.part[1])
+        if not 1 < len(found) == len({one.part for one in found}) or found[0].sections:
+            yield from found
+            continue
+        texts: dict[str, str] = {}
+        for one in found:
+            before = texts.get(one.part[0], one.part[0] and f"{one.part[0]}:")
+            texts[one.part[0]] = f"{before}\n{one.report}".strip()
+        yield replace(found[0], report="\n".join(texts.values()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,11 @@ def open_layout(folder: Path, options: ImportOptions, out: Path) -> tuple[Path, 
     table, root = (root, root.parent) if alone else (options.reports, root)
     names, files = NO_COLUMNS, Files(root, home, options.ids)
     if table is not None and is_table(table):
-        names = TableRows.known(table, options.columns, text=not alone).names
+        opened = TableRows.known(table, options.columns, text=not alone)
+        names = opened.names
+        if "image" in names:
+            cells = (row[1]["image"] for row in opened.read(["image"]) if isinstance(row, tuple))
+            files.bare = not any("/" in cell.replace("\\", "/") for cell in cells)
     elif options.columns:
         raise ConfigError("--columns is of a table; give one as --reports")
     openers: dict[str, Opener] = {name: opener for name, (opener, _) in LAYOUTS.items()}
@@ -87,7 +91,11 @@ def open_layout(folder: Path, options: ImportOptions, out: Path) -> tuple[Path, 
         if asked in ("auto", name) and (reading := opener(root, home)) is not None:
             if name not in ("generic", "pictures"):  # which know patients by more than a guess
                 sure = ("patient_id", options.columns.get("patient_id"))
-                names = {k: h for k, h in names.items() if k != "patient_id" or h in sure}
+                known = {k: h for k, h in names.items() if k != "patient_id" or h in sure}
+                rest = [k for k in names if k not in known or k in ("age", "sex", "view")]
+                said = ", ".join(f"{k} = {names[k]}" for k in rest)
+                names, notes = known, (f"not read, but from the films: {said}",) * bool(rest)
+                reading = replace(reading, notes=(*reading.notes, *notes))
             return root, name, _with_tables(reading, options, names, files)
     if asked != "auto":
         raise DataError(f"{folder}: holds no set of the layout {asked}: {LAYOUTS[asked][1]}")
@@ -120,6 +128,9 @@ def _with_tables(reading: Reading, options: ImportOptions, names: Names, files: 
         named = reading.by_image or by_image(path, called)
         reading = replace(reading, findings=findings, label_rows=rows, by_image=named)
     tables = [path for path in (options.reports, path) if path is not None and is_table(path)]
-    read = ((one.name, TableRows(one).legacy) for one in tables)
-    notes = (f"{name}: read as {legacy}" for name, legacy in read if legacy)
-    return replace(reading, notes=(*notes, *files.said))
+    read = [(one.name, TableRows(one, given=tuple(names.values()))) for one in tables]
+    notes = [f"{name}: read as {table.legacy}" for name, table in read if table.legacy]
+    for name, (sheet, *others) in ((name, table.sheets) for name, table in read if table.sheets):
+        also = ", ".join(f"'{one}'" for one in others)
+        notes += [f"{name}: sheet '{sheet}' is read, and not {also}"] * bool(others)
+    return replace(reading, notes=(*reading.notes, *notes, *files.said))

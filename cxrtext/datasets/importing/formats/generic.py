@@ -30,9 +30,9 @@ from cxrtext.datasets.importing.reading import (
 )
 from cxrtext.datasets.importing.reports.sources import as_reports
 from cxrtext.records import LeftOut, TableRows, iter_boxes
-from cxrtext.records.cells import Meaning, meanings_of, moment
-from cxrtext.records.columns import NO_COLUMNS, SECTION_COLUMNS
-from cxrtext.records.manifest import ACQUIRED, DATES, DAYS
+from cxrtext.records.cells import Meaning, meanings_of, moment, says_nothing
+from cxrtext.records.columns import NAMES, NO_COLUMNS, SECTION_COLUMNS
+from cxrtext.records.manifest import ACQUIRED, DAYS
 from cxrtext.records.report_folder import printable
 from cxrtext.records.report_sources import is_table
 
@@ -46,7 +46,6 @@ SPLITS = {
 
 _KNOWN = ("image", "study_id", "patient_id", "split", "view")
 _TEXT = ("report", *SECTION_COLUMNS)
-_NO_LABEL = {*_KNOWN, "subject_id", "dicom_id", "accession", "age", "sex", "date", ACQUIRED, DATES}
 NOT_NAMED = "no row of the table names it"
 
 
@@ -59,8 +58,9 @@ def _image(
     view = frontal_view(item, row.get("view", ""))
     name, path = files.find(item, row["image"])
     labels = label_values(item, row, findings)
-    study = row.get("study_id") or ("" if "study_id" in row else without_ending(name))
-    patient = row.get("patient_id", "")
+    given = (row.get(name, "") for name in ("study_id", "patient_id"))
+    study, patient = ("" if says_nothing(one) else one for one in given)
+    study = study if "study_id" in row else without_ending(name)
     refuse_lost_digits(item, study_id=study, patient_id=patient)
     check_ids(item, study, patient)
     return FoundImage(
@@ -128,7 +128,7 @@ def by_image(path: Path, names: Names) -> bool:
 
 def labels_of(columns: Columns) -> Columns:
     """The columns that are findings."""
-    return tuple(name for name in columns if name not in (*_NO_LABEL, *_TEXT, ""))
+    return tuple(name for name in columns if name not in (*NAMES, "subject_id", "dicom_id", ""))
 
 
 def open_generic(
@@ -146,7 +146,7 @@ def open_generic(
         return None
     present = columns_of(manifest, names)
     named = "image" in present
-    if named and pictures:
+    if named and table:
         rows = read_rows(manifest, ["image"], names)
         files.settle(manifest, (row[1]["image"] for row in rows if isinstance(row, tuple)))
     if pictures and "study_id" in present:

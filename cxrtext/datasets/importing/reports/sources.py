@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cxrtext.datasets.importing.folder import Files
-from cxrtext.datasets.importing.reading import Names, columns_of, read_rows
+from cxrtext.datasets.importing.reading import LeftOutError, Names, columns_of, read_rows
 from cxrtext.datasets.importing.reports.hl7 import (
     MAX_BYTES,
     MessageError,
@@ -14,12 +14,12 @@ from cxrtext.datasets.importing.reports.hl7 import (
     read_message,
 )
 from cxrtext.datasets.importing.reports.sr import read_sr
-from cxrtext.datasets.importing.versions import ReportVersion, of_study, read_status
+from cxrtext.datasets.importing.versions import ReportVersion, of_study, read_status, whole
 from cxrtext.errors import DataError, ImageError
 from cxrtext.files import open_regular
 from cxrtext.images.dicom.file import is_dicom
 from cxrtext.records import LeftOut, Study, TableRows, open_reports
-from cxrtext.records.cells import meanings_of
+from cxrtext.records.cells import TIME_DIGITS, meanings_of, says_nothing
 from cxrtext.records.columns import NO_COLUMNS, SECTION_COLUMNS
 from cxrtext.records.report_folder import printable, read_report_file, walk
 from cxrtext.records.report_sources import is_table
@@ -38,7 +38,7 @@ def as_reports(
         return _folder(path)
     if is_table(path):
         is_openi = "uid" in (columns := columns_of(path, names)) and "study_id" not in columns
-        return open_table(path, {"study_id": "uid"} if is_openi else names, files)
+        return whole(open_table(path, {"study_id": "uid"} if is_openi else names, files))
     return _messages(path, path.name) if _kind(path) == "hl7" else open_reports(path)
 
 
@@ -58,9 +58,21 @@ def open_table(path: Path, names: Names = NO_COLUMNS, files: Files | None = None
             yield entry
             continue
         item, row = entry
-        study = row["study_id"] if "study_id" in row or not files else files.study(item, row)
-        status, addendum = read_status(row.get("status", ""))
-        if row.get("status") and not (status or addendum):
+        line, version = (row.get(n, "").removesuffix(".0") for n in ("line", "version"))
+        ids = (n for n in ("study_id", "accession", "patient_id") if n in row)
+        row |= {name: "" for name in ids if says_nothing(row[name])}
+        try:
+            image = files.study(item, {"image": row["image"]}) if files and "image" in row else ""
+        except LeftOutError as error:
+            if "study_id" not in row:
+                yield error.entry
+                continue
+            image = ""
+        study = row.get("study_id", image)
+        said = row.get("status", "")
+        said *= len(said) > 1 or "status" in names.get("status", "status").lower()  # not a code
+        status, addendum = read_status(said)
+        if said and not (status or addendum) and "status" in table.headers:
             reason = "status is not one of preliminary, final, corrected, addendum; fix the cell"
             yield LeftOut(item, reason)
         elif not (study or row.get("accession")):
@@ -71,9 +83,12 @@ def open_table(path: Path, names: Names = NO_COLUMNS, files: Files | None = None
                 study=study,
                 accession=row.get("accession", ""),
                 issuer=row.get("issuer", ""),
+                image=image,
                 patient=row.get("patient_id", ""),
                 status=status,
-                time=next(filter(None, (times[n].read(row[n]) for n in known)), ""),
+                time=next(filter(None, (times[n].read(row[n]) for n in known)), "")
+                or (version.zfill(TIME_DIGITS) if version.isdecimal() else ""),
+                part=(row.get("section", "").upper(), int(line) + 1 if line.isdecimal() else 0),
                 addendum=addendum,
                 report=row.get("report", ""),
                 sections={name: row[name] for name in SECTION_COLUMNS if name in columns},
