@@ -8,7 +8,7 @@ import pytest
 from cxrtext.index import open_index
 from cxrtext.index.backup import back_up, restore
 from cxrtext.models import ImageTextModel
-from cxrtext.records.marks import Mark, add_mark, marks_beside, read_marks
+from cxrtext.records.marks import Mark, add_mark, marks_beside, page_of_marks
 from cxrtext.service import Service
 from cxrtext.service.forget.forget import forget
 from cxrtext.service.marking import mark_of
@@ -25,7 +25,7 @@ def marked(model: ImageTextModel, index_copy: Path) -> Service:
 
 
 def marks(folder: Path) -> list[Mark]:
-    return read_marks(marks_beside(folder))
+    return page_of_marks(marks_beside(folder))[0]
 
 
 def test_marks_go_with_their_patient_alone(marked: Service, index_copy: Path) -> None:

@@ -244,8 +244,9 @@ class ReportJoiner:
 def _version(row: Sequence[Any]) -> ReportVersion:
     number, study, accession, issuer, patient, status, time, addendum, text, sections = row[:10]
     return ReportVersion(
-        f"report {number}", study, accession, issuer, patient, Status(status), time,
-        bool(addendum), text, json.loads(sections),
+        f"report {number}", study, accession, issuer=issuer, patient=patient,
+        status=Status(status), time=time, addendum=bool(addendum), report=text,
+        sections=json.loads(sections),
     )  # fmt: skip
 
 
