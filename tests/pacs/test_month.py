@@ -96,6 +96,7 @@ class Month:
     pacs: list[int] = field(default_factory=list)  # studies that the PACS has and nothing befell
     gone: list[int] = field(default_factory=list)  # deleted there; noticed in the night
     resend: list[bytes | tuple[bytes, None]] = field(default_factory=list)  # since the backup
+    twin: tuple[str, Any] = ("", b"")  # the last object under a known UID, which overwrites it
 
     # --- the gateway ---
 
@@ -365,6 +366,7 @@ def _day(month: Month, turn: int, day: date) -> None:
             "StudyInstanceUID": uid(numbers[1]),
         }
         month.send(instance(NEVER + turn, size=32, day=day, **one))
+        month.twin = one["SOPInstanceUID"], month.resend.pop()
         month.held += 1
     if turn % 5 == 4:  # the same number by another issuer is another patient
         number, data = month.new(day, IssuerOfPatientID=f"{PLANTED}-OTHER")
@@ -413,6 +415,9 @@ def _trouble(month: Month, turn: int, day: date, checkpoint: Path) -> None:
                 month.report(one[0])
             else:
                 month.send(one)
+        name, second = month.twin
+        month.until(lambda: name in month.indexed(), "the first of a UID is there")
+        month.send(second)
 
 
 def _other_model(checkpoint: Path, out: Path) -> Path:
