@@ -19,6 +19,8 @@ _ITEM = re.compile(
     r"(?P<comma>,(?![^()\[\]]{0,30}[)\]])\s+(?:(?:and|or|und|y|et|e|ou?)\s+)?)|;\s*|(?<=\w\w)[.]\s+|\s+/\s+"
     r"|(?:(?<=\w\s\([+−–-]\))|(?<=\w\([+−–-]\)))\s+(?=\w)"
 )
+# "Lung parenchyma - edema: no", "Consolidation / infiltrate: no": a name in parts.
+_IN_PARTS = re.compile(r"(?:^|(?<=[;,.] ))([^:;,.]{3,80}?) +([/–—-]) +([^:;,.]{3,80}?)(?= ?:\s)")
 _COLON = re.compile(r"\s*(?:(?<=[^\W\d]):|(?<=[\])]):|:(?!\d))\s*")
 _DASH = re.compile(r"\s+[-–—]{1,2}>?\s+")
 _PAREN = re.compile(r"\s*[(\[{<]\s*([^()\[\]{}<>]{1,20}?)\s*[)\]}>]\s*\.?$")
@@ -96,6 +98,7 @@ def as_prose(sentence: str) -> Prose:
         text = f"{match['but']}; {match['head']}: {match['list']}"
     for pattern, word in _SIGNS:
         text = pattern.sub(word.replace("NONE", own.prose["absent"]), text)
+    text = _IN_PARTS.sub(lambda match: _joined(match, own), text)
     text = _OFFER.sub(lambda match: _chosen(match, own), text)
     items = _telegram(_items(text, own), own)
     plus = any(_FRONT.match(item) for item, _ in items) or text.startswith("-")
@@ -242,6 +245,17 @@ def _telegram(items: list[tuple[str, str]], own: Rules) -> list[tuple[str, str]]
         unread = not says and any(denies[:place]) and "," in items[place - 1][1]
         found.append((UNREAD * len(item) if unread else item, end.replace(",", ";")))
     return found
+
+
+def _joined(match: re.Match[str], own: Rules) -> str:
+    """A name as one part, where no part of it says something by itself."""
+    first, sign, last = match.groups()
+    told = any(answer(part, own) or not is_name(part, own) for part in (first, last))
+    if sign != "/" and not names_finding(first, own):
+        return match[0] if told else f"{first} {last}"
+    if sign != "/" and told and names_finding(last, own):
+        return f"{first}; {last}"
+    return match[0] if told else f"{first}/{last}"
 
 
 def _chosen(match: re.Match[str], own: Rules) -> str:

@@ -8,6 +8,7 @@ import html
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 from cxrtext.text.fields import is_bare_name, list_answer, names_any
@@ -238,6 +239,7 @@ def _of_json(text: str) -> str:
 
 
 _ABOUT = {"present", "presence", "status", "value", "result", "finding_status", "assessment"}
+_NESTED = _ABOUT | {"valuecodeableconcept", "valueboolean", "valuestring", "interpretation"}
 _OF_JSON = {"True": "yes", "False": "no", "None": "n/a", "": "n/a"}
 
 
@@ -245,13 +247,42 @@ def _said(value: Any) -> str:
     return _OF_JSON.get(str(value), str(value))
 
 
+def _of_nested(record: dict[str, Any]) -> str:
+    """A record as a field, where one of its members names a finding and another one answers."""
+    if not any(isinstance(one, dict) for one in record.values()):
+        return ""
+    leaves = {key: [*islice(_leaves(one), _MEMBERS)] for key, one in record.items()}
+    named = {key: {*filter(is_bare_name, some)} for key, some in leaves.items()}
+    about = [key for key, names in named.items() if names]
+    if len(about) != 1 or len(named[about[0]]) > 1 or any(map(is_bare_name, leaves)):
+        return ""
+    told = {key: next(filter(None, map(kind_of, some)), None) for key, some in leaves.items()}
+    values = [kind for key, kind in sorted(told.items(), reverse=True) if key.lower() in _NESTED]
+    said = next(filter(None, values), None)
+    denied = {"absent", "unknown"} & {kind for key, kind in told.items() if key not in about}
+    if told[about[0]] == "absent" or not (said or (denied and isinstance(record[about[0]], dict))):
+        return ""
+    return f"{named[about[0]].pop()}: {_OF_LIST[said or 'unknown']}"
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    if isinstance(value, dict | list):
+        members = value.values() if isinstance(value, dict) else value
+        for one in sorted(members, key=lambda one: isinstance(one, bool)):
+            yield from _leaves(one)
+    else:
+        yield _said(value)
+
+
 def _of_value(value: Any) -> Iterator[str]:
     if isinstance(value, list):
         for one in value:
             yield from _of_value(one)
+    elif isinstance(value, dict) and (said := _of_nested(value)):
+        yield said
     elif isinstance(value, dict):
         flat = {key: _said(one) for key, one in value.items() if not isinstance(one, dict | list)}
-        record = any(map(is_bare_name, flat.values()))
+        record = any(map(is_bare_name, flat.values())) and not any(map(is_bare_name, flat))
         if record:
             yield _of_pairs([one for one in flat.items() if one[1] != "n/a"])
         for key, one in value.items():
@@ -425,7 +456,7 @@ def _value_below(lines: list[str]) -> tuple[str, int] | None:
     return (value, len(below)) if is_value else None
 
 
-_VALUE = 40
+_VALUE, _MEMBERS = 40, 30
 
 
 def _boxes(line: str) -> str:
