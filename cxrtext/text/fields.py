@@ -235,16 +235,29 @@ def _telegram(items: list[tuple[str, str]], own: Rules) -> list[tuple[str, str]]
 
     What only names a finding behind a comma may belong to the one before, and is not read.
     """
+    slashed = any(end.strip() == "/" for _, end in items)
     denies = [own.patterns["before"].match(item.lstrip()) is not None for item, _ in items]
-    if sum(denies) < 2 or any(len(end.split()) > 1 or _OR.search(item) for item, end in items):
+    says = [
+        denies[place] or (_says_itself(item, own) and (not slashed or item[:1].isupper()))
+        for place, (item, _) in enumerate(items)
+    ]
+    if not any(denies) or sum(says if slashed else denies) < 2:
+        return items
+    if any(len(end.split()) > 1 or _OR.search(item) for item, end in items):
         return items
     found = list[tuple[str, str]]()
     for place, (item, end) in enumerate(items):
-        last = _LAST.search(item.rstrip("."))
-        says = denies[place] or not is_bare_name(item) or (last and answer(last[1], own))
-        unread = not says and any(denies[:place]) and "," in items[place - 1][1]
-        found.append((UNREAD * len(item) if unread else item, end.replace(",", ";")))
+        unread = not says[place] and any(denies[:place]) and items[place - 1][1].strip() in ",/"
+        found.append(
+            (UNREAD * len(item) if unread else item, end.replace(",", ";").replace(" /", ";"))
+        )
     return found
+
+
+def _says_itself(item: str, own: Rules) -> bool:
+    last = _LAST.search(item.rstrip("."))
+    bare = names_finding(item, own) and is_name(item, own) and answer(item, own) is None
+    return not bare or bool(last and answer(last[1], own))
 
 
 def _joined(match: re.Match[str], own: Rules) -> str:

@@ -38,13 +38,20 @@ _BREAK = re.compile(r"~(?! ?\d)|(?:\\r)?\\n(?![a-z])")
 _OBX = re.compile(r"^OBX\|[^|\n]*\|[^|\n]*\|([^|\n]*)\|[^|\n]*\|([^|\n]*)[^\n]*", _M)
 _HIDDEN = re.compile(r"<!--.{0,500}?-->|<(style|script|head)\b.{0,2000}?</\1>", _I | re.DOTALL)
 _TAG = re.compile(
-    r"<(?P<shut>/?)(?:(?P<block>p|div|br|tr|li|h[1-6]|hr|pre|table|dt|body|html|title)"
-    r"|(?P<cell>td|th|dd)|b|i|u|em|strong|span|font|a|ul|ol|dl|tbody|thead|su[bp]|small|center)"
+    r"<(?P<shut>/?)(?:(?P<block>p|div|br|tr|li|h[1-6]|hr|pre|table|dt|body|html|title|section|item"
+    r"|form|fieldset|legend|header)|(?P<cell>td|th|dd)|b|i|u|em|strong|span|font|a|ul|ol|dl|tbody"
+    r"|thead|su[bp]|small|center|label|select|option|list|text|article|main|mark|code)"
     r"(?:[\s/][^<>]{0,1000})?>",
     _I,
 )
 # A tick box, and an element that says all in its attributes and children.
-_INPUT = re.compile(r"<input\b(?P<rest>[^<>]{0,200})>", _I)
+_INPUT = re.compile(r"<(?:input|option)\b(?P<rest>[^<>]{0,200})>", _I)
+_CHOSEN = re.compile(r"\b(?:checked|selected)\b(?!\s*=\s*.?false)", _I)
+# DICOM's structured report as dcmtk prints it: "<contains TEXT:(,,"Finding")="No mass.">".
+_CONTAINS = re.compile(
+    r"<[\w ]{0,40}:\([^()\"\n]{0,60}\"(?P<name>[^\"\n]{1,80})\"\)="
+    r"(?:\([^()\"\n]{0,60})?(?:\"(?P<value>[^\"\n]*)\"\)?|[A-Z]+)>?"
+)
 _RECORD = re.compile(
     r"<(?P<name>[\w:.-]{1,40})(?P<of>\s[^<>]{0,300})?(?:/>|>(?P<in>"
     r"(?:\s{0,40}<(?P<leaf>[\w:.-]{1,40})(?:\s[^<>]{0,200})?(?:/>|>[^<>]{0,200}</(?P=leaf)>)){1,20}"
@@ -66,7 +73,7 @@ _STATED = re.compile(
     rf"(?:{STATUS.pattern}): ?([^\n:;,|]{{1,40}})",
     _I,
 )
-_BULLET = re.compile(r"(?<=\S) [•●▪] (?=\S)")
+_BULLET = re.compile(r"(?<=[^\s:]) [•●▪] (?=\S)")
 _QUESTION = re.compile(
     r"(?:^|(?<=[.!?] ))(?:[QF]\d{0,2}[:.)] ?)?(?:(?:is|are|was|were) (?:there )?)?"
     r"(?:(?:the|any|an?) )?(?:(?:signs?|evidence) of )?(?P<name>[^\W\d_][^\n?.:;]{1,60})\?"
@@ -84,7 +91,8 @@ _CODE = r"\d|[A-Za-z](?![A-Za-z]| [a-z])|n/a|[+−-]{1,4}|[✓✔✗✘●○]"
 _LEGEND = re.compile(
     rf"(?<![\w/.+-])(?P<code>{_CODE})[ \t]{{0,3}}(?:[=:–(]|means)?[ \t]{{0,3}}"
     r"(?:(?:finding|is|was) ){0,2}(?P<said>[^\W\d_][^\n,;.:()=|/✓✗●○]{0,30})"
-    rf"|\b(?P<first>[^\W\d_]{{2,15}})[ \t]?[=:(][ \t]?(?P<last>{_CODE})(?![\w/]|[ \t]?[=:(])"
+    r"|\b(?![Kk]ey|[Ll]egend|[Cc]ode|[Ss]cale)(?P<first>[^\W\d_]{2,15})[ \t]?[=:(][ \t]?"
+    rf"(?P<last>{_CODE})(?![\w/]|[ \t]?[=:(])"
 )
 _LEGEND_HEAD = re.compile(r"^([^\n:]{3,120}):[ \t](?=\S)", _M)
 _BLANK_MARK = re.compile(r"^([ \t]{0,4})(?:_([xX])_|_{2,3})(?= \w)", _M)
@@ -130,7 +138,8 @@ def plain_text(text: str) -> Plain:
         plain = _put(plain, _REFERENCE, lambda m: html.unescape(m[0]))
     if "<" in plain.text:
         plain = _put(plain, _HIDDEN, lambda _: " ")
-        plain = _put(plain, _INPUT, lambda m: "☑ " if "checked" in m["rest"].lower() else "☐ ")
+        plain = _put(plain, _INPUT, lambda m: "☑ " if _CHOSEN.search(m["rest"]) else "☐ ")
+        plain = _put(plain, _CONTAINS, lambda m: f"\n{m['name']}: {m['value'] or ''}\n")
         plain = _put(plain, _TAG, _tag)
         plain = _put(plain, _RECORD, _record)
         plain = _put(plain, _ELEMENT, lambda m: f"\n{m[1]}: {m[2]}\n")

@@ -43,7 +43,7 @@ _START = r"^[ \t\xa0]*(?:[*#]{1,3}[ \t\xa0]*)?(?:\d{1,2}[.)][ \t\xa0]*)?"
 _ADDENDA = _alternatives([a for a, section in ALIASES_TO_SECTIONS.items() if section == ADDENDUM])
 _ADDED = (
     rf"^[^\w\n]{{0,12}}(?P<addendum>(?i:{_ADDENDA}))"
-    r"(?:[ \t]{0,4}(?:#|no\.?)?[ \t]{0,4}\d[\d/.: -]{0,25}(?:[ap]m)?|[ \t]{0,4}\([^)\n]{0,40}\)"
+    r"(?:[ \t*]{0,6}(?:#|no\.?)?[ \t]{0,4}\d[\d/.: -]{0,25}(?:[ap]m)?|[ \t]{0,4}\([^)\n]{0,40}\)"
     r"|[ \t]{1,4}(?:by|dictated|begins?|start|vom|de|du)\b[^:\n]{0,40}|,[^:\n]{1,40}){0,3}"
     r"[ \t]{0,4}(?::(?!\d)|[^\w\n]{2,20}$)"
 )
@@ -74,7 +74,7 @@ _VIEW_HEADING = (
 )
 # "CHEST RADIOGRAPH PERFORMED ON ___": a line of its own that only names the examination.
 _TITLE_WORD = (
-    r"(?:CHEST|RADIOGRAPHS?|RADIOGRAPHY|X-?RAYS?|FILMS?|VIEWS?|PA|AP|LATERAL|LAT|FRONTAL|PORTABLE"
+    r"(?:CHEST|C?XR|RADIOGRAPHS?|RADIOGRAPHY|X-?RAYS?|FILMS?|VIEWS?|PA|AP|LATERAL|LAT|FRONTAL|PORTABLE"
     r"|BEDSIDE|UPRIGHT|SUPINE|SEMI-?ERECT|SEMI-?UPRIGHT|ERECT|DECUBITUS|OBLIQUE|LORDOTIC|SINGLE|ONE"
     r"|TWO|THREE|AND|OF|THE|WITH|A|AN|PERFORMED|OBTAINED|DATED|ON|AT|FROM|HOURS|AM|PM|EXAM"
     r"|EXAMINATION|STUDY|SERIES|PRE-?OP|[0-9_/:&().-]{1,20})"
@@ -83,6 +83,27 @@ _TITLE = (
     r"^[ \t\xa0]*(?P<title>(?=[^\n]{0,60}(?:CHEST|RADIOGRAPH|VIEW|FILM|X-?RAY))"
     rf"(?=[A-Z0-9]){_TITLE_WORD}(?:,?[ \t\xa0]{{1,4}}\(?{_TITLE_WORD}\)?){{1,15}}[.,]?)[ \t\xa0]*$"
 )
+# "XR Chest:", "Chest X-ray PA:" before the findings.
+_FILM = (
+    r"^[ \t\xa0]*(?P<film>(?=[A-Z][^\n:]{0,40}:)(?i:(?=[^\n:]{0,40}(?:CHEST|CXR))"
+    rf"{_TITLE_WORD}(?:,?[ \t\xa0]{{1,4}}\(?{_TITLE_WORD}\)?){{0,8}}):(?!\d))"
+)
+# "CORRECTED REPORT - supersedes the above", "PREVIOUS VERSION (DO NOT USE)": lines of their own.
+_VERSION = re.compile(
+    r"^[^\w\n]{0,12}(?:(?P<old>original|previous|prior|old|superseded|initial|earlier|erroneous)"
+    r"(?![^\n]{0,160}\b(?:was|is|were|has|please)\b)|(?P<new>corrected|amended|revised|updated"
+    r"|current|new|korrigiert\w*|corregido|corrigé|corrigido))[^\n.:]{0,40}?"
+    r"\b(?:report|version|read(?:ing)?|interpretation|befund|informe|compte rendu|laudo)\b"
+    r"[^\n]{0,100}$",
+    re.MULTILINE | re.IGNORECASE,
+)
+_REPLACES = re.compile(
+    r"\b(?:supersede[sd]?|replac(?:es|ed|ing)|in error|do not use|void|ersetzt|sustituye|remplace"
+    r"|substitui)\b",
+    re.IGNORECASE,
+)
+_LEAST = 30  # characters that a report which replaces another one has
+
 # Lines that a reporting system prints and nobody wrote.
 _BOILERPLATE = (
     r"^[ \t\xa0]*(?P<boilerplate>PRELIMINARY REPORT|END OF (?:REPORT|ADDENDUM)|\((?:Over|Cont)\)"
@@ -102,6 +123,7 @@ _HEADING = re.compile(
             _ADDED,
             _VIEW_HEADING,
             _TITLE,
+            _FILM,
             _NEAR,
         )
     ),
@@ -170,7 +192,7 @@ def find_headings(text: str) -> list[Heading]:
             found.append(Heading(start, end, None))
         elif kind == "title":
             found.append(Heading(start, end, "examination", title=True))
-        elif kind == "view":
+        elif kind in ("view", "film"):
             found.append(Heading(start, end, _view_section(words), view=True))
         else:
             section = ALIASES_TO_SECTIONS.get(" ".join(words.lower().split()))
@@ -211,8 +233,21 @@ def divide_report(text: str) -> Iterator[ReportPart]:
     """Divide a plain text into the texts of its sections and what is dropped between them.
 
     Together the parts are the text, no character lost or repeated.  What stands behind an addendum
-    to a report belongs to it, but for another report.
+    to a report belongs to it, but for another report.  Versions that another one replaces are
+    dropped.
     """
+    done, falls = 0, False
+    lines = list(_VERSION.finditer(text))
+    new = [m for m in lines if m["new"] and len(text) - m.end() > _LEAST]
+    above = max((m.start() for m in new if _REPLACES.search(m[0])), default=0)
+    for match in [*lines, None]:
+        part = text[done : match.start() if match else len(text)]
+        yield from [ReportPart(None, part)] if falls or done < above else _divide(part)
+        done += len(part)
+        falls = bool(match and match["old"] and (new or _REPLACES.search(match[0])))
+
+
+def _divide(text: str) -> Iterator[ReportPart]:
     section, done, described, added = HEADLESS, 0, False, False
     for start, end, opened, title, view in find_headings(text):
         # "CHEST:" inside the impression divides it by organs, and opens nothing.
