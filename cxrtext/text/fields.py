@@ -33,6 +33,7 @@ _SCORE = re.compile(
     r"(?:[01]?[.,]\d+|[1-9]\d{0,2} ?%)\W*",
     re.I,
 )
+_CLOCK = re.compile(r"^.*\d:\d\d\s+|^\s+")
 _ENDS = re.compile(r"[\s.!]*(?:$|[(,])")
 # "yes / no", "(none, small, large)": what a form offers.
 _OFFER = re.compile(
@@ -158,10 +159,13 @@ def is_field(line: str) -> bool:
 def is_bare_name(line: str) -> bool:
     """Whether a line names a finding in some language, and says nothing of it."""
     line = line.strip(" \t:*[]")
-    return ":" not in line and any(
-        names_finding(line, own) and is_name(line, own) and answer(line, own) is None
-        for own in every()
-    )
+    return ":" not in line and any(is_name(line, own) and _is_unsaid(line, own) for own in every())
+
+
+def _is_unsaid(name: str, own: Rules) -> bool:
+    """Whether a name says no more than a finding: "enlarged heart", but not "small effusion"."""
+    kind = answer(name, own)
+    return names_finding(name, own) and (kind is None or not names_finding(name[kind[1] :], own))
 
 
 def is_side(text: str) -> bool:
@@ -236,7 +240,7 @@ def _telegram(items: list[tuple[str, str]], own: Rules) -> list[tuple[str, str]]
     What only names a finding behind a comma may belong to the one before, and is not read.
     """
     slashed = any(end.strip() == "/" for _, end in items)
-    denies = [own.patterns["before"].match(item.lstrip()) is not None for item, _ in items]
+    denies = [bool(own.patterns["before"].match(_CLOCK.sub("", item))) for item, _ in items]
     says = [
         denies[place] or (_says_itself(item, own) and (not slashed or item[:1].isupper()))
         for place, (item, _) in enumerate(items)
@@ -256,7 +260,7 @@ def _telegram(items: list[tuple[str, str]], own: Rules) -> list[tuple[str, str]]
 
 def _says_itself(item: str, own: Rules) -> bool:
     last = _LAST.search(item.rstrip("."))
-    bare = names_finding(item, own) and is_name(item, own) and answer(item, own) is None
+    bare = is_name(item, own) and _is_unsaid(item, own)
     return not bare or bool(last and answer(last[1], own))
 
 
