@@ -159,13 +159,13 @@ def is_field(line: str) -> bool:
 def is_bare_name(line: str) -> bool:
     """Whether a line names a finding in some language, and says nothing of it."""
     line = line.strip(" \t:*[]")
-    return ":" not in line and any(is_name(line, own) and _is_unsaid(line, own) for own in every())
+    return ":" not in line and any(_is_unsaid(line, own) for own in every())
 
 
 def _is_unsaid(name: str, own: Rules) -> bool:
     """Whether a name says no more than a finding: "enlarged heart", but not "small effusion"."""
-    kind = answer(name, own)
-    return names_finding(name, own) and (kind is None or not names_finding(name[kind[1] :], own))
+    kind, named = answer(name, own), is_name(name, own) and names_finding(name, own)
+    return named and (kind is None or not names_finding(name[kind[1] :], own))
 
 
 def is_side(text: str) -> bool:
@@ -245,34 +245,28 @@ def _telegram(items: list[tuple[str, str]], own: Rules) -> list[tuple[str, str]]
         denies[place] or (_says_itself(item, own) and (not slashed or item[:1].isupper()))
         for place, (item, _) in enumerate(items)
     ]
-    if not any(denies) or sum(says if slashed else denies) < 2:
-        return items
-    if any(len(end.split()) > 1 or _OR.search(item) for item, end in items):
+    one = not any(denies) or sum(says if slashed else denies) < 2
+    if one or any(len(end.split()) > 1 or _OR.search(item) for item, end in items):
         return items
     found = list[tuple[str, str]]()
     for place, (item, end) in enumerate(items):
         unread = not says[place] and any(denies[:place]) and items[place - 1][1].strip() in ",/"
-        found.append(
-            (UNREAD * len(item) if unread else item, end.replace(",", ";").replace(" /", ";"))
-        )
+        end = end.replace(",", ";").replace(" /", ";")
+        found.append((UNREAD * len(item) if unread else item, end))
     return found
 
 
 def _says_itself(item: str, own: Rules) -> bool:
     last = _LAST.search(item.rstrip("."))
-    bare = is_name(item, own) and _is_unsaid(item, own)
-    return not bare or bool(last and answer(last[1], own))
+    return not _is_unsaid(item, own) or bool(last and answer(last[1], own))
 
 
 def _joined(match: re.Match[str], own: Rules) -> str:
-    """A name as one part, where no part of it says something by itself."""
+    """A name as one part, or as two where one says something by itself."""
     first, sign, last = match.groups()
     told = any(answer(part, own) or not is_name(part, own) for part in (first, last))
-    if sign != "/" and not names_finding(first, own):
-        return match[0] if told else f"{first} {last}"
-    if sign != "/" and told and names_finding(last, own):
-        return f"{first}; {last}"
-    return match[0] if told else f"{first}/{last}"
+    side_by_side = sign == "/" or names_finding(first, own)
+    return f"{first}{'; ' if told else '/' if side_by_side else ' '}{last}"
 
 
 def _chosen(match: re.Match[str], own: Rules) -> str:

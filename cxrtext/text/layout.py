@@ -47,11 +47,8 @@ _TAG = re.compile(
 # A tick box, and an element that says all in its attributes and children.
 _INPUT = re.compile(r"<(?:input|option)\b(?P<rest>[^<>]{0,200})>", _I)
 _CHOSEN = re.compile(r"\b(?:checked|selected)\b(?!\s*=\s*.?false)", _I)
-# DICOM's structured report as dcmtk prints it: "<contains TEXT:(,,"Finding")="No mass.">".
-_CONTAINS = re.compile(
-    r"<[\w ]{0,40}:\([^()\"\n]{0,60}\"(?P<name>[^\"\n]{1,80})\"\)="
-    r"(?:\([^()\"\n]{0,60})?(?:\"(?P<value>[^\"\n]*)\"\)?|[A-Z]+)>?"
-)
+# A part of DICOM's structured report as dcmtk prints it.
+_CONTAINS = re.compile(r'<[\w ]{1,40}:\([^"\n]*"([^"\n]+)"\)=(?:\([^"\n)]*)?"?([^"\n>]*)"?\)?>')
 _RECORD = re.compile(
     r"<(?P<name>[\w:.-]{1,40})(?P<of>\s[^<>]{0,300})?(?:/>|>(?P<in>"
     r"(?:\s{0,40}<(?P<leaf>[\w:.-]{1,40})(?:\s[^<>]{0,200})?(?:/>|>[^<>]{0,200}</(?P=leaf)>)){1,20}"
@@ -59,9 +56,8 @@ _RECORD = re.compile(
 )
 _PAIR = re.compile(r"\s([\w:.-]{1,40})=([\"'])([^\"'<>]*)\2|<([\w:.-]{1,40})[^<>/]*>([^<>]+)</")
 _ELEMENT = re.compile(r"<([A-Za-z]\w{0,40})>([^<>\n]{0,200})</\1>")
-# "[<Lungs are clear.>]": a dictation system's marks around a template's field.
-_FIELD_MARK = re.compile(r"\[<|>\]")
-_NUMBER = re.compile(r" ?\d")
+# "[<Lungs are clear.>]": a dictation system's marks around a template's field; "[<3" is less than.
+_FIELD_MARK = re.compile(r">\]|\[<(?! ?\d)|\[<(?=(?:(?!\[<|>\]).)*>\])", re.DOTALL)
 _BOLD = re.compile(r"(?<!\[)\*\*([^*\n]{1,80})\*\*(?!\s*$)", _M)
 _UNDERSCORE = re.compile(r"(?<=[a-z])_(?=[a-z])", _I)
 _EQUALS = re.compile(r"(?<=[^\W\d]) ?(?:={1,3}>?|-{1,2}>|:=|→|⇒) ?(?=[\w+−✓✗☑☐-])")
@@ -139,13 +135,11 @@ def plain_text(text: str) -> Plain:
     if "<" in plain.text:
         plain = _put(plain, _HIDDEN, lambda _: " ")
         plain = _put(plain, _INPUT, lambda m: "☑ " if _CHOSEN.search(m["rest"]) else "☐ ")
-        plain = _put(plain, _CONTAINS, lambda m: f"\n{m['name']}: {m['value'] or ''}\n")
+        plain = _put(plain, _CONTAINS, lambda m: f"\n{m[1]}: {m[2].replace('SEPARATE', '')}\n")
         plain = _put(plain, _TAG, _tag)
         plain = _put(plain, _RECORD, _record)
         plain = _put(plain, _ELEMENT, lambda m: f"\n{m[1]}: {m[2]}\n")
     plain = _put(plain, _CONTROL, lambda _: " ")
-    if "[<" in plain.text or ">]" in plain.text:
-        plain = _without_field_marks(plain)
     for pattern, put in _STEPS:
         plain = _put(plain, pattern, put)
     return _decoded(_lines(plain))
@@ -258,26 +252,23 @@ def _said(value: Any) -> str:
 
 def _of_nested(record: dict[str, Any]) -> str:
     """A record as a field, where one of its members names a finding and another one answers."""
-    if not any(isinstance(one, dict) for one in record.values()):
+    said = {key: [*islice(_leaves(one), _MEMBERS)] for key, one in record.items()}
+    names = [(key, name) for key, some in said.items() for name in {*filter(is_bare_name, some)}]
+    nested = any(isinstance(one, dict) for one in record.values())
+    if len(names) != 1 or not nested or any(map(is_bare_name, record)):
         return ""
-    leaves = {key: [*islice(_leaves(one), _MEMBERS)] for key, one in record.items()}
-    named = {key: {*filter(is_bare_name, some)} for key, some in leaves.items()}
-    about = [key for key, names in named.items() if names]
-    if len(about) != 1 or len(named[about[0]]) > 1 or any(map(is_bare_name, leaves)):
-        return ""
-    told = {key: next(filter(None, map(kind_of, some)), None) for key, some in leaves.items()}
-    values = [kind for key, kind in sorted(told.items(), reverse=True) if key.lower() in _NESTED]
-    said = next(filter(None, values), None)
-    denied = {"absent", "unknown"} & {kind for key, kind in told.items() if key not in about}
-    if told[about[0]] == "absent" or not (said or (denied and isinstance(record[about[0]], dict))):
-        return ""
-    return f"{named[about[0]].pop()}: {_OF_LIST[said or 'unknown']}"
+    about, name = names[0]
+    others = sorted({*said} - {about})
+    kinds = [(key, kind) for key in others for kind in map(kind_of, said[key]) if kind]
+    told = [kind for key, kind in kinds[::-1] if key.lower() in _NESTED]
+    denied = isinstance(record[about], dict) and {"absent", "unknown"} & {*dict(kinds).values()}
+    return f"{name}: {_OF_LIST[told[0]] if told else 'n/a'}" if told or denied else ""
 
 
 def _leaves(value: Any) -> Iterator[str]:
     if isinstance(value, dict | list):
         members = value.values() if isinstance(value, dict) else value
-        for one in sorted(members, key=lambda one: isinstance(one, bool)):
+        for one in sorted(members, key=lambda one: not isinstance(one, bool)):
             yield from _leaves(one)
     else:
         yield _said(value)
@@ -310,20 +301,6 @@ def _of_value(value: Any) -> Iterator[str]:
         yield str(value)
 
 
-def _without_field_marks(plain: Plain) -> Plain:
-    """Put a space for each mark, but for a ``[<`` before a number with no end: "less than"."""
-    less_than, spared = -1, set[int]()
-    for match in _FIELD_MARK.finditer(plain.text):
-        if match[0] == "[<" and _NUMBER.match(plain.text, match.end()):
-            less_than = match.start()
-            spared.add(less_than)
-        else:
-            if match[0] == ">]":
-                spared.discard(less_than)
-            less_than = -1
-    return _put(plain, _FIELD_MARK, lambda m: m[0] if m.start() in spared else " ")
-
-
 def _joined(match: re.Match[str]) -> str:
     """A word that was broken over two lines: whole where that names a finding."""
     whole = match[1] + match[2]
@@ -348,6 +325,7 @@ def _bold(match: re.Match[str]) -> str:
 
 
 _STEPS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
+    (_FIELD_MARK, lambda _: " "),
     (_HYPHEN, _joined),
     (_WIDE_COLON, lambda _: ": "),
     (_UNDERSCORE, lambda _: " "),

@@ -11,7 +11,7 @@ from cxrtext.text.rewording import edits
 from cxrtext.text.rules import LANGUAGES, headings
 
 HEADLESS = "report"  # the section of text that no heading opens
-ADDENDUM = "addendum"
+ADDENDUM, SUPERSEDED = "addendum", "superseded"
 
 SECTIONS = tuple(headings("en"))  # every section name that a report is divided into
 
@@ -44,8 +44,15 @@ _ADDENDA = _alternatives([a for a, section in ALIASES_TO_SECTIONS.items() if sec
 _ADDED = (
     rf"^[^\w\n]{{0,12}}(?P<addendum>(?i:{_ADDENDA}))"
     r"(?:[ \t*]{0,6}(?:#|no\.?)?[ \t]{0,4}\d[\d/.: -]{0,25}(?:[ap]m)?|[ \t]{0,4}\([^)\n]{0,40}\)"
+    r"|[^\w\n]{1,4}[^\n]{0,60}\b(?i:supersedes|replaces|ersetzt)\b[^\n]{0,60}$"
     r"|[ \t]{1,4}(?:by|dictated|begins?|start|vom|de|du)\b[^:\n]{0,40}|,[^:\n]{1,40}){0,3}"
-    r"[ \t]{0,4}(?::(?!\d)|[^\w\n]{2,20}$)"
+    r"(?:[ \t]{0,4}(?::(?!\d)|[^\w\n]{2,20}$)|(?<=\w)$)"
+)
+# "ORIGINAL REPORT - REPORTED IN ERROR", "PREVIOUS VERSION (SUPERSEDED, DO NOT USE)".
+_OLD = (
+    r"^[^\w\n]{0,12}(?P<old>(?i:(?:original|previous|prior|old|initial|preliminary) "
+    r"(?:report|version|read(?:ing)?|interpretation)"
+    r"(?=[ :(-][^\n]{0,60}\b(?:superseded|in error|replaced|do not use|void)\W*$)))[^\n]*$"
 )
 # A heading with a letter lost or wrong: "INDICATON:", "NDICATION:".
 _NEAR = r"^[ \t]*(?P<near>[A-Z][A-Za-z ]{5,30}):"
@@ -67,11 +74,6 @@ _CAPITALS = rf"(?<=[\s.!?;])(?P<capitals>(?=[A-Z]{{2}})(?i:{_INLINE})(?<=[A-Z)])
 _AFTER_STOP = (
     rf"(?:(?<=[.!?;]\s)[ \t\xa0]?|(?<=[a-z][.!?;])(?=[A-Z]))(?P<stop>(?i:{_INLINE})){_COLON}"
 )
-# "PORTABLE AP CHEST:", "PA AND LATERAL VIEWS OF THE CHEST:", "CHEST, SINGLE VIEW, ___:".
-_VIEW_HEADING = (
-    r"^[ \t\xa0]*(?P<view>(?=[A-Z0-9_ ,/&()-]{0,60}(?:CHEST|RADIOGRAPH|VIEW|FILM|X-?RAY))"
-    r"[A-Z][A-Z0-9_ ,/&()-]{4,80}):"
-)
 # "CHEST RADIOGRAPH PERFORMED ON ___": a line of its own that only names the examination.
 _TITLE_WORD = (
     r"(?:CHEST|C?XR|RADIOGRAPHS?|RADIOGRAPHY|X-?RAYS?|FILMS?|VIEWS?|PA|AP|LATERAL|LAT|FRONTAL|PORTABLE"
@@ -83,27 +85,12 @@ _TITLE = (
     r"^[ \t\xa0]*(?P<title>(?=[^\n]{0,60}(?:CHEST|RADIOGRAPH|VIEW|FILM|X-?RAY))"
     rf"(?=[A-Z0-9]){_TITLE_WORD}(?:,?[ \t\xa0]{{1,4}}\(?{_TITLE_WORD}\)?){{1,15}}[.,]?)[ \t\xa0]*$"
 )
-# "XR Chest:", "Chest X-ray PA:" before the findings.
-_FILM = (
-    r"^[ \t\xa0]*(?P<film>(?=[A-Z][^\n:]{0,40}:)(?i:(?=[^\n:]{0,40}(?:CHEST|CXR))"
-    rf"{_TITLE_WORD}(?:,?[ \t\xa0]{{1,4}}\(?{_TITLE_WORD}\)?){{0,8}}):(?!\d))"
+# "PORTABLE AP CHEST:", "PA AND LATERAL VIEWS OF THE CHEST:", "CHEST, SINGLE VIEW, ___:", "CXR:".
+_VIEW_HEADING = (
+    r"^[ \t\xa0]*(?P<view>(?=[A-Z0-9_ ,/&()-]{0,60}(?:CHEST|RADIOGRAPH|VIEW|FILM|X-?RAY))"
+    r"[A-Z][A-Z0-9_ ,/&()-]{4,80}|(?=[A-Z][^\n:]{2,40}:)(?i:(?=[^\n:]{0,40}C(?:HEST|XR))"
+    rf"{_TITLE_WORD}(?:,?[ \t\xa0]{{1,4}}\(?{_TITLE_WORD}\)?){{0,8}})):(?!\d)"
 )
-# "CORRECTED REPORT - supersedes the above", "PREVIOUS VERSION (DO NOT USE)": lines of their own.
-_VERSION = re.compile(
-    r"^[^\w\n]{0,12}(?:(?P<old>original|previous|prior|old|superseded|initial|earlier|erroneous)"
-    r"(?![^\n]{0,160}\b(?:was|is|were|has|please)\b)|(?P<new>corrected|amended|revised|updated"
-    r"|current|new|korrigiert\w*|corregido|corrigé|corrigido))[^\n.:]{0,40}?"
-    r"\b(?:report|version|read(?:ing)?|interpretation|befund|informe|compte rendu|laudo)\b"
-    r"[^\n]{0,100}$",
-    re.MULTILINE | re.IGNORECASE,
-)
-_REPLACES = re.compile(
-    r"\b(?:supersede[sd]?|replac(?:es|ed|ing)|in error|do not use|void|ersetzt|sustituye|remplace"
-    r"|substitui)\b",
-    re.IGNORECASE,
-)
-_LEAST = 30  # characters that a report which replaces another one has
-
 # Lines that a reporting system prints and nobody wrote.
 _BOILERPLATE = (
     r"^[ \t\xa0]*(?P<boilerplate>PRELIMINARY REPORT|END OF (?:REPORT|ADDENDUM)|\((?:Over|Cont)\)"
@@ -115,6 +102,7 @@ _HEADING = re.compile(
     "|".join(
         (
             _BOILERPLATE,
+            _OLD,
             _LINE_HEADING,
             _BARE_HEADING,
             _UNMARKED,
@@ -123,7 +111,6 @@ _HEADING = re.compile(
             _ADDED,
             _VIEW_HEADING,
             _TITLE,
-            _FILM,
             _NEAR,
         )
     ),
@@ -188,11 +175,11 @@ def find_headings(text: str) -> list[Heading]:
         if kind == "near":
             if (near := _near_section(" ".join(words.lower().split()))) is not None:
                 found.append(Heading(start, end, near))
-        elif kind == "boilerplate":
-            found.append(Heading(start, end, None))
+        elif kind in ("boilerplate", "old"):
+            found.append(Heading(start, end, SUPERSEDED if kind == "old" else None))
         elif kind == "title":
             found.append(Heading(start, end, "examination", title=True))
-        elif kind in ("view", "film"):
+        elif kind == "view":
             found.append(Heading(start, end, _view_section(words), view=True))
         else:
             section = ALIASES_TO_SECTIONS.get(" ".join(words.lower().split()))
@@ -212,7 +199,7 @@ class ReportPart(NamedTuple):
     text: str
 
 
-def _bodies(section: str, body: str) -> Iterator[ReportPart]:
+def _bodies(section: str | None, body: str) -> Iterator[ReportPart]:
     """A section's text.
 
     Administrative ones end at the first blank line after some text, and before the first line or
@@ -233,31 +220,20 @@ def divide_report(text: str) -> Iterator[ReportPart]:
     """Divide a plain text into the texts of its sections and what is dropped between them.
 
     Together the parts are the text, no character lost or repeated.  What stands behind an addendum
-    to a report belongs to it, but for another report.  Versions that another one replaces are
-    dropped.
+    to a report belongs to it, but for another report.  A version that says that it is replaced
+    is dropped.
     """
-    done, falls = 0, False
-    lines = list(_VERSION.finditer(text))
-    new = [m for m in lines if m["new"] and len(text) - m.end() > _LEAST]
-    above = max((m.start() for m in new if _REPLACES.search(m[0])), default=0)
-    for match in [*lines, None]:
-        part = text[done : match.start() if match else len(text)]
-        yield from [ReportPart(None, part)] if falls or done < above else _divide(part)
-        done += len(part)
-        falls = bool(match and match["old"] and (new or _REPLACES.search(match[0])))
-
-
-def _divide(text: str) -> Iterator[ReportPart]:
-    section, done, described, added = HEADLESS, 0, False, False
+    section, done, described, added, old = HEADLESS, 0, False, False, False
     for start, end, opened, title, view in find_headings(text):
         # "CHEST:" inside the impression divides it by organs, and opens nothing.
         if (title or view) and section in _DESCRIBES:
             continue
-        yield from _bodies(section, text[done:start])
+        yield from _bodies(None if old else section, text[done:start])
         described = described or (
             section in {*_DESCRIBES, HEADLESS} and bool(text[done:start].strip())
         )
         yield ReportPart(opened if title else None, text[start:end])
+        old = opened == SUPERSEDED or (old and opened != ADDENDUM)
         if opened == ADDENDUM:
             added = described
         elif opened == HEADLESS:
@@ -269,7 +245,7 @@ def _divide(text: str) -> Iterator[ReportPart]:
         elif section in ADMINISTRATIVE:
             section = HEADLESS
         done = end
-    yield from _bodies(section, text[done:])
+    yield from _bodies(None if old else section, text[done:])
 
 
 def split_sections(report: str) -> list[tuple[str, str]]:

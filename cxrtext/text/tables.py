@@ -28,7 +28,7 @@ _EARLIER = re.compile(
     re.I,
 )
 STATUS = re.compile(_MAIN, re.I)
-_DATED = re.compile(r"[ (\[]*\d+(?:[/.-]\d+)+[ )\]]*|[()\[\]]")
+_DATED = re.compile(r"[ (\[]*\d+(?:[/.-]\d+)+[ )\](]*|(?<=\w)[)\]]$")
 _TITLES = re.compile(
     rf"(?:{_MAIN}|findings?|location|comments?|severity|grade|score|code|observations?|item|diagnos[ei]s"
     r"|patholog(?:y|ie)|abnormality|side|laterality|seite|hallazgo|lado|côté|signe|achado|#|no\.?)?"
