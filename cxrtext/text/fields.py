@@ -20,7 +20,7 @@ _ITEM = re.compile(
     r"|(?:(?<=\w\s\([+−–-]\))|(?<=\w\([+−–-]\)))\s+(?=\w)"
 )
 # "Lung parenchyma - edema: no", "Consolidation / infiltrate: no": a name in parts.
-_IN_PARTS = re.compile(r"(?:^|(?<=[;,.] ))([^:;,.]{3,80}?) +([/–—-]) +([^:;,.]{3,80}?)(?= ?:\s)")
+_IN_PARTS = re.compile(r"(?:^|(?<=[;,.:] ))([^:;,.]{3,80}?) +([/–—-]) +([^:;,.]{3,80}?)(?= ?:\s)")
 _COLON = re.compile(r"\s*(?:(?<=[^\W\d]):|(?<=[\])]):|:(?!\d))\s*")
 _DASH = re.compile(r"\s+[-–—]{1,2}>?\s+")
 _PAREN = re.compile(r"\s*[(\[{<]\s*([^()\[\]{}<>]{1,20}?)\s*[)\]}>]\s*\.?$")
