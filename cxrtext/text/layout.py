@@ -65,7 +65,7 @@ _HYPHEN = re.compile(r"\b([^\W\d_]{2,20})[-\xad]\n[ \t]{0,8}([^\W\d_]{2,20})\b")
 _WIDE_COLON = re.compile("[ \t]{0,4}\uff1a[ \t]{0,4}")
 # "Finding: edema; status: absent".
 _STATED = re.compile(
-    r"\b(?:finding|name|item|label|diagnosis|observation): ?([^\n:;,|]{2,60})[;,|\n][ \t]{0,8}"
+    r"\b(?:finding|name|item|label|diagnosis|observation): ?([^\n:;,|]{2,60})[;,|\n]\s{0,20}"
     rf"(?:{STATUS.pattern}): ?([^\n:;,|]{{1,40}})",
     _I,
 )
@@ -396,11 +396,14 @@ def _list_below(line: str, after: str) -> str:
     return _OF_LIST[kind] if kind else ""
 
 
+_SURELY = re.compile(r"(?:definitely|clearly|certainly|surely) (?=\w)", _I)
+
+
 def _pairs(line: str) -> dict[str, str]:
     """The codes that a line explains, with what each says; empty where it is no legend."""
     found = dict[str, str]()
     for match in _LEGEND.finditer(line):
-        said = match["said"] or match["first"]
+        said = _SURELY.sub("", match["said"] or match["first"])
         if end := max((one[1] for own in every() if (one := answer(said, own))), default=0):
             found[(match["code"] or match["last"]).lower()] = said[:end]
     absent = any(kind_of(said) == "absent" for said in found.values())

@@ -54,6 +54,8 @@ _OLD = (
     r"(?:report|version|read(?:ing)?|interpretation)"
     r"(?=[ :(-][^\n]{0,60}\b(?:superseded|in error|replaced|do not use|void)\W*$)))[^\n]*$"
 )
+# Such as "FINAL INTERPRETATION, supersedes the preliminary report:".
+_NEWER = r"^(?P<newer>[A-Z][^:\n]{0,100}\b(?i:supersedes|replaces|ersetzt)\b[^:\n]{0,60}):"
 # A heading with a letter lost or wrong: "INDICATON:", "NDICATION:".
 _NEAR = r"^[ \t]*(?P<near>[A-Z][A-Za-z ]{5,30}):"
 _COUNT = r"(?:[ \t\xa0]*#[ \t\xa0]*\d{1,2})?"
@@ -109,6 +111,7 @@ _HEADING = re.compile(
             _CAPITALS,
             _AFTER_STOP,
             _ADDED,
+            _NEWER,
             _VIEW_HEADING,
             _TITLE,
             _NEAR,
@@ -175,6 +178,8 @@ def find_headings(text: str) -> list[Heading]:
         if kind == "near":
             if (near := _near_section(" ".join(words.lower().split()))) is not None:
                 found.append(Heading(start, end, near))
+        elif kind == "newer":
+            found.append(Heading(start, end, ADDENDUM))
         elif kind in ("boilerplate", "old"):
             found.append(Heading(start, end, SUPERSEDED if kind == "old" else None))
         elif kind == "title":
@@ -189,6 +194,10 @@ def find_headings(text: str) -> list[Heading]:
 
 _DESCRIBES = frozenset({"findings", "impression", "conclusion", "findings and impression"})
 _BLANK_LINE = re.compile(r"\n[ \t\xa0]*\n")
+# "Comparison: 2017-09-19. Unchanged left pneumothorax.", and no other heading.
+_COMPARED = re.compile(
+    r"(?:none|no prior|[^.\n]{0,40}\d[^.\n]{0,40})[^.\n]{0,40}\.[ \t]+(?=[A-Z])", re.I
+)
 _LINE = re.compile(r"(?:\n|(?<=[.;])[ \t])([^\n:.]{2,60}:[^\n]{1,100})")
 
 
@@ -199,17 +208,20 @@ class ReportPart(NamedTuple):
     text: str
 
 
-def _bodies(section: str | None, body: str) -> Iterator[ReportPart]:
+def _bodies(section: str | None, body: str, *, described: bool = True) -> Iterator[ReportPart]:
     """A section's text.
 
     Administrative ones end at the first blank line after some text, and before the first line or
-    sentence that says ``finding: value``.
+    sentence that says ``finding: value``.  A comparison ends with its first sentence where no
+    section has ``described`` the image.
     """
     if section in ADMINISTRATIVE:
         begin = len(body) - len(body.lstrip())
         gap = _BLANK_LINE.search(body, begin)
         fields = (m.start() for m in _LINE.finditer(body, begin) if is_field(m[1]))
         end = min([next(fields, len(body)), gap.start() if gap else len(body)])
+        compared = None if described or section != "comparison" else _COMPARED.match(body, begin)
+        end = min(end, compared.end()) if compared else end
         if end < len(body):
             yield ReportPart(section, body[:end])
             section, body = HEADLESS, body[end:]
@@ -224,11 +236,13 @@ def divide_report(text: str) -> Iterator[ReportPart]:
     is dropped.
     """
     section, done, described, added, old = HEADLESS, 0, False, False, False
-    for start, end, opened, title, view in find_headings(text):
+    places = find_headings(text)
+    has_findings = any(one.section in _DESCRIBES or one.view for one in places)
+    for start, end, opened, title, view in places:
         # "CHEST:" inside the impression divides it by organs, and opens nothing.
         if (title or view) and section in _DESCRIBES:
             continue
-        yield from _bodies(None if old else section, text[done:start])
+        yield from _bodies(None if old else section, text[done:start], described=has_findings)
         described = described or (
             section in {*_DESCRIBES, HEADLESS} and bool(text[done:start].strip())
         )
@@ -245,7 +259,7 @@ def divide_report(text: str) -> Iterator[ReportPart]:
         elif section in ADMINISTRATIVE:
             section = HEADLESS
         done = end
-    yield from _bodies(None if old else section, text[done:])
+    yield from _bodies(None if old else section, text[done:], described=has_findings)
 
 
 def split_sections(report: str) -> list[tuple[str, str]]:

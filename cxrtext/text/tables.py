@@ -18,7 +18,8 @@ _RULE = re.compile(r"[\s|:+=_-]*")
 _LETTER = re.compile(r"[^\W\d_]")
 _MOST = 200  # cells of a row
 _MAIN = (
-    r"(?:status|results?|value|present\??|assessment|answer|today|now|current\w*"
+    r"(?:status|results?|value|present\??|presence|assessment|answer|today|now|current\w*"
+    r"|(?:consensus|adjudicated|final)(?: [\w()]+){0,2}"
     r"|this (?:study|exam|film)|heute|aktuell|befund|bewertung|ergebnis|resultado|estado|hoy|hoje"
     r"|a[ct]tual|résultat|statut)"
 )
