@@ -48,7 +48,9 @@ _TAG = re.compile(
 _INPUT = re.compile(r"<(?:input|option)\b(?P<rest>[^<>]{0,200})>", _I)
 _CHOSEN = re.compile(r"\b(?:checked|selected)\b(?!\s*=\s*.?false)", _I)
 # A part of DICOM's structured report as dcmtk prints it.
-_CONTAINS = re.compile(r'<[\w ]{1,40}:\([^"\n]*"([^"\n]+)"\)=(?:\([^"\n)]*)?"?([^"\n>]*)"?\)?>')
+_CONTAINS = re.compile(
+    r'<[\w ]{1,40}:\([^"\n]{0,60}"([^"\n]{1,80})"\)=(?:\([^"\n)]{0,60})?"?([^"\n>]{0,999})"?\)?>'
+)
 _RECORD = re.compile(
     r"<(?P<name>[\w:.-]{1,40})(?P<of>\s[^<>]{0,300})?(?:/>|>(?P<in>"
     r"(?:\s{0,40}<(?P<leaf>[\w:.-]{1,40})(?:\s[^<>]{0,200})?(?:/>|>[^<>]{0,200}</(?P=leaf)>)){1,20}"
