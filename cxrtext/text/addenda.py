@@ -66,7 +66,8 @@ def _reader(addendum: str) -> tuple[_Falls, bool]:
     """What a sentence of an addendum takes back, and whether it says something itself."""
     own, prose = rules_of(addendum), as_prose(addendum)
     named = {name for name, pattern in own.findings.items() if pattern.search(prose.text)}
-    new = {name: label for name, label in sentence_labels(addendum).items() if name in named}
+    labels = sentence_labels(addendum)  # "The heart is normal in size." rules out one alone
+    new = {name: one for name, one in labels.items() if name in named or len(labels) == 1}
     if match := own.patterns["retracts"].search(addendum):
         return _Falls(new, _named(addendum[: match.start()]) - named), bool(new)
     match = own.patterns["corrects"].search(addendum)

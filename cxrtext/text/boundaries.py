@@ -35,8 +35,8 @@ _BEFORE_SMALL = _words(
 )
 # German abbreviations of two words, whole or after the first of them.
 _TWO_WORDS = re.compile(
-    r"\b(?:[Vvu]\. ?a|Z\. ?n|St\. ?n|[zon]\. ?[Bb]|d\. ?h|k\. ?A|i\. ?S|a\. ?e"
-    r"|s\. ?o|(?<=[;,:] )o)\.(?= ?\S|$)"
+    r"\b(?:[Vvu]\. ?a|Z\. ?n|St\. ?n|[zon]\. ?[Bb]|d\. ?h|k\. ?A|i\. ?S|a\. ?e|s\. ?o|kl"
+    r"|(?<=[,;:] )[no]|(?:re|li)(?=\. [OMU][LF]\b))\.(?= ?\S|$)"
 )
 _STOP = re.compile(r"[.?!。．！？]['\"’”)\]>]*$")
 _WORD_FRONT = re.compile(r"^[\d:.,(\[\"'“‘-]+")

@@ -19,6 +19,8 @@ _ITEM = re.compile(
     r"(?P<comma>,(?![^()\[\]]{0,30}[)\]])\s+(?:(?:and|or|und|y|et|e|ou?)\s+)?)|;\s*|(?<=\w\w)[.]\s+|\s+/\s+"
     r"|(?:(?<=\w\s\([+−–-]\))|(?<=\w\([+−–-]\)))\s+(?=\w)"
 )
+# "Lung parenchyma - edema: no", "Consolidation / infiltrate: no": a name in parts.
+_IN_PARTS = re.compile(r"(?:^|(?<=[;,.:] ))([^:;,.]{3,80}?) +([/–—-]) +([^:;,.]{3,80}?)(?= ?:\s)")
 _COLON = re.compile(r"\s*(?:(?<=[^\W\d]):|(?<=[\])]):|:(?!\d))\s*")
 _DASH = re.compile(r"\s+[-–—]{1,2}>?\s+")
 _PAREN = re.compile(r"\s*[(\[{<]\s*([^()\[\]{}<>]{1,20}?)\s*[)\]}>]\s*\.?$")
@@ -31,6 +33,7 @@ _SCORE = re.compile(
     r"(?:[01]?[.,]\d+|[1-9]\d{0,2} ?%)\W*",
     re.I,
 )
+_CLOCK = re.compile(r"^.*\d:\d\d\s+|^\s+")
 _ENDS = re.compile(r"[\s.!]*(?:$|[(,])")
 # "yes / no", "(none, small, large)": what a form offers.
 _OFFER = re.compile(
@@ -96,6 +99,7 @@ def as_prose(sentence: str) -> Prose:
         text = f"{match['but']}; {match['head']}: {match['list']}"
     for pattern, word in _SIGNS:
         text = pattern.sub(word.replace("NONE", own.prose["absent"]), text)
+    text = _IN_PARTS.sub(lambda match: _joined(match, own), text)
     text = _OFFER.sub(lambda match: _chosen(match, own), text)
     items = _telegram(_items(text, own), own)
     plus = any(_FRONT.match(item) for item, _ in items) or text.startswith("-")
@@ -155,10 +159,13 @@ def is_field(line: str) -> bool:
 def is_bare_name(line: str) -> bool:
     """Whether a line names a finding in some language, and says nothing of it."""
     line = line.strip(" \t:*[]")
-    return ":" not in line and any(
-        names_finding(line, own) and is_name(line, own) and answer(line, own) is None
-        for own in every()
-    )
+    return ":" not in line and any(_is_unsaid(line, own) for own in every())
+
+
+def _is_unsaid(name: str, own: Rules) -> bool:
+    """Whether a name says no more than a finding: "enlarged heart", but not "small effusion"."""
+    kind, named = answer(name, own), is_name(name, own) and names_finding(name, own)
+    return named and (kind is None or not names_finding(name[kind[1] :], own))
 
 
 def is_side(text: str) -> bool:
@@ -232,16 +239,34 @@ def _telegram(items: list[tuple[str, str]], own: Rules) -> list[tuple[str, str]]
 
     What only names a finding behind a comma may belong to the one before, and is not read.
     """
-    denies = [own.patterns["before"].match(item.lstrip()) is not None for item, _ in items]
-    if sum(denies) < 2 or any(len(end.split()) > 1 or _OR.search(item) for item, end in items):
+    slashed = any(end.strip() == "/" for _, end in items)
+    denies = [bool(own.patterns["before"].match(_CLOCK.sub("", item))) for item, _ in items]
+    says = [
+        denies[place] or (_says_itself(item, own) and (not slashed or item[:1].isupper()))
+        for place, (item, _) in enumerate(items)
+    ]
+    one = not any(denies) or sum(says if slashed else denies) < 2
+    if one or any(len(end.split()) > 1 or _OR.search(item) for item, end in items):
         return items
     found = list[tuple[str, str]]()
     for place, (item, end) in enumerate(items):
-        last = _LAST.search(item.rstrip("."))
-        says = denies[place] or not is_bare_name(item) or (last and answer(last[1], own))
-        unread = not says and any(denies[:place]) and "," in items[place - 1][1]
-        found.append((UNREAD * len(item) if unread else item, end.replace(",", ";")))
+        unread = not says[place] and any(denies[:place]) and items[place - 1][1].strip() in ",/"
+        end = end.replace(",", ";").replace(" /", ";")
+        found.append((UNREAD * len(item) if unread else item, end))
     return found
+
+
+def _says_itself(item: str, own: Rules) -> bool:
+    last = _LAST.search(item.rstrip("."))
+    return not _is_unsaid(item, own) or bool(last and answer(last[1], own))
+
+
+def _joined(match: re.Match[str], own: Rules) -> str:
+    """A name as one part, or as two where one says something by itself."""
+    first, sign, last = match.groups()
+    told = any(answer(part, own) or not is_name(part, own) for part in (first, last))
+    side_by_side = sign == "/" or names_finding(first, own)
+    return f"{first}{'; ' if told else '/' if side_by_side else ' '}{last}"
 
 
 def _chosen(match: re.Match[str], own: Rules) -> str:

@@ -8,6 +8,7 @@ import html
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 from cxrtext.text.fields import is_bare_name, list_answer, names_any
@@ -37,13 +38,19 @@ _BREAK = re.compile(r"~(?! ?\d)|(?:\\r)?\\n(?![a-z])")
 _OBX = re.compile(r"^OBX\|[^|\n]*\|[^|\n]*\|([^|\n]*)\|[^|\n]*\|([^|\n]*)[^\n]*", _M)
 _HIDDEN = re.compile(r"<!--.{0,500}?-->|<(style|script|head)\b.{0,2000}?</\1>", _I | re.DOTALL)
 _TAG = re.compile(
-    r"<(?P<shut>/?)(?:(?P<block>p|div|br|tr|li|h[1-6]|hr|pre|table|dt|body|html|title)"
-    r"|(?P<cell>td|th|dd)|b|i|u|em|strong|span|font|a|ul|ol|dl|tbody|thead|su[bp]|small|center)"
+    r"<(?P<shut>/?)(?:(?P<block>p|div|br|tr|li|h[1-6]|hr|pre|table|dt|body|html|title|section|item"
+    r"|form|fieldset|legend|header)|(?P<cell>td|th|dd)|b|i|u|em|strong|span|font|a|ul|ol|dl|tbody"
+    r"|thead|su[bp]|small|center|label|select|option|list|text|article|main|mark|code)"
     r"(?:[\s/][^<>]{0,1000})?>",
     _I,
 )
 # A tick box, and an element that says all in its attributes and children.
-_INPUT = re.compile(r"<input\b(?P<rest>[^<>]{0,200})>", _I)
+_INPUT = re.compile(r"<(?:input|option)\b(?P<rest>[^<>]{0,200})>", _I)
+_CHOSEN = re.compile(r"\b(?:checked|selected)\b(?!\s*=\s*.?false)", _I)
+# A part of DICOM's structured report as dcmtk prints it.
+_CONTAINS = re.compile(
+    r'<[\w ]{1,40}:\([^"\n]{0,60}"([^"\n]{1,80})"\)=(?:\([^"\n)]{0,60})?"?([^"\n>]{0,999})"?\)?>'
+)
 _RECORD = re.compile(
     r"<(?P<name>[\w:.-]{1,40})(?P<of>\s[^<>]{0,300})?(?:/>|>(?P<in>"
     r"(?:\s{0,40}<(?P<leaf>[\w:.-]{1,40})(?:\s[^<>]{0,200})?(?:/>|>[^<>]{0,200}</(?P=leaf)>)){1,20}"
@@ -51,9 +58,8 @@ _RECORD = re.compile(
 )
 _PAIR = re.compile(r"\s([\w:.-]{1,40})=([\"'])([^\"'<>]*)\2|<([\w:.-]{1,40})[^<>/]*>([^<>]+)</")
 _ELEMENT = re.compile(r"<([A-Za-z]\w{0,40})>([^<>\n]{0,200})</\1>")
-# "[<Lungs are clear.>]": a dictation system's marks around a template's field.
-_FIELD_MARK = re.compile(r"\[<|>\]")
-_NUMBER = re.compile(r" ?\d")
+# "[<Lungs are clear.>]": a dictation system's marks around a template's field; "[<3" is less than.
+_FIELD_MARK = re.compile(r">\]|\[<(?! ?\d)|\[<(?=(?:(?!\[<|>\]).)*>\])", re.DOTALL)
 _BOLD = re.compile(r"(?<!\[)\*\*([^*\n]{1,80})\*\*(?!\s*$)", _M)
 _UNDERSCORE = re.compile(r"(?<=[a-z])_(?=[a-z])", _I)
 _EQUALS = re.compile(r"(?<=[^\W\d]) ?(?:={1,3}>?|-{1,2}>|:=|→|⇒) ?(?=[\w+−✓✗☑☐-])")
@@ -61,11 +67,11 @@ _HYPHEN = re.compile(r"\b([^\W\d_]{2,20})[-\xad]\n[ \t]{0,8}([^\W\d_]{2,20})\b")
 _WIDE_COLON = re.compile("[ \t]{0,4}\uff1a[ \t]{0,4}")
 # "Finding: edema; status: absent".
 _STATED = re.compile(
-    r"\b(?:finding|name|item|label|diagnosis|observation): ?([^\n:;,|]{2,60})[;,|\n][ \t]{0,8}"
+    r"\b(?:finding|name|item|label|diagnosis|observation): ?([^\n:;,|]{2,60})[;,|\n]\s{0,20}"
     rf"(?:{STATUS.pattern}): ?([^\n:;,|]{{1,40}})",
     _I,
 )
-_BULLET = re.compile(r"(?<=\S) [•●▪] (?=\S)")
+_BULLET = re.compile(r"(?<=[^\s:]) [•●▪] (?=\S)")
 _QUESTION = re.compile(
     r"(?:^|(?<=[.!?] ))(?:[QF]\d{0,2}[:.)] ?)?(?:(?:is|are|was|were) (?:there )?)?"
     r"(?:(?:the|any|an?) )?(?:(?:signs?|evidence) of )?(?P<name>[^\W\d_][^\n?.:;]{1,60})\?"
@@ -83,7 +89,8 @@ _CODE = r"\d|[A-Za-z](?![A-Za-z]| [a-z])|n/a|[+−-]{1,4}|[✓✔✗✘●○]"
 _LEGEND = re.compile(
     rf"(?<![\w/.+-])(?P<code>{_CODE})[ \t]{{0,3}}(?:[=:–(]|means)?[ \t]{{0,3}}"
     r"(?:(?:finding|is|was) ){0,2}(?P<said>[^\W\d_][^\n,;.:()=|/✓✗●○]{0,30})"
-    rf"|\b(?P<first>[^\W\d_]{{2,15}})[ \t]?[=:(][ \t]?(?P<last>{_CODE})(?![\w/]|[ \t]?[=:(])"
+    r"|\b(?![Kk]ey|[Ll]egend|[Cc]ode|[Ss]cale)(?P<first>[^\W\d_]{2,15})[ \t]?[=:(][ \t]?"
+    rf"(?P<last>{_CODE})(?![\w/]|[ \t]?[=:(])"
 )
 _LEGEND_HEAD = re.compile(r"^([^\n:]{3,120}):[ \t](?=\S)", _M)
 _BLANK_MARK = re.compile(r"^([ \t]{0,4})(?:_([xX])_|_{2,3})(?= \w)", _M)
@@ -129,13 +136,12 @@ def plain_text(text: str) -> Plain:
         plain = _put(plain, _REFERENCE, lambda m: html.unescape(m[0]))
     if "<" in plain.text:
         plain = _put(plain, _HIDDEN, lambda _: " ")
-        plain = _put(plain, _INPUT, lambda m: "☑ " if "checked" in m["rest"].lower() else "☐ ")
+        plain = _put(plain, _INPUT, lambda m: "☑ " if _CHOSEN.search(m["rest"]) else "☐ ")
+        plain = _put(plain, _CONTAINS, lambda m: f"\n{m[1]}: {m[2].replace('SEPARATE', '')}\n")
         plain = _put(plain, _TAG, _tag)
         plain = _put(plain, _RECORD, _record)
         plain = _put(plain, _ELEMENT, lambda m: f"\n{m[1]}: {m[2]}\n")
     plain = _put(plain, _CONTROL, lambda _: " ")
-    if "[<" in plain.text or ">]" in plain.text:
-        plain = _without_field_marks(plain)
     for pattern, put in _STEPS:
         plain = _put(plain, pattern, put)
     return _decoded(_lines(plain))
@@ -238,6 +244,7 @@ def _of_json(text: str) -> str:
 
 
 _ABOUT = {"present", "presence", "status", "value", "result", "finding_status", "assessment"}
+_NESTED = _ABOUT | {"valuecodeableconcept", "valueboolean", "valuestring", "interpretation"}
 _OF_JSON = {"True": "yes", "False": "no", "None": "n/a", "": "n/a"}
 
 
@@ -245,13 +252,39 @@ def _said(value: Any) -> str:
     return _OF_JSON.get(str(value), str(value))
 
 
+def _of_nested(record: dict[str, Any]) -> str:
+    """A record as a field, where one of its members names a finding and another one answers."""
+    said = {key: [*islice(_leaves(one), _MEMBERS)] for key, one in record.items()}
+    names = [(key, name) for key, some in said.items() for name in {*filter(is_bare_name, some)}]
+    nested = any(isinstance(one, dict) for one in record.values())
+    if len(names) != 1 or not nested or any(map(is_bare_name, record)):
+        return ""
+    about, name = names[0]
+    others = sorted({*said} - {about})
+    kinds = [(key, kind) for key in others for kind in map(kind_of, said[key]) if kind]
+    told = [kind for key, kind in kinds[::-1] if key.lower() in _NESTED]
+    denied = isinstance(record[about], dict) and {"absent", "unknown"} & {*dict(kinds).values()}
+    return f"{name}: {_OF_LIST[told[0]] if told else 'n/a'}" if told or denied else ""
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    if isinstance(value, dict | list):
+        members = value.values() if isinstance(value, dict) else value
+        for one in sorted(members, key=lambda one: not isinstance(one, bool)):
+            yield from _leaves(one)
+    else:
+        yield _said(value)
+
+
 def _of_value(value: Any) -> Iterator[str]:
     if isinstance(value, list):
         for one in value:
             yield from _of_value(one)
+    elif isinstance(value, dict) and (said := _of_nested(value)):
+        yield said
     elif isinstance(value, dict):
         flat = {key: _said(one) for key, one in value.items() if not isinstance(one, dict | list)}
-        record = any(map(is_bare_name, flat.values()))
+        record = any(map(is_bare_name, flat.values())) and not any(map(is_bare_name, flat))
         if record:
             yield _of_pairs([one for one in flat.items() if one[1] != "n/a"])
         for key, one in value.items():
@@ -268,20 +301,6 @@ def _of_value(value: Any) -> Iterator[str]:
                 yield f"{name}: {flat[key]}"
     else:
         yield str(value)
-
-
-def _without_field_marks(plain: Plain) -> Plain:
-    """Put a space for each mark, but for a ``[<`` before a number with no end: "less than"."""
-    less_than, spared = -1, set[int]()
-    for match in _FIELD_MARK.finditer(plain.text):
-        if match[0] == "[<" and _NUMBER.match(plain.text, match.end()):
-            less_than = match.start()
-            spared.add(less_than)
-        else:
-            if match[0] == ">]":
-                spared.discard(less_than)
-            less_than = -1
-    return _put(plain, _FIELD_MARK, lambda m: m[0] if m.start() in spared else " ")
 
 
 def _joined(match: re.Match[str]) -> str:
@@ -308,6 +327,7 @@ def _bold(match: re.Match[str]) -> str:
 
 
 _STEPS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
+    (_FIELD_MARK, lambda _: " "),
     (_HYPHEN, _joined),
     (_WIDE_COLON, lambda _: ": "),
     (_UNDERSCORE, lambda _: " "),
@@ -378,11 +398,14 @@ def _list_below(line: str, after: str) -> str:
     return _OF_LIST[kind] if kind else ""
 
 
+_SURELY = re.compile(r"(?:definitely|clearly|certainly|surely) (?=\w)", _I)
+
+
 def _pairs(line: str) -> dict[str, str]:
     """The codes that a line explains, with what each says; empty where it is no legend."""
     found = dict[str, str]()
     for match in _LEGEND.finditer(line):
-        said = match["said"] or match["first"]
+        said = _SURELY.sub("", match["said"] or match["first"])
         if end := max((one[1] for own in every() if (one := answer(said, own))), default=0):
             found[(match["code"] or match["last"]).lower()] = said[:end]
     absent = any(kind_of(said) == "absent" for said in found.values())
@@ -425,7 +448,7 @@ def _value_below(lines: list[str]) -> tuple[str, int] | None:
     return (value, len(below)) if is_value else None
 
 
-_VALUE = 40
+_VALUE, _MEMBERS = 40, 30
 
 
 def _boxes(line: str) -> str:

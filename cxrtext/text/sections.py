@@ -11,7 +11,7 @@ from cxrtext.text.rewording import edits
 from cxrtext.text.rules import LANGUAGES, headings
 
 HEADLESS = "report"  # the section of text that no heading opens
-ADDENDUM = "addendum"
+ADDENDUM, SUPERSEDED = "addendum", "superseded"
 
 SECTIONS = tuple(headings("en"))  # every section name that a report is divided into
 
@@ -43,10 +43,19 @@ _START = r"^[ \t\xa0]*(?:[*#]{1,3}[ \t\xa0]*)?(?:\d{1,2}[.)][ \t\xa0]*)?"
 _ADDENDA = _alternatives([a for a, section in ALIASES_TO_SECTIONS.items() if section == ADDENDUM])
 _ADDED = (
     rf"^[^\w\n]{{0,12}}(?P<addendum>(?i:{_ADDENDA}))"
-    r"(?:[ \t]{0,4}(?:#|no\.?)?[ \t]{0,4}\d[\d/.: -]{0,25}(?:[ap]m)?|[ \t]{0,4}\([^)\n]{0,40}\)"
+    r"(?:[ \t*]{0,6}(?:#|no\.?)?[ \t]{0,4}\d[\d/.: -]{0,25}(?:[ap]m)?|[ \t]{0,4}\([^)\n]{0,40}\)"
+    r"|[^\w\n]{1,4}[^\n]{0,60}\b(?i:supersedes|replaces|ersetzt)\b[^\n]{0,60}$"
     r"|[ \t]{1,4}(?:by|dictated|begins?|start|vom|de|du)\b[^:\n]{0,40}|,[^:\n]{1,40}){0,3}"
-    r"[ \t]{0,4}(?::(?!\d)|[^\w\n]{2,20}$)"
+    r"(?:[ \t]{0,4}(?::(?!\d)|[^\w\n]{2,20}$)|(?<=\w)$)"
 )
+# "ORIGINAL REPORT - REPORTED IN ERROR", "PREVIOUS VERSION (SUPERSEDED, DO NOT USE)".
+_OLD = (
+    r"^[^\w\n]{0,12}(?P<old>(?i:(?:original|previous|prior|old|initial|preliminary) "
+    r"(?:report|version|read(?:ing)?|interpretation)"
+    r"(?=[ :(-][^\n]{0,60}\b(?:superseded|in error|replaced|do not use|void)\W*$)))[^\n]*$"
+)
+# Such as "FINAL INTERPRETATION, supersedes the preliminary report:".
+_NEWER = r"^(?P<newer>[A-Z][^:\n]{0,100}\b(?i:supersedes|replaces|ersetzt)\b[^:\n]{0,60}):"
 # A heading with a letter lost or wrong: "INDICATON:", "NDICATION:".
 _NEAR = r"^[ \t]*(?P<near>[A-Z][A-Za-z ]{5,30}):"
 _COUNT = r"(?:[ \t\xa0]*#[ \t\xa0]*\d{1,2})?"
@@ -67,14 +76,9 @@ _CAPITALS = rf"(?<=[\s.!?;])(?P<capitals>(?=[A-Z]{{2}})(?i:{_INLINE})(?<=[A-Z)])
 _AFTER_STOP = (
     rf"(?:(?<=[.!?;]\s)[ \t\xa0]?|(?<=[a-z][.!?;])(?=[A-Z]))(?P<stop>(?i:{_INLINE})){_COLON}"
 )
-# "PORTABLE AP CHEST:", "PA AND LATERAL VIEWS OF THE CHEST:", "CHEST, SINGLE VIEW, ___:".
-_VIEW_HEADING = (
-    r"^[ \t\xa0]*(?P<view>(?=[A-Z0-9_ ,/&()-]{0,60}(?:CHEST|RADIOGRAPH|VIEW|FILM|X-?RAY))"
-    r"[A-Z][A-Z0-9_ ,/&()-]{4,80}):"
-)
 # "CHEST RADIOGRAPH PERFORMED ON ___": a line of its own that only names the examination.
 _TITLE_WORD = (
-    r"(?:CHEST|RADIOGRAPHS?|RADIOGRAPHY|X-?RAYS?|FILMS?|VIEWS?|PA|AP|LATERAL|LAT|FRONTAL|PORTABLE"
+    r"(?:CHEST|C?XR|RADIOGRAPHS?|RADIOGRAPHY|X-?RAYS?|FILMS?|VIEWS?|PA|AP|LATERAL|LAT|FRONTAL|PORTABLE"
     r"|BEDSIDE|UPRIGHT|SUPINE|SEMI-?ERECT|SEMI-?UPRIGHT|ERECT|DECUBITUS|OBLIQUE|LORDOTIC|SINGLE|ONE"
     r"|TWO|THREE|AND|OF|THE|WITH|A|AN|PERFORMED|OBTAINED|DATED|ON|AT|FROM|HOURS|AM|PM|EXAM"
     r"|EXAMINATION|STUDY|SERIES|PRE-?OP|[0-9_/:&().-]{1,20})"
@@ -82,6 +86,12 @@ _TITLE_WORD = (
 _TITLE = (
     r"^[ \t\xa0]*(?P<title>(?=[^\n]{0,60}(?:CHEST|RADIOGRAPH|VIEW|FILM|X-?RAY))"
     rf"(?=[A-Z0-9]){_TITLE_WORD}(?:,?[ \t\xa0]{{1,4}}\(?{_TITLE_WORD}\)?){{1,15}}[.,]?)[ \t\xa0]*$"
+)
+# "PORTABLE AP CHEST:", "PA AND LATERAL VIEWS OF THE CHEST:", "CHEST, SINGLE VIEW, ___:", "CXR:".
+_VIEW_HEADING = (
+    r"^[ \t\xa0]*(?P<view>(?=[A-Z0-9_ ,/&()-]{0,60}(?:CHEST|RADIOGRAPH|VIEW|FILM|X-?RAY))"
+    r"[A-Z][A-Z0-9_ ,/&()-]{4,80}|(?=[A-Z][^\n:]{2,40}:)(?i:(?=[^\n:]{0,40}C(?:HEST|XR))"
+    rf"{_TITLE_WORD}(?:,?[ \t\xa0]{{1,4}}\(?{_TITLE_WORD}\)?){{0,8}})):(?!\d)"
 )
 # Lines that a reporting system prints and nobody wrote.
 _BOILERPLATE = (
@@ -94,12 +104,14 @@ _HEADING = re.compile(
     "|".join(
         (
             _BOILERPLATE,
+            _OLD,
             _LINE_HEADING,
             _BARE_HEADING,
             _UNMARKED,
             _CAPITALS,
             _AFTER_STOP,
             _ADDED,
+            _NEWER,
             _VIEW_HEADING,
             _TITLE,
             _NEAR,
@@ -166,8 +178,10 @@ def find_headings(text: str) -> list[Heading]:
         if kind == "near":
             if (near := _near_section(" ".join(words.lower().split()))) is not None:
                 found.append(Heading(start, end, near))
-        elif kind == "boilerplate":
-            found.append(Heading(start, end, None))
+        elif kind == "newer":
+            found.append(Heading(start, end, ADDENDUM))
+        elif kind in ("boilerplate", "old"):
+            found.append(Heading(start, end, SUPERSEDED if kind == "old" else None))
         elif kind == "title":
             found.append(Heading(start, end, "examination", title=True))
         elif kind == "view":
@@ -180,6 +194,10 @@ def find_headings(text: str) -> list[Heading]:
 
 _DESCRIBES = frozenset({"findings", "impression", "conclusion", "findings and impression"})
 _BLANK_LINE = re.compile(r"\n[ \t\xa0]*\n")
+# "Comparison: 2017-09-19. Unchanged left pneumothorax.", and no other heading.
+_COMPARED = re.compile(
+    r"(?:none|no prior|[^.\n]{0,40}\d[^.\n]{0,40})[^.\n]{0,40}\.[ \t]+(?=[A-Z])", re.I
+)
 _LINE = re.compile(r"(?:\n|(?<=[.;])[ \t])([^\n:.]{2,60}:[^\n]{1,100})")
 
 
@@ -190,17 +208,20 @@ class ReportPart(NamedTuple):
     text: str
 
 
-def _bodies(section: str, body: str) -> Iterator[ReportPart]:
+def _bodies(section: str | None, body: str, *, described: bool = True) -> Iterator[ReportPart]:
     """A section's text.
 
     Administrative ones end at the first blank line after some text, and before the first line or
-    sentence that says ``finding: value``.
+    sentence that says ``finding: value``.  A comparison ends with its first sentence where no
+    section has ``described`` the image.
     """
     if section in ADMINISTRATIVE:
         begin = len(body) - len(body.lstrip())
         gap = _BLANK_LINE.search(body, begin)
         fields = (m.start() for m in _LINE.finditer(body, begin) if is_field(m[1]))
         end = min([next(fields, len(body)), gap.start() if gap else len(body)])
+        compared = None if described or section != "comparison" else _COMPARED.match(body, begin)
+        end = min(end, compared.end()) if compared else end
         if end < len(body):
             yield ReportPart(section, body[:end])
             section, body = HEADLESS, body[end:]
@@ -211,18 +232,22 @@ def divide_report(text: str) -> Iterator[ReportPart]:
     """Divide a plain text into the texts of its sections and what is dropped between them.
 
     Together the parts are the text, no character lost or repeated.  What stands behind an addendum
-    to a report belongs to it, but for another report.
+    to a report belongs to it, but for another report.  A version that says that it is replaced
+    is dropped.
     """
-    section, done, described, added = HEADLESS, 0, False, False
-    for start, end, opened, title, view in find_headings(text):
+    section, done, described, added, old = HEADLESS, 0, False, False, False
+    places = find_headings(text)
+    has_findings = any(one.section in _DESCRIBES or one.view for one in places)
+    for start, end, opened, title, view in places:
         # "CHEST:" inside the impression divides it by organs, and opens nothing.
         if (title or view) and section in _DESCRIBES:
             continue
-        yield from _bodies(section, text[done:start])
+        yield from _bodies(None if old else section, text[done:start], described=has_findings)
         described = described or (
             section in {*_DESCRIBES, HEADLESS} and bool(text[done:start].strip())
         )
         yield ReportPart(opened if title else None, text[start:end])
+        old = opened == SUPERSEDED or (old and opened != ADDENDUM)
         if opened == ADDENDUM:
             added = described
         elif opened == HEADLESS:
@@ -234,7 +259,7 @@ def divide_report(text: str) -> Iterator[ReportPart]:
         elif section in ADMINISTRATIVE:
             section = HEADLESS
         done = end
-    yield from _bodies(section, text[done:])
+    yield from _bodies(None if old else section, text[done:], described=has_findings)
 
 
 def split_sections(report: str) -> list[tuple[str, str]]:

@@ -18,7 +18,7 @@ _GOES_ON = re.compile(
 )
 _OPENS = re.compile(r"[A-Z][a-z]+")
 _STATEMENT = re.compile(r"[^\W\d_a-z]|[\d([+☐☑\"]|[^:\n]{1,40}:[ \t]{0,40}\S")
-_FIELD = re.compile(r"[^\W\d_a-z][^:.\n]{1,40}(?::[ \t]{0,40}| [-–—] )\S")
+_FIELD = re.compile(r"[^\W\d_a-z][^:.\n]{1,60}(?::[ \t]{0,40}| [-–—] )\S")
 # De-identification shortens lines after they were wrapped.
 _MARGIN = 15
 _SHORT, _NARROW, _WIDE, _LINES = 60, 40, 90, 3

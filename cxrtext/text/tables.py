@@ -10,7 +10,7 @@ from cxrtext.text.rules import denied, is_answer, kind_of
 MARK = re.compile(r"[\[(][ \t]{0,3}(?P<in>[xX✓✔]?)[ \t]{0,3}[\])](?!\w)|(?P<box>[☐□▢☑☒✅■⊠])")
 _TICKED = "☑☒✅■⊠"
 _DOTS = r" ?(?:\.{2,}|…+|(?: \.){3,}|·{3,}|_{5,}|-{3,}) ?(?=\S)"
-_SPACES = r"(?<=[^\s:.,;]) {2,}(?=\S)"
+_SPACES = r"(?<=[^\s:,;]) {2,}(?=\S)"
 _SEPARATORS = [
     re.compile(one) for one in (r" {0,40}[|\t] {0,40}", "[;&]", r",(?=\S)|,$", _DOTS, _SPACES)
 ]
@@ -18,7 +18,8 @@ _RULE = re.compile(r"[\s|:+=_-]*")
 _LETTER = re.compile(r"[^\W\d_]")
 _MOST = 200  # cells of a row
 _MAIN = (
-    r"(?:status|results?|value|present\??|assessment|answer|today|now|current\w*"
+    r"(?:status|results?|value|present\??|presence|assessment|answer|today|now|current\w*"
+    r"|(?:consensus|adjudicated|final)(?: [\w()]+){0,2}"
     r"|this (?:study|exam|film)|heute|aktuell|befund|bewertung|ergebnis|resultado|estado|hoy|hoje"
     r"|a[ct]tual|résultat|statut)"
 )
@@ -28,6 +29,7 @@ _EARLIER = re.compile(
     re.I,
 )
 STATUS = re.compile(_MAIN, re.I)
+_DATED = re.compile(r"[ (\[]*\d+(?:[/.-]\d+)+[ )\](]*|(?<=\w)[)\]]$")
 _TITLES = re.compile(
     rf"(?:{_MAIN}|findings?|location|comments?|severity|grade|score|code|observations?|item|diagnos[ei]s"
     r"|patholog(?:y|ie)|abnormality|side|laterality|seite|hallazgo|lado|côté|signe|achado|#|no\.?)?"
@@ -160,7 +162,8 @@ def _is_name(text: str) -> bool:
 
 def as_field(name: str, titles: Sequence[str], cells: Sequence[str]) -> str:
     """What a row says of what it names, by the titles of its columns."""
-    pairs = zip(titles, cells, strict=True)
+    bare = [_DATED.sub("", title) or title for title in titles]  # "Prior (07/06/2020)"
+    pairs = zip(bare, cells, strict=True)
     filled = [(title, cell) for title, cell in pairs if cell and not _EARLIER.fullmatch(title)]
     dashes = [one for one in filled if not one[1].strip("-–— ") and not STATUS.fullmatch(one[0])]
     filled = [one for one in filled if one not in dashes] or dashes
@@ -182,7 +185,8 @@ def as_field(name: str, titles: Sequence[str], cells: Sequence[str]) -> str:
     if not main:
         return f"{name}: n/a"
     title, value = main[0]
-    if not title and len(options) < 2 and {"absent", "present"} <= kinds and any(titles):
+    unclear = (not title and any(titles)) or _DATED.fullmatch(title)
+    if unclear and len(options) < 2 and {"absent", "present"} <= kinds:
         return f"{name}: n/a"
     more = [] if kind_of(value) in ("absent", "unknown") else filled
     return f"{name}: {', '.join([value, *(cell for one, cell in more if (one, cell) != main[0])])}"

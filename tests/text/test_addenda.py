@@ -28,6 +28,19 @@ def test_what_an_addendum_leaves(heading: str, addendum: str, sentences: list[st
     assert sorted(found) == sorted(addendum if one == "+" else one for one in sentences)
 
 
+@pytest.mark.parametrize(
+    "report",
+    [
+        "ORIGINAL REPORT (1/2/2020) - IN ERROR\nFINDINGS: {}\n\nCORRECTED REPORT\nFINDINGS: {}",
+        "AMENDED FINDINGS: {1}\n\n--- PREVIOUS VERSION (DO NOT USE) ---\nFINDINGS: {0}",
+        "FINDINGS: {}\nATTENDING READ: {} Otherwise agree.",
+    ],
+)
+def test_the_last_word_counts(report: str) -> None:
+    found = study_sentences(Study("s", report.format("Effusion.", "No effusion.")))
+    assert label_report(one.sentence for one in found)["Pleural Effusion"].value == 0
+
+
 def test_a_correction_says_what_is_right_alone() -> None:
     label = label_report(["The report said left effusion; this should read right effusion."])
     assert label["Pleural Effusion"][:2] == (1, "right")

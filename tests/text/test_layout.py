@@ -57,6 +57,18 @@ FORMS = [
     "Pneumothorax: no. Effusion: none on the right, small on the left. Heart: enlarged",
     "Ruled out: pneumothorax.\nEffusion - yes\nHeart - enlarged",
     "_X_ Effusion\n___ Pneumothorax\n_X_ Cardiomegaly",
+    "Air leak / pneumothorax: no\nPleura - effusion: yes\nCor - cardiomegaly: yes",
+    json.dumps([{"code": {"text": "Pneumothorax"}, "valueBoolean": False},
+                {"code": {"text": "Effusion"}, "presence": {"coding": [{"display": "Present"}]}},
+                {"code": {"text": "Cardiomegaly"}, "valueBoolean": True}]),
+    "<label>PTX</label><select><option>Yes<option selected>No</select><p>Effusion<p>Heart enlarged",
+    "CXR: No pneumothorax / Small effusion R / Cor enlarged",
+    'Finding | Prior (1/2/2020) | Current (1/3/2021)\nPneumothorax | large | none\n'
+    "Effusion | none | small\nCardiomegaly | - | yes",
+    "Acc. no.  Date      PTX  Effusion  Cardiomegaly\n12345     1/2/2020  -    +         +",
+    'Indication: r/o pneumothorax\nXR Chest PA:\nNo pneumothorax. Effusion. Cardiomegaly.',
+    '<contains TEXT:(,,"Finding")="No pneumothorax.">\n<has CODE:(,,"Effusion")=(R1,SRT,"Yes")>\n'
+    '<contains TEXT:(,,"Conclusion")="Cardiomegaly.">',
     # Tables, whichever way they lie.
     "Pneumothorax;Effusion;Cardiomegaly\nno;yes;yes",
     "PNEUMOTHORAX  EFFUSION  CARDIOMEGALY\nNEG           POS       POS",
