@@ -13,6 +13,7 @@ from cxrtext.text.rules import WORD, Answer, Rules, answer, denied, every, langu
 UNREAD = "·"
 """Stands for each letter of what is not understood."""
 LONGEST_NAME = 8  # words
+NESTED = 3  # fields that stand in one another
 _SHORT = 40  # characters
 
 _ITEM = re.compile(
@@ -117,9 +118,12 @@ def as_prose(sentence: str) -> Prose:
             parts.append(f"{denial}{item}{end}")
             continue
         name, value = field
-        while not (names_finding(name, own) or list_head(name, own)) and (
-            inner := _field(value, own, plus)
-        ):  # "Pleura: effusion: none"
+        for _ in range(NESTED):  # "Pleura: effusion: none"
+            inner = None
+            if not (names_finding(name, own) or list_head(name, own)):
+                inner = _field(value, own, plus)
+            if inner is None:
+                break
             name, value = f"{name} {inner.name}", inner.value
         if kind := list_head(name, own):
             denial, names = own.prose.get(kind, own.prose["uncertain"]), []

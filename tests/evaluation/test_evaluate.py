@@ -53,7 +53,7 @@ def test_prompts_from_a_file(tmp_path: Path) -> None:
     [
         ("", "expected 'Finding"),
         ("Edema: {positive: a}", "Edema: expected the keys"),
-        ("Edema: {positive: [], negative: b}", "'positive' wants a sentence"),
+        ("Edema: {positive: [], negative: b}", "'positive' needs a sentence"),
     ],
 )
 def test_wrong_prompts(tmp_path: Path, text: str, says: str) -> None:

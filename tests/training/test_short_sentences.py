@@ -99,7 +99,7 @@ def test_words_that_cannot_be_learned_are_refused(options: list[str], words: Pat
     words.write_text("effusion\nunicorn\n")
     with pytest.raises(DataError, match="unicorn"):
         read_tables(load_config(None, [*options, f"data.words={words}"]))
-    with pytest.raises(ConfigError, match=r"data\.words: dcl-eta-true wants"):
+    with pytest.raises(ConfigError, match=r"data\.words: dcl-eta-true needs"):
         load_config(None, [*options, f"data.words={words}", "objective.name=dcl-eta-true"])
     words.write_text("effusion\n")
     with pytest.raises(ConfigError, match="has no section 'words'"):
