@@ -60,7 +60,7 @@ def _units(header: str, texts: Iterable[str]) -> dict[str, int]:
 def _letters(header: str, texts: Iterable[str]) -> dict[str, str]:
     """What letters of sex mean beside those of their column ("M" beside "H"); "?" if unsure."""
     beside = {text.rstrip(".").casefold() for text in texts}
-    if any(one[0] in "fw" for one in beside):
+    if any(one.startswith(("f", "w")) for one in beside):
         return {"m": "?" if beside & {"h", "v"} else "m", "v": "?" if "m" in beside else "m"}
     if "h" in beside:
         return {"m": "f", "d": "f", "v": "?"}

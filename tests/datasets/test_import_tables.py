@@ -347,7 +347,8 @@ def test_links_are_followed_if_asked(tmp_path: Path) -> None:
     ("header", "cells", "read"),
     [
         ("sex", "M F", "M F"), ("sex", "M W D", "M F O"), ("sex", "H F", "M F"),
-        ("sex", "H M", "M F"), ("sexo", "V M", "M F"), ("Geslacht", "V M", "F M"),
+        ("sex", ". M", " M"), ("sex", "H M", "M F"), ("sexo", "V M", "M F"),
+        ("Geslacht", "V M", "F M"),
         ("sex", "V M", " "), ("Sesso", "U D", "M F"), ("sex", "V", ""), ("Sexo", "M", ""),
         ("sex (V=male, M=female)", "V M", "M F"), ("age", "12j 3ans", "0 3"),
         ("Alter", "58J. 7M", "58 0"), ("age", "12j 40", " 40"), ("age", "12j 3ans 4Tage", " 3 0"),

@@ -79,7 +79,9 @@ def _tell(summary: "ImportSummary", folder: Path, out: Path) -> None:
     if summary.layout == "reports":
         rows = [("reports", summary.reports or 0), *((k, n) for k, n in rows if "left" in k)]
     print_table([(f"{out} ({summary.layout})", "count"), *((k, str(n)) for k, n in rows)])
-    if summary.reports == 0 and summary.layout != "reports":
+    versions = summary.report_versions
+    is_empty = versions is not None and 0 < versions["versions"] == versions["empty"]
+    if summary.reports == 0 and summary.layout != "reports" and not is_empty:
         say("no report matched: their study_id must be the study's id or its accession number")
     if made := made_of_labels(out / "reports.csv" if summary.reports else None):
         lacking = summary.without_sentence
