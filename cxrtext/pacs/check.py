@@ -13,6 +13,7 @@ from cxrtext.pacs.query import Question
 from cxrtext.pacs.retrieval.changes import ask
 
 STEP_S = 3.0  # how long a peer may be silent
+SEARCH = "right to search (QIDO)"
 _NAMED: dict[type[PeerError], str] = {GoneError: "address", LoginError: "login", TlsError: "TLS"}
 """Layers that the type of the error names."""
 
@@ -42,7 +43,7 @@ def check_peer(peer: Peer) -> list[Step]:
 
 def _questions(peer: Peer, client: DicomWeb) -> Iterator[tuple[str, Callable[[], str]]]:
     today = Question(date.today().strftime("%Y%m%d"))
-    yield "right to search (QIDO)", lambda: f"{len(client.studies(today)[0])} studies of today"
+    yield SEARCH, lambda: f"{len(client.studies(today)[0])} studies of today"
     if peer.dicomweb.orthanc:
         yield (
             "Orthanc's list of changes",

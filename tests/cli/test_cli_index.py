@@ -77,7 +77,7 @@ def test_add_and_replace_and_move(index_copy: Path, data_folder: Path, tmp_path:
 def test_an_index_to_receive_into(checkpoint: Path, tmp_path: Path) -> None:
     out = tmp_path / "new"
     done = cxrtext("index", "build", "--model", checkpoint, "--out", out)
-    assert f"{out}: an index without images; the gateway whose file names it" in done.stdout
+    assert f"{out}: an index without images; a gateway with it as 'project'" in done.stdout
     assert "0 images" in cxrtext("index", "check", out).stdout
 
 

@@ -32,11 +32,10 @@ if TYPE_CHECKING:
     from cxrtext.service import FindingScore, Service
 
 MAX_PRINTED = 1000
-"""Images of an index whose labels are printed; more go to a file."""
-
+"""The most images of an index whose labels are printed; for more, give a file."""
 
 RAW = "not calibrated"
-"""Column of the findings whose probabilities are a logistic of the score alone."""
+"""Column that lists findings whose probability is only a logistic of the score."""
 _Source = tuple[str, Path, Mapping[str, str] | None]
 
 
@@ -56,8 +55,8 @@ def classify(
     images: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Images (PNG, JPEG, DICOM), or one manifest. Without, the whole index is labeled "
-            "from what it keeps: nothing is decoded."
+            help="Images (PNG, JPEG, DICOM), or one manifest. Without it, the whole index is "
+            "labeled; nothing is decoded."
         ),
         FILE,
     ] = None,
@@ -67,7 +66,7 @@ def classify(
     prompts: PromptsFile = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Write the probabilities as CSV, too; a new file."),
+        typer.Option(help="Also write the probabilities to this new CSV file."),
         NEW_PREDICTIONS,
     ] = None,
     device: Device = "auto",
@@ -83,7 +82,7 @@ def classify(
             _classify_index(service, out, keep, as_json)
         return
     if keep:
-        raise InputError("--keep goes without images: labels are kept in an index")
+        raise InputError("--keep takes no images: it keeps the labels of a whole index")
     sources = _sources(images)
     service = open_place(replace(found_in, checkpoint=found_in.model, index=None), device, prompts)
     found, failed = _classify_files(service, sources)
@@ -100,7 +99,7 @@ def classify(
 def _classify_files(
     service: "Service", sources: "Sequence[_Source]"
 ) -> "tuple[list[_Classified], list[str]]":
-    """The findings of each image that can be read, and why others cannot."""
+    """The findings of each readable image, and why others cannot be read."""
     found, failed = [], []
     many = len(sources) > 1
     with ExitStack() as stack:
@@ -190,8 +189,7 @@ def _classify_index(service: "Service", out: Path | None, keep: bool, as_json: b
         write_table(out, ["image", "study_id", "patient_id", *prompts, RAW], rows)
         say(f"{out}: labels of {archive.images} images")
     elif archive.images <= MAX_PRINTED:
-        given = list(rows)
-        show_rows(given, as_json)
+        show_rows(list(rows), as_json)
     _say_calibrated(list(known), BetterHeads(archive.model.heads, prompts).findings)
 
 
@@ -202,7 +200,7 @@ def _say_calibrated(findings: list[str], by_head: list[str]) -> None:
 
 
 def _sources(images: list[Path]) -> "list[_Source]":
-    """Name, path and metadata of every image; a table stands for the images that it names."""
+    """Name, path and metadata of every image; a table stands for its images."""
     from cxrtext.records.report_sources import is_table
 
     tables = [path for path in images if is_table(path)]

@@ -1,4 +1,4 @@
-"""``cxrtext ground`` and ``cxrtext verify``: what of a text an image supports."""
+"""``cxrtext ground`` and ``cxrtext verify``: what an image supports of a text."""
 
 import sys
 from collections import Counter
@@ -35,7 +35,9 @@ def ground(
         str, typer.Argument(help="A sentence, such as 'Left pleural effusion.'"), SENTENCE
     ],
     out: Annotated[
-        Path | None, typer.Option(help="PNG file of the overlay; IMAGE.ground.png here."), NEW_FILE
+        Path | None,
+        typer.Option(help="PNG file of the overlay; by default IMAGE.ground.png here."),
+        NEW_FILE,
     ] = None,
     as_written: AsWritten = False,
     as_json: AsJson = False,
@@ -76,7 +78,7 @@ def ground(
     say_unlike("the sentence", far, UNLIKE_SENTENCE)
     if found.stands_out is False:
         typer.echo(
-            "nothing stands out: its best region fits no better than that of most reference images"
+            "nothing stands out: its best region fits no better than in most reference images"
         )
     if found.side and found.side != side_of(found.read_as or sentence):
         typer.echo(f"the image speaks for the {found.side} side")
@@ -86,8 +88,8 @@ def ground(
         how = f"stored {moved.movement} and shown upright" if moved.movement else "made square"
         x, y = moved.points_to_stored(found.peak).tolist()
         typer.echo(
-            f"its pixels are {how}, as its header says: coordinates are of the picture shown; in "
-            f"the file's own pixels the peak is at x {x:.0f}, y {y:.0f}"
+            f"its pixels are {how}, as its header says; coordinates refer to the displayed "
+            f"picture; in the file's own pixels the peak is at x {x:.0f}, y {y:.0f}"
         )
     for box in found.boxes:
         left, top, width, height = box.bbox
@@ -143,7 +145,6 @@ def verify(
 
 
 def _read(path: Path) -> str:
-    """The text of a report."""
     name = "standard input" if path == STDIN else str(path)
     try:
         data = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
@@ -164,7 +165,7 @@ def _compared(found: "Verification") -> str:
 
 
 def _judged(found: "Verification") -> list[str]:
-    """What the verdicts rest on, a line a sentence that is unsupported or not judged."""
+    """The reasons for verdicts, in lines: first why sentences are not judged, then unsupported."""
     reasons = Counter(one.judgment.reason for one in found.sentences if one.judgment.reason)
     lines = [f"not judged ({count}): {reason}" for reason, count in reasons.items()]
     for one in found.sentences:
@@ -182,7 +183,7 @@ def _fields(one: "SupportedSentence", names: Sequence[str] = FIELDS) -> dict[str
 
 
 def _flat(one: "SupportedSentence") -> dict[str, Any]:
-    """Why it is not judged, and what its verdict rests on, as columns of a table."""
+    """Why a sentence is not judged, and the basis of its verdict, as columns of a table."""
     from cxrtext.verdicts.judge import Basis
 
     basis = one.judgment.basis

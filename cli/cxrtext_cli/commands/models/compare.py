@@ -32,7 +32,7 @@ def compare(
         raise ConfigError("name at least two evaluations: cxrtext compare A B")
     if out is not None and out.suffix in (".html", ".json", ".csv"):
         raise ConfigError(
-            f"--out {out}: give a folder; comparison.html and comparison.json are written into it"
+            f"--out {out}: give a folder; it gets comparison.html and comparison.json"
         )
 
     from cxrtext.evaluation import compare as compare_measures
@@ -51,8 +51,8 @@ def compare(
     for file, path in zip(files, evaluations, strict=True):
         if path.is_dir() and not file.is_file():
             raise ConfigError(
-                f"{file}: no such file; name the predictions that {path} was computed from, or "
-                "the folder of an evaluation"
+                f"{file}: no such file; give the folder of an evaluation, or the predictions that "
+                f"{path} was computed from"
             )
     measures, lines, declared = {}, {}, "AUC"
     for name, result in zip(model_names(files), measure_files(files), strict=True):
