@@ -1,4 +1,4 @@
-"""What an operator measures: numbers for Prometheus, of a registry of their own an application.
+"""Metrics for Prometheus; each application has its own registry.
 
 Labels are names of this program (routes, stages, reasons), never what a caller sent.
 """
@@ -54,8 +54,8 @@ class Metrics:
         self.batches.labels(stage).observe(size)
 
     def describe_model(self, about: dict[str, Any], version: str) -> None:
-        """Note what is loaded, as :meth:`cxrtext.service.Service.describe` says it."""
-        self.model.clear()  # an index may have turned to another model
+        """Note what is loaded, from :meth:`cxrtext.service.Service.describe`."""
+        self.model.clear()  # an index may have switched to another model
         self.model.labels(str(about.get("fingerprint", "")), version).set(1)
         self.images.set(about.get("images", 0))
         self.sentences.set(about.get("sentences", 0))

@@ -1,4 +1,4 @@
-"""The indexed images, looked at."""
+"""Look at the indexed images."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -83,7 +83,7 @@ async def list_images(
     """Some of the indexed images, in the order in which they were indexed."""
     await session.see_index()
     page = await session.read_in_turns(_page(session.service, offset, limit, where))
-    # Who looks through an archive, or for an age and a sex, need not name anybody.
+    # Note the images shown: a caller who browses, or filters by age and sex, names nobody.
     note_images(request, [(one.image_id, one.study_id, one.patient_id) for one in page.images])
     return page
 
@@ -95,7 +95,7 @@ async def list_images(
     responses=problems(404),
 )
 async def list_columns(session: SessionDep) -> Columns:
-    """The columns that a ``where`` can name, with their range or their commonest values."""
+    """The columns that a ``where`` can name, with their range or most common values."""
     await session.see_index()
     return await session.read(_columns, session.service)
 
@@ -115,19 +115,20 @@ async def get_picture(session: SessionDep, image_id: str, size: Side = DEFAULT_S
 
 @router.get(
     "/images/{image_id:path}/timeline",
-    summary="The films of an image's patient in the order of time",
+    summary="The films of an image's patient in order of time",
     operation_id="get_timeline",
     responses=problems(404, 422),
 )
 async def get_timeline(request: Request, session: SessionDep, image_id: str) -> Timeline:
-    """All indexed films of an image's patient, or why nothing says in what order they were taken.
+    """All indexed films of an image's patient, or why their order is unknown.
 
-    Dates that were removed, or not shifted all alike, give no order; see ``reason``.
+    Dates that were removed, or shifted differently, give no order; see ``reason``.
     """
     await session.see_index()
-    found = await session.read(_timeline, session.service, image_id)
-    note_images(request, [(one.image_id, one.study_id, found.patient_id) for one in found.films])
-    return found
+    timeline = await session.read(_timeline, session.service, image_id)
+    films = timeline.films
+    note_images(request, [(film.image_id, film.study_id, timeline.patient_id) for film in films])
+    return timeline
 
 
 @router.get(
@@ -137,6 +138,6 @@ async def get_timeline(request: Request, session: SessionDep, image_id: str) -> 
     responses=problems(404),
 )
 async def get_image(session: SessionDep, image_id: str) -> ImageDetail:
-    """What is known of an indexed image, with the sentences of its study's report."""
+    """An indexed image with the sentences of its study's report."""
     await session.see_index()
     return await session.read(detail, session.service, image_id)

@@ -1,4 +1,4 @@
-"""Questions to an image: how it looks, what it shows, where, whether a report fits."""
+"""Questions about an image: how it looks, what it shows and where, whether a report fits."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -66,7 +66,7 @@ async def render(
 
 
 def _classified(service: "Service", image: "EmbeddedImage | str", form: Classify) -> Classification:
-    """Of an embedded image, or of an indexed one by its id."""
+    """Classify an embedded image, or an indexed one by its id."""
     embedded = service.embedded(image) if isinstance(image, str) else image
     return classified_of(service, embedded, form.prompts)
 
@@ -126,7 +126,7 @@ async def ground(
 
 
 def draw_overlay(pixels: Pixels, found: "Grounding") -> bytes:
-    """A heatmap over an image as PNG, in the size of these pixels, which may be a smaller copy."""
+    """A heatmap over an image as PNG, as large as these pixels, which may be a smaller copy."""
     return encode_png(found.drawn_on(pixels))
 
 
@@ -149,10 +149,10 @@ def _verify(
     responses=problems(404, 422),
 )
 async def verify(session: SessionDep, form: Annotated[VerifyForm, MULTIPART]) -> Response:
-    """Every sentence of a report with its wording, its support, and where in the image it fits.
+    """Every sentence of a report with its wording, its support, and where it fits in the image.
 
-    The support is the percentile of the sentence's score among the reference images; a low one
-    asks for a second look, and is not a proof that the sentence is wrong.
+    The support is the percentile of the sentence's score among the reference images; low support
+    calls for a second look, but does not prove the sentence wrong.
     """
     sentences = await session.read(report_sentences, form.report)
     embedded = await (await chosen(session, form)).embedded()
