@@ -65,7 +65,7 @@ def web(**more: Any) -> dict[str, Any]:
         ({**web(), "dimse": {}}, "a: dimse: is not known; there is name, dicomweb"),
         (
             {**web(), "results": {"sentences": ["Effusion."]}},
-            "sent to it; set write: true",
+            "has rules for results, which need write: true",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""A report beside its image, every sentence marked by its support, as a page without scripts."""
+"""A page without scripts: a report beside its image, each sentence marked by its verdict."""
 
 from dataclasses import replace
 
@@ -18,10 +18,10 @@ LONGEST_SIDE = 512
 _COLORS = {"supported": "var(--right)", "weak": "var(--warning)", "unsupported": "var(--error)"}
 
 _NOTE = (
-    "A sentence is unsupported, or supported, where the evidence for its finding lies in the far "
-    "tail of validation images of which it is true, or false; rest the pointer on it for the "
-    "thresholds and their measured errors. Support is the percentile of its score among the "
-    "reference images; it decides nothing."
+    "A sentence is unsupported if the evidence for its finding lies in the far tail of the "
+    "validation images for which it is true, and supported if in that of those for which it is "
+    "false; hover over it for the thresholds and their measured errors. Support is the percentile "
+    "of its score among the reference images; it decides nothing."
 )
 
 
