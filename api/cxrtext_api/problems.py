@@ -39,7 +39,7 @@ DETAILS = {
     404: "There is nothing at this address; /openapi.json lists the routes.",
     405: "This address does not take this method; /openapi.json lists the routes.",
     409: "This exists already.",
-    413: "The request is too large: at most 256 KiB, or more with a file as a form's part.",
+    413: "The request is larger than this address takes: 256 KiB, or a file as a form's part.",
     415: "This address does not take this kind of body; /openapi.json lists the routes.",
     422: "The input is wrong; the detail says what to fix.",
     500: "Something went wrong in the server; its log has the details under this id.",

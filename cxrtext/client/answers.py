@@ -1,4 +1,4 @@
-"""The service's results as the models that are sent; the command line prints the same."""
+"""Turn the service's results into the models to send; the command line prints the same."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def _fields(image: "IndexedImage") -> dict[str, Any]:
-    """As `asdict`, and 20 times faster."""
+    """As `asdict`, but 20 times faster."""
     return {one.name: getattr(image, one.name) for one in fields(image)}
 
 
 def detail_of(image: "IndexedImage", report: "Sequence[tuple[str, str]]") -> models.ImageDetail:
     """An indexed image and the sentences (section, text) of its study."""
-    said = [{"section": section, "sentence": text} for section, text in report]
-    return models.ImageDetail.model_validate({**_fields(image), "report": said})
+    sentences = [{"section": section, "sentence": text} for section, text in report]
+    return models.ImageDetail.model_validate({**_fields(image), "report": sentences})
 
 
 def hit_of(hit: "ImageHit") -> models.ImageHit:
@@ -48,7 +48,7 @@ def finding_of(
 def classified_of(
     service: "Service", image: "EmbeddedImage", prompts: "Mapping[str, Sides] | None" = None
 ) -> models.Classification:
-    """The findings of an image, of the service's prompts or of others."""
+    """The findings of an image, by the service's prompts or others."""
     from cxrtext.evaluation import Prompts
 
     own = None
@@ -56,18 +56,18 @@ def classified_of(
         own = {
             name: Prompts(tuple(one.positive), tuple(one.negative)) for name, one in prompts.items()
         }
-    found, kept = service.classify(image, own), service.calibration
+    scores, calibration = service.classify(image, own), service.calibration
     asked = own or service.prompts
 
     def evaluated(one: "FindingScore") -> "FindingCalibration | None":
-        if kept is None:
+        if calibration is None:
             return None
-        return kept.measured_of(one.finding, asked[one.finding], by_head=one.by_head)
+        return calibration.measured_of(one.finding, asked[one.finding], by_head=one.by_head)
 
     return models.Classification(
         model=service.model.fingerprint,
-        calibrated=bool(found) and all(one.calibrated for one in found),
-        findings=[finding_of(one, evaluated(one)) for one in found],
+        calibrated=bool(scores) and all(one.calibrated for one in scores),
+        findings=[finding_of(one, evaluated(one)) for one in scores],
         unlike=None if image.unlike is None else models.Unlike.model_validate(image.unlike),
     )
 

@@ -243,7 +243,7 @@ class Resources:
             wrong = "the disk does not answer"
         if wrong != self._wrong:
             if wrong is None:
-                _log.warning("images can be added and deleted again")
+                _log.warning("the disk can be written again")
             else:
                 _log.error("nothing can be added or deleted: %s; make room on the disk", wrong)
         self._wrong = wrong

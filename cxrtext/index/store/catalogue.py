@@ -311,7 +311,7 @@ def _version_of(database: sqlite3.Connection) -> int | None:
 
 
 def _make_tables(database: sqlite3.Connection) -> None:
-    for statement in _TABLES.split(";"):
+    for statement in _TABLES.split(";\n"):
         database.execute(statement)
     set_meta(database, {"schema_version": SCHEMA_VERSION})
 
