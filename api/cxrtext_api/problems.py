@@ -194,8 +194,8 @@ def _methods(request: Request) -> set[str]:
     routes: Sequence[Route] = request.app.state.routes
     meant = [route for route in routes if route.path_regex.match(request.scope["path"])]
     same = (route for route in meant if route.path == meant[0].path)
-    found = {method for route in same for method in route.methods or ()}
-    return found | {"HEAD"} if "GET" in found else found
+    methods = {method for route in same for method in route.methods or ()}
+    return methods | {"HEAD"} if "GET" in methods else methods
 
 
 def add_problem_handlers(app: FastAPI) -> None:

@@ -178,9 +178,8 @@ class _Embed(Job):
         return studies.total(), shared
 
     def work(self) -> EmbedWork:
-        folder, options = self.folder.absolute(), self._options
         model = str(self.checkpoint.resolve())
-        return EmbedWork(folder, options.readers, model)
+        return EmbedWork(self.folder.absolute(), self._options.readers, model)
 
 
 def embed_job(

@@ -296,9 +296,8 @@ class _Encode(Job):
         return fit_feature_map(regions(), backbone.channels, options.grid, options.reduce)
 
     def work(self) -> EncodeWork:
-        folder, options = self.folder.absolute(), self._options
         backbone = str(self._backbone.folder.resolve())
-        return EncodeWork(folder, options.readers, backbone)
+        return EncodeWork(self.folder.absolute(), self._options.readers, backbone)
 
 
 def _drawn(record: ImageRecord) -> bytes:

@@ -79,7 +79,11 @@ def make_missing(
                 continue
             if isinstance(outcome.error, InputError | DiskError):
                 raise outcome.error
-            failed[outcome.number] = str(outcome.error or _lost(outcome.lost))
+            lost = (
+                f"its worker was lost ({outcome.lost}): look at its memory and device, or use "
+                "fewer workers"
+            )
+            failed[outcome.number] = str(outcome.error or lost)
             say(f"shard {outcome.number}: {failed[outcome.number]}")
     if failed:
         number, why = min(failed.items())
@@ -88,10 +92,6 @@ def make_missing(
             f"first {number}: {why}; run the same command again to try them again"
         )
     return committed(folder)
-
-
-def _lost(how: str | None) -> str:
-    return f"its worker was lost ({how}): look at its memory and device, or take fewer workers"
 
 
 def require_here(path: str, what: str, same: bool) -> None:

@@ -97,18 +97,18 @@ class DicomWeb:
     def _instances(self, place: str) -> dict[str, Described]:
         """The instances of a study or series by UID, page by page while pages bring new ones."""
         fields = [("includefield", keyword) for keyword in query.INSTANCE_FIELDS]
-        found: dict[str, Described] = {}
+        instances: dict[str, Described] = {}
         read = 0
         while True:
             params = [*fields, ("offset", str(read))] if read else fields
             rows, full = self._search(f"{place}/instances", params, "the images of a study")
-            before = len(found)
+            before = len(instances)
             for row in rows:
                 said = query.from_json(row, query.INSTANCE_FIELDS)
-                found.setdefault(said.first("SOPInstanceUID"), said)
+                instances.setdefault(said.first("SOPInstanceUID"), said)
             read += len(rows)
-            if len(found) == before or not full:
-                return found
+            if len(instances) == before or not full:
+                return instances
 
     def fetch(self, instance: query.Instance, number: str = "") -> bytes:
         """Fetch an object (WADO-RS), or the copy of it that has this number in Orthanc."""

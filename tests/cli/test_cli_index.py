@@ -56,7 +56,7 @@ def test_check_names_the_command_that_mends(index_copy: Path) -> None:
     path.write_bytes(b"\1" * path.stat().st_size)
     done = cxrtext("index", "check", index_copy, code=1)
     assert "is damaged" in done.stderr
-    assert f"'cxrtext index compact {index_copy}' derives anew" in done.stderr
+    assert f"'cxrtext index compact {index_copy}' derives again" in done.stderr
     assert "48 images" in cxrtext("index", "compact", index_copy).stdout
     assert "nothing is wrong" in cxrtext("index", "check", index_copy).stdout
 

@@ -2,13 +2,16 @@
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Ge, Le
 from fastapi import Form, Query, Response
+from PIL import Image as Pictures
 from pydantic import BaseModel
 
 from cxrtext.errors import DataError, InputError
+from cxrtext.images import encode_png
+from cxrtext.images.gray import Bytes
 from cxrtext.index.search.filter import parse
 from cxrtext.service.questions import WHOLE
 
@@ -60,6 +63,14 @@ def check_where(service: "Service", where: str | None) -> None:
 def as_json(answer: BaseModel) -> Response:
     """A model as JSON, without checking it a second time."""
     return Response(answer.model_dump_json(), media_type=JSON)
+
+
+PICTURE: dict[int | str, dict[str, Any]] = {200: {"content": {PNG: {}}}}
+
+
+def answer_picture(pixels: Bytes) -> Response:
+    """Pixels, [H, W], as a PNG."""
+    return Response(encode_png(Pictures.fromarray(pixels)), media_type=PNG)
 
 
 def preferred(accept: str, offered: Sequence[str]) -> str:

@@ -20,8 +20,7 @@ from cxrtext.service.questions import WHERE, WHOLE
 from cxrtext_api.gate.access import Guarded
 from cxrtext_api.observe.audit import note_images
 from cxrtext_api.routes.dependencies import GUARDED, SessionDep, problems
-from cxrtext_api.routes.fields import DEFAULT_SIDE, Side, check_where
-from cxrtext_api.routes.pictures import PICTURE, answer_picture
+from cxrtext_api.routes.fields import DEFAULT_SIDE, PICTURE, Side, answer_picture, check_where
 
 if TYPE_CHECKING:
     from cxrtext.pausing import Pausing
@@ -38,8 +37,8 @@ Where = Annotated[str | None, Query(max_length=MAX_WHERE, description=WHERE, exa
 
 def _page(service: "Service", offset: int, limit: int, where: str | None) -> "Pausing[ImagePage]":
     check_where(service, where)
-    found, total = yield from service.archive.page(offset, limit, where)
-    images = [Image.model_validate(image) for image in found]
+    listed, total = yield from service.archive.page(offset, limit, where)
+    images = [Image.model_validate(image) for image in listed]
     return ImagePage(total=total, offset=offset, limit=limit, images=images)
 
 
@@ -80,7 +79,7 @@ async def list_images(
     limit: Limit = 50,
     where: Where = None,
 ) -> ImagePage:
-    """Some of the indexed images, in the order in which they were indexed."""
+    """Some of the indexed images, in the order of indexing."""
     await session.see_index()
     page = await session.read_in_turns(_page(session.service, offset, limit, where))
     # Note the images shown: a caller who browses, or filters by age and sex, names nobody.

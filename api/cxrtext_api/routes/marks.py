@@ -65,8 +65,8 @@ def _path(session: "Session") -> "Path":
 
 
 def _page(path: "Path", image_id: str | None, after: int, limit: int) -> Marks:
-    found, after_next = page_of_marks(path, image_id, after, limit)
-    return Marks(marks=[Mark.model_validate(asdict(one)) for one in found], next=after_next)
+    marks, after_next = page_of_marks(path, image_id, after, limit)
+    return Marks(marks=[Mark.model_validate(asdict(one)) for one in marks], next=after_next)
 
 
 @router.post(

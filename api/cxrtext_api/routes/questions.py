@@ -15,12 +15,13 @@ from cxrtext_api.routes.fields import (
     DEFAULT_SIDE,
     JSON,
     MULTIPART,
+    PICTURE,
     PNG,
     Side,
+    answer_picture,
     as_json,
     preferred,
 )
-from cxrtext_api.routes.pictures import PICTURE, answer_picture
 from cxrtext_api.runtime.uploads import Pixels
 
 if TYPE_CHECKING:
@@ -92,8 +93,8 @@ def _grounded(
     service: "Service", image: "EmbeddedImage | str", form: Ground
 ) -> "tuple[Grounded, Grounding]":
     embedded = service.embedded(image) if isinstance(image, str) else image
-    found = service.ground(embedded, form.sentence, form.threshold, as_written=form.as_written)
-    return grounded_of(service, embedded, form.sentence, found), found
+    grounding = service.ground(embedded, form.sentence, form.threshold, as_written=form.as_written)
+    return grounded_of(service, embedded, form.sentence, grounding), grounding
 
 
 @router.post(
@@ -119,15 +120,15 @@ async def ground(
     else:
         image = await asked.known()
     await session.ensure_embedded(service.readings([form.sentence], as_written=form.as_written))
-    answer, found = await session.compute(_grounded, service, image, form)
+    answer, grounding = await session.compute(_grounded, service, image, form)
     if pixels is not None:
-        return Response(await session.draw(draw_overlay, pixels, found), media_type=PNG)
+        return Response(await session.draw(draw_overlay, pixels, grounding), media_type=PNG)
     return as_json(answer)
 
 
-def draw_overlay(pixels: Pixels, found: "Grounding") -> bytes:
+def draw_overlay(pixels: Pixels, grounding: "Grounding") -> bytes:
     """A heatmap over an image as PNG, as large as these pixels, which may be a smaller copy."""
-    return encode_png(found.drawn_on(pixels))
+    return encode_png(grounding.drawn_on(pixels))
 
 
 def _verify(
@@ -136,8 +137,8 @@ def _verify(
     sentences: "list[ReportSentence]",
     threshold: float | None,
 ) -> "Pausing[Verified]":
-    found = yield from service.verify_pausing(image, sentences, threshold)
-    return verified_of(service, image, found)
+    verification = yield from service.verify_pausing(image, sentences, threshold)
+    return verified_of(service, image, verification)
 
 
 @router.post(

@@ -69,26 +69,26 @@ async def search(
         count = await session.read(lambda: service.archive.sentences)
         counts = {"matching": count, "scored": count, "exact": True}
         return await _answer(session, asked, sentences=hits, **counts)
-    found = await session.work(searching.images(service, asked))
+    result = await session.work(searching.images(service, asked))
     if preferred(accept, (JSON, CSV)) == CSV:
         return Response(
-            await session.read(csv_table, found.hits),
+            await session.read(csv_table, result.hits),
             media_type=CSV,
             headers={"Content-Disposition": 'attachment; filename="cohort.csv"'},
         )
-    counts = {"matching": found.searched, "scored": found.scored, "exact": found.exact}
-    return await _answer(session, asked, images=list(map(hit_of, found.hits)), **counts)
+    counts = {"matching": result.searched, "scored": result.scored, "exact": result.exact}
+    return await _answer(session, asked, images=list(map(hit_of, result.hits)), **counts)
 
 
-async def _answer(session: Session, asked: Prepared, **found: Any) -> Response:
+async def _answer(session: Session, asked: Prepared, **result: Any) -> Response:
     form, warnings = asked.question, list(asked.warnings)
-    if form.where is not None and not (found.get("images") or found.get("sentences")):
+    if form.where is not None and not (result.get("images") or result.get("sentences")):
         held = await session.read(session.service.archive.why_nothing, form.where)
         warnings += [f"The filter leaves no image: {held}."] if held else []
     return as_json(
         Found.model_validate(
             {
-                **found,
+                **result,
                 "model": session.service.model.fingerprint,
                 "target": form.target,
                 "warning": " ".join(warnings) or None,

@@ -264,7 +264,7 @@ def parse_metadata(text: str) -> dict[str, str]:
         raise InputError(
             f"metadata: expected a JSON object of at most {MAX_ENTRIES} texts and numbers"
         )
-    found = {}
+    metadata = {}
     for number, (name, given) in enumerate(value.items(), 1):
         if not 1 <= len(name) <= MAX_NAME or not name.isprintable() or name.strip() != name:
             raise InputError(
@@ -277,8 +277,8 @@ def parse_metadata(text: str) -> dict[str, str]:
                 f"{', '.join(sorted(RESERVED))}, received, label.*, model.*)"
             )
         if (said := _cell(given, number)) != "":
-            found[name] = said
-    return found
+            metadata[name] = said
+    return metadata
 
 
 def _cell(given: Any, number: int) -> str:

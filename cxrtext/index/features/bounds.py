@@ -64,16 +64,16 @@ class Bounds:
         """Bounds [S, B] from sketches [B, 2, m + 1, N] of the regions and of their bags."""
         high, low = self._ends(sketches[:, 0])
         mine = high if self._is_upper else low
-        found: list[Tensor] = []
+        parts: list[Tensor] = []
         if self._similarity in ("lse", "lse+nl"):
             soft = torch.logsumexp(mine * self._lam, dim=-1) - math.log(mine.shape[-1])
-            found.append(soft / self._lam)
+            parts.append(soft / self._lam)
         if self._similarity == "max":
-            found.append(mine.amax(dim=-1))
+            parts.append(mine.amax(dim=-1))
         if self._similarity in ("nl", "lse+nl"):
             never = high < low.amax(dim=-1, keepdim=True) - 2 * SLACK
-            found.append(self._of_bags(sketches[:, 1], never))
-        mean = found[0] if len(found) == 1 else (found[0] + found[1]) / 2
+            parts.append(self._of_bags(sketches[:, 1], never))
+        mean = parts[0] if len(parts) == 1 else (parts[0] + parts[1]) / 2
         return mean.T + (SLACK if self._is_upper else -SLACK)
 
     def _ends(self, sketches: Tensor) -> tuple[Tensor, Tensor]:

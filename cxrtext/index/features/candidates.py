@@ -74,14 +74,14 @@ class Rotation:
     def vectors(self, profiles: NDArray[Any]) -> Floats:
         """Vectors [B, dimension] of profiles [B, n]."""
         centered = np.asarray(profiles, dtype=np.float32) - self.mean
-        found = np.asarray(centered @ self.rotation.T, dtype=np.float32)
-        left = np.maximum(np.float32(self.radius**2) - (found**2).sum(axis=1, keepdims=True), 0)
-        return np.concatenate([found, np.sqrt(left)], axis=1, dtype=np.float32)
+        rotated = np.asarray(centered @ self.rotation.T, dtype=np.float32)
+        left = np.maximum(np.float32(self.radius**2) - (rotated**2).sum(axis=1, keepdims=True), 0)
+        return np.concatenate([rotated, np.sqrt(left)], axis=1, dtype=np.float32)
 
     def query(self, weights: Floats) -> Floats:
         """The vector [dimension] to look for, from weights [n]."""
-        found: Floats = (self.rotation @ weights).astype(np.float32)
-        return np.append(found, np.float32(0))
+        rotated: Floats = (self.rotation @ weights).astype(np.float32)
+        return np.append(rotated, np.float32(0))
 
     def as_dict(self) -> dict[str, Any]:
         mean, rotation = encoded(self.mean), encoded(self.rotation)
@@ -159,5 +159,5 @@ def nearest_places(
         given["sel"] = faiss.IDSelectorBitmap(index.ntotal, faiss.swig_ptr(bits))
     parameters = faiss.SearchParametersIVF(nprobe=PROBES, **given)
     _, ids = index.search(vector[None], min(DEPTH, index.ntotal), params=parameters)
-    found: Places = np.sort(ids[0][ids[0] >= 0]).astype(np.int64)
-    return found
+    places: Places = np.sort(ids[0][ids[0] >= 0]).astype(np.int64)
+    return places

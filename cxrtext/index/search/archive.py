@@ -206,7 +206,7 @@ def open_index(
             named = quote(str(folder))
             raise CheckpointError(
                 f"{folder}: {wrong[0]}; run 'cxrtext index check {named}' for all that is wrong, "
-                f"and 'cxrtext index compact {named}', which derives anew what can be derived"
+                f"and 'cxrtext index compact {named}', which derives again what can be derived"
             )
         return Archive(folder, model_of(folder, catalogue.meta(), model), catalogue)
     except BaseException:

@@ -72,7 +72,7 @@ def _tokens(condition: str) -> list[Token]:
         )
     if "\0" in condition:
         raise DataError("the filter holds a null character; remove it")
-    found: list[Token] = []
+    tokens: list[Token] = []
     place = 0
     end = len(condition.rstrip())
     while place < end:
@@ -80,9 +80,9 @@ def _tokens(condition: str) -> list[Token]:
         if match is None:
             raise _unknown(condition, place)
         kind: Kind = match.lastgroup  # type: ignore[assignment]
-        found.append(Token(kind, _plain(match.group(kind)), match.start(kind) + 1))
+        tokens.append(Token(kind, _plain(match.group(kind)), match.start(kind) + 1))
         place = match.end()
-    return [*found, Token("end", "the end", end + 1)]
+    return [*tokens, Token("end", "the end", end + 1)]
 
 
 def _plain(text: str) -> str:
@@ -357,5 +357,5 @@ def _marks(operator: str, values: Sequence[Value]) -> str:
 def _alike(name: str, known: Sequence[str]) -> str | None:
     """The only column whose name differs just by case, or by blanks for underscores."""
     folded = name.casefold().replace(" ", "_")
-    found = [other for other in known if other.casefold().replace(" ", "_") == folded]
-    return found[0] if len(found) == 1 else None
+    alike = [other for other in known if other.casefold().replace(" ", "_") == folded]
+    return alike[0] if len(alike) == 1 else None

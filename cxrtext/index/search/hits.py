@@ -98,8 +98,8 @@ def page(
     return hits_of(view, kept[offset:])
 
 
-def _images(view: View, found: Sequence[Scored]) -> list[IndexedImage | None]:
-    numbers = view.snapshot.numbers[[place for _, place in found]].tolist()
+def _images(view: View, hits: Sequence[Scored]) -> list[IndexedImage | None]:
+    numbers = view.snapshot.numbers[[place for _, place in hits]].tolist()
     return view.index.catalogue.images(numbers)
 
 
@@ -201,8 +201,8 @@ class Cohort:
         for start in range(0, len(view.places), BLOCK):
             block = view.places[start : start + BLOCK]
             with torch.inference_mode():
-                found = scores_of(view.snapshot, view.index.model, self._query, block)
-            self._scores[start : start + BLOCK] = found
+                scores = scores_of(view.snapshot, view.index.model, self._query, block)
+            self._scores[start : start + BLOCK] = scores
             yield start + len(block)
 
     def rank(self) -> Iterator[int]:
@@ -218,10 +218,10 @@ class Cohort:
         first = FirstOf(self._unique)
         kept: list[int] = []
         for start in self.pages:
-            found = self._page(start)
-            nobody: list[IndexedImage | None] = [None] * len(found)
-            images = _images(self._view, found) if self._unique != "picture" else nobody
-            hits = list(zip(found, images, strict=True))
+            ranked = self._page(start)
+            nobody: list[IndexedImage | None] = [None] * len(ranked)
+            images = _images(self._view, ranked) if self._unique != "picture" else nobody
+            hits = list(zip(ranked, images, strict=True))
             kept += [start + i for i in _first(first, self._view, hits)]
             yield len(kept)
         self._order, self._scores = self._order[kept], self._scores[kept]
@@ -237,9 +237,9 @@ class Cohort:
 
     def hits(self, start: int) -> list[ImageHit]:
         """The page of ranked hits that starts at ``start`` (WorkError)."""
-        found = self._page(start)
-        kept = [(h, i) for h, i in zip(found, _images(self._view, found), strict=True) if i]
-        if len(kept) < len(found):
+        ranked = self._page(start)
+        kept = [(h, i) for h, i in zip(ranked, _images(self._view, ranked), strict=True) if i]
+        if len(kept) < len(ranked):
             raise WorkError("images were deleted while the cohort was read; ask again")
         return hits_of(self._view, kept)
 

@@ -84,10 +84,10 @@ def highest(upper: Floats, count: int) -> Numbers:
     """
     if count < len(upper):
         least = np.partition(upper, len(upper) - count)[len(upper) - count]
-        found = np.flatnonzero(upper >= least)
+        places = np.flatnonzero(upper >= least)
     else:
-        found = np.arange(len(upper))
-    return found[np.argsort(-upper[found], kind="stable")]
+        places = np.arange(len(upper))
+    return places[np.argsort(-upper[places], kind="stable")]
 
 
 def _upper_bounds(
@@ -119,14 +119,14 @@ def _bounds_of(snapshot: Snapshot, model: ImageTextModel, query: Query, places: 
     rows = min(max(1, BOUND_BYTES // row_bytes), len(places))
     read = _Reader(sketches, rows) if wants else None
     upper = query.upper(model, snapshot.language.basis)
-    found = np.empty(len(places), dtype=np.float32)
+    bounds = np.empty(len(places), dtype=np.float32)
     fetch(looked_at, places[: AHEAD * rows])
     for start in range(0, len(places), max(1, rows)):
         part = places[start : start + rows]
         fetch(looked_at, places[start + AHEAD * rows : start + (AHEAD + 1) * rows])
         given = torch.empty(0) if read is None else read.at(part)
-        found[start : start + rows] = upper(given, _means_at(snapshot, model, query, part)).numpy()
-    return found
+        bounds[start : start + rows] = upper(given, _means_at(snapshot, model, query, part)).numpy()
+    return bounds
 
 
 class _Reader:

@@ -66,7 +66,7 @@ def sentences_of(catalogue: Catalogue, snapshot: Snapshot, where: str) -> Pausin
 
 def _found(catalogue: Catalogue, snapshot: Snapshot, where: str, query: str) -> Pausing[list[int]]:
     """The numbers that a query gives for the images passing a filter, a range at a time."""
-    found: list[int] = []
+    numbers: list[int] = []
     of_model = LABEL in where.lower() or UNLIKE in where.lower()
     for some in _parts(snapshot, parse(where, catalogue.columns())):
         # In one transaction: otherwise a slot may change to another column in between.
@@ -78,9 +78,9 @@ def _found(catalogue: Catalogue, snapshot: Snapshot, where: str, query: str) -> 
                 f"{query} WHERE images.number BETWEEN ? AND ? AND ({condition.sql})",
                 (*some, *condition.values),
             )
-            found += (number for (number,) in rows)
+            numbers += (number for (number,) in rows)
         yield
-    return found
+    return numbers
 
 
 def _parts(snapshot: Snapshot, condition: Condition) -> Iterator[tuple[int, int]]:

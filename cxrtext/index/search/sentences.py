@@ -85,10 +85,10 @@ def background_regions(snapshot: Snapshot, background: Background) -> Tensor:
 
 def _known(numbers: Numbers, before: Numbers, values: Tensor) -> tuple[Tensor, Numbers]:
     """Values [s], NaN if unknown, and the places of the unknown ones."""
-    found = torch.full((len(numbers),), math.nan)
+    all_values = torch.full((len(numbers),), math.nan)
     _, now, then = np.intersect1d(numbers, before, assume_unique=True, return_indices=True)
-    found[now] = values[then]
-    return found, np.setdiff1d(np.arange(len(numbers)), now, assume_unique=True)
+    all_values[now] = values[then]
+    return all_values, np.setdiff1d(np.arange(len(numbers)), now, assume_unique=True)
 
 
 @torch.inference_mode()

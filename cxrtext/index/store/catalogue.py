@@ -306,8 +306,8 @@ def catalogue_errors(path: Path) -> AbstractContextManager[None]:
 def _version_of(database: sqlite3.Connection) -> int | None:
     if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
         return None
-    found = database.execute("SELECT value FROM meta WHERE key = 'schema_version'").fetchone()
-    return int(found[0]) if found and str(found[0]).isdigit() else 0
+    row = database.execute("SELECT value FROM meta WHERE key = 'schema_version'").fetchone()
+    return int(row[0]) if row and str(row[0]).isdigit() else 0
 
 
 def _make_tables(database: sqlite3.Connection) -> None:

@@ -67,8 +67,8 @@ class Snapshot:
         at = np.searchsorted(known, wanted)
         there = at < len(known)
         there[there] = known[at[there]] == wanted[there]
-        found: Numbers = np.sort(places[at[there]])
-        return found
+        sorted_places: Numbers = np.sort(places[at[there]])
+        return sorted_places
 
 
 def take_snapshot(folder: Path, catalogue: Catalogue, before: Snapshot | None = None) -> Snapshot:
@@ -110,8 +110,8 @@ def _numbers(database: sqlite3.Connection, table: str, places: int, kept: Number
         (len(kept),),
     )
     while part := rows.fetchmany(ROWS_AT_ONCE):
-        found = np.array(part, dtype=np.int64)
-        numbers[found[:, 0]] = found[:, 1]
+        block = np.array(part, dtype=np.int64)
+        numbers[block[:, 0]] = block[:, 1]
     return numbers
 
 

@@ -112,17 +112,17 @@ class Intake:
         later one is put back: its outcome depends on the first.
         """
         outcomes: list[Outcome] = []
-        found: list[_Candidate] = []
+        candidates: list[_Candidate] = []
         later: list[Entry] = []
         for entry in entries:
             seen = self._look(entry)
             if not isinstance(seen, _Candidate):
                 outcomes.append(seen)
-            elif any(_concerns(one, seen) for one in found):
+            elif any(_concerns(one, seen) for one in candidates):
                 later.append(entry)
             else:
-                found.append(seen)
-        decoded = self._decode(found, outcomes)
+                candidates.append(seen)
+        decoded = self._decode(candidates, outcomes)
         first: dict[str, _Candidate] = {}
         for one in list(decoded):
             if one.pixels and first.setdefault(one.pixels, one) is not one:
@@ -187,7 +187,9 @@ class Intake:
                 )
         return _leaving(entry, f"{why.what}: {why.why}" if why.why else why.what)
 
-    def _decode(self, found: Sequence[_Candidate], outcomes: list[Outcome]) -> list[_Candidate]:
+    def _decode(
+        self, candidates: Sequence[_Candidate], outcomes: list[Outcome]
+    ) -> list[_Candidate]:
         square = self._service.model.spec.preprocessing
 
         def decode(one: _Candidate) -> ReadImage | ImageError:
@@ -198,7 +200,7 @@ class Intake:
                 return error
 
         decoded = []
-        for one, read in zip(found, self._readers.each(decode, found), strict=True):
+        for one, read in zip(candidates, self._readers.each(decode, candidates), strict=True):
             if isinstance(read, ImageError):
                 outcomes.append(_failing(one.entry, str(read)))
                 continue
@@ -211,19 +213,19 @@ class Intake:
             decoded.append(one)
         return decoded
 
-    def _embedded(self, found: Sequence[_Candidate]) -> list[EmbeddedImage]:
-        if not found:
+    def _embedded(self, candidates: Sequence[_Candidate]) -> list[EmbeddedImage]:
+        if not candidates:
             return []
-        squares = [one.read.pixels for one in found]
+        squares = [one.read.pixels for one in candidates]
         unlike = self._service.familiar.of_squares(squares, self._service.model.spec.preprocessing)
         return [
             EmbeddedImage(regions, one.read.height, one.read.width, unlike=far)
             for one, regions, far in zip(
-                found, self._service.embed_squares(squares), unlike, strict=True
+                candidates, self._service.embed_squares(squares), unlike, strict=True
             )
         ]
 
-    def _add(self, found: Sequence[_Candidate], outcomes: list[Outcome]) -> None:
+    def _add(self, candidates: Sequence[_Candidate], outcomes: list[Outcome]) -> None:
         index = self._service.archive
 
         def enters(outcome: Outcome | None) -> bool:
@@ -232,7 +234,7 @@ class Intake:
 
         # Look up what was there before without the lock: no other process takes objects in, and at
         # worst an image that an upload adds meanwhile is there twice.
-        news = [one for one in found if enters(self._held_back(one))]
+        news = [one for one in candidates if enters(self._held_back(one))]
         embedded = [
             (one, image)
             for one, image in zip(news, self._embedded(news), strict=True)

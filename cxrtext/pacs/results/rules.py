@@ -18,7 +18,7 @@ from cxrtext.errors import InputError, WorkError
 from cxrtext.index import IndexedImage
 from cxrtext.pacs.faults import AnswerError, PeerError
 from cxrtext.pacs.identity import CLASSES
-from cxrtext.pacs.peers import Peer
+from cxrtext.pacs.peers import Peer, ResultsRule
 from cxrtext.pacs.results.finding import find
 from cxrtext.pacs.results.folder import Kept, ResultsFolder
 from cxrtext.pacs.results.making import make_results
@@ -57,7 +57,7 @@ class Answerer:
         ids: Ids | None = None,
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._peers = [peer for peer in peers if peer.results is not None]
+        self._rules = [(peer, peer.results) for peer in peers if peer.results is not None]
         self._folder, self._ids, self._say = folder, ids, say
         self._next = -math.inf
         self._waits: list[str] = []  # already said
@@ -83,10 +83,11 @@ class Answerer:
         """
         done, faults = Answered(), list[PeerError]()
         if {SOURCE, RECEIVED} <= service.archive.catalogue.columns().keys():
-            for peer in self._peers:
+            for peer, rule in self._rules:
                 peer.require_write()
+                one = _Answering(service, peer, rule, self._folder, self._ids, self._say, done)
                 try:
-                    _Answering(service, peer, self._folder, self._ids, self._say, done).answer()
+                    one.answer()
                 except PeerError as error:
                     faults.append(error)
         if faults:
@@ -109,6 +110,7 @@ class _Answering:
 
     service: Service
     peer: Peer
+    results: ResultsRule
     folder: ResultsFolder
     ids: Ids | None
     say: Callable[[str], None]
@@ -139,8 +141,7 @@ class _Answering:
 
     def _is_full(self) -> bool:
         """Whether the results of another image might exceed the rule's daily limit."""
-        assert self.peer.results is not None  # noqa: S101 - asked for before
-        most, each = self.peer.results.daily, len(CLASSES) * len(self.peer.results.sentences)
+        most, each = self.results.daily, len(CLASSES) * len(self.results.sentences)
         sent = self.folder.sent_since(self.peer.name, datetime.now(UTC) - timedelta(days=1))
         if sent == 0 or sent + each <= most:
             return False
@@ -174,11 +175,10 @@ class _Answering:
         self.done.images += 1
 
     def _made(self, path: Path) -> list[Kept]:
-        assert self.peer.results is not None  # noqa: S101 - asked for before
-        rule, made = self.peer.results, list[Kept]()
-        for sentence in rule.sentences:
+        made = list[Kept]()
+        for sentence in self.results.sentences:
             one = make_results(
-                self.service, path, sentence, self.folder, above=rule.above, ids=self.ids
+                self.service, path, sentence, self.folder, above=self.results.above, ids=self.ids
             )
             made += one.results
             self.done.made += one.new
@@ -192,18 +192,18 @@ class _Answering:
         """
         where = f"{SOURCE} = '{self.peer.name}' and not {RECEIVED} is null"
         _, end = finish(self.service.archive.page(0, 1, where))
-        found: dict[int, IndexedImage] = {}
+        by_number: dict[int, IndexedImage] = {}
         while end > 0:
             begin = max(0, end - PAGE)
             images, _ = finish(self.service.archive.page(begin, end - begin, where))
             keys = {(one.image, one.metadata[RECEIVED]): one for one in images}
             new = keys.keys() - self.folder.answered(rule, keys)
-            found |= {keys[key].number: keys[key] for key in new}
+            by_number |= {keys[key].number: keys[key] for key in new}
             if not new:
                 break
             end = begin and begin + OVERLAP
-        for number in sorted(found):
-            yield found[number]
+        for number in sorted(by_number):
+            yield by_number[number]
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ def read_changes(source: DicomWeb, state: FollowState, say: Callable[[str], None
         return False  # comparing the days finds what is there already
     since, gap = int(known), False
     if ask(source, "last")["Last"] < since:
-        say(f"{source.name}: its list of changes begins anew; comparing the days")
+        say(f"{source.name}: its list of changes starts again; comparing the days")
         since, gap = 0, True
     while True:
         page = ask(source, since=since, limit=PAGE)
@@ -50,15 +50,15 @@ def ask(source: DicomWeb, *flags: str, **params: int) -> dict[str, Any]:
 
 def _named(source: DicomWeb, changes: Iterable[Any]) -> list[tuple[str, str, str]]:
     """Study, UID and Orthanc's number of the objects that came and are still there."""
-    found = []
+    named = []
     for change in changes:
         number = str(change.get("ID", ""))
         if change.get("ChangeType") == "NewInstance" and number.replace("-", "").isalnum():
             study = _uid(source, f"/instances/{number}/study", "StudyInstanceUID")
             instance = _uid(source, f"/instances/{number}", "SOPInstanceUID")
             if study and instance:
-                found.append((study, instance, number))
-    return found
+                named.append((study, instance, number))
+    return named
 
 
 def _uid(source: DicomWeb, path: str, keyword: str) -> str:

@@ -90,9 +90,9 @@ class Follower:
         today, day = date.today(), timedelta(days=1)
         self._note_new(self._studies(f"{today - day:%Y%m%d}", f"{today + day:%Y%m%d}"))
 
-    def _note_new(self, found: dict[str, tuple[str, str]]) -> None:
+    def _note_new(self, studies: dict[str, tuple[str, str]]) -> None:
         with self._state.together():
-            for study, (when, objects) in found.items():
+            for study, (when, objects) in studies.items():
                 if self._state.know_study(study, when, objects):
                     self._state.pend([study])
 
@@ -101,11 +101,11 @@ class Follower:
         begun = time.time()
         missing: list[str] = []
         for begin, end in self._spans():
-            found = self._studies(begin, end)
-            self._note_new(found)
-            if found:
-                self._say(f"{self._peer.name}: {len(found)} studies {_named(begin, end)}")
-            missing += sorted(self._state.here(begin, end) - found.keys())
+            studies = self._studies(begin, end)
+            self._note_new(studies)
+            if studies:
+                self._say(f"{self._peer.name}: {len(studies)} studies {_named(begin, end)}")
+            missing += sorted(self._state.here(begin, end) - studies.keys())
         recent = f"{date.today() - timedelta(days=self._options.days):%Y%m%d}"
         closely = [
             *sorted(self._state.here(recent, "9")),
@@ -126,8 +126,8 @@ class Follower:
         span = "" if (begin, end) == UNDATED else f"{begin}-{end}"
         studies: dict[str, Described] = {}
         for modality in self._options.modalities:
-            found, complete = search(self._source, Question(span, modality=modality))
-            studies |= found
+            part, complete = search(self._source, Question(span, modality=modality))
+            studies |= part
             if not complete and (begin, end) not in self._cut:
                 self._cut.add((begin, end))
                 self._say(

@@ -149,10 +149,10 @@ class FollowState:
             "WHERE coalesce(study, ?) = ? ORDER BY number",
             *(study, study),
         )
-        found: dict[str, list[str]] = {}
+        copies: dict[str, list[str]] = {}
         for instance, copy in rows:
-            found.setdefault(instance, []).append(copy)
-        return found
+            copies.setdefault(instance, []).append(copy)
+        return copies
 
     def know_study(self, study: str, day: str, objects: str) -> bool:
         """Note a study; True if it is new or has another number of objects than before."""

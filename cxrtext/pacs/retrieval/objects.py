@@ -34,7 +34,7 @@ class Listed:
 
 def list_study(source: DicomWeb, study: str) -> Listed:
     """Ask for a study's instances, each once."""
-    found: dict[str, Instance] = {}
+    instances: dict[str, Instance] = {}
     unusable = 0
     for said in source.instances(study):
         instance = said.first("SOPInstanceUID")
@@ -42,10 +42,10 @@ def list_study(source: DicomWeb, study: str) -> Listed:
         if said.first("StudyInstanceUID") not in ("", study):
             raise AnswerError(source.name, "lists images of another study than was asked for")
         if is_uid(instance) and is_uid(series):
-            found.setdefault(instance, Instance(study, series, instance, said))
+            instances.setdefault(instance, Instance(study, series, instance, said))
         else:
             unusable += 1
-    return Listed(tuple(found.values()), unusable)
+    return Listed(tuple(instances.values()), unusable)
 
 
 def why_left_out(peer: str, instance: Instance, data: bytes) -> str:

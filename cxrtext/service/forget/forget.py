@@ -292,11 +292,11 @@ class _Work:
 
     def look(self) -> list[Place]:
         places, subject = self._places, self._subject
-        found: list[Place] = []
+        places_left: list[Place] = []
 
         def add(what: str, path: Path, entries: int, why: str = "") -> None:
             if entries:
-                found.append(Place(what, str(path), entries, False, why))
+                places_left.append(Place(what, str(path), entries, False, why))
 
         for folder in places.indexes:
             with Catalogue(folder / CATALOGUE) as catalogue:
@@ -316,7 +316,7 @@ class _Work:
             add(what, path, tables.count(path, subject))
         for path, why in self._others():
             add("other file", path, 1, why)
-        return found
+        return places_left
 
     def caches(self) -> list[Place]:
         """The caches, one entry each: they are removed whole, whoever is in them."""
@@ -381,7 +381,7 @@ class _Work:
         for what, path in places.caches:
             stores.remove_cache(what, path)
         for number, folder in enumerate(places.indexes):
-            self._tell("writing indexes anew", number, len(places.indexes))
+            self._tell("rewriting indexes", number, len(places.indexes))
             with Catalogue(folder / CATALOGUE) as catalogue:
                 images = sorted({name for name, *_ in self._indexed(catalogue)})
                 is_theirs = images or traces(folder, catalogue)
@@ -395,7 +395,7 @@ class _Work:
             self._tell("removing files", number + 1, len(gone))
             remove_file(path)
         for path in sorted(places.tables, key=is_manifest):
-            self._tell("writing tables anew", 0, 1)
+            self._tell("rewriting tables", 0, 1)
             if tables.count(path, subject):
                 tables.take_out(path, subject)
 
@@ -409,10 +409,10 @@ def _header_ids(path: Path) -> tuple[str, str] | None:
     if path.suffix.lower() not in (".dcm", ""):
         return None
     try:
-        found = object_ids(described(read_wanted(path, IDS), IDS))
+        ids = object_ids(described(read_wanted(path, IDS), IDS))
     except (ImageError, OSError):
         return None
-    return found.patient, found.study
+    return ids.patient, ids.study
 
 
 def _names_one(path: Path, needles: list[bytes]) -> bool:

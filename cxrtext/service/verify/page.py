@@ -25,19 +25,21 @@ _NOTE = (
 )
 
 
-def verification_page(found: Verification, report: str, pixels: Image, unlike: bool = False) -> str:
+def verification_page(
+    verification: Verification, report: str, pixels: Image, unlike: bool = False
+) -> str:
     """An HTML page of a report against an image [1, H, W] in [0, 1]; it holds both."""
     warning = [Text(f"This image {UNLIKE_IMAGE}.", "warn")] if unlike else []
     small = shrunk(to_uint8(pixels), LONGEST_SIDE)
-    used = found.reference
+    used = verification.reference
     compared = f"{used.images} {used.source} images" if used.images else "no reference images"
     beside = Columns(
         [
             Figure([(encode_png(Pictures.fromarray(small)), "The radiograph")]),
-            _marked(found, report),
+            _marked(verification, report),
         ]
     )
-    maps = [_picture(one, small) for one in found.sentences]
+    maps = [_picture(one, small) for one in verification.sentences]
     return html_page(
         "Report against image",
         [Section("Sentences", [Gallery("", "", maps)])],
@@ -46,9 +48,9 @@ def verification_page(found: Verification, report: str, pixels: Image, unlike: b
     )
 
 
-def _marked(found: Verification, report: str) -> Markup:
+def _marked(verification: Verification, report: str) -> Markup:
     parts, done = [], 0
-    for one in found.sentences:
+    for one in verification.sentences:
         parts += [
             escape(report[done : one.start]),
             Markup('<mark class="{}" title="{}" style="{}">{}</mark>').format(

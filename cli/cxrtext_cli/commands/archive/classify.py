@@ -75,24 +75,24 @@ def classify(
     """Zero-shot probabilities of findings in images, a manifest's images or a whole index."""
     from cxrtext.project import find_place
 
-    found_in = find_place(place)
+    home = find_place(place)
     if not images:
-        found_in.require_index()
-        with closing(open_place(found_in, device, prompts)) as service:
+        home.require_index()
+        with closing(open_place(home, device, prompts)) as service:
             _classify_index(service, out, keep, as_json)
         return
     if keep:
         raise InputError("--keep takes no images: it keeps the labels of a whole index")
     sources = _sources(images)
-    service = open_place(replace(found_in, checkpoint=found_in.model, index=None), device, prompts)
-    found, failed = _classify_files(service, sources)
-    if found and (warning := service.how_good.warning):
+    service = open_place(replace(home, checkpoint=home.model, index=None), device, prompts)
+    classified, failed = _classify_files(service, sources)
+    if classified and (warning := service.how_good.warning):
         say(warning)
-    if found or as_json:
-        _show(found, out, as_json)
+    if classified or as_json:
+        _show(classified, out, as_json)
     for line in failed:
         say(f"rejected: {line}")
-    if failed and not found:
+    if failed and not classified:
         raise ImageError(f"none of {len(failed)} images can be read")
 
 
@@ -100,39 +100,39 @@ def _classify_files(
     service: "Service", sources: "Sequence[_Source]"
 ) -> "tuple[list[_Classified], list[str]]":
     """The findings of each readable image, and why others cannot be read."""
-    found, failed = [], []
+    classified, failed = [], []
     many = len(sources) > 1
     with ExitStack() as stack:
         update = stack.enter_context(progress("classifying", "images")) if many else None
         for number, (name, path, metadata) in enumerate(sources, 1):
             try:
                 embedded = service.embed_file(path, metadata)
-                found.append(_Classified(name, service.classify(embedded), embedded.unlike))
+                classified.append(_Classified(name, service.classify(embedded), embedded.unlike))
             except ImageError as error:
                 if not many:
                     raise
                 failed.append(str(error))
             if update:
                 update(number, len(sources))
-    return found, failed
+    return classified, failed
 
 
-def _show(found: "Sequence[_Classified]", out: Path | None, as_json: bool) -> None:
+def _show(classified: "Sequence[_Classified]", out: Path | None, as_json: bool) -> None:
     from cxrtext.service.limits import UNLIKE_IMAGE
 
     rows = [
         one.probabilities
         | {RAW: "; ".join(f.finding for f in one.findings if not f.calibrated)}
         | {"unlike": _in_a_word(one.unlike)}
-        for one in found
+        for one in classified
     ]
     if out is not None and rows:
         write_rows(out, rows)
     if as_json:
         from cxrtext.client.models import Unlike
 
-        far = [one.unlike and Unlike.model_validate(one.unlike).model_dump() for one in found]
-        known = [[f for f in one.findings if f.calibrated] for one in found]
+        far = [one.unlike and Unlike.model_validate(one.unlike).model_dump() for one in classified]
+        known = [[f for f in one.findings if f.calibrated] for one in classified]
         more = [
             {
                 "flagged": {f.finding: f.flagged for f in own},
@@ -141,16 +141,16 @@ def _show(found: "Sequence[_Classified]", out: Path | None, as_json: bool) -> No
             }
             for own, unlike in zip(known, far, strict=True)
         ]
-        print_json([one.probabilities | also for one, also in zip(found, more, strict=True)])
+        print_json([one.probabilities | also for one, also in zip(classified, more, strict=True)])
     else:
         print_rows(rows)
-    if found:
-        first = found[0].findings
+    if classified:
+        first = classified[0].findings
         _say_calibrated(
             [one.finding for one in first if one.calibrated],
             [one.finding for one in first if one.by_head],
         )
-    for one in found:
+    for one in classified:
         say_unlike(one.name, one.unlike, UNLIKE_IMAGE)
 
 

@@ -218,7 +218,7 @@ def check(folder: Folder) -> None:
     if wrong:
         raise WorkError(
             f"{folder}: {len(wrong)} faults; 'cxrtext index compact {quote(str(folder))}' derives "
-            "anew what can be derived; regions, sentences and the catalogue must come from a copy"
+            "again what can be derived; regions, sentences and the catalogue must come from a copy"
         )
     typer.echo(f"{folder}: {images} images, {sentences} distinct sentences, nothing is wrong")
 

@@ -126,10 +126,10 @@ def _images(service: "Service", asked: "Prepared", *, labels: bool) -> list[dict
     from cxrtext.service.searching import images
     from cxrtext.service.tables import hit_row
 
-    found = finish(images(service, asked))
-    if not found.exact:
-        say(f"candidates only: {found.scored} of {found.searched} images were scored")
-    rows = [hit_row(hit, labels=labels) for hit in found.hits]
+    result = finish(images(service, asked))
+    if not result.exact:
+        say(f"candidates only: {result.scored} of {result.searched} images were scored")
+    rows = [hit_row(hit, labels=labels) for hit in result.hits]
     columns = dict.fromkeys(name for row in rows for name in row)
     return [{name: row.get(name, "") for name in columns} for row in rows]
 

@@ -64,13 +64,13 @@ def calibrate(
     """
     from cxrtext.project import find_place
 
-    found = find_place(place)
-    data, checkpoint = found.require_data(data), found.model
+    home = find_place(place)
+    data, checkpoint = home.require_data(data), home.model
     from cxrtext.evaluation import Settings
     from cxrtext.project.stages import keep_fits, keep_how_good
     from cxrtext.records import Rejects
 
-    decoded, encoded = cache_in(cache or found.decoded), features_in(features)
+    decoded, encoded = cache_in(cache or home.decoded), features_in(features)
     result = measured(
         checkpoint, data, device, split=split, prompts=prompts_in(prompts), cache=decoded,
         features=encoded, settings=Settings(slices=()), labels=labels,

@@ -59,17 +59,17 @@ def compare(
         measures[name] = result.rows.compared
         lines[name] = summary_line(result)
         declared = result.settings["primary"]
-    found = compare_measures(measures, primary=declared)
-    written = write_comparison(out, found, lines) if out is not None else []
+    comparison = compare_measures(measures, primary=declared)
+    written = write_comparison(out, comparison, lines) if out is not None else []
     if as_json:
-        print_json(found.to_dict())
+        print_json(comparison.to_dict())
         return
-    print_table(measure_rows(found))
+    print_table(measure_rows(comparison))
     typer.echo("")
-    print_table(difference_rows(found), left=3)
+    print_table(difference_rows(comparison), left=3)
     typer.echo("")
-    for line in primary_lines(found):
+    for line in primary_lines(comparison):
         typer.echo(line)
-    for line in found.left_out:
+    for line in comparison.left_out:
         typer.echo(f"left out: {line}")
     say_written(written)

@@ -150,8 +150,8 @@ def evaluate(
         raise ConfigError("give a project, a checkpoint and --data, or --from with predictions")
     from cxrtext.project import find_place
 
-    found = find_place(place)
-    data = found.require_data(data)
+    home = find_place(place)
+    data = home.require_data(data)
     settings = Settings(
         uncertain=uncertain,  # type: ignore[arg-type]  # checked there
         slices=tuple(slices) if slices else SLICE_COLUMNS,
@@ -166,15 +166,15 @@ def evaluate(
 
     rejects = Rejects(max_rejected)
     result = measured(
-        found.model, data, device, split=split, prompts=known, rejects=rejects,
-        cache=cache_in(cache or found.decoded), features=features_in(features), settings=settings,
+        home.model, data, device, split=split, prompts=known, rejects=rejects,
+        cache=cache_in(cache or home.decoded), features=features_in(features), settings=settings,
     )  # fmt: skip
     written = []
     if out is not None:
         options = ReportOptions(sentences=sentences, command=command)
         written = write_report(out, result, options)
         rejects.write(out / "images")
-    written += keep_how_good(found.model, result, say)
+    written += keep_how_good(home.model, result, say)
     _tell(result, written, as_json, len(rejects.rows))
 
 

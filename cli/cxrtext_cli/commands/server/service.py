@@ -74,10 +74,10 @@ def serve(
     from cxrtext.pacs.gateway.file import read_gateway
     from cxrtext.project import find_place
 
-    found = find_place(*place)
+    home = find_place(*place)
     for option, wanted in (("--uploads", uploads), ("--gateway", gateway)):
-        if wanted is not None and not found.index:
-            raise InputError(f"{option} needs an index: {found.folder} has none")
+        if wanted is not None and not home.index:
+            raise InputError(f"{option} needs an index: {home.folder} has none")
     beside = None if gateway is None else read_gateway(gateway)
     if uploads is not None and read_only:
         raise InputError(
@@ -88,8 +88,8 @@ def serve(
     from cxrtext_api.server.serve import run_server
 
     settings = _checked(
-        checkpoint=found.checkpoint,
-        index=found.index,
+        checkpoint=home.checkpoint,
+        index=home.index,
         device=device,
         prompts=prompts,
         uploads=uploads,
