@@ -201,7 +201,7 @@ def test_a_replaced_image_has_its_new_vectors(
         now = index.renewed()
         assert now is not None
         assert not torch.equal(now.regions(after.number), old)
-        with pytest.raises(DataError, match="no image of number"):
+        with pytest.raises(DataError, match="no image number"):
             now.regions(before.number)
         assert now.images == 48
 
