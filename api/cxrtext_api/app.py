@@ -1,4 +1,4 @@
-"""The application, and its description: FastAPI's own, with the errors as they really are."""
+"""The application, and its description: FastAPI's own, with our real errors."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -24,7 +24,7 @@ DESCRIPTION = """Search, label and ground chest radiographs in plain language.
 
 Research use only. Not a medical device.
 
-An image comes as multipart form data (PNG, JPEG or DICOM) or as the `image_id` of an indexed one.
+Send an image as multipart form data (PNG, JPEG or DICOM), or give the `image_id` of an indexed one.
 Errors are problem documents (RFC 9457)."""
 
 ROUTERS = (
@@ -90,7 +90,7 @@ _MEANINGS = {**DETAILS, 404: "The index holds no such image, or there is no inde
 _NOT_OURS = ("HTTPValidationError", "ValidationError")
 
 _OF_EVERY_ROUTE = ("400", "403", "500", "503")
-"""What the door answers wherever a request goes, and what may go wrong anywhere."""
+"""Answers of the door to any request, and errors that may happen anywhere."""
 _OF_GUARDED = ("401",)
 _OF_BODIES = ("413", "415", "422", "507")
 
@@ -109,7 +109,7 @@ _RETRY = {
 
 
 def describe(app: FastAPI, *, wants_keys: bool) -> dict[str, Any]:
-    """Describe an application's routes (OpenAPI 3.1); keys only where callers need one."""
+    """Describe an application's routes (OpenAPI 3.1), with keys only if callers need one."""
     description = get_openapi(
         title=app.title, version=app.version, description=app.description, routes=app.routes
     )
@@ -119,7 +119,7 @@ def describe(app: FastAPI, *, wants_keys: bool) -> dict[str, Any]:
                 route.pop("security", None)
             content = route.get("requestBody", {}).get("content", {})
             multipart, plain = FORMS
-            if plain in content:  # a form without a file is taken in both encodings
+            if plain in content:  # a form without a file may come in either encoding
                 content.setdefault(multipart, content[plain])
             _describe_answers(route, path.startswith("/v1/"), changes=method == "delete")
     if not wants_keys:

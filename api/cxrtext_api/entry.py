@@ -1,7 +1,7 @@
-"""Images that come and go over HTTP: what may enter the index, and who may change what is there.
+"""Add and delete images over HTTP: what may enter the index, and who may change what is there.
 
 The rules are those of ``cxrtext import``: `cxrtext.datasets.admission` decides.  Each change is
-whole or not at all.
+complete or does not happen.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,35 +32,34 @@ if TYPE_CHECKING:
     from cxrtext.index.store.catalogue import Catalogue, IndexedImage
     from cxrtext.service import EmbeddedImage, Service
 
-WAIT_S = 2.0  # how long a request queues while another process writes the index
-NEW_COLUMNS = 16  # columns that one image may bring to the index
+WAIT_S = 2.0  # how long a request waits while another process writes the index
+NEW_COLUMNS = 16  # columns that one image may add to the index
 
 SPARE_COLUMNS = 100
-"""Columns of the index that images added over HTTP leave to the tables of its operator."""
+"""Columns of the index that are reserved for the operator's tables."""
 
 LONGEST_ID = 200
 
-TAKEN = "An image of this id is in the index; send replace=true to put this one in its place."
+TAKEN = "The index already has an image with this id; send replace=true to replace it."
 SAME = "The same pixels are in the index under another id, {}; send replace=true to add them again."
 SAME_OTHERWISE = (
-    "The same pixels are in the index as {}, under another study or patient: whose are they? "
-    "Delete the wrong one, or send replace=true to add them again."
+    "The same pixels are in the index as {}, under another study or patient. Delete the wrong one, "
+    "or send replace=true to add them again."
 )
 NO_COLUMNS = (
-    "metadata: the index has no room for columns that are new to it; leave them out, or delete the "
-    "images that have others"
+    "metadata: the index has no room for columns that are new to it; leave them out, or delete "
+    "images with other columns"
 )
 MANY_COLUMNS = (
     f"metadata: more than {NEW_COLUMNS} columns are new to the index; leave some out, or have them "
     "indexed from a table first"
 )
 NOT_YOURS = (
-    "study_id: the index has images of this study that another key added; a key that may not read "
-    "adds to studies of its own alone"
+    "study_id: another key added images of this study; a key that may not read can only add to its "
+    "own studies"
 )
 OTHERS = (
-    "This key did not bring that in: to change or delete what others did needs a key of the scopes "
-    "write and admin."
+    "Another key added this; to change or delete it, use a key with the scopes write and admin."
 )
 NOT_ALL = "the index does not hold all of these; nothing was deleted"
 
@@ -77,12 +76,12 @@ class NewImageForm:
     metadata: dict[str, str]
     report: str | None
     replace: bool
-    by_header: bool = False  # whether the id is made of a DICOM file's SOPInstanceUID
+    by_header: bool = False  # whether the id comes from a DICOM file's SOPInstanceUID
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A new image as it is kept: nothing else of what was sent is."""
+    """All that is kept of a new image's file."""
 
     pixels: Pixels
     png: bytes  # the pixels as a file
@@ -90,7 +89,7 @@ class Picture:
 
     @property
     def name(self) -> str:
-        """An id made of the pixels."""
+        """An id made from the pixels."""
         return f"{self.digest}.png"
 
 
@@ -98,16 +97,16 @@ class Picture:
 class Rows:
     image: IndexRows
     said: Sequence[Said]
-    vectors: Mapping[str, NDArray[Any]]  # of each distinct sentence, by its text
+    vectors: Mapping[str, NDArray[Any]]  # by text, for each distinct sentence
 
 
 def entered(form: NewImageForm, said: "Described | None", ids: Ids) -> NewImageForm:
-    """The form with what a DICOM header, if there is one, says where it is silent (Refusal)."""
+    """The form, with its gaps filled from the DICOM header if there is one (Refusal)."""
     if said is None:
         return form
-    found = decide(said)
-    if not found.enters:
-        raise Refusal(422, f"The image does not enter the archive: {found}.")
+    decision = decide(said)
+    if not decision.enters:
+        raise Refusal(422, f"The image does not enter the archive: {decision}.")
     own = object_ids(said)
     has_uid, named = is_uid(own.instance), ids.of_object(own)
     return replace(
@@ -115,7 +114,7 @@ def entered(form: NewImageForm, said: "Described | None", ids: Ids) -> NewImageF
         image_id=form.image_id or (named.instance if has_uid else None),
         study_id=form.study_id or _usable(named.study),
         patient_id=form.patient_id or _usable(named.patient),
-        metadata={"view": found.view, **form.metadata} if found.view else form.metadata,
+        metadata={"view": decision.view, **form.metadata} if decision.view else form.metadata,
         by_header=form.image_id is None and has_uid,
     )
 
@@ -145,11 +144,11 @@ def existing(
     picture: Picture,
     caller: Caller,
 ) -> str | None:
-    """The id under which the index holds what was sent, so that sending it twice changes nothing.
+    """The id under which the index already has this image, so that sending it twice is harmless.
 
-    None where there is no such image, or one that is to be replaced: a DICOM object with a
-    corrected header comes with the same SOPInstanceUID and the same pixels, and replaces the one
-    before.  Only a caller that may read is told of others' images.
+    None if there is no such image, or if it will be replaced: a DICOM object with a corrected
+    header has the same SOPInstanceUID and pixels, and replaces the one before.  Only a caller that
+    may read learns of others' images.
     """
     service.renew()
     shape = picture.pixels.shape
@@ -195,7 +194,7 @@ def _agrees(
 def _is_of_others(
     catalogue: "Catalogue", column: str, value: str, caller: Caller, *, but: str = ""
 ) -> bool:
-    """Whether images of a value, beside one, are not the caller's to change."""
+    """Whether the caller may not change the images with this value, apart from ``but``."""
     return ADMIN not in caller.scopes and entry.is_of_others(
         catalogue, column, value, caller.key_id, but=but
     )
@@ -212,9 +211,9 @@ def add_image(
 ) -> "IndexedImage | None":
     """Keep an image and note it in the index, under an id that was checked.
 
-    Nothing of it is there before all of it is, whatever is killed, and nothing of what is refused.
-    Its file is named by its content.  What it takes the place of, which is given, keeps its own
-    file until the index names the new one.
+    After a kill it is there completely or not at all; a refused image leaves nothing behind.  Its
+    file is named by its content.  The image that it replaces, which is returned, keeps its own file
+    until the index names the new one.
     """
     index = service.archive
     with ExitStack() as stack:
@@ -248,7 +247,7 @@ def add_image(
 
 @contextmanager
 def _held() -> "Iterator[None]":
-    """Refuse where another process writes the index, or wrote it anew."""
+    """Refuse if another process is writing the index, or has rewritten it."""
     try:
         yield
     except (DataError, HeldError):
@@ -258,10 +257,10 @@ def _held() -> "Iterator[None]":
 def _said(
     catalogue: "Catalogue", name: str, form: NewImageForm, caller: Caller
 ) -> tuple[str, str, str]:
-    """Study, patient and split of a form; what it does not say is taken from the index.
+    """Study, patient and split of a form, with gaps filled from the index.
 
-    A caller that may not read learns nothing of what others added: neither what the index has
-    where the form is silent, nor whether the two agree.
+    A caller that may not read learns nothing about what others added: neither the values in the
+    index nor whether they agree with the form.
     """
 
     def of_others(wanted: str, column: str, value: str) -> str | None:
@@ -293,10 +292,10 @@ def _check_columns(catalogue: "Catalogue", metadata: Mapping[str, str]) -> None:
 def delete_images(
     service: "Service", images: Sequence[str], studies: Sequence[str], caller: Caller
 ) -> list[entry.Subject]:
-    """Delete images and studies, and give them; one that is missing keeps all the others, too.
+    """Delete images and studies, and return them; if one is missing, nothing is deleted.
 
-    A study whose last image goes, goes with its report.  The files of images that were added over
-    HTTP are removed, except those that another image shares; files that were indexed where they lay
+    When the last image of a study goes, so does its report.  Files of images that were added over
+    HTTP are removed unless another image shares them; files that were indexed in their own place
     stay there.
     """
     folder = service.archive.folder
@@ -308,7 +307,7 @@ def delete_images(
         if set(images) - held or set(studies) - {image.study_id for image in gone}:
             raise NotFoundError(NOT_ALL)
         if any(_is_of_others(catalogue, "image", name, caller) for name in held):
-            # Whether others' are there is told to those who may read.
+            # Only callers that may read learn that others' images are there.
             raise Refusal(403, OTHERS) if READ in caller.scopes else NotFoundError(NOT_ALL)
         if gone:
             with catalogue.transaction(write=True) as database:

@@ -1,4 +1,4 @@
-"""Every error as a problem document (RFC 9457), without anything that the caller sent."""
+"""Every error as a problem document (RFC 9457) that quotes nothing of the request."""
 
 import logging
 import sqlite3
@@ -38,27 +38,27 @@ DETAILS = {
     403: "This key may not do that.",
     404: "There is nothing at this address; /openapi.json lists the routes.",
     405: "This address does not take this method; /openapi.json lists the routes.",
-    409: "That is there already.",
+    409: "This exists already.",
     413: "The request is larger than this address takes: 256 KiB, or a file as a form's part.",
-    415: "The body is of a kind that this address does not take; /openapi.json lists the routes.",
+    415: "This address does not take this kind of body; /openapi.json lists the routes.",
     422: "The input is wrong; the detail says what to fix.",
     500: "Something went wrong in the server; its log has the details under this id.",
-    503: "More requests are waiting than the server takes; try again in a moment.",
+    503: "Too many requests are waiting; try again in a moment.",
     507: "The server's disk is full or cannot be written; nothing was kept. Tell its operator.",
 }
-"""What a status means here."""
+"""The default detail of each status."""
 
 REASONS = {400: "host", 401: "key", 403: "origin", 413: "size", 415: "kind", 503: "queue"}
-"""Of the metrics, for a request that is refused by its head or while its body arrives."""
+"""Labels in the metrics for requests refused by their headers or while their body arrives."""
 
-UNKNOWN = "extra_forbidden"  # what pydantic calls a field that a model does not have
+UNKNOWN = "extra_forbidden"  # pydantic's name for a field that a model does not have
 RETRY = {"Retry-After": "2"}
 NO_AUDIT = "The audit log cannot be written; see the server's disk."
 HELD = "Another process is writing the index; try again in a moment."
 
 
 class Refusal(Exception):  # noqa: N818 - an answer rather than an error
-    """A problem, whose detail is by default what the status means, and nothing that was sent."""
+    """A problem; its detail is by default that of the status, and quotes nothing that was sent."""
 
     def __init__(
         self, status: int, detail: str | None = None, headers: Mapping[str, str] | None = None
@@ -88,12 +88,12 @@ class Problem(BaseModel):
     """An error.
 
     Args:
-        type: Kind of problem; always ``about:blank``, the status says it.
+        type: Kind of problem; always ``about:blank``, as the status says enough.
         title: The status in words.
         status: The HTTP status.
         detail: What is wrong and what to do.
         instance: Id of this occurrence, as in the server's log.
-        errors: The fields that are wrong, where the form does not fit.
+        errors: The wrong fields, if the form does not fit.
     """
 
     type: str = "about:blank"
@@ -112,7 +112,7 @@ def problem_response(
     errors: Sequence[Fault] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> JSONResponse:
-    """An error as the caller sees it; its detail is by default what the status means here."""
+    """An error as the caller sees it; its detail is by default that of the status."""
     phrase = "Unprocessable Content" if status == 422 else HTTPStatus(status).phrase
     problem = Problem(
         title=phrase,
@@ -127,7 +127,7 @@ def problem_response(
 
 
 def log_failure(request_id: str, error: BaseException) -> None:
-    """Log where an unforeseen error arose; its message may quote a report or a file."""
+    """Log where an unexpected error arose; its message may quote a report or file."""
     frames = "".join(traceback.format_tb(error.__traceback__))
     _log.error("%s in request %s\n%s", type(error).__name__, request_id, frames.rstrip())
 
@@ -138,8 +138,8 @@ async def _on_error(request: Request, error: Exception) -> JSONResponse:
     full = is_full(error)
     match error:
         case RequestValidationError():
-            # A location is cut after the field's name: what follows can be the caller's own words,
-            # and so can the name of a field that is not known.
+            # Cut a location after the field's name: the rest can be the caller's own words, and so
+            # can the name of an unknown field.
             faults = [
                 Fault(
                     field="-"
@@ -176,7 +176,7 @@ async def _on_error(request: Request, error: Exception) -> JSONResponse:
     if locked or isinstance(error, HeldError):
         metrics.rejected.labels("held").inc()
         return respond(503, HELD, headers=RETRY)
-    if full:  # of a body that is parsed, too: it lies on a disk
+    if full:  # also while a body is parsed, as it lies on a disk
         _log.error(
             "cannot write, in request %s: %s; make room on the disk, or fix it",
             request.scope[REQUEST_ID],
@@ -184,7 +184,7 @@ async def _on_error(request: Request, error: Exception) -> JSONResponse:
         )
         metrics.errors.labels("disk").inc()
         return respond(507)
-    # Its message may name files of the server.
+    # The error's message may name files of the server.
     log_failure(request.scope[REQUEST_ID], error)
     metrics.errors.labels(type(error).__name__).inc()
     return respond(500)
@@ -194,8 +194,8 @@ def _methods(request: Request) -> set[str]:
     routes: Sequence[Route] = request.app.state.routes
     meant = [route for route in routes if route.path_regex.match(request.scope["path"])]
     same = (route for route in meant if route.path == meant[0].path)
-    found = {method for route in same for method in route.methods or ()}
-    return found | {"HEAD"} if "GET" in found else found
+    methods = {method for route in same for method in route.methods or ()}
+    return methods | {"HEAD"} if "GET" in methods else methods
 
 
 def add_problem_handlers(app: FastAPI) -> None:

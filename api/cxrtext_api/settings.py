@@ -1,4 +1,4 @@
-"""What the server is given: plain values, read from nowhere by themselves."""
+"""The server's settings: plain values, which read no file or environment."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -11,7 +11,7 @@ Seconds = Annotated[float, Field(gt=0, le=86_400)]
 
 
 class Settings(BaseModel):
-    """How to serve a model; `cxrtext serve` says what its options of the same names do."""
+    """How to serve a model; `cxrtext serve` explains its options of the same names."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -21,15 +21,15 @@ class Settings(BaseModel):
     prompts: Path | None = None
     uploads: Path | None = None
     read_only: bool = False
-    inbox: Path | None = None  # of a gateway beside it
+    inbox: Path | None = None  # of the gateway beside it
     hash_ids: Path | None = None
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
-    # Read anew when it changes; without one every caller is let in.
+    # Reread when it changes; without one every caller may enter.
     keys_file: Path | None = None
-    trusted_hosts: tuple[str, ...] = ()  # ``*.example.org`` takes every name below it
+    trusted_hosts: tuple[str, ...] = ()  # ``*.example.org`` covers every name below it
     max_body_bytes: Annotated[int, Field(ge=1024)] = 64 * 2**20
-    queue_limit: Annotated[int, Field(ge=1)] = 64  # that wait for the model, or for the decoder
+    queue_limit: Annotated[int, Field(ge=1)] = 64  # requests waiting for the model or the decoder
     concurrency: Annotated[int, Field(ge=1)] = 256  # requests in the server
     request_seconds: Seconds = 120  # for the answer
     readers: Annotated[int, Field(ge=1, le=64)] = 2
@@ -43,5 +43,5 @@ class Settings(BaseModel):
 
     @property
     def trusted_names(self) -> tuple[str, ...]:
-        """Those of them by which a proxy may serve it, in lower case."""
+        """The names under which a proxy may serve it, in lower case."""
         return tuple(name.lower().strip("[]") for name in self.trusted_hosts)

@@ -5,11 +5,11 @@ import sys
 from cxrtext.memory import keep_memory
 
 SERVERS = "serve", "gateway", "demo"
-"""Commands that run on; the others compute and end."""
+"""Commands that keep running; the others compute and end."""
 
 
 def start() -> None:
-    """Run the command; where a package that it needs was left out, say which."""
+    """Run the command; if a package that it needs is missing, say which."""
     if not any(name in sys.argv[1:2] for name in SERVERS):
         keep_memory()
     try:

@@ -1,4 +1,4 @@
-"""How work of ours ends: errors turned into exit codes in one place."""
+"""How commands end: the one place that turns errors into exit codes."""
 
 import os
 import re
@@ -13,8 +13,8 @@ import typer
 from cxrtext.errors import CxrTextError, InputError
 from cxrtext.files import rights_of_sources
 
-# How OpenMP threads wait for each other: asleep, not spinning. On a machine that does other work
-# too, spinning was measured to slow small networks down thirtyfold; on an idle one it gains little.
+# OpenMP threads wait for each other asleep, not spinning. On a busy machine, spinning was measured
+# to slow small networks down thirtyfold; on an idle one it gains little.
 THREADS = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0"}
 
 STOPPED = 130
@@ -28,7 +28,7 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 def ending(work: Callable[[], object], *, hint: bool = True) -> None:
     """Do work and exit: 0 done, 1 failed, 2 wrong input, 130 interrupted.
 
-    ``hint``: whether to say how to go on after an interrupt.
+    ``hint``: whether to say how to continue after an interrupt.
     """
     for name, value in THREADS.items():
         os.environ.setdefault(name, value)  # read when torch is first imported
@@ -44,18 +44,18 @@ def ending(work: Callable[[], object], *, hint: bool = True) -> None:
         typer.echo(f"error: {error}", err=True)
         sys.exit(error.exit_code)
     except SystemExit as end:
-        # typer makes this of an interrupt.
+        # typer turns an interrupt into this.
         if end.code == STOPPED and hint:
             typer.echo("stopped; run the same command again to resume", err=True)
         raise
     except KeyboardInterrupt:
         sys.exit(STOPPED)
     except BrokenPipeError:
-        # The reader of our output went away, as `head` does.
+        # The reader of our output has gone, as with `head`.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except UnicodeEncodeError as error:
-        # A library that opens no such path, as pyarrow and safetensors; texts were refused before.
+        # pyarrow and safetensors cannot open such a path; other texts were refused before.
         path = re.search('[^"\\s]*[\udc80-\udcff][^"\\s]*', error.object)
         if os.environ.get("CXRTEXT_DEBUG") or path is None:
             raise
@@ -64,10 +64,10 @@ def ending(work: Callable[[], object], *, hint: bool = True) -> None:
     except (MemoryError, RuntimeError) as error:
         from cxrtext.device import out_of_memory
 
-        whose = out_of_memory(error)
-        if os.environ.get("CXRTEXT_DEBUG") or whose is None:
+        used_up = out_of_memory(error)
+        if os.environ.get("CXRTEXT_DEBUG") or used_up is None:
             raise
-        typer.echo(f"error: {whose}; end what else uses it, or take smaller batches", err=True)
+        typer.echo(f"error: {used_up}; stop other programs, or use smaller batches", err=True)
         sys.exit(1)
     except OSError as error:
         if os.environ.get("CXRTEXT_DEBUG"):

@@ -1,14 +1,14 @@
-"""What a command is given, checked before the command imports what computes.
+"""Check what a command is given before it imports the heavy packages.
 
-A parameter says in its type what it is to be: ``Annotated[Path, typer.Option(), CHECKPOINT]``.
-:func:`checked` looks at all of them before the command begins.  What only the work itself can find
-out, such as a damaged row of a table, is reported by the library as it comes to it.
+The type of a parameter says what it must be: ``Annotated[Path, typer.Option(), CHECKPOINT]``.
+:func:`checked` checks all of them before the command begins.  The library reports what only the
+work itself can find, such as a damaged row of a table.
 """
 
 import inspect
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
@@ -23,7 +23,7 @@ from cxrtext.files import is_empty
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a parameter is to be; ``check`` raises a :class:`CxrTextError` for another value."""
+    """What a parameter must be; ``check`` raises a :class:`CxrTextError` for any other value."""
 
     check: Callable[[Any], None]
 
@@ -82,12 +82,12 @@ def _new_file(path: Path) -> None:
 
 
 def _writable(path: Path) -> None:
-    """Refuse a place where nothing can be made, and an address such as s3://bucket."""
+    """Refuse a path that cannot be written, and an address such as s3://bucket."""
     if path.parts and path.parts[0].endswith(":") and not Path(path.parts[0]).exists():
-        raise DataError(f"{path}: is an address; name a folder or file of this machine")
+        raise DataError(f"{path}: is an address; name a folder or file on this machine")
     there = next(one for one in (path, *path.absolute().parents) if one.exists())
     if there != path and not there.is_dir():
-        raise DataError(f"{path}: '{there.name}' is a file and not a folder; name another place")
+        raise DataError(f"{path}: '{there.name}' is a file, not a folder; name another place")
     if not os.access(there, os.W_OK):
         raise DataError(f"{path}: cannot be written; check who may write there")
 
@@ -98,7 +98,7 @@ def _new_table(path: Path) -> None:
     _new_file(path)
 
 
-_TABLES = ("manifest", "reports", "labels", "boxes")  # what a data folder calls its tables
+_TABLES = ("manifest", "reports", "labels", "boxes")  # the names of a data folder's tables
 
 
 def _absent_table(path: Path) -> None:
@@ -112,8 +112,8 @@ def _new_predictions(path: Path) -> None:
     beside = (path.with_name("manifest.csv"), path.with_name("manifest.parquet"))
     if path.stem in _TABLES and any(table.is_file() for table in beside):
         raise DataError(
-            f"{path}: a data folder's own {path.stem} are called so, and would be taken for the "
-            "truth; name another file, such as predictions.csv"
+            f"{path}: it would be taken for the data folder's own {path.stem}; name another file, "
+            "such as predictions.csv"
         )
 
 
@@ -129,7 +129,7 @@ def _backbone(folder: Path) -> None:
     if not (folder / CONFIG).is_file():
         raise CheckpointError(
             f"{folder}: has no {CONFIG}; give a vision model's folder, as transformers saves it"
-            + "".join(f", such as {one.parent}" for one in [*folder.glob(f"*/{CONFIG}")][:1])
+            + "".join(f", such as {path.parent}" for path in [*folder.glob(f"*/{CONFIG}")][:1])
         )
 
 
@@ -149,16 +149,16 @@ def _sentence(text: str) -> None:
     from cxrtext.service.limits import check_sentence
 
     check_sentence(text)
-    with suppress(OSError, ValueError):  # no path at all
+    with suppress(OSError, ValueError):  # not a path at all
         if Path(text).is_file():
             raise DataError(
-                f"{text}: is a file, where a sentence is to be; an image goes before the sentence, "
-                "or with --image where the command has that"
+                f"{text}: is a file, not a sentence; give an image before the sentence, or with "
+                "--image if the command has it"
             )
 
 
 def _by(module: str, name: str) -> Kind:
-    """What a function of the library checks, which is imported when it is first needed."""
+    """A check by a function of the library, imported when it is first needed."""
     return Kind(lambda value: getattr(import_module(f"cxrtext.{module}"), name)(value))
 
 
@@ -168,10 +168,10 @@ FILE_OR_FOLDER = Kind(_file_or_folder)
 REPORT = Kind(_report)
 """A file, or "-" for standard input."""
 SOURCE = _by("records.report_sources", "check_source")
-"""What text is read from: a table, a file, a folder, or "-" for standard input."""
+"""A source of text: a table, a file, a folder, or "-" for standard input."""
 CHECKPOINT = _by("models.folders", "check_checkpoint")
 BACKBONE = Kind(_backbone)
-"""A folder of a vision model; its weights are not looked at."""
+"""A folder of a vision model; its weights are not checked."""
 INDEX = _by("index.store.catalogue", "check_index_folder")
 PLACE = _by("project.place", "find_part")
 """A project, a checkpoint or an index."""
@@ -182,27 +182,27 @@ PROMPTS = _by("evaluation.classification.prompts", "read_prompts")
 NEW_FILE = Kind(_new_file)
 NEW_TABLE = Kind(_new_table)
 ABSENT_TABLE = Kind(_absent_table)
-"""A table that replaces none."""
+"""A table that does not exist yet."""
 NEW_PREDICTIONS = Kind(_new_predictions)
-"""A table that replaces none, and that nothing takes for a data folder's own."""
+"""A table that does not exist yet and has no name of a data folder's own tables."""
 NEW_TABLE_OR_STDOUT = Kind(_new_table_or_stdout)
 NEW_FOLDER = Kind(_new_folder)
 """A folder to make, or to write into."""
 EMPTY_FOLDER = Kind(_empty_folder)
-"""A folder to make, or one that holds nothing."""
+"""A folder to make, or an empty one."""
 DEVICE = Kind(_device)
 SPLIT = Kind(_split)
 SENTENCE = Kind(_sentence)
 SECTION = Kind(lambda name: _by("text", "check_sections").check([name]))
 ANY_PATH = Kind(lambda _: None)
-"""A path that its command checks by itself."""
+"""A path that the command checks itself."""
 
 
 def checked(command: Callable[..., None]) -> Callable[..., None]:
-    """A command that looks at what it is given before it begins.
+    """Make a command check its parameters before it begins.
 
-    Parameters that are paths have a :class:`Kind` among their annotations, and others may have one.
-    Text without a kind, and sentences, must be UTF-8; a path may have any bytes.
+    Paths must have a :class:`Kind` among their annotations; other parameters may have one.
+    Sentences and text without a kind must be UTF-8; a path may have any bytes.
     """
     kinds = kinds_of(command)
     paths = {name for name, kind in kinds.items() if kind is not SENTENCE}
@@ -214,52 +214,54 @@ def checked(command: Callable[..., None]) -> Callable[..., None]:
                 _check_text(value)
             if isinstance(value, float) and not isfinite(value):
                 raise ConfigError(f"--{name.replace('_', '-')} is {value}; give a finite number")
-        # A file in a sentence's place says why what stands in the file's own place is none.
-        for name, kind in sorted(kinds.items(), key=lambda one: one[1] is not SENTENCE):
-            value = given.get(name)
-            for one in value if isinstance(value, list | tuple) else [value]:
-                if one is not None and kind is FILE and one.is_dir():
-                    raise DataError(f"{one}: is a folder; give a file: {_help_of(command, name)}")
-                if one is not None:
-                    kind.check(one)
+        # Sentences first: if a file stands in a sentence's place, that explains the other errors.
+        for name, kind in sorted(kinds.items(), key=lambda item: item[1] is not SENTENCE):
+            for value in filter(lambda value: value is not None, _values(given.get(name))):
+                if kind is FILE and value.is_dir():
+                    raise DataError(f"{value}: is a folder; give a file: {_help_of(command, name)}")
+                kind.check(value)
         command(**given)
 
     return run
 
 
+def _values(value: Any) -> Iterable[Any]:
+    return value if isinstance(value, list | tuple) else [value]
+
+
 def _check_text(value: Any) -> None:
-    """Refuse bytes that are not UTF-8, which Python turns into lone surrogates of an argument."""
+    """Refuse bytes that are not UTF-8, which Python keeps in arguments as lone surrogates."""
     from cxrtext.records.decoding import undecoded
 
-    for text in value if isinstance(value, list | tuple) else [value]:
+    for text in _values(value):
         if isinstance(text, str) and undecoded(text):
             shown = os.fsencode(text).decode("utf-8", "backslashreplace")
             raise InputError(f"'{shown}' is not UTF-8; set the terminal's encoding to UTF-8")
 
 
 def kinds_of(command: Callable[..., None]) -> dict[str, Kind]:
-    """What each parameter of a command is to be, of those that say so."""
+    """The kinds of a command's parameters; each path must have one."""
     kinds = {}
     for name, parameter in inspect.signature(command).parameters.items():
-        found = [one for one in get_args(parameter.annotation) if isinstance(one, Kind)]
-        if found:
-            kinds[name] = found[0]
+        own = [part for part in get_args(parameter.annotation) if isinstance(part, Kind)]
+        if own:
+            kinds[name] = own[0]
         elif "Path" in str(get_args(parameter.annotation)[:1] or parameter.annotation):
-            raise TypeError(f"{command.__name__}: {name}: a path says what it is to be")
+            raise TypeError(f"{command.__name__}: {name}: a path needs a Kind")
     return kinds
 
 
 def _help_of(command: Callable[..., None], name: str) -> str:
-    """What a command's help says of a parameter, as the end of a sentence."""
-    said = get_args(inspect.signature(command).parameters[name].annotation)
-    text = next(str(one.help) for one in said if getattr(one, "help", None)).rstrip(".")
+    """A parameter's help, worded to end a sentence."""
+    parts = get_args(inspect.signature(command).parameters[name].annotation)
+    text = next(str(part.help) for part in parts if getattr(part, "help", None)).rstrip(".")
     return text[0].lower() + text[1:]
 
 
 def check_each(kinds: Mapping[str, tuple[Kind, Any]]) -> None:
-    """Check values that are not parameters, such as those of a configuration file.
+    """Check values from elsewhere, such as a configuration file.
 
-    ``kinds`` is what each is to be and what it is, by its name; None is passed over.
+    ``kinds`` has the kind and the value of each by its name; None is skipped.
     """
     for name, (kind, value) in kinds.items():
         if value is None:

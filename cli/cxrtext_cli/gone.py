@@ -1,4 +1,4 @@
-"""Commands and options that no longer exist: what to do instead, for those who still type them."""
+"""Commands and options that no longer exist, and what to use instead."""
 
 from functools import cache
 from pathlib import Path
@@ -11,13 +11,13 @@ from cxrtext.errors import InputError
 
 @cache
 def gone() -> dict[str, str]:
-    """What became of a command, by its name below ``cxrtext``, or of a command's option."""
+    """What replaced a command or an option, by its name as typed after ``cxrtext``."""
     lines = Path(__file__).with_suffix(".txt").read_text("utf-8").splitlines()
     return dict(line.split(": ", 1) for line in lines)
 
 
 class Commands(typer.core.TyperGroup):
-    """A group of commands that says what became of those it no longer has."""
+    """A group of commands that says what replaced the ones it no longer has."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         below = [ctx.info_name] if ctx.parent else []

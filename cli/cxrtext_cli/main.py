@@ -1,4 +1,4 @@
-"""The command ``cxrtext``: its commands."""
+"""The command line: the list of commands."""
 
 import os
 from collections.abc import Callable
@@ -37,10 +37,10 @@ from cxrtext_cli.gone import Commands, gone
 
 
 class _Sections(Commands):
-    """Shows the commands in sections, and says where an option is an argument."""
+    """Shows the commands in sections, and explains options that do not exist."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; an option that is one of its arguments is named as such."""
+        """Run a command; say so if an unknown option was removed or is an argument."""
         try:
             return super().invoke(ctx)
         except Exception as error:
@@ -58,14 +58,14 @@ class _Sections(Commands):
                 name = "place" if name in ("model", "index") else name
                 params = wrong.ctx.command.params
                 if any((one.param_type_name, one.name) == ("argument", name) for one in params):
-                    said = f"{wrong.ctx.command_path} {name.upper()}"
                     wrong.message = (
-                        f"{wrong.option_name}: no such option; pass it as an argument: {said}"
+                        f"{wrong.option_name}: no such option; pass it as an argument: "
+                        f"{wrong.ctx.command_path} {name.upper()}"
                     )
                     wrong.possibilities = None
             raise
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - as typer has it
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - typer calls it
         width = max(map(len, self.commands))
         for section, entries in SECTIONS.items():
             with formatter.section(section):
@@ -86,27 +86,27 @@ app = typer.Typer(
 )
 SECTIONS: dict[str, dict[str, tuple[Callable[..., None] | typer.Typer, str]]] = {
     "To begin with": {
-        "fit": (fit, "Make a searchable project of an archive, in one command."),
+        "fit": (fit, "Turn an archive into a searchable project, in one command."),
         "demo": (demo, "Run everything on drawn radiographs, then serve the page."),
     },
     "Data": {
         "phantom": (phantom, "Draw an embedded data set: radiographs, reports, labels."),
         "import": (import_data, "Turn DICOM files or a public set into a data folder."),
-        "check-data": (check_data, "Look for what is wrong with a data set."),
-        "label-reports": (label_reports, "Read labels off reports, with their sentences."),
-        "forget": (forget, "Take a patient or a study out of every place."),
+        "check-data": (check_data, "Find problems in a data set."),
+        "label-reports": (label_reports, "Read labels from reports, with their sentences."),
+        "forget": (forget, "Remove a patient or a study from every place."),
     },
     "Models": {
         "pretrain-text": (pretrain_text, "Train a language model on a corpus of reports."),
         "score-text": (score_text, "Split reports into sentences; score their likelihood."),
-        "pretrain-image": (pretrain_image, "Train an image encoder to start a training from."),
-        "encoders": (encoders, "List image encoders to begin from."),
+        "pretrain-image": (pretrain_image, "Train an image encoder to start a training with."),
+        "encoders": (encoders, "List image encoders to start with."),
         "encode": (encode, "Compute a backbone's features of images once."),
         "train": (train, "Train an image-text model."),
         "evaluate": (evaluate, "Measure a checkpoint: zero-shot labels, retrieval."),
         "compare": (compare, "Compare evaluations of several models."),
-        "calibrate": (calibrate, "Keep with a checkpoint what validation images tell."),
-        "experiment": (experiment, "Run a paper's experiment, its table beside the paper's."),
+        "calibrate": (calibrate, "Calibrate a checkpoint on validation images."),
+        "experiment": (experiment, "Run a paper's experiment; show both tables side by side."),
     },
     "Search, label and ground": {
         "index": (index, "Embed and index an archive for search."),
@@ -119,14 +119,14 @@ SECTIONS: dict[str, dict[str, tuple[Callable[..., None] | typer.Typer, str]]] = 
         "serve": (serve, "Serve the REST API and the page."),
         "keys": (keys, "Make a server's API keys."),
         "backup": (backup, "Copy an index with its uploads, model, keys and gateway."),
-        "restore": (restore, "Make an index, and a gateway's state, of a backup."),
+        "restore": (restore, "Restore an index, and a gateway's state, from a backup."),
         "check-files": (check_files, "Compare files with the digests they were written with."),
     },
     "Hospital systems": {
-        "gateway": (gateway, "Receive, follow, take in and send back, by one file."),
+        "gateway": (gateway, "Follow a PACS, take in its images, send back results."),
     },
 }
-"""The commands, in the order of the work, and what each does."""
+"""The commands in the order of the work, each with what it does."""
 
 for entries in SECTIONS.values():
     for name, (entry, summary) in entries.items():
@@ -154,5 +154,4 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line and exit."""
     ending(partial(app, standalone_mode=True))

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what the terminal shows."""
+"""Options that several commands share, and output on the terminal."""
 
 import json
 import sys
@@ -30,7 +30,7 @@ Device = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 AsWritten = Annotated[
-    bool, typer.Option("--as-written", help="Embed a sentence as it is typed, not reworded.")
+    bool, typer.Option("--as-written", help="Embed a sentence as typed, not reworded.")
 ]
 AllowOutside = Annotated[
     bool, typer.Option("--allow-outside", help="Let images lie outside the manifest's folder.")
@@ -39,7 +39,6 @@ MaxRejected = Annotated[
     int, typer.Option(min=0, help="How many images or rows may be bad before the run stops.")
 ]
 PlaceFolder = Annotated[Path, typer.Argument(help="A project, a checkpoint or an index."), PLACE]
-"""Of the argument PLACE."""
 GatewayFile = Annotated[Path, typer.Argument(help="The gateway's file.", metavar="FILE"), ANY_PATH]
 Link = Annotated[
     bool, typer.Option("--link", help="Hard links instead of copies; originals become read-only.")
@@ -47,8 +46,8 @@ Link = Annotated[
 TableColumns = Annotated[
     str,
     typer.Option(
-        help="What the table calls its columns: image=Bild-Datei,report=Befundtext,…; the others "
-        "are guessed."
+        help="The table's own column names: image=Bild-Datei,report=Befundtext,…; others are "
+        "guessed."
     ),
 ]
 IdMatching = Annotated[
@@ -58,7 +57,7 @@ IdMatching = Annotated[
     ),
 ]
 FollowLinks = Annotated[
-    bool, typer.Option("--follow-links", help="Follow links to folders, and out of the folder.")
+    bool, typer.Option("--follow-links", help="Follow links to folders, even out of the folder.")
 ]
 TextSource = Annotated[
     Path,
@@ -68,55 +67,55 @@ TextSource = Annotated[
     SOURCE,
 ]
 Sections = Annotated[
-    list[str] | None, typer.Option(help="Keep these sections only; repeatable."), SECTION
+    list[str] | None, typer.Option(help="Keep only these sections; repeatable."), SECTION
 ]
 Precision = Annotated[str, typer.Option(help="float32 (exact), bfloat16 or float16 (GPU).")]
-Uncertain = Annotated[str, typer.Option(help="Labels of -1: ignore, positive or negative.")]
+Uncertain = Annotated[str, typer.Option(help="How to treat -1: ignore, positive or negative.")]
 PromptsFile = Annotated[
     Path | None, typer.Option(help="YAML file of prompts; the checkpoint's by default."), PROMPTS
 ]
 Cache = Annotated[
     Path | None,
-    typer.Option(help="Folder of decoded images, shared with training and others."),
+    typer.Option(help="Folder of decoded images; training and other commands can share it."),
     NEW_FOLDER,
 ]
 
 Features = Annotated[
     Path | None,
     typer.Option(
-        help="Folder of the images' features (cxrtext encode), of the model's backbone; images "
-        "that it lacks are read."
+        help="Folder of features from the model's backbone (cxrtext encode); images missing there "
+        "are read."
     ),
     FOLDER,
 ]
 
 PLAIN_INTERVAL = 5.0
-"""Seconds between two progress lines where there is no terminal."""
+"""Seconds between two progress lines without a terminal."""
 
 
 def as_option(field: str) -> str:
-    """The field of a question as the option that says it."""
+    """The option for a field of a question."""
     named = {"k": "-k", "sentence": "SENTENCE", "query": "QUERY", "report": "REPORT"}
     return named.get(field) or f"--{field.replace('_', '-')}"
 
 
 def say_unlike(what: str, far: "Unlike | None", why: str) -> None:
-    """Say that something is unlike what the model was trained on, where it is known to be."""
+    """Say so if something is known to be unlike the model's training data."""
     if far is not None and far.flagged:
         say(f"{what}: {why}")
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON on standard output: dataclasses by their fields, paths as text."""
+    """Print a value as JSON: dataclasses by their fields, paths as text."""
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False, default=_as_json))
 
 
 def _as_json(value: Any) -> Any:
     if is_dataclass(value):
-        return {one.name: getattr(value, one.name) for one in fields(value)}
+        return {field.name: getattr(value, field.name) for field in fields(value)}
     if isinstance(value, Path):
         return str(value)
-    raise TypeError(f"{type(value).__name__} is nothing that JSON has")
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
 
 
 def cache_in(folder: Path | None) -> "DecodedCache | None":
@@ -132,11 +131,12 @@ def features_in(folder: Path | None) -> "FeatureFolder | None":
 
 
 def open_place(place: "Place", device: str = "auto", prompts: Path | None = None) -> "Service":
-    """A service of a place's model and index."""
+    """A service with a place's model and index."""
     from cxrtext.service import load_service
 
-    given, asked = (place.checkpoint, place.index), prompts_in(prompts)
-    return load_service(*given, prompts=asked, device=pick_device(device))
+    return load_service(
+        place.checkpoint, place.index, prompts=prompts_in(prompts), device=pick_device(device)
+    )
 
 
 def prompts_in(path: Path | None) -> "dict[str, Prompts] | None":
@@ -146,7 +146,7 @@ def prompts_in(path: Path | None) -> "dict[str, Prompts] | None":
 
 
 def group(text: str) -> typer.Typer:
-    """Commands below one; ``text`` is what its help says of it."""
+    """A command with commands below it; ``text`` is its help."""
     return typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode=None, help=text)
 
 
@@ -156,7 +156,7 @@ def say(text: str) -> None:
 
 
 def print_table(rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
-    """Print rows in columns, the first as a header; the first ``left`` columns flush left."""
+    """Print rows in columns, the first row as the header, the first ``left`` columns flush left."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for number, row in enumerate(rows):
         cells = [
@@ -169,9 +169,9 @@ def print_table(rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print mappings of equal keys as a table; numbers with four digits.
+    """Print mappings with equal keys as a table, numbers with four digits.
 
-    Long texts are shortened; what is one word, such as a UID or a path, is to be copied and stays.
+    Long texts are shortened; a single word, such as a UID or a path, stays whole to be copied.
     """
     if not rows:
         typer.echo("nothing found")
@@ -180,10 +180,8 @@ def print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
     widest = 100 if len(columns) <= 6 else 24
 
     def cell(value: Any) -> str:
-        text = f"{value:.4f}" if isinstance(value, float) else str(value)
-        text = " ".join(text.split())
-        whole = len(text) <= widest or " " not in text
-        return text if whole else text[: widest - 1] + "…"
+        text = f"{value:.4f}" if isinstance(value, float) else " ".join(str(value).split())
+        return text if len(text) <= widest or " " not in text else text[: widest - 1] + "…"
 
     body = [[cell(row[name]) for name in columns] for row in rows]
     print_table([columns, *body], left=len(columns))
@@ -194,7 +192,7 @@ def show_rows(rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
 
 
 def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write mappings of equal keys as a table."""
+    """Write mappings with equal keys as a table."""
     from cxrtext.records import write_table
 
     write_table(path, list(rows[0]) if rows else ["score"], rows)
@@ -204,8 +202,8 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 def progress(title: str, unit: str = "") -> Iterator[Callable[[int, int], None]]:
     """Show progress on standard error: a bar on a terminal, plain lines elsewhere.
 
-    Yields a function of (done, total).  The time left is measured from its first call, so that work
-    that a resumed run finds done does not flatter it.
+    Yields a function of (done, total).  The time left is measured from its first call, so work done
+    before a resume does not count.
     """
     if sys.stderr.isatty():
         with _bar(title, unit) as update:
@@ -223,7 +221,7 @@ class Stages:
         self._update: Callable[[int, int], None] | None = None
 
     def show(self, title: str, done: int, total: int, unit: str = "") -> None:
-        """Show how far a stage is; another title ends the stage before it."""
+        """Show the progress of a stage; a new title ends the stage before it."""
         if self._update is None or title != self._title:
             self._open.close()
             self._update = self._open.enter_context(progress(title, unit))
@@ -231,7 +229,7 @@ class Stages:
         self._update(done, total)
 
     def say(self, text: str) -> None:
-        """End what is shown, and print a line."""
+        """End the stage shown, and print a line."""
         self._open.close()
         self._update = None
         say(text)
@@ -245,7 +243,7 @@ class Stages:
 
 @contextmanager
 def told() -> "Iterator[Teller]":
-    """Shows what work tells of itself."""
+    """A Teller that prints lines and shows stages."""
     from cxrtext.project.stages import Teller
 
     with Stages() as stages:

@@ -1,6 +1,6 @@
 """The typed HTTP client: ``with Client("http://127.0.0.1:8000") as client: client.model()``.
 
-It imports no model and no web framework, only pydantic and httpx2.
+It imports only pydantic and httpx2, no model and no web framework.
 """
 
 from cxrtext.client.client import Client, ImageId

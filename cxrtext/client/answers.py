@@ -1,4 +1,4 @@
-"""The service's results as the models that are sent; the command line prints the same."""
+"""Turn the service's results into the models to send; the command line prints the same."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def _fields(image: "IndexedImage") -> dict[str, Any]:
-    """As `asdict`, and 20 times faster."""
+    """As `asdict`, but 20 times faster."""
     return {one.name: getattr(image, one.name) for one in fields(image)}
 
 
 def detail_of(image: "IndexedImage", report: "Sequence[tuple[str, str]]") -> models.ImageDetail:
     """An indexed image and the sentences (section, text) of its study."""
-    said = [{"section": section, "sentence": text} for section, text in report]
-    return models.ImageDetail.model_validate({**_fields(image), "report": said})
+    sentences = [{"section": section, "sentence": text} for section, text in report]
+    return models.ImageDetail.model_validate({**_fields(image), "report": sentences})
 
 
 def hit_of(hit: "ImageHit") -> models.ImageHit:
@@ -32,23 +32,25 @@ def hit_of(hit: "ImageHit") -> models.ImageHit:
     return models.ImageHit.model_validate({**_fields(hit.image), **kept})
 
 
-def measured_of(found: "FindingCalibration | None") -> models.MeasuredFinding | None:
-    if found is None or found.auc is None:
+def measured_of(calibration: "FindingCalibration | None") -> models.MeasuredFinding | None:
+    if calibration is None or calibration.auc is None:
         return None
-    auc, low, high = found.auc
-    return models.MeasuredFinding(auc=auc, low=low, high=high, calibration_error=found.error_after)
+    auc, low, high = calibration.auc
+    return models.MeasuredFinding(
+        auc=auc, low=low, high=high, calibration_error=calibration.error_after
+    )
 
 
 def finding_of(
-    found: "FindingScore", evaluated: "FindingCalibration | None" = None
+    score: "FindingScore", evaluated: "FindingCalibration | None" = None
 ) -> models.Finding:
-    return models.Finding.model_validate({**asdict(found), "evaluated": measured_of(evaluated)})
+    return models.Finding.model_validate({**asdict(score), "evaluated": measured_of(evaluated)})
 
 
 def classified_of(
     service: "Service", image: "EmbeddedImage", prompts: "Mapping[str, Sides] | None" = None
 ) -> models.Classification:
-    """The findings of an image, of the service's prompts or of others."""
+    """The findings of an image, by the service's prompts or others."""
     from cxrtext.evaluation import Prompts
 
     own = None
@@ -56,18 +58,18 @@ def classified_of(
         own = {
             name: Prompts(tuple(one.positive), tuple(one.negative)) for name, one in prompts.items()
         }
-    found, kept = service.classify(image, own), service.calibration
+    scores, calibration = service.classify(image, own), service.calibration
     asked = own or service.prompts
 
     def evaluated(one: "FindingScore") -> "FindingCalibration | None":
-        if kept is None:
+        if calibration is None:
             return None
-        return kept.measured_of(one.finding, asked[one.finding], by_head=one.by_head)
+        return calibration.measured_of(one.finding, asked[one.finding], by_head=one.by_head)
 
     return models.Classification(
         model=service.model.fingerprint,
-        calibrated=bool(found) and all(one.calibrated for one in found),
-        findings=[finding_of(one, evaluated(one)) for one in found],
+        calibrated=bool(scores) and all(one.calibrated for one in scores),
+        findings=[finding_of(one, evaluated(one)) for one in scores],
         unlike=None if image.unlike is None else models.Unlike.model_validate(image.unlike),
     )
 
@@ -77,55 +79,55 @@ def _region(geometry: "Geometry") -> models.Quad:
     return left, top, right - left, bottom - top
 
 
-def _stored(place: "Placement | None", found: "Grounding") -> dict[str, Any] | None:
+def _stored(place: "Placement | None", grounding: "Grounding") -> dict[str, Any] | None:
     if place is None or place.plain:
         return None
     return {
         "movement": place.movement,
         "width": place.stored_width,
         "height": place.stored_height,
-        "peak": place.points_to_stored(found.peak).tolist(),
-        "boxes": [place.boxes_to_stored(box.bbox).tolist() for box in found.boxes],
+        "peak": place.points_to_stored(grounding.peak).tolist(),
+        "boxes": [place.boxes_to_stored(box.bbox).tolist() for box in grounding.boxes],
     }
 
 
-def _where(found: "Grounding") -> dict[str, Any]:
+def _where(grounding: "Grounding") -> dict[str, Any]:
     return {
-        "score": found.score,
-        "grid": found.grid.tolist(),
-        "peak": found.peak,
-        "threshold": found.threshold,
-        "boxes": found.boxes,
-        "limits": found.scale,
-        "stands_out": found.stands_out,
+        "score": grounding.score,
+        "grid": grounding.grid.tolist(),
+        "peak": grounding.peak,
+        "threshold": grounding.threshold,
+        "boxes": grounding.boxes,
+        "limits": grounding.scale,
+        "stands_out": grounding.stands_out,
     }
 
 
 def grounded_of(
-    service: "Service", image: "EmbeddedImage", sentence: str, found: "Grounding"
+    service: "Service", image: "EmbeddedImage", sentence: str, grounding: "Grounding"
 ) -> models.Grounded:
     return models.Grounded.model_validate(
         {
-            **_where(found),
+            **_where(grounding),
             "model": service.model.fingerprint,
-            "region": _region(found.geometry),
-            "shift": found.geometry.grid_shift,
-            "width": found.geometry.width,
-            "height": found.geometry.height,
-            "stored": _stored(image.placement, found),
+            "region": _region(grounding.geometry),
+            "shift": grounding.geometry.grid_shift,
+            "width": grounding.geometry.width,
+            "height": grounding.geometry.height,
+            "stored": _stored(image.placement, grounding),
             "unlike": image.unlike,
-            "unlike_sentence": service.familiar.of_sentence(found.read_as or sentence),
-            "read_as": found.read_as,
-            "side": found.side or None,
-            "support": found.support,
+            "unlike_sentence": service.familiar.of_sentence(grounding.read_as or sentence),
+            "read_as": grounding.read_as,
+            "side": grounding.side or None,
+            "support": grounding.support,
         }
     )
 
 
 def verified_of(
-    service: "Service", image: "EmbeddedImage", found: "Verification"
+    service: "Service", image: "EmbeddedImage", verification: "Verification"
 ) -> models.Verified:
-    geometry = found.sentences[0].grounding.geometry
+    geometry = verification.sentences[0].grounding.geometry
     return models.Verified.model_validate(
         {
             "model": service.model.fingerprint,
@@ -133,24 +135,24 @@ def verified_of(
             "height": image.height,
             "region": _region(geometry),
             "shift": geometry.grid_shift,
-            "reference": found.reference,
-            "sentences": [_supported(service, sentence) for sentence in found.sentences],
+            "reference": verification.reference,
+            "sentences": [_supported(service, sentence) for sentence in verification.sentences],
             "unlike": image.unlike,
         }
     )
 
 
-def _supported(service: "Service", found: "SupportedSentence") -> dict[str, Any]:
+def _supported(service: "Service", supported: "SupportedSentence") -> dict[str, Any]:
     return {
-        **_where(found.grounding),
-        "section": found.section,
-        "sentence": found.sentence,
-        "start": found.start,
-        "end": found.end,
-        "wording": found.wording,
-        "support": None if found.support is None else round(found.support, 2),
-        "verdict": found.verdict,
-        "reason": found.judgment.reason,
-        "basis": found.judgment.basis,
-        "unlike": service.familiar.of_sentence(found.sentence),
+        **_where(supported.grounding),
+        "section": supported.section,
+        "sentence": supported.sentence,
+        "start": supported.start,
+        "end": supported.end,
+        "wording": supported.wording,
+        "support": None if supported.support is None else round(supported.support, 2),
+        "verdict": supported.verdict,
+        "reason": supported.judgment.reason,
+        "basis": supported.judgment.basis,
+        "unlike": service.familiar.of_sentence(supported.sentence),
     }

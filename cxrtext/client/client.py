@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=BaseModel)
 
 PNG, CSV = "image/png", "text/csv"
-FILE_NAME = "image"  # what a file is called on its way: its own name can name a patient
+FILE_NAME = "image"  # sent for every file, as its own name can name a patient
 Split = Literal["train", "val", "test"]
 
 
@@ -38,18 +38,18 @@ class Client:
     """Asks a server; a context manager.
 
     An image is a :class:`~pathlib.Path` to a file, the bytes of one (PNG, JPEG or DICOM), or an
-    :class:`ImageId`.  Every method raises :class:`ApiError` where the server refuses or cannot be
-    reached, and waits and asks again, a bounded number of times, where the server is busy.
+    :class:`ImageId`.  Every method raises :class:`ApiError` if the server refuses or cannot be
+    reached.  If the server is busy, it waits and asks again a limited number of times.
 
     Args:
         url: The server's address, such as ``https://cxr.example.org``.
-        key: The bearer key, where the server wants one.
+        key: The bearer key, if the server needs one.
         timeout: Seconds to wait for an answer.
-        retries: How often a request is sent again that the server had no room for.
-        http: A client of httpx2's to send with, for proxies, certificates and tests.
+        retries: How often to repeat a request when the server is busy.
+        http: An httpx2 client to send with, for proxies, certificates and tests.
 
     Raises:
-        ConfigError: The address or the key is not of the right form.
+        ConfigError: The address or the key has the wrong form.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Client:
         self._transport.close()
 
     def ready(self) -> bool:
-        """Whether the server is there and its model loaded; does not wait for it."""
+        """Whether the server answers and its model is loaded; this does not wait."""
         try:
             self._transport.once("GET", "/readyz")
         except ApiError as error:
@@ -89,7 +89,7 @@ class Client:
     def classify(
         self, image: Picture, prompts: Mapping[str, models.Prompts] | None = None
     ) -> models.Classification:
-        """The probability of each finding, of the server's or of other prompts."""
+        """The probability of each finding, by the server's prompts or others."""
         return self._ask(models.Classification, "/v1/classify", Classify, image, prompts=prompts)
 
     def ground(
@@ -100,7 +100,7 @@ class Client:
         *,
         as_written: bool = False,
     ) -> models.Grounded:
-        """Where an image supports a sentence; from the threshold on a region is in the boxes."""
+        """Where an image supports a sentence; boxes cover regions from the threshold up."""
         given = {"sentence": sentence, "threshold": threshold, "as_written": as_written}
         return self._ask(models.Grounded, "/v1/ground", Ground, image, **given)
 
@@ -117,26 +117,26 @@ class Client:
         return self._ask(models.Verified, "/v1/verify", Verify, image, **given)
 
     def render(self, image: Picture, size: int | None = None) -> bytes:
-        """An image as a browser shows it, as PNG; ``size`` bounds its longest side."""
+        """An image as a browser shows it, as PNG; ``size`` limits its longest side."""
         form = _content(Question, image, {})
         return self._post("/v1/render", form, params=given({"size": size})).content
 
     def search(
         self, query: str | Sequence[str] = (), image: Picture | None = None, **options: Any
     ) -> models.Found:
-        """Images that fit sentences, whose mean counts, are like an image, or both.
+        """Images that fit sentences (by the mean score), are similar to an image, or both.
 
         The options are the fields of :class:`~cxrtext.service.questions.Search`, such as ``k``,
-        ``where``, ``without`` and ``unique`` (InputError of what does not fit).
+        ``where``, ``without`` and ``unique`` (InputError: one does not fit).
         """
         return self._ask(models.Found, "/v1/search", Search, image, query=query, **options)
 
     def search_sentences(
         self, query: str | None = None, image: Picture | None = None, k: int = 10, **options: Any
     ) -> models.Found:
-        """Sentences like a sentence, or sentences that fit an image; give one of the two.
+        """Sentences similar to a sentence, or sentences that fit an image; give one of the two.
 
-        ``where`` filters images, and what their studies say is looked among.
+        ``where`` filters images; the sentences of their studies are searched.
         """
         given = {"query": query, "k": k, "target": "sentences", **options}
         return self._ask(models.Found, "/v1/search", Search, image, **given)
@@ -144,29 +144,29 @@ class Client:
     def cohort(
         self, query: str | Sequence[str] = (), image: Picture | None = None, **options: Any
     ) -> str:
-        """What :meth:`search` finds as CSV, which no spreadsheet takes for formulas."""
+        """What :meth:`search` finds as CSV that no spreadsheet takes for formulas."""
         form = _content(Search, image, {"query": query, **options})
         return self._post("/v1/search", form, accept=CSV).text
 
     def export(
         self, query: str | Sequence[str] = (), image: Picture | None = None, **options: Any
     ) -> Iterator[str]:
-        """Every image that a search finds as CSV, in parts, as the server sends them.
+        """Every image that a search finds, as CSV, in parts as the server sends them.
 
-        The options are those of :meth:`search`, of which ``k``, ``offset`` and ``mode`` have no
-        meaning here.  Where the server breaks off, an :class:`ApiError` follows the last part.
+        The options are those of :meth:`search`; ``k``, ``offset`` and ``mode`` have no effect.  If
+        the server breaks off, an :class:`ApiError` follows the last part.
         """
         content = _content(Search, image, {"query": query, **options})
         return self._transport.stream("POST", "/v1/search/export", **content)
 
     def images(self, where: str | None = None, page: int = 200) -> Iterator[models.Image]:
-        """Every indexed image, or those that a filter leaves; asked for a ``page`` at a time."""
+        """Every indexed image, or those that a filter leaves, requested ``page`` at a time."""
         offset = 0
         while True:
-            found = self.page(offset, page, where)
-            yield from found.images
+            part = self.page(offset, page, where)
+            yield from part.images
             offset += page
-            if offset >= found.total:
+            if offset >= part.total:
                 return
 
     def page(self, offset: int = 0, limit: int = 50, where: str | None = None) -> models.ImagePage:
@@ -182,22 +182,22 @@ class Client:
         return self._get(models.ImageDetail, _address(image_id))
 
     def picture(self, image_id: str, size: int | None = None) -> bytes:
-        """An indexed image as PNG; ``size`` bounds its longest side."""
+        """An indexed image as PNG; ``size`` limits its longest side."""
         path = f"{_address(image_id)}/rendered"
         return self._transport.send("GET", path, params=given({"size": size})).content
 
     def timeline(self, image_id: str) -> models.Timeline:
-        """The films of an indexed image's patient, in the order of time where there is one."""
+        """The films of an indexed image's patient, in order of time if it is known."""
         return self._get(models.Timeline, f"{_address(image_id)}/timeline")
 
     def held(self) -> list[models.HeldItem]:
-        """What the gateway holds for somebody to decide; wants a key of scopes admin and read."""
+        """What the gateway holds for a decision; needs a key with the scopes admin and read."""
         return self._get(models.HeldItems, "/v1/held").held
 
     def decide(
         self, name: str, verdict: Literal["accept", "drop", "join"], study_id: str | None = None
     ) -> None:
-        """Decide on something held: let it enter, drop it, or join a report to a study."""
+        """Decide on something held: accept it, drop it, or join a report to a study."""
         form = given({"name": name, "verdict": verdict, "study_id": study_id})
         self._transport.send("POST", "/v1/held", data=form)
 
@@ -211,12 +211,12 @@ class Client:
         said: bool = True,
         box: Sequence[float] | None = None,
     ) -> models.Mark:
-        """Say what is right or wrong of a finding, a sentence, a hit or a box of an indexed image.
+        """Mark a finding, a sentence, a hit or a box of an indexed image as right or wrong.
 
         Args:
             text: The finding, the sentence, or the word of a box.
-            said: Whether it was said to be there; the verdict is on that.
-            box: x, y, w, h in pixels of the original; of a box alone.
+            said: Whether it was said to be there; the verdict judges that.
+            box: For a box only: x, y, w, h in pixels of the original.
         """
         form = {"kind": kind, "text": text, "verdict": verdict, "said": str(said).lower()}
         form |= {} if box is None else {"box": ",".join(map(str, box))}
@@ -225,13 +225,13 @@ class Client:
         return models.Mark.model_validate_json(response.content)
 
     def marks(self, image_id: str | None = None) -> list[models.Mark]:
-        """Of each reader the last mark on each thing, of one image or of all."""
-        found, after = list[models.Mark](), 0
+        """Each reader's last mark on each thing, for one image or all."""
+        marks, after = list[models.Mark](), 0
         while True:
             page = self._get(models.Marks, "/v1/marks", image_id=image_id, after=after)
-            found += page.marks
+            marks += page.marks
             if page.next is None:
-                return found
+                return marks
             after = page.next
 
     def add_image(
@@ -246,19 +246,19 @@ class Client:
         report: str | None = None,
         replace: bool = False,
     ) -> models.AddedImage:
-        """Add an image to the index; wants a key that may write.
+        """Add an image to the index; needs a key that may write.
 
-        A key that may not read gets nothing back but what it sent.
+        A key that may not read only gets back what it sent.
 
         Args:
             image: The file.
-            image_id: By default one made of its pixels.
+            image_id: By default one made from its pixels.
             study_id: By default the image's id.
             patient_id: By default its study.
-            split: By default that of its patient, else "test".
+            split: By default its patient's, else "test".
             metadata: More columns.
             report: Its study's report.
-            replace: Whether it may take the place of an image of this id.
+            replace: Whether it may replace an image with this id.
         """
         form = {
             "image_id": image_id,
@@ -318,7 +318,7 @@ def _address(image_id: str) -> str:
 def _content(
     kind: type[Question], picture: Picture | None, given: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The form of a question that was checked (InputError); what is as by default is left out."""
+    """The form of a checked question (InputError), without fields that have their defaults."""
     source = {"image_id": picture.value} if isinstance(picture, ImageId) else {"image": picture}
     asked = ask(kind, {**source, **given}, _as_argument)
     fields = asked.model_dump(mode="json", by_alias=True, exclude_defaults=True)

@@ -1,6 +1,6 @@
-"""What the HTTP API takes and answers, as models that the server writes and the client reads.
+"""The answers of the HTTP API, as models that the server writes and the client reads.
 
-Docstrings and descriptions are part of the API's description.
+Docstrings and descriptions become part of the API's description.
 """
 
 from typing import Annotated, Literal
@@ -19,25 +19,25 @@ Count = Annotated[int, Field(ge=0)]
 Fingerprint = Annotated[str, Field(description="The model that answered.")]
 Quad = tuple[Finite, Finite, Finite, Finite]
 Region = Annotated[
-    Quad, Field(description="x, y, width, height of what the model looks at, in original pixels.")
+    Quad, Field(description="x, y, width, height of the part the model sees, in original pixels.")
 ]
 Peak = Annotated[tuple[Finite, Finite], Field(description="x and y of the best region's center.")]
 Shift = Annotated[
     Finite,
     Field(
-        description="The grid is as large as the region, and lies this share of its side further "
-        "left and up: regions of a ResNet are centered there."
+        description="The grid is as large as the region, but shifted left and up by this share of "
+        "its side, as the regions of a ResNet are centered there."
     ),
 ]
-Threshold = Annotated[Score, Field(description="From this on a region counts for the boxes.")]
+Threshold = Annotated[Score, Field(description="Regions from this score up count for the boxes.")]
 Grid = Annotated[list[list[Score]], Field(description="Region scores, rows from the top.")]
 
 
 class Answer(BaseModel):
-    """An answer, or a part of one, frozen; of a result of the service by its attributes.
+    """An answer, or a part of one, frozen; it can be made from a service's result by attributes.
 
-    Numbers have six decimals.  A field that is not known is left out, so that a client reads the
-    answers of a newer server.
+    Numbers have six decimals.  Unknown fields are ignored, so that a client can read the answers of
+    a newer server.
     """
 
     model_config = ConfigDict(frozen=True, from_attributes=True)
@@ -54,7 +54,7 @@ class Access(Answer):
 
 
 class TrainingInfo(Answer):
-    """What the model was trained on, as its checkpoint notes it."""
+    """What the model was trained on, from its checkpoint."""
 
     data: str | None = Field(description="SHA-256 of the training data's tables.")
     studies: Count | None
@@ -83,7 +83,7 @@ class EvaluationInfo(Answer):
 
 
 class LimitInfo(Answer):
-    """What a request may ask for at most."""
+    """The most that a request may ask for."""
 
     max_body_bytes: int
     max_results: int
@@ -93,14 +93,14 @@ class LimitInfo(Answer):
 
 
 class Measure(Answer):
-    """A figure of the evaluation with its 95 % interval and what chance reaches."""
+    """A figure of the evaluation with its 95 % interval and the value of chance."""
 
     name: str
     figure: str = Field(description="AUC, pointing game or median rank.")
     value: Finite
     low: Finite
     high: Finite
-    control: Finite = Field(description="Chance; of places the films of other patients.")
+    control: Finite = Field(description="Chance; for places, other patients' films.")
 
 
 class HowGood(Answer):
@@ -109,10 +109,8 @@ class HowGood(Answer):
     measured: bool = Field(description="Whether the checkpoint was evaluated.")
     at_chance: bool
     warning: str = Field(description="Why not to use the answers; else empty.")
-    lines: list[str] = Field(description="What it finds, weakly, and not; what that rests on.")
-    measures: list[Measure] = Field(
-        default_factory=list, description="What the lines say, as numbers."
-    )
+    lines: list[str] = Field(description="What it finds well, weakly or not at all, and why.")
+    measures: list[Measure] = Field(default_factory=list, description="The same as numbers.")
 
 
 class ModelInfo(Answer):
@@ -127,13 +125,13 @@ class ModelInfo(Answer):
     gamma_sq: Finite
     resize: int
     crop: int
-    prompts: dict[str, Prompts] = Field(description="Of the findings, in their order.")
+    prompts: dict[str, Prompts] = Field(description="By finding, in order.")
     calibrated: bool = Field(description="Whether the checkpoint has a calibration.")
     knows_images: bool = Field(
-        default=False, description="Whether it says which images are unlike those of its training."
+        default=False, description="Whether it says which images are unlike its training images."
     )
-    knows_sentences: bool = Field(default=False, description="The same of sentences.")
-    says_where: bool = Field(default=True, description="Whether it sees parts of a film.")
+    knows_sentences: bool = Field(default=False, description="The same for sentences.")
+    says_where: bool = Field(default=True, description="Whether it can say where in a film.")
     has_index: bool
     takes_images: bool = Field(description="Whether images can be added.")
     has_held: bool = Field(default=False, description="Whether /v1/held answers.")
@@ -144,7 +142,7 @@ class ModelInfo(Answer):
     access: Access
     trained: TrainingInfo | None
     measured: dict[str, Finite] | None = Field(
-        description="Of the validation images, at the end of it."
+        description="On the validation images, at the end of training."
     )
     evaluated: EvaluationInfo | None = Field(
         default=None, description="Null until the checkpoint is calibrated."
@@ -164,8 +162,8 @@ class Readiness(Answer):
     """The model is loaded.
 
     Args:
-        status: That questions are answered.
-        writes: Whether what is added or deleted can be kept; None where the server keeps nothing.
+        status: Always ``ready``.
+        writes: Whether added and deleted images can be kept; None if the server keeps none.
     """
 
     status: Literal["ready"] = "ready"
@@ -188,7 +186,7 @@ class Image(Answer):
 
 
 class ImagePage(Answer):
-    """Some of the indexed images, in the order in which they were indexed."""
+    """Some of the indexed images, in the order of indexing."""
 
     total: Count = Field(description="Images that the filter leaves.")
     offset: Count
@@ -206,7 +204,7 @@ class ReportSentence(Answer):
 class ImageDetail(Image):
     """An indexed image with its study's report."""
 
-    report: list[ReportSentence] = Field(description="Empty where the index holds no reports.")
+    report: list[ReportSentence] = Field(description="Empty if the index has no report for it.")
 
 
 class TimelineFilm(Answer):
@@ -214,37 +212,38 @@ class TimelineFilm(Answer):
 
     image_id: str
     study_id: str
-    view: str = Field(description="As the index has it; empty where it is not known.")
+    view: str = Field(description="As in the index; empty if unknown.")
     projection: Literal["frontal", "lateral", "other"] | None = Field(
-        description="Kind of its view; null where it is not known."
+        description="Kind of its view; null if unknown."
     )
     acquired: str | None = Field(
-        description="When it was taken, as ISO 8601 has it, with a time where one is known."
+        description="When it was taken, in ISO 8601, with the time if it is known."
     )
     days: int | None = Field(
-        description="From the film that was asked about, negative where earlier; null where the "
-        "films are in no order or have no dates."
+        description="Days since the film that was asked about, negative if earlier; null if the "
+        "films have no order or no dates."
     )
 
 
 class Timeline(Answer):
-    """A patient's films in the order of time, or why they are in none."""
+    """A patient's films in order of time, or why their order is unknown."""
 
     patient_id: str
-    ordered: bool = Field(description="Whether the films are in the order of time.")
-    reason: str | None = Field(description="Why they are not: one line.")
+    ordered: bool = Field(description="Whether the films are in order of time.")
+    reason: str | None = Field(description="Why they are not, in one line.")
     shifted: bool = Field(
-        description="Whether dates were shifted, all of a patient's by as many days: they are not "
-        "the true ones, and the days between them are."
+        description="Whether all of the patient's dates were shifted by the same number of days: "
+        "the dates are not true, but the days between them are."
     )
     prior: str | None = Field(
-        description="Of the latest earlier study the film of the same projection, to compare with."
+        description="A film to compare with: of the same projection, from the latest earlier study "
+        "that has one."
     )
-    films: list[TimelineFilm] = Field(description="The earliest first where they are in order.")
+    films: list[TimelineFilm] = Field(description="The earliest first, if they are in order.")
 
 
 class AddedImage(Answer):
-    """An image that was added; of a key that may not read, nothing but what it sent."""
+    """An added image; a key that may not read only gets back what it sent."""
 
     image_id: str
     width: int
@@ -258,22 +257,22 @@ class AddedImage(Answer):
     )
     looks: str | None = Field(
         default=None,
-        description="What else than a frontal chest the picture looks like (lateral, turned, "
-        "mirrored, inverted, other), as a small network guesses; null where it looks like one.",
+        description="A small network's guess what the picture looks like (lateral, turned, "
+        "mirrored, inverted, other); null if it looks like a frontal chest.",
     )
 
 
 class ImageHit(Image):
     """An image found."""
 
-    score: Finite = Field(description="In [-1, 1]; in [-2, 2] where something was not to be found.")
+    score: Finite = Field(description="In [-1, 1]; in [-2, 2] if the search excludes something.")
     labels: dict[str, Probability] = Field(
         default_factory=dict, description="Zero-shot probabilities that the index keeps."
     )
     unlike: Finite | None = Field(
         default=None,
-        description="Distance from the images of the training over the limit, as the index keeps "
-        "it: above 1 is flagged; null: not known.",
+        description="Distance from the training images over the limit, from the index: above 1 it "
+        "is flagged; null if unknown.",
     )
 
 
@@ -285,7 +284,7 @@ class Column(Answer):
     least: Finite | None = None
     most: Finite | None = None
     values: list[str] | None = Field(
-        default=None, description="The commonest values, at most 20, of a text."
+        default=None, description="For text, the most common values, at most 20."
     )
 
 
@@ -305,32 +304,31 @@ class Deleted(Answer):
 
 
 class Unlike(Answer):
-    """How far an image or a sentence lies from those that the model was trained on."""
+    """How far an image or a sentence is from those that the model was trained on."""
 
     distance: Finite = Field(
         ge=0,
-        description="Of an image, about 1 for those it was trained on; of a sentence, the share of "
-        "its words that its training reports hardly ever say.",
+        description="For an image, about 1 if the model was trained on it; for a sentence, the "
+        "share of its words that hardly ever occur in the training reports.",
     )
-    threshold: Finite = Field(description="What few held-out images or sentences exceed.")
+    threshold: Finite = Field(description="Few held-out images or sentences exceed this.")
     flagged: bool = Field(description="Whether it is above; answers then mean little.")
 
 
 UnlikeImage = Annotated[
     Unlike | None,
-    Field(description="How unlike those of the training the image is; null: not known."),
+    Field(description="How unlike the training images the image is; null if unknown."),
 ]
 UnlikeSentence = Annotated[
     Unlike | None,
-    Field(description="How unlike those of the training the sentence is; null: not known."),
+    Field(description="How unlike the training sentences the sentence is; null if unknown."),
 ]
-
-
 Limits = Annotated[
     tuple[Score, Score] | None,
     Field(
-        description="Region scores between which the sentence's heatmaps shade: what the best "
-        "region of 75 % and of 99 % of the reference images stays below; null without them."
+        description="Region scores where the color of the sentence's heatmaps begins and is full: "
+        "the best region stays below them in 75 % and in 99 % of the reference images; null "
+        "without these."
     ),
 ]
 StandsOut = Annotated[
@@ -343,36 +341,36 @@ class Finding(Answer):
 
     finding: str
     probability: Probability = Field(
-        description="Logistic of the score, calibrated where the model is."
+        description="Logistic of the score, calibrated if the model is."
     )
-    score: Finite = Field(description="Above 0 says present.")
+    score: Finite = Field(description="Above 0 means present.")
     calibrated: bool = Field(
         default=False, description="Whether this finding's probability is calibrated."
     )
     flagged: bool | None = Field(
         default=None,
-        description="Whether it is above the threshold that was kept; null: not calibrated.",
+        description="Whether it is above the kept threshold; null if not calibrated.",
     )
     group: str | None = Field(
         default=None,
-        description='Whose threshold that is: "view=AP", or "pooled" of all groups together.',
+        description='The group of that threshold: "view=AP", or "pooled" for all groups together.',
         examples=["view=AP"],
     )
     by_head: bool = Field(
         default=False,
-        description="Whether a head that was trained on this finding gave the score, not prompts.",
+        description="Whether a head trained on this finding, not the prompts, gave the score.",
     )
     evaluated: MeasuredFinding | None = Field(
         default=None,
-        description="How well it is detected with these prompts; null: it was not evaluated.",
+        description="How well it is detected with these prompts; null if not evaluated.",
     )
 
 
 class Classification(Answer):
-    """Zero-shot probabilities, one a finding."""
+    """Zero-shot probabilities, one per finding."""
 
     model: Fingerprint
-    calibrated: bool = Field(description="Whether every probability is; never of an unlike image.")
+    calibrated: bool = Field(description="Whether all are calibrated; never for an unlike image.")
     findings: list[Finding]
     unlike: UnlikeImage = None
 
@@ -388,7 +386,7 @@ class StoredPlace(Answer):
     """Coordinates in the rows and columns that a DICOM file stores."""
 
     movement: Literal["", "mirrored", "turned"] = Field(
-        description="How the file stores the picture, as its header says."
+        description="How the file stores the picture, from its header."
     )
     width: int
     height: int
@@ -411,20 +409,20 @@ class Grounded(Answer):
     boxes: list[Box]
     stored: StoredPlace | None = Field(
         default=None,
-        description="Peak and boxes in the file's own pixels, where a DICOM header made the "
-        "picture shown another: turned, mirrored, or with square pixels.",
+        description="Peak and boxes in the file's own pixels, if the displayed picture differs by "
+        "its DICOM header: turned, mirrored, or with square pixels.",
     )
     limits: Limits = None
     stands_out: StandsOut = None
     unlike: UnlikeImage = None
     unlike_sentence: UnlikeSentence = None
     read_as: str | None = Field(
-        default=None, description="The sentence as it was embedded; null: as it was sent."
+        default=None, description="The sentence as it was embedded; null if unchanged."
     )
     side: Literal["left", "right"] | None = Field(
         default=None,
-        description="The patient's side that the image speaks for, by a head that was trained for "
-        "sides; null where the sentence names none, or no head tells sides.",
+        description="The patient's side with the finding, from a head trained for sides; null if "
+        "the sentence names no side, or there is no such head.",
     )
     support: float | None = Field(
         default=None,
@@ -435,31 +433,31 @@ class Grounded(Answer):
 
 
 class Reference(Answer):
-    """Images with whose scores those of a report's sentences are compared."""
+    """The images whose scores a report's sentences are compared with."""
 
     source: Literal["validation", "index", "none"]
     images: Count
 
 
 class Basis(Answer):
-    """What a verdict rests on: evidence, thresholds and the errors that they make."""
+    """The basis of a verdict: evidence, thresholds and their errors."""
 
     finding: str = Field(description='What decided: "left effusion", "no pneumothorax".')
     test: Literal["presence", "side"] | None = Field(
-        description="Whether the finding itself or its side decided; null where not judged."
+        description="Whether the finding itself or its side decided; null if not judged."
     )
-    auc: Probability | None = Field(description="Of that, on validation images.")
-    evidence: Finite | None = Field(description="High where the image speaks for the sentence.")
+    auc: Probability | None = Field(description="Of that test, on validation images.")
+    evidence: Finite | None = Field(description="High if the image supports the sentence.")
     unsupported_below: Finite | None
     supported_above: Finite | None
     true_unsupported: Probability | None = Field(
-        description="Measured share of images of which it is true below the first threshold."
+        description="Measured share below the first threshold among images where it is true."
     )
     false_supported: Probability | None = Field(
-        description="Measured share of images of which it is false above the second threshold."
+        description="Measured share above the second threshold among images where it is false."
     )
-    true_images: Count | None = Field(description="Validation images of which it is true.")
-    false_images: Count | None = Field(description="Validation images of which it is false.")
+    true_images: Count | None = Field(description="Validation images where it is true.")
+    false_images: Count | None = Field(description="Validation images where it is false.")
 
 
 class SupportedSentence(Answer):
@@ -468,7 +466,7 @@ class SupportedSentence(Answer):
     section: str
     sentence: str
     start: Count = Field(description="Its first character in the report, from 0.")
-    end: Count = Field(description="The character behind its last one.")
+    end: Count = Field(description="The position after its last character.")
     wording: Literal["affirmed", "negated", "uncertain"]
     score: Score
     support: float | None = Field(
@@ -479,7 +477,7 @@ class SupportedSentence(Answer):
     )
     reason: str | None = Field(default=None, description="Why it is not judged.")
     basis: Basis | None = Field(
-        default=None, description="Null where the sentence names no calibrated finding."
+        default=None, description="Null if the sentence names no calibrated finding."
     )
     peak: Peak
     threshold: Threshold
@@ -511,7 +509,7 @@ class SentenceHit(Answer):
     studies: Count = Field(description="How many indexed studies say it.")
     lift: Finite | None = Field(
         default=None,
-        description="Of a search by an image: how much better it fits than the archive's other "
+        description="For a search by an image: how much better it fits than the archive's other "
         "images, an estimate of log p(image | sentence) / p(image) in nats; hits are ranked by it. "
         "Null for a search by a sentence, and in an archive of fewer than 16 images.",
     )
@@ -524,32 +522,32 @@ class Found(Answer):
     target: Literal["images", "sentences"]
     images: list[ImageHit] = Field(default_factory=list)
     sentences: list[SentenceHit] = Field(default_factory=list)
-    matching: Count = Field(description="Images, or sentences, that were looked among.")
+    matching: Count = Field(description="Images or sentences that were searched.")
     scored: Count = Field(description="How many of them were scored exactly.")
     exact: bool = Field(description="Whether these are proven to be the best.")
     warning: str | None = Field(default=None, description="Why to distrust the results.")
     unlike: Unlike | None = Field(
         default=None,
-        description="How unlike those of the training the image is; null: not known, or no image.",
+        description="How unlike the training images the image is; null if unknown or no image.",
     )
     unlike_sentences: list[UnlikeSentence] = Field(
-        default_factory=list, description="The same of each query, then of each not."
+        default_factory=list, description="The same for each query, then for each not."
     )
     read_as: list[str | None] = Field(
         default_factory=list,
-        description="Each query, then each not, as it was embedded; null: as it was sent.",
+        description="Each query, then each not, as it was embedded; null if unchanged.",
     )
     caution: str | None = Field(
-        default=None, description="Why a verdict on one of the sentences would not be given."
+        default=None, description="Why verify would not judge one of the sentences."
     )
     offset: Count = 0
     k: Count
 
 
 class HeldItem(Answer):
-    """What waits for somebody to decide: an object, a message, a deletion or a report."""
+    """What waits for a decision: an object, a message, a deletion or a report."""
 
-    name: str = Field(description="A number; of a report r and a number.")
+    name: str = Field(description="A number; for a report, r and a number.")
     what: Literal["object", "message", "deletion", "report"]
     state: Literal["held", "failed"]
     source: str = Field(description="Where it came from.")
@@ -557,12 +555,12 @@ class HeldItem(Answer):
     why: str
     hides: str = Field(description="What nobody sees until somebody decides.")
     studies: list[str] = Field(description="The studies that it concerns.")
-    accession: str = Field(description="Of a report; else empty.")
-    patient: str = Field(description="Whom a report names; else empty.")
+    accession: str = Field(description="A report's accession number; else empty.")
+    patient: str = Field(description="The patient that a report names; else empty.")
 
 
 class HeldItems(Answer):
-    """What is held, the first received first."""
+    """What is held, the oldest first."""
 
     held: list[HeldItem]
 
@@ -578,7 +576,7 @@ MarkVerdict = Literal["right", "wrong", "unclear"]
 
 
 class Mark(Answer):
-    """What a reader said of one thing that was shown of an image."""
+    """What a reader said about one answer for an image."""
 
     who: str = Field(description="The name of the key; '-' on a server without keys.")
     made: str
@@ -588,13 +586,13 @@ class Mark(Answer):
     patient_id: str
     kind: MarkKind
     text: str = Field(description="The finding, the sentence, or the word of a box.")
-    said: bool = Field(description="Whether it was said to be there; the verdict is on that.")
+    said: bool = Field(description="Whether it was said to be there; the verdict judges that.")
     verdict: MarkVerdict
     box: Quad | None = Field(description="x, y, w, h in pixels of the original.")
 
 
 class Marks(Answer):
-    """Of each reader the last mark on each thing, the oldest first, a page of them."""
+    """A page of marks: each reader's last mark on each thing, the oldest first."""
 
     marks: list[Mark]
-    next: Count | None = Field(description="``after`` of the next page; null: this is the last.")
+    next: Count | None = Field(description="``after`` for the next page; null on the last.")

@@ -1,4 +1,4 @@
-"""Requests over HTTP: sent, repeated where the server asks for it, errors made of problems."""
+"""Requests over HTTP: send them, repeat them if a busy server asks, turn problems into errors."""
 
 import re
 import time
@@ -12,16 +12,15 @@ if TYPE_CHECKING:
     import httpx2
 
 RETRIES = 5
-LONGEST_WAIT_S = 30.0  # a server that asks for more is not waited for
+LONGEST_WAIT_S = 30.0  # do not wait longer for a server
 _URL = re.compile(r"https?://[^/?#\s]+(/[^?#\s]*)?")
 
 
 class ApiError(CxrTextError):
     """The server answered with an error, or not at all.
 
-    ``status`` is 0 where there was no answer, ``detail`` says what is wrong and what to do,
-    ``request_id`` is the one in the server's log, and ``retry_after`` are the seconds that the
-    server asks to wait.
+    ``status`` is 0 without an answer, ``detail`` says what is wrong and what to do, ``request_id``
+    is the one in the server's log, and ``retry_after`` is how many seconds the server asks to wait.
     """
 
     def __init__(
@@ -32,8 +31,8 @@ class ApiError(CxrTextError):
         request_id: str | None = None,
         retry_after: float | None = None,
     ) -> None:
-        said = f"{title} ({status}): {detail}" if status else f"{title}: {detail}"
-        super().__init__(said + (f" [request {request_id}]" if request_id else ""))
+        text = f"{title} ({status}): {detail}" if status else f"{title}: {detail}"
+        super().__init__(text + (f" [request {request_id}]" if request_id else ""))
         self.status = status
         self.title = title
         self.detail = detail
@@ -42,15 +41,15 @@ class ApiError(CxrTextError):
 
 
 class Transport:
-    """A connection, with the arguments of :class:`.Client`; ``content`` is what httpx2 takes."""
+    """A connection; arguments as for :class:`.Client`, ``content`` as for httpx2."""
 
     def __init__(
         self, url: str, key: str | None, timeout: float, retries: int, http: "httpx2.Client | None"
     ) -> None:
         if not _URL.fullmatch(url):
-            raise ConfigError("the server's address is wrong; give such as http://127.0.0.1:8000")
+            raise ConfigError("the server's address is wrong; write it like http://127.0.0.1:8000")
         if key is not None and not (key.isascii() and key.isprintable() and " " not in key):
-            raise ConfigError("the key holds characters that no key has; copy it again")
+            raise ConfigError("the key has characters that no key can have; copy it again")
         self._url = url.rstrip("/")
         self._headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         self._retries = retries
@@ -58,7 +57,7 @@ class Transport:
         if http is None:
             import httpx2
 
-            # No redirect is followed, so that the key goes nowhere else.
+            # Follow no redirect, so that the key goes nowhere else.
             http = httpx2.Client(timeout=timeout, follow_redirects=False)
         self._http = http
 
@@ -69,7 +68,7 @@ class Transport:
     def send(
         self, method: str, path: str, *, headers: Mapping[str, str] | None = None, **content: Any
     ) -> "httpx2.Response":
-        """Send a request, again when a busy server says so (ApiError: a status from 300 on)."""
+        """Send a request, and repeat it if a busy server asks (ApiError: a status above 299)."""
         for _ in range(self._retries):
             try:
                 return self.once(method, path, headers=headers, **content)
@@ -80,7 +79,7 @@ class Transport:
     def once(
         self, method: str, path: str, *, headers: Mapping[str, str] | None = None, **content: Any
     ) -> "httpx2.Response":
-        """As :meth:`send`, but the first answer counts."""
+        """As :meth:`send`, without repeating."""
         sent = {**self._headers, **(headers or {})}
         with _reaching():
             response = self._http.request(method, self._url + path, headers=sent, **content)
@@ -89,7 +88,7 @@ class Transport:
         return response
 
     def stream(self, method: str, path: str, **content: Any) -> Iterator[str]:
-        """As :meth:`send`, and give the text of the answer as it arrives."""
+        """As :meth:`send`, but give the text of the answer as it arrives."""
         for _ in range(self._retries):
             try:
                 yield from self._stream_once(method, path, content)
@@ -121,8 +120,8 @@ def _reaching() -> Iterator[None]:
         raise ApiError(
             0,
             "No answer",
-            f"the server cannot be reached ({type(error).__name__}); check its address, and "
-            "that it runs",
+            f"the server cannot be reached ({type(error).__name__}); check that it is running, and "
+            "its address",
         ) from None
 
 
@@ -133,7 +132,7 @@ def _wait_for(error: ApiError) -> None:
 
 
 def _error(response: "httpx2.Response") -> ApiError:
-    """The error that an answer stands for, whether a problem document or of a proxy between."""
+    """The error of an answer, from the server's problem document or from a proxy."""
     try:
         value = response.json()
     except ValueError:

@@ -1,6 +1,6 @@
-"""A backup of an index in a folder of files, with keys and a gateway's state; its return.
+"""Back up an index, with keys and a gateway's state, into a folder of files, and restore it.
 
-The index is copied under its writer's lock: searches go on, and who would write it waits.
+The index is copied under its writer's lock: searches continue, and writers wait.
 """
 
 import shutil
@@ -41,9 +41,9 @@ from cxrtext.models.folders import has_model, model_files
 from cxrtext.pausing import StageProgress
 from cxrtext.records.marks import copy_marks, marks_beside
 
-NOTE = "backup.json"  # the file by which a backup is known
+NOTE = "backup.json"  # the file that identifies a backup
 INDEX, MODEL = "index", "model"
-UPLOADS = "uploads"  # the first folder of uploads; further ones are ``uploads-2`` …
+UPLOADS = "uploads"  # the first folder of uploads; more are ``uploads-2`` …
 KEYS = "keys.txt"
 MARKS = marks_beside(Path(INDEX)).name
 GATEWAY = "gateway"  # folder with the state of the gateway that fills the index
@@ -52,7 +52,7 @@ FORMAT, VERSION = "cxrtext backup", 3
 WAIT_S = 60.0  # how long to wait for a writer
 
 OTHER_UPLOAD = (
-    "is not what its name says; put the file of an older backup in its place, or delete its image"
+    "is not what its name says; replace it with the file of an older backup, or delete its image"
 )
 ANOTHER_BACKUP = "restore from another backup"
 
@@ -68,7 +68,7 @@ class BackupSummary:
     keys: bool  # whether the file of keys is in it
     gateway: bool  # whether a gateway's state is in it
     marks: bool  # whether marks of readers are in it
-    size: int  # bytes of all that is restored
+    size: int  # bytes of everything to restore
 
 
 def back_up(
@@ -82,13 +82,13 @@ def back_up(
 ) -> BackupSummary:
     """Copy an index, its uploads, marks and checkpoint, and a file of keys into a new folder.
 
-    Others may search the index meanwhile; who would write it waits.  Images that lie where their
-    manifest has them are not copied.
+    Others may search the index meanwhile; writers wait.  Images that a manifest lists in their own
+    place are not copied.
 
     Args:
         out: The backup's folder, new or empty, which only its owner may read.
-        keys: The server's file of keys, to be copied, too.
-        model: Whether to copy the checkpoint that the index notes.
+        keys: The server's key file, to copy, too.
+        model: Whether to copy the checkpoint that the index names.
         copy_state: Copies a gateway's state into a new folder, before the index is copied.
     """
     check_index_folder(index)
@@ -106,7 +106,7 @@ def back_up(
                 _copy(source, folder, model, tell)
             except FileNotFoundError as error:
                 raise CheckpointError(
-                    f"{error.filename}: the index names this file and it is not there; run "
+                    f"{error.filename}: the index names this file, but it is missing; run "
                     f"'cxrtext index check {quote(str(index))}'"
                 ) from None
         with Catalogue(folder / INDEX / CATALOGUE) as catalogue:
@@ -139,7 +139,7 @@ def back_up(
 
 
 def _copy(source: Catalogue, folder: Path, model: bool, tell: StageProgress) -> None:
-    """Copy the catalogue, and what it names (FileNotFoundError where a file is gone)."""
+    """Copy the catalogue and the files that it names (FileNotFoundError: one is gone)."""
     index, home = source.path.parent, folder / INDEX
     home.mkdir()
     with closing(open_database(home / CATALOGUE)) as target:
@@ -155,7 +155,7 @@ def _copy(source: Catalogue, folder: Path, model: bool, tell: StageProgress) -> 
             "SELECT DISTINCT path, file FROM images JOIN roots USING (root) "
             "WHERE file IS NOT NULL ORDER BY path, file"
         ).fetchall()
-        # The copy names its uploads and its checkpoint by where they lie beside it.
+        # The copy names its uploads and its checkpoint relative to itself.
         names: dict[str, str] = {}
         for root, _ in uploads:
             names.setdefault(root, f"{UPLOADS}-{len(names) + 1}" if names else UPLOADS)
@@ -184,19 +184,17 @@ def _copy(source: Catalogue, folder: Path, model: bool, tell: StageProgress) -> 
 
 def _copy_model(index: Path, meta: Mapping[str, str], target: Path) -> None:
     noted = Path(meta.get("checkpoint", ""))
-    without = "or back up without it: --no-model"
     if not has_model(noted):
         raise CheckpointError(
-            f"{index}: the checkpoint that made this index is no longer at '{noted}'; put it back, "
-            + without
+            f"{index}: the checkpoint that made this index is no longer at '{noted}'; put it back"
         )
     copy_files(noted, model_files(noted), target)
-    # A training may have put another one in its place, before or meanwhile.
+    # A training may have replaced it, before or meanwhile.
     if checkpoint_fingerprint(target, read_sums(target)) != meta["model"]:
         raise CheckpointError(
-            f"{noted}: holds another model than the one that made {index}, which could not be "
-            "searched with it; put that one back, run 'cxrtext index compact "
-            f"{quote(str(index))} --model {quote(str(noted))}', {without}"
+            f"{noted}: holds another model than the one that made {index} and is needed to search "
+            "it; put that one back, or run 'cxrtext index compact "
+            f"{quote(str(index))} --model {quote(str(noted))}'"
         )
     if file_problems(target):
         problems = file_problems(noted) or [f"{noted}: was changed while it was copied"]
@@ -204,7 +202,7 @@ def _copy_model(index: Path, meta: Mapping[str, str], target: Path) -> None:
 
 
 def _read(folder: Path) -> tuple[BackupSummary, list[str]]:
-    """What a backup says of itself, and the names of its files (DataError)."""
+    """A backup's own summary, and the names of its files (DataError)."""
     try:
         noted: dict[str, Any] = read_sealed(folder / NOTE)
     except FileNotFoundError:
@@ -224,20 +222,20 @@ def _read(folder: Path) -> tuple[BackupSummary, list[str]]:
 
 
 def restore(backup: Path, out: Path, *, progress: StageProgress | None = None) -> BackupSummary:
-    """Make an index, its uploads, marks, checkpoint and keys of a backup, in a new folder.
+    """Restore an index, its uploads, marks, checkpoint and keys from a backup to a new folder.
 
-    Every file is compared with its digest before, and the index with its checksums after.  The
-    restored index knows its uploads and its checkpoint in the new folder; images that a manifest
-    listed it looks for where they were.
+    Before, every file is compared with its digest; after, the index with its checksums.  The
+    restored index finds its uploads and its checkpoint in the new folder, and images that a
+    manifest listed in their old place.
 
     Args:
-        out: A new or an empty folder; it gets ``index/``, and ``uploads/``, ``model/``,
-            ``keys.txt`` and ``gateway/`` where the backup has them.
+        out: A new or empty folder; it gets ``index/`` and, if the backup has them, ``uploads/``,
+            ``model/``, ``keys.txt`` and ``gateway/``.
     """
     check_empty(out)
     tell = progress or (lambda _stage, _done, _total: None)
     tell("checking the backup", 0, 1)
-    found, names = _read(backup)
+    summary, names = _read(backup)
     mend = f"nothing was restored; {ANOTHER_BACKUP}"
     check_folder(backup, [NOTE, *names], DataError, mend)
     tell("checking the backup", 1, 1)
@@ -248,12 +246,12 @@ def restore(backup: Path, out: Path, *, progress: StageProgress | None = None) -
         for number, name in enumerate(names, 1):
             copy_files(backup, [name], folder)
             tell("restoring", number, len(names))
-        _tell_where(folder / INDEX, out.absolute(), model=found.model)
+        _tell_where(folder / INDEX, out.absolute(), model=summary.model)
         with Catalogue(folder / INDEX / CATALOGUE) as catalogue:
             wrong = check_index(folder / INDEX, catalogue)
         if wrong:
             raise DataError(f"{backup}: {wrong[0]}; {ANOTHER_BACKUP}")
-    return found
+    return summary
 
 
 def check_empty(folder: Path) -> None:
@@ -268,7 +266,7 @@ def _tell_where(index: Path, home: Path, *, model: bool) -> None:
             for path, root in known.items():
                 if path.startswith(f"../{UPLOADS}"):
                     new = str(home / path.removeprefix("../"))
-                    if new in known:  # another folder that is known lies there
+                    if new in known:  # the index already knows this folder
                         there = known[new]
                         database.execute("UPDATE images SET root = ? WHERE root = ?", (root, there))
                         database.execute("DELETE FROM roots WHERE root = ?", (there,))

@@ -1,4 +1,4 @@
-"""Building an index from a manifest, or adding to one."""
+"""Build an index from a manifest, or add to one."""
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ from cxrtext.records.columns import SECTION_COLUMNS
 from cxrtext.records.manifest import is_own_column
 
 REPORT_COLUMNS = {"report", *SECTION_COLUMNS}
-"""Columns of a manifest that are text of the report: kept as sentences, not as metadata."""
+"""Manifest columns with report text, kept as sentences instead of metadata."""
 
 
 def build_index(
@@ -60,18 +60,18 @@ def build_index(
 ) -> IndexSummary:
     """Embed the images of a manifest and the sentences of its reports, and index them.
 
-    A run that was stopped resumes; an existing index is added to, and can be searched meanwhile.
-    Images already in the index, by name, are not embedded again, nor are sentences, but what the
-    manifest and the reports say of images is taken over, and where they and the model lie now.
+    A stopped run resumes.  Images are added to an existing index, which can be searched meanwhile.
+    Images (by name) and sentences that are already in it are not embedded again, but it takes over
+    what the manifest and the reports now say, and the present places of images and model.
 
     Args:
-        reports: A table of reports; by default as :func:`sentences_beside` finds them.
-        allow_outside: Whether images may lie outside the manifest's folder.
-        features: Of the model's backbone, in place of images; see ``cxrtext encode``.
-        replace: Whether images already in the index are embedded again.
+        reports: A table of reports; by default the one that :func:`sentences_beside` finds.
+        allow_outside: Whether images may be outside the manifest's folder.
+        features: Of the model's backbone, to use instead of images; see ``cxrtext encode``.
+        replace: Whether to embed images again that are already in the index.
         storage: How a new index keeps regions: "float16" or "int8".
-        prompts: Of the zero-shot labels that a new index keeps; the checkpoint's by default.
-        wait_s: How long to queue while another process writes.
+        prompts: For the zero-shot labels of a new index; the checkpoint's by default.
+        wait_s: How long to wait while another process writes.
     """
     if storage not in STORAGES:
         raise ValueError(f"storage must be one of {', '.join(STORAGES)}, got {storage}")
@@ -89,7 +89,7 @@ def build_index(
         start_index(
             catalogue, model, checkpoint, vectors, prompts or prompts_beside(model), storage
         )
-        (out / SUMMARY).unlink(missing_ok=True)  # until the run is whole
+        (out / SUMMARY).unlink(missing_ok=True)  # until the run is complete
         known, root = catalogue.known_images(), str(manifest.parent.resolve())
         todo = [record for record in records if replace or record.name not in known]
         if not replace:
@@ -122,9 +122,9 @@ def make_index(
     storage: str = "float16",
     device: str = "cpu",
 ) -> IndexSummary:
-    """Make an index without an image, for what is received or uploaded; arguments as above.
+    """Make an index without images, for those to be received or uploaded; arguments as above.
 
-    Of an index that is there it notes where its model lies now.
+    If the index exists, note the present place of its model.
     """
     model = load_model(checkpoint, device)
     with writing(out, create=True) as catalogue:
@@ -148,9 +148,9 @@ def start_index(
     prompts: Mapping[str, Prompts],
     storage: str,
 ) -> None:
-    """Note what a new index is made by and of; of an old one, where its model lies now.
+    """Note the settings of a new index, or the present place of an old one's model.
 
-    The sketches are made for the sentences, vectors [D] of the archive's.
+    The sketches are made for the archive's sentences, vectors [D].
     """
     notes = {}
     if "model" not in catalogue.meta():
@@ -166,7 +166,7 @@ def note_start(catalogue: Catalogue, checkpoint: Path, notes: Mapping[str, objec
 def index_notes(
     model: ImageTextModel, sentences: Sequence[Tensor], prompts: Mapping[str, Prompts], storage: str
 ) -> dict[str, str]:
-    """What a catalogue notes of a new index as a whole; arguments as of :func:`start_index`."""
+    """A catalogue's notes about a new index as a whole; arguments as in :func:`start_index`."""
     preprocessing = model.spec.preprocessing
     with torch.inference_mode():
         blank = torch.zeros(1, 1, preprocessing.crop, preprocessing.crop, device=model.device)
@@ -206,7 +206,7 @@ def _embed_new(
     said: Sequence[Sentence],
     texts: Mapping[str, Tensor],
 ) -> dict[str, Tensor]:
-    """Vectors of the distinct sentences that the index does not hold, from ``texts`` if there."""
+    """Vectors of the distinct sentences that are not in the index, from ``texts`` if possible."""
     known = catalogue.known_sentences()
     new = [text for text in distinct(said) if text not in known]
     unknown = [text for text in new if text not in texts]
@@ -230,7 +230,7 @@ def check_columns(manifest: Path, records: Sequence[ImageRecord]) -> None:
 
 
 def _update_known(catalogue: Catalogue, records: Sequence[ImageRecord], root: str) -> None:
-    """Take over what a manifest says of images, and the folder in which they lie now."""
+    """Take over what a manifest says about images, and the folder that they are in now."""
     with catalogue.transaction(write=True) as database:
         database.execute("INSERT OR IGNORE INTO roots (path) VALUES (?)", (root,))
         (here,) = database.execute("SELECT root FROM roots WHERE path = ?", (root,)).fetchone()
@@ -260,9 +260,9 @@ def _update_known(catalogue: Catalogue, records: Sequence[ImageRecord], root: st
 @dataclass(frozen=True, slots=True)
 class EmbeddedImages:
     rows: list[int]  # their places among those asked for, rising
-    sizes: list[tuple[int, int]]  # height and width of the original of each, in pixels
-    vectors: Mapping[str, NDArray[Any]]  # by vector file, one row an image
-    labels: Mapping[str, NDArray[np.float32]]  # what the model says of them, by column
+    sizes: list[tuple[int, int]]  # height and width of each original, in pixels
+    vectors: Mapping[str, NDArray[Any]]  # by vector file, one row per image
+    labels: Mapping[str, NDArray[np.float32]]  # what the model says about them, by column
     failed: list[tuple[int, str]]  # place and reason of each that could not be read
 
     def image(self, i: int, record: ImageRecord, root: str) -> NewImage:
@@ -281,7 +281,7 @@ class EmbeddedImages:
 def packed_images(
     model: ImageTextModel, notes: Mapping[str, str], embedded: Iterable[EmbeddedBatch]
 ) -> Iterator[EmbeddedImages]:
-    """Embedded images as an index keeps them, by notes of :func:`index_notes` or of a catalogue."""
+    """Embedded images in an index's form, by notes of :func:`index_notes` or of a catalogue."""
     familiar, labeler = familiar_beside(model), labeler_of(model, notes)
     language = Language.of_meta(notes)
     for part in embedded:
@@ -302,10 +302,10 @@ def add_embedded(
     reject: Callable[[str, str], None],
     report: Callable[[int], None],
 ) -> int:
-    """Add images as they are embedded; counts them.
+    """Add images as they are embedded; gives how many.
 
-    Their names are relative to ``root``, or for None to the folder of each file.  ``reject`` is
-    told the name of one that cannot be read, and why; ``report`` how many are done.
+    Their names are relative to ``root``, or to each file's folder if it is None.  ``reject`` gets
+    the name of each unreadable image and the reason; ``report`` gets the number done.
     """
     done = added = 0
     for part in packed_images(model, catalogue.meta(), embedded):
@@ -329,10 +329,10 @@ def add_sentences(
     sentences: Sequence[Sentence],
     texts: Mapping[str, Tensor],
 ) -> None:
-    """Add what the reports of an index's studies say; vectors are embedded, or from ``texts``."""
+    """Add the sentences of an index's studies; vectors come from ``texts`` or are embedded."""
     studies = {row[0] for row in catalogue.database.execute("SELECT study_id FROM images")}
     said = [s for s in sentences if s.study_id in studies]
-    # A sentence that was known is not any more where the last image of its study was replaced.
+    # A known sentence is gone if the last image of its study was replaced.
     new = _embed_new(catalogue, model, said, texts)
     vectors = torch.stack(list(new.values())).numpy() if new else np.empty(0)
     rows = [(s.study_id, s.section, s.position, s.sentence) for s in said]

@@ -1,4 +1,4 @@
-"""What can change in an index: images and sentences come, images and studies go."""
+"""Changes of an index: add images and sentences, delete images and studies."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ MAX_COLUMNS = 500
 
 @dataclass(frozen=True, slots=True)
 class NewImage:
-    """An image to be added, or to take the place of the one of its name."""
+    """An image to add, or to replace the one with its name."""
 
     image: str
     root: str  # the folder that its name is relative to
@@ -29,26 +29,26 @@ class NewImage:
     height: int  # of the original, in pixels
     width: int
     metadata: Mapping[str, str]
-    labels: Mapping[str, float]  # what the model says of it, by column
-    file: str | None = None  # name of the file kept for it, below root; None: its own name
+    labels: Mapping[str, float]  # what the model says about it, by column
+    file: str | None = None  # name of the file kept for it, below root; None: the image's name
     added_by: str | None = None  # name of the key that added it over HTTP
 
 
 @dataclass(frozen=True, slots=True)
 class NewReports:
-    """What studies say; the sentences that they said before are forgotten."""
+    """The sentences of studies, which replace their earlier ones."""
 
-    sentences: Sequence[str]  # distinct sentences that the index does not hold yet
+    sentences: Sequence[str]  # distinct sentences that are not in the index yet
     vectors: NDArray[Any]  # [len(sentences), D]
     said: Sequence[tuple[str, str, int, str]]  # study, section, position, text; new or known
-    silent: Sequence[str] = ()  # studies that say nothing any more
+    silent: Sequence[str] = ()  # studies that now have no sentences
 
 
 def make_room(database: Connection, names: Iterable[str], spare: int = 0) -> None:
-    """See that there is room for columns, in the caller's transaction (DataError).
+    """Make sure that there is room for columns, in the caller's transaction (DataError).
 
-    Where there is not, the columns in which no image has a value are given up; ``spare`` columns
-    are to be free afterwards.
+    If there is not, drop the columns in which no image has a value; ``spare`` columns must be free
+    afterwards.
     """
     known = {name for (name,) in database.execute("SELECT name FROM columns")}
     new = [name for name in dict.fromkeys(names) if name not in known]
@@ -88,7 +88,7 @@ def _slots(database: Connection, names: Iterable[str]) -> dict[str, int]:
 
 
 def set_attributes(database: Connection, cells: Iterable[tuple[int, Mapping[str, Cell]]]) -> None:
-    """Note the cells of images, by their numbers, that filters look at."""
+    """Note the cells of images, by their numbers, for filters."""
     groups: dict[tuple[str, ...], list[tuple[Cell, ...]]] = {}
     for number, of_image in cells:
         groups.setdefault(tuple(of_image), []).append((*of_image.values(), number))
@@ -112,13 +112,13 @@ def add_images(
     arrays: Mapping[str, NDArray[Any]],
     reports: NewReports | None = None,
 ) -> None:
-    """Add images with their vectors; when this returns they are kept, whatever is killed.
+    """Add images with their vectors; when this returns, they survive any kill.
 
     Args:
-        images: One whose name is known replaces it.  Where that was the last one of its study, the
-            study's report goes with it.
-        arrays: One row an image for each of the vector files of images.
-        reports: What their studies say, kept with them or not at all.
+        images: One with a known name replaces that image.  If a study loses its last image this
+            way, its report is deleted, too.
+        arrays: For each vector file of images, one row per image.
+        reports: The sentences of their studies, kept together with them or not at all.
     """
     meta = catalogue.meta()
     place, number = int(meta["places"]), int(meta["next_number"])
@@ -179,7 +179,7 @@ def _put_reports(database: Connection, meta: Mapping[str, str], reports: NewRepo
 
 
 def move_patient(database: Connection, old: str, new: str) -> int:
-    """Give the images of a patient to another, who keeps his split; gives how many."""
+    """Give a patient's images to another patient, who keeps their split; gives how many."""
     (split,) = database.execute(
         "SELECT min(split) FROM images WHERE patient_id = ?", (new,)
     ).fetchone()
@@ -190,9 +190,9 @@ def move_patient(database: Connection, old: str, new: str) -> int:
 
 
 def delete_images(database: Connection, column: str, values: Iterable[str]) -> int:
-    """Delete images by ``image`` or ``study_id``, in the caller's transaction; counts them.
+    """Delete images by ``image`` or ``study_id``, in the caller's transaction; gives how many.
 
-    The report of a study goes with its last image, and files that are kept go with the lock.
+    A study's report goes with its last image; kept files are removed when the lock is released.
     """
     count, emptied = _delete_rows(database, column, values)
     _forget_emptied(database, emptied)
@@ -200,7 +200,7 @@ def delete_images(database: Connection, column: str, values: Iterable[str]) -> i
 
 
 def _delete_rows(database: Connection, column: str, values: Iterable[str]) -> tuple[int, set[str]]:
-    """Delete images; gives how many, and the studies that they were of."""
+    """Delete images; gives how many, and their studies."""
     if column not in ("image", "study_id"):
         raise ValueError(f"column must be image or study_id, got {column}")
     condition = f"{column} = ?"
@@ -212,13 +212,13 @@ def _delete_rows(database: Connection, column: str, values: Iterable[str]) -> tu
         query = f"DELETE FROM images WHERE {condition}"  # noqa: S608 - one of two names
         count += database.execute(query, (value,)).rowcount
     if count:
-        found = database.execute("SELECT value FROM meta WHERE key = 'deletions'").fetchone()
-        set_meta(database, {"deletions": int(found[0]) + 1})
+        row = database.execute("SELECT value FROM meta WHERE key = 'deletions'").fetchone()
+        set_meta(database, {"deletions": int(row[0]) + 1})
     return count, studies
 
 
 def delete_studies(catalogue: Catalogue, studies: Sequence[str]) -> int:
-    """Delete studies with their images and sentences, all of them or none; counts the images."""
+    """Delete studies with their images and sentences, all or none; gives the number of images."""
     with catalogue.transaction(write=True) as database:
         for study in studies:
             if not database.execute("SELECT 1 FROM images WHERE study_id = ?", (study,)).fetchone():

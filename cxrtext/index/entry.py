@@ -1,7 +1,7 @@
-"""Images that enter an index or leave it one by one: whose they are, and the lock that they need.
+"""Add single images to an index, and find out whose they are.
 
-Over HTTP and from hospital systems alike: what these two may do differs, what the index is asked
-and how it is changed does not.
+HTTP and hospital systems both use this: their rules differ, but not how they query and change the
+index.
 """
 
 import hashlib
@@ -26,10 +26,10 @@ _INSTANCE = f"$.{INSTANCE}"
 
 @contextmanager
 def entering(folder: Path, generation: str, wait_s: float) -> Iterator[Catalogue]:
-    """Open an index for vectors of a generation (HeldError: written anew), as `writing` does."""
+    """Open an index, as `writing` does, for vectors of a generation (HeldError: a newer one)."""
     with writing(folder, wait_s=wait_s) as catalogue:
         if catalogue.meta()["generation"] != generation:
-            raise HeldError(f"{folder}: was written anew meanwhile; try again")
+            raise HeldError(f"{folder}: was rewritten meanwhile; try again")
         yield catalogue
         write_summary(folder, catalogue)
 
@@ -44,31 +44,34 @@ def keep_image(catalogue: Catalogue, root: Path, data: bytes, ending: str, **sai
 def others_say(
     catalogue: Catalogue, wanted: str, column: str, value: str, *, but: str = ""
 ) -> list[str]:
-    """What images, beside one, have in one column where another has a value."""
+    """The values in the ``wanted`` column of images with this value, apart from ``but``."""
     query = f"SELECT DISTINCT {wanted} FROM images WHERE {column} = ? AND image <> ?"  # noqa: S608
-    return [str(found) for (found,) in catalogue.database.execute(query, (value, but))]
+    return [str(cell) for (cell,) in catalogue.database.execute(query, (value, but))]
 
 
 def is_of_others(
     catalogue: Catalogue, column: str, value: str, key: str | None, *, but: str = ""
 ) -> bool:
-    """Whether images of a value, beside one, came by another key, or by none, as an import's do."""
+    """Whether another key, or an import without a key, added images with this value.
+
+    ``but`` is an image that does not count.
+    """
     query = f"SELECT 1 FROM images WHERE {column} = ? AND image <> ? AND added_by IS NOT ? LIMIT 1"  # noqa: S608
     return catalogue.database.execute(query, (value, but, key)).fetchone() is not None
 
 
 class Imported:
-    """What an index calls the objects that came by an import, which hospital systems name, too."""
+    """The names in an index of imported objects that hospital systems send, too."""
 
     def __init__(self) -> None:
         self._generation, self._last = "", -1
         self._images: dict[str, str] = {}
 
     def called(self, catalogue: Catalogue, instance: str) -> str:
-        """The id of the image of a SOPInstanceUID, or of its hash; itself where none was imported.
+        """The id of the image imported with a SOPInstanceUID or its hash, else the UID itself.
 
-        Those that are new since it was asked last are read first; who adds images by a key may
-        write what he likes into their metadata.
+        Images that are new since the last call are read first.  Images added with a key do not
+        count: their metadata may hold anything.
         """
         if (generation := catalogue.meta()["generation"]) != self._generation:
             self._generation, self._last, self._images = generation, -1, {}
@@ -92,19 +95,19 @@ class Subject(NamedTuple):
 def subjects(
     catalogue: Catalogue, images: Collection[str] = (), studies: Collection[str] = ()
 ) -> list[Subject]:
-    """The images that are named, by themselves or by their study, each once."""
-    found: dict[Subject, None] = {}
+    """The images named directly or by their study, each once."""
+    named: dict[Subject, None] = {}
     for column, values in (("image", images), ("study_id", studies)):
         query = f"SELECT image, study_id, patient_id FROM images WHERE {column} = ? ORDER BY image"  # noqa: S608
         for value in values:
-            found |= {Subject(*row): None for row in catalogue.database.execute(query, (value,))}
-    return list(found)
+            named |= {Subject(*row): None for row in catalogue.database.execute(query, (value,))}
+    return list(named)
 
 
 def of_study_or_accession(
     catalogue: Catalogue, studies: Sequence[str], accession: str
 ) -> list[tuple[str, str, str]]:
-    """Study, patient and accession number of the images of some studies, or of this number."""
+    """Study, patient and accession number of images with one of these studies, or this number."""
     select = "SELECT study_id, patient_id, metadata FROM images"
     marks = ", ".join("?" * len(studies))
     with catalogue.transaction() as database:
@@ -127,9 +130,9 @@ def reports_of(
     said: Sequence[tuple[str, str, int, str]],
     silent: Sequence[str] = (),
 ) -> NewReports:
-    """What studies say, with the vectors, given by text, of the sentences that are new."""
+    """The sentences of studies; ``vectors``, by text, are needed for the new ones."""
     query = "SELECT 1 FROM sentences WHERE sentence = ?"
     texts = dict.fromkeys(text for *_, text in said)
-    new = [one for one in texts if not catalogue.database.execute(query, (one,)).fetchone()]
+    new = [text for text in texts if not catalogue.database.execute(query, (text,)).fetchone()]
     stack = np.stack([vectors[text] for text in new]) if new else np.empty(0)
     return NewReports(new, stack, said, silent)

@@ -1,4 +1,4 @@
-"""Zero-shot labels of a whole archive, from the kept regions: no image is decoded again."""
+"""Zero-shot labels of a whole archive from its regions; no image is decoded again."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -30,12 +30,12 @@ from cxrtext.records.manifest import LABEL
 @dataclass(frozen=True, slots=True)
 class LabeledImage:
     image: IndexedImage
-    scores: dict[str, float]  # ``γ² (s_pos − s_neg)`` by finding; above 0 says present
-    probabilities: dict[str, float]  # their logistic, calibrated where the checkpoint has it
+    scores: dict[str, float]  # ``γ² (s_pos − s_neg)`` by finding; above 0 means present
+    probabilities: dict[str, float]  # their logistic, calibrated if the checkpoint is
 
 
 class Labeler:
-    """Labels images by prompts; findings that have no calibration by plain logistics."""
+    """Labels images by prompts; findings without a calibration get the plain logistic."""
 
     def __init__(
         self,
@@ -51,11 +51,10 @@ class Labeler:
 
     @torch.inference_mode()
     def scores(self, regions: Tensor) -> NDArray[np.float32]:
-        """``γ² (s_pos − s_neg)`` or a head's logit of images with regions [B, N, D], [F, B]."""
-        found = exact_scores(self._model, regions, self._vectors)
-        found = found.view(len(self.findings), 2, -1)
-        found = float(self._model.gamma_sq) * (found[:, 0] - found[:, 1])
-        scores: NDArray[np.float32] = self.heads.put(regions, found).numpy()
+        """``γ² (s_pos − s_neg)``, or a head's logit, [F, B] for regions [B, N, D]."""
+        sides = exact_scores(self._model, regions, self._vectors).view(len(self.findings), 2, -1)
+        differences = float(self._model.gamma_sq) * (sides[:, 0] - sides[:, 1])
+        scores: NDArray[np.float32] = self.heads.put(regions, differences).numpy()
         return scores
 
     def probabilities(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -64,7 +63,7 @@ class Labeler:
         return np.stack([known.probabilities(row) for known, row in rows]).astype(np.float32)
 
     def columns(self, regions: Tensor) -> dict[str, NDArray[np.float32]]:
-        """Probabilities by the name that filters know them by, each [B]."""
+        """Probabilities by their column names in filters, each [B]."""
         probabilities = self.probabilities(self.scores(regions))
         return {LABEL + f: p for f, p in zip(self.findings, probabilities, strict=True)}
 
@@ -72,11 +71,11 @@ class Labeler:
 def unlike_column(
     familiar: Familiar | None, model: ImageTextModel, part: EmbeddedBatch
 ) -> dict[str, NDArray[np.float32]]:
-    """How unlike images of the training images are, distance over limit [B]; {} if not known."""
+    """How unlike the training images these are, distance over limit [B]; {} if unknown."""
     if familiar is None or familiar.images is None:
         return {}
-    found = familiar.images.of(part.looks(model.spec.preprocessing))
-    return {UNLIKE: np.array([one.share for one in found], dtype=np.float32)}
+    distances = familiar.images.of(part.looks(model.spec.preprocessing))
+    return {UNLIKE: np.array([one.share for one in distances], dtype=np.float32)}
 
 
 def label_archive(archive: Archive, prompts: Mapping[str, Prompts]) -> Iterator[LabeledImage]:
@@ -108,8 +107,8 @@ def _batches(
 def keep_labels(archive: Archive, prompts: Mapping[str, Prompts]) -> None:
     """Label every image and keep the probabilities, for filters and cohorts.
 
-    Images added later get these labels, too, by the calibration that the checkpoint has now;
-    labels of other prompts are forgotten.
+    Images added later get these labels, too, with the checkpoint's present calibration; labels of
+    other prompts are dropped.
     """
     calibrations = calibrations_of(archive.model, prompts)
     labeler = Labeler(archive.model, prompts, calibrations)

@@ -1,4 +1,4 @@
-"""Deleting from, compacting and rebuilding an index."""
+"""Delete from an index, compact it and rebuild it."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -31,7 +31,7 @@ CHUNK_BYTES = 32 * 2**20
 
 
 def delete(folder: Path, studies: list[str], *, wait_s: float = 0.0) -> int:
-    """Delete studies, all or none, and count images; vectors stay, unread, until compacted."""
+    """Delete studies, all or none; gives the number of images.  Vectors stay until compacted."""
     with writing(folder, wait_s=wait_s) as catalogue:
         count = delete_studies(catalogue, studies)
         write_summary(folder, catalogue)
@@ -39,10 +39,10 @@ def delete(folder: Path, studies: list[str], *, wait_s: float = 0.0) -> int:
 
 
 def forget_images(folder: Path, images: Sequence[str], *, wait_s: float = 0.0) -> None:
-    """Delete images, and write the index anew without a byte of them or of what only they said.
+    """Delete images, and rewrite the index without a byte of them or of sentences only they had.
 
-    The report of a study goes with its last image.  What a stopped run deleted already is no
-    longer in the catalogue; its vectors go, too.
+    A study's report goes with its last image.  Vectors of images that a stopped run has deleted
+    already are removed, too.
     """
     with writing(folder, wait_s=wait_s) as catalogue:
         with catalogue.transaction(write=True) as database:
@@ -51,12 +51,12 @@ def forget_images(folder: Path, images: Sequence[str], *, wait_s: float = 0.0) -
         images_gone, sentences_gone = holes(catalogue)
         stopped = _lacks_structure(catalogue)
     if images_gone or sentences_gone or stopped:
-        # The sketches' directions are made of sentences: those that are gone must not shape them.
+        # The sketches' directions come from sentences: deleted ones must not shape them.
         rewrite(folder, rebuild=sentences_gone > 0 or stopped, wait_s=max(wait_s, 60.0))
 
 
 def traces(folder: Path, catalogue: Catalogue) -> int:
-    """How many vectors and files of what was deleted, or of killed writers, an index still has."""
+    """How many vectors and files an index still has from deletions or killed writers."""
     if "generation" not in catalogue.meta():
         return 0
     left = sum(holes(catalogue)) + len(orphans(folder, catalogue))
@@ -82,19 +82,19 @@ def rewrite(
     rebuild: bool,
     wait_s: float = 0.0,
 ) -> IndexSummary:
-    """Write the vectors anew without those of deleted images.
+    """Rewrite the vectors without those of deleted images.
 
-    A new generation of files is written beside the old one and the catalogue turns to it in one
-    step; searches go on meanwhile.
+    A new generation of files is written beside the old one, and the catalogue switches to it in one
+    step; searches continue meanwhile.
 
     Args:
-        model: The model that made it, or its checkpoint; by default the noted one.
-        rebuild: Whether to derive everything anew from the regions: the sketches and profiles
-            for the sentences as they are now, the FAISS structure.  No image is decoded.
+        model: The model that made it, or its checkpoint; by default the one noted.
+        rebuild: Whether to derive everything again from the regions: the sketches and profiles
+            for the present sentences, and the FAISS structure.  No image is decoded.
     """
     with writing(folder, wait_s=wait_s) as catalogue:
         model = model_of(folder, catalogue.meta(), model)
-        if rebuild:  # read without its FAISS file, which may be what has to be repaired
+        if rebuild:  # do not read its FAISS file, which may be the damaged part
             with catalogue.transaction(write=True) as database:
                 set_meta(database, {"structure": "null"})
         kept = (CATALOGUE, "regions.", f"{SENTENCES}.")
@@ -129,7 +129,7 @@ def _copy_images(
     model: ImageTextModel | None,
     language: Language,
 ) -> None:
-    """Write the vectors of the images that are there; with a model, derive them anew."""
+    """Write the vectors of the present images; with a model, derive them again."""
     for file in vector_files(folder, meta).values():
         file.path.write_bytes(b"")
     live, regions = snapshot.live, snapshot.arrays["regions"]
@@ -153,7 +153,7 @@ def _append(
 def _name_new_files(catalogue: Catalogue, meta: dict[str, str], snapshot: Snapshot) -> None:
     live = snapshot.numbers[snapshot.live].tolist()
     with catalogue.transaction(write=True) as database:
-        # In rising order no place is taken twice: the new one is never above the old.
+        # Going up, no place is taken twice: a new place is never above the old one.
         database.executemany("UPDATE images SET place = ? WHERE number = ?", enumerate(live))
         database.executemany(
             "UPDATE sentences SET place = ? WHERE number = ?",

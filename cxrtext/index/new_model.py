@@ -1,10 +1,10 @@
-"""An index of another model: everything embedded anew beside the old one, which answers until then.
+"""Embed an index again for another model, beside the old vectors, which answer until then.
 
-The new vectors grow in an index of their own, in the folder ``next`` of the index, where a run that
-was stopped goes on.  In it each image is called by its number in the old one, which no other image
-ever gets, so that what was replaced between two runs is noticed.  At the end the old catalogue
-turns to the new vectors in one transaction: numbers, names, reports and metadata of images stay.
-The writer's lock is held all the while.
+The new vectors grow in their own index, in the folder ``next`` of the index, where a stopped run
+resumes.  There each image is named by its number in the old index; no other image ever gets this
+number, so a replacement between two runs is noticed.  At the end the old catalogue switches to the
+new vectors in one transaction: numbers, names, reports and metadata of images stay.  The writer's
+lock is held all the time.
 """
 
 import json
@@ -47,14 +47,14 @@ OF_MODEL = (
     "basis", "landmarks", "landmark_vectors", "prompts", "calibration", "places",
     "sentence_places", *map(checksum_key, (*OF_IMAGES, SENTENCES)),
 )  # fmt: skip
-"""What is noted of an index as a whole that is another's with another model."""
+"""Notes about an index as a whole that depend on the model."""
 
 Losses = dict[str, tuple[str, str]]
-"""Files that cannot be read, and why, by the name in the new index."""
+"""Unreadable files and the reasons, by the name in the new index."""
 
 
 def is_of(folder: Path, checkpoint: Path) -> bool:
-    """Whether an index is a model's, and no run for it is to be finished."""
+    """Whether an index has this model, and no run for a new one is unfinished."""
     with Catalogue(folder / CATALOGUE) as catalogue:
         noted = catalogue.meta().get("model")
     return noted == load_model(checkpoint).fingerprint and not (folder / NEXT).is_dir()
@@ -71,16 +71,16 @@ def reembed(
     wait_s: float = 0.0,
     progress: Progress | None = None,
 ) -> IndexSummary:
-    """Embed all images and sentences of an index by another model, and turn the index to it.
+    """Embed all images and sentences of an index with another model, then switch the index to it.
 
-    Images are read from where they were indexed, uploads from their folder.  The index answers by
-    the old model until it turns, and nobody else writes it; what is open then follows, or says so.
-    A run that was stopped goes on.
+    Images are read from where they were indexed, uploads from their folder.  The index uses the old
+    model until it switches, and nobody else writes it; open readers then follow, or say so.  A
+    stopped run resumes.
 
     Args:
-        features: Of the model's backbone, in place of images; see ``cxrtext encode``.
-        max_rejected: Images that may be unreadable by now, and are then no longer in the index.
-        wait_s: How long to queue while another process writes.
+        features: Of the model's backbone, to use instead of images; see ``cxrtext encode``.
+        max_rejected: How many images may be unreadable now; they are dropped from the index.
+        wait_s: How long to wait while another process writes.
     """
     model = load_model(checkpoint, device)
     listed = folder.with_name(folder.name + ".rejected.csv")
@@ -104,13 +104,13 @@ def reembed(
                     raise DataError(
                         f"{folder}: {len(lost)} images cannot be read and would be lost (all of "
                         f"them: {listed}); the index was left as it is. Put them back ('cxrtext "
-                        f"index build MANIFEST --out {folder}' where their folder has moved), "
-                        "delete their studies, or continue without them: --max-rejected "
-                        f"{len(lost)}; then run the same command again: the rest is kept"
+                        f"index build MANIFEST --out {folder}' if their folder has moved), delete "
+                        f"their studies, or continue without them: --max-rejected {len(lost)}; "
+                        "then run the same command again: the rest is kept"
                     )
                 refresh_structure(folder / NEXT, new)
                 _turn(folder, old, new)
-        else:  # a run was stopped when the index had turned already
+        else:  # a run was stopped after the index had switched
             refresh_structure(folder, old)
         sweep(folder, old)
         noted = write_summary(folder, old)
@@ -120,7 +120,7 @@ def reembed(
 
 
 def _drop_other(staged: Path, model: ImageTextModel, prompts: str) -> None:
-    """Remove what a stopped run for a third model, or with other prompts, left."""
+    """Remove what a stopped run left for a third model or with other prompts."""
     if staged.is_symlink():
         _drop(staged)  # refused
     if not (staged / CATALOGUE).is_file():
@@ -139,7 +139,7 @@ def _drop(staged: Path) -> None:
 
 
 def _start(new: Catalogue, old: Catalogue, model: ImageTextModel, checkpoint: Path) -> None:
-    """Note by what the new index is made; of what is there keep what the old one has now."""
+    """Note the new index's settings, and keep in it only what the old one has now."""
     there = {str(number) for number in old.known_images().values()}
     gone = [name for name in new.known_images() if name not in there]
     with new.transaction(write=True) as database:
@@ -167,20 +167,20 @@ def _embed(
     features: FeatureFolder | None,
     progress: Progress | None,
 ) -> Losses:
-    """Embed the images that are not yet, each called by its number, in order; gives the lost."""
+    """Embed the remaining images in order, each named by its number; gives the unreadable ones."""
     known = new.known_images()
     rows = old.database.execute(
         "SELECT number, path, coalesce(file, image), file IS NOT NULL, image, study_id, "
         "patient_id, split FROM images JOIN roots USING (root) ORDER BY number"
     ).fetchall()
     todo: list[ImageRecord] = []
-    given: list[ImageRecord] = []  # the same by the names that features have
+    given: list[ImageRecord] = []  # the same images under their names in features
     lost: Losses = {}
     for number, root, file, is_kept, image, *names in rows:
         path, is_damaged = Path(root) / file, False
         if str(number) in known:
             continue
-        with suppress(OSError):  # embedding notes it
+        with suppress(OSError):  # embedding reports it
             is_damaged = is_kept and sha256(path) != path.stem
         if is_damaged:
             lost[str(number)] = str(path), "is damaged; put it back from a backup"
@@ -202,7 +202,7 @@ def _embed(
 
 
 def _turn(folder: Path, old: Catalogue, new: Catalogue) -> None:
-    """Let the old catalogue name the new vectors, in one step."""
+    """Switch the old catalogue to the new vectors in one step."""
     noted, meta = new.meta(), old.meta()
     generation = int(meta["generation"]) + 1
     serial = int(meta.get("structures", 0)) + 1
@@ -228,7 +228,7 @@ def _turn(folder: Path, old: Catalogue, new: Catalogue) -> None:
 
 
 def _link(source: Path, target: Path) -> None:
-    """Give a file a second name, or copy it; one that a stopped run left there is replaced."""
+    """Hard-link a file, or copy it; replaces what a stopped run left there."""
     target.unlink(missing_ok=True)
     if not source.exists():
         source.touch()  # an index without sentences
@@ -241,14 +241,14 @@ def _link(source: Path, target: Path) -> None:
 def _turn_places(database: Connection, new: Catalogue) -> None:
     images = new.database.execute("SELECT place, CAST(image AS INTEGER) FROM images").fetchall()
     sentences = new.database.execute("SELECT place, sentence FROM sentences").fetchall()
-    # No two rows may have one place, not even for a moment.
+    # No two rows may share a place, not even for a moment.
     for table, column, rows in (("images", "number", images), ("sentences", "sentence", sentences)):
         database.execute(f"UPDATE {table} SET place = -1 - place")  # noqa: S608 - our names
         database.executemany(f"UPDATE {table} SET place = ? WHERE {column} = ?", rows)  # noqa: S608
 
 
 def _turn_labels(database: Connection, old: Catalogue, new: Catalogue) -> None:
-    """Take over what the new model says of images; what the old one said is forgotten."""
+    """Replace what the old model said about images by what the new one says."""
 
     def ours(name: str) -> bool:
         return name.startswith(LABEL) or name == UNLIKE

@@ -1,9 +1,9 @@
-"""A patient's studies in the order of time, or in one line why there is no such order.
+"""A patient's studies in order of time, or in one line why their order is unknown.
 
 The time of a film is the column ``days_since_first``, else ``acquired``, else ``date``.  Sets that
-say which of a patient's films each is (``follow_up``) have an order without days.  Dates that were
-shifted, but not by one number of days for all of a patient's, put films into a false order: none is
-given where a header, the dates within a study, or the ages beside them say so.
+number a patient's films (``follow_up``) have an order without days.  Dates that were shifted by
+different numbers of days give a false order: no order is given if a header, the dates within a
+study, or the ages show this.
 """
 
 from collections import defaultdict
@@ -22,15 +22,15 @@ from cxrtext.records.numbers import read_number
 MOST_FILMS = 500
 TOO_MANY = f"more than {MOST_FILMS} images have the patient_id of this one: it names no patient"
 ORIGIN = datetime(1900, 1, 1)
-_AGE_TOP = 89  # ages above it are often all written as one
+_AGE_TOP = 89  # higher ages are often all written as one value
 _MODIFIED = (
-    "dates were modified, and nothing says whether all of this patient's by as many days; if they "
-    "were, write 'shifted' into the column dates"
+    "dates were modified, and it is unknown whether all of this patient's by the same number of "
+    "days; if so, write 'shifted' into the column dates"
 )
 
 
 class DatedFilm:
-    """An image with its time, as digits of the year, month, day and hour, those that are known."""
+    """An image with its time, as the known digits of year, month, day and hour."""
 
     def __init__(self, image: IndexedImage) -> None:
         self.image = image
@@ -44,7 +44,7 @@ class DatedFilm:
 
 
 def _counted(days: str) -> str:
-    """Days since the first study as the digits of a time, which stand for no date."""
+    """Days since the first study as the digits of a time that is no real date."""
     try:
         time = ORIGIN + timedelta(days=read_number(days, 0, 100_000))
     except ValueError:
@@ -63,7 +63,7 @@ Projection = Literal["frontal", "lateral", "other"]
 
 
 def projection(view: str) -> Projection | None:
-    """Frontal, lateral or another, by what a ``view`` column says; None where it does not."""
+    """Frontal, lateral or other, from a ``view`` column; None if it does not say."""
     read = read_view(view)
     if read in FRONTAL:
         return "frontal"
@@ -71,11 +71,11 @@ def projection(view: str) -> Projection | None:
 
 
 Studies = list[list[DatedFilm]]
-"""Those of a patient, each with its films."""
+"""A patient's studies, each with its films."""
 
 
 def studies_of(archive: Archive, patient_id: str) -> tuple[Studies, str | None]:
-    """An indexed patient's studies, the earliest first, and why they are in no order, else None.
+    """An indexed patient's studies, the earliest first, and why their order is unknown, or None.
 
     A patient with too many images does not get all of them.
     """
@@ -85,26 +85,26 @@ def studies_of(archive: Archive, patient_id: str) -> tuple[Studies, str | None]:
         of_study[image.study_id].append(DatedFilm(image))
     studies = list(of_study.values())
     reason = None if _are_numbered(studies) else _why_unordered(studies)
-    if reason is None:  # of numbered films no digits are known
+    if reason is None:  # numbered films have no digits
         studies.sort(key=lambda study: (min(one.digits for one in study), study[0].number or 0))
     return [sorted(study, key=lambda one: one.digits) for study in studies], reason
 
 
 def _are_numbered(studies: Studies) -> bool:
-    """Whether no film has a date, and each of one study a number that no other study's has."""
+    """Whether no film has a date, and each study has one number of its own."""
     every = [one for study in studies for one in study]
     numbers = {one.number for one in every}
-    said = {(one.image.study_id, one.number) for one in every}
+    pairs = {(one.image.study_id, one.number) for one in every}
     return (
         len(studies) > 1
         and None not in numbers
-        and len(said) == len(numbers) == len(studies)
+        and len(pairs) == len(numbers) == len(studies)
         and not any(one.digits for one in every)
     )
 
 
 def _why_unordered(studies: Studies) -> str | None:
-    """Why dates give no order of a patient's studies; None where they do."""
+    """Why dates give no order of a patient's studies, or None if they do."""
     every = [one for study in studies for one in study]
     if len(every) > MOST_FILMS:
         return TOO_MANY
@@ -125,7 +125,7 @@ def _why_unordered(studies: Studies) -> str | None:
 
 
 def _contradiction(studies: Studies, every: Sequence[DatedFilm]) -> str | None:
-    """How the dates themselves show that they were not shifted alike."""
+    """How the dates themselves show that they were shifted differently, or None."""
     for study in studies:
         days = [one.day for one in study if one.day]
         if (apart := (max(days) - min(days)).days) > 1:

@@ -1,4 +1,4 @@
-"""The FAISS structure of an index, derived from all its profiles together."""
+"""The FAISS structure of an index, derived from all its profiles."""
 
 import json
 from pathlib import Path
@@ -9,18 +9,18 @@ from cxrtext.index.store.catalogue import Catalogue, set_meta, structure_of
 from cxrtext.index.store.vectors import vector_files
 from cxrtext.index.store.writer import sweep
 
-STALE = 0.1  # share of images that may come until it is derived anew
+STALE = 0.1  # share of new images at which it is derived again
 
 
 def wants_structure(catalogue: Catalogue) -> bool:
-    """Whether an index is so large that a search looks for candidates."""
+    """Whether an index is large enough for a search by candidates."""
     meta = catalogue.meta()
     sketches = vector_files(catalogue.path.parent, meta)["sketch"]
     return is_large(int(meta["places"]), sketches.row_bytes)
 
 
 def refresh_structure(folder: Path, catalogue: Catalogue, *, force: bool = False) -> None:
-    """Derive it anew where it is missing or too many images came since, or by ``force``."""
+    """Derive it again if it is missing or too many images were added since, or with ``force``."""
     meta = catalogue.meta()
     places, noted = int(meta["places"]), structure_of(meta)
     made = None

@@ -1,7 +1,7 @@
-"""Archive jobs: work on millions of images as immutable shards, by processes of Dask's.
+"""Archive jobs: work on millions of images in immutable shards, with Dask's processes.
 
 ``plan``: what a job is; ``shards``: a shard as a file; ``cluster``: the processes that make shards;
-``job``: from the shards that are missing to those that are there; ``embed``, ``encode``: the kinds.
+``job``: make the missing shards; ``embed``, ``encode``: the kinds of jobs.
 """
 
 from typing import TYPE_CHECKING

@@ -1,12 +1,12 @@
-"""The processes that make shards: Dask's, of this machine or of a cluster.
+"""The processes that make shards: Dask's, on this machine or in a cluster.
 
-A process works on one shard at a time.  Where one dies, Dask gives its shard to another, and where
-these die, too, the shard is lost (:class:`Outcome`) and the others go on.  An exception of the work
-comes back as an outcome, never as Dask's own: Dask logs exceptions, and these may quote a report.
+A process works on one shard at a time.  If it dies, Dask gives its shard to another.  If these die,
+too, the shard is lost (:class:`Outcome`) and the others continue.  Exceptions of the work come back
+as outcomes, as Dask would log them, and they may quote a report.
 
-What is sent is pickled: whoever reaches a port of a cluster can run programs there.  The cluster of
-this machine therefore speaks TLS with a key of its own, and Dask's settings
-(``DASK_DISTRIBUTED__COMM__TLS__…``) say which certificates another one's ``tls://`` address wants.
+Data are sent pickled: whoever reaches a port of a cluster can run programs there.  So the cluster
+on this machine uses TLS with its own key, and Dask's settings (``DASK_DISTRIBUTED__COMM__TLS__…``)
+name the certificates for another cluster's ``tls://`` address.
 """
 
 import errno
@@ -29,7 +29,7 @@ from cxrtext.jobs.shards import ShardFile
 if TYPE_CHECKING:
     from distributed import Client, Future, LocalCluster
 
-TRIES = 3  # to start the processes of this machine, which may be busy
+TRIES = 3  # to start the processes on this machine, which may be busy
 START_S = 60.0  # for a scheduler to answer
 PATIENCE_S = 600.0  # for the first worker of a cluster to join
 
@@ -37,23 +37,23 @@ PATIENCE_S = 600.0  # for the first worker of a cluster to join
 @dataclass(frozen=True, slots=True)
 class Task:
     number: int  # of the shard, from 0
-    rows: tuple[Any, ...]  # what the work needs of each row
+    rows: tuple[Any, ...]  # what the work needs for each row
 
 
 Do = Callable[[Task], ShardFile]
-"""Makes a shard and commits it: the same bytes whenever and wherever it runs."""
+"""Makes a shard and commits it; the bytes are the same whenever and wherever it runs."""
 
 
 class Work(Protocol):
-    """What a process is given with every task; pickled, and compared with what it opened."""
+    """Sent pickled with every task; a process reopens it when it changes."""
 
     def open(self, device: str) -> AbstractContextManager[Do]:
-        """Load what makes every shard, such as a model, onto the device of this process."""
+        """Load what every shard needs, such as a model, onto the device of this process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a task; one of the three is set."""
+    """The outcome of a task; one of the last three is set."""
 
     number: int
     made: ShardFile | None = None
@@ -64,11 +64,11 @@ class Outcome:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     device: str = "cpu"
-    workers: int | None = None  # processes of this machine; None: one a visible GPU, or a core
+    workers: int | None = None  # processes on this machine; None: one per visible GPU, or per core
     address: str | None = None  # of a Dask scheduler; None: this machine
 
     def devices(self) -> list[str]:
-        """Those that workers take in turn; of a cluster's machines each has its own."""
+        """The devices that workers take in turn; each machine of a cluster has its own."""
         if self.address or not self.device.startswith("cuda"):
             return [self.device]
         from cxrtext.device import gpus
@@ -85,7 +85,7 @@ class Cluster:
 
 
 def attempt(do: Do, task: Task) -> Outcome:
-    """Do a task where it is to be done."""
+    """Do a task in this process."""
     try:
         return Outcome(task.number, do(task))
     except CxrTextError as error:
@@ -94,7 +94,7 @@ def attempt(do: Do, task: Task) -> Outcome:
         kind = DiskError if error.errno in (errno.ENOSPC, errno.EDQUOT) else WorkError
         why = f"{error.filename}: {error.strerror or error}; check the disk"
         return Outcome(task.number, error=kind(f"{why}, then run the same command again"))
-    except Exception as error:  # noqa: BLE001 - whatever an image or a device brings about
+    except Exception as error:  # noqa: BLE001 - an image or a device may cause anything
         return Outcome(task.number, lost=type(error).__name__)
 
 
@@ -106,7 +106,7 @@ _ends = ExitStack()
 def _run(
     work: Work, task: Task, devices: Sequence[str], release: str, shared: Sequence[str]
 ) -> Outcome:
-    # Dask has the memory of each image given back to the kernel: a third of the time.
+    # Dask makes malloc return each image's memory to the kernel, which takes a third of the time.
     os.environ.pop("MALLOC_TRIM_THRESHOLD_", None)
 
     def do(task: Task) -> ShardFile:
@@ -124,19 +124,19 @@ def _run(
 
 
 def own_device(devices: Sequence[str]) -> str:
-    """The device of this process; Dask numbers those of this machine."""
+    """The device of this process; Dask numbers the processes on this machine."""
     from distributed import get_worker
 
     return devices[int(get_worker().name) % len(devices)] if len(devices) > 1 else devices[0]
 
 
 def check_worker(release: str, shared: Sequence[str]) -> None:
-    """Refuse a worker of another release, or one that does not see the files of the job."""
+    """Refuse a worker with another release, or without access to the files of the job."""
     name = os.uname().nodename
     if (ours := version("cxrtext")) != release:
         raise ConfigError(
-            f"Dask: the worker on {name} has cxrtext {ours}, and this machine {release}; install "
-            "the same version everywhere"
+            f"Dask: the worker on {name} has cxrtext {ours}, but this machine has {release}; "
+            "install the same version everywhere"
         )
     for path in shared:
         if not Path(path).exists():
@@ -155,8 +155,8 @@ def outcomes(
     """The outcome of each task, in any order.
 
     Args:
-        tasks: Taken when there is a process for the next.
-        shards: Most tasks that there will be.
+        tasks: Read one by one, as processes become free.
+        shards: The most tasks there can be.
         shared: Files that all machines must see.
     """
     from distributed import as_completed
@@ -169,7 +169,7 @@ def outcomes(
         futures = as_completed(loop=client.loop)
 
         def give() -> None:
-            # No more than can be worked on: Dask counts a dead worker against all its tasks.
+            # Only as many as can run: Dask counts a dead worker against all its tasks.
             free = max(1, _workers(client, cluster)) - len(under_way)
             for task in islice(tasks, max(0, free)):
                 key = f"shard-{task.number}-{os.urandom(8).hex()}"
@@ -185,7 +185,7 @@ def outcomes(
 
 
 def _workers(client: "Client", cluster: Cluster) -> int:
-    """How many processes work; those of a cluster come and go."""
+    """How many processes there are; those of a cluster come and go."""
     try:
         return len(client.nthreads())
     except (OSError, TimeoutError):
@@ -199,8 +199,8 @@ def _outcome(future: "Future[Any]", number: int, cluster: Cluster) -> Outcome:
         outcome: Outcome = future.result(timeout=START_S)
     except ImportError as error:
         raise ConfigError(
-            f"Dask: a worker lacks {error.name}; install the same cxrtext with the same extras on "
-            "every machine"
+            f"Dask: a worker does not have {error.name}; install the same cxrtext with the same "
+            "extras on every machine"
         ) from None
     except Exception as error:  # noqa: BLE001 - Dask's own, which quote the task
         name = type(error).__name__
@@ -249,24 +249,24 @@ def _local(workers: int) -> "LocalCluster":
                 threads_per_worker=1,
                 host="127.0.0.1",
                 security=True,
-                dashboard_address="127.0.0.1:0",  # another cluster's may have the usual port
+                dashboard_address="127.0.0.1:0",  # another cluster may use the usual port
                 scheduler_kwargs={"dashboard": False},
                 memory_limit=0,
                 silence_logs=logging.CRITICAL,
             )
-        except RuntimeError:  # one of its processes died before it had begun
+        except RuntimeError:  # one of its processes died at the start
             if not tries_left:
                 raise WorkError(
-                    f"{workers} processes cannot be started here; take fewer --workers"
+                    f"{workers} processes cannot be started here; use fewer --workers"
                 ) from None
     raise AssertionError
 
 
 def _end(local: "LocalCluster") -> None:
-    """End the processes, also those that still work: Dask would wait for these."""
+    """Kill the processes, as Dask would wait for those that still work."""
     for nanny in local.workers.values():
         nanny.auto_restart = False
-        if (pid := nanny.pid) is not None:  # between two processes it has none
+        if (pid := nanny.pid) is not None:  # None between two processes
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
     local.close()
@@ -278,13 +278,14 @@ def _client(address: str) -> "Client":
     try:
         try:
             return Client(address, timeout=START_S, set_as_default=False)
-        # Of Dask's own: on a busy machine two words of the scheduler's greeting come as one.
+        # Dask's own error: on a busy machine two words of the scheduler's greeting arrive as one.
         except AssertionError:
             return Client(address, timeout=START_S, set_as_default=False)
     except (OSError, TimeoutError, AssertionError) as error:
         raise WorkError(
             f"Dask: the scheduler at {address} does not answer within {START_S:g} s "
-            f"({type(error).__name__}); check the address, and that 'dask scheduler' runs there"
+            f"({type(error).__name__}); check the address, and that 'dask scheduler' is running "
+            "there"
         ) from None
     except (ValueError, TypeError) as error:
         raise ConfigError(

@@ -1,8 +1,7 @@
-"""The images of a manifest, embedded in shards, and an index made of them.
+"""Embed the images of a manifest in shards, and make an index from them.
 
-A shard holds the rows that an index keeps of its images.  It is of whole batches, so that the
-model sees the images in the company in which ``cxrtext index build`` shows them to it, and the
-index made of the shards has the very same vectors.
+A shard holds the rows that an index keeps of its images.  It has whole batches, so that the model
+sees the same batches as in ``cxrtext index build``, and the index has exactly the same vectors.
 """
 
 import hashlib
@@ -59,24 +58,24 @@ from cxrtext.models.regions import EMBED_BATCH, embed_files
 from cxrtext.records import Sentence, checked_manifest
 
 CONSTANT = ("model", "basis", "landmark_vectors", "storage", "prompts")
-"""What a catalogue notes of an index and never changes while it is filled."""
+"""A catalogue's notes that never change while the index is filled."""
 
 BESIDE = ("calibration.json", "familiar.safetensors", "heads.safetensors")
-"""Files beside a checkpoint's weights that change what an index keeps."""
+"""Files beside a checkpoint's weights that affect what an index keeps."""
 
 SHARD = 500  # images, rounded up to whole batches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedOptions(JobOptions):
-    reports: Path | None = None  # a table of reports; by default as ``index build`` finds it
+    reports: Path | None = None  # a table of reports; by default as for ``index build``
     storage: str = "float16"  # how regions are kept, or "int8"
-    prompts: Mapping[str, Prompts] | None = None  # of the labels; CheX5's by default
+    prompts: Mapping[str, Prompts] | None = None  # for the labels; the checkpoint's by default
 
 
 @dataclass(frozen=True, slots=True)
 class EmbedWork:
-    """Makes the shards, in any process; its paths are those that every machine sees."""
+    """Makes the shards, in any process; all machines must see its paths."""
 
     folder: Path  # of the job
     readers: int
@@ -124,7 +123,7 @@ def _shard(
 
 
 def _model_digest(folder: Path) -> str:
-    """A digest of what of a checkpoint changes what an index keeps."""
+    """A digest of the parts of a checkpoint that affect what an index keeps."""
     files = {name: sha256(folder / name) for name in BESIDE if (folder / name).is_file()}
     whole = json.dumps([checkpoint_fingerprint(folder), files], sort_keys=True)
     return hashlib.sha256(whole.encode()).hexdigest()
@@ -179,9 +178,8 @@ class _Embed(Job):
         return studies.total(), shared
 
     def work(self) -> EmbedWork:
-        folder, options = self.folder.absolute(), self._options
         model = str(self.checkpoint.resolve())
-        return EmbedWork(folder, options.readers, model)
+        return EmbedWork(self.folder.absolute(), self._options.readers, model)
 
 
 def embed_job(
@@ -194,13 +192,13 @@ def embed_job(
     say: Say = silent,
     stage: Stage = silent,
 ) -> IndexSummary:
-    """Embed the images of a manifest in shards, and index them; a job that was stopped goes on.
+    """Embed the images of a manifest in shards, and index them; a stopped job resumes.
 
-    ``stage`` hears of "embedding" and "indexing"; ``say`` which shards could not be made.
+    ``stage`` gets the progress of "embedding" and "indexing", ``say`` the shards that failed.
     """
     job = _Embed(folder, manifest, checkpoint, options or EmbedOptions(), stage)
     if index.resolve().is_relative_to(job.folder.resolve()):
-        raise ConfigError(f"{index}: lies in the folder of the job; name one beside it")
+        raise ConfigError(f"{index}: is in the folder of the job; name one beside it")
     check_columns(manifest, [next(job.records())])
     job.make(say)
     rejects = job.rejects()
@@ -210,7 +208,7 @@ def embed_job(
 
 
 def _make_index(job: _Embed, folder: Path) -> IndexSummary:
-    """Make an index of the shards; one that was begun goes on."""
+    """Make an index from the shards, or continue one."""
     import torch
     from safetensors.numpy import load
 
@@ -243,7 +241,7 @@ def _make_index(job: _Embed, folder: Path) -> IndexSummary:
 def _begun_index(
     folder: Path, checkpoint: Path, notes: Mapping[str, str], names: set[str]
 ) -> Iterator[Catalogue]:
-    """Open the index that images go into: a new one, or one that was begun."""
+    """Open the index for the images: a new one, or one that was begun."""
     with writing(folder, create=True) as catalogue:
         noted = catalogue.meta()
         if "model" not in noted:
@@ -252,7 +250,7 @@ def _begun_index(
             other = any(noted[name] != notes[name] for name in CONSTANT)
             if other or catalogue.known_images().keys() - names:
                 raise DataError(f"{folder}: holds another index; name a new folder")
-        (folder / SUMMARY).unlink(missing_ok=True)  # until the index is whole
+        (folder / SUMMARY).unlink(missing_ok=True)  # until the index is complete
         yield catalogue
 
 

@@ -1,9 +1,9 @@
 """``cxrtext encode``: the images of a manifest as region features of a backbone, in shards.
 
-The folder of features is the job's own: its shards are read as they are, and what finishes it adds
-the list of images and ``features.json``.  Nothing is kept in memory that grows with the manifest.
+The folder of features is the job's folder: its shards are used as they are, and at the end the list
+of images and ``features.json`` are added.  Memory use does not grow with the manifest.
 
-The map of features is fitted to a sample of the training images, which follows from their names.
+The map of features is fitted to a sample of the training images, chosen by their names.
 """
 
 import hashlib
@@ -65,31 +65,31 @@ if TYPE_CHECKING:
     from cxrtext.models.foreign.backbone import Precision
 
 BATCH = 16
-"""Images that pass through the backbone at once: always as many, so that the last bits of an
-image's features do not follow from how many others there are."""
+"""Images that pass through the backbone at once; always this many, so that the last bits of an
+image's features do not depend on the number of others."""
 
 MAP_IMAGES = 256
-"""Training images that the map of features is fitted to."""
+"""Training images to fit the map of features to."""
 
 SHARD_BYTES = 2**26
 SHARD_ROWS = 128
-"""A shard is of so many bytes or of so many images, whichever are fewer, but of a batch at least.
+"""A shard has this many bytes or images, whichever is less, but at least one batch.
 
-An image takes seconds in a large backbone, and a worker that is killed loses its shard.
+An image takes seconds in a large backbone, and a killed worker loses its shard.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodeOptions(JobOptions):
     size: int | None = None  # side of the model's input in pixels; None for its own
-    grid: int | None = None  # most cells along each axis; None keeps the backbone's own
-    reduce: int | None = None  # principal components that are kept; None keeps every channel
-    precision: "Precision" = "float32"  # or "bfloat16": of the backbone's arithmetic
+    grid: int | None = None  # most cells along each axis; None for the backbone's
+    reduce: int | None = None  # principal components to keep; None keeps all channels
+    precision: "Precision" = "float32"  # of the backbone's arithmetic, or "bfloat16"
 
 
 @dataclass(frozen=True, slots=True)
 class EncodeWork:
-    """Makes the shards, in any process; its paths are those that every machine sees."""
+    """Makes the shards, in any process; all machines must see its paths."""
 
     folder: Path  # of the job
     readers: int
@@ -97,7 +97,7 @@ class EncodeWork:
 
     @contextmanager
     def open(self, device: str) -> Iterator[Do]:
-        """Load the backbone, which is the job's and gives what it gave where the job was begun."""
+        """Load the backbone, and check that it gives the same as where the job began."""
         from safetensors.numpy import load as load_arrays
         from safetensors.torch import load
 
@@ -155,40 +155,40 @@ def _shard(
 
 
 def regions_of(backbone: "Backbone", squares: Sequence[NDArray[np.uint8]]) -> Tensor:
-    """What a backbone makes of up to a batch of squares [1, R, R]: [BATCH, h, w, C] in float32.
+    """A backbone's regions [BATCH, h, w, C] in float32 for up to a batch of squares [1, R, R].
 
-    The batch is filled with the first image.
+    The batch is filled up with the first image.
     """
     device = next(iter(backbone.parameters())).device
     filled = [*squares, *[squares[0]] * (BATCH - len(squares))]
     stack = torch.from_numpy(np.stack(filled)).to(device)
     with torch.inference_mode():
-        found: Tensor = backbone(normalized(stack, backbone.preprocessing))
-    if not bool(torch.isfinite(found).all()):
+        regions: Tensor = backbone(normalized(stack, backbone.preprocessing))
+    if not bool(torch.isfinite(regions).all()):
         raise CheckpointError(
-            f"{backbone.folder}: the backbone gives values that are not numbers; try --precision "
-            "float32, or look at its weights"
+            f"{backbone.folder}: the backbone gives infinite or undefined values; try --precision "
+            "float32, or check its weights"
         )
-    return found
+    return regions
 
 
 def features_of(
     backbone: "Backbone", squares: Sequence[NDArray[np.uint8]], feature_map: "FeatureMap"
 ) -> NDArray[np.float16]:
-    """What is kept of up to a batch of squares, one view of each, [n, 1, g, g, R]."""
+    """The features to keep for up to a batch of squares, one view of each, [n, 1, g, g, R]."""
     most = torch.finfo(torch.float16).max
     with torch.inference_mode():
-        kept = feature_map(regions_of(backbone, squares)).clamp(-most, most).half()
-    found: NDArray[np.float16] = kept[: len(squares), None].cpu().numpy()
-    return found
+        mapped = feature_map(regions_of(backbone, squares)).clamp(-most, most).half()
+    features: NDArray[np.float16] = mapped[: len(squares), None].cpu().numpy()
+    return features
 
 
 Batch = tuple[list[int], list[ReadImage], list[tuple[int, str]]]
-"""Rows of images and the images; rows and reasons of those that failed before them."""
+"""Rows of images and the images; rows and reasons of those that failed before or between them."""
 
 
 def full_batches(read: Iterable[ReadImage | ImageError]) -> Iterator[Batch]:
-    """Put images together by the batch, in order; the last may be smaller."""
+    """Group images into batches, in order; the last may be smaller."""
     rows: list[int] = []
     images: list[ReadImage] = []
     failed: list[tuple[int, str]] = []
@@ -296,9 +296,8 @@ class _Encode(Job):
         return fit_feature_map(regions(), backbone.channels, options.grid, options.reduce)
 
     def work(self) -> EncodeWork:
-        folder, options = self.folder.absolute(), self._options
         backbone = str(self._backbone.folder.resolve())
-        return EncodeWork(folder, options.readers, backbone)
+        return EncodeWork(self.folder.absolute(), self._options.readers, backbone)
 
 
 def _drawn(record: ImageRecord) -> bytes:
@@ -306,7 +305,7 @@ def _drawn(record: ImageRecord) -> bytes:
 
 
 def _command_of(manifest: Path, backbone: Path, options: EncodeOptions) -> str:
-    """The command that begins, goes on with and mends features, up to --out."""
+    """The command that begins, resumes and repairs features, without --out."""
     words: list[Any] = ["cxrtext", "encode", manifest.resolve(), "--backbone", backbone.resolve()]
     usual = EncodeOptions()
     for name in ("size", "grid", "reduce", "precision", "max_rejected"):
@@ -324,10 +323,10 @@ def encode_images(
     say: Say = silent,
     stage: Stage = silent,
 ) -> FeatureFolder:
-    """Encode the images of a manifest by a backbone; one that was stopped goes on.
+    """Encode the images of a manifest with a backbone; a stopped job resumes.
 
-    ``stage`` hears of "fitting" the map, "encoding" and "listing"; ``say`` which shards could not
-    be made.
+    ``stage`` gets the progress of "fitting" the map, "encoding" and "listing", ``say`` the shards
+    that failed.
     """
     from cxrtext.models.foreign import load_backbone
 
@@ -372,7 +371,7 @@ def _write_images(job: _Encode, folder: Path) -> None:
         for shard, records in job.every_shard():
             for row, place in enumerate(shard.places):
                 height, width = map(int, shard.arrays[SIZES][row])
-                found = {"image": records[place].name, "shard": shard.number, "row": row}
-                writer.write({**found, "height": height, "width": width})
+                listed = {"image": records[place].name, "shard": shard.number, "row": row}
+                writer.write({**listed, "height": height, "width": width})
             done += len(records)
             job.stage("listing", done, job.plan.rows)

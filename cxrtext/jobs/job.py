@@ -1,10 +1,10 @@
-"""A job over the images of a manifest: how it is begun, made, and read when all shards are there.
+"""A job over the images of a manifest: begin it, make its shards, and read them when all are there.
 
-Nothing is kept in memory that is needed later: a command that is killed is started again and finds
-on the storage what is done.  A shard that cannot be made costs no other, and is tried again then.
+All state is on disk: after a kill, run the command again, and it finds what is done.  A shard that
+cannot be made does not stop the others, and is tried again then.
 
-A kind of job is a file beside this one: a :class:`Job`, what its workers have, and a function
-that finishes what :meth:`Job.every_shard` gives.
+A kind of job is a file beside this one: a :class:`Job`, the work for its workers, and a function
+that finishes the job with :meth:`Job.every_shard`.
 """
 
 from abc import ABC, abstractmethod
@@ -24,11 +24,11 @@ from cxrtext.jobs.plan import Definition, Plan, begin
 from cxrtext.jobs.shards import DamagedShardError, Shard, ShardFile, committed, damaged, read_shard
 from cxrtext.records import ImageRecord, Rejects, stream_manifest
 
-THREADS = 1  # of a worker's model; sums depend on it
+THREADS = 1  # of a worker's model; sums depend on the number
 
 Say = Callable[[str], None]
 Stage = Callable[[str, int, int], None]
-"""Hears what is being done, and (done, total) images."""
+"""Called with the name of the stage, and (done, total) images."""
 
 
 def silent(*_: object) -> None:
@@ -37,8 +37,8 @@ def silent(*_: object) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOptions(Cluster):
-    shard: int | None = None  # rows; None: as many as the kind of job has
-    allow_outside: bool = False  # whether images may lie outside the manifest's folder
+    shard: int | None = None  # rows; None: the default of the kind of job
+    allow_outside: bool = False  # whether images may be outside the manifest's folder
     max_rejected: int = 100
 
     def __post_init__(self) -> None:
@@ -47,7 +47,7 @@ class JobOptions(Cluster):
 
     @property
     def readers(self) -> int:
-        """Processes that decode for a worker; 0 for as many as it has cores."""
+        """Processes that decode for a worker; 0 for one per core."""
         if self.address:
             return 0 if self.device.startswith("cuda") else 1
         return max(1, cores() // self.here())
@@ -64,7 +64,7 @@ def make_missing(
     say: Say = silent,
     progress: Callable[[Mapping[int, ShardFile]], None] = silent,
 ) -> dict[int, ShardFile]:
-    """Make the shards that are missing; ``tasks`` are those of all shards, in order."""
+    """Make the missing shards; ``tasks`` are those of all shards, in order."""
     done, failed = committed(folder), dict[int, str]()
     missing = plan.shards - len(done)
     progress(done)
@@ -79,7 +79,11 @@ def make_missing(
                 continue
             if isinstance(outcome.error, InputError | DiskError):
                 raise outcome.error
-            failed[outcome.number] = str(outcome.error or _lost(outcome.lost))
+            lost = (
+                f"its worker was lost ({outcome.lost}): look at its memory and device, or use "
+                "fewer workers"
+            )
+            failed[outcome.number] = str(outcome.error or lost)
             say(f"shard {outcome.number}: {failed[outcome.number]}")
     if failed:
         number, why = min(failed.items())
@@ -90,20 +94,16 @@ def make_missing(
     return committed(folder)
 
 
-def _lost(how: str | None) -> str:
-    return f"its worker was lost ({how}): look at its memory and device, or take fewer workers"
-
-
 def require_here(path: str, what: str, same: bool) -> None:
     if not same:
         raise CheckpointError(
-            f"{path}: is another {what} here than the one that the job was begun with; copy that "
-            "one to every machine"
+            f"{path}: is another {what} here than where the job began; copy the same one to every "
+            "machine"
         )
 
 
 class Job(ABC):
-    """A kind of job, of which a command was asked for one."""
+    """A job; each kind is a subclass."""
 
     kind: ClassVar[str]
     title: ClassVar[str]  # of its progress
@@ -127,14 +127,14 @@ class Job(ABC):
 
     @abstractmethod
     def contents(self) -> tuple[int, dict[str, Any]]:
-        """Look at all rows, count them, and commit what shards have in common; once for a job."""
+        """Read and count all rows, and commit what the shards share; once per job."""
 
     @abstractmethod
     def work(self) -> Work:
-        """What workers have: how to make shards."""
+        """What workers need to make shards."""
 
     def make(self, say: Say) -> None:
-        """Begin the job, or go on with it, until all of its shards are there."""
+        """Begin or continue the job until all of its shards are there."""
         shared = [self.manifest, next(self.records()).path]
         plan = self.plan = begin(
             self.folder, self.kind, self.definition(), self.images_a_shard, self.contents
@@ -155,30 +155,30 @@ class Job(ABC):
         return stream_manifest(self.manifest, allow_outside=self.options.allow_outside)
 
     def records_by_shard(self) -> Iterator[list[ImageRecord]]:
-        """The images of each shard, in order, read as they are wanted."""
+        """The images of each shard, in order, read as they are needed."""
         records = self.records()
         while some := list(islice(records, self.images_a_shard)):
             yield some
 
     def tasks(self) -> Iterator[Task]:
-        """The task of each shard, its rows the paths."""
+        """The task of each shard; its rows are the images' paths."""
         for number, records in enumerate(self.records_by_shard()):
             yield Task(number, tuple(str(record.path) for record in records))
 
     def rejects(self) -> Rejects:
-        """The images that could not be read, and why (DataError where they are too many)."""
-        found = Rejects(self.options.max_rejected)
+        """The images that could not be read, and why (DataError: too many)."""
+        rejects = Rejects(self.options.max_rejected)
         for number, records in enumerate(self.records_by_shard()):
             if number in self.done and self.done[number].rejected:
                 shard = read_shard(self.folder, self.plan.digest, self.done[number])
                 for place, reason in sorted(shard.rejected.items()):
-                    found.add(records[place].name, reason)
-        if len(found.rows) == self.plan.rows:
-            raise DataError(f"{self.manifest}: no image can be read: {found.rows[-1][1]}")
-        return found
+                    rejects.add(records[place].name, reason)
+        if len(rejects.rows) == self.plan.rows:
+            raise DataError(f"{self.manifest}: no image can be read: {rejects.rows[-1][1]}")
+        return rejects
 
     def every_shard(self) -> Iterator[tuple[Shard, list[ImageRecord]]]:
-        """Every shard with the images that it is of, each checked by its digest."""
+        """Every shard, checked by its digest, with its images."""
         removed = list[str]()
         for number, records in enumerate(self.records_by_shard()):
             file = self.done[number]
@@ -186,7 +186,9 @@ class Job(ABC):
                 shard = read_shard(self.folder, self.plan.digest, file)
             except DamagedShardError:
                 removed.append(file.name)
-            if not removed:  # else the others are still looked at: all are made again at once
+            if (
+                not removed
+            ):  # after a damaged one, check the rest, to make all of them again at once
                 yield shard, records
         if removed:
             raise damaged(self.folder, removed)

@@ -1,8 +1,8 @@
-"""What a job is: ``job.json``, committed once and never changed.
+"""The definition of a job: ``job.json``, committed once and never changed.
 
-It names the digests of the tables and of the model, the options that change what comes out, and
-what the shards have in common, such as the language that an index derives its sketches by.  Whoever
-works on the job, on whatever machine, reads it from the job's folder.
+It has the digests of the tables and of the model, the options that affect the result, and what the
+shards share, such as the language that an index derives its sketches from.  Every process on every
+machine reads it from the job's folder.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ FORMAT = "cxrtext job"
 VERSION = 1
 
 Definition = dict[str, Any]
-"""What must be the same when a job is started again, by the words that a refusal uses."""
+"""What must be the same when a job is started again; the keys are the words for an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +32,12 @@ class Plan:
     definition: Definition
     rows: int  # images
     shards: int
-    shared: Mapping[str, Any]  # what the shards have in common
+    shared: Mapping[str, Any]  # what the shards share
     digest: str  # SHA-256 of the file
 
 
 def read_plan(folder: Path, kind: str | None = None) -> Plan:
-    """Read a job's plan (NotFoundError where there is none)."""
+    """Read a job's plan (NotFoundError: there is none)."""
     try:
         data = (folder / NAME).read_bytes()
         value = unsealed(data)
@@ -51,20 +51,20 @@ def read_plan(folder: Path, kind: str | None = None) -> Plan:
         )
     except FileNotFoundError:
         raise NotFoundError(
-            f"{folder}: holds no job; start one with 'index build --workers' or 'encode'"
+            f"{folder}: has no job; start one with 'index build --workers' or 'encode'"
         ) from None
     except (ValueError, KeyError):
         raise CheckpointError(
-            f"{folder}: {NAME} is damaged; start the job anew in another folder"
+            f"{folder}: {NAME} is damaged; start the job again in another folder"
         ) from None
     if value["version"] != VERSION:
         raise CheckpointError(
-            f"{folder}: the job is of another version of cxrtext ({value['cxrtext']}); go on with "
-            "that one, or start the job anew in another folder"
+            f"{folder}: the job is from another version of cxrtext ({value['cxrtext']}); continue "
+            "with that one, or start the job again in another folder"
         )
     if kind is not None and plan.kind != kind:
         raise DataError(
-            f"{folder}: holds a job of kind '{plan.kind}', not '{kind}'; name another folder"
+            f"{folder}: has a job of kind '{plan.kind}', not '{kind}'; name another folder"
         )
     return plan
 
@@ -76,9 +76,9 @@ def begin(
     images_a_shard: int,
     contents: Callable[[], tuple[int, dict[str, Any]]],
 ) -> Plan:
-    """Commit a plan; that of a job that was begun counts, if it is this one (DataError).
+    """Commit a plan, or read that of a job already begun, which must agree (DataError).
 
-    ``contents`` gives the number of images, and what the shards have in common.
+    ``contents`` gives the number of images, and what the shards share.
     """
     if not (folder / NAME).exists():
         rows, shared = contents()
@@ -100,7 +100,7 @@ def begin(
         if (before := plan.definition.get(name)) != value:
             raise DataError(
                 f"{folder}: this job was begun with another {name} ({_short(before)}, now "
-                f"{_short(value)}); go on with the former, or start anew in another folder"
+                f"{_short(value)}); continue with the former, or start again in another folder"
             )
     return plan
 

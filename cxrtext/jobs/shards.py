@@ -1,8 +1,8 @@
-"""The files of a job: shards, which are arrays and what they are of, and what these share.
+"""The files of a job: shards, which are arrays with their images' places, and what these share.
 
-``shards/000012.509.3.0123456789abcdef.safetensors`` is shard 12 with 509 rows and 3 rejected ones,
-and its bytes have a SHA-256 that begins so.  A list of names therefore says how far a job is, and a
-shard that is not what was written is known when it is read.
+``shards/000012.509.3.0123456789abcdef.safetensors`` is shard 12 with 509 rows, 3 rejected ones, and
+these first digits of its SHA-256.  So a list of names shows the progress of a job, and damage to a
+shard is noticed when it is read.
 """
 
 import hashlib
@@ -28,12 +28,12 @@ _LENGTH_BYTES = 8
 
 
 class DamagedShardError(CheckpointError):
-    """A shard is not what was written."""
+    """A shard is damaged."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShardFile:
-    """A shard that was committed, as its name says it."""
+    """A committed shard, as described by its name."""
 
     name: str  # below the job's folder
     number: int  # from 0
@@ -45,16 +45,16 @@ class ShardFile:
 @dataclass(frozen=True, slots=True)
 class Shard:
     number: int
-    places: list[int]  # of its rows in the plan's shard, rising; one row of each array a place
+    places: list[int]  # of its images in the shard, rising; each array has one row per place
     rejected: dict[int, str]  # the other places, and why
-    about: Mapping[str, Any]  # what the kind of job notes beside
+    about: Mapping[str, Any]  # more notes of the kind of job
     arrays: Mapping[str, NDArray[Any]]
 
 
 def commit(path: Path, data: bytes, *, new: bool = False) -> None:
-    """Write a file of a job whole or not at all, in a folder for its owner alone.
+    """Write a file of a job completely or not at all, in a folder that only its owner may read.
 
-    ``new`` refuses (FileExistsError) a path that is there.
+    ``new`` refuses a path that exists (FileExistsError).
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with replacing(path, new=new) as temporary:
@@ -64,22 +64,22 @@ def commit(path: Path, data: bytes, *, new: bool = False) -> None:
 def committed(folder: Path) -> dict[int, ShardFile]:
     """The shards that are there, by number.
 
-    Where two machines made one, with other last bits or one of them without rows that ended its
-    process, the one with the fewest rejected rows counts for everyone, and then the first by name.
+    Two machines may have made one with different last bits, or one of them without rows that ended
+    its process.  Then the one with the fewest rejected rows counts, or else the first by name.
     """
-    found: dict[int, ShardFile] = {}
+    shards: dict[int, ShardFile] = {}
     for path in sorted((folder / FOLDER).glob("*")):
         if (match := _NAME.fullmatch(path.name)) is None:
             continue
         number, rows, rejected = map(int, match.groups()[:3])
         shard = ShardFile(f"{FOLDER}/{path.name}", number, rows, rejected, match[4])
-        if number not in found or rejected < found[number].rejected:
-            found[number] = shard
-    return found
+        if number not in shards or rejected < shards[number].rejected:
+            shards[number] = shard
+    return shards
 
 
 def commit_shard(folder: Path, job: str, shard: Shard) -> ShardFile:
-    """Commit a shard of the job of a digest; the same shard has the same bytes."""
+    """Commit a shard of the job with a digest; equal shards have equal bytes."""
     from safetensors.numpy import save
 
     header = {
@@ -92,7 +92,7 @@ def commit_shard(folder: Path, job: str, shard: Shard) -> ShardFile:
         "about": dict(shard.about),
     }
     arrays = {name: np.ascontiguousarray(values) for name, values in shard.arrays.items()}
-    # One entry only: safetensors writes several in no fixed order.
+    # Only one entry, as safetensors writes several in no fixed order.
     data = save(arrays, metadata={_HEADER: json.dumps(header, sort_keys=True, ensure_ascii=False)})
     digits = _digits(data)
     rows, rejected = len(shard.places), len(shard.rejected)
@@ -102,7 +102,7 @@ def commit_shard(folder: Path, job: str, shard: Shard) -> ShardFile:
 
 
 def read_shard(folder: Path, job: str, file: ShardFile) -> Shard:
-    """Read a shard; a damaged one is removed, so that it is made again (DamagedShardError)."""
+    """Read a shard; a damaged one is removed, to be made again (DamagedShardError)."""
     from safetensors.numpy import load
 
     data = (folder / file.name).read_bytes()
@@ -114,15 +114,14 @@ def read_shard(folder: Path, job: str, file: ShardFile) -> Shard:
     header = json.loads(outer["__metadata__"][_HEADER])
     if header["job"] != job or header["number"] != file.number:
         raise CheckpointError(
-            f"{folder}: {file.name} is of another job; remove it, and start the job again to make "
-            "it"
+            f"{folder}: {file.name} is from another job; remove it, and start the job again"
         )
     rejected = {int(place): str(reason) for place, reason in header["rejected"]}
     return Shard(file.number, header["places"], rejected, header["about"], load(data))
 
 
 def commit_named(folder: Path, stem: str, data: bytes) -> str:
-    """Commit a file that shards share, named by its digest: two that begin a job write two."""
+    """Commit a file that shards share, named by its digest, as two machines may write two."""
     name = f"{stem}.{_digits(data)}.safetensors"
     commit(folder / name, data)
     return name
@@ -131,7 +130,7 @@ def commit_named(folder: Path, stem: str, data: bytes) -> str:
 def read_named(folder: Path, name: str) -> bytes:
     data = (folder / name).read_bytes()
     if name.split(".")[-2] != _digits(data):
-        raise CheckpointError(f"{folder}: {name} is damaged; start the job anew in another folder")
+        raise CheckpointError(f"{folder}: {name} is damaged; start the job again in another folder")
     return data
 
 
@@ -143,5 +142,5 @@ def damaged(folder: Path, names: Sequence[str]) -> CheckpointError:
     some = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
     return DamagedShardError(
         f"{folder}: {len(names)} shard(s) are damaged ({some}) and were removed; run the same "
-        "command again, which makes them again"
+        "command again to make them again"
     )

@@ -1,6 +1,6 @@
-"""Into and out of the PACS: what a hospital sends is received, and results go back.
+"""Into and out of the PACS: receive what a hospital sends, and send results back.
 
-The packages of ``cxrtext[pacs]`` are imported where they are used, after `need` has looked.
+The packages of ``cxrtext[pacs]`` are imported where they are used, after a call of `need`.
 """
 
 from importlib.util import find_spec
@@ -9,7 +9,7 @@ from cxrtext.errors import UnavailableError
 
 
 def need(*packages: str) -> None:
-    """Say how to install the packages that hospital systems need, where one lacks."""
+    """Say how to install the packages for hospital systems if one is missing."""
     missing = [name for name in packages if find_spec(name) is None]
     if missing:
         raise UnavailableError(

@@ -1,10 +1,10 @@
-"""A copy of a gateway's state while all of its parts go on; the index is backed up after it.
+"""Copy a gateway's state while the gateway runs; the index is backed up after it.
 
-A part notes that another has something only once the other has it: following notes what it put into
-the inbox, and the inbox what entered the index.  Each is copied before what it counts on: what is
-known of followed peers, the results, the inbox, and the index last.  So nothing that was
-acknowledged is lost: what the copy of the inbox has as done is in the copied index; what entered
-the index meanwhile waits in the copy, or is asked for again, and is found to be the same.
+Each part notes that the next one has something only once it does: following notes what is in the
+inbox, and the inbox notes what is in the index.  So they are copied in this order: what is known
+about followed peers, the results, the inbox, and the index last.  Nothing acknowledged is lost:
+what the copied inbox calls done is in the copied index.  What entered the index meanwhile still
+waits in the copy, or is asked for again and recognized as the same.
 """
 
 import shutil
@@ -22,20 +22,20 @@ INBOX, RESULTS = f"inbox/{FILE}", f"results/{RESULTS_FILE}"
 
 _OF_INBOX = f"SELECT '{OBJECTS}/' || file, '' FROM entries WHERE file > ''"  # noqa: S608
 _OF_RESULTS = "SELECT file, digest FROM results"
-"""The files of these databases, below their folder, each with what changes when the file does."""
+"""The files of each database, below its folder, each with a value that changes with the file."""
 
 
 def copy_state(state: Path, index: Path, out: Path) -> None:
-    """Copy what a gateway knows and what waits, without the files that its index keeps.
+    """Copy what a gateway knows and what waits, but not the files that its index keeps.
 
-    Whoever receives waits only while a database is copied.
+    Receiving pauses only while a database is copied.
 
     Args:
-        index: The index that the gateway fills, which is to be backed up after this.
+        index: The index that the gateway fills; back it up after this.
         out: A new folder, which gets ``inbox/`` and ``results/``.
 
     Raises:
-        DataError: It is not a state, or that of another index, or a database of it is damaged.
+        DataError: It is not a gateway's state, belongs to another index, or has a damaged database.
     """
     _check(state, index)
     for path in sorted((state / "inbox").glob("follow-*.sqlite")):
@@ -66,9 +66,9 @@ def _check(state: Path, index: Path) -> None:
 
 
 def _copy(source: Path, target: Path, files: str = "SELECT '', '' WHERE false") -> None:
-    """Copy a database with the files that it names, as both are at one moment.
+    """Copy a database and the files that it names, as they are at one moment.
 
-    Most files are copied before that moment; one whose row is another by then is copied anew.
+    Most files are copied before that moment; a file whose row changed meanwhile is copied again.
     """
 
     def take(name: str) -> bool:
@@ -81,8 +81,8 @@ def _copy(source: Path, target: Path, files: str = "SELECT '', '' WHERE false") 
         closing(open_database(source, write=False)) as reading,
         closing(open_database(target)) as copy,
     ):
-        copied = {one for one in live.execute(files).fetchall() if take(one[0])}
-        with transaction(live):  # nobody writes, so that no file goes either
+        copied = {row for row in live.execute(files).fetchall() if take(row[0])}
+        with transaction(live):  # nobody writes, so no file disappears either
             reading.backup(copy)
             named = set(copy.execute(files).fetchall())
             for name, _ in named - copied:
@@ -93,7 +93,7 @@ def _copy(source: Path, target: Path, files: str = "SELECT '', '' WHERE false") 
 
 
 def _copy_file(path: Path, target: Path) -> bool:
-    """Whether a file is there to be copied: it may be taken in meanwhile."""
+    """Copy a file; False if it is gone, because it was taken in meanwhile."""
     target.parent.mkdir(mode=0o700, exist_ok=True)
     with suppress(FileNotFoundError):
         shutil.copyfile(path, target)

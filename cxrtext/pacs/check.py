@@ -1,4 +1,4 @@
-"""Whether a peer can be asked, and what to do where it cannot."""
+"""Check whether a peer answers, and what to do if it does not."""
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -12,21 +12,21 @@ from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.query import Question
 from cxrtext.pacs.retrieval.changes import ask
 
-STEP_S = 3.0  # silence of a peer that is waited for
+STEP_S = 3.0  # how long a peer may be silent
 SEARCH = "right to search (QIDO)"
 _NAMED: dict[type[PeerError], str] = {GoneError: "address", LoginError: "login", TlsError: "TLS"}
-"""Layers that are known by the fault of a question."""
+"""Layers that the type of the error names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     layer: str
     ok: bool
-    said: str  # what was found; where it failed, what to do
+    said: str  # what was found; if it failed, what to do
 
 
 def check_peer(peer: Peer) -> list[Step]:
-    """Ask a peer what following asks, until one question fails; it changes nothing."""
+    """Ask a peer what following asks, up to the first failure; this changes nothing."""
     limits = peer.limits.model_copy(update={"timeout_s": STEP_S})
     steps: list[Step] = []
     try:

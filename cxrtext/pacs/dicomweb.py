@@ -1,6 +1,6 @@
 """A peer over DICOMweb: QIDO-RS, WADO-RS and STOW-RS within its limits.
 
-It is asked with our login, without redirect or proxy; an answer has an end in time and size.
+Requests carry our login and follow no redirect or proxy; time and size of answers are limited.
 """
 
 import base64
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import httpx2
 
 CONNECT_S = 5.0
-DEADLINE = 20  # times `timeout_s`: how long a whole answer may take, however slowly its bytes come
+DEADLINE = 20  # times `timeout_s`: how long a whole answer may take
 MAX_JSON = 64 * 2**20
 ANY_SYNTAX = 'multipart/related; type="application/dicom"; transfer-syntax=*'
 DICOM_JSON = "application/dicom+json"
@@ -58,8 +58,8 @@ class DicomWeb:
     """A peer over DICOMweb; any number of threads may ask.
 
     Args:
-        throttle: Of a peer that is followed: what fails because the peer is busy or gone is asked
-            again.  Without one it is asked once.
+        throttle: For a followed peer: repeats requests that fail because it is busy or gone.
+            Without one, each is sent once.
     """
 
     def __init__(self, peer: Peer, throttle: Throttle | None = None) -> None:
@@ -80,38 +80,38 @@ class DicomWeb:
         if question.offset:
             params.append(("offset", str(question.offset)))
         rows, full = self._search("/studies", params, "its studies")
-        found = [query.from_json(row, query.STUDY_FIELDS) for row in rows]
-        return {row.first("StudyInstanceUID"): row for row in reversed(found)}, full
+        studies = [query.from_json(row, query.STUDY_FIELDS) for row in rows]
+        return {study.first("StudyInstanceUID"): study for study in reversed(studies)}, full
 
     def instances(self, study: str) -> list[Described]:
-        """Ask for the instances of a study (QIDO-RS), series by series where there are many."""
+        """Ask for the instances of a study (QIDO-RS), series by series if there are many."""
         rows = self._instances(f"/studies/{study}")
         if len(rows) >= query.UNCUT:
             series, _ = self._search(f"/studies/{study}/series", [], "the series of a study")
-            for one in series:
-                uid = query.from_json(one, ("SeriesInstanceUID",)).first("SeriesInstanceUID")
+            for row in series:
+                uid = query.from_json(row, ("SeriesInstanceUID",)).first("SeriesInstanceUID")
                 if is_uid(uid):
                     rows |= self._instances(f"/studies/{study}/series/{uid}")
         return list(rows.values())
 
     def _instances(self, place: str) -> dict[str, Described]:
-        """The instances of a study or series by UID; asked for by pages while these are new."""
+        """The instances of a study or series by UID, page by page while pages bring new ones."""
         fields = [("includefield", keyword) for keyword in query.INSTANCE_FIELDS]
-        found: dict[str, Described] = {}
+        instances: dict[str, Described] = {}
         read = 0
         while True:
             params = [*fields, ("offset", str(read))] if read else fields
             rows, full = self._search(f"{place}/instances", params, "the images of a study")
-            before = len(found)
+            before = len(instances)
             for row in rows:
                 said = query.from_json(row, query.INSTANCE_FIELDS)
-                found.setdefault(said.first("SOPInstanceUID"), said)
+                instances.setdefault(said.first("SOPInstanceUID"), said)
             read += len(rows)
-            if len(found) == before or not full:
-                return found
+            if len(instances) == before or not full:
+                return instances
 
     def fetch(self, instance: query.Instance, number: str = "") -> bytes:
-        """Fetch an object (WADO-RS); with Orthanc's own number, that copy of it."""
+        """Fetch an object (WADO-RS), or the copy of it that has this number in Orthanc."""
         address = (
             f"{self._web.orthanc}/instances/{number}/file"
             if number
@@ -126,7 +126,7 @@ class DicomWeb:
         if said.lower().startswith("multipart/"):
             data = self._first_part(data, said)
         if not data:
-            raise AnswerError(self.name, "an image came empty")
+            raise AnswerError(self.name, "an image arrived empty")
         return data
 
     def store(self, data: bytes, study: str) -> None:
@@ -140,13 +140,13 @@ class DicomWeb:
         address = f"{self._url}/studies/{study}"
         content = head + data + f"\r\n--{boundary}--\r\n".encode()
         said = self._json(self._ask("to store", "POST", address, headers=headers, content=content))
-        if failed := _items(said, "00081198"):  # there and empty where it was taken
+        if failed := query.values_of(said, "00081198"):  # it may be present and empty
             reason = query.from_json(failed[0], ("FailureReason",)).first("FailureReason")
             code = f"{int(reason):04X}" if reason.isdigit() else "no code"
             raise AnswerError(self.name, f"did not take an object ({code})")
 
     def orthanc(self, path: str, **params: str | int) -> Any:
-        """Ask Orthanc's own REST API, such as its list of changes; of a peer that has it."""
+        """Ask Orthanc's own REST API, such as its list of changes."""
         address = f"{self._web.orthanc}{path}"
         return self._json(self._ask("Orthanc's changes", "GET", address, params=params or None))
 
@@ -171,10 +171,10 @@ class DicomWeb:
     def _ask(
         self, what: str, method: str, address: str, *, most: int = 0, **content: Any
     ) -> _Answer:
-        """Send a request, and as often again as the throttle has it (PeerError).
+        """Send a request, repeated as the throttle says (PeerError).
 
         Args:
-            most: Bytes of an object; 0 for an answer of text.
+            most: The most bytes of an object; 0 for a text answer.
         """
 
         def ask() -> _Answer:
@@ -226,28 +226,28 @@ class DicomWeb:
             raise BusyError(self.name, why) from None
 
     def _json(self, answer: _Answer) -> Any:
-        if (found := read_json(answer.data)) is None:
+        if (value := read_json(answer.data)) is None:
             raise AnswerError(self.name, "an answer is not JSON; is its url that of DICOMweb?")
-        return found
+        return value
 
     def _first_part(self, data: bytes, said: str) -> bytes:
         """The first part of a multipart answer (RFC 2046)."""
         boundary = _BOUNDARY.search(said)
         if boundary is None:
-            raise AnswerError(self.name, "an image came as multipart without a boundary")
+            raise AnswerError(self.name, "an image arrived as multipart without a boundary")
         edge = b"--" + boundary.group(1).encode("latin-1")
         begin = data.find(b"\r\n\r\n", max(data.find(edge), 0)) + 4
         end = data.find(b"\r\n" + edge, begin)
         if begin < 4 or end < 0:
-            raise AnswerError(self.name, "an image did not come whole")
+            raise AnswerError(self.name, "an image arrived incomplete")
         return data[begin:end]
 
 
 def open_client(web: Web, timeout_s: float, parallel: int) -> "httpx2.Client":
-    """A client that logs in and verifies certificates (ConfigError: no secret, no authorities)."""
+    """A client that logs in and verifies certificates (ConfigError: secret or CA is missing)."""
     import httpx2
 
-    # Their lines quote addresses, with what is asked for.
+    # Their log lines quote addresses, including what we ask for.
     for logger in ("httpx2", "httpcore2"):
         logging.getLogger(logger).setLevel(logging.WARNING)
     try:
@@ -255,7 +255,7 @@ def open_client(web: Web, timeout_s: float, parallel: int) -> "httpx2.Client":
     except OSError as error:
         why = "it holds no certificates as PEM" if isinstance(error, ssl.SSLError) else ""
         raise ConfigError(f"{web.ca}: {why or error.strerror}; see ca in the file") from None
-    # Who names the peer's own certificate instead of an authority means that one.
+    # ca may name the peer's own certificate instead of an authority's.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     return httpx2.Client(
         verify=context,
@@ -284,7 +284,7 @@ def bearer(name: str) -> dict[str, str]:
 
 
 def _secret(what: str, name: str) -> str:
-    """What a variable holds, or else the file that the variable of its name and ``_FILE`` names."""
+    """The value of a variable, else the text of the file that ``{name}_FILE`` names."""
     value = os.environ.get(name, "")
     if not value and (file := os.environ.get(f"{name}_FILE", "")):
         try:
@@ -297,21 +297,15 @@ def _secret(what: str, name: str) -> str:
 
 
 def read_json(data: bytes) -> Any:
-    """What an answer says; None where it is not JSON."""
+    """The value of an answer, or None if it is not JSON."""
     try:
         return read_strict_json(data)
     except (ValueError, RecursionError):
         return None
 
 
-def _items(answer: object, tag: str) -> list[Any]:
-    element = answer.get(tag) if isinstance(answer, dict) else None
-    values = element.get("Value") if isinstance(element, dict) else None
-    return values if isinstance(values, list) else []
-
-
 def _about_tls(error: BaseException | None) -> str:
-    """What is wrong with TLS, where that is why a connection failed; else ""."""
+    """What is wrong with TLS if that is why a connection failed, else ""."""
     while error is not None and not isinstance(error, ssl.SSLError):
         error = error.__cause__ or error.__context__
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -320,7 +314,7 @@ def _about_tls(error: BaseException | None) -> str:
             "authority as ca in the gateway's file, or have the certificate renewed"
         )
     reason = (error.reason or "").replace("_", " ").lower() if error is not None else ""
-    return f"speaks no TLS that we do on this port ({reason}); see its url" if reason else ""
+    return f"does not speak our TLS on this port ({reason}); check its url" if reason else ""
 
 
 def refusal(peer: str, what: str, status: int, headers: Mapping[str, str]) -> PeerError:

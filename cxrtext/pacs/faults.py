@@ -1,13 +1,13 @@
-"""What can be wrong with a peer's answer, and so whether the same is worth asking again.
+"""What can go wrong with a peer, and so whether it is worth asking again.
 
-Messages name the peer, what was asked for and what to do.  They quote nothing of an answer.
+Messages name the peer, what was asked for and what to do.  They quote nothing from an answer.
 """
 
 from cxrtext.errors import WorkError
 
 
 class PeerError(WorkError):
-    """A peer did not do what it was asked for; asking again may help."""
+    """A peer did not do what it was asked; asking again may help."""
 
     def __init__(self, peer: str, what: str, *, retry_after: float | None = None) -> None:
         super().__init__(f"{peer}: {what}")
@@ -23,23 +23,23 @@ class BusyError(PeerError):
 
 
 class DeniedError(PeerError):
-    """It does not let us in; no other question will be answered either."""
+    """It does not let us in; it will not answer any other question either."""
 
 
 class LoginError(DeniedError):
-    """It does not take the user or the token."""
+    """It does not accept the user or the token."""
 
 
 class TlsError(DeniedError):
-    """Its certificate is not trusted, or one side alone speaks TLS."""
+    """Its certificate is not trusted, or only one side speaks TLS."""
 
 
 class AnswerError(PeerError):
-    """It answered, and the answer cannot be used."""
+    """It answered, but the answer cannot be used."""
 
 
 class TooLargeError(AnswerError):
-    """An object is larger than the peer's limit here; it is not worth asking again."""
+    """An object is larger than the limit for this peer; asking again does not help."""
 
     def __init__(self, peer: str, max_bytes: int) -> None:
         allowed = f"{max_bytes >> 20} MiB; limits.object_mb in the gateway's file allows more"

@@ -1,6 +1,6 @@
-"""The hospital systems that are spoken with, as the file of the gateway lists them.
+"""The hospital systems that the gateway talks to, as its file lists them.
 
-Every address comes from there: none from a request, an answer or a DICOM object.
+Every address comes from that file, never from a request, an answer or a DICOM object.
 """
 
 import ipaddress
@@ -27,7 +27,7 @@ Modality = Annotated[str, Field(pattern=r"^[A-Z0-9]{2,16}$")]
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine by its very name or number."""
+    """Whether a host's name or number alone says that it is this machine."""
     if host.lower() == "localhost":
         return True
     try:
@@ -37,17 +37,18 @@ def is_loopback(host: str) -> bool:
 
 
 def _checked(url: str) -> str:
+    wrong = ValueError("the address is wrong; give one like https://host/dicom-web")
     try:
         parts = urlsplit(url)
         port, host = parts.port, parts.hostname
     except ValueError:
-        raise ValueError("the address is wrong; give such as https://host/dicom-web") from None
+        raise wrong from None
     if parts.scheme not in ("http", "https") or not host or port == 0 or not url.isprintable():
-        raise ValueError("the address is wrong; give such as https://host/dicom-web")
+        raise wrong
     if parts.username is not None or parts.password is not None:
         raise ValueError("the address holds a user; give user and password_env instead")
     if parts.query or parts.fragment or " " in url:
-        raise ValueError("the address ends in a question or a space; leave these out")
+        raise ValueError("the address has a query, a fragment or a space; leave these out")
     if parts.scheme == "http" and not is_loopback(host):
         raise ValueError("http sends images and the password readable; give https beyond loopback")
     return url
@@ -62,11 +63,11 @@ Named = Annotated[Path, AfterValidator(_beside)]
 
 Url = Annotated[str, AfterValidator(_checked)]
 Base = Annotated[Url, AfterValidator(lambda url: url.rstrip("/"))]
-"""What the addresses of a service have in common."""
+"""The common start of a service's addresses."""
 
 
 class PeerSection(BaseModel):
-    """A frozen part of the file that knows no keys but its own."""
+    """A frozen part of the file; unknown keys are errors."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True
@@ -87,7 +88,7 @@ class Web(PeerSection):
     user: str | None = None
     password_env: str | None = None
     token_env: str | None = None  # the variable that holds a bearer token
-    ca: Named | None = None  # certificates that its own is checked by; None for the system's
+    ca: Named | None = None  # certificates to check the peer's by; None for the system's
     orthanc: Base | None = None  # Orthanc's own REST API, for its list of changes (follow)
 
     @model_validator(mode="after")
@@ -102,22 +103,22 @@ class Web(PeerSection):
 class Limits(PeerSection):
     parallel: Annotated[int, Field(ge=1, le=32)] = 2
     requests_per_second: Annotated[float, Field(gt=0, le=1000)] = 100.0
-    timeout_s: Annotated[float, Field(ge=1, le=600)] = 30.0  # without a byte
+    timeout_s: Annotated[float, Field(ge=1, le=600)] = 30.0  # of silence
     object_mb: Annotated[int, Field(ge=1, le=1024)] = 256  # largest object; 1 GiB can be read
 
 
 class ResultsRule(PeerSection):
-    """Which results are made of images from a peer and sent back to it."""
+    """Which results to make from a peer's images and send back to it."""
 
     sentences: Annotated[tuple[str, ...], Field(min_length=1, max_length=32)]
-    above: Annotated[float, Field(ge=0, le=1)] = 0.0  # least probability
+    above: Annotated[float, Field(ge=0, le=1)] = 0.0  # the lowest probability
     daily: Annotated[int, Field(ge=1, le=1_000_000)] = 500  # most results sent in 24 hours
 
 
 class Follow(PeerSection):
-    """Which studies of a peer are fetched, and when it is looked at."""
+    """Which of a peer's studies to fetch, and when to look."""
 
-    # None: from the day of the first start on.
+    # None: from the day of the first start.
     first: Annotated[date | None, Field(alias="from")] = None
     days: Annotated[int, Field(ge=1, le=3650)] = 30  # compared image by image each night
     at: Annotated[str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")] = "02:00"  # local time
@@ -130,17 +131,17 @@ class Peer(PeerSection):
     dicomweb: Web
     limits: Limits = Limits()
     follow: Follow | None = None
-    write: bool = False  # whether anything may be sent to it
+    write: bool = False  # whether we may send to it
     results: ResultsRule | None = None
-    on_deletion: Literal["note", "forget"] = "note"  # what its deletion of an image does here
+    on_deletion: Literal["note", "forget"] = "note"  # what to do when it deletes an image
 
     @model_validator(mode="after")
     def _may_get_results(self) -> "Peer":
         if self.results is not None and not self.write:
-            raise ValueError("results are to be sent to it; set write: true")
+            raise ValueError("has rules for results, which need write: true")
         return self
 
     def require_write(self) -> None:
-        """Refuse to send to a peer that is not opened for it (ConfigError)."""
+        """Refuse to send to a peer without ``write: true`` (ConfigError)."""
         if not self.write:
             raise ConfigError(f"{self.name}: nothing is sent to it; set write: true at this peer")

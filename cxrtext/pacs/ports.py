@@ -1,4 +1,4 @@
-"""Ports of ours, as the file of the gateway has them, and the thread that serves one."""
+"""The ports that the gateway listens on, and the thread that serves one."""
 
 import threading
 from collections.abc import Callable
@@ -16,16 +16,14 @@ Port = Annotated[int, Field(ge=0, le=65535)]  # 0: a free one
 
 
 class Serving(PeerSection):
-    """A port of ours."""
-
     host: Host = "127.0.0.1"
     port: Port = 0
 
 
 class Hl7Port(Serving):
     port: Port = 2575
-    charset: str = ""  # of messages that name none, as MSH-18 has it; "" for UTF-8
-    addresses: tuple[IPvAnyNetwork, ...] = ()  # from where messages are taken; none: from any
+    charset: str = ""  # of messages that name none, written as in MSH-18; "" for UTF-8
+    addresses: tuple[IPvAnyNetwork, ...] = ()  # who may send messages; empty: anyone
 
     @model_validator(mode="after")
     def _is_known(self) -> Self:
@@ -38,21 +36,21 @@ class Hl7Port(Serving):
 
     def takes(self, address: str) -> bool:
         """Whether messages may come from an address."""
-        found = ip_address(address)
-        found = getattr(found, "ipv4_mapped", None) or found  # of an IPv6 socket: ::ffff:10.0.0.5
-        return not self.addresses or any(found in network for network in self.addresses)
+        sender = ip_address(address)
+        sender = getattr(sender, "ipv4_mapped", None) or sender  # IPv6 sockets: ::ffff:10.0.0.5
+        return not self.addresses or any(sender in network for network in self.addresses)
 
 
 class Served:
-    """A server on a port, in a thread of its own from `start` to `close`; a context manager."""
+    """A server on a port, in its own thread from `start` to `close`; a context manager."""
 
     def __init__(self, at: tuple[str, int], make: Callable[[tuple[str, int]], TCPServer]) -> None:
         try:
             self._server = make(at)
         except OSError as error:
             raise WorkError(
-                f"{at[0]}:{at[1]}: {error.strerror}; does another gateway run? else name another "
-                "port in its file"
+                f"{at[0]}:{at[1]}: {error.strerror}; is another gateway running? if not, name "
+                "another port in the gateway's file"
             ) from None
         self.port: int = self._server.socket.getsockname()[1]
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True)
@@ -61,7 +59,6 @@ class Served:
         self._thread.start()
 
     def close(self) -> None:
-        """Take no more."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(5)

@@ -1,4 +1,4 @@
-"""How fast and how often a peer is asked: through its busy times and its restarts."""
+"""How fast and how often to ask a peer: through its busy times and its restarts."""
 
 import math
 import random
@@ -14,12 +14,12 @@ from cxrtext.pacs.peers import Limits
 Answer = TypeVar("Answer")
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 60.0
-LONGEST_ASKED_S = 300.0  # a peer that asks for a longer wait is asked again after this one
-TRIES = 5  # how often the same is asked of a followed peer that is busy or gone
+LONGEST_ASKED_S = 300.0  # the longest wait that a peer can ask for
+TRIES = 5  # how often to ask a followed peer that is busy or gone
 
 
 def back_off(attempt: int, asked: float | None = None) -> float:
-    """Seconds to wait after a failure: twice as long each time, with chance, or as asked for."""
+    """Seconds to wait after a failure: what the peer asks for, else doubling, with jitter."""
     if asked is not None:
         return min(max(asked, 0.0), LONGEST_ASKED_S)
     longest = min(FIRST_WAIT_S * 2.0**attempt, LONGEST_WAIT_S)
@@ -27,7 +27,7 @@ def back_off(attempt: int, asked: float | None = None) -> float:
 
 
 class Throttle:
-    """Lets requests of all threads through one after the other, within a peer's limits."""
+    """Spaces the requests of all threads by a peer's limits."""
 
     def __init__(
         self, limits: Limits, stopped: threading.Event | None = None, *, tries: int | None = None
@@ -39,7 +39,7 @@ class Throttle:
         self.stopped = stopped or threading.Event()
 
     def patiently(self, peer: str, ask: Callable[[], Answer]) -> Answer:
-        """Ask, and some times again where the peer is busy or gone (PeerError)."""
+        """Ask, and ask again a few times while the peer is busy or gone (PeerError)."""
         tries = 0
         while not self.stopped.is_set():
             self._wait()
@@ -49,7 +49,7 @@ class Throttle:
                 tries += 1
                 if tries >= self._tries:
                     raise
-                with self._lock:  # nor are the other threads let through
+                with self._lock:  # the other threads wait, too
                     hold = time.monotonic() + back_off(tries, error.retry_after)
                     self._next = max(self._next, hold)
         raise WorkError(f"{peer}: stopped")

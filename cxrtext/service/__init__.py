@@ -1,4 +1,4 @@
-"""What can be asked of a loaded model and index."""
+"""Ask questions of a loaded model and index."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What a service takes and gives: images, findings, and where a sentence fits an image."""
+"""What a service takes and returns: images, findings, and where a sentence fits an image."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,14 +28,14 @@ class EmbeddedImage:
     regions: Tensor  # [N, D], unit vectors
     height: int  # of the original, in pixels
     width: int
-    # how the picture lies over the pixels of its file; None where it is these, or not known.
+    # how the picture lies over the pixels of its file; None if they are the same, or if unknown
     placement: Placement | None = None
-    unlike: Unlike | None = None  # how unlike those that the model was trained on; None: not known
+    unlike: Unlike | None = None  # how unlike the training images it is; None if unknown
     metadata: Mapping[str, str] = field(default_factory=dict)  # such as its view and its device
 
     @property
     def is_unlike(self) -> bool:
-        """Whether it is known to be unlike them, so that answers mean little."""
+        """Whether it is known to be unlike the training images, so that answers mean little."""
         return self.unlike is not None and self.unlike.flagged
 
 
@@ -43,11 +43,11 @@ class EmbeddedImage:
 class FindingScore:
     finding: str
     probability: float  # logistic of the score difference, or its calibrated form
-    score: float  # ``γ² (s_pos − s_neg)``, or a head's logit; above 0 says present
+    score: float  # ``γ² (s_pos − s_neg)``, or a head's logit; above 0 means present
     calibrated: bool = False  # whether the checkpoint's calibration gave the probability
-    flagged: bool | None = None  # whether it is above the threshold of the group
-    group: str | None = None  # "column=value" whose threshold that is, or "pooled"
-    by_head: bool = False  # whether a head gave the score, not the prompts
+    flagged: bool | None = None  # whether the score is above the group's threshold
+    group: str | None = None  # the group of that threshold: "column=value", or "pooled"
+    by_head: bool = False  # whether a head, not the prompts, gave the score
 
 
 def calibrated(
@@ -56,11 +56,11 @@ def calibrated(
     prompts: Mapping[str, Prompts],
     metadata: Mapping[str, str] = MappingProxyType({}),
 ) -> list[FindingScore]:
-    """Findings with calibrated probabilities where there is a calibration of their prompts.
+    """Findings with calibrated probabilities if their prompts were calibrated.
 
-    Scores stay, and with them which are above 0.  An image's ``metadata`` tell its group.
+    Scores do not change.  An image's ``metadata`` decide its group.
     """
-    found = []
+    findings_now = []
     for one in findings:
         asked = prompts[one.finding]
         known = (
@@ -74,8 +74,8 @@ def calibrated(
             one = replace(one, probability=probability, calibrated=True)
             if point is not None:
                 one = replace(one, flagged=one.score > point.threshold, group=group)
-        found.append(one)
-    return found
+        findings_now.append(one)
+    return findings_now
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,28 +94,27 @@ class Grounding:
     grid: Grid  # [h, w], region scores in [−1, 1]
     geometry: Geometry  # where the grid lies in the original
     peak: tuple[float, float]  # x and y of the center of the best region, in original pixels
-    threshold: float  # the score from which on a region counts for the boxes
+    threshold: float  # the lowest score of a region that counts for the boxes
     boxes: list[GroundedBox]  # groups of regions above it, best first
-    # between which scores pictures of this sentence shade, whatever the image
+    # scores where color begins and is full for this sentence, the same for every image
     scale: tuple[float, float] | None = None
-    read_as: str | None = None  # the sentence as it was embedded; None as it was asked
-    # the side that the image speaks for, by the head of the side, where the sentence names one
+    read_as: str | None = None  # the sentence as it was embedded; None if unchanged
+    # the side that the head of the side finds in the image, if the sentence names a side
     side: Side = ""
-    support: float | None = (
-        None  # per cent of the reference images that fit it less; None without any
-    )
+    # per cent of the reference images that fit the sentence less; None without any
+    support: float | None = None
 
     @property
     def limits(self) -> tuple[float, float]:
-        """The scores between which a picture shades; without a scale, from the mean to the maximum.
+        """The scores where color begins and is full; without a scale, the mean and the maximum.
 
-        A scale of the image's own colors every image, also one in which there is nothing.
+        Those limits of the image's own color every image, even one that shows nothing.
         """
         return self.scale or (float(self.grid.mean()), float(self.grid.max()))
 
     @property
     def stands_out(self) -> bool | None:
-        """Whether any region does; None where no scale says so."""
+        """Whether any region stands out; None without a scale."""
         return None if self.scale is None else bool(self.grid.max() > self.scale[0])
 
     def map_over(self, size: tuple[int, int] | None = None) -> Grid:
@@ -149,8 +148,8 @@ def ground_grid(
 ) -> Grounding:
     """Describe a grid [h, w] of region scores; see :class:`Grounding`.
 
-    The threshold is by default from where color begins on the sentence's scale, so that there is
-    no box where nothing stands out; without one, halfway between the grid's mean and maximum.
+    The default threshold is where color begins on the sentence's scale, so that there is no box if
+    nothing stands out; without a scale, it is halfway between the grid's mean and maximum.
     """
     from scipy import ndimage
 
@@ -159,7 +158,7 @@ def ground_grid(
     shape = grid.shape[0], grid.shape[1]
     row, column = divmod(int(grid.argmax()), shape[1])
     peak = geometry.center_of_cell(row, column, shape)
-    groups, _ = ndimage.label(grid >= cut)  # of cells that touch by an edge
+    groups, _ = ndimage.label(grid >= cut)  # of cells that share an edge
     boxes = []
     for number, (rows, columns) in enumerate(ndimage.find_objects(groups), 1):
         cells = columns.start, rows.start, columns.stop - columns.start, rows.stop - rows.start

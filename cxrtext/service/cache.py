@@ -1,4 +1,4 @@
-"""What is remembered between questions: the embeddings of sentences, and others' results."""
+"""Caches between questions: embeddings of sentences, and other results."""
 
 import threading
 from collections import OrderedDict
@@ -14,21 +14,21 @@ from cxrtext.models import ImageTextModel
 from cxrtext.service.limits import check_sentence
 
 REMEMBERED = 20_000
-"""Sentences; with 128 numbers each this is 10 MiB.  As many as a server's questions can hold at a
-time, so that none is forgotten between its embedding and its use."""
+"""Sentences; with 128 numbers each this is 10 MiB.  A server's questions cannot use more at a time,
+so none is forgotten between its embedding and its use."""
 
 TURN_MULTIPLICATIONS = 10**9
-"""Of a language model between two pauses: some hundredths of a second."""
+"""Of a language model between two pauses: a few hundredths of a second."""
 
 TURN_TOKENS = 128, 4096
-"""Fewest and most tokens that a language model takes at once; with fewer it is not quicker."""
+"""Fewest and most tokens for a language model at once; fewer are not faster."""
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
 class Remembered(Generic[K, V]):
-    """The values that were used last, ``size`` of them; threads may share one."""
+    """The ``size`` values that were used last; threads may share one."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -43,20 +43,20 @@ class Remembered(Generic[K, V]):
             self._known.clear()
 
     def missing(self, keys: Iterable[K]) -> list[K]:
-        """Those keys that have no value, each once."""
+        """The keys without a value, each once."""
         with self._lock:
             return [key for key in dict.fromkeys(keys) if key not in self._known]
 
     def use(self, keys: Iterable[K]) -> dict[K, V]:
-        """The values of those keys that have one."""
+        """The known values by their keys."""
         with self._lock:
-            found = {key: self._known[key] for key in keys if key in self._known}
-            for key in found:
+            values = {key: self._known[key] for key in keys if key in self._known}
+            for key in values:
                 self._known.move_to_end(key)
-            return found
+            return values
 
     def keep(self, values: Mapping[K, V]) -> None:
-        """Remember values, and forget those unused for longest."""
+        """Remember values, and forget those unused the longest."""
         with self._lock:
             self._known.update(values)
             while len(self._known) > self._size:
@@ -64,27 +64,27 @@ class Remembered(Generic[K, V]):
 
 
 class TextMemory(Remembered[str, Tensor]):
-    """Embeds sentences and keeps those used last."""
+    """Embeds sentences, and remembers those used last."""
 
     def __init__(self, model: ImageTextModel, size: int = REMEMBERED) -> None:
         super().__init__(size)
         self._model = model
 
     def embed(self, sentences: Sequence[str]) -> Tensor:
-        """Unit vectors [S, D] of sentences, at least one; the unknown ones in one batch."""
-        found = self.use(sentences)
-        wanted = [s for s in dict.fromkeys(sentences) if s not in found]
-        if wanted:
-            # Each a copy: a row would keep the whole batch in memory.
-            vectors = [row.clone() for row in self._model.embed_sentences(wanted)]
-            made = dict(zip(wanted, vectors, strict=True))
-            found |= made
+        """Unit vectors [S, D] of at least one sentence; unknown ones are embedded in one batch."""
+        vectors = self.use(sentences)
+        unknown = [s for s in dict.fromkeys(sentences) if s not in vectors]
+        if unknown:
+            # Copies: a row would keep the whole batch in memory.
+            rows = [row.clone() for row in self._model.embed_sentences(unknown)]
+            made = dict(zip(unknown, rows, strict=True))
+            vectors |= made
             self.keep(made)
-        return torch.stack([found[sentence] for sentence in sentences])
+        return torch.stack([vectors[sentence] for sentence in sentences])
 
     @property
     def turn(self) -> int:
-        """Tokens of sentences that are embedded between two pauses."""
+        """How many tokens of sentences to embed between two pauses."""
         text = self._model.spec.text
         wide, inner = int(text["hidden_size"]), int(text["intermediate_size"])
         multiplications = int(text["num_hidden_layers"]) * (4 * wide**2 + 2 * wide * inner)
@@ -92,12 +92,12 @@ class TextMemory(Remembered[str, Tensor]):
         return max(least, min(most, TURN_MULTIPLICATIONS // max(1, multiplications)))
 
     def tokens(self, sentences: Sequence[str]) -> int:
-        """Tokens that sentences have at most, counted without a tokenizer."""
+        """The most tokens that sentences can have, without using a tokenizer."""
         longest = self._model.spec.max_tokens
         return sum(min(longest, len(sentence) + 2) for sentence in sentences)
 
     def turns(self, sentences: Sequence[str]) -> list[list[str]]:
-        """The sentences that are not remembered, in parts that are each embedded in a turn."""
+        """The unknown sentences in parts, each to be embedded in one turn."""
         missing = self.missing(sentences)
         encoded = self._model.tokenizer.backend_tokenizer.encode_batch(missing) if missing else []
         longest = self._model.spec.max_tokens
@@ -110,16 +110,16 @@ class TextMemory(Remembered[str, Tensor]):
         return turns
 
     def has(self, sentences: Sequence[str]) -> bool:
-        """Whether all of some sentences are remembered (InputError)."""
+        """Whether all these sentences are remembered (InputError)."""
         for sentence in sentences:
             check_sentence(sentence)
         return not self.missing(sentences)
 
 
 def prompt_vectors(memory: TextMemory, prompts: Mapping[str, Prompts]) -> Tensor:
-    """Unit vectors [F, 2, D], positive first, of phrases that may be known already.
+    """Unit vectors [F, 2, D] of prompts, positive first, with known phrases from memory.
 
-    As :func:`cxrtext.evaluation.prompt_embeddings` has them.
+    The same as :func:`cxrtext.evaluation.prompt_embeddings`.
     """
     sides = [side for entry in prompts.values() for side in (entry.positive, entry.negative)]
     vectors = memory.embed([phrase for side in sides for phrase in side])

@@ -1,4 +1,4 @@
-"""What is made of an image before it enters an index, and the images there that are the same."""
+"""Prepare an image for an index, and find the images there with the same pixels."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cxrtext.service import EmbeddedImage, Service
 
 ALIKE = 0.99
-"""Cosine of the mean regions below which two images cannot be the same."""
+"""Two images whose mean regions have a lower cosine cannot be the same."""
 SAME_AMONG = 3
 
 Pixels = NDArray[np.uint8]
@@ -32,19 +32,19 @@ class IndexRows:
     """What an index keeps of some images."""
 
     generation: str  # of the index that they fit
-    arrays: Mapping[str, NDArray[Any]]  # a row an image, by vector file
-    labels: Sequence[Mapping[str, float]]  # of each image, by column
+    arrays: Mapping[str, NDArray[Any]]  # a row per image, by vector file
+    labels: Sequence[Mapping[str, float]]  # by column, for each image
 
 
 class RowMaker:
-    """Makes what indexes keep of embedded images; the labeler stays while the prompts do."""
+    """Makes what indexes keep of embedded images; the labeler is kept while the prompts are."""
 
     def __init__(self, model: "ImageTextModel") -> None:
         self._model = model
         self._labeler: tuple[tuple[str | None, ...], Labeler] | None = None
 
     def __call__(self, index: "Index", images: Sequence["EmbeddedImage"]) -> IndexRows:
-        """What an index keeps of images; it is as the index has them now."""
+        """What an index, in its present state, keeps of images."""
         snapshot = index.snapshot
         meta = snapshot.meta
         arrays, kept = packed_rows(
@@ -66,12 +66,12 @@ class RowMaker:
 
 
 def digest_of(pixels: Pixels) -> str:
-    """A digest of pixels as they are shown, SHA-256."""
+    """The SHA-256 of pixels as they are shown."""
     return hashlib.sha256(f"{pixels.shape}".encode() + pixels.tobytes()).hexdigest()
 
 
 def shown_digest(service: "Service", known: "IndexedImage") -> str:
-    """The same of an indexed image; "" where its file is gone or cannot be read."""
+    """The digest of an indexed image's pixels, or "" if its file is gone or cannot be read."""
     try:
         return digest_of(service.shown(known.image))
     except (NotFoundError, ImageError):
@@ -85,9 +85,9 @@ def same_pixels(
     digest: str,
     digest_of_known: Callable[["IndexedImage"], str],
 ) -> Iterator["IndexedImage"]:
-    """Indexed images that have the pixels of an image, looked for among the most alike.
+    """Indexed images with the same pixels as an image, searched among the most similar ones.
 
-    Its pixels as they are shown have this shape, [H, W], and digest.
+    ``shape``, [H, W], and ``digest`` are those of its pixels as they are shown.
     """
     if not service.archive.images:
         return

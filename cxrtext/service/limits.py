@@ -1,4 +1,4 @@
-"""What a service lets itself be asked."""
+"""Limits of the questions to a service."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
@@ -8,7 +8,7 @@ from cxrtext.errors import InputError
 Target = Literal["images", "sentences"]
 Unique = Literal["patient", "study", "picture"]
 Mode = Literal["auto", "exact", "fast"]
-"""What a search finds, of what it gives one hit, and whether its order is proven."""
+"""What a search finds, what gets only one hit, and whether the order is proven."""
 
 MAX_QUERY_CHARACTERS = 2_000
 MAX_PROMPTS = 64
@@ -27,7 +27,7 @@ UNLIKE_IMAGE = "is unlike those that the model was trained on; its answers mean 
 UNLIKE_SENTENCE = (
     "resembles nothing in the reports that the model was trained on; what it finds means little"
 )
-"""What is said, behind its name, of an image or a sentence that is flagged."""
+"""What a warning says after the name of a flagged image or sentence."""
 
 
 class Sides(Protocol):
@@ -50,7 +50,7 @@ def check_sentence(sentence: str) -> None:
 
 
 def check_prompts(prompts: Mapping[str, Sides]) -> None:
-    """Refuse prompts that are too many, or of which one is empty or too long (InputError)."""
+    """Refuse too many prompts, or one that is empty or too long (InputError)."""
     phrases = [p for entry in prompts.values() for p in (*entry.positive, *entry.negative)]
     if not phrases or len(phrases) > MAX_PROMPTS:
         raise InputError(f"{len(phrases)} prompts; give between 1 and {MAX_PROMPTS}")

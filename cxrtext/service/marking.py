@@ -9,9 +9,9 @@ from cxrtext.service.service import Service
 def mark_of(
     service: Service, who: str, image_id: str, kind: Kind, verdict: Verdict, **what: Any
 ) -> Mark:
-    """A mark of an indexed image, made now by a reader; ``what``: text, said, box.
+    """A checked mark of an indexed image by a reader (InputError, NotFoundError).
 
-    It is checked (InputError, NotFoundError).
+    ``what``: text, said, box.
     """
     image = service.find_image(image_id)
     fingerprint = service.model.fingerprint

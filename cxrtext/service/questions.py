@@ -1,7 +1,7 @@
-"""The questions that can be asked, one model each, for every way in.
+"""The questions that can be asked, one model each, for every interface.
 
-HTTP, the command line, the client and Python all build these models, so that a rule stands once
-and no option is dropped in silence.  Descriptions are part of the API's description.
+HTTP, the command line, the client and Python all build these models, so each rule is written once
+and no option is silently dropped.  The descriptions become part of the API's description.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -64,10 +64,10 @@ def _several(value: Any) -> Any:
 
 
 WHOLE = BeforeValidator(_whole)
-"""Takes the text 10, and neither 10.0 nor 1_0.  It stands behind bounds, else the API's description
-does not have them."""
+"""Takes the text 10, but not 10.0 or 1_0.  Put it after bounds, or the API's description loses
+them."""
 
-DECIMAL = BeforeValidator(_decimal)  # takes 0.5, 1 and 5e-1, and neither 1_0 nor infinity
+DECIMAL = BeforeValidator(_decimal)  # takes 0.5, 1 and 5e-1, but not 1_0 or infinity
 SEVERAL = BeforeValidator(_several)  # takes one text for a list of one
 BLANK = BeforeValidator(lambda value: None if value == "" else value)
 Sentences = Annotated[tuple[str, ...], Field(max_length=MAX_QUERIES), SEVERAL]
@@ -104,7 +104,7 @@ _PROMPTS: TypeAdapter[dict[str, Prompts]] = TypeAdapter(dict[FindingName, Prompt
 
 
 def _prompts(value: Any) -> Any:
-    """Prompts by finding, also as JSON (InputError, without quoting what was sent)."""
+    """Prompts by finding, or as JSON (InputError, which does not quote what was sent)."""
     if value is None:
         return None
     try:
@@ -128,9 +128,9 @@ def _pair(value: Any) -> Any:
 
 
 class Question(BaseModel):
-    """What is asked of an image; a model is made of what was checked (InputError).
+    """A question about an image, checked when it is made (InputError).
 
-    ``image`` is whatever a way in takes for an image: only whether there is one is looked at.
+    ``image`` is whatever an interface takes for an image; the checks only ask if there is one.
     """
 
     model_config = ConfigDict(
@@ -184,13 +184,13 @@ class Ground(Question):
     sentence: str = Field(description="What to look for.", examples=["Left pleural effusion."])
     threshold: Threshold = Field(
         default=None,
-        description="From this score on a region counts for the boxes; by default the lower of the "
-        "sentence's limits, or, without reference images, halfway between the mean and the "
+        description="The lowest score of a region that counts for the boxes; by default the lower "
+        "of the sentence's limits or, without reference images, halfway between the mean and the "
         "maximum.",
     )
     as_written: bool = Field(
         default=False,
-        description="Embed sentences as they were sent, not in the wording of the reports.",
+        description="Embed sentences as sent, not reworded as in the reports.",
     )
 
     def check(self, written: Written = str) -> None:
@@ -203,10 +203,10 @@ class Verify(Question):
 
     report: str = Field(
         max_length=MAX_REPORT_CHARACTERS,
-        description="A report; its findings and impression are looked at.",
+        description="A report; its findings and impression are verified.",
         examples=["FINDINGS: Small left pleural effusion. No pneumothorax."],
     )
-    threshold: Threshold = Field(default=None, description="As of a grounding.")
+    threshold: Threshold = Field(default=None, description="As for a grounding.")
 
 
 class Search(Question):
@@ -214,13 +214,13 @@ class Search(Question):
 
     query: Sentences = Field(
         default=(),
-        description="A sentence that an image is to fit; of several the mean counts.",
+        description="A sentence that images should fit; several count by their mean score.",
         examples=[["Large right pneumothorax."]],
     )
     without: Sentences = Field(
         default=(),
         alias="not",
-        description="A sentence that it is not to fit.",
+        description="A sentence that images should not fit.",
         examples=[["Chest tube."]],
     )
     image_weight: Annotated[float | None, Field(ge=0, le=1), DECIMAL] = Field(
@@ -237,10 +237,10 @@ class Search(Question):
         default=None, description=WHERE
     )
     min_score: Annotated[float | None, Field(ge=-2, le=2), DECIMAL] = Field(
-        default=None, description="Leave out what scores less."
+        default=None, description="Leave out lower scores."
     )
     unique: Unique | None = Field(
-        default=None, description="One result a patient, a study or a picture."
+        default=None, description="Only one result per patient, study or picture."
     )
     exclude_patient: Annotated[tuple[str, ...], Field(max_length=MAX_PATIENTS), SEVERAL] = Field(
         default=(), description="A patient to leave out."
@@ -249,11 +249,11 @@ class Search(Question):
         default=False, description="Leave out the patient of the image_id."
     )
     mode: Mode = Field(
-        default="auto", description="exact proves the order; fast looks at candidates only."
+        default="auto", description="exact proves the order; fast looks only at candidates."
     )
     as_written: bool = Field(
         default=False,
-        description="Embed sentences as they were sent, not in the wording of the reports.",
+        description="Embed sentences as sent, not reworded as in the reports.",
     )
 
     def check(self, written: Written = str) -> None:
@@ -294,7 +294,7 @@ Asked = TypeVar("Asked", bound=Question)
 
 
 def ask(kind: type[Asked], given: Mapping[str, Any], written: Written = str) -> Asked:
-    """A question of some fields, checked (InputError that names fields as ``written`` does)."""
+    """A checked question from its fields (InputError, with fields named by ``written``)."""
     try:
         return kind.model_validate(given, context={"written": written})
     except ValidationError as error:

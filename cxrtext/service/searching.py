@@ -1,4 +1,4 @@
-"""A search from its question to what was found, as the commands, the API and Python do it."""
+"""A search from question to results, the same for the commands, the API and Python."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A search whose sentences were read and whose image was embedded."""
+    """A search with its sentences read and its image embedded."""
 
     question: Search
     image: "EmbeddedImage | None"
-    read: tuple[str, ...]  # each query, then each sentence that is not to fit, as it is embedded
-    unlike: "tuple[Unlike | None, ...]"  # of each of them
+    read: tuple[str, ...]  # queries, then sentences that should not fit, as they are embedded
+    unlike: "tuple[Unlike | None, ...]"  # for each of them
     warnings: tuple[str, ...]
     caution: str | None
     patients: tuple[str, ...]  # to leave out
 
     @property
     def read_as(self) -> list[str | None]:
-        """Each sentence as it was embedded; None where it was embedded as it was sent."""
+        """Each sentence as it was embedded, or None if that is how it was sent."""
         sent = (*self.question.query, *self.question.without)
         return [None if read == one else read for read, one in zip(self.read, sent, strict=True)]
 
@@ -38,18 +38,18 @@ class Prepared:
 def prepare(
     service: "Service", question: Search, read: Sequence[str], image: "EmbeddedImage | None"
 ) -> Prepared:
-    """What is known of a search before it is made (NotFoundError); ``read``: its sentences."""
+    """Prepare a search (NotFoundError); ``read``: its sentences as they are embedded."""
     patients = list(question.exclude_patient)
     if question.image_id is not None and question.other_patients:
         patients.append(service.find_image(question.image_id).patient_id)
     unlike = tuple(map(service.familiar.of_sentence, read))
-    said: list[str] = []
-    if image is not None:
-        said += [f"The image {UNLIKE_IMAGE}."] if image.is_unlike else []
+    warnings: list[str] = []
+    if image is not None and image.is_unlike:
+        warnings.append(f"The image {UNLIKE_IMAGE}.")
     if any(one is not None and one.flagged for one in unlike):
-        said.append(f"A sentence {UNLIKE_SENTENCE}.")
+        warnings.append(f"A sentence {UNLIKE_SENTENCE}.")
     caution = service.caution(read)
-    return Prepared(question, image, tuple(read), unlike, tuple(said), caution, tuple(patients))
+    return Prepared(question, image, tuple(read), unlike, tuple(warnings), caution, tuple(patients))
 
 
 def _query(service: "Service", asked: Prepared) -> "Query":
@@ -80,7 +80,7 @@ def images(service: "Service", asked: Prepared) -> "Pausing[FoundImages]":
 
 
 def cohort(service: "Service", asked: Prepared) -> "Cohort":
-    """Every image that is found; ``k``, ``offset`` and ``mode`` have no meaning."""
+    """Every image found; ``k``, ``offset`` and ``mode`` have no effect."""
     question = asked.question
     return service.archive.cohort(
         _query(service, asked),

@@ -1,4 +1,4 @@
-"""What can be asked of a loaded model and index: the one thing the CLI and the API both call."""
+"""Answer questions with a loaded model and index; the CLI and the API both call this."""
 
 import threading
 import timeit
@@ -54,22 +54,22 @@ from cxrtext.verdicts.judge import Judge
 from cxrtext.verdicts.kept import KeptVerdicts
 
 READERS = 2
-"""Processes that read images: a small file need not wait for a large one."""
+"""Processes that read images, so that a small file need not wait for a large one."""
 
 WARM_SENTENCE = "The lungs are clear."
 
 WORTH = 1.3
-"""How much faster several threads have to be than one: the other cores have work of their own,
-decoding images and answering."""
+"""How much faster several threads must be than one, as other cores are busy decoding images and
+answering."""
 
 TIMES = 3
-"""How often each number of threads is tried; the best counts."""
+"""How often to try each number of threads; the best counts."""
 
 
 class Service:
-    """A loaded model and, where there is one, its archive.  Safe to call from several threads.
+    """A loaded model and, if there is one, its archive.  Threads may share one.
 
-    Without prompts those of the checkpoint classify.
+    By default the checkpoint's own prompts classify.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Service:
     ) -> None:
         self.model = model
         self._archive = archive
-        # Each process is started when a file first needs it, and ends with the service.
+        # Each process starts when a file first needs it, and ends with the service.
         self._readers = ReaderPool(READERS)
         self._end_readers = weakref.finalize(self, self._readers.close)
         self._lock = threading.RLock()
@@ -115,7 +115,7 @@ class Service:
             self._archive.close()
 
     def renew(self) -> bool:
-        """Answer by the index as it is now; False where it is another model's by now."""
+        """Use the index as it is now; False if it now has another model."""
         with self._renewing:
             fresh = self.archive.renewed()
             if fresh is not None:
@@ -123,7 +123,7 @@ class Service:
             return fresh is not None
 
     def describe(self) -> dict[str, Any]:
-        """What is loaded, as JSON takes it."""
+        """What is loaded, as values for JSON."""
         spec = self.model.spec
         snapshot = self.archive.snapshot if self.has_index else None
         return {
@@ -141,10 +141,10 @@ class Service:
         }
 
     def warm_up(self) -> None:
-        """Embed and score an image and a sentence, and search: the first time takes the longest.
+        """Embed and score an image and a sentence, and search, as the first time is the slowest.
 
-        Libraries are loaded by it, and memory is taken.  On a CPU the thread that calls it computes
-        with one thread from then on, where several make a small model hardly faster.
+        This loads libraries and takes memory.  On a CPU, the calling thread computes with one
+        thread from then on if several make a small model hardly faster.
         """
         side = self.model.spec.preprocessing.resize
         blank = [np.zeros((1, side, side), dtype=np.uint8)]
@@ -161,13 +161,13 @@ class Service:
     # --- images ---
 
     def embed_squares(self, squares: Sequence[Square]) -> list[Tensor]:
-        """Embed 8-bit squares of `Preprocessing.square`, regions [N, D] of each."""
+        """Embed 8-bit squares of `Preprocessing.square`; gives regions [N, D] for each."""
         with self._lock:
-            # Each a copy: a part would keep the whole batch in memory.
+            # Copies: a part would keep the whole batch in memory.
             return [regions.clone() for regions in embed_squares(self.model, squares)]
 
     def embed(self, image: Image, metadata: Mapping[str, str] | None = None) -> EmbeddedImage:
-        """Embed an image [1, H, W] in [0, 1]; ``metadata`` as a manifest has them."""
+        """Embed an image [1, H, W] in [0, 1]; ``metadata`` as in a manifest."""
         square = self.model.spec.preprocessing.square(image)
         return self._embed_square(square, (image.shape[1], image.shape[2]), metadata or {})
 
@@ -179,16 +179,16 @@ class Service:
         return EmbeddedImage(regions, *size, None, unlike, metadata)
 
     def read_file(self, path: Path) -> Image:
-        """Read an image file, [1, H, W] in [0, 1], in a process of its own (ImageError)."""
+        """Read an image file, [1, H, W] in [0, 1], in a separate process (ImageError)."""
         note_source(path)
         return self._readers.read(path)
 
     def embed_file(self, path: Path, metadata: Mapping[str, str] | None = None) -> EmbeddedImage:
         """Read and embed an image file, as an index does; see :meth:`read_file`.
 
-        Without ``metadata`` a DICOM header tells them.
+        Without ``metadata``, they come from the DICOM header.
         """
-        from cxrtext.datasets.importing.formats.dicom import groups_in  # of no use to a search
+        from cxrtext.datasets.importing.formats.dicom import groups_in  # a search does not need it
 
         note_source(path)
         read = self._readers.prepare(path, self.model.spec.preprocessing)
@@ -196,38 +196,38 @@ class Service:
         return self._embed_square(read.pixels, (read.height, read.width), groups)
 
     def find_image(self, image_id: str) -> IndexedImage:
-        """The indexed image of an id (else NotFoundError)."""
+        """The indexed image with an id (NotFoundError)."""
         return self.archive.find(image_id)
 
     def timeline(self, image_id: str) -> Timeline:
-        """All films of an indexed image's patient, in the order of time; see :mod:`.timeline`."""
+        """All films of an indexed image's patient in order of time; see :mod:`.timeline`."""
         return timeline(self.archive, image_id)
 
     def embedded(self, image_id: str) -> EmbeddedImage:
         """An indexed image as the model sees it, without decoding it again.
 
-        The index says how unlike those that the model was trained on it is.
+        How unlike the training images it is comes from the index, too.
         """
         try:
             return self._embedded(image_id)
-        except DataError:  # the catalogue has it under a number that this view of it lacks
+        except DataError:  # the catalogue has a number for it that is not in this view of the index
             self.renew()
             return self._embedded(image_id)
 
     def _embedded(self, image_id: str) -> EmbeddedImage:
         archive = self.archive
-        found = archive.find(image_id)
-        known = archive.catalogue.labels([found.number], archive.model.fingerprint)
-        share = known.get(found.number, {}).get(UNLIKE)
+        image = archive.find(image_id)
+        labels = archive.catalogue.labels([image.number], archive.model.fingerprint)
+        share = labels.get(image.number, {}).get(UNLIKE)
         limit = None if self.familiar.images is None else self.familiar.images.threshold
         unlike = None if share is None or limit is None else Unlike(share * limit, limit)
-        regions, size = archive.regions(found.number), (found.height, found.width)
-        return EmbeddedImage(regions, *size, unlike=unlike, metadata=found.metadata)
+        regions, size = archive.regions(image.number), (image.height, image.width)
+        return EmbeddedImage(regions, *size, unlike=unlike, metadata=image.metadata)
 
     def shown(self, image_id: str, side: int | None = None) -> Bytes:
-        """The pixels of an indexed image's file, [H, W], the longest side at most so long."""
+        """The pixels of an indexed image's file, [H, W], the longest side at most ``side``."""
         path = ""
-        # One that is replaced has another file; the old one may go before it is opened.
+        # A replaced image has a new file; the old one may disappear before it is opened.
         while path != (path := (found := self.find_image(image_id)).path):
             with suppress(OSError):
                 found.require_whole()
@@ -238,7 +238,7 @@ class Service:
     # --- sentences ---
 
     def embed_sentences(self, sentences: Sequence[str]) -> Tensor:
-        """Embed sentences as [S, D], unit vectors; those used lately are remembered."""
+        """Embed sentences as unit vectors [S, D]; recent ones are remembered."""
         if not self.texts.missing(sentences):
             return self.texts.embed(sentences)
         with self._lock:
@@ -259,7 +259,7 @@ class Service:
         return frozenset(filter(str.isalpha, pieces))
 
     def caution(self, sentences: Sequence[str]) -> str | None:
-        """Why one of some sentences would not be judged in a report; None where all may be."""
+        """Why one of these sentences would not be judged in a report, or None."""
         reason = next(filter(None, map(self._judge.doubt, sentences)), None)
         return reason and f"verify would not judge this sentence: {reason}"
 
@@ -268,13 +268,11 @@ class Service:
     def classify(
         self, image: EmbeddedImage, prompts: Mapping[str, Prompts] | None = None
     ) -> list[FindingScore]:
-        """Probabilities, one a finding, in the order of the prompts.
+        """Probabilities, one per finding, in the order of the prompts.
 
-        They are zero-shot, or of a head where one ranks validation images better.
-
-        They are calibrated where the checkpoint keeps a calibration of just these prompts, and the
-        image is not unlike those that it was fitted to.  Other prompts may take the place of the
-        service's.
+        They are zero-shot, or a head's if it ranks validation images better.  They are calibrated
+        if the checkpoint has a calibration of exactly these prompts, and the image is not unlike
+        those it was fitted to.  Other prompts may replace the service's.
         """
         with self._lock, torch.inference_mode():
             vectors = (
@@ -286,9 +284,9 @@ class Service:
             probabilities = differences.sigmoid()
         asked = prompts or self.prompts
         findings = zip(asked, probabilities.tolist(), differences.tolist(), strict=True)
-        known = None if image.is_unlike else self.calibration
-        scores = [FindingScore(*found, by_head=found[0] in heads.findings) for found in findings]
-        return calibrated(scores, known, asked, image.metadata)
+        calibration = None if image.is_unlike else self.calibration
+        scores = [FindingScore(*values, by_head=values[0] in heads.findings) for values in findings]
+        return calibrated(scores, calibration, asked, image.metadata)
 
     def ground(
         self,
@@ -298,16 +296,16 @@ class Service:
         *,
         as_written: bool = False,
     ) -> Grounding:
-        """Where an image supports a sentence (InputError), read as :meth:`readings` has it.
+        """Where an image supports a sentence (InputError), reworded by :meth:`readings`.
 
-        From the threshold on a region counts for the boxes; by default from where the sentence's
-        heatmaps begin, or, without reference images, halfway between the mean and the maximum.
+        Regions from the threshold up count for the boxes; by default it is where the sentence's
+        heatmaps begin or, without reference images, halfway between the mean and the maximum.
         """
         check_sentence(sentence)
         if not self.model.has_regions:
             raise InputError(
-                f"{self.model.spec.image_title}: has one embedding for a whole image, so it cannot "
-                "say where; a model with projected patches can"
+                f"{self.model.spec.image_title}: has one embedding per image, so it cannot say "
+                "where; a model with projected patches can"
             )
         (read,) = self.readings([sentence], as_written=as_written)
         text = self.embed_sentences([read])
@@ -325,16 +323,16 @@ class Service:
         if (reference := self.reference()) is not None:
             ((others, scale),) = finish(reference.of([read], text))
             support = percentile(score, others)
-        found = ground_grid(grid.reshape(side, side), score, geometry, threshold, scale)
+        grounding = ground_grid(grid.reshape(side, side), score, geometry, threshold, scale)
         read_as = None if read == sentence else read
-        return replace(found, read_as=read_as, side=shown, support=support)
+        return replace(grounding, read_as=read_as, side=shown, support=support)
 
     def verify(
         self, image: EmbeddedImage, report: str, threshold: float | None = None
     ) -> Verification:
-        """Say of every sentence of a report how well an image supports it; threshold as above.
+        """How well an image supports each sentence of a report; threshold as in :meth:`ground`.
 
-        Sections other than findings, impression and conclusion are passed over (see
+        Sections other than findings, impression and conclusion are skipped (see
         :func:`.report_sentences`).
         """
         return finish(self.verify_pausing(image, report_sentences(report), threshold))
@@ -345,7 +343,7 @@ class Service:
         sentences: Sequence[ReportSentence],
         threshold: float | None = None,
     ) -> Pausing[Verification]:
-        """As :meth:`verify`, of a report's sentences, at least one, with pauses."""
+        """As :meth:`verify`, for at least one sentence of a report, with pauses."""
         reference = self.reference()
         yield
         texts = self.embed_sentences([one.sentence for one in sentences])
@@ -357,11 +355,11 @@ class Service:
 
     @property
     def verdicts(self) -> KeptVerdicts | None:
-        """What verdicts are judged by; None where the checkpoint keeps nothing for it."""
+        """The checkpoint's basis for verdicts, or None."""
         return self._judge.kept
 
     def reference(self) -> ReferenceScores | None:
-        """What support is measured by: the checkpoint's images, else the index's, else None."""
+        """The images to measure support by: the checkpoint's, else the index's, else None."""
         return self._references.now()
 
     def make_query(
@@ -372,10 +370,10 @@ class Service:
         image: EmbeddedImage | None = None,
         image_weight: float | None = None,
     ) -> Query:
-        """A query of sentences as :meth:`readings` has them, an image, or both.
+        """A query of sentences as :meth:`readings` gives them, an image, or both.
 
-        Of several sentences that an image is to fit the mean score counts; ``image_weight``, in
-        [0, 1] and by default 0.5, is that of the likeness beside a sentence.
+        Several sentences count by their mean score.  ``image_weight``, in [0, 1] and by default
+        0.5, weighs the image's similarity against the sentences.
         """
         return Query(
             texts=self.embed_sentences(sentences) if sentences else None,
@@ -395,7 +393,7 @@ class Service:
     def search_sentences_pausing(
         self, asked: EmbeddedImage | str, k: int, **options: Unpack[SentenceOptions]
     ) -> Pausing[list[SentenceHit]]:
-        """The k indexed sentences that fit an image best, or are most alike to a sentence."""
+        """The k indexed sentences that fit an image best, or are most similar to a sentence."""
         archive = self.archive
         if isinstance(asked, str):
             (text,) = self.embed_sentences([asked])
@@ -406,10 +404,10 @@ class Service:
 
 
 def successor(service: Service) -> Service | None:
-    """A service of another model that the index has now; None where it is still the same.
+    """A service with the index's new model, or None if the model is still the same.
 
-    It has the prompts that were given.  Both can be asked for as long as either is needed; the old
-    one answers by what it saw before.
+    It has the prompts that were given.  Both services can be used; the old one answers from what it
+    saw before.
     """
     if not service.has_index or service.renew():
         return None
@@ -422,7 +420,7 @@ def successor(service: Service) -> Service | None:
 
 
 def threads_for(work: Callable[[], object]) -> int:
-    """Threads that some work, called a few times with each number, is worth: all now, or one."""
+    """How many threads to use for some work, all or one, found by running it a few times."""
     several = torch.get_num_threads()
     if several == 1:
         return 1
@@ -446,8 +444,8 @@ def load_service(
 ) -> Service:
     """Load a model and, if given, its index.
 
-    The checkpoint is by default the one noted in the index, the prompts are its own.  Another
-    process that commits a change of the index is waited for, ``wait_s`` seconds.
+    By default the checkpoint is the one noted in the index, and the prompts are the checkpoint's.
+    If another process is committing a change of the index, wait up to ``wait_s`` seconds.
     """
     if checkpoint is None and index is None:
         raise DataError("give a checkpoint, an index, or both")

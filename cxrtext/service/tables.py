@@ -1,4 +1,4 @@
-"""What a search finds as a table: a row an image, and no cell that a spreadsheet would run."""
+"""Search results as a table: a row per image, and no cell that a spreadsheet would run."""
 
 from collections.abc import Iterable, Mapping
 from io import StringIO
@@ -17,14 +17,14 @@ HIT_COLUMNS = ("score", *TEXT_COLUMNS)
 def hit_row(hit: "ImageHit", *, labels: bool = True) -> dict[str, Any]:
     """A found image: score, names, the manifest's other columns, and what the model says."""
     row = {"score": hit.score} | {name: getattr(hit.image, name) for name in TEXT_COLUMNS}
-    kept = {f"label.{finding}": p for finding, p in hit.labels.items()} if labels else {}
+    by_model = {f"label.{finding}": p for finding, p in hit.labels.items()} if labels else {}
     if labels and hit.unlike is not None:
-        kept["model.unlike"] = hit.unlike
-    return row | dict(hit.image.metadata) | kept
+        by_model["model.unlike"] = hit.unlike
+    return row | dict(hit.image.metadata) | by_model
 
 
 def csv_lines(rows: Iterable[Mapping[str, Any]], columns: Iterable[str]) -> str:
-    """Rows as lines of CSV, numbers with six decimals; empty where a row lacks a column."""
+    """Rows as lines of CSV, numbers with six decimals; missing values are empty."""
     text, names = StringIO(), list(columns)
     write = csv_writer(text)
     for row in rows:
@@ -34,7 +34,7 @@ def csv_lines(rows: Iterable[Mapping[str, Any]], columns: Iterable[str]) -> str:
 
 
 def csv_table(hits: Iterable["ImageHit"], columns: Iterable[str] = ()) -> str:
-    """Hits as a whole table; of no hits its header, with columns besides those of every table."""
+    """Hits as a whole table, with its header even without hits; ``columns`` are added to it."""
     rows = [hit_row(hit) for hit in hits]
     names = list(dict.fromkeys([*HIT_COLUMNS, *columns, *(name for row in rows for name in row)]))
     return csv_lines([dict(zip(names, names, strict=True)), *rows], names)

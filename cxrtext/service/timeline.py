@@ -1,4 +1,4 @@
-"""A patient's films in the order of time, and the one to compare another with."""
+"""A patient's films in order of time, and the earlier film to compare with."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,25 +14,23 @@ from cxrtext.records.manifest import DATES
 
 @dataclass(frozen=True, slots=True)
 class Film:
-    """A film among those of its patient."""
-
     image_id: str
     study_id: str
     view: str
-    projection: Projection | None  # None where its view is not known
-    acquired: str | None  # as ISO 8601 has it, with a time where one is known
-    days: int | None  # from the film that was asked about, negative where earlier
+    projection: Projection | None  # None if its view is unknown
+    acquired: str | None  # ISO 8601, with a time if it is known
+    days: int | None  # since the film that was asked about; negative if earlier
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """A patient's films, the earliest first where they are in order."""
+    """A patient's films, the earliest first if their order is known."""
 
     patient_id: str
     films: tuple[Film, ...]
-    reason: str | None  # why they are in no order
-    shifted: bool  # whether the dates are known not to be the true ones
-    prior: str | None  # of the latest earlier study that has one, a film of the same projection
+    reason: str | None  # why their order is unknown
+    shifted: bool  # whether the dates are known to be shifted
+    prior: str | None  # a film of the same projection from the latest earlier study with one
 
     @property
     def ordered(self) -> bool:
@@ -40,7 +38,7 @@ class Timeline:
 
 
 def timeline(archive: Archive, image_id: str) -> Timeline:
-    """The films of an indexed image's patient (NotFoundError; InputError of too many)."""
+    """The films of an indexed image's patient (NotFoundError; InputError: too many)."""
     asked = archive.find(image_id)
     studies, reason = studies_of(archive, asked.patient_id)
     every = [one for study in studies for one in study]
@@ -63,6 +61,6 @@ def _film(one: DatedFilm, now: date | None) -> Film:
 
 
 def _prior(like: Sequence[Film], view: str) -> str | None:
-    """The film to compare with; of several in its study one of the very same view goes first."""
+    """The film to compare with; if its study has several, one of exactly the same view."""
     last = [film for film in like if film.study_id == like[-1].study_id]
     return max(last, key=lambda film: film.view == view).image_id if last else None

@@ -66,6 +66,6 @@ def test_a_model_that_was_changed_is_not_accepted(tmp_path: Path) -> None:
 def test_folders_without_digests_and_notes_on_their_own(tmp_path: Path) -> None:
     (tmp_path / "image.png").write_bytes(b"png")
     code, said = check(tmp_path)
-    assert (code, "holds nothing that carries a digest" in said) == (0, True)
+    assert (code, "no file here has a digest" in said) == (0, True)
     write_sealed(tmp_path / "note.json", {"images": 3})
     assert "1 notes" in check(tmp_path)[1]

@@ -37,7 +37,7 @@ def test_where_memory_ends_there_is_one_line(
     monkeypatch.setattr("cxrtext_cli.ending.signal.signal", Mock())
     with pytest.raises(SystemExit, match="1"):
         main()
-    said = "error: the memory of the GPU is used up; end what else uses it, or take smaller batches"
+    said = "error: the memory of the GPU is used up; stop other programs, or use smaller batches"
     assert capsys.readouterr().err.splitlines() == [said]
 
 

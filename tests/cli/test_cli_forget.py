@@ -41,7 +41,7 @@ def test_forget_lists_removes_and_signs(data_copy: Path, index_copy: Path, tmp_p
     assert len((data / "forgotten.jsonl").read_text().splitlines()) == 2
     cxrtext("check-files", tmp_path)
     again = cxrtext("forget", data, index, "--patient", "p05", code=2)
-    assert "no patient of this id is known" in again.stderr
+    assert "no patient with this id is known" in again.stderr
 
 
 def test_a_new_model(index_copy: Path, checkpoint: Path, tmp_path: Path) -> None:

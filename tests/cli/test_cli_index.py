@@ -56,7 +56,7 @@ def test_check_names_the_command_that_mends(index_copy: Path) -> None:
     path.write_bytes(b"\1" * path.stat().st_size)
     done = cxrtext("index", "check", index_copy, code=1)
     assert "is damaged" in done.stderr
-    assert f"'cxrtext index compact {index_copy}' derives anew" in done.stderr
+    assert f"'cxrtext index compact {index_copy}' derives again" in done.stderr
     assert "48 images" in cxrtext("index", "compact", index_copy).stdout
     assert "nothing is wrong" in cxrtext("index", "check", index_copy).stdout
 
@@ -77,7 +77,7 @@ def test_add_and_replace_and_move(index_copy: Path, data_folder: Path, tmp_path:
 def test_an_index_to_receive_into(checkpoint: Path, tmp_path: Path) -> None:
     out = tmp_path / "new"
     done = cxrtext("index", "build", "--model", checkpoint, "--out", out)
-    assert f"{out}: an index without images; the gateway whose file names it" in done.stdout
+    assert f"{out}: an index without images; a gateway with it as 'project'" in done.stdout
     assert "0 images" in cxrtext("index", "check", out).stdout
 
 

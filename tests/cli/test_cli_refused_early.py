@@ -45,7 +45,7 @@ gateway results approve FILE archive
 """
 """Commands that would run, each with one thing wrong in turn: see :func:`spoiled`."""
 
-TABLE = {"new.txt": "a table ends in", "FILE/new.csv": "'file' is a file and not a folder"}
+TABLE = {"new.txt": "a table ends in", "FILE/new.csv": "'file' is a file, not a folder"}
 NEW = {"FILE": "file: is a file; name a folder", "s3://bucket/new": "is an address; name a folder"}
 REFUSED = {
     given.FILE: {"GONE": "gone: no such file"},
@@ -72,7 +72,7 @@ REFUSED = {
     given.ABSENT_TABLE: {**TABLE, "DATA/labels.csv": "is there already"},
     given.NEW_PREDICTIONS: {
         "EMPTY": "a table ends in", "DATA/labels.csv": "is there already",
-        "DATA/boxes.csv": "would be taken for the truth",
+        "DATA/boxes.csv": "would be taken for the data folder's own boxes",
     },
     given.NEW_TABLE_OR_STDOUT: TABLE,
     given.NEW_FOLDER: NEW,
@@ -81,7 +81,7 @@ REFUSED = {
     given.SPLIT: {"none": "--split: 'none' is not one of"},
     given.SENTENCE: {
         **dict.fromkeys(("...", "NOTHING"), "the sentence is empty"),
-        "IMAGE": "is a file, where a sentence is to be",
+        "IMAGE": "is a file, not a sentence",
     },
     given.SECTION: {"none": "section 'none' is not one of"},
     given.ANY_PATH: {},
@@ -178,7 +178,7 @@ SAYS = {
     "fit DATA --encoder LM --model CHECKPOINT": "leave --encoder or --model out",
     "fit DATA --weights FILE": "--weights is now --encoder",
     "classify CHECKPOINT --as-json=3": "No such option: --as-json (Possible options: --json)",
-    "ground CHECKPOINT Effusion. IMAGE": "is a file, where a sentence is to be; an image",
+    "ground CHECKPOINT Effusion. IMAGE": "is a file, not a sentence; give an image before",
     "classify CHECKPOINT EMPTY": "give a file: images (PNG, JPEG, DICOM), or one manifest",
     "import EMPTY --out new": "give a folder of DICOM, PNG or JPEG files",
     "import DATA --out new --split 80,20": "--split is '80,20'; give three shares such as 80,10,10",
@@ -208,16 +208,16 @@ SAYS = {
     "search CHECKPOINT x": "has no index; make one with 'cxrtext index build'",
     "search x --index INDEX": "--index: no such option; pass it as an argument: ",
     "classify CHECKPOINT": "has no index; make one with 'cxrtext index build'",
-    "classify CHECKPOINT IMAGE --keep": "--keep goes without images",
+    "classify CHECKPOINT IMAGE --keep": "--keep takes no images",
     "ground CHECKPOINT IMAGE x --out new.jpg": "ends in .png",
     "verify CHECKPOINT IMAGE": "Missing argument 'report'",
     "verify INDEX Effusion. IMAGE": "Effusion.: no such file",
     "verify CHECKPOINT IMAGE REPORTS --out a.pdf": "ends in .csv or .html",
     "verify CHECKPOINT IMAGE IMAGE": "not UTF-8 text",
     "serve": "Missing argument 'place'",
-    "serve CHECKPOINT --gateway FILE": "--gateway wants an index",
-    "index build MANIFEST --model CHECKPOINT --out new --workers 2 --replace": "--replace goes",
-    "evaluate CHECKPOINT --data DATA --recipe nih --split val": "'split': the recipe says it",
+    "serve CHECKPOINT --gateway FILE": "--gateway needs an index",
+    "index build MANIFEST --model CHECKPOINT --out new --workers 2 --replace": "--replace cannot",
+    "evaluate CHECKPOINT --data DATA --recipe nih --split val": "'split': the recipe sets it",
     "evaluate CHECKPOINT --data DATA --boxes FILE": "--boxes was removed: put the file into",
     "experiment table9": "there is no experiment 'table9'; there is when-it-helps: when a",
     "experiment cifar10-r": "give cifar10 with --data: an .npz of x_train",

@@ -20,7 +20,7 @@ def test_a_report_is_written(checkpoint_copy: Path, data_folder: Path, tmp_path:
     assert len(files) <= 20
     file = tmp_path / "out/predictions.parquet"
     for wrong, said in (
-        (("--from", file, "--split", "val"), "--from goes without 'split'"),
+        (("--from", file, "--split", "val"), "--from cannot be combined with 'split'"),
         ((), "give a project, a checkpoint and --data, or --from"),
         ((checkpoint_copy,), "has no data of its own; give a folder with --data"),
     ):

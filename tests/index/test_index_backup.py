@@ -82,7 +82,7 @@ def test_another_model_in_the_checkpoints_place_is_not_copied(
             shutil.copytree(other, mine)
 
     for _ in range(2):  # while it is copied, and before
-        with pytest.raises(CheckpointError, match=r"holds another model than .*: --no-model"):
+        with pytest.raises(CheckpointError, match=r"holds another model than .* --model "):
             back_up(small, tmp_path / "none", progress=replaced)
         assert not (tmp_path / "none").exists()
 

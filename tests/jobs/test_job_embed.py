@@ -66,7 +66,7 @@ def test_an_index_of_something_else_is_refused(
     other = Path(shutil.copytree(index_folder, tmp_path / "other"))
     with pytest.raises(DataError, match="holds another index"):
         embed_job(archive_folder / "manifest.csv", checkpoint, job, other, OPTIONS)
-    with pytest.raises(ConfigError, match="lies in the folder of the job"):
+    with pytest.raises(ConfigError, match="is in the folder of the job"):
         embed_job(archive_folder / "manifest.csv", checkpoint, job, job / "index", OPTIONS)
     with pytest.raises(ConfigError, match="--workers: a cluster has its own"):
         replace(OPTIONS, address="tcp://head:8786", workers=2)

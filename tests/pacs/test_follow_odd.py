@@ -63,7 +63,7 @@ def test_an_object_that_cannot_be_taken_does_not_keep_its_study_out(tmp_path: Pa
         found, said = turn(url, tmp_path / "inbox")
         assert found == "archive: 1 studies could not be looked at; run it again"
         assert any(
-            "sent something that is not DICOM object; it is tried again" in one for one in said
+            "sent something that is not a DICOM object; it is tried again" in one for one in said
         )
         assert entries(tmp_path) == [uid(1, 2, 1), uid(1, 3, 1)]
     with served(OddPeer(objects)) as url:

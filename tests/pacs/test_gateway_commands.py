@@ -113,6 +113,6 @@ def test_where_results_cannot_be_sent_it_says_why(
     assert "there is no peer 'other'; there is archive" in refused(*given, "other")
     assert "set write: true at this peer" in refused(*given, "archive")
     assert "name what to take back" in refused("gateway", "results", "revoke", file)
-    assert "no result in the state is of that" in refused(
+    assert "no result in the state matches" in refused(
         "gateway", "results", "revoke", file, "--all"
     )

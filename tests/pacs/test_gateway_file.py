@@ -65,7 +65,7 @@ def web(**more: Any) -> dict[str, Any]:
         ({**web(), "dimse": {}}, "a: dimse: is not known; there is name, dicomweb"),
         (
             {**web(), "results": {"sentences": ["Effusion."]}},
-            "sent to it; set write: true",
+            "has rules for results, which need write: true",
         ),
     ],
 )
@@ -101,6 +101,6 @@ def test_a_wrong_file_is_one_line(tmp_path: Path) -> None:
     ):
         with pytest.raises(ConfigError, match=says):
             read_gateway(write(path, text))
-    with pytest.raises(ConfigError, match="the name one stands there twice"):
+    with pytest.raises(ConfigError, match="two peers are named one"):
         read_gateway(write(path, {"peers": [*good["peers"], *deepcopy(good["peers"])]}))
     assert list(read_gateway(write(path, good)).by_name) == ["one"]

@@ -99,7 +99,7 @@ def test_a_full_disk_a_full_queue_and_a_bad_name_keep_nothing(
 ) -> None:
     with (
         Inbox(tmp_path / "in", reserve=2**60) as inbox,
-        pytest.raises(DiskError, match="are free, and .* make room on the disk"),
+        pytest.raises(DiskError, match="are free, but .* make room on the disk"),
     ):
         inbox.put("PACS", b"x")
     monkeypatch.setattr(module, "MAX_WAITING", 1)

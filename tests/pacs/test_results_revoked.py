@@ -115,7 +115,7 @@ def test_a_peer_that_is_gone_is_told_by_the_next_call(
     done = revoke(results, every, PEERS)
     assert (done.told, done.faults) == ({"south": 1}, ("north: cannot be reached",))
     done = revoke(results, none, {})
-    assert done.faults == ("north: has results to take back, and is not among the peers; add it",)
+    assert done.faults == ("north: has results to take back, but is not among the peers; add it",)
     sending.gone = set()
     done = revoke(results, none, PEERS)
     assert (done.results, done.told, done.faults) == (0, {"north": 1}, ())

@@ -173,7 +173,7 @@ def test_a_new_worker_goes_on_where_the_index_was_rebuilt_by_another_model(
         save_checkpoint(tmp_path / "new", other, {})
         reembed(index, tmp_path / "new")
         numbers = [inbox.put("PACS", instance(1)), inbox.put("RIS", FINAL, "message")]
-        with pytest.raises(WorkError, match="was given another model"):
+        with pytest.raises(WorkError, match="has a new model"):
             one.run(Event())
     with Worker(inbox, settings) as one:
         one.drain()

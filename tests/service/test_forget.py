@@ -310,7 +310,7 @@ def test_new_arrivals_are_known_by_their_headers(tmp_path: Path) -> None:
     arrival(inbox / "a.dcm", "77", "1.2")
     arrival(inbox / "b", "77", "1.3")
     arrival(inbox / "c.dcm", "78", "1.4")
-    with pytest.raises(DataError, match="no patient of this id is known"):
+    with pytest.raises(DataError, match="no patient with this id is known"):
         forget([inbox], patient="77")  # another issuer's, perhaps
     done = forget([inbox], patient="HOME:77")
     assert done.studies == 2

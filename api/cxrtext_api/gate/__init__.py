@@ -1,1 +1,1 @@
-"""What every request passes before its body is read, and who may ask."""
+"""The checks that every request passes before its body is read."""

@@ -1,7 +1,7 @@
-"""Who may ask: the key of a request is looked at before its body is read.
+"""Access by key: check the key of a request before reading its body.
 
-FastAPI reads a form before it calls a dependency.  A route of :class:`Guarded` looks at the key
-first, for the scopes that its :func:`wants` dependencies name.
+FastAPI reads a form before it calls a dependency.  A :class:`Guarded` route checks the key first,
+for the scopes that its :func:`wants` dependencies name.
 """
 
 import asyncio
@@ -16,36 +16,36 @@ from cxrtext_api.gate.keys import CALLER, Caller, KeyRing
 from cxrtext_api.observe.audit import AuditLog
 from cxrtext_api.problems import NO_AUDIT, Refusal
 
-_BEARER = HTTPBearer(auto_error=False, description="A key, where the server wants one.")
+_BEARER = HTTPBearer(auto_error=False, description="A key, if the server needs one.")
 _Key = Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)]
 
 
 class _Wanted:
-    """A dependency that says which scopes a key needs: all of any one of these sets."""
+    """A dependency that names the scopes a key needs: all scopes of any one set."""
 
     def __init__(self, *sets: frozenset[str]) -> None:
         self.sets = sets
 
     def __call__(self, key: _Key) -> None:
-        """For the API's description, which says by this that a key may be wanted."""
+        """Make the API's description say that a key may be needed."""
 
 
 def wants(*scopes: str, or_else: str | None = None) -> Any:
-    """A dependency of routes: the key has all of these scopes, or the other one.
+    """A dependency of routes: the key must have all of these scopes, or the other one.
 
-    Of several the last counts, so that a route may want more than its router.
+    The last one counts, so that a route may need more than its router.
     """
     sets = [frozenset(scopes), *([frozenset({or_else})] if or_else else [])]
     return Depends(_Wanted(*sets))
 
 
 class Guarded(APIRoute):
-    """A route that lets nobody in without the key that it wants."""
+    """A route that lets nobody in without the key that it needs."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
-        wanted = [one.dependency for one in self.dependencies]
-        sets = [one.sets for one in wanted if isinstance(one, _Wanted)][-1]
+        dependencies = [one.dependency for one in self.dependencies]
+        sets = [one.sets for one in dependencies if isinstance(one, _Wanted)][-1]
 
         async def guarded(request: Request) -> Response:
             await _admit(request, sets)

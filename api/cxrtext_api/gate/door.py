@@ -1,6 +1,6 @@
-"""What every request passes first and every response last.
+"""The door that every request passes first and every response last.
 
-Rates, slow senders and the sizes of heads are a proxy's to bound: see ``docker/nginx``.
+A proxy limits rates, slow senders and the sizes of headers: see ``docker/nginx``.
 """
 
 import asyncio
@@ -41,23 +41,23 @@ SECURITY_HEADERS = {
 OPEN_PATHS = frozenset({"/", "/openapi.json", "/healthz", "/readyz"})
 OPEN_PREFIX = "/web/"  # nothing under it is about a patient
 ALWAYS_ANSWERED = frozenset({"/healthz", "/readyz", "/metrics"})
-"""Addresses that answer however much the server has to do."""
+"""Addresses that answer even when the server is busy."""
 
 FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
 CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 MAX_TEXT_BYTES = 2**18
-"""Of a body without a file.  It is parsed on the event loop, which takes a second for a megabyte:
-of nothing but ampersands, or of lists in lists."""
+"""For a body without a file.  It is parsed on the event loop; a megabyte of ampersands or of nested
+lists takes a second."""
 
 BODIES_HELD = 4
-"""Files of the largest size that may lie in memory and on disk at a time, whole or half sent."""
+"""How many files of the largest size may be in memory and on disk at once, whole or in part."""
 
 DRAIN_BYTES, DRAIN_SECONDS = 2**23, 3.0
-"""How far a body that is not wanted is read on, so that its sender sees the answer."""
+"""How much of a refused body to read, so that its sender sees the answer."""
 
 FROM_HERE = frozenset({"same-origin", "none"})
-"""What a browser says of requests by this server's own page, and by its user."""
+"""The ``Sec-Fetch-Site`` of requests by this server's own page, and by its user."""
 
 CLOSE = {"Connection": "close"}
 PORTS = {"http": 80, "https": 443}
@@ -72,10 +72,10 @@ class Origin(NamedTuple):
 
 
 class Door:
-    """Lets requests in, within limits, and records what became of them.
+    """Lets requests in, within limits, and records their outcome.
 
-    It also gives each request an id, adds the security headers to each response, and turns an
-    unforeseen error into a problem document.
+    It also gives each request an id, adds security headers to each response, and turns an
+    unexpected error into a problem document.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Door:
         most = self._settings.max_body_bytes
         if content_type(headers) != FORMS[0]:
             most = min(MAX_TEXT_BYTES, most)
-        # Texts are bounded by how many requests may be inside; no file keeps them out.
+        # Texts are limited by the number of requests inside; large files do not keep them out.
         body = Body(receive, most, self._held if most > MAX_TEXT_BYTES else Budget(most))
 
         async def send_guarded(message: Message) -> None:
@@ -120,7 +120,7 @@ class Door:
             await answer_and_drain(answer, scope, receive, send_guarded)
         except ClientDisconnect:
             pass
-        except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets an answer
+        except Exception as error:  # noqa: BLE001 - the caller always gets an answer
             self._metrics.errors.labels(type(error).__name__).inc()
             log_failure(scope[REQUEST_ID], error)
             if not body.status:
@@ -131,31 +131,31 @@ class Door:
             self._metrics.under_way.set(self._inside)
             if self._settings.audit_log is None:
                 self._record(scope, body)
-            else:  # a file is written on a thread of its own
+            else:  # writing a file takes another thread
                 await asyncio.to_thread(self._record, scope, body)
 
     def refuse(self, path: str, headers: Headers) -> None:
-        """Refuse a request that is not meant for us, or comes from another site (Refusal)."""
+        """Refuse a request that is not meant for us or comes from another site (Refusal)."""
         if "content-length" in headers and "transfer-encoding" in headers:
-            # Two servers in a row may disagree on where such a request ends.
+            # A proxy and this server may disagree on where such a request ends.
             raise Refusal(400, headers=CLOSE)
         host = known_host(headers.getlist("host"), self._settings.names)
         if host is None:
-            raise Refusal(400, "This server is not known by that host name; see trusted hosts.")
+            raise Refusal(400, "This server does not have that host name; see trusted hosts.")
         if self._is_from_elsewhere(path, headers, host):
             raise Refusal(403, "Requests from other sites are refused.")
 
     def _refuse_body(self, scope: Scope, headers: Headers, most: int) -> None:
-        """Refuse a body by what its head says of it, and what there is no room for (Refusal)."""
+        """Refuse a body by its headers, and a request if the server is full (Refusal)."""
         length = headers.get("content-length", "0")
         if length.isdecimal() and int(length) > most:
             raise Refusal(413, headers=CLOSE)
         has_body = length != "0" or "transfer-encoding" in headers
         kind = content_type(headers)
-        # A kind that is named is looked at even where nothing follows.
+        # If a POST names a kind, check it even without a body.
         if scope["method"] in CHANGING and (has_body or (scope["method"] == "POST" and kind)):
             if headers.get("content-encoding", "identity").lower() != "identity":
-                raise Refusal(415, "Send the body as it is, not compressed.")
+                raise Refusal(415, "Send the body uncompressed.")
             if kind not in FORMS:
                 raise Refusal(415, f"This address takes {' or '.join(FORMS)}.")
         is_too_much = self._inside > self._settings.concurrency
@@ -163,16 +163,16 @@ class Door:
             raise Refusal(503, headers=RETRY)
 
     def _is_from_elsewhere(self, path: str, headers: Headers, host: Host) -> bool:
-        """Whether a page of another site asks, as far as its browser says it."""
+        """Whether a page of another site asks, if its browser says so."""
         origins = headers.getlist("origin")
         if len(origins) > 1 or (origins and parse_origin(origins[0]) not in self._served_as(host)):
             return True
-        # A link on another site may lead to the page, and an image of another site to nothing.
+        # Another site may link to the page, but must not load anything else as an image.
         is_open = path in OPEN_PATHS or path.startswith(OPEN_PREFIX)
         return not is_open and headers.get("sec-fetch-site", "same-origin") not in FROM_HERE
 
     def _served_as(self, host: Host) -> set[Origin]:
-        """The origins of our pages at a host; at a trusted one a proxy may speak TLS for us."""
+        """The origins of our pages at a host; for trusted hosts, a proxy may speak TLS for us."""
         kinds = ["http"]
         if is_among(host.name, self._settings.trusted_names):
             kinds.append("https")
@@ -197,13 +197,13 @@ class Door:
             await self._app(asked, receive, send_head)
         finally:
             _give_back(asked)
-            scope.update({**asked, "method": "HEAD"})  # what is noted in it is kept
+            scope.update({**asked, "method": "HEAD"})  # keep what was noted in it
 
     def _record(self, scope: Scope, body: "Body") -> None:
-        """Keep what is kept of a request: a line for operators, one of the audit log, numbers."""
+        """Record a request: a line for operators, one in the audit log, and metrics."""
         seconds = time.monotonic() - body.begun
-        # A route's pattern, rather than the address, which can name a patient; a method of HTTP's,
-        # rather than any word that a caller may send.
+        # The route's pattern, as the address can name a patient; only HTTP's own methods, as a
+        # caller may send any word.
         route = getattr(scope.get("route"), "path", "-")
         method = scope["method"] if scope["method"] in METHODS else "other"
         caller: Caller | None = scope.get(CALLER)
@@ -219,7 +219,7 @@ class Door:
             "key_id": caller.key_id if caller else None,
         }
         _access.info("%s %s %d %.0f ms", method, route, body.status, 1000 * seconds, extra=fields)
-        # A caller without a good key is in the line above alone, lest it fill the disk.
+        # A caller without a valid key gets only the line above, or it could fill the disk.
         if caller is None or not scope["path"].startswith("/v1/"):
             return
         subjects = {name: list(ids) for name, ids in scope.get(SUBJECTS, {}).items()}
@@ -238,10 +238,10 @@ class Door:
 
 
 class Body:
-    """What is received of a request, counted, and what became of it.
+    """Counts what is received of a request, and notes its outcome.
 
-    ``received`` bytes may be up to ``max_bytes``; what is held of all requests together may be up
-    to a budget, from the first byte on.
+    ``received`` may be at most ``max_bytes``; all requests together may hold at most a budget,
+    from the first byte.
     """
 
     def __init__(self, receive: Receive, max_bytes: int, held: Budget) -> None:
@@ -251,11 +251,11 @@ class Body:
         self._whole = False
         self.received = 0
         self.begun = time.monotonic()
-        self.status = 0  # while there is no answer, or where the caller left before
-        self.location = ""  # address of what it made
+        self.status = 0  # until there is an answer; stays 0 if the caller leaves before
+        self.location = ""  # address of what the request made
 
     async def receive(self) -> Message:
-        """The next part of the body, or that the caller has gone; after an answer only that."""
+        """The next part of the body, or the message that the caller has gone."""
         message = await self._receive()
         if self._whole or self.status:
             return message
@@ -280,10 +280,10 @@ class Body:
 
 
 async def answer_and_drain(response: Response, scope: Scope, receive: Receive, send: Send) -> None:
-    """Send an answer at once, then read what still comes, up to a bound, before closing.
+    """Send an answer at once, then read the rest of the request, up to a limit, before closing.
 
-    A connection that is closed while data lies unread is reset, and the caller, or a proxy before
-    it, may never see the answer.
+    Closing a connection with unread data resets it, and the caller, or a proxy before us, may never
+    see the answer.
     """
 
     async def send_open(message: Message) -> None:
@@ -304,7 +304,7 @@ async def answer_and_drain(response: Response, scope: Scope, receive: Receive, s
 
 
 def parse_origin(value: str) -> Origin | None:
-    """An origin such as ``https://viewer.example.org``, with its port; None for what is none."""
+    """An origin such as ``https://viewer.example.org``, with its port, or None if it is wrong."""
     scheme, separator, rest = value.partition("://")
     host = parse_host(rest)
     if not separator or scheme.lower() not in PORTS or host is None:
@@ -318,7 +318,7 @@ def content_type(headers: Headers) -> str:
 
 
 def _give_back(scope: Scope) -> None:
-    """Give back what a request holds: its work is done, and its caller may read slowly."""
+    """Give back what a request holds once its work is done; its caller may read slowly."""
     request: RequestScope | None = scope.get(REQUEST_SCOPE)
     if request is not None:
         request.begin_answer()

@@ -1,11 +1,11 @@
 """Bearer keys: a file of digests, who a key belongs to, and what it may do.
 
-A line of the file is ``NAME SCOPES SHA256 [LAST-DAY]``: scopes stand between commas, the last day
-is as in 2027-12-31, ``#`` starts a comment.  A line that this program wrote ends with its sum, by
-which a damaged one is known.  Whoever can write the file lets himself in: one that
-others can write is refused.  Digests give no key away: a key made by ``cxrtext keys add`` is 256
-random bits.  Nobody can try that many, so one round of SHA-256 protects it at rest; a slow hash
-with salt, as passwords want, would only slow the server.
+A line of the file is ``NAME SCOPES SHA256 [LAST-DAY]``: scopes are separated by commas, the last
+day looks like 2027-12-31, ``#`` starts a comment.  Lines that this program writes end with a
+checksum, which reveals damage.  Whoever can write the file can let themselves in, so a file that
+others can write is refused.  Digests give no key away: ``cxrtext keys add`` makes keys of 256
+random bits.  Nobody can try that many, so one round of SHA-256 is enough; the slow salted hash that
+passwords need would only slow the server.
 """
 
 import fcntl
@@ -31,12 +31,12 @@ READ, MARK, WRITE, ADMIN, METRICS = "read", "mark", "write", "admin", "metrics"
 
 SCOPES = frozenset({READ, MARK, WRITE, ADMIN, METRICS})
 """What a key may do: ask; mark answers as right or wrong; add images, and change and delete its
-own; change and delete, beside ``write``, what others brought in; read the metrics (which ``read``
-may too)."""
+own; together with ``write``, change and delete what others added; read the metrics (``read`` may,
+too)."""
 
 MAX_FILE_BYTES = 2**20
 HEADER = "# Keys of cxrtext: NAME SCOPES SHA256 [LAST-DAY]; made by `cxrtext keys add`.\n"
-CHECK_SECONDS = 1.0  # how long a change of the file may go unseen
+CHECK_SECONDS = 1.0  # how long a change of the file may go unnoticed
 _FORM = "write 'NAME SCOPES SHA256 [LAST-DAY]', as `cxrtext keys add` does"
 _SUM = "#sum:"
 _log = logging.getLogger("cxrtext_api")
@@ -46,19 +46,19 @@ Signature = tuple[int, int, int] | None
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: the name of the key, "-" where the server has no keys, and what it may do."""
+    """Who asks: the name of the key, or "-" if the server has no keys, and what it may do."""
 
     key_id: str
     scopes: frozenset[str]
 
 
 ANYONE = Caller("-", SCOPES)
-"""Every caller of a server without keys, which listens on this machine only."""
+"""Every caller of a server without keys, which listens only on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key as the server keeps it: its name, as in the audit log, and the SHA-256 of it."""
+    """A key as the server keeps it: its name for the audit log, and its SHA-256."""
 
     key_id: str
     digest: str
@@ -75,14 +75,14 @@ def hash_key(key: str) -> str:
 
 
 def find_caller(given: str, keys: Iterable[Key], today: date | None = None) -> Caller | None:
-    """Who a key belongs to (today, UTC); takes the same time whichever it is."""
+    """Who a key belongs to (today, UTC); takes equally long for every key."""
     digest = hash_key(given)
     today = today or datetime.now(UTC).date()
-    found = None
+    caller = None
     for key in keys:
         if hmac.compare_digest(digest, key.digest) and not key.is_over(today):
-            found = Caller(key.key_id, key.scopes)
-    return found
+            caller = Caller(key.key_id, key.scopes)
+    return caller
 
 
 def keys_file_of(environment: Mapping[str, str]) -> Path | None:
@@ -91,14 +91,14 @@ def keys_file_of(environment: Mapping[str, str]) -> Path | None:
 
 
 def read_key_file(path: Path) -> tuple[Key, ...]:
-    """Read a file of keys; there are none where every line is a comment."""
+    """Read a file of keys; a file of comments has none."""
     keys: list[Key] = []
     for number, line in enumerate(_lines(path), 1):
         said, _, noted = line.partition(_SUM)
         if noted and noted.strip() != _sum_of(said):
             raise ConfigError(
                 f"{path}: line {number}: is not what was written; take '{_SUM}...' off its end if "
-                "you changed it yourself, else make the key anew"
+                "you changed it yourself, else make a new key"
             )
         words = line.partition("#")[0].split()
         if not words:
@@ -113,20 +113,20 @@ def read_key_file(path: Path) -> tuple[Key, ...]:
 def _lines(path: Path) -> list[str]:
     try:
         with path.open(encoding="utf-8") as file:
-            found = os.fstat(file.fileno())
-            if found.st_size > MAX_FILE_BYTES:
-                raise ConfigError(f"{path}: larger than {MAX_FILE_BYTES} bytes; {_FORM} a line")
-            if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            status = os.fstat(file.fileno())
+            if status.st_size > MAX_FILE_BYTES:
+                raise ConfigError(f"{path}: larger than {MAX_FILE_BYTES} bytes; {_FORM} per line")
+            if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                 raise ConfigError(
                     f"{path}: other users of this machine can write it (mode "
-                    f"{stat.S_IMODE(found.st_mode):04o}) and so let themselves in; take that right "
-                    f"away: chmod 600 {quote(str(path))}"
+                    f"{stat.S_IMODE(status.st_mode):04o}) and so let themselves in; run: "
+                    f"chmod 600 {quote(str(path))}"
                 )
             return file.read().splitlines()
     except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}; it is to hold the API keys") from None
+        raise ConfigError(f"{path}: {error.strerror}; this file should hold the API keys") from None
     except UnicodeDecodeError:
-        raise ConfigError(f"{path}: not UTF-8 text; {_FORM} a line") from None
+        raise ConfigError(f"{path}: not UTF-8 text; {_FORM} per line") from None
 
 
 def _key_of(words: Sequence[str], place: str) -> Key:
@@ -138,10 +138,10 @@ def _key_of(words: Sequence[str], place: str) -> Key:
     try:
         expires = date.fromisoformat(words[3]) if len(words) == 4 else None
     except ValueError:
-        raise ConfigError(f"{place}: the last day is to be as in 2027-12-31") from None
+        raise ConfigError(f"{place}: write the last day like 2027-12-31") from None
     if not re.fullmatch("[A-Za-z0-9][A-Za-z0-9._-]{0,63}", words[0]):
         raise ConfigError(
-            f"{place}: the name is to be at most 64 letters, digits and . _ - characters"
+            f"{place}: the name may have at most 64 letters, digits and . _ - characters"
         )
     return Key(words[0], words[2].lower(), scopes, expires)
 
@@ -149,7 +149,7 @@ def _key_of(words: Sequence[str], place: str) -> Key:
 def add_key(
     path: Path, name: str, scopes: Sequence[str] = (READ,), last: date | None = None
 ) -> str:
-    """Make a key, which is kept nowhere; its digest goes into a file, made where there is none."""
+    """Make a key, which is kept nowhere, and add its digest to a file, which may be new."""
     if not name or not scopes or any(letter.isspace() or letter == "#" for letter in name):
         raise ConfigError("give the key a name without blanks, and at least one scope")
     key = secrets.token_urlsafe(32)  # 256 random bits
@@ -161,7 +161,7 @@ def add_key(
     with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "rb+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         if name in {known.key_id for known in read_key_file(path)}:
-            raise ConfigError(f"{path}: a key named {name} is there; take its line out, or rename")
+            raise ConfigError(f"{path}: has a key named {name}; remove its line, or use a new name")
         before = file.read()
         start = HEADER if not before else "" if before.endswith(b"\n") else "\n"
         file.write((start + line).encode())
@@ -175,10 +175,10 @@ def _sum_of(said: str) -> str:
 
 
 class KeyRing:
-    """Knows callers by their keys; the file of keys is read anew when it changes.
+    """Recognizes callers by their keys; rereads the key file when it changes.
 
-    Without a file everybody is let in.  A new one that cannot be read leaves the keys as they were
-    and is logged once; one without a key is taken at its word and shuts everybody out.
+    Without a file everybody may enter.  If a changed file cannot be read, the keys stay as they
+    were and that is logged once; a changed file without keys shuts everybody out.
     """
 
     def __init__(self, path: Path | None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -197,8 +197,8 @@ class KeyRing:
             )
         if path.stat().st_mode & stat.S_IROTH:
             _log.warning(
-                "%s: every user of this machine can read it; it holds digests alone, which "
-                "give no key away, but names too: chmod 600 %s",
+                "%s: every user of this machine can read it; its digests give no key away, but it "
+                "also holds names: chmod 600 %s",
                 path,
                 path,
             )
@@ -227,13 +227,13 @@ class KeyRing:
         except ConfigError as error:
             _log.error("the keys stay as they were: %s", error)
         else:
-            _log.warning("read %d keys anew", len(self._keys))
+            _log.warning("reloaded %d keys", len(self._keys))
 
     def _signature(self) -> Signature:
         if self._path is None:
             return None
         try:
-            found = self._path.stat()
+            status = self._path.stat()
         except OSError:
             return None
-        return found.st_mtime_ns, found.st_size, found.st_ino
+        return status.st_mtime_ns, status.st_size, status.st_ino

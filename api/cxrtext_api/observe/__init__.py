@@ -1,1 +1,1 @@
-"""What an operator sees of the requests: the audit log, log lines, numbers."""
+"""What an operator sees of requests: the audit log, log lines, metrics."""

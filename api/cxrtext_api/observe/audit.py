@@ -1,8 +1,8 @@
 """The audit log: who asked what about whom, and when.
 
-One JSON object a line, in a file that only its owner may read.  It names images, studies and
-patients on purpose; it never holds text, a person's name or a pixel.  The access log, which is
-for operators, names none of them.
+One JSON object per line, in a file that only its owner may read.  It names images, studies and
+patients on purpose, but never holds text, a person's name or a pixel.  The access log for operators
+names none of them.
 """
 
 import json
@@ -21,10 +21,10 @@ from cxrtext.index.search.filter import named_ids
 SUBJECTS = "cxrtext.subjects"  # key of the ids that a request is about, in the ASGI scope
 
 EXPORTED = "cxrtext.exported"
-"""Key of the number of images that an export has given, in the ASGI scope."""
+"""Key of the number of images that an export has sent, in the ASGI scope."""
 
 DECISION = "cxrtext.decision"
-"""Key of what was decided of something held, in the ASGI scope."""
+"""Key of a decision about something held, in the ASGI scope."""
 
 SUBJECT_FIELDS = {
     "image_id": "image_id",
@@ -32,18 +32,18 @@ SUBJECT_FIELDS = {
     "patient_id": "patient_id",
     "exclude_patient": "patient_id",
 }
-"""Fields of requests that name somebody, and what they are in the log."""
+"""Fields of requests that name somebody, and their names in the log."""
 
 FILTER_FIELD = "where"
 SUBJECT_COLUMNS = {"image": "image_id", "study_id": "study_id", "patient_id": "patient_id"}
-"""Columns of filters that do."""
+"""Columns of filters that name somebody, and their names in the log."""
 
-MAX_IDS = 10_000  # of each kind in a line; no request that is answered names so many
+MAX_IDS = 10_000  # of each kind per line; no accepted request names so many
 MAX_ID_CHARACTERS = 256
 
 
 class AuditLog:
-    """Appends lines to a file; without one nothing is written."""
+    """Appends lines to a file, if there is one."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -55,11 +55,11 @@ class AuditLog:
                 self._handle = _open(path)
             except OSError as error:
                 raise WorkError(
-                    f"{path}: {error.strerror}; the audit log is to be a file that can be written"
+                    f"{path}: {error.strerror}; name a writable file for the audit log"
                 ) from None
 
     def write(self, **fields: Any) -> bool:
-        """Append a line with the time; False where it is not whole: :attr:`failed` until one is."""
+        """Append a line with the time; False, and :attr:`failed`, if it was not written whole."""
         if self._path is None:
             return True
         when = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -75,11 +75,11 @@ class AuditLog:
         return not self.failed
 
     def works(self) -> bool:
-        """Whether lines can be written; tries where the last could not be."""
+        """Whether lines can be written; after a failure, try one."""
         return not self.failed or self.write(event="audit resumed")
 
     def reopen(self) -> None:
-        """Go on in a new file of the same name, after the old one was moved away."""
+        """Continue in a new file of the same name, after the old one was moved away."""
         with self._lock:
             self._close()
             if self._path is not None:
@@ -106,14 +106,14 @@ def _open(path: Path) -> int:
 async def note_subjects(request: Request) -> None:
     """Note in the request's scope which images, studies and patients it names.
 
-    A dependency of every route.  Only what the framework parsed before it called the dependency
-    is looked at, so that the body is not read a second time.
+    A dependency of every route.  It looks only at what the framework has parsed already, so that
+    the body is not read twice.
     """
     given: dict[str, list[str]] = {}
     for field, name in SUBJECT_FIELDS.items():
         in_address, in_form = _texts(request, field)
         add_subjects(given, name, [*in_address, *in_form])
-    # Of several filters the last counts.  A server that is not ready looks nothing up.
+    # The last of several filters counts.  A server that is not ready answers no filter.
     conditions = [texts[-1] for texts in _texts(request, FILTER_FIELD) if texts]
     if conditions and request.app.state.resources.is_ready:
         for condition in conditions:
@@ -137,12 +137,11 @@ def add_subjects(given: dict[str, list[str]], name: str, values: Sequence[str]) 
 
 
 def note_decision(request: Request, name: str, verdict: str) -> None:
-    """Note what is decided of something that is held."""
     request.scope[DECISION] = {"held": name, "verdict": verdict}
 
 
 def note_images(request: Request, images: Sequence[tuple[str, str, str]]) -> None:
-    """Note images, each with its study and its patient, as what a request is about."""
+    """Note that a request is about these images, each with its study and its patient."""
     subjects = request.scope.setdefault(SUBJECTS, {})
     for number, name in enumerate(("image_id", "study_id", "patient_id")):
         add_subjects(subjects, name, [image[number] for image in images])

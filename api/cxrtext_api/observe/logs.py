@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 FIELDS = ("request_id", "method", "route", "status", "duration_ms", "request_bytes", "key_id")
-"""What a line may say besides its message; everything else is left out."""
+"""What a line may hold besides its message; everything else is left out."""
 
 OURS = ("cxrtext_api", "cxrtext", "uvicorn")
-"""Loggers whose messages are known to hold nothing that was sent."""
+"""Loggers whose messages never quote what was sent."""
 
 
 def _message(record: logging.LogRecord) -> str:
-    """The message on one line; of other libraries', where it was written, not what it says."""
+    """The message on one line; for other libraries, only where it was written."""
     if record.name.partition(".")[0] not in OURS:
         return f"a message of {record.name} ({record.module}:{record.lineno}), withheld"
     text = record.getMessage()
@@ -40,7 +40,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """One line for a person, with further lines of a traceback set in."""
+    """One line for a person, with the further lines of a traceback indented."""
 
     def format(self, record: logging.LogRecord) -> str:
         when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
@@ -49,12 +49,12 @@ class TextFormatter(logging.Formatter):
 
 
 def configure_logging(kind: Literal["text", "json"] = "text") -> None:
-    """Send this process's log to standard error; called by the command that serves."""
+    """Send this process's log to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if kind == "json" else TextFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     logging.getLogger("cxrtext_api").setLevel(logging.INFO)
-    # Warnings of the libraries that read files quote what they read.
+    # Warnings of libraries that read files quote what they read.
     logging.captureWarnings(True)

@@ -1,8 +1,9 @@
-"""What an operator measures: numbers for Prometheus, of a registry of their own an application.
+"""Metrics for Prometheus; each application has its own registry.
 
 Labels are names of this program (routes, stages, reasons), never what a caller sent.
 """
 
+from functools import partial
 from typing import Any
 
 import prometheus_client as prometheus
@@ -25,17 +26,16 @@ class Metrics:
         self.seconds = self._histogram("http_request_seconds", "Time to answer.", SECONDS, "route")
         self.stages = self._histogram("stage_seconds", "Time of a stage.", SECONDS, "stage")
         self.batches = self._histogram("batch_size", "Questions a batch.", BATCHES, "stage")
-        self.queue = self._gauge("queue_length", "Questions that wait.", "queue")
-        self.under_way = self._gauge("requests_under_way", "Requests inside.")
+        own = partial(gauge, self.registry)
+        self.queue = own("queue_length", "Questions that wait.", "queue")
+        self.under_way = own("requests_under_way", "Requests inside.")
         self.errors = self._counter("errors", "Failures of the server.", "kind")
         self.rejected = self._counter("rejected_requests", "Requests turned away.", "reason")
-        self.images = self._gauge("index_images", "Indexed images.")
-        self.sentences = self._gauge("index_sentences", "Indexed sentences.")
-        self.ready = self._gauge("ready", "1 when questions are answered.")
-        self.writes = self._gauge("writes", "0 when nothing can be kept on the disk.")
-        self.model = self._gauge(
-            "model_info", "1; the labels name the model.", "fingerprint", "version"
-        )
+        self.images = own("index_images", "Indexed images.")
+        self.sentences = own("index_sentences", "Indexed sentences.")
+        self.ready = own("ready", "1 when questions are answered.")
+        self.writes = own("writes", "0 when nothing can be kept on the disk.")
+        self.model = own("model_info", "1; the labels name the model.", "fingerprint", "version")
 
     def _counter(self, name: str, text: str, *labels: str) -> prometheus.Counter:
         return prometheus.Counter(f"cxrtext_{name}", text, labels, registry=self.registry)
@@ -47,15 +47,12 @@ class Metrics:
             f"cxrtext_{name}", text, labels, buckets=buckets, registry=self.registry
         )
 
-    def _gauge(self, name: str, text: str, *labels: str) -> prometheus.Gauge:
-        return gauge(self.registry, name, text, *labels)
-
     def observe_batch(self, stage: str, size: int) -> None:
         self.batches.labels(stage).observe(size)
 
     def describe_model(self, about: dict[str, Any], version: str) -> None:
-        """Note what is loaded, as :meth:`cxrtext.service.Service.describe` says it."""
-        self.model.clear()  # an index may have turned to another model
+        """Note what is loaded, from :meth:`cxrtext.service.Service.describe`."""
+        self.model.clear()  # an index may have switched to another model
         self.model.labels(str(about.get("fingerprint", "")), version).set(1)
         self.images.set(about.get("images", 0))
         self.sentences.set(about.get("sentences", 0))

@@ -1,1 +1,1 @@
-"""The addresses of the API, one file a noun."""
+"""The addresses of the API, one file per noun."""

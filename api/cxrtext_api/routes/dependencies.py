@@ -1,4 +1,4 @@
-"""The only doors from a route to what it works with."""
+"""What routes work with; they get it only from here."""
 
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cxrtext.service import EmbeddedImage
 
 OF_AN_IMAGE = ("rendered", "timeline")
-"""The last parts of addresses that are of an image, and name none."""
+"""Last parts of addresses below an image's; no image id may end with one."""
 
 
 def _resources(request: Request) -> Resources:
@@ -35,7 +35,7 @@ ResourcesDep = Annotated[Resources, Depends(_resources)]
 async def _session(request: Request) -> AsyncIterator[Session]:
     """What a request works with (NotReady before the model is loaded).
 
-    What it holds is given back when its answer begins, or fails.
+    It is given back when the answer begins or fails.
     """
     with Session(_resources(request), request.receive) as session:
         _ = session.service
@@ -62,14 +62,14 @@ class ChosenImage:
         return await self._session.read(self._session.service.embedded, self._image_id)
 
     async def known(self) -> "EmbeddedImage | str":
-        """An upload embedded, or the id of an indexed one, for the model's thread to look up."""
+        """An upload embedded, or the id of an indexed image, for the model's thread to look up."""
         if self._upload is not None:
             return await self.embedded()
         await self._session.see_index()
         return self._image_id
 
     async def pixels(self, side: int) -> Pixels:
-        """The image as it is shown, [H, W], its longest side at most so long."""
+        """The image as it is shown, [H, W], its longest side at most ``side``."""
         session = self._session
         if self._upload is not None:
             return await session.uploads.view(session, self._upload, side)
@@ -77,7 +77,7 @@ class ChosenImage:
         return await session.draw(session.service.shown, self._image_id, side)
 
     async def both(self, side: int) -> "tuple[EmbeddedImage, Pixels]":
-        """The image as the model sees it and as it is shown; an upload is decoded once for both."""
+        """The image for the model and the picture to show; an upload is decoded only once."""
         if self._upload is not None:
             session = self._session
             return await session.uploads.embed_shown(session, session.service, self._upload, side)
@@ -92,13 +92,13 @@ class Sent(Question):
     )
     frame: Annotated[int | None, Field(ge=0, le=MAX_FRAMES - 1), WHOLE] = Field(
         default=None,
-        description="Which frame of an image that is sent, from 0, where it has several.",
+        description="Which frame of the sent image, from 0, if it has several.",
     )
 
     def check(self, written: Written = str) -> None:
         super().check(written)
         if self.frame and self.image is None:
-            raise InputError("frame is of an image that is sent; leave it out")
+            raise InputError("frame only goes with an image file; leave it out")
 
 
 async def chosen(session: Session, form: Sent) -> ChosenImage:
@@ -114,15 +114,15 @@ async def _check_writable(session: SessionDep, request: Request) -> None:
         raise Refusal(403, READ_ONLY)
 
 
-WRITES: list[Any] = [wants(WRITE), Depends(_check_writable)]  # of what changes the index
+WRITES: list[Any] = [wants(WRITE), Depends(_check_writable)]  # for routes that change the index
 
 READ_ONLY = "This server only reads: it was started with --read-only."
 
-GUARDED: list[Any] = [wants(READ)]  # of every route under ``/v1``
+GUARDED: list[Any] = [wants(READ)]  # for every route under ``/v1``
 
 
 def problem_of(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Error answers of a route, for the API's description, which fills in their form."""
+    """Error answers of a route, for the API's description to fill in."""
     return {status: {} for status in statuses}
 
 

@@ -1,14 +1,17 @@
-"""Fields that several routes take, and the kinds of content that they give."""
+"""Fields that several routes share, and the content types of their answers."""
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Ge, Le
 from fastapi import Form, Query, Response
+from PIL import Image as Pictures
 from pydantic import BaseModel
 
 from cxrtext.errors import DataError, InputError
+from cxrtext.images import encode_png
+from cxrtext.images.gray import Bytes
 from cxrtext.index.search.filter import parse
 from cxrtext.service.questions import WHOLE
 
@@ -20,7 +23,7 @@ PNG = "image/png"
 CSV = "text/csv"
 
 MULTIPART = Form(media_type="multipart/form-data")
-"""Of the model of a form that may bring a file."""
+"""For the model of a form that may have a file."""
 
 MIN_SIDE = 32
 MAX_SIDE = 4096
@@ -40,7 +43,7 @@ _QUOTED = re.compile(r"(?:, found|: no column) '.*'(?=$|; there are )", re.DOTAL
 
 
 def check_where(service: "Service", where: str | None) -> None:
-    """Refuse a filter over the index's columns that is wrong, without quoting it; None is none."""
+    """Refuse a wrong filter over the index's columns, without quoting it; None is no filter."""
     catalogue = service.archive.catalogue
     if where is None:
         return
@@ -54,18 +57,26 @@ def check_where(service: "Service", where: str | None) -> None:
         raise InputError(said) from None
 
 
-# --- what a caller wants to get ---
+# --- content types ---
 
 
 def as_json(answer: BaseModel) -> Response:
-    """A model that was checked when it was made, and is not checked again to be sent."""
+    """A model as JSON, without checking it a second time."""
     return Response(answer.model_dump_json(), media_type=JSON)
 
 
-def preferred(accept: str, offered: Sequence[str]) -> str:
-    """The kind of content, of those offered, that an ``Accept`` header wants most.
+PICTURE: dict[int | str, dict[str, Any]] = {200: {"content": {PNG: {}}}}
 
-    Of equal qualities the kind named first counts; the first offered is given where none is named.
+
+def answer_picture(pixels: Bytes) -> Response:
+    """Pixels, [H, W], as a PNG."""
+    return Response(encode_png(Pictures.fromarray(pixels)), media_type=PNG)
+
+
+def preferred(accept: str, offered: Sequence[str]) -> str:
+    """The offered content type that an ``Accept`` header prefers.
+
+    Of equal qualities, the type named first wins; if it names none, the first offered does.
     """
     best, answer = 0.0, offered[0]
     for part in accept.split(","):

@@ -1,4 +1,4 @@
-"""Whether the process answers, whether it can be asked, and how it does."""
+"""Whether the process answers, whether it is ready, and its metrics."""
 
 import asyncio
 from contextlib import suppress
@@ -19,7 +19,7 @@ from cxrtext_api.runtime.scope import NotReady
 router = APIRouter(tags=["health"])
 measures = APIRouter(tags=["health"], route_class=Guarded)
 
-LOOK_SECONDS = 0.25  # how long numbers wait for a look at the index
+LOOK_SECONDS = 0.25  # how long metrics wait for a look at the index
 
 
 @router.get("/healthz", summary="Whether the process answers", operation_id="health")
@@ -38,10 +38,10 @@ async def health() -> Health:
 async def readiness(request: Request, resources: ResourcesDep) -> Readiness:
     """Answer 200 once the model is loaded, 503 before.
 
-    A disk that takes no more keeps nobody from asking: ``writes`` is false then.  An audit log that
-    cannot be written does.
+    With a full disk the server still answers, and ``writes`` is false.  If the audit log cannot be
+    written, it does not.
     """
-    _ = resources.service  # NotReady where it is not loaded
+    _ = resources.service  # raises NotReady
     audit: AuditLog = request.app.state.audit
     if audit.failed and not await asyncio.to_thread(audit.works):
         raise NotReady(NO_AUDIT)
@@ -60,7 +60,7 @@ async def metrics(request: Request, resources: ResourcesDep) -> Response:
     """Requests, times, queues, errors, the model and the process, in Prometheus' text format."""
     measured: Metrics = request.app.state.metrics
     try:
-        # Of an index that a writer holds, what was seen last is given.
+        # If a writer holds the index, give what was seen last.
         with suppress(TimeoutError, CxrTextError):
             async with asyncio.timeout(LOOK_SECONDS):
                 await resources.see_index(now=True)

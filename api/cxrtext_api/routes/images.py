@@ -1,4 +1,4 @@
-"""The indexed images, looked at."""
+"""Look at the indexed images."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -20,8 +20,7 @@ from cxrtext.service.questions import WHERE, WHOLE
 from cxrtext_api.gate.access import Guarded
 from cxrtext_api.observe.audit import note_images
 from cxrtext_api.routes.dependencies import GUARDED, SessionDep, problems
-from cxrtext_api.routes.fields import DEFAULT_SIDE, Side, check_where
-from cxrtext_api.routes.pictures import PICTURE, answer_picture
+from cxrtext_api.routes.fields import DEFAULT_SIDE, PICTURE, Side, answer_picture, check_where
 
 if TYPE_CHECKING:
     from cxrtext.pausing import Pausing
@@ -38,8 +37,8 @@ Where = Annotated[str | None, Query(max_length=MAX_WHERE, description=WHERE, exa
 
 def _page(service: "Service", offset: int, limit: int, where: str | None) -> "Pausing[ImagePage]":
     check_where(service, where)
-    found, total = yield from service.archive.page(offset, limit, where)
-    images = [Image.model_validate(image) for image in found]
+    listed, total = yield from service.archive.page(offset, limit, where)
+    images = [Image.model_validate(image) for image in listed]
     return ImagePage(total=total, offset=offset, limit=limit, images=images)
 
 
@@ -80,10 +79,10 @@ async def list_images(
     limit: Limit = 50,
     where: Where = None,
 ) -> ImagePage:
-    """Some of the indexed images, in the order in which they were indexed."""
+    """Some of the indexed images, in the order of indexing."""
     await session.see_index()
     page = await session.read_in_turns(_page(session.service, offset, limit, where))
-    # Who looks through an archive, or for an age and a sex, need not name anybody.
+    # Note the images shown: a caller who browses, or filters by age and sex, names nobody.
     note_images(request, [(one.image_id, one.study_id, one.patient_id) for one in page.images])
     return page
 
@@ -95,7 +94,7 @@ async def list_images(
     responses=problems(404),
 )
 async def list_columns(session: SessionDep) -> Columns:
-    """The columns that a ``where`` can name, with their range or their commonest values."""
+    """The columns that a ``where`` can name, with their range or most common values."""
     await session.see_index()
     return await session.read(_columns, session.service)
 
@@ -115,19 +114,20 @@ async def get_picture(session: SessionDep, image_id: str, size: Side = DEFAULT_S
 
 @router.get(
     "/images/{image_id:path}/timeline",
-    summary="The films of an image's patient in the order of time",
+    summary="The films of an image's patient in order of time",
     operation_id="get_timeline",
     responses=problems(404, 422),
 )
 async def get_timeline(request: Request, session: SessionDep, image_id: str) -> Timeline:
-    """All indexed films of an image's patient, or why nothing says in what order they were taken.
+    """All indexed films of an image's patient, or why their order is unknown.
 
-    Dates that were removed, or not shifted all alike, give no order; see ``reason``.
+    Dates that were removed, or shifted differently, give no order; see ``reason``.
     """
     await session.see_index()
-    found = await session.read(_timeline, session.service, image_id)
-    note_images(request, [(one.image_id, one.study_id, found.patient_id) for one in found.films])
-    return found
+    timeline = await session.read(_timeline, session.service, image_id)
+    films = timeline.films
+    note_images(request, [(film.image_id, film.study_id, timeline.patient_id) for film in films])
+    return timeline
 
 
 @router.get(
@@ -137,6 +137,6 @@ async def get_timeline(request: Request, session: SessionDep, image_id: str) -> 
     responses=problems(404),
 )
 async def get_image(session: SessionDep, image_id: str) -> ImageDetail:
-    """What is known of an indexed image, with the sentences of its study's report."""
+    """An indexed image with the sentences of its study's report."""
     await session.see_index()
     return await session.read(detail, session.service, image_id)

@@ -1,4 +1,4 @@
-"""Marks of readers: what they found right or wrong."""
+"""Readers' marks: what they found right or wrong."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -37,25 +37,27 @@ router = APIRouter(route_class=Guarded, prefix="/v1", tags=["marks"], dependenci
 
 ImageId = Annotated[str, Form(max_length=MAX_ID_CHARACTERS, description="An indexed image.")]
 OneImage = Annotated[
-    str | None, Query(max_length=MAX_ID_CHARACTERS, description="Marks of this image alone.")
+    str | None, Query(max_length=MAX_ID_CHARACTERS, description="Only marks of this image.")
 ]
 Text = Annotated[
     str,
     Form(description="The finding, the sentence, or the word of a box.", examples=["Edema"]),
 ]
-Said = Annotated[bool, Form(description="Whether it was said to be there; the verdict is on that.")]
+Said = Annotated[
+    bool, Form(description="Whether it was said to be there; the verdict judges that.")
+]
 BoxField = Annotated[
     str | None,
     Form(
         max_length=200,
-        description="Of a box: x,y,w,h in pixels of the original, from the top left.",
+        description="For a box: x,y,w,h in pixels of the original, from the top left.",
         examples=["120,80,64,48"],
     ),
 ]
 After = Annotated[
     int, Ge(0), Le(2**62), WHOLE, Query(description="``next`` of the page before; 0 for the first.")
 ]
-FULL = f"This key has {MAX_MARKS:,} marks, and no more are kept; go on with another key."
+FULL = f"This key has {MAX_MARKS:,} marks, the most that are kept; continue with another key."
 
 
 def _path(session: "Session") -> "Path":
@@ -63,8 +65,8 @@ def _path(session: "Session") -> "Path":
 
 
 def _page(path: "Path", image_id: str | None, after: int, limit: int) -> Marks:
-    found, after_next = page_of_marks(path, image_id, after, limit)
-    return Marks(marks=[Mark.model_validate(asdict(one)) for one in found], next=after_next)
+    marks, after_next = page_of_marks(path, image_id, after, limit)
+    return Marks(marks=[Mark.model_validate(asdict(one)) for one in marks], next=after_next)
 
 
 @router.post(
@@ -81,14 +83,14 @@ async def add(
     image_id: ImageId,
     kind: Annotated[Kind, Form(description="What is marked.")],
     text: Text,
-    verdict: Annotated[Verdict, Form(description="What the reader says of it.")],
+    verdict: Annotated[Verdict, Form(description="What the reader says about it.")],
     said: Said = True,
     box: BoxField = None,
 ) -> Mark:
-    """Keep what a reader says of a finding, a sentence, a search's hit or a box.
+    """Keep what a reader says about a finding, a sentence, a search's hit or a box.
 
-    Marks are kept beside the index under the key's name.  A later mark of the same reader on the
-    same thing takes the place of the earlier one.
+    Marks are kept beside the index under the key's name.  A reader's later mark on the same thing
+    replaces the earlier one.
     """
     given = None if box is None else _corners(box)
     what = {"text": text.strip(), "said": said, "box": given}
@@ -112,7 +114,7 @@ def _corners(box: str) -> "Corners":
 
 @router.get(
     "/marks",
-    summary="The marks that hold",
+    summary="The current marks",
     operation_id="list_marks",
     responses=problems(404, 422),
 )
@@ -123,7 +125,7 @@ async def list_marks(
     after: After = 0,
     limit: Limit = MAX_PAGE,
 ) -> Marks:
-    """Of each reader the last mark on each thing, the oldest first, a page at a time."""
-    found = await session.read(_page, _path(session), image_id, after, limit)
-    note_images(request, [(one.image_id, one.study_id, one.patient_id) for one in found.marks])
-    return found
+    """Each reader's last mark on each thing, the oldest first, a page at a time."""
+    page = await session.read(_page, _path(session), image_id, after, limit)
+    note_images(request, [(mark.image_id, mark.study_id, mark.patient_id) for mark in page.marks])
+    return page

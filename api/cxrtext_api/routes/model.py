@@ -123,9 +123,9 @@ def _measured(noted: Mapping[str, Any]) -> dict[str, float] | None:
     values = noted.get("validation")
     if not isinstance(values, dict):
         return None
-    found = {
+    figures = {
         str(name): round(float(value), 6)
         for name, value in values.items()
         if isinstance(value, int | float) and isfinite(value)
     }
-    return found or None
+    return figures or None

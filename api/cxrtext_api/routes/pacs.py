@@ -1,4 +1,4 @@
-"""Hospital systems: what waits for somebody to decide."""
+"""Hospital systems: what waits for a decision."""
 
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -20,13 +20,13 @@ router = APIRouter(
     route_class=Guarded, prefix="/v1", tags=["hospital systems"], dependencies=GUARDED
 )
 
-HOLDS = [wants(ADMIN, READ)]  # it names patients
-NO_DESK = "This server has no gateway beside it; it is started with --gateway FILE."
+HOLDS = [wants(ADMIN, READ)]  # the list names patients
+NO_DESK = "This server has no gateway beside it; start it with --gateway FILE."
 
-Name = Annotated[str, Form(max_length=32, description="Its name, as the list has it.")]
+Name = Annotated[str, Form(max_length=32, description="Its name, as in the list.")]
 Verdict = Annotated[
     desk.Verdict,
-    Form(description="Let it enter or join what it matches; drop it; join a report to a study."),
+    Form(description="Accept it, so it enters or joins its match; drop it; join it to a study."),
 ]
 JoinedTo = Annotated[
     str | None, Form(max_length=MAX_ID_CHARACTERS, description="The study, to join a report.")
@@ -42,15 +42,15 @@ def _inbox(session: SessionDep) -> Inbox:
 
 @router.get(
     "/held",
-    summary="What waits for somebody to decide",
+    summary="What waits for a decision",
     operation_id="list_held",
     dependencies=HOLDS,
     responses=problems(403, 404),
 )
 async def list_held(request: Request, session: SessionDep) -> HeldItems:
     """The objects, messages, deletions and reports that the gateway holds, and why."""
-    found = await session.read(_held, session)
-    note_images(request, [("", study, one.patient) for one in found for study in one.studies])
+    held = await session.read(_held, session)
+    note_images(request, [("", study, one.patient) for one in held for study in one.studies])
     return HeldItems(
         held=[
             HeldItem.model_validate(
@@ -60,7 +60,7 @@ async def list_held(request: Request, session: SessionDep) -> HeldItems:
                     "hides": desk.HIDES[one.what],
                 }
             )
-            for one in found
+            for one in held
         ]
     )
 
@@ -84,9 +84,9 @@ async def decide_held(
     verdict: Verdict,
     study_id: JoinedTo = None,
 ) -> Decided:
-    """Accept or drop it, or join a report to a study; the intake does so with its next step.
+    """Accept or drop it, or join a report to a study; the intake does this in its next step.
 
-    The audit log has the key, the decision and whom it is about.
+    The audit log notes the key, the decision and whom it is about.
     """
     one = await session.read(_decide, session, name, verdict, study_id)
     studies = one.studies or ("",)
@@ -99,6 +99,6 @@ def _decide(session: SessionDep, name: str, verdict: desk.Verdict, study: str | 
     with _inbox(session) as inbox:
         one = next((one for one in desk.list_held(inbox) if one.name == name), None)
         if one is None:
-            raise Refusal(404, "Nothing of this name is held; list what is.")
+            raise Refusal(404, "Nothing with this name is held; list what is.")
         desk.decide(inbox, one, verdict, study or "")
         return one

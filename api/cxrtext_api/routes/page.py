@@ -1,4 +1,4 @@
-"""The page, and what it is made of."""
+"""The page and its files."""
 
 import mimetypes
 from pathlib import Path
@@ -9,13 +9,12 @@ from starlette.staticfiles import StaticFiles
 router = APIRouter(include_in_schema=False)
 
 FILES = StaticFiles(directory=Path(__file__).parents[1] / "web")
-# Else the machine's own table decides, and Python 3.11 without one has another type.
+# Otherwise the machine's own table decides; Python 3.11 without one uses another type.
 mimetypes.add_type("text/javascript", ".js")
 
 
 @router.get("/")
 async def page(request: Request) -> Response:
-    """The page."""
     return await FILES.get_response("index.html", request.scope)
 
 

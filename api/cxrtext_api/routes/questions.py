@@ -1,4 +1,4 @@
-"""Questions to an image: how it looks, what it shows, where, whether a report fits."""
+"""Questions about an image: how it looks, what it shows and where, whether a report fits."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,12 +15,13 @@ from cxrtext_api.routes.fields import (
     DEFAULT_SIDE,
     JSON,
     MULTIPART,
+    PICTURE,
     PNG,
     Side,
+    answer_picture,
     as_json,
     preferred,
 )
-from cxrtext_api.routes.pictures import PICTURE, answer_picture
 from cxrtext_api.runtime.uploads import Pixels
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ async def render(
 
 
 def _classified(service: "Service", image: "EmbeddedImage | str", form: Classify) -> Classification:
-    """Of an embedded image, or of an indexed one by its id."""
+    """Classify an embedded image, or an indexed one by its id."""
     embedded = service.embedded(image) if isinstance(image, str) else image
     return classified_of(service, embedded, form.prompts)
 
@@ -92,8 +93,8 @@ def _grounded(
     service: "Service", image: "EmbeddedImage | str", form: Ground
 ) -> "tuple[Grounded, Grounding]":
     embedded = service.embedded(image) if isinstance(image, str) else image
-    found = service.ground(embedded, form.sentence, form.threshold, as_written=form.as_written)
-    return grounded_of(service, embedded, form.sentence, found), found
+    grounding = service.ground(embedded, form.sentence, form.threshold, as_written=form.as_written)
+    return grounded_of(service, embedded, form.sentence, grounding), grounding
 
 
 @router.post(
@@ -119,15 +120,15 @@ async def ground(
     else:
         image = await asked.known()
     await session.ensure_embedded(service.readings([form.sentence], as_written=form.as_written))
-    answer, found = await session.compute(_grounded, service, image, form)
+    answer, grounding = await session.compute(_grounded, service, image, form)
     if pixels is not None:
-        return Response(await session.draw(draw_overlay, pixels, found), media_type=PNG)
+        return Response(await session.draw(draw_overlay, pixels, grounding), media_type=PNG)
     return as_json(answer)
 
 
-def draw_overlay(pixels: Pixels, found: "Grounding") -> bytes:
-    """A heatmap over an image as PNG, in the size of these pixels, which may be a smaller copy."""
-    return encode_png(found.drawn_on(pixels))
+def draw_overlay(pixels: Pixels, grounding: "Grounding") -> bytes:
+    """A heatmap over an image as PNG, as large as these pixels, which may be a smaller copy."""
+    return encode_png(grounding.drawn_on(pixels))
 
 
 def _verify(
@@ -136,8 +137,8 @@ def _verify(
     sentences: "list[ReportSentence]",
     threshold: float | None,
 ) -> "Pausing[Verified]":
-    found = yield from service.verify_pausing(image, sentences, threshold)
-    return verified_of(service, image, found)
+    verification = yield from service.verify_pausing(image, sentences, threshold)
+    return verified_of(service, image, verification)
 
 
 @router.post(
@@ -149,10 +150,10 @@ def _verify(
     responses=problems(404, 422),
 )
 async def verify(session: SessionDep, form: Annotated[VerifyForm, MULTIPART]) -> Response:
-    """Every sentence of a report with its wording, its support, and where in the image it fits.
+    """Every sentence of a report with its wording, its support, and where it fits in the image.
 
-    The support is the percentile of the sentence's score among the reference images; a low one
-    asks for a second look, and is not a proof that the sentence is wrong.
+    The support is the percentile of the sentence's score among the reference images; low support
+    calls for a second look, but does not prove the sentence wrong.
     """
     sentences = await session.read(report_sentences, form.report)
     embedded = await (await chosen(session, form)).embedded()

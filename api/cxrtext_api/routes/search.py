@@ -1,4 +1,4 @@
-"""Retrieval: images by sentences, an image or both; sentences by either; every image found."""
+"""Retrieval: find images by sentences, an image or both, or sentences by either; export images."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 router = APIRouter(route_class=Guarded, prefix="/v1", tags=["questions"], dependencies=GUARDED)
 
 Accept = Annotated[
-    str, Header(description="text/csv for the images as a table instead of JSON; of images only.")
+    str, Header(description="text/csv for a table instead of JSON; only for images.")
 ]
 
 
 class SearchForm(Sent, Search):
-    """Which indexed images, or which sentences, fit sentences, an image or both."""
+    """Find indexed images, or sentences, that fit sentences, an image or both."""
 
 
 async def _prepared(session: Session, form: SearchForm) -> Prepared:
@@ -58,37 +58,37 @@ async def search(
 ) -> Response:
     """Find images by sentences, an image or both, or sentences by a sentence or an image.
 
-    The best come first; ``offset`` gives the next page.  Filters are applied before the search,
-    so that there are ``k`` results wherever the index has them.
+    The best come first; ``offset`` gives the next page.  Filters are applied before the search, so
+    that there are ``k`` results if the index has them.
     """
     service = session.service
     _ = service.archive  # refused before an image is read
     asked = await _prepared(session, form)
     if form.target == "sentences":
-        said = await session.work(searching.sentences(service, asked))
+        hits = await session.work(searching.sentences(service, asked))
         count = await session.read(lambda: service.archive.sentences)
         counts = {"matching": count, "scored": count, "exact": True}
-        return await _answer(session, asked, sentences=said, **counts)
-    found = await session.work(searching.images(service, asked))
+        return await _answer(session, asked, sentences=hits, **counts)
+    result = await session.work(searching.images(service, asked))
     if preferred(accept, (JSON, CSV)) == CSV:
         return Response(
-            await session.read(csv_table, found.hits),
+            await session.read(csv_table, result.hits),
             media_type=CSV,
             headers={"Content-Disposition": 'attachment; filename="cohort.csv"'},
         )
-    counts = {"matching": found.searched, "scored": found.scored, "exact": found.exact}
-    return await _answer(session, asked, images=list(map(hit_of, found.hits)), **counts)
+    counts = {"matching": result.searched, "scored": result.scored, "exact": result.exact}
+    return await _answer(session, asked, images=list(map(hit_of, result.hits)), **counts)
 
 
-async def _answer(session: Session, asked: Prepared, **found: Any) -> Response:
+async def _answer(session: Session, asked: Prepared, **result: Any) -> Response:
     form, warnings = asked.question, list(asked.warnings)
-    if form.where is not None and not (found.get("images") or found.get("sentences")):
+    if form.where is not None and not (result.get("images") or result.get("sentences")):
         held = await session.read(session.service.archive.why_nothing, form.where)
         warnings += [f"The filter leaves no image: {held}."] if held else []
     return as_json(
         Found.model_validate(
             {
-                **found,
+                **result,
                 "model": session.service.model.fingerprint,
                 "target": form.target,
                 "warning": " ".join(warnings) or None,
@@ -115,9 +115,9 @@ async def export(
 ) -> StreamingResponse:
     """Give every image that a search finds, best first, as a table that is sent while it is made.
 
-    The fields are those of a search of images; ``k``, ``offset`` and ``mode`` have no meaning here.
-    The header ``X-Total`` says how many images there are.  A table that is broken off has fewer
-    lines, the last of which begins with ``# broken off``.
+    The fields are those of a search for images; ``k``, ``offset`` and ``mode`` have no effect.  The
+    header ``X-Total`` gives the number of images.  A table that is broken off has fewer lines, and
+    its last line begins with ``# broken off``.
     """
     service = session.service
     _ = service.archive
@@ -126,7 +126,7 @@ async def export(
     session.hold_export()
     cohort = await session.compute(searching.cohort, service, await _prepared(session, form))
     end = object()
-    # A block at a time: other questions are answered between two of them.
+    # A block at a time, so that other questions are answered in between.
     for steps, work in (
         (cohort.select(), session.read),
         (cohort.score(), session.compute),
@@ -154,6 +154,6 @@ async def _table(request: Request, session: Session, cohort: "Cohort") -> AsyncI
             hits = await session.read(cohort.hits, start)
             yield await session.read(csv_lines, map(hit_row, hits), columns)
             request.scope[EXPORTED] = start + len(hits)
-    except Exception:  # whatever it is, the table is not to look whole
+    except Exception:  # the table must not look complete
         yield f"# broken off after {request.scope[EXPORTED]} of {len(cohort)} images\r\n"
         raise

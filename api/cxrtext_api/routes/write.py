@@ -37,7 +37,7 @@ router = APIRouter(
     route_class=Guarded, prefix="/v1", tags=["images"], dependencies=[*GUARDED, *WRITES]
 )
 
-NO_UPLOADS = "This server takes no images; it is started with --uploads FOLDER to keep them in."
+NO_UPLOADS = "This server takes no images; start it with --uploads FOLDER to keep them in."
 MAX_ID = 200
 MAX_ENTRIES = 64
 MAX_NAME = 64
@@ -47,14 +47,14 @@ _PART = "[A-Za-z0-9_][A-Za-z0-9._-]*"
 IMAGE_ID = re.compile(rf"{_PART}(?:/{_PART})*")
 
 NAME = re.compile(r"[A-Za-z0-9_.:-]+")
-"""Names of studies and patients: DICOM's UIDs and common numbering fit."""
+"""Ids of studies and patients; DICOM's UIDs and common numbers fit."""
 
 RESERVED = frozenset(
     {"image", "image_id", "study_id", "patient_id", "split", "height", "width", "score", SOURCE}
     | {"report", "findings", "impression", "indication", "comparison"}
 )
-"""Names that metadata must not have, beside those of :func:`is_own_column`: the catalogue's own
-columns, that of the sending system, and those of a report."""
+"""Names that metadata must not have, besides those of :func:`is_own_column`: the catalogue's own
+columns, the sending system's column, and those of a report."""
 
 Split = Literal["train", "val", "test"]
 MAX_DELETED = 1000
@@ -70,7 +70,7 @@ async def _new_image_form(
         str | None,
         Form(
             max_length=MAX_ID,
-            description="Its id; by default that of the DICOM object, else one made of its pixels.",
+            description="Its id; by default the DICOM object's, else one made from its pixels.",
             examples=["p0007/s0012.png"],
         ),
     ] = None,
@@ -88,9 +88,7 @@ async def _new_image_form(
             description="Its patient; by default the DICOM header's, else its study.",
         ),
     ] = None,
-    split: Annotated[
-        Split | None, Form(description="By default that of its patient, else test.")
-    ] = None,
+    split: Annotated[Split | None, Form(description="By default its patient's, else test.")] = None,
     metadata: Annotated[
         str | None,
         Form(
@@ -103,14 +101,14 @@ async def _new_image_form(
         str | None, Form(max_length=MAX_REPORT_CHARACTERS, description="Its study's report.")
     ] = None,
     replace: Annotated[
-        bool, Form(description="Whether it may take the place of one of the same id.")
+        bool, Form(description="Whether it may replace an image with the same id.")
     ] = False,
 ) -> entry.NewImageForm:
     if image_id is not None:
         check_image_id(image_id)
     for field, value in (("study_id", study_id), ("patient_id", patient_id)):
         if value is not None and not NAME.fullmatch(value):
-            raise InputError(f"{field}: write it with A-Z a-z 0-9 . _ : - alone")
+            raise InputError(f"{field}: write it with A-Z a-z 0-9 . _ : - only")
     said = {} if metadata is None else parse_metadata(metadata)
     data = await image.read()
     return entry.NewImageForm(data, image_id, study_id, patient_id, split, said, report, replace)
@@ -143,12 +141,12 @@ async def add_image(
 ) -> AddedImage:
     """Embed an image and add it to the index, where the next search finds it.
 
-    Its pixels are kept as an 8-bit PNG, windowed and upright.  Of a DICOM file the rules and ids
-    of ``cxrtext import`` hold: what is not a frontal radiograph of a chest is refused, with the
-    reason, and study, patient and view are read where the form is silent; whatever else the file
-    held, such as a patient's name, is not kept.  What is there already is answered with status
-    200 and its id; a DICOM file whose header was corrected takes the place of the one before.  A
-    key that may not read gets nothing back but what it sent.
+    Its pixels are kept as an 8-bit PNG, windowed and upright.  DICOM files follow the rules and
+    ids of ``cxrtext import``: anything but a frontal chest radiograph is refused, with the reason,
+    and study, patient and view are read from the header if the form does not give them.  Nothing
+    else in the file, such as a patient's name, is kept.  An image that is there already gets status
+    200 and its id; a DICOM file with a corrected header replaces the one before.  A key that may
+    not read only gets back what it sent.
     """
     uploads, service = session.settings.uploads, session.service
     if uploads is None:
@@ -172,7 +170,7 @@ async def add_image(
             was = await session.read(
                 entry.add_image, service, uploads, name, put, picture, rows, caller
             )
-        except Refusal as refusal:  # another request may have added the same meanwhile
+        except Refusal as refusal:  # another request may have added the same image meanwhile
             held = await session.read(find) if refusal.detail == entry.TAKEN else None
             if held is None:
                 raise
@@ -210,9 +208,9 @@ async def delete_many(
     image_id: Ids = [],  # noqa: B006 - FastAPI copies it
     study_id: Studies = [],  # noqa: B006
 ) -> Deleted:
-    """Delete images and studies, all that are named or none.
+    """Delete all images and studies named, or none.
 
-    They are found no more; their vectors leave the disk when the index is compacted.
+    Searches no longer find them; their vectors leave the disk when the index is compacted.
     """
     if not image_id and not study_id:
         raise InputError("name at least one image_id or study_id")
@@ -239,14 +237,14 @@ async def delete_one(
 async def _delete(
     session: Session, caller: Caller, request: Request, images: list[str], studies: list[str]
 ) -> int:
-    """Delete, and note for the audit log whose images went; gives how many."""
+    """Delete, and note for the audit log whose images they were; gives how many."""
     gone = await session.read(entry.delete_images, session.service, images, studies, caller)
     note_images(request, gone)
     return len(gone)
 
 
 def check_image_id(image_id: str) -> None:
-    """Refuse an id that could name a file outside of its folder, or another address."""
+    """Refuse an id that could name a file outside its folder, or another address."""
     if not IMAGE_ID.fullmatch(image_id) or ".." in image_id:
         raise InputError(
             "image_id: write it with A-Z a-z 0-9 . _ - and / between parts, each part beginning "
@@ -266,21 +264,21 @@ def parse_metadata(text: str) -> dict[str, str]:
         raise InputError(
             f"metadata: expected a JSON object of at most {MAX_ENTRIES} texts and numbers"
         )
-    found = {}
+    metadata = {}
     for number, (name, given) in enumerate(value.items(), 1):
         if not 1 <= len(name) <= MAX_NAME or not name.isprintable() or name.strip() != name:
             raise InputError(
                 f"metadata: the name of entry {number} is empty, has more than {MAX_NAME} "
-                "characters, or holds some that are not printed"
+                "characters, or has some that cannot be printed"
             )
         if name.lower() in RESERVED or is_own_column(name):
             raise InputError(
-                f"metadata: entry {number} has a name that is taken ("
+                f"metadata: entry {number} has a reserved name ("
                 f"{', '.join(sorted(RESERVED))}, received, label.*, model.*)"
             )
         if (said := _cell(given, number)) != "":
-            found[name] = said
-    return found
+            metadata[name] = said
+    return metadata
 
 
 def _cell(given: Any, number: int) -> str:
@@ -288,7 +286,7 @@ def _cell(given: Any, number: int) -> str:
         return ""
     if isinstance(given, bool | int | float | str):
         said = str(given).strip()
-        # Neither zeros nor halves of surrogate pairs, which UTF-8 cannot write.
+        # No NUL, and no half of a surrogate pair, which UTF-8 cannot write.
         if len(said) <= MAX_VALUE and not re.search("[\0\ud800-\udfff]", said):
             return said
     raise InputError(
@@ -297,7 +295,7 @@ def _cell(given: Any, number: int) -> str:
 
 
 def sentences_of(report: str) -> list[entry.Said]:
-    """The sentences of a report that describe the image (InputError of too many)."""
+    """The sentences of a report that describe the image (InputError: too many)."""
     said = study_sentences(Study("", report=report))
     if len(said) > MAX_REPORT_SENTENCES:
         raise InputError(f"the report has more than {MAX_REPORT_SENTENCES} sentences")

@@ -1,1 +1,1 @@
-"""The service, the threads and processes that it runs on, and what a request takes of them."""
+"""The service, its threads and processes, and what a request may use of them."""

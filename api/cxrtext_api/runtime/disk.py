@@ -1,4 +1,4 @@
-"""Whether what the server keeps can be written, and which errors say that a disk is full."""
+"""Whether the server can write to its disk, and which errors mean that a disk is full."""
 
 import errno
 import math
@@ -11,15 +11,15 @@ from pathlib import Path
 from cxrtext.errors import DiskError, kind_of
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG})
-"""No space left, a quota used up, a file system that may only be read, a limit on files' sizes."""
+"""No space left, quota used up, file system read-only, file too large."""
 
 NEEDED_BYTES = 2**20
 
-CHECK_SECONDS = 10.0  # how long what was found is taken to be so
+CHECK_SECONDS = 10.0  # how long a result holds
 
 
 def is_full(error: BaseException | None) -> bool:
-    """Whether an error, or one that it arose from, is that a disk takes no more."""
+    """Whether an error, or one of its causes, means that a disk is full."""
     return any(
         isinstance(one, DiskError)
         or (isinstance(one, OSError) and one.errno in FULL)
@@ -37,17 +37,17 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def place_of(error: BaseException) -> str:
-    """What the system said of a disk, and of which file, in a few words."""
-    said = [one for one in _chain(error) if isinstance(one, OSError) and one.strerror]
-    if said:
-        named = f"{said[-1].filename}: " if said[-1].filename else ""
-        return f"{named}{said[-1].strerror}"
+    """The file and the system's message about a disk, in a few words."""
+    system = [one for one in _chain(error) if isinstance(one, OSError) and one.strerror]
+    if system:
+        named = f"{system[-1].filename}: " if system[-1].filename else ""
+        return f"{named}{system[-1].strerror}"
     others = [str(one) for one in _chain(error) if isinstance(one, DiskError | sqlite3.Error)]
     return others[0] if others else type(error).__name__
 
 
 class Disk:
-    """Tries to write where the server keeps things; blocks, and is not for the event loop."""
+    """Tries to write where the server keeps things; it blocks, so not for the event loop."""
 
     def __init__(
         self, folders: Sequence[Path], clock: Callable[[], float] = time.monotonic
@@ -66,13 +66,13 @@ class Disk:
 
 
 def _try(folder: Path) -> str | None:
-    """Take some space in a folder for a moment, in a file without a name."""
+    """Take some space in a folder for a moment, in an unnamed file."""
     try:
         handle = os.open(folder, os.O_TMPFILE | os.O_WRONLY, 0o600)
     except FileNotFoundError:
-        return None  # it is made when something is first kept
+        return None  # the folder is made when something is first kept
     except OSError as error:
-        # A file system may have no files without names.
+        # A file system may not support unnamed files.
         full = error.errno in FULL or error.errno == errno.EACCES
         return f"{folder}: {error.strerror}" if full else None
     try:

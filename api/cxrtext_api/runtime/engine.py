@@ -1,7 +1,7 @@
-"""One thread that runs the model, and puts the work of several requests together.
+"""One thread that runs the model, and batches the work of several requests.
 
-It never waits for more to come: while it is busy the next batch gathers by itself.  What takes
-long is done in turns of bounded time, and others' batches go in between.
+It never waits for a fuller batch: while it is busy, the next one gathers by itself.  Long work is
+done in short turns, with other batches in between.
 """
 
 import asyncio
@@ -24,18 +24,18 @@ T = TypeVar("T")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-TURN_SECONDS = 0.01  # how long work that pauses goes on before others have their turn
+TURN_SECONDS = 0.01  # how long one turn of pausing work lasts
 
-Outcome = tuple[Any, BaseException | None]  # a result, or why there is none
+Outcome = tuple[Any, BaseException | None]  # a result, or the error
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch(Generic[Item, Result]):
-    """A kind of work that is quicker for several at a time."""
+    """A kind of work that is faster for several items together."""
 
     name: str  # for metrics
-    work: Callable[[Sequence[Item]], Sequence[Result]]  # gives a result of each
-    max_weight: int  # of the items that are done at a time; one alone may weigh more
+    work: Callable[[Sequence[Item]], Sequence[Result]]  # gives one result per item
+    max_weight: int  # of the items done together; a single one may weigh more
     weigh: Callable[[Item], int] = lambda _: 1  # by default items are counted
 
 
@@ -48,12 +48,11 @@ class _Job:
 
 
 class Engine:
-    """A thread for the model, with a bounded queue before it.
+    """A thread for the model, with a bounded queue.
 
-    A request takes one of ``limit`` places when it first wants the model, and keeps it until it is
-    answered: what was let in is finished, and what is too much is turned away before it cost
-    anything.  Calls raise :class:`.Busy` where the queue is full, or where the answer is not wanted
-    any more before it is there.
+    A request takes one of ``limit`` places when it first needs the model, and keeps it until it is
+    answered: accepted requests are finished, others are turned away before they cost anything.
+    Calls raise :class:`.Busy` if the queue is full, or if nobody waits for the answer any more.
     """
 
     def __init__(self, limit: int, metrics: Metrics) -> None:
@@ -85,12 +84,12 @@ class Engine:
         return result
 
     async def work(self, scope: RequestScope, work: Pausing[T]) -> T:
-        """Do work in turns on the thread; it ends where its result is no longer wanted."""
+        """Do work in turns on the thread; it ends when nobody waits for its result any more."""
         result: T = await self.do(scope, self._turns, work)
         return result
 
     async def do(self, scope: RequestScope, batch: Batch[Item, Result], item: Item) -> Result:
-        """Do an item together with what else of its kind waits."""
+        """Do an item together with waiting items of its kind."""
         self.enter(scope)
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         job = _Job(batch, item, future)
@@ -116,7 +115,7 @@ class Engine:
                 jobs = self._next()
             if jobs is None:
                 return
-            # Those given up a moment ago may not be taken out yet.
+            # Jobs canceled a moment ago may still be in the queue.
             wanted = [job for job in jobs if not job.future.cancelled()]
             if not wanted:
                 continue
@@ -128,7 +127,7 @@ class Engine:
                 self._settle(wanted, outcomes, time.perf_counter() - begun)
 
     def _next(self) -> list[_Job] | None:
-        """What is done next, once there is something; None at the end."""
+        """The jobs to do next, once there are some; None at the end."""
         while not self._jobs:
             if self._closed:
                 return None
@@ -149,7 +148,7 @@ class Engine:
         return taken
 
     def _go_on(self, job: _Job) -> None:
-        """Do a turn of work that pauses; what is not done then waits for its next one."""
+        """Do one turn of pausing work; unfinished work queues for its next turn."""
         begun = time.perf_counter()
         result: Any = None
         failure: Exception | None = None
@@ -173,15 +172,15 @@ class Engine:
     def _settle(self, jobs: list[_Job], outcomes: list[Outcome], seconds: float) -> None:
         batch = jobs[0].batch
         self._estimate.note(seconds / len(jobs))
-        futures = [job.future for job in jobs]  # all of the server's one loop
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        futures = [job.future for job in jobs]  # all on the server's only loop
+        with suppress(RuntimeError):  # the loop is closed, so nobody waits
             futures[0].get_loop().call_soon_threadsafe(_set_results, futures, outcomes)
         self._metrics.stages.labels(batch.name).observe(seconds)
         self._metrics.observe_batch(batch.name, len(jobs))
         self._metrics.queue.labels("model").set(len(self._jobs))
 
     def close(self) -> None:
-        """Finish what was accepted, and end the thread; not to be called on the event loop."""
+        """Finish accepted work and end the thread; do not call it on the event loop."""
         with self._ready:
             self._closed = True
             self._ready.notify()

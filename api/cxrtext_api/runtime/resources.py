@@ -1,4 +1,4 @@
-"""What the routes work with: the service once it is loaded, and the threads it runs on."""
+"""What the routes work with: the service, once it is loaded, and its threads."""
 
 import asyncio
 import logging
@@ -30,23 +30,23 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 READ_THREADS = 2
-"""For the archive; pictures have threads of their own, and so have uploads, that no search waits
-for another's large image."""
+"""For the archive; pictures and uploads have their own threads, so that no search waits for another
+request's large image."""
 
 DRAW_THREADS = 2
 
 TURNS_AT_ONCE = 8
-"""Sentences of several requests are embedded together, of as many tokens as so many turns take."""
+"""How many turns' worth of tokens to embed together, from several requests."""
 
-HELD_SECONDS = 2.0  # how long an answer waits where another process commits a change of the index
-SEEN_SECONDS = 0.05  # how long ago the index may have been looked at by another question
-FOLLOW_SECONDS = 5.0  # how long after an attempt to follow an index comes the next
+HELD_SECONDS = 2.0  # how long an answer waits while another process commits a change of the index
+SEEN_SECONDS = 0.05  # how long another question's look at the index is good for
+FOLLOW_SECONDS = 5.0  # between attempts to follow an index
 TRIAL_SECONDS = 1.0  # how long a disk may take to show whether it can be written
 
 EXPORTS_AT_ONCE = 2
-"""Exports that may be under way; each keeps some numbers of every image in memory."""
+"""How many exports may run at once; each keeps some numbers of every image in memory."""
 
-EXPORT_WAIT = 10  # seconds after which a caller may ask again for an export
+EXPORT_WAIT = 10  # seconds until a caller may ask for an export again
 _log = logging.getLogger("cxrtext_api")
 LoadService = Callable[[Settings], "Service"]
 
@@ -65,18 +65,18 @@ def load_from_settings(settings: Settings) -> "Service":
 
 
 def open_uploads(settings: Settings) -> None:
-    """Remove the files of a server that was killed, where images are added."""
+    """If images may be added, remove what a killed server left."""
     if settings.uploads is not None and settings.index is not None:
-        with suppress(DataError), writing(settings.index):  # else whoever writes now does it
+        with suppress(DataError), writing(settings.index):  # if another process writes, it does so
             pass
 
 
 class Resources:
-    """The service and its threads: some that read or draw images, one that runs the model.
+    """The service and its threads: some read or draw images, one runs the model.
 
-    Uploads are decoded in processes of their own, which a hostile file may end without harm.
-    ``load`` is called once, on a thread of its own.  With ``warm`` the processes that decode are
-    started before it is ready, and not each when it is first needed.
+    Uploads are decoded in separate processes, so a hostile file does no harm if it ends one.
+    ``load`` is called once, on its own thread.  With ``warm``, the decoding processes start before
+    the server is ready, instead of when they are first needed.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Resources:
         self._looker = ThreadPoolExecutor(2, thread_name_prefix="look")
         self._look: asyncio.Future[Any] | None = None
         self._seen_at = -math.inf
-        written = [one for one in (settings.index, settings.uploads) if one is not None]
+        written = [path for path in (settings.index, settings.uploads) if path is not None]
         self._disk = None if settings.uploads is None else Disk(written)
         self._trial: asyncio.Future[str | None] | None = None
         self._wrong: str | None = None
@@ -133,7 +133,7 @@ class Resources:
                 if self._warm:
                     await self.uploads.start(scope)
             self._take(service)
-        except Exception as error:  # noqa: BLE001 - whatever it is, readiness has to say so
+        except Exception as error:  # noqa: BLE001 - readiness must report any failure
             self.failure = error
             _log.error("cannot load: %s", _reason(error))
             if service is not None:
@@ -145,9 +145,9 @@ class Resources:
         self._service, self._sentences = service, None
 
     async def _turn(self, service: "Service") -> None:
-        """Load what the index was turned to, and answer by it.
+        """Load the model that the index has switched to, and use it for new requests.
 
-        Requests that have begun are answered by the old one, which goes when the last of them does.
+        Running requests keep the old service, which is closed when the last of them ends.
         """
         try:
             new = await asyncio.to_thread(successor, service)
@@ -155,19 +155,19 @@ class Resources:
                 return
             with RequestScope(self.settings.request_seconds) as scope:
                 await self.engine.call(scope, new.warm_up)
-        except Exception as error:  # noqa: BLE001 - the old model answers on
+        except Exception as error:  # noqa: BLE001 - the old model continues
             _log.error(
-                "the index has turned to what cannot be loaded, and is answered by as it was: %s",
+                "the index has a new model that cannot be loaded; the old one stays in use: %s",
                 _reason(error),
             )
             return
         self.uploads.forget()
         self._take(new)
         weakref.finalize(service, service.archive.close)
-        _log.warning("answers by the model %s from now on", new.model.fingerprint[:12])
+        _log.warning("answers with the model %s from now on", new.model.fingerprint[:12])
 
     def _begin_turn(self) -> None:
-        """Follow an index that has turned to something else, one attempt at a time."""
+        """Follow an index that has a new model, one attempt at a time."""
         service, now = self._service, asyncio.get_running_loop().time()
         if service is None or now - self._followed_at < FOLLOW_SECONDS:
             return
@@ -176,7 +176,7 @@ class Resources:
             self._follow = asyncio.create_task(self._turn(service))
 
     def batch_of(self, service: "Service") -> "Batch[Sequence[str], None]":
-        """Embeds sentences of several requests together, by one service; it remembers them."""
+        """A batch that embeds sentences of several requests with a service, which keeps them."""
         if self._sentences is None or self._sentences[0] is not service:
 
             def embed(several: Sequence[Sequence[str]]) -> list[None]:
@@ -188,7 +188,7 @@ class Resources:
         return self._sentences[1]
 
     async def close(self) -> None:
-        """Finish what was accepted, then close the service."""
+        """Finish accepted work, then close the service."""
         if self._loading is not None:
             await self._loading
         if self._follow is not None:
@@ -205,11 +205,10 @@ class Resources:
             self._service.close()
 
     async def see_index(self, *, now: bool = False) -> None:
-        """Look at what other processes changed in the index, before a question wants it.
+        """See what other processes changed in the index before a question uses it.
 
-        However many ask, one of them looks, so that an index that a writer holds takes one thread
-        for a while, and neither the model's nor every reader's.  With ``now`` a look of a moment
-        ago will not do.
+        Only one request at a time looks, so that waiting for a writer takes a single thread, not
+        the model's or every reader's.  ``now`` does not accept a look of a moment ago.
         """
         service, loop = self.service, asyncio.get_running_loop()
         if not service.has_index or (not now and loop.time() - self._seen_at < SEEN_SECONDS):
@@ -218,7 +217,7 @@ class Resources:
             self._look = loop.run_in_executor(self._looker, service.renew)
             self._look.add_done_callback(self._note_look)
         is_current = await asyncio.shield(self._look)
-        # Where images were deleted, what was asked lately may be of the same people.
+        # After deletions, forget recent questions: they may be about the same people.
         deletions = service.archive.snapshot.meta.get("deletions")
         if self._deletions not in (None, deletions):
             self.uploads.forget()
@@ -232,7 +231,7 @@ class Resources:
             self._seen_at = look.get_loop().time()
 
     async def writes(self) -> bool | None:
-        """Whether what is added can be kept, tried every few seconds; None where nothing is."""
+        """Whether added images can be kept, tried every few seconds; None if none may be added."""
         if self._disk is None:
             return None
         if self._trial is None or self._trial.done():
@@ -244,7 +243,7 @@ class Resources:
             wrong = "the disk does not answer"
         if wrong != self._wrong:
             if wrong is None:
-                _log.warning("what is added can be kept again")
+                _log.warning("the disk can be written again")
             else:
                 _log.error("nothing can be added or deleted: %s; make room on the disk", wrong)
         self._wrong = wrong
@@ -252,15 +251,15 @@ class Resources:
 
 
 def _reason(error: Exception) -> str:
-    """An error as it is logged: what is not ours may quote a report or a file."""
+    """An error for the log; the messages of others' errors may quote a report or a file."""
     return str(error) if isinstance(error, CxrTextError) else type(error).__name__
 
 
 class Session(RequestScope):
-    """What one request works with; all that it took is given back when its answer begins.
+    """What one request works with; it gives everything back when its answer begins.
 
-    Every call of the work raises :class:`.Busy` where too much waits already, or where the answer
-    is not wanted any more before it is there.
+    Calls that do work raise :class:`.Busy` if too much waits already, or if nobody waits for the
+    answer any more.
     """
 
     def __init__(self, resources: Resources, receive: Receive | None = None) -> None:
@@ -272,16 +271,15 @@ class Session(RequestScope):
 
     @property
     def service(self) -> "Service":
-        """The loaded service, one for the whole request; :class:`.NotReady` where it is not."""
+        """The loaded service, the same for the whole request (:class:`.NotReady`)."""
         if self._service is None:
             self._service = self._resources.service
         return self._service
 
     def end(self) -> None:
-        """Give back all that it holds, and let go of the service.
+        """Give back everything, and let go of the service.
 
-        An idle connection keeps its last request, which is not to keep a model and an index that
-        the server has turned from.
+        An idle connection keeps its last request, which must not keep an old model and index.
         """
         super().end()
         self._service = None
@@ -294,7 +292,7 @@ class Session(RequestScope):
         return await self._resources.readers.run(self, function, *args, **kwargs)
 
     async def read_in_turns(self, work: Pausing[T]) -> T:
-        """Do work that pauses, on a reader's thread, and no more of it than is wanted."""
+        """Do pausing work on a reader's thread, as long as its result is wanted."""
         return await self._resources.readers.work(self, work)
 
     async def draw(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -306,11 +304,11 @@ class Session(RequestScope):
         return await self._resources.engine.call(self, function, *args, **kwargs)
 
     async def work(self, work: Pausing[T]) -> T:
-        """Do work that pauses, on the model's thread; others' questions go in between."""
+        """Do pausing work on the model's thread, with other questions in between."""
         return await self._resources.engine.work(self, work)
 
     async def ensure_embedded(self, sentences: Sequence[str]) -> None:
-        """Embed sentences with those of other requests; the questions that follow find them."""
+        """Embed sentences together with those of other requests, for later questions to use."""
         service, resources = self.service, self._resources
         if service.texts.has(sentences):
             return

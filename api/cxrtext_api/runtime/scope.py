@@ -1,4 +1,4 @@
-"""A request while it is being answered: until when, whether anybody waits, and what it holds."""
+"""A request being answered: its deadline, whether its caller still waits, and what it holds."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -17,7 +17,7 @@ class NotReady(Exception):  # noqa: N818 - a state to wait out rather than an er
 
 
 class Busy(Exception):  # noqa: N818 - a state to wait out rather than an error
-    """More requests wait than the server takes; come back after ``retry_after`` whole seconds."""
+    """Too many requests wait; come back after ``retry_after`` whole seconds."""
 
     def __init__(self, retry_after: int = 2) -> None:
         super().__init__()
@@ -25,15 +25,15 @@ class Busy(Exception):  # noqa: N818 - a state to wait out rather than an error
 
 
 class Timeout(Busy):
-    """The answer was not ready in the time that a request has."""
+    """The answer was not ready in time."""
 
 
 class ClientGone(Busy):
-    """The caller went away; whatever is answered, nobody reads it."""
+    """The caller went away, so nobody will read the answer."""
 
 
 class Budget:
-    """An amount of which parts are taken and given back, on the event loop."""
+    """An amount whose parts are taken and given back, on the event loop."""
 
     def __init__(self, amount: int) -> None:
         self.amount = amount
@@ -50,11 +50,11 @@ class Budget:
 
 
 class RequestScope:
-    """How long one request may take, whether its caller is there, and what it has to give back.
+    """How long one request may take, whether its caller is there, and what it must give back.
 
     Args:
-        seconds: How long its answer may take, from now on.
-        receive: Gives the messages of its connection, its body being read; None for no connection.
+        seconds: How long its answer may take, from now.
+        receive: Gives the messages of its connection after its body; None for no connection.
     """
 
     def __init__(self, seconds: float, receive: Receive | None = None) -> None:
@@ -74,13 +74,13 @@ class RequestScope:
         self.end()
 
     def extend(self) -> None:
-        """Give an answer that comes in parts the time of its next part."""
+        """Give an answer in parts more time, for its next part."""
         self._deadline = self._loop.time() + self._seconds
 
     async def outcome(self, future: "asyncio.Future[T]") -> T:
-        """What a piece of work gives; it is canceled where it is no longer wanted first."""
+        """The result of a piece of work; it is canceled if it is late or the caller goes away."""
         if self._receive is not None and self._watch is None:
-            # Its body was read before it could ask for work, so that no message is missed by this.
+            # The body was read before any work, so this misses no message.
             self._watch = self._loop.create_task(self._look(self._receive))
         try:
             await asyncio.wait(
@@ -99,7 +99,7 @@ class RequestScope:
         try:
             while (await receive())["type"] != "http.disconnect":
                 pass
-        except Exception:  # noqa: BLE001 - then it is not known, and nothing is given up
+        except Exception:  # noqa: BLE001 - then we do not know, and cancel nothing
             return
         if not self._gone.done():
             self._gone.set_result(None)
@@ -108,13 +108,13 @@ class RequestScope:
         return what in self._held
 
     def hold(self, what: object, give_back: Callable[[], None], *, lasting: bool = False) -> None:
-        """Keep something until the answer begins, or, where it is lasting, has been sent."""
+        """Keep something until the answer begins or, if it is lasting, has been sent."""
         self._held[what] = give_back
         if lasting:
             self._lasting.add(what)
 
     def take(self, budget: Budget, part: int) -> None:
-        """Take a part of a budget until the answer begins; :class:`Busy` where it is not there."""
+        """Take a part of a budget until the answer begins (:class:`Busy`: too little is left)."""
         if not budget.take(part):
             raise Busy
         self.hold(object(), lambda: budget.give(part))
@@ -129,6 +129,6 @@ class RequestScope:
     def end(self) -> None:
         self._lasting.clear()
         self.begin_answer()
-        # A canceled task refers to what it was canceled in, which is this: what a request worked
-        # with would stay until Python next looks for such circles.
+        # A canceled task refers back to this object; without this, everything that the request used
+        # would stay until Python next collects cycles.
         self._watch = None

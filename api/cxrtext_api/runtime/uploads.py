@@ -1,4 +1,4 @@
-"""Uploaded images: decoded in processes of their own, embedded together, remembered."""
+"""Uploaded images: decoded in separate processes, embedded together, remembered."""
 
 import asyncio
 import hashlib
@@ -33,40 +33,40 @@ T = TypeVar("T")
 Pixels = NDArray[np.uint8]  # [H, W], as an image is shown and kept
 
 DECODE_SECONDS = 10.0
-"""Computing time that an upload may take; on the clock it may take three times as long."""
+"""CPU time that an upload may take; on the clock it may take three times as long."""
 
 DECODE_BYTES = 2**30
-"""Memory of each process that decodes: twice what a detector's largest picture takes in color."""
+"""Memory of each decoding process: twice what a detector's largest picture takes in color."""
 
 PIXELS_HELD = 2 * MAX_PIXELS
 """Decoded pixels that all requests together may hold: two pictures of the largest size."""
 
 REMEMBERED_IMAGES = 64
-"""How many uploads are remembered as embeddings, so that a second question is quick."""
+"""How many uploads to remember as embeddings, so that a second question is quick."""
 
-IMAGES_AT_ONCE = 8  # more would hardly be quicker on a CPU, and take memory
+IMAGES_AT_ONCE = 8  # more would take memory, and hardly be faster on a CPU
 
 QUICK_BYTES = 2**18
-"""An upload of this size is digested in less time than it takes to ask a thread to."""
+"""Hashing an upload of this size takes less time than asking a thread to do it."""
 
 UPLOAD = "The image"
-"""What an uploaded image is called in errors; the caller's own file name can name a patient."""
+"""The name of an uploaded image in errors; the caller's own file name can name a patient."""
 
 
 class Upload(NamedTuple):
     data: bytes
-    frame: int | None = None  # which, from 0, of a file that has several
+    frame: int | None = None  # which one, from 0, if the file has several
 
 
 class Uploads:
-    """What is made of uploaded images; at most ``limit`` of them wait to be decoded."""
+    """Decodes and embeds uploaded images; at most ``limit`` of them wait to be decoded."""
 
     def __init__(
         self, engine: Engine, readers: Workers, processes: int, limit: int, metrics: Metrics
     ) -> None:
         self._engine = engine
         self._pixels = Budget(PIXELS_HELD)
-        self._readers = readers  # digest large ones
+        self._readers = readers  # hash large uploads
         self._waiters = Workers("decode", processes, limit, metrics)  # a thread for each process
         self._decoders = ReaderPool(processes, seconds=DECODE_SECONDS, memory_bytes=DECODE_BYTES)
         self._known: OrderedDict[bytes, EmbeddedImage] = OrderedDict()
@@ -75,17 +75,17 @@ class Uploads:
         self._batch_of: Service | None = None
 
     def close(self) -> None:
-        """End the processes, and what is still being decoded: nobody waits for it any more."""
+        """End the processes and any decoding: nobody waits for it any more."""
         self._decoders.close()
         self._waiters.close()
 
     def forget(self) -> None:
-        """Forget the images that were asked about lately, and by what they were embedded."""
+        """Forget the images of recent questions, and the service that embedded them."""
         self._known.clear()
         self._batch = self._batch_of = None
 
     async def start(self, scope: RequestScope) -> None:
-        """Start every process, so that no upload waits for its own."""
+        """Start every process, so that no upload waits for one to start."""
         file = BytesIO()
         Image.new("L", (1, 1)).save(file, "PNG")
         smallest = file.getvalue()
@@ -94,7 +94,7 @@ class Uploads:
         )
 
     async def describe(self, scope: RequestScope, data: bytes) -> Described | None:
-        """Read what a DICOM header says of its object; None of other files."""
+        """Read what a DICOM header says of its object; None for other files."""
         if not is_dicom(data):
             return None
         elements = (*NEEDED, *IDS)
@@ -112,24 +112,24 @@ class Uploads:
         return pixels
 
     async def embed(self, scope: RequestScope, service: "Service", upload: Upload) -> EmbeddedImage:
-        """Decode and embed an image, or remember it from its last question."""
+        """Decode and embed an image, unless it is remembered from an earlier question."""
         return (await self._embed_once(scope, service, upload, whole=False))[0]
 
     async def embed_shown(
         self, scope: RequestScope, service: "Service", upload: Upload, side: int | None = None
     ) -> tuple[EmbeddedImage, Pixels]:
-        """As :meth:`embed`, with the picture of :meth:`view`, for which it is not decoded again."""
+        """As :meth:`embed`, with the picture of :meth:`view` from the same decoding."""
         embedded, pixels = await self._embed_once(scope, service, upload, whole=True, side=side)
         return embedded, await self.view(scope, upload, side) if pixels is None else pixels
 
     async def _embed_once(
         self, scope: RequestScope, service: "Service", upload: Upload, **shown: Any
     ) -> tuple[EmbeddedImage, Pixels | None]:
-        """An embedded image; its pixels where they are wanted and it is not remembered."""
-        # By the model, too: a server may turn to another one while it runs.
+        """An embedded image, and its pixels if they are asked for and it was not remembered."""
+        # The key includes the model, as a running server may switch to another one.
         digest = service.model.fingerprint.encode() + await self._digest(scope, upload.data)
         digest += b"%d" % (upload.frame or 0)
-        # Questions to one image that come together, as the page asks them, decode it once.
+        # The page asks several questions about an image at once; decode it only once.
         lock = self._at_work.setdefault(digest, asyncio.Lock())
         async with lock:
             pixels = None
@@ -148,7 +148,7 @@ class Uploads:
     async def _embed(
         self, scope: RequestScope, service: "Service", upload: Upload, shown: Mapping[str, Any]
     ) -> tuple[EmbeddedImage, Pixels | None]:
-        self._engine.enter(scope)  # before it is decoded for nothing
+        self._engine.enter(scope)  # before decoding it in vain
         square = service.model.spec.preprocessing
 
         def decode() -> tuple[ReadImage, Unlike | None, dict[str, str]]:

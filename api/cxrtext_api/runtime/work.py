@@ -1,4 +1,4 @@
-"""How much may wait at a time and how long it will take, and threads for work that blocks."""
+"""Threads for blocking work, how much may wait for them, and for how long."""
 
 import asyncio
 import math
@@ -19,28 +19,28 @@ LONGEST_WAIT = 60
 
 
 class WaitEstimate:
-    """The time that a piece of work has taken lately, of which ``at_once`` are done at a time."""
+    """The recent mean time of a piece of work, when ``at_once`` pieces run at a time."""
 
     def __init__(self, at_once: int = 1) -> None:
         self._at_once = at_once
         self._seconds: float | None = None
 
     def note(self, seconds: float) -> None:
-        """Count a piece of work; the last ten or so make the mean."""
+        """Count a piece of work; the mean covers about the last ten."""
         before = seconds if self._seconds is None else self._seconds
         self._seconds = before + 0.1 * (seconds - before)
 
     def wait(self, ahead: int) -> int:
-        """Whole seconds until as many pieces are done, 1 at least, as Retry-After wants them."""
+        """Whole seconds until ``ahead`` pieces are done, at least 1, for Retry-After."""
         seconds = (self._seconds or 0.0) * (ahead + 1) / self._at_once
         return max(1, min(LONGEST_WAIT, math.ceil(seconds)))
 
 
 class Workers:
-    """Threads that take one call each at a time, of which ``limit`` may be running or waiting.
+    """Threads that each take one call at a time; at most ``limit`` calls may run or wait.
 
-    Every call belongs to a request.  It raises :class:`.Busy` where the queue is full, or where the
-    answer is not wanted any more before it is there.
+    Every call belongs to a request.  It raises :class:`.Busy` if the queue is full, or if nobody
+    waits for the answer any more.
     """
 
     def __init__(self, name: str, threads: int, limit: int, metrics: Metrics) -> None:
@@ -57,7 +57,7 @@ class Workers:
         return await self._run(scope, lambda _: function(*args, **kwargs))
 
     async def work(self, scope: RequestScope, work: Pausing[T]) -> T:
-        """Do work that pauses on one of the threads; it ends where its result is not wanted."""
+        """Do pausing work on one of the threads, as long as its result is wanted."""
 
         def go_on(wanted: Callable[[], bool]) -> T:
             try:
@@ -72,7 +72,7 @@ class Workers:
         return await self._run(scope, go_on)
 
     async def _run(self, scope: RequestScope, function: Callable[[Callable[[], bool]], T]) -> T:
-        """Call a function, which gets a way to find out whether its result is still wanted."""
+        """Call a function, and tell it whether its result is still wanted."""
         given_up = threading.Event()
 
         def timed() -> T:
@@ -93,14 +93,14 @@ class Workers:
             raise
         self._waiting += 1
         self._metrics.queue.labels(self._name).set(self._waiting)
-        # The place is free when the call is over, or taken back before it began, and not already
-        # when the caller has gone away.
+        # The place becomes free when the call has ended or was canceled before it began, not when
+        # the caller goes away.
         future.add_done_callback(lambda _: self._places.release())
         try:
             return await scope.outcome(asyncio.wrap_future(future))
         except BaseException:
             given_up.set()
-            future.cancel()  # at once, where it waits
+            future.cancel()  # works at once if it still waits
             raise
         finally:
             self._waiting -= 1

@@ -1,1 +1,1 @@
-"""Running the application in a process: its socket, its signals, its end."""
+"""Run the application in a process: its socket, its signals, its end."""

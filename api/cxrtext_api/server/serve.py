@@ -1,8 +1,7 @@
-"""Where the server listens, and whether it may."""
+"""Open the server's port, if it may listen there."""
 
 import errno
 import functools
-import os
 import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from cxrtext_api.runtime.resources import LoadService
 
 
-BACKLOG = 128  # connections that may wait to be taken
+BACKLOG = 128  # connections that may wait to be accepted
 
 
 def run_server(
@@ -25,9 +24,9 @@ def run_server(
     *,
     load: "LoadService | None" = None,
 ) -> None:
-    """Serve until SIGINT or SIGTERM; SIGHUP reads the keys anew.
+    """Serve until SIGINT or SIGTERM; SIGHUP reloads the keys.
 
-    ``on_ready`` is called once with the address, when the server answers with the model loaded.
+    ``on_ready`` is called once with the address, when the model is loaded and the server answers.
     """
     if settings.keys_file is None and not is_loopback(settings.host):
         raise ConfigError(
@@ -36,14 +35,11 @@ def run_server(
             "file, or listen on 127.0.0.1"
         )
     with listen(settings) as listener:
-        # Threads of OpenMP that wait must not take the cores from those that decode and answer;
-        # it is read when torch is imported, for which there is time only now.
-        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         from cxrtext_api.server.server import serve_on
 
         try:
             listener.listen(BACKLOG)
-        except OSError as error:  # another program that was starting was faster
+        except OSError as error:  # another starting program was faster
             place = f"{_shown(settings.host)}:{settings.port}"
             raise WorkError(_why_not(error, place, settings.port)) from None
         url = f"http://{_shown(settings.host)}:{listener.getsockname()[1]}"
@@ -51,17 +47,17 @@ def run_server(
 
 
 def listen(settings: Settings) -> socket.socket:
-    """Take the port, before the model is loaded for nothing.
+    """Take the port before loading the model, which would be in vain if the port is taken.
 
-    Nobody can connect to it yet: a connection that waits for a server that is starting could not be
-    told from one that waits for its answer, and a proxy would not ask another server.
+    Nobody can connect yet: a proxy could not tell waiting for the start from waiting for an answer,
+    and would not ask another server.
     """
     host, port = settings.host.strip("[]"), settings.port
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
     except OSError:
         raise WorkError(f"{host}: not an address of this machine; listen on 127.0.0.1") from None
-    # Named, or asyncio does not see that it is TCP and leaves a small answer waiting (Nagle).
+    # Name TCP, or asyncio does not see it and leaves small answers waiting (Nagle).
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

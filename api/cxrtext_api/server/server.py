@@ -16,7 +16,7 @@ from cxrtext_api.runtime.resources import LoadService, Resources, load_from_sett
 from cxrtext_api.settings import Settings
 
 MAX_HEAD_BYTES = 16 * 1024
-"""Largest part of a request's line and headers that is kept while more of it is to come."""
+"""The most to keep of a request's line and headers while they are incomplete."""
 
 KEEP_ALIVE_SECONDS = 15
 SHUTDOWN_SECONDS = 30  # for accepted requests to end
@@ -44,10 +44,10 @@ def serve_on(
     announce: Callable[[], object],
     load: LoadService | None = None,
 ) -> None:
-    """Serve on a socket that listens already, and announce when the model is loaded."""
+    """Serve on a listening socket, and announce when the model is loaded."""
     app = create_app(settings, load or load_from_settings, warm=True)
     resources: Resources = app.state.resources
-    # Uvicorn raises the signal that stopped it again, when all is closed.
+    # When all is closed, Uvicorn raises the signal that stopped it again.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with suppress(KeyboardInterrupt):
@@ -84,7 +84,7 @@ async def _serve(app: FastAPI, listener: socket.socket, announce: Callable[[], o
 
 
 def _reload_on_hangup(app: FastAPI) -> None:
-    """SIGHUP reads the keys and opens the audit log anew."""
+    """SIGHUP reloads the keys and reopens the audit log."""
     keys: KeyRing = app.state.keys
     audit: AuditLog = app.state.audit
     loop = asyncio.get_running_loop()

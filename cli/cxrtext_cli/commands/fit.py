@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cxrtext.project.fitting import Fit, Plan
 
 STUDIES, SIZE = 2500, 144
-"""What the demo draws."""
+"""The number and size of the demo's images."""
 GIB = 2**30
 
 
@@ -34,8 +34,8 @@ def fit(
     archive: Annotated[
         Path,
         typer.Argument(
-            help="Folder of DICOM, PNG or JPEG files, a public set, a data folder; or a project, "
-            "to go on with."
+            help="Folder of DICOM, PNG or JPEG files, a public set, a data folder; or a project "
+            "to continue."
         ),
         FILE_OR_FOLDER,
     ],
@@ -44,7 +44,7 @@ def fit(
     ] = None,
     labels: Annotated[
         Path | None,
-        typer.Option(help="Table of labels, to measure on; else read from reports."),
+        typer.Option(help="Table of labels to measure on; by default read from reports."),
         FILE,
     ] = None,
     columns: TableColumns = "",
@@ -54,26 +54,26 @@ def fit(
     encoder: Annotated[
         str | None,
         typer.Option(
-            help="Image encoder to begin from: a folder, or a name of Hugging Face "
+            help="Image encoder to start with: a folder, or a name on Hugging Face "
             "(cxrtext encoders).",
             metavar="NAME|FOLDER",
         ),
     ] = None,
     model: Annotated[
         Path | None,
-        typer.Option(help="A finished model of elsewhere, instead of a training."),
+        typer.Option(help="A finished model to use instead of training one."),
         CHECKPOINT,
     ] = None,
-    budget: Annotated[str | None, typer.Option(help="Time to spend in all: 20m, 8h, 2d.")] = None,
+    budget: Annotated[str | None, typer.Option(help="Total time to spend: 20m, 8h, 2d.")] = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="Show recipe, time, disk and memory; start nothing.")
     ] = False,
     link: Link = False,
 ) -> None:
-    """From an archive to a model that says how good it is, in one folder: a project.
+    """Turn an archive into a project: one folder with a model, its measures and an index.
 
-    Imports, checks, trains, measures and indexes, as far as that is not done; stop it at any
-    time, and the same command goes on. With new films it takes them in.
+    Imports, checks, trains, measures and indexes whatever is not done yet. Stop it at any time; the
+    same command continues, and takes in new films.
     """
     from cxrtext.project.fitting import plan_of, prepare
     from cxrtext.records.columns import parse_columns
@@ -88,7 +88,7 @@ def fit(
             _show_plan(plan_of(run))
         else:
             _fit(run)
-    gc.freeze()  # the process ends: to look for garbage among models' objects takes seconds
+    gc.freeze()  # the process ends, and collecting the garbage of models would take seconds
 
 
 def _fit(run: "Fit") -> None:
@@ -121,8 +121,8 @@ def _show_plan(plan: "Plan") -> None:
     )
     rows = [(name, duration(value)) for name, value in estimate.seconds.items()]
     print_table([("stage", "about"), *rows, ("in all", duration(estimate.total))])
-    if found := outcome_rows(facts.tested):
-        print_table(found)
+    if outcome := outcome_rows(facts.tested):
+        print_table(outcome)
     for line in advice_on(facts, recipe):
         typer.echo(line)
     typer.echo(policy_of(choose_device("auto")))
@@ -131,7 +131,7 @@ def _show_plan(plan: "Plan") -> None:
 
 
 def child() -> None:
-    """Do a stage of a project that is named; the process ends with the one that started it."""
+    """Do one stage of a project, in a process that ends with the one that started it."""
     from cxrtext.images.sandbox_worker import end_with
     from cxrtext.memory import keep_memory
 
@@ -148,7 +148,7 @@ def child() -> None:
             with told() as tell:
                 sys.stdout.write(stage.work(bool(resume), tell))
         except CxrTextError as error:
-            sys.stdout.write(str(error))  # which the one that started it says
+            sys.stdout.write(str(error))  # the parent process prints it
             sys.exit(error.exit_code)
 
     ending(work, hint=False)
@@ -156,7 +156,7 @@ def child() -> None:
 
 def demo(
     out: Annotated[
-        Path, typer.Option(help="Project to write; a stopped demo goes on in it."), NEW_FOLDER
+        Path, typer.Option(help="Project to write; a stopped demo continues in it."), NEW_FOLDER
     ] = Path("demo"),
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port of the page; 0 takes any free one.")
@@ -164,8 +164,8 @@ def demo(
 ) -> None:
     """Run everything on drawn radiographs, about 5 minutes on two cores, then serve the page.
 
-    Draws images with reports, and does with them what `cxrtext fit` does with an archive. Stop it
-    at any time; the same command goes on where it was. Nothing is written outside of the folder.
+    Draws images with reports, and treats them as `cxrtext fit` treats an archive. Stop it at any
+    time; the same command continues. Nothing is written outside the folder.
     """
     from cxrtext.project.fitting import Fit, claim
     from cxrtext.project.layout import DATA

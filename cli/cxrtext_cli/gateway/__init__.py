@@ -1,1 +1,1 @@
-"""The gateway's parts, and what starts, watches and shows them."""
+"""Run the gateway's parts, watch them, and show their state."""

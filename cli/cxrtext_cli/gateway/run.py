@@ -23,15 +23,15 @@ from cxrtext.project import find_place
 from cxrtext_cli.gateway.status import Part, StatusServer
 from cxrtext_cli.options import pick_device, say
 
-WAIT_S = (1.0, 60.0)  # before a part that failed is begun again, at first and at most
-STOP_S = 45.0  # that all parts may take to end
+WAIT_S = (1.0, 60.0)  # before a failed part starts again, at first and at most
+STOP_S = 45.0  # for all parts together to end
 INTAKE = "intake"
 
 Serve = Callable[[Gateway], None]
 
 
 def run(gateway: Gateway, serve: Serve) -> None:
-    """Run all that a file asks for until an interrupt; ``serve`` runs the server until one."""
+    """Run all that a gateway's file asks for until an interrupt; ``serve`` runs the server."""
     stopped = threading.Event()
     with _state(gateway) as inbox, ExitStack() as stack:
         parts = {name: Part(name) for name in _parts(gateway)}
@@ -64,7 +64,7 @@ def run(gateway: Gateway, serve: Serve) -> None:
 
 
 def run_once(gateway: Gateway) -> int:
-    """Take all that is there, once: follow, take in, answer; gives how many parts failed."""
+    """Follow, take in and answer once; gives how many parts failed."""
     failed = 0
     with _state(gateway) as inbox:
         for name in _parts(gateway):
@@ -78,7 +78,7 @@ def run_once(gateway: Gateway) -> int:
 
 @contextmanager
 def _state(gateway: Gateway) -> Iterator[Inbox]:
-    """The inbox of a state that no other gateway runs on, tidied."""
+    """Lock a gateway's state, and open and tidy its inbox."""
     gateway.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     reserve = round(gateway.reserve_gib * 2**30)
     with (gateway.state / "gateway.lock").open("a") as lock:
@@ -89,7 +89,7 @@ def _state(gateway: Gateway) -> Iterator[Inbox]:
 
 
 def _parts(gateway: Gateway) -> list[str]:
-    """The names of the threads that a file asks for (ConfigError: it asks for nothing)."""
+    """The names of the threads that a file asks for (ConfigError: none)."""
     parts = [f"follow-{peer.name}" for peer in gateway.peers if peer.follow is not None]
     parts += [INTAKE] if gateway.project is not None else []
     if not parts and gateway.hl7 is None:
@@ -98,7 +98,7 @@ def _parts(gateway: Gateway) -> list[str]:
 
 
 def _keep(part: Part, gateway: Gateway, inbox: Inbox, stopped: threading.Event) -> None:
-    """Do the work of a part until all are stopped; what fails is begun again."""
+    """Do the work of a part until all are stopped; start it again after a failure."""
     wait = WAIT_S[0]
     while not stopped.is_set():
         part.started, part.up = time.monotonic(), True
@@ -123,7 +123,7 @@ def _say(part: Part, text: str) -> None:
 
 
 def _work(part: Part, gateway: Gateway, inbox: Inbox, stopped: threading.Event | None) -> None:
-    """Do the work of a part until it is stopped; with None once."""
+    """Do the work of a part until it is stopped, or once if ``stopped`` is None."""
     tell = partial(_say, part)
     if part.name == INTAKE:
         _take_in(gateway, inbox, tell, stopped)
@@ -170,7 +170,7 @@ def _settings(gateway: Gateway) -> WorkerSettings:
 
 
 def index_of(gateway: Gateway) -> Path:
-    """The index that is filled (DataError: there is none yet)."""
+    """The index to fill (DataError: there is none yet)."""
     if gateway.project is None:
         raise DataError("the gateway's file names no project; give it one")
     return find_place(gateway.project).require_index()

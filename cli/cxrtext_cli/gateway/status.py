@@ -1,4 +1,4 @@
-"""How a gateway does: one answer on health and one set of numbers for all of its parts."""
+"""The state of a gateway: one health answer and one set of metrics for all its parts."""
 
 import json
 import threading
@@ -22,8 +22,6 @@ ASK_S = 5.0
 
 @dataclass
 class Part:
-    """A part, as the gateway knows it."""
-
     name: str
     up: bool = False
     started: float = 0.0  # on the monotonic clock
@@ -32,9 +30,9 @@ class Part:
 
 
 def health(parts: Mapping[str, Part]) -> dict[str, Any]:
-    """Whether every part is up, and of each how long, how often it was restarted, what it said."""
+    """Whether every part is up; for each its time up, its restarts and its last line."""
     now = time.monotonic()
-    known = {
+    states = {
         name: {
             "up": part.up,
             "for_s": round(now - part.started) if part.up else 0,
@@ -43,11 +41,11 @@ def health(parts: Mapping[str, Part]) -> dict[str, Any]:
         }
         for name, part in sorted(parts.items())
     }
-    return {"healthy": all(part["up"] for part in known.values()), "parts": known}
+    return {"healthy": all(state["up"] for state in states.values()), "parts": states}
 
 
 class StatusServer(Served):
-    """``/healthz`` and ``/metrics`` of a gateway, on the port that its file names."""
+    """``/healthz`` and ``/metrics`` of a gateway, on the port in its file."""
 
     def __init__(self, gateway: Gateway, parts: Mapping[str, Part]) -> None:
         measured, lock = GatewayMetrics(), threading.Lock()
@@ -66,13 +64,13 @@ class StatusServer(Served):
                 if login and not compare_digest(given, login):
                     self._answer(401, "text/plain", b"give the key: Authorization: Bearer KEY\n")
                     return
-                found = health(parts)
+                state = health(parts)
                 if self.path == "/healthz":
-                    status = 200 if found["healthy"] else 503
-                    self._answer(status, "application/json", json.dumps(found).encode())
+                    status = 200 if state["healthy"] else 503
+                    self._answer(status, "application/json", json.dumps(state).encode())
                 elif self.path == "/metrics":
                     with lock:
-                        measured.look(gateway.inbox, gateway.results, found["parts"])
+                        measured.look(gateway.inbox, gateway.results, state["parts"])
                         page = measured.page()
                     self._answer(200, CONTENT_TYPE, page)
                 else:
@@ -86,7 +84,7 @@ class StatusServer(Served):
                 self.wfile.write(body)
 
             def log_message(self, *_: object) -> None:
-                """Keep quiet about questions."""
+                """Do not log requests."""
 
         super().__init__(
             (place.host, place.port), lambda address: ThreadingHTTPServer(address, Handler)
@@ -95,7 +93,7 @@ class StatusServer(Served):
 
 
 def ask(gateway: Gateway) -> dict[str, Any] | None:
-    """What a running gateway says of its parts; None where none answers."""
+    """What a running gateway says about its parts, or None if none answers."""
     place = gateway.status
     with suppress(URLError, OSError, ValueError):
         try:
@@ -104,6 +102,6 @@ def ask(gateway: Gateway) -> dict[str, Any] | None:
         except HTTPError as error:  # a part is down
             answer = error
         with answer:
-            found: dict[str, Any] = json.load(answer)
-            return found
+            state: dict[str, Any] = json.load(answer)
+            return state
     return None

@@ -1,1 +1,1 @@
-"""What an index derives from an image's regions, for scores that are exact and quick."""
+"""What an index derives from an image's regions, for exact and fast scores."""

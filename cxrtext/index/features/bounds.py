@@ -1,12 +1,12 @@
-"""Bounds of a score from a few numbers a region, which prove what need not be scored.
+"""Bounds of a score from a few numbers per region, which prove what need not be scored.
 
 The sentences of an archive span few directions.  With A [D, m] an orthonormal basis of these, a
-region–sentence score is ``⟨r, t⟩ = ⟨Aᵀr, Aᵀt⟩ + ⟨r⊥, t⊥⟩`` and the last part is at most
-``‖r⊥‖ ‖t⊥‖``, which is small for a sentence like those indexed.  The sketch of a region is
-``Aᵀr`` and ``‖r⊥‖``; so it is for each bag.  From them every region score is known within an
-interval, and with it the soft maximum, which grows with each of its terms, the regions that can be
-the critical one, and the score of the bag.  A sentence unlike those indexed has wide bounds: they
-still hold, and only more images are scored.
+region–sentence score is ``⟨r, t⟩ = ⟨Aᵀr, Aᵀt⟩ + ⟨r⊥, t⊥⟩``.  The last part is at most
+``‖r⊥‖ ‖t⊥‖``, which is small for a sentence like those indexed.  The sketch of a region, or of a
+bag, is ``Aᵀr`` and ``‖r⊥‖``.  It gives an interval for every region score, and so for the soft
+maximum, which grows with each of its terms, for the regions that can be the critical one, and for
+the score of the bag.  A sentence unlike those indexed has wide bounds: they still hold, but more
+images are scored.
 """
 
 import math
@@ -15,14 +15,14 @@ import torch
 from torch import Tensor
 
 MAX_DIRECTIONS = 16
-RESIDUAL = 0.02  # mean ‖t⊥‖ of the sentences at which no further direction is taken
+RESIDUAL = 0.02  # mean ‖t⊥‖ of the sentences at which no more directions are taken
 
 SLACK = 1e-3
-"""What float16 costs a sketch of unit vectors (2⁻¹¹), and as much again for sums in float32."""
+"""The error of float16 in a sketch of unit vectors (2⁻¹¹), doubled for sums in float32."""
 
 
 def sentence_basis(sentences: Tensor, most: int = MAX_DIRECTIONS) -> Tensor:
-    """Directions [D, m] that sentences [S, D] span, orthonormal, by falling importance; S ≥ 1."""
+    """Orthonormal directions [D, m] that S ≥ 1 sentences [S, D] span, most important first."""
     directions: Tensor = torch.linalg.svd(sentences.double(), full_matrices=False).Vh
     basis = directions[:most].T.contiguous()
     for m in range(1, basis.shape[1]):
@@ -33,7 +33,7 @@ def sentence_basis(sentences: Tensor, most: int = MAX_DIRECTIONS) -> Tensor:
 
 
 def residual(vectors: Tensor, basis: Tensor) -> Tensor:
-    """Length of what a basis leaves of vectors [..., D]."""
+    """Length of the part of vectors [..., D] outside a basis."""
     rest: Tensor = torch.linalg.vector_norm(vectors - (vectors @ basis) @ basis.T, dim=-1)
     return rest
 
@@ -44,12 +44,12 @@ def sketch(vectors: Tensor, basis: Tensor) -> Tensor:
 
 
 class Bounds:
-    """Bounds of the scores of sentences with images; what the images do not change is kept.
+    """Bounds of the scores of sentences with images; what is the same for all images is kept.
 
     Args:
         texts: [S, D], unit vectors.
         basis: [D, m].
-        upper: Whether no score is above them; else none is below.
+        upper: Whether they are upper bounds; else lower.
     """
 
     def __init__(
@@ -61,31 +61,31 @@ class Bounds:
         self._similarity, self._lam, self._is_upper = similarity, lam, upper
 
     def __call__(self, sketches: Tensor) -> Tensor:
-        """Bounds [S, B] of sketches [B, 2, m + 1, N], of the regions and of their bags."""
+        """Bounds [S, B] from sketches [B, 2, m + 1, N] of the regions and of their bags."""
         high, low = self._ends(sketches[:, 0])
         mine = high if self._is_upper else low
-        found: list[Tensor] = []
+        parts: list[Tensor] = []
         if self._similarity in ("lse", "lse+nl"):
             soft = torch.logsumexp(mine * self._lam, dim=-1) - math.log(mine.shape[-1])
-            found.append(soft / self._lam)
+            parts.append(soft / self._lam)
         if self._similarity == "max":
-            found.append(mine.amax(dim=-1))
+            parts.append(mine.amax(dim=-1))
         if self._similarity in ("nl", "lse+nl"):
             never = high < low.amax(dim=-1, keepdim=True) - 2 * SLACK
-            found.append(self._of_bags(sketches[:, 1], never))
-        mean = found[0] if len(found) == 1 else (found[0] + found[1]) / 2
+            parts.append(self._of_bags(sketches[:, 1], never))
+        mean = parts[0] if len(parts) == 1 else (parts[0] + parts[1]) / 2
         return mean.T + (SLACK if self._is_upper else -SLACK)
 
     def _ends(self, sketches: Tensor) -> tuple[Tensor, Tensor]:
-        """Upper and lower ends [B, S, N] of the scores of vectors, but for the slack.
+        """Upper and lower ends [B, S, N] of the scores of vectors, without the slack.
 
-        The rests are the last row of [B, m + 1, N]: the lower ends need no product of their own.
+        The rests are the last row of [B, m + 1, N], so the lower ends need no second product.
         """
         high = torch.bmm(self._to_high.expand(len(sketches), -1, -1), sketches)
         return high, torch.addcmul(high, self._outside, sketches[:, -1:], value=-2)
 
     def _of_bags(self, sketches: Tensor, never: Tensor) -> Tensor:
-        """The end [B, S] of the scores of bags, but of those whose region is never critical."""
+        """The end [B, S] of the scores of bags, except those whose region is never critical."""
         high, low = self._ends(sketches)
         if self._is_upper:
             return high.masked_fill_(never, -math.inf).amax(dim=-1)

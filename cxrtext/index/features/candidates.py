@@ -1,11 +1,10 @@
-"""A FAISS structure over the profiles of the images, which names candidates quickly.
+"""A FAISS structure over the profiles of the images, which finds candidates quickly.
 
 The product of an image's profile with a sentence's weights is nearly its score (see
-:mod:`cxrtext.index.features.language`).  Profiles are taken about their mean and rotated to few
-directions; for FAISS's cells they get one number more, which makes the nearest vector the one of
-the highest product.
+:mod:`cxrtext.index.features.language`).  Profiles are centered and rotated to few directions.
+FAISS's cells need one more number, which makes the vector with the highest product the nearest one.
 
-The setting is fixed: IVF-Flat of 4 √n cells for n images, of which 64 are looked into for 100
+The setting is fixed: IVF-Flat with 4 √n cells for n images, and 64 cells searched for 100
 candidates.
 """
 
@@ -23,20 +22,20 @@ from cxrtext.files import replacing, sha256
 from cxrtext.index.features.language import decoded, encoded
 
 EXACT_IMAGES, EXACT_BYTES = 160_000, 512 * 2**20
-"""Images, and bytes of their sketches, up to which a search reads all sketches."""
+"""Up to this many images, and bytes of their sketches, a search reads all sketches."""
 
 DEPTH, PROBES = 100, 64
-"""Candidates, and cells that they are looked for in."""
+"""Candidates, and cells to search for them."""
 
-SAMPLE = 64  # vectors a cell that the cells are trained on
+SAMPLE = 64  # training vectors per cell
 
 CHUNK = 16_384
 MAX_BYTES = 2**38
 
 DIRECTIONS = 32
-"""Numbers that a profile is cut to; the scores at all inducing points have much in common."""
+"""Numbers that a profile is reduced to; the scores at all inducing points have much in common."""
 
-ROTATED = 20_000  # profiles that the directions are fitted to
+ROTATED = 20_000  # profiles to fit the directions to
 
 ROOM = 1.1
 
@@ -48,17 +47,17 @@ Places = NDArray[np.int64]
 class Rotation:
     """How profiles become vectors of a FAISS structure.
 
-    With ‖(v, √(ρ² − ‖v‖²)) − (w, 0)‖² = ρ² + ‖w‖² − 2 ⟨v, w⟩ the highest product is the least
-    distance, which cells can follow; for products themselves they are made badly.
+    By ‖(v, √(ρ² − ‖v‖²)) − (w, 0)‖² = ρ² + ‖w‖² − 2 ⟨v, w⟩, the highest product is the smallest
+    distance, which suits cells; products themselves do not.
     """
 
     mean: Floats  # [n]
     rotation: Floats  # [R, n], orthonormal rows
-    radius: float  # ρ, the length that vectors are filled up to
+    radius: float  # ρ, the length that vectors are extended to
 
     @classmethod
     def of(cls, profiles: NDArray[Any]) -> "Rotation":
-        """Fit to profiles [places, n], one at least."""
+        """Fit to at least one profile, [places, n]."""
         some = chosen_rows(profiles, ROTATED)
         mean = some.mean(axis=0)
         centered = (some - mean).astype(np.float64)
@@ -75,14 +74,14 @@ class Rotation:
     def vectors(self, profiles: NDArray[Any]) -> Floats:
         """Vectors [B, dimension] of profiles [B, n]."""
         centered = np.asarray(profiles, dtype=np.float32) - self.mean
-        found = np.asarray(centered @ self.rotation.T, dtype=np.float32)
-        left = np.maximum(np.float32(self.radius**2) - (found**2).sum(axis=1, keepdims=True), 0)
-        return np.concatenate([found, np.sqrt(left)], axis=1, dtype=np.float32)
+        rotated = np.asarray(centered @ self.rotation.T, dtype=np.float32)
+        left = np.maximum(np.float32(self.radius**2) - (rotated**2).sum(axis=1, keepdims=True), 0)
+        return np.concatenate([rotated, np.sqrt(left)], axis=1, dtype=np.float32)
 
     def query(self, weights: Floats) -> Floats:
-        """The vector [dimension] to look for, of weights [n]."""
-        found: Floats = (self.rotation @ weights).astype(np.float32)
-        return np.append(found, np.float32(0))
+        """The vector [dimension] to look for, from weights [n]."""
+        rotated: Floats = (self.rotation @ weights).astype(np.float32)
+        return np.append(rotated, np.float32(0))
 
     def as_dict(self) -> dict[str, Any]:
         mean, rotation = encoded(self.mean), encoded(self.rotation)
@@ -95,18 +94,18 @@ class Rotation:
 
 
 def chosen_rows(profiles: NDArray[Any], most: int) -> Floats:
-    """Rows chosen at random, in their order; all where there are few."""
+    """At most ``most`` rows, chosen at random, in their order."""
     chosen = np.sort(np.random.default_rng(0).permutation(len(profiles))[:most])
     return np.asarray(profiles[chosen], dtype=np.float32)
 
 
 def is_large(images: int, sketch_bytes: int) -> bool:
-    """Whether so many images are searched by candidates; ``sketch_bytes`` are of each."""
+    """Whether to search this many images by candidates; ``sketch_bytes`` are for one image."""
     return images > EXACT_IMAGES or images * sketch_bytes > EXACT_BYTES
 
 
 def build_structure(profiles: NDArray[Any], path: Path) -> tuple[str, Rotation]:
-    """Write the FAISS structure of profiles [places, n], by place; gives its digest, too."""
+    """Write the FAISS structure of profiles [places, n], by place; gives digest and rotation."""
     faiss, count = _faiss(), len(profiles)
     rotation = Rotation.of(profiles)
     cells = max(1, min(round(4 * math.sqrt(count)), count // SAMPLE))
@@ -121,19 +120,19 @@ def build_structure(profiles: NDArray[Any], path: Path) -> tuple[str, Rotation]:
 
 
 def _faiss() -> Any:
-    """FAISS, whose type hints leave out what Python sees of it."""
+    """FAISS; its type hints do not cover its Python interface."""
     import faiss
 
     return faiss
 
 
 def read_structure(path: Path, digest: str, places: int, D: int) -> Any:
-    """Read a FAISS file, if it is the one that the catalogue names (else a CheckpointError)."""
+    """Read a FAISS file, which must be the one that the catalogue names (CheckpointError)."""
     faiss = _faiss()
     if not path.is_file() or sha256(path) != digest:
         raise CheckpointError(
-            f"{path}: missing or damaged (its checksum is not the noted one); run 'cxrtext index "
-            f"compact {quote(str(path.parent))}' to derive it anew"
+            f"{path}: missing or damaged (its checksum is wrong); run 'cxrtext index compact "
+            f"{quote(str(path.parent))}' to derive it again"
         )
     faiss.set_deserialization_vector_byte_limit(MAX_BYTES)
     index = faiss.read_index(str(path))
@@ -150,8 +149,8 @@ def nearest_places(
 ) -> Places:
     """Places of the :data:`DEPTH` images that score highest by their profiles, in rising order.
 
-    ``vector`` is of :meth:`Rotation.query`; ``allowed`` [places] are the images that may be named,
-    None for all.
+    ``vector`` is from :meth:`Rotation.query`; ``allowed`` [places] marks the images to search, None
+    for all.
     """
     faiss = _faiss()
     given: dict[str, Any] = {}
@@ -160,5 +159,5 @@ def nearest_places(
         given["sel"] = faiss.IDSelectorBitmap(index.ntotal, faiss.swig_ptr(bits))
     parameters = faiss.SearchParametersIVF(nprobe=PROBES, **given)
     _, ids = index.search(vector[None], min(DEPTH, index.ntotal), params=parameters)
-    found: Places = np.sort(ids[0][ids[0] >= 0]).astype(np.int64)
-    return found
+    places: Places = np.sort(ids[0][ids[0] >= 0]).astype(np.int64)
+    return places

@@ -3,8 +3,8 @@
 LSE+NL is not a dot product, but it is smooth as a function of the sentence: an image's scores at a
 few dozen inducing sentences nearly determine its score at any other sentence of the language.  With
 P [n] the scores of an image at the inducing points A [n, D] and w(t) = (K(A, A) + ε I)⁻¹ K(A, t),
-the weights of kernel ridge regression, ``s(x, t) ≈ ⟨P(x), w(t)⟩``: that is a dot product of one
-short vector an image, which FAISS can search.  It names candidates; what they score is computed
+the weights of kernel ridge regression, ``s(x, t) ≈ ⟨P(x), w(t)⟩``.  This is a dot product with one
+short vector per image, which FAISS can search.  It gives candidates; their scores are computed
 exactly.
 """
 
@@ -25,7 +25,7 @@ from cxrtext.index.features.bounds import sentence_basis
 if TYPE_CHECKING:
     from cxrtext.models import ImageTextModel
 
-STUDIES = 60  # phantom studies whose reports stand for an archive that has none
+STUDIES = 60  # phantom studies whose reports stand in for an archive without reports
 
 INDUCING_POINTS = 64
 MAX_SENTENCES = 20_000
@@ -37,14 +37,14 @@ RIDGE = 1e-2
 
 @dataclass(frozen=True)
 class Language:
-    """What an index derives its sketches and profiles by."""
+    """What an index derives its sketches and profiles from."""
 
     basis: Tensor  # [D, m], orthonormal directions that the sentences span
     inducing: Tensor  # [n, D], unit vectors among the sentences
 
     @classmethod
     def of_sentences(cls, sentences: Tensor) -> "Language":
-        """The language of sentences [S, D], unit vectors, S at least 1."""
+        """The language of S ≥ 1 sentences, unit vectors [S, D]."""
         step = -(-len(sentences) // MAX_SENTENCES)
         some = sentences[::step].float()
         return cls(sentence_basis(some), choose_inducing_points(some))
@@ -64,7 +64,7 @@ class Language:
         }
 
     def weights(self, texts: Tensor) -> Tensor:
-        """Weights [S, n] of the inducing points' scores that give those of sentences [S, D]."""
+        """Weights [S, n] that turn scores at the inducing points into those of sentences [S, D]."""
         return (_kernel(texts.cpu(), self.inducing) @ self._inverse).float()
 
     @cached_property
@@ -75,17 +75,17 @@ class Language:
 
 
 def language_for(model: "ImageTextModel", sentences: Tensor, phrases: list[str]) -> Language:
-    """The language of sentences [S, D], S from 0, and of prompts; typical ones join a few."""
+    """The language of S ≥ 0 sentences [S, D] and of prompts; typical ones are added to a few."""
     if len(sentences) < INDUCING_POINTS:
         phrases = [*phrases, *typical_sentences()]
     return Language.of_sentences(torch.cat([sentences, model.embed_sentences(phrases).cpu()]))
 
 
 def choose_inducing_points(sentences: Tensor) -> Tensor:
-    """``INDUCING_POINTS`` centers at most of a spherical k-means over sentences [S, D].
+    """Centers of a spherical k-means over sentences [S, D], at most ``INDUCING_POINTS``.
 
-    The first center is the first sentence, each further one the sentence least like those before
-    it, so that the result is determined by the sentences.
+    The first center is the first sentence, each next one the sentence least similar to those before
+    it, so that the sentences alone determine the result.
     """
     chosen = [0]
     nearest = sentences @ sentences[0]
@@ -113,13 +113,13 @@ def encoded(values: NDArray[np.float32]) -> str:
 
 
 def decoded(text: str) -> NDArray[np.float32]:
-    """Numbers, as :func:`encoded` gave them, in one dimension."""
+    """The numbers of :func:`encoded`, in one dimension."""
     return np.frombuffer(base64.b64decode(text), dtype="<f4").copy()
 
 
 @cache
 def typical_sentences() -> tuple[str, ...]:
-    """A few hundred distinct sentences, as the phantom data set's reports have them."""
+    """A few hundred distinct sentences from the phantom data set's reports."""
     from cxrtext.phantom.studies import draw_studies
     from cxrtext.text.sentences import split_sentences
 

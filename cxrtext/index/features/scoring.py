@@ -1,7 +1,6 @@
-"""What an index keeps of an image's regions, and the model's own scores of them.
+"""What an index keeps of an image's regions, and the model's exact scores of them.
 
-Regions are packed (see :mod:`cxrtext.models.regions`); scores need neither keep nor compute every
-bag.
+Regions are packed (see :mod:`cxrtext.models.regions`); scores need not keep or compute every bag.
 """
 
 import math
@@ -20,18 +19,18 @@ from cxrtext.models.regions import pack, unpack
 from cxrtext.models.similarity import LinearQuery, lse, region_scores
 
 PIECE_BYTES = 4 * 2**20
-"""Regions in float32 that are worked on at once: with what is computed from them they stay in a
-processor's cache, where larger pieces wait for memory (up to twenty times as long on two cores)."""
+"""Regions in float32 to work on at once.  With what is computed from them they fit a processor's
+cache; larger pieces wait for memory (up to twenty times as long on two cores)."""
 
 
 def images_a_piece(N: int, D: int) -> int:
-    """Images of N regions in D numbers that are worked on at once."""
+    """How many images with N regions of D numbers to work on at once."""
     return max(1, PIECE_BYTES // (4 * N * D))
 
 
 @torch.inference_mode()
 def packed_scores(model: ImageTextModel, packed: NDArray[Any], texts: Tensor) -> Tensor:
-    """:func:`exact_scores` of regions as they are kept, rows of a vector file."""
+    """:func:`exact_scores` of packed regions, rows of a vector file."""
     step = images_a_piece(packed.shape[1], model.spec.dimension)
     parts = [
         exact_scores(model, unpack(packed[start : start + step]), texts)
@@ -42,12 +41,12 @@ def packed_scores(model: ImageTextModel, packed: NDArray[Any], texts: Tensor) ->
 
 @torch.inference_mode()
 def exact_scores(model: ImageTextModel, regions: Tensor, texts: Tensor) -> Tensor:
-    """Scores of sentences with images, as ``model.scores`` gives them.
+    """Scores of sentences with images, the same as ``model.scores``.
 
-    With ``q = W r`` the likeness of two regions is ``r_nᵀ (WᵀW) r_c``, so that an image needs one
-    product with WᵀW a sentence where the queries of all regions would take one a region.
+    With ``q = W r`` the similarity of two regions is ``r_nᵀ (WᵀW) r_c``.  So an image needs one
+    product with WᵀW per sentence, where the queries of all regions would need one per region.
 
-    Regions [B, N, D] as they are kept and unit vectors [S, D] give [S, B], on the CPU.
+    Unpacked regions [B, N, D] and unit vectors [S, D] give [S, B], on the CPU.
     """
     regions, texts = regions.to(model.device), texts.to(model.device).float()
     N = regions.shape[1]
@@ -77,10 +76,10 @@ def mean_region(regions: Tensor) -> Tensor:
 def image_rows(
     model: ImageTextModel, packed: NDArray[Any], language: Language
 ) -> tuple[dict[str, NDArray[Any]], Tensor]:
-    """Rows of every vector file of images, and the kept regions [B, N, D], from these as packed.
+    """Rows for every vector file of images, and the unpacked regions [B, N, D], from packed ones.
 
-    Everything is derived from the kept regions, not from the computed ones, so that it is the
-    same whenever it is derived again, and bounds hold for what is scored.
+    Everything is derived from the packed regions, not from the computed ones, so that deriving it
+    again gives the same, and bounds hold for what is scored.
     """
     step = images_a_piece(packed.shape[1], model.spec.dimension)
     parts = [

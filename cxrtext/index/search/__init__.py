@@ -1,1 +1,1 @@
-"""Searching one index or several: filters, queries, ranking, pages and cohorts."""
+"""Search an index: filters, queries, ranking, pages and cohorts."""

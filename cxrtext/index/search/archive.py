@@ -1,4 +1,4 @@
-"""An archive: an open index, looked at and searched."""
+"""An archive: an open index to look at and search."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -28,29 +28,29 @@ from cxrtext.pausing import Pausing, finish
 Mode = Literal["auto", "exact", "fast"]
 
 CHECKED = 512 * 2**20
-"""Bytes of vectors that are compared with their checksums when an index is opened; a larger index
-is checked by 'cxrtext check-files'."""
+"""Up to this many bytes of vectors are compared with their checksums when an index is opened;
+'cxrtext check-files' checks a larger index."""
 
 
 class SearchOptions(TypedDict, total=False):
     where: str | None  # a filter (see :mod:`.filter`)
     offset: int  # hits to skip, for the next page
-    min_score: float | None  # leave out what scores less
-    unique: Unique | None  # one hit a patient, a study or a picture
+    min_score: float | None  # leave out lower scores
+    unique: Unique | None  # one hit per patient, study or picture
     exclude_patients: Sequence[str]
     mode: Mode
-    """"exact" proves that nothing else scores higher; "fast" scores candidates only, of a large
-    index; "auto" is exact unless what the filters leave is large."""
+    """"exact" proves that nothing else scores higher; "fast" scores only candidates in a large
+    index; "auto" is exact unless the filters leave many images."""
 
 
 class SentenceOptions(TypedDict, total=False):
     where: str | None  # a filter of images (see :mod:`.filter`); sentences of their studies
     offset: int  # hits to skip, for the next page
-    min_score: float  # leave out what scores less
+    min_score: float  # leave out lower scores
 
 
 class Archive(Index):
-    """An open index that can be asked; a context manager.  Open one with `open_index`."""
+    """An open index to search; a context manager.  Open one with `open_index`."""
 
     @cached_property
     def _usual(self) -> Usual:
@@ -63,7 +63,7 @@ class Archive(Index):
         self.close()
 
     def renewed(self) -> Self | None:
-        """As :meth:`Index.renewed`; what sentences score at large stays known."""
+        """As :meth:`Index.renewed`; keeps the sentences' scores in images at large."""
         fresh = super().renewed()
         if fresh is not None:
             fresh._usual = self._usual
@@ -79,28 +79,28 @@ class Archive(Index):
         return len(self.snapshot.sentence_numbers)
 
     def find(self, image_id: str) -> IndexedImage:
-        """The image of an id (NotFoundError)."""
-        found = self.catalogue.image(image_id)
-        if found is None:
+        """The image with an id (NotFoundError)."""
+        image = self.catalogue.image(image_id)
+        if image is None:
             raise NotFoundError("the index holds no image of that id")
-        return found
+        return image
 
     def page(
         self, offset: int, limit: int, where: str | None = None
     ) -> Pausing[tuple[list[IndexedImage], int]]:
-        """Some images in the order in which they were indexed, and how many there are in all."""
+        """Some images in the order of indexing, and how many there are in all."""
         snapshot = self.snapshot
         numbers = snapshot.numbers[(yield from select(self.catalogue, snapshot, where))]
         wanted = numbers[offset : offset + limit].tolist()
-        found = [image for image in self.catalogue.images(wanted) if image is not None]
-        return found, len(numbers)
+        images = [image for image in self.catalogue.images(wanted) if image is not None]
+        return images, len(numbers)
 
     def report(self, study_id: str) -> list[tuple[str, str]]:
         """Section and text of each sentence of a study, in order."""
         return self.catalogue.report(study_id)
 
     def columns(self) -> list[Column]:
-        """The columns that filters can name, looked at once."""
+        """The columns that filters can name, read once."""
         return self._columns
 
     @cached_property
@@ -108,9 +108,9 @@ class Archive(Index):
         return columns_of(self.catalogue)
 
     def why_nothing(self, where: str) -> str | None:
-        """What a column holds of which a filter that leaves no image asks something else, or None.
+        """If a filter leaves no image, a column that it names and what this holds instead, or None.
 
-        Work of a moment, or, where the archive has changed, of a look at all its columns.
+        It is quick, except that after a change all columns are read once.
         """
         if finish(self.page(0, 1, where))[1]:
             return None
@@ -122,7 +122,7 @@ class Archive(Index):
         return None
 
     def search(self, query: Query, k: int = 10, **options: Unpack[SearchOptions]) -> FoundImages:
-        """The images that fit a query best, k of them whenever there are as many."""
+        """The k images that fit a query best, if there are as many."""
         return finish(self.search_pausing(query, k, **options))
 
     def search_pausing(
@@ -147,11 +147,11 @@ class Archive(Index):
         text: Tensor | None = None,
         **options: Unpack[SentenceOptions],
     ) -> list[SentenceHit]:
-        """The k indexed sentences that fit an image best, or are most alike to a sentence.
+        """The k indexed sentences that fit an image best, or are most similar to a sentence.
 
-        An image is given by its regions [N, D], and fits by its lift (see :mod:`.sentences`), in
-        an archive of few images by the model's own score; a sentence by its embedding [D], and is
-        alike by cosine.
+        An image is given by its regions [N, D]; sentences fit it by their lift (see
+        :mod:`.sentences`), or in an archive of few images by the model's score.  A sentence is
+        given by its embedding [D], and compared by cosine.
         """
         return finish(self.search_sentences_pausing(k, image=image, text=text, **options))
 
@@ -194,9 +194,9 @@ def open_index(
     *,
     wait_s: float = WAIT_S,
 ) -> Archive:
-    """Open an index for searching.
+    """Open an index for searching, even in a read-only folder.
 
-    The folder need not be writable.  The model is by default the one noted in the index.
+    By default the model is the one noted in the index.
     """
     folder = Path(folder)
     catalogue = Catalogue(folder / CATALOGUE, wait_s=wait_s)
@@ -206,7 +206,7 @@ def open_index(
             named = quote(str(folder))
             raise CheckpointError(
                 f"{folder}: {wrong[0]}; run 'cxrtext index check {named}' for all that is wrong, "
-                f"and 'cxrtext index compact {named}', which derives anew what can be derived"
+                f"and 'cxrtext index compact {named}', which derives again what can be derived"
             )
         return Archive(folder, model_of(folder, catalogue.meta(), model), catalogue)
     except BaseException:

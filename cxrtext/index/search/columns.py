@@ -1,4 +1,4 @@
-"""The columns that filters can name, with what is in them."""
+"""The columns that filters can name, and what they hold."""
 
 import sqlite3
 from dataclasses import dataclass
@@ -19,19 +19,19 @@ Number = int | float
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column that filters can name, with its commonest values if it holds text.
+    """A column that filters can name, with its most common values if it holds text.
 
-    A column whose cells name an image, a study or a patient has none of these.
+    A column that names images, studies or patients gives no values.
     """
 
     name: str
-    kind: Literal["number", "text"]  # "number" where every cell that is not empty is one
-    least: Number | None = None  # the least number; None for text, and where all cells are empty
+    kind: Literal["number", "text"]  # "number" if all cells are numbers or empty
+    least: Number | None = None  # the least number; None for text, and if all cells are empty
     most: Number | None = None
-    values: tuple[str, ...] = ()  # the commonest first, at most 20
+    values: tuple[str, ...] = ()  # the most common first, at most 20
 
     def instead_of(self, test: Test) -> str:
-        """What it holds, where a test asks for a value that it has nowhere; else ""."""
+        """What it holds if a test asks for a value that it does not have; else ""."""
         if self.kind == "number" and any(isinstance(as_cell(str(v)), str) for v in test.values):
             return f"numbers, {self.least} to {self.most}"
         are_all = test.operator in ("=", "IN") and len(self.values) < MAX_VALUES
@@ -50,7 +50,7 @@ def _column(database: sqlite3.Connection, name: str, cell: str) -> Column:
     table = cell.partition(".")[0]
     if name in ID_COLUMNS:
         return Column(name, "text")
-    # In SQLite's order numbers come before texts, so that the greatest cell is a text if any is.
+    # SQLite sorts numbers before texts, so the greatest cell is a text if there is any.
     least, most = database.execute(f"SELECT min({cell}), max({cell}) FROM {table}").fetchone()  # noqa: S608
     if most is None or not isinstance(most, str):
         return Column(name, "text" if most is None else "number", least, most)

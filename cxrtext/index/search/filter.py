@@ -5,9 +5,9 @@
     age > 60 and (sex = 'F' or view in ('PA', 'AP')) and not split = 'test'
     age between 40 and 50 and "label.Pleural Effusion" >= 0.5 and device is null
 
-Nothing of a filter's text is ever part of the SQL: names are looked up among the columns that
-exist, values travel as parameters.  A comparison with an empty cell, or of a number with a cell
-that is not a number, is neither true nor false, so that neither it nor its negation selects.
+No text of a filter becomes part of the SQL: names are looked up among the existing columns, and
+values are passed as parameters.  A comparison with an empty cell, or of a number with a cell that
+is not a number, is neither true nor false, so neither it nor its negation selects the image.
 """
 
 import re
@@ -48,15 +48,15 @@ KEYWORDS = frozenset({"and", "or", "not", "in", "between", "is", "null"})
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A word of a filter: bare, a name in double quotes or backticks, a text in single ones."""
+    """A word of a filter: bare, a name in double quotes or backticks, a text in single quotes."""
 
     kind: Kind
     text: str
-    at: int  # where it begins, the first character being 1
+    at: int  # where it begins, counting characters from 1
 
     @property
     def keyword(self) -> str:
-        """The keyword it is, in lower case, or ""."""
+        """The keyword in lower case, or ""."""
         lower = self.text.lower()
         return lower if self.kind == "word" and lower in KEYWORDS else ""
 
@@ -71,8 +71,8 @@ def _tokens(condition: str) -> list[Token]:
             f"the filter has {len(condition)} characters; at most {MAX_CHARACTERS} are read"
         )
     if "\0" in condition:
-        raise DataError("the filter holds a null character; take it out")
-    found: list[Token] = []
+        raise DataError("the filter holds a null character; remove it")
+    tokens: list[Token] = []
     place = 0
     end = len(condition.rstrip())
     while place < end:
@@ -80,9 +80,9 @@ def _tokens(condition: str) -> list[Token]:
         if match is None:
             raise _unknown(condition, place)
         kind: Kind = match.lastgroup  # type: ignore[assignment]
-        found.append(Token(kind, _plain(match.group(kind)), match.start(kind) + 1))
+        tokens.append(Token(kind, _plain(match.group(kind)), match.start(kind) + 1))
         place = match.end()
-    return [*found, Token("end", "the end", end + 1)]
+    return [*tokens, Token("end", "the end", end + 1)]
 
 
 def _plain(text: str) -> str:
@@ -96,7 +96,7 @@ def _unknown(condition: str, place: int) -> DataError:
     if condition[at] in "'\"`":
         return DataError(f"filter, character {at + 1}: this quote is not closed")
     return DataError(
-        f"filter, character {at + 1}: '{condition[at]}' fits nowhere; write such as "
+        f"filter, character {at + 1}: '{condition[at]}' fits nowhere; write for example "
         "\"age > 60 and sex = 'F'\""
     )
 
@@ -110,14 +110,14 @@ class Test:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The negation of a condition; neither true nor false where that is neither."""
+    """The negation of a condition; neither true nor false if the condition is neither."""
 
     of: "Tree"
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Conditions of which all, or at least one, are to be true."""
+    """Conditions of which all, or at least one, must be true."""
 
     word: Literal["AND", "OR"]
     parts: tuple["Tree", ...]
@@ -128,7 +128,7 @@ Tree = Test | Not | Joined  # a filter as it was read
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A parsed filter, and as SQL with question marks and what stands for them."""
+    """A parsed filter, and its SQL with question marks and their values."""
 
     tree: Tree
     sql: str
@@ -136,12 +136,12 @@ class Condition:
 
 
 def as_cell(text: str) -> Cell:
-    """What filters compare: a number where a text is one, None where it is empty."""
+    """The value that filters compare: a number if the text is one, None if it is empty."""
     text = text.strip()
     digits = text.lstrip("+-")
     if not digits:
         return text or None
-    # Numbers with leading zeros are names of something.
+    # Numbers with leading zeros are ids.
     if digits[0] in "0123456789." and not (digits[0] == "0" and digits[1:2].isdigit()):
         try:
             number = float(text.replace("_", "x"))
@@ -156,11 +156,11 @@ def as_cell(text: str) -> Cell:
 def parse(condition: str, slots: Mapping[str, int]) -> Condition:
     """Parse a filter into SQL over ``images`` and ``attributes`` (DataError).
 
-    ``slots`` are of the columns that exist beside those of the images.
+    ``slots`` are those of the columns besides the images' own.
     """
     parser = _Parser(_tokens(condition), slots)
     if not condition.strip():
-        raise DataError("the filter is empty; write such as \"age > 60 and sex = 'F'\"")
+        raise DataError("the filter is empty; write for example \"age > 60 and sex = 'F'\"")
     tree = parser.alternatives(0)
     if parser.next.kind != "end":
         raise parser.wanted("'and', 'or' or the end")
@@ -180,9 +180,9 @@ def tests_of(tree: Tree) -> Iterator[Test]:
 
 
 def named_ids(condition: str) -> dict[str, list[str]]:
-    """The images, studies and patients that a filter names, whatever it asks of them.
+    """The images, studies and patients that a filter names, however it compares them.
 
-    One that is wrong is read as far as it can be.  Gives values, each once, by column: "image",
+    A wrong filter is read as far as possible.  Gives values, each once, by column: "image",
     "study_id", "patient_id".
     """
     try:
@@ -196,7 +196,7 @@ def named_ids(condition: str) -> dict[str, list[str]]:
 
 @dataclass(slots=True)
 class _Parser:
-    """Reads tokens; without slots any column is taken to exist."""
+    """Reads tokens; without slots every column is assumed to exist."""
 
     tokens: list[Token]
     slots: Mapping[str, int] | None
@@ -260,7 +260,7 @@ class _Parser:
         self.comparisons += 1
         if self.comparisons > MAX_COMPARISONS:
             raise DataError(
-                f"the filter has more than {MAX_COMPARISONS} comparisons; use such as in (1, 2)"
+                f"the filter has more than {MAX_COMPARISONS} comparisons; use 'in (1, 2)' instead"
             )
         name = self._column(token)
         begun = self.place
@@ -277,23 +277,23 @@ class _Parser:
         if self.took("is", "null"):
             return Test(column, "IS NULL")
         negated = self.took("not")
-        found: Tree
+        test: Tree
         if self.took("in"):
             self.expect("(")
             values = [self._value(textual)]
             while self.took(","):
                 values.append(self._value(textual))
             self.expect(")")
-            found = Test(column, "IN", tuple(values))
+            test = Test(column, "IN", tuple(values))
         elif self.took("between"):
             low = Test(column, ">=", (self._value(textual),))
             self.expect("and")
-            found = Joined("AND", (low, Test(column, "<=", (self._value(textual),))))
+            test = Joined("AND", (low, Test(column, "<=", (self._value(textual),))))
         elif negated or self.next.text not in OPERATORS or self.next.kind != "sign":
             raise self.wanted("a comparison such as =, <, in, between or is null")
         else:
-            found = Test(column, OPERATORS[self.take().text], (self._value(textual),))
-        return Not(found) if negated else found
+            test = Test(column, OPERATORS[self.take().text], (self._value(textual),))
+        return Not(test) if negated else test
 
     def _value(self, textual: bool) -> Value:
         token = self.next
@@ -324,7 +324,7 @@ class _Parser:
 
 
 def _sql(tree: Tree, cells: Mapping[str, str], values: list[Value]) -> str:
-    """SQL of a filter; what stands for its question marks is added to the values."""
+    """SQL of a filter; the values of its question marks are added to ``values``."""
     if isinstance(tree, Not):
         return f"(NOT {_sql(tree.of, cells, values)})"
     if isinstance(tree, Joined):
@@ -334,10 +334,10 @@ def _sql(tree: Tree, cells: Mapping[str, str], values: list[Value]) -> str:
         return f"({column} {operator})"
     numbers, texts = split(tree.values)
     values += [*numbers, *texts]
-    # Neither true nor false of a cell that is not a number.
+    # Neither true nor false if the cell is not a number.
     test = f"{column} {operator} {_marks(operator, numbers)}"
     as_number = f"CASE WHEN typeof({column}) IN ('integer', 'real') THEN {test} END"
-    # Columns of text alone are compared as they are, by their indexes.
+    # Columns with only text are compared directly, which uses their indexes.
     text = column if tree.column in TEXT_COLUMNS else f"CAST({column} AS TEXT)"
     as_text = f"({text} {operator} {_marks(operator, texts)})"
     if not texts:
@@ -355,7 +355,7 @@ def _marks(operator: str, values: Sequence[Value]) -> str:
 
 
 def _alike(name: str, known: Sequence[str]) -> str | None:
-    """The only column that differs in nothing but case, and blanks written as underscores."""
+    """The only column whose name differs just by case, or by blanks for underscores."""
     folded = name.casefold().replace(" ", "_")
-    found = [other for other in known if other.casefold().replace(" ", "_") == folded]
-    return found[0] if len(found) == 1 else None
+    alike = [other for other in known if other.casefold().replace(" ", "_") == folded]
+    return alike[0] if len(alike) == 1 else None

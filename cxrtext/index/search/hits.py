@@ -1,8 +1,8 @@
-"""What a search gives: a page of its best hits, or the cohort of all of them.
+"""Results of a search: a page of its best hits, or the cohort of all of them.
 
 A search finds its best hits and stops.  A cohort has every image that a query and its filters
-leave, best first: each is scored once, a block at a time, so that whoever drives it decides what
-happens between two blocks; what is kept of an image until its turn comes are two numbers.
+leave, best first.  Each image is scored once, a block at a time, so that the caller decides what
+happens between two blocks.  Until a hit is read, only two numbers per image are kept.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,17 +25,17 @@ from cxrtext.records.manifest import LABEL
 Unique = Literal["patient", "study", "picture"]
 UNIQUE: tuple[str, ...] = get_args(Unique)
 
-SAME_PICTURE = 0.9995  # cosine of the mean regions from which two images count as one picture
+SAME_PICTURE = 0.9995  # cosine of mean regions at which two images count as one picture
 BLOCK = 256  # images scored in one piece of work
-PAGE = 500  # hits that are read from the catalogues in one piece of work
+PAGE = 500  # hits read from the catalogue in one piece of work
 
 
 @dataclass(frozen=True, slots=True)
 class ImageHit:
     image: IndexedImage
-    score: float  # in [−1, 1]; in [−2, 2] where something was not to be found
+    score: float  # in [−1, 1]; in [−2, 2] if the query excludes something
     labels: Mapping[str, float] = field(default_factory=dict)  # kept probabilities, by finding
-    # its distance from those that the model was trained on over the limit; None: not kept
+    # its distance from the training images over the limit; None if it is not kept
     unlike: float | None = None
 
 
@@ -44,7 +44,7 @@ class SentenceHit:
     sentence: str
     score: float  # in [−1, 1]
     studies: int  # that say it
-    # how much better it fits than with images at large, in nats; None: not asked, or few images
+    # how much better it fits than images at large, in nats; None if not asked, or with few images
     lift: float | None = None
 
     @property
@@ -69,12 +69,12 @@ def page(
     min_score: float | None = None,
     unique: Unique | None = None,
 ) -> Pausing[list[ImageHit]]:
-    """Take a page of a stream of hits, and no more of the stream than it needs; with pauses.
+    """Take a page from a stream of hits, and no more of the stream than needed; with pauses.
 
     Args:
         stream: By falling score.
-        offset: Hits to skip; those left out by ``unique`` are not counted.
-        unique: One hit a patient, a study, or a picture; the best one is kept.
+        offset: Hits to skip; those left out by ``unique`` do not count.
+        unique: One hit per patient, study or picture, the best one.
     """
     if k < 1 or offset < 0:
         raise ValueError(f"k must be 1 at least and offset 0, got {k} and {offset}")
@@ -90,15 +90,16 @@ def page(
             if len(some) == wanted:
                 break
         images = _images(view, some)
-        there = [(r, i) for r, i in zip(some, images, strict=True) if i]  # else deleted meanwhile
+        # Images that were deleted meanwhile are None.
+        there = [(r, i) for r, i in zip(some, images, strict=True) if i]
         kept += [there[at] for at in _first(first, view, there)]
         if len(some) < wanted:
             break
     return hits_of(view, kept[offset:])
 
 
-def _images(view: View, found: Sequence[Scored]) -> list[IndexedImage | None]:
-    numbers = view.snapshot.numbers[[place for _, place in found]].tolist()
+def _images(view: View, hits: Sequence[Scored]) -> list[IndexedImage | None]:
+    numbers = view.snapshot.numbers[[place for _, place in hits]].tolist()
     return view.index.catalogue.images(numbers)
 
 
@@ -107,9 +108,9 @@ def hits_of(view: View, kept: Sequence[tuple[Scored, IndexedImage]]) -> list[Ima
     known = view.index.catalogue.labels(numbers, view.index.model.fingerprint)
     hits = []
     for (score, _), image in kept:
-        said = dict(known.get(image.number, {}))
-        unlike = said.pop(UNLIKE, None)
-        labels = {name.removeprefix(LABEL): value for name, value in said.items()}
+        columns = dict(known.get(image.number, {}))
+        unlike = columns.pop(UNLIKE, None)
+        labels = {name.removeprefix(LABEL): value for name, value in columns.items()}
         hits.append(ImageHit(image, score, labels, unlike))
     return hits
 
@@ -117,7 +118,7 @@ def hits_of(view: View, kept: Sequence[tuple[Scored, IndexedImage]]) -> list[Ima
 def _first(
     first: "FirstOf", view: View, hits: Sequence[tuple[Scored, IndexedImage | None]]
 ) -> list[int]:
-    """Positions of the hits that are the first of theirs; of pictures no image is asked for."""
+    """Positions of the first hits of each kind; ``unique="picture"`` needs no images."""
     if first.unique != "picture":
         return first.of([image for _, image in hits])
     means = [view.snapshot.arrays["means"][place] for (_, place), _ in hits]
@@ -125,7 +126,7 @@ def _first(
 
 
 class FirstOf:
-    """Finds which of the next hits are the first of their patient, study or picture."""
+    """Finds which of the next hits are the first for their patient, study or picture."""
 
     def __init__(self, unique: Unique | None) -> None:
         if unique is not None and unique not in UNIQUE:
@@ -166,9 +167,9 @@ class FirstOf:
 
 
 class Cohort:
-    """Every hit of a query, best first; the order is that of an exact search.
+    """Every hit of a query, best first, in the order of an exact search.
 
-    It is made in steps: :meth:`select`, :meth:`score`, :meth:`rank`; then :meth:`hits` has them.
+    It is made in steps: :meth:`select`, :meth:`score`, :meth:`rank`; then :meth:`hits` gives them.
     """
 
     def __init__(
@@ -184,31 +185,31 @@ class Cohort:
         self._query, self._min_score, self._unique = query, min_score, unique
         self._choosing = view_of(index, where, exclude_patients)
         self.columns = list(index.catalogue.columns())
-        """Names of the manifests' other columns, and of the labels that are kept."""
+        """Names of the manifests' other columns, and of the kept labels."""
         self._view: View
         self._scores = np.empty(0, dtype=np.float32)
         self._order: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
     def select(self) -> Pausing[None]:
-        """Find the images that the filters leave, in steps (DataError)."""
+        """Select the images that the filters leave, in steps (DataError)."""
         self._view = yield from self._choosing
         self._scores = np.empty(len(self._view.places), dtype=np.float32)
 
     def score(self) -> Iterator[int]:
-        """Score every selected image, a block at each step; yields how many are scored so far."""
+        """Score every selected image, a block per step; yields how many are scored so far."""
         view = self._view
         for start in range(0, len(view.places), BLOCK):
             block = view.places[start : start + BLOCK]
             with torch.inference_mode():
-                found = scores_of(view.snapshot, view.index.model, self._query, block)
-            self._scores[start : start + BLOCK] = found
+                scores = scores_of(view.snapshot, view.index.model, self._query, block)
+            self._scores[start : start + BLOCK] = scores
             yield start + len(block)
 
     def rank(self) -> Iterator[int]:
-        """Put the scored images in order, without those left out; yields how many so far."""
+        """Sort the scored images, and leave some out; yields how many are left so far."""
         scores, order = self._scores, np.argsort(-self._scores, kind="stable")
         if self._min_score is not None:
-            # As a search does it, in Python's numbers.
+            # In Python's numbers, as a search does.
             order = order[: int((scores[order].astype(np.float64) >= self._min_score).sum())]
         self._order, self._scores = self._view.places[order], scores[order]
         if self._unique is None:
@@ -217,10 +218,10 @@ class Cohort:
         first = FirstOf(self._unique)
         kept: list[int] = []
         for start in self.pages:
-            found = self._page(start)
-            nobody: list[IndexedImage | None] = [None] * len(found)
-            images = _images(self._view, found) if self._unique != "picture" else nobody
-            hits = list(zip(found, images, strict=True))
+            ranked = self._page(start)
+            nobody: list[IndexedImage | None] = [None] * len(ranked)
+            images = _images(self._view, ranked) if self._unique != "picture" else nobody
+            hits = list(zip(ranked, images, strict=True))
             kept += [start + i for i in _first(first, self._view, hits)]
             yield len(kept)
         self._order, self._scores = self._order[kept], self._scores[kept]
@@ -231,14 +232,14 @@ class Cohort:
 
     @property
     def pages(self) -> range:
-        """Where each page of hits starts, once they are ranked; it has :data:`PAGE` at most."""
+        """Where each page of ranked hits starts; a page has at most :data:`PAGE`."""
         return range(0, len(self), PAGE)
 
     def hits(self, start: int) -> list[ImageHit]:
-        """The page of ranked hits that starts there (WorkError)."""
-        found = self._page(start)
-        kept = [(h, i) for h, i in zip(found, _images(self._view, found), strict=True) if i]
-        if len(kept) < len(found):
+        """The page of ranked hits that starts at ``start`` (WorkError)."""
+        ranked = self._page(start)
+        kept = [(h, i) for h, i in zip(ranked, _images(self._view, ranked), strict=True) if i]
+        if len(kept) < len(ranked):
             raise WorkError("images were deleted while the cohort was read; ask again")
         return hits_of(self._view, kept)
 

@@ -1,4 +1,4 @@
-"""An open index: its catalogue, and its vectors as they were when it was opened."""
+"""An open index: its catalogue, and its vectors at the time of opening."""
 
 import json
 from pathlib import Path
@@ -21,9 +21,9 @@ from cxrtext.models.regions import unpack
 
 
 class Index:
-    """An open index, which does not change: what others write since is seen by :meth:`renewed`.
+    """An open index, which does not change; :meth:`renewed` shows what others have written since.
 
-    What was deleted since is not found any more, all the same.
+    Images deleted since are no longer found, though.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Index:
         self.folder = folder
         self.model = model
         self.catalogue = catalogue
-        # The version is asked for first: a view that is newer than it is taken once more, no worse.
+        # Read the version first: if the view is newer, it is just taken once more.
         self._version = catalogue.version()
         self.snapshot = take_snapshot(folder, catalogue, before)
 
@@ -44,9 +44,9 @@ class Index:
         self.catalogue.close()
 
     def renewed(self) -> Self | None:
-        """The index as it is now, itself where nothing changed; None where another model made it.
+        """The index as it is now, or itself if nothing changed; None if it has another model.
 
-        Both share a catalogue, which either closes.
+        Both share a catalogue, and closing either closes it.
         """
         own = self.model.fingerprint
         with catalogue_errors(self.catalogue.path):
@@ -58,18 +58,18 @@ class Index:
         return fresh if fresh.snapshot.meta["model"] == own else None
 
     def regions(self, number: int) -> Tensor:
-        """Regions of the image of a number, [N, D] in float32 (DataError)."""
+        """Regions of the image with a number, [N, D] in float32 (DataError)."""
         snapshot = self.snapshot
         places = snapshot.places_of(np.array([number]))
         if not len(places):
-            raise DataError(f"{self.folder}: holds no image of number {number}; search again")
+            raise DataError(f"{self.folder}: has no image number {number}; search again")
         return unpack(rows_of(snapshot.arrays["regions"], places))[0]
 
 
 def model_of(
     folder: Path, meta: dict[str, str], model: ImageTextModel | str | Path | None
 ) -> ImageTextModel:
-    """The model that made an index, from itself, its checkpoint, or for None the one noted."""
+    """The model that made an index: this one, this checkpoint's, or for None the one noted."""
     if "model" not in meta:
         raise empty_index(folder)
     if not isinstance(model, ImageTextModel):
@@ -79,7 +79,7 @@ def model_of(
 
 
 def check_model(folder: Path, meta: dict[str, Any], model: ImageTextModel) -> None:
-    """Refuse a model that did not make an index (CheckpointError, which names both)."""
+    """Refuse a model that did not make the index (CheckpointError)."""
     preprocessing = model.spec.preprocessing
     given = {"resize": preprocessing.resize, "crop": preprocessing.crop}
     if meta["model"] == model.fingerprint:
@@ -88,5 +88,5 @@ def check_model(folder: Path, meta: dict[str, Any], model: ImageTextModel) -> No
     other = "" if noted == given else f", which prepares images otherwise ({noted}, given {given})"
     raise CheckpointError(
         f"{folder}: made by another model ({meta['model'][:12]}…, given "
-        f"{model.fingerprint[:12]}…){other}; give the model that made it, or index anew"
+        f"{model.fingerprint[:12]}…){other}; give the model that made it, or make a new index"
     )

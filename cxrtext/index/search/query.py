@@ -1,4 +1,4 @@
-"""What is looked for among images, and its score."""
+"""A query for images, and its score."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,32 +17,32 @@ from cxrtext.models import ImageTextModel
 IMAGE_WEIGHT = 0.5
 
 Upper = Callable[[Tensor, Tensor], Tensor]
-"""Upper bounds of images [B] (or of sentences with them, [S, B]), of their sketches
-[B, 2, m + 1, N] in float32 and their mean regions [B, D]; what is not looked at may be empty, but
-for the rows of the means."""
+"""Upper bounds of images [B] (or of sentences with them, [S, B]), from their sketches
+[B, 2, m + 1, N] in float32 and their mean regions [B, D]; unused ones may be empty, but the means
+must have B rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Images that fit sentences, do not fit others, and are like an image (ValueError).
+    """Images that fit sentences, do not fit others, and are similar to an image (ValueError).
 
-    The score is the mean over ``texts`` of the model's score, less the highest score of one of
-    ``without``; with ``image`` it is mixed with the cosine of the mean regions.
+    The score is the model's mean score over ``texts``, minus the highest score among ``without``;
+    with ``image`` it is mixed with the cosine of the mean regions.
     """
 
-    texts: Tensor | None = None  # [S, D], sentences that an image is to fit; None for none
-    without: Tensor | None = None  # [T, D], sentences that it is not to fit; None for none
-    image: Tensor | None = None  # [D], mean region of one that it is to be like; None for none
-    image_weight: float = IMAGE_WEIGHT  # of the likeness, where there are texts, too; in [0, 1]
+    texts: Tensor | None = None  # [S, D], sentences that images should fit, or None
+    without: Tensor | None = None  # [T, D], sentences that images should not fit, or None
+    image: Tensor | None = None  # [D], mean region of a similar image, or None
+    image_weight: float = IMAGE_WEIGHT  # of the similarity if there are texts, too; in [0, 1]
 
     def __post_init__(self) -> None:
         if self.texts is None and self.image is None:
-            raise ValueError("a query wants texts or an image")
+            raise ValueError("a query needs texts or an image")
         if not 0 <= self.image_weight <= 1:
             raise ValueError(f"image_weight must be in [0, 1], got {self.image_weight}")
 
     def upper(self, model: ImageTextModel, basis: Tensor) -> Upper:
-        """What gives upper bounds of the scores of images, by the sketches' basis [D, m]."""
+        """A function for upper bounds of the scores of images; ``basis`` [D, m] of the sketches."""
         aggregator, lam = model.spec.aggregator, model.spec.lam
 
         def bounds(texts: Tensor | None, sign: int) -> Upper | None:
@@ -62,7 +62,7 @@ class Query:
         )
 
     def exact(self, model: ImageTextModel, packed: NDArray[Any] | None, means: Tensor) -> Tensor:
-        """Scores of images, [B]; rows of regions are needed where there are sentences."""
+        """Scores of images, [B]; with sentences, it needs rows of regions."""
         given = [part.cpu().float() for part in (self.texts, self.without) if part is not None]
         if not given or packed is None:
             return self._mixed(None, None, means)
@@ -73,7 +73,7 @@ class Query:
         )
 
     def near(self, language: Language, profiles: Tensor, means: Tensor | None) -> Tensor:
-        """What images with profiles [B, n] nearly score, [B]; means where it has an image."""
+        """Approximate scores [B] of images with profiles [B, n]; with an image, it needs means."""
 
         def scores(texts: Tensor | None) -> Tensor | None:
             return None if texts is None else language.weights(texts) @ profiles.T
@@ -83,12 +83,12 @@ class Query:
 
     @property
     def is_one_product(self) -> bool:
-        """Whether what an image nearly scores is one product with its profile."""
+        """Whether the approximate score is a single product with an image's profile."""
         return self.texts is not None and self.without is None and self.image is None
 
     @property
     def has_sentences(self) -> bool:
-        """Whether regions are scored, not mean regions alone."""
+        """Whether regions are scored, not only mean regions."""
         return self.texts is not None or self.without is not None
 
     def _mixed(self, texts: Tensor | None, without: Tensor | None, means: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Images of an index by falling score, one at a time, as many as are asked for."""
+"""Images of an index by falling score, one at a time, as many as needed."""
 
 import heapq
 from collections.abc import Callable, Iterator
@@ -17,17 +17,17 @@ from cxrtext.index.store.snapshot import Numbers, Snapshot, Structure
 from cxrtext.index.store.vectors import fetch
 from cxrtext.models import ImageTextModel
 
-BOUND_BYTES = 2**20  # sketches whose bounds are computed at once: they stay in a processor's cache
-MIN_A_THREAD = 2000  # images whose bounds are worth a thread of their own
-MIN_SCORED_A_THREAD = 128  # images that are scored, worth one
+BOUND_BYTES = 2**20  # sketches to compute bounds of at once, which fit a processor's cache
+MIN_A_THREAD = 2000  # the fewest images per thread for bounds
+MIN_SCORED_A_THREAD = 128  # the fewest images per thread for scores
 
 FIRST_BLOCK, MAX_BLOCK = 64, 1024
-"""Images scored at once; the block doubles while no end is in sight."""
+"""Images scored at once; the block doubles until enough are found."""
 
 SORTED, MORE = 16_384, 8
-"""Images whose bounds are sorted first, and how many times what is wanted when these run out."""
+"""How many bounds to sort first, and the multiple of what is needed when these run out."""
 
-AHEAD = 16  # pieces of sketches that are being read from the disk while one is worked on
+AHEAD = 16  # pieces of sketches to read ahead from the disk
 Scored = tuple[float, int]  # score and place
 Floats = NDArray[np.float32]
 
@@ -35,7 +35,7 @@ Floats = NDArray[np.float32]
 @dataclass(slots=True)
 class Effort:
     scored: int = 0  # images scored exactly
-    exact: bool = True  # whether the order is proven to be that of all exact scores
+    exact: bool = True  # whether the order is proven to be the exact one
 
 
 @torch.inference_mode()
@@ -44,12 +44,12 @@ def exact_order(
 ) -> Iterator[Scored]:
     """Images in the exact order of their scores; equal ones in the order of their places.
 
-    Images are scored in the order of their upper bounds.  One whose score is above the bound of
-    every image not yet scored is the next best.
+    Images are scored in the order of their upper bounds.  An image that scores above the bounds of
+    all images not yet scored is the next best.
     """
     upper = _upper_bounds(snapshot, model, query, places)
     order = highest(upper, SORTED)
-    best: list[tuple[float, int, Iterator[Scored]]] = []  # of each block, and what it has left
+    best: list[tuple[float, int, Iterator[Scored]]] = []  # each block's best, and its rest
     block, begun = FIRST_BLOCK, 0
     regions = snapshot.arrays["regions"]
     if query.has_sentences:
@@ -66,7 +66,7 @@ def exact_order(
             chosen = np.sort(places[order[begun : begun + block]])
             begun += len(chosen)
             block = min(2 * block, MAX_BLOCK)
-            if query.has_sentences:  # the next ones are read while these are scored
+            if query.has_sentences:  # read the next ones while these are scored
                 fetch(regions, np.sort(places[order[begun : begun + block]]))
             _push(best, _scored(snapshot, model, query, chosen, effort))
 
@@ -78,13 +78,16 @@ def _push(best: list[tuple[float, int, Iterator[Scored]]], block: Iterator[Score
 
 
 def highest(upper: Floats, count: int) -> Numbers:
-    """Where the highest bounds are, falling, with the lowest's equals; more begin the same."""
+    """Positions of the ``count`` highest bounds, highest first, and of ties with the lowest.
+
+    A larger ``count`` begins with the same positions.
+    """
     if count < len(upper):
         least = np.partition(upper, len(upper) - count)[len(upper) - count]
-        found = np.flatnonzero(upper >= least)
+        places = np.flatnonzero(upper >= least)
     else:
-        found = np.arange(len(upper))
-    return found[np.argsort(-upper[found], kind="stable")]
+        places = np.arange(len(upper))
+    return places[np.argsort(-upper[places], kind="stable")]
 
 
 def _upper_bounds(
@@ -99,7 +102,7 @@ def _upper_bounds(
 def _in_threads(
     work: Callable[[Numbers], Floats], places: Numbers, workers: int, least: int
 ) -> Floats:
-    """One number a place, computed by threads for ``least`` places each or more."""
+    """One number per place, computed by threads for at least ``least`` places each."""
     workers = min(workers, 1 + len(places) // least)
     if workers == 1:
         return work(places)
@@ -116,21 +119,21 @@ def _bounds_of(snapshot: Snapshot, model: ImageTextModel, query: Query, places: 
     rows = min(max(1, BOUND_BYTES // row_bytes), len(places))
     read = _Reader(sketches, rows) if wants else None
     upper = query.upper(model, snapshot.language.basis)
-    found = np.empty(len(places), dtype=np.float32)
+    bounds = np.empty(len(places), dtype=np.float32)
     fetch(looked_at, places[: AHEAD * rows])
     for start in range(0, len(places), max(1, rows)):
         part = places[start : start + rows]
         fetch(looked_at, places[start + AHEAD * rows : start + (AHEAD + 1) * rows])
         given = torch.empty(0) if read is None else read.at(part)
-        found[start : start + rows] = upper(given, _means_at(snapshot, model, query, part)).numpy()
-    return found
+        bounds[start : start + rows] = upper(given, _means_at(snapshot, model, query, part)).numpy()
+    return bounds
 
 
 class _Reader:
     """Rows of a mapped file in float32, in the same memory each time.
 
-    Memory that is given back and taken again comes page by page from the system, which takes
-    longer than the bounds do.
+    Freed and reallocated memory comes page by page from the system, which takes longer than the
+    bounds.
     """
 
     def __init__(self, array: NDArray[Any], most: int) -> None:
@@ -139,25 +142,25 @@ class _Reader:
         self._rows = torch.empty(self._kept.shape)
 
     def at(self, places: Numbers) -> Tensor:
-        """Rows at rising places, at most as many as it was made for; until the next call."""
+        """At most ``most`` rows, at rising places; they are valid until the next call."""
         first, last = int(places[0]), int(places[-1]) + 1
         kept = self._kept[: len(places)]
         if last - first == len(places):
             np.copyto(kept, self._array[first:last])
-        else:  # "clip" alone writes to the memory given, and no place is outside
+        else:  # only "clip" writes directly to the given memory; no place is outside
             np.take(self._array, places, axis=0, out=kept, mode="clip")
         return self._rows[: len(places)].copy_(torch.from_numpy(kept))
 
 
 def rows_at(array: NDArray[np.float16] | NDArray[np.float32], places: Numbers) -> Tensor:
-    """Rows at rising places, in float32; as one piece where they lie together."""
+    """Rows at rising places, in float32; read as one piece if they are adjacent."""
     first, last = int(places[0]), int(places[-1]) + 1
     together = last - first == len(places)
     return torch.from_numpy(np.array(array[first:last]) if together else array[places]).float()
 
 
 def _means_at(snapshot: Snapshot, model: ImageTextModel, query: Query, places: Numbers) -> Tensor:
-    """Mean regions at rising places; empty ones where the query does not look at them."""
+    """Mean regions at rising places; empty ones if the query does not use them."""
     if query.image is None and model.spec.aggregator != "global":
         return torch.empty(len(places), 0)
     return rows_at(snapshot.arrays["means"], places)
@@ -184,14 +187,14 @@ def _fetched_scores(
     return _in_threads(scores, places, workers, MIN_SCORED_A_THREAD)
 
 
-SCANNED = 16_384  # profiles that are read at once
+SCANNED = 16_384  # profiles read at once
 
 
 @torch.inference_mode()
 def fast_order(
     snapshot: Snapshot, model: ImageTextModel, query: Query, places: Numbers, effort: Effort
 ) -> Iterator[Scored]:
-    """Images by falling score among the profiles' candidates, then the others, in exact order."""
+    """First the candidates by the profiles, by falling score, then all others in exact order."""
     structure = snapshot.structure
     if structure is None or query.texts is None:
         raise ValueError("the fast search needs a structure and a text")
@@ -201,7 +204,7 @@ def fast_order(
         chosen = _named_by_structure(snapshot, structure, query.texts, left)
     else:
         chosen = _named_by_scan(snapshot, query, places)
-    # Cells that a filter leaves little of may name too few: then all that is left is looked at.
+    # If a filter leaves few images, cells may give too few candidates: then look at all images.
     if len(chosen) >= min(DEPTH, len(places)):
         effort.exact = len(chosen) == len(places)
         left[chosen] = False
@@ -213,7 +216,7 @@ def fast_order(
 def _scored(
     snapshot: Snapshot, model: ImageTextModel, query: Query, places: Numbers, effort: Effort
 ) -> Iterator[Scored]:
-    """A few images by falling score, each of them scored; their regions have been fetched."""
+    """Score a few images, with their regions fetched, and give them by falling score."""
     scores = _fetched_scores(snapshot, model, query, places)
     effort.scored += len(places)
     for i in np.argsort(-scores, kind="stable"):
@@ -223,22 +226,22 @@ def _scored(
 def _named_by_structure(
     snapshot: Snapshot, structure: Structure, texts: Tensor, left: NDArray[np.bool_]
 ) -> Numbers:
-    """Of the images that are left, those whose profiles fit best; in rising order."""
+    """The images among those left whose profiles fit best, in rising order."""
     weights = snapshot.language.weights(texts).mean(dim=0)
     known = left[: structure.places]
     selection = None if known.all() else known
     vector = structure.rotation.query(weights.numpy())
-    found = nearest_places(structure.index, vector, selection)
+    nearest = nearest_places(structure.index, vector, selection)
     # Images added after the structure was made.
     tail = structure.places + np.flatnonzero(left[structure.places :])
     if len(tail) > DEPTH:
         near = rows_at(snapshot.arrays["profiles"], tail) @ weights
         tail = tail[near.topk(DEPTH).indices.sort().values.numpy()]
-    return np.concatenate([found, tail])
+    return np.concatenate([nearest, tail])
 
 
 def _named_by_scan(snapshot: Snapshot, query: Query, places: Numbers) -> Numbers:
-    """Of some images, those that score highest by their profiles; in rising order."""
+    """The images among these that score highest by their profiles, in rising order."""
     if len(places) <= DEPTH:
         return places
     near = torch.cat(

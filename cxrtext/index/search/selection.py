@@ -1,4 +1,4 @@
-"""Filters at work: the images that they leave."""
+"""Apply filters: the images that they leave."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from cxrtext.index.store.snapshot import Numbers, Snapshot
 from cxrtext.pausing import Pausing
 from cxrtext.records.manifest import LABEL
 
-CELLS_AT_ONCE = 200_000  # cells that a filter looks at between two pauses
+CELLS_AT_ONCE = 200_000  # cells for a filter to read between two pauses
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """An index at one moment, and the places in it that a search looks at, in rising order."""
+    """An index at one moment, and the places in it to search, in rising order."""
 
     index: Index
     snapshot: Snapshot
@@ -26,7 +26,7 @@ class View:
 
 
 def view_of(index: Index, where: str | None, exclude_patients: Sequence[str]) -> Pausing[View]:
-    """An index as it is now; work that pauses (DataError)."""
+    """The present view of an index; work that pauses (DataError)."""
     snapshot = index.snapshot
     places = yield from select(index.catalogue, snapshot, where, exclude_patients)
     return View(index, snapshot, places)
@@ -42,8 +42,8 @@ def select(
     places = snapshot.live
     if where is not None:
         query = "SELECT number FROM images LEFT JOIN attributes USING (number)"
-        found = yield from _found(catalogue, snapshot, where, query)
-        places = snapshot.places_of(np.array(found, dtype=np.int64))
+        numbers = yield from _found(catalogue, snapshot, where, query)
+        places = snapshot.places_of(np.array(numbers, dtype=np.int64))
     if exclude_patients:
         out: list[int] = []
         for patient in exclude_patients:
@@ -56,7 +56,7 @@ def select(
 
 
 def sentences_of(catalogue: Catalogue, snapshot: Snapshot, where: str) -> Pausing[set[int]]:
-    """Numbers of the sentences that studies with an image that passes a filter say (DataError)."""
+    """Numbers of the sentences of studies that have an image passing a filter (DataError)."""
     query = (
         "SELECT DISTINCT sentence FROM images LEFT JOIN attributes USING (number) "
         "JOIN said USING (study_id)"
@@ -65,11 +65,11 @@ def sentences_of(catalogue: Catalogue, snapshot: Snapshot, where: str) -> Pausin
 
 
 def _found(catalogue: Catalogue, snapshot: Snapshot, where: str, query: str) -> Pausing[list[int]]:
-    """What a query gives of the images that pass a filter, a range of them at a time."""
-    found: list[int] = []
+    """The numbers that a query gives for the images passing a filter, a range at a time."""
+    numbers: list[int] = []
     of_model = LABEL in where.lower() or UNLIKE in where.lower()
     for some in _parts(snapshot, parse(where, catalogue.columns())):
-        # In one view: a slot may be given to another column between the two.
+        # In one transaction: otherwise a slot may change to another column in between.
         with catalogue_errors(catalogue.path), catalogue.transaction() as database:
             condition = parse(where, catalogue.columns())
             if of_model and catalogue.meta().get("model") != snapshot.meta["model"]:
@@ -78,13 +78,13 @@ def _found(catalogue: Catalogue, snapshot: Snapshot, where: str, query: str) -> 
                 f"{query} WHERE images.number BETWEEN ? AND ? AND ({condition.sql})",
                 (*some, *condition.values),
             )
-            found += (number for (number,) in rows)
+            numbers += (number for (number,) in rows)
         yield
-    return found
+    return numbers
 
 
 def _parts(snapshot: Snapshot, condition: Condition) -> Iterator[tuple[int, int]]:
-    """Ranges of numbers that together hold all images, each of bounded work for a filter."""
+    """Ranges of numbers that cover all images, each with limited work for a filter."""
     step = max(1, CELLS_AT_ONCE // (1 + len(condition.values)))
     for start in range(0, int(snapshot.numbers.max(initial=-1)) + 1, step):
         yield start, start + step - 1

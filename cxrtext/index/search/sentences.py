@@ -1,9 +1,9 @@
-"""Sentences that fit an image: by how much better they fit it than the archive's other images.
+"""Sentences that fit an image, ranked by how much better they fit it than the other images.
 
-A contrastive loss compares images for one sentence, never sentences for one image: what all images
-score with a sentence is left free, and where sentences are ranked by their scores, those that score
-high in every image come first.  Their lift does not depend on it: with s the score and γ² the
-learned scale, ``γ² s(x, t) − log mean_b exp(γ² s(b, t))`` over images b of the archive estimates
+A contrastive loss compares images for one sentence, never sentences for one image.  So a sentence's
+level of scores over all images is arbitrary, and ranking by score puts sentences first that score
+high in every image.  Their lift does not depend on this level: with s the score and γ² the learned
+scale, ``γ² s(x, t) − log mean_b exp(γ² s(b, t))`` over images b of the archive estimates
 ``log p(x | t) / p(x)``, the pointwise mutual information, in nats.  Source: van den Oord, Li and
 Vinyals 2018, section 2.3 (what InfoNCE learns); Smith et al. 2017 (inverted softmax).
 """
@@ -25,9 +25,9 @@ from cxrtext.models.regions import unpack
 from cxrtext.pausing import Pausing
 
 SENTENCES_AT_ONCE = 4096
-BACKGROUND = 128  # images of the archive that a sentence is compared by
-FEWEST = 16  # with fewer images sentences are ranked by their scores
-COMPARED_AT_ONCE = 256  # sentences that are scored with the background in one piece of work
+BACKGROUND = 128  # images of the archive to compare a sentence with
+FEWEST = 16  # with fewer images, rank sentences by their scores
+COMPARED_AT_ONCE = 256  # sentences to score with the background in one piece of work
 _SCATTER = np.uint64(0x9E3779B97F4A7C15)
 
 Numbers = NDArray[np.int64]
@@ -36,9 +36,9 @@ Background = tuple[int, ...]
 
 
 class Usual:
-    """What sentences score in images at large, which are chosen from the archive itself.
+    """Scores of sentences in images at large, which are chosen from the archive itself.
 
-    What was computed is kept, also of work that is ended before its end.
+    Computed values are kept, even if the work is stopped early.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Usual:
         self._kept = (), np.empty(0, dtype=np.int64), torch.empty(0)
 
     def of(self, index: Index, snapshot: Snapshot) -> Pausing[Tensor | None]:
-        """γ² s on a logarithmic mean of every sentence [s], in nats; None for a small archive."""
+        """The logarithmic mean of γ² s for every sentence [s], in nats; None in a small archive."""
         background = choose_background(snapshot)
         if len(background) < FEWEST:
             return None
@@ -67,13 +67,12 @@ class Usual:
 
 
 def choose_background(snapshot: Snapshot, count: int = BACKGROUND) -> Background:
-    """Choose images that stand for all of an archive, by their numbers alone.
+    """Choose images that represent the whole archive, by their numbers alone.
 
-    It is as if they were drawn at random once and for all, so that little changes while images come
-    and go.
+    The choice is like a random draw made once, so little changes while images come and go.
     """
     numbers = snapshot.numbers[snapshot.live]
-    # What an image's number is scattered to; those of low keys are chosen first.
+    # Scatter the images' numbers; the lowest keys are chosen first.
     keys = numbers.astype(np.uint64) * _SCATTER
     return tuple(numbers[np.sort(np.argsort(keys, kind="stable")[:count])].tolist())
 
@@ -85,11 +84,11 @@ def background_regions(snapshot: Snapshot, background: Background) -> Tensor:
 
 
 def _known(numbers: Numbers, before: Numbers, values: Tensor) -> tuple[Tensor, Numbers]:
-    """Values [s] as far as they are known, and the places of those that are not."""
-    found = torch.full((len(numbers),), math.nan)
+    """Values [s], NaN if unknown, and the places of the unknown ones."""
+    all_values = torch.full((len(numbers),), math.nan)
     _, now, then = np.intersect1d(numbers, before, assume_unique=True, return_indices=True)
-    found[now] = values[then]
-    return found, np.setdiff1d(np.arange(len(numbers)), now, assume_unique=True)
+    all_values[now] = values[then]
+    return all_values, np.setdiff1d(np.arange(len(numbers)), now, assume_unique=True)
 
 
 @torch.inference_mode()
@@ -100,7 +99,7 @@ def _usual(index: Index, regions: Tensor, texts: Tensor) -> Tensor:
 
 @torch.inference_mode()
 def image_scores(index: Index, snapshot: Snapshot, regions: Tensor) -> Pausing[Tensor]:
-    """Scores of every sentence of an index with an image of regions [N, D], [s]; with pauses."""
+    """Scores [s] of all sentences of an index with an image's regions [N, D]; with pauses."""
     image = regions[None].float()
     parts = []
     for texts in snapshot.texts.split(SENTENCES_AT_ONCE):
@@ -119,11 +118,11 @@ def best_sentences(
     where: str | None = None,
     min_score: float = -math.inf,
 ) -> Pausing[list[SentenceHit]]:
-    """The k best of the sentences of a snapshot, best first; work that pauses.
+    """The k best sentences of a snapshot, best first; work that pauses.
 
     Args:
         scores: Of each sentence, [s].
-        usual: As :class:`Usual` has it, [s], to rank by lift; None ranks by score.
+        usual: From :class:`Usual`, [s], to rank by lift; None ranks by score.
     """
     said = None if where is None else (yield from sentences_of(index.catalogue, snapshot, where))
     lifts = None if usual is None else index.model.gamma_sq.item() * scores - usual
@@ -134,9 +133,9 @@ def best_sentences(
             break
         number = int(snapshot.sentence_numbers[at])
         if said is None or number in said:
-            found = index.catalogue.sentence(number)
-            if found is not None:
+            row = index.catalogue.sentence(number)
+            if row is not None:
                 lift = None if lifts is None else float(lifts[at])
-                hits.append(SentenceHit(found[0], float(scores[at]), found[1], lift))
+                hits.append(SentenceHit(row[0], float(scores[at]), row[1], lift))
             yield
     return hits

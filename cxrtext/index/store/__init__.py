@@ -1,1 +1,1 @@
-"""The files of an index: the catalogue, vectors beside it, and how they change."""
+"""The files of an index: the catalogue, the vectors beside it, and how they change."""

@@ -1,6 +1,6 @@
-"""The catalogue of an index: which images and sentences it holds, in SQLite.
+"""The catalogue of an index: which images and sentences it has, in SQLite.
 
-It is the truth: every other file of an index is read as the catalogue says.
+The catalogue decides: every other file of an index is read as it says.
 """
 
 import json
@@ -30,7 +30,7 @@ CREATE TABLE roots (
 CREATE TABLE images (
     number INTEGER PRIMARY KEY,          -- never used again
     place INTEGER NOT NULL UNIQUE,       -- in the vector files, from 0
-    image TEXT NOT NULL UNIQUE,          -- as the manifest writes it
+    image TEXT NOT NULL UNIQUE,          -- as written in the manifest
     root INTEGER NOT NULL REFERENCES roots (root),
     study_id TEXT NOT NULL,
     patient_id TEXT NOT NULL,
@@ -44,13 +44,13 @@ CREATE TABLE images (
 CREATE INDEX images_study ON images (study_id);
 CREATE INDEX images_patient ON images (patient_id);
 CREATE INDEX images_file ON images (file) WHERE file IS NOT NULL;
-CREATE TABLE leftovers (                 -- kept files that may have no image, see writer.py
+CREATE TABLE leftovers (                 -- kept files that may have no image; see writer.py
     root INTEGER NOT NULL REFERENCES roots (root),
     file TEXT NOT NULL,
     PRIMARY KEY (root, file)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE columns (
-    name TEXT PRIMARY KEY,               -- as filters write it
+    name TEXT PRIMARY KEY,               -- as written in filters
     slot INTEGER NOT NULL UNIQUE         -- its column of attributes is c<slot>
 ) STRICT;
 CREATE TABLE attributes (number INTEGER PRIMARY KEY REFERENCES images ON DELETE CASCADE);
@@ -73,15 +73,15 @@ CATALOGUE = "catalogue.sqlite"  # the file, in an index's folder
 
 EMPTY = "the index is empty"
 
-NUMBERS_AT_ONCE = 500  # numbers that one statement asks for
+NUMBERS_AT_ONCE = 500  # numbers in one statement
 
 TEXT_COLUMNS = ("image", "study_id", "patient_id", "split")
-ID_COLUMNS = ("image", "study_id", "patient_id")  # those whose values name somebody
+ID_COLUMNS = ("image", "study_id", "patient_id")  # their values name somebody
 NUMBER_COLUMNS = ("height", "width")
 
 UNLIKE = f"{OF_MODEL}unlike"
-"""The column of how unlike an image is those that the model was trained on: its distance over the
-limit, so that what is above 1 is flagged."""
+"""The column for how unlike the training images an image is: its distance over the limit; above 1
+it is flagged."""
 
 _KEPT = re.compile(r"[0-9a-f]{64}")
 
@@ -93,9 +93,9 @@ _IMAGES = (
 
 @dataclass(frozen=True, slots=True)
 class IndexedImage:
-    number: int  # its number, which no other image gets, not even after it was deleted
-    image: str  # its name in the manifest; the id by which it is asked for
-    path: str  # where it lies, if its manifest's folder was not moved since
+    number: int  # no other image ever gets it, even after this one is deleted
+    image: str  # its name in the manifest, and its id
+    path: str  # where it is, unless its manifest's folder has moved
     study_id: str
     patient_id: str
     split: str
@@ -104,7 +104,7 @@ class IndexedImage:
     metadata: Mapping[str, str] = field(default_factory=dict)
 
     def require_whole(self) -> None:
-        """Refuse a file that the index keeps and that is not what its name says (ImageError)."""
+        """Refuse a kept file that is not what its name says (ImageError)."""
         path = Path(self.path)
         is_kept = not self.path.endswith(self.image) and _KEPT.fullmatch(path.stem)
         if is_kept and sha256(path) != path.stem:
@@ -112,9 +112,9 @@ class IndexedImage:
 
 
 class Catalogue:
-    """An open catalogue, made when missing where ``write`` is set; a context manager.
+    """An open catalogue; a context manager.  With ``write`` it is made if it is missing.
 
-    Threads may share one.  Another process that commits a change is waited for, ``wait_s`` seconds.
+    Threads may share one.  While another process commits a change, wait up to ``wait_s`` seconds.
     """
 
     def __init__(self, path: Path, *, write: bool = False, wait_s: float = WAIT_S) -> None:
@@ -133,8 +133,8 @@ class Catalogue:
     def _prepare(self, write: bool) -> None:
         with catalogue_errors(self.path):
             if write:
-                # A change that outgrows its cache is kept in memory: to put part of it into the
-                # file before the commit would lock readers out until then.
+                # Keep a change that outgrows its cache in memory: writing part of it to the file
+                # before the commit would lock out readers until then.
                 self.database.execute("PRAGMA cache_spill = OFF")
             with self.transaction(write=write):
                 version = _version_of(self.database)
@@ -154,13 +154,13 @@ class Catalogue:
 
     @contextmanager
     def transaction(self, *, write: bool = False) -> Iterator[sqlite3.Connection]:
-        """One consistent view of the catalogue; with ``write``, all of its changes or none."""
+        """A consistent view of the catalogue; with ``write``, all changes of the block or none."""
         with self._lock, transaction(self.database, write=write) as database:
             yield database
 
     def version(self) -> int:
         """A number that changes when another connection has changed the catalogue."""
-        # Within a transaction, be it another thread's, SQLite would give the number of its start.
+        # Within any thread's transaction, SQLite would give the number of the transaction's start.
         with self._lock:
             return int(self.database.execute("PRAGMA data_version").fetchone()[0])
 
@@ -174,7 +174,7 @@ class Catalogue:
         return int(images), int(sentences)
 
     def columns(self) -> dict[str, int]:
-        """Slots of the columns that filters can name, beside those of the images themselves."""
+        """Slots of the columns that filters can name, besides the images' own."""
         return dict(self.database.execute("SELECT name, slot FROM columns ORDER BY slot"))
 
     def known_images(self) -> dict[str, int]:
@@ -188,7 +188,7 @@ class Catalogue:
         return _image(row) if row else None
 
     def of_patient(self, patient_id: str, most: int) -> list[IndexedImage]:
-        """At most so many images of a patient, in the order in which they were indexed."""
+        """At most ``most`` images of a patient, in the order of indexing."""
         rows = self.database.execute(
             f"{_IMAGES} WHERE patient_id = ? ORDER BY number LIMIT ?",
             (patient_id, most),
@@ -196,14 +196,14 @@ class Catalogue:
         return [_image(row) for row in rows]
 
     def images(self, numbers: Sequence[int]) -> list[IndexedImage | None]:
-        """The images of some numbers, in their order; None for one that was deleted."""
-        found = {row[0]: _image(row) for row in self._each(_IMAGES, numbers)}
-        return [found.get(number) for number in numbers]
+        """The images with these numbers, in their order; None for a deleted one."""
+        by_number = {row[0]: _image(row) for row in self._each(_IMAGES, numbers)}
+        return [by_number.get(number) for number in numbers]
 
     def labels(self, numbers: Sequence[int], model: str) -> dict[int, dict[str, float]]:
-        """What the model of a fingerprint says of images, by number and column.
+        """Labels and :data:`UNLIKE` of images, by number and column.
 
-        These are :data:`UNLIKE` and labels; {} where the catalogue has another model's.
+        {} if the catalogue's are not from the model with this fingerprint.
         """
         with self.transaction() as database:
             by = database.execute("SELECT value FROM meta WHERE key = 'model'").fetchone()
@@ -224,13 +224,13 @@ class Catalogue:
             yield from self.database.execute(query + where, part).fetchall()
 
     def sentence(self, number: int) -> tuple[str, int] | None:
-        """Text and number of studies of a sentence; None for one that was deleted."""
-        found: tuple[str, int] | None = self.database.execute(
+        """Text and number of studies of a sentence; None if it was deleted."""
+        row: tuple[str, int] | None = self.database.execute(
             "SELECT sentence, (SELECT count(DISTINCT study_id) FROM said "
             "WHERE said.sentence = s.number) FROM sentences s WHERE number = ?",
             (number,),
         ).fetchone()
-        return found
+        return row
 
     def report(self, study_id: str) -> list[tuple[str, str]]:
         """Section and text of each sentence of a study, in order."""
@@ -242,20 +242,20 @@ class Catalogue:
 
 
 def set_meta(database: sqlite3.Connection, values: Mapping[str, Any]) -> None:
-    """Note something of the index as a whole, in the caller's transaction."""
+    """Note something about the index as a whole, in the caller's transaction."""
     rows = [(key, str(value)) for key, value in values.items()]
     database.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
 
 
 def structure_of(meta: Mapping[str, str]) -> dict[str, Any] | None:
-    """What is noted of the FAISS file: name, digest, places that it knows, rotation; else None."""
+    """The notes about the FAISS file: name, digest, number of places, rotation; or None."""
     noted: dict[str, Any] | None = json.loads(meta.get("structure", "null"))
     return noted
 
 
 def cells_of(slots: Mapping[str, int]) -> dict[str, str]:
     """SQL of the columns that filters can name, by name; see :meth:`Catalogue.columns`."""
-    # Slots are numbers of the catalogue's own; nothing of a name is part of the SQL.
+    # Slots are the catalogue's own numbers, so no name becomes part of the SQL.
     cells = {name: f"images.{name}" for name in (*TEXT_COLUMNS, *NUMBER_COLUMNS)}
     return cells | {name: f"attributes.c{int(slot)}" for name, slot in slots.items()}
 
@@ -271,20 +271,20 @@ def empty_index(folder: Path) -> CheckpointError:
 
 
 def noted_checkpoint(folder: Path, meta: Mapping[str, str]) -> str:
-    """The checkpoint that made an index, if it still lies where it was (CheckpointError)."""
+    """The checkpoint that made an index, if it is still in its place (CheckpointError)."""
     if "checkpoint" not in meta:
         raise empty_index(folder)
     noted = meta["checkpoint"]
     if not has_model(Path(noted)):
         raise CheckpointError(
             f"{folder}: the checkpoint that made this index is no longer at '{noted}'; 'cxrtext "
-            f"index build --model DIR --out {folder}' notes where it lies now"
+            f"index build --model DIR --out {folder}' notes its new place"
         )
     return noted
 
 
 def checkpoint_of(folder: Path) -> Path:
-    """The checkpoint that an index notes; errors as above."""
+    """The checkpoint that an index names; errors as above."""
     with Catalogue(folder / CATALOGUE) as catalogue:
         return Path(noted_checkpoint(folder, catalogue.meta()))
 
@@ -297,7 +297,7 @@ def _image(row: tuple[Any, ...]) -> IndexedImage:
 
 
 def catalogue_errors(path: Path) -> AbstractContextManager[None]:
-    """Say in one line what SQLite and the disk complain of (CheckpointError for damage)."""
+    """Report errors of SQLite and the disk in one line (CheckpointError for damage)."""
     return sqlite_errors(
         path, CheckpointError, "restore the folder from a copy, or index into a new one"
     )
@@ -306,12 +306,12 @@ def catalogue_errors(path: Path) -> AbstractContextManager[None]:
 def _version_of(database: sqlite3.Connection) -> int | None:
     if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
         return None
-    found = database.execute("SELECT value FROM meta WHERE key = 'schema_version'").fetchone()
-    return int(found[0]) if found and str(found[0]).isdigit() else 0
+    row = database.execute("SELECT value FROM meta WHERE key = 'schema_version'").fetchone()
+    return int(row[0]) if row and str(row[0]).isdigit() else 0
 
 
 def _make_tables(database: sqlite3.Connection) -> None:
-    for statement in _TABLES.split(";"):
+    for statement in _TABLES.split(";\n"):
         database.execute(statement)
     set_meta(database, {"schema_version": SCHEMA_VERSION})
 

@@ -1,4 +1,4 @@
-"""Looking for damage: every vector file against its checksum."""
+"""Look for damage: compare every vector file with its checksum."""
 
 from pathlib import Path
 
@@ -10,19 +10,19 @@ ATTEMPTS = 5
 
 
 def check_index(folder: Path, catalogue: Catalogue, *, most: int | None = None) -> list[str]:
-    """What is wrong with an index, a line each; nothing where all is well.
+    """What is wrong with an index, one line each.
 
     Args:
         catalogue: Open; another process may write meanwhile.
-        most: Bytes of vectors up to which they are read, too, which takes as long as the disk
-            does; None has no limit.
+        most: Read the vectors only up to this many bytes, which takes as long as the disk needs;
+            None for no limit.
     """
     wrong: list[str] = []
     for _ in range(ATTEMPTS):
         with catalogue_errors(catalogue.path), catalogue.transaction():
             wrong = _check_catalogue(catalogue)
             if wrong:
-                return wrong  # nothing in it can be relied on
+                return wrong  # nothing in it is reliable
             before = catalogue.meta()
         if "generation" not in before:
             return [EMPTY]

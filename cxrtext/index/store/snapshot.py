@@ -1,4 +1,4 @@
-"""What a search looks at: one consistent view of an index, memory-mapped."""
+"""A consistent, memory-mapped view of an index for searches."""
 
 import sqlite3
 from dataclasses import dataclass
@@ -22,23 +22,23 @@ Numbers = NDArray[np.int64]
 NONE: Numbers = np.empty(0, dtype=np.int64)
 ROWS_AT_ONCE = 50_000
 
-ATTEMPTS = 20  # how often a view is taken again because a writer replaced its files meanwhile
+ATTEMPTS = 20  # how often to take a view again after a writer replaced its files
 
 
 @dataclass(frozen=True, slots=True)
 class Structure:
     digest: str
     index: Any
-    rotation: Rotation  # how profiles became its vectors
+    rotation: Rotation  # turns profiles into its vectors
     places: int
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    meta: dict[str, str]  # what is noted of the index as a whole
-    numbers: Numbers  # [places], the number of the image at each place, −1 where it was deleted
-    arrays: dict[str, NDArray[Any]]  # mapped vectors of the images, one row a place, by file
-    language: Language  # what the sketches and profiles were made by
+    meta: dict[str, str]  # notes about the index as a whole
+    numbers: Numbers  # [places], the number of the image at each place, −1 if it was deleted
+    arrays: dict[str, NDArray[Any]]  # mapped vectors of the images by file, one row per place
+    language: Language  # of the sketches and profiles
     sentence_numbers: Numbers  # [s], numbers of the sentences
     texts: Tensor  # [s, D], their vectors
     structure: Structure | None  # the FAISS structure, if there is one
@@ -49,30 +49,30 @@ class Snapshot:
 
     @cached_property
     def live(self) -> Numbers:
-        """Their places, in rising order."""
+        """The places of the images, in rising order."""
         return np.flatnonzero(self.numbers >= 0)
 
     @cached_property
     def _by_number(self) -> tuple[Numbers, Numbers]:
         numbers = self.numbers[self.live]
-        # They rise with the places, unless a rebuild for a new model could not read one at first.
+        # Numbers rise with places, unless a rebuild for a new model could not read one at first.
         if (np.diff(numbers) > 0).all():
             return numbers, self.live
         order = np.argsort(numbers, kind="stable")
         return numbers[order], self.live[order]
 
     def places_of(self, numbers: Numbers) -> Numbers:
-        """Places of some numbers, in rising order; deleted ones are left out."""
+        """Places of images by their numbers, in rising order, without deleted ones."""
         wanted, (known, places) = np.unique(numbers), self._by_number
         at = np.searchsorted(known, wanted)
         there = at < len(known)
         there[there] = known[at[there]] == wanted[there]
-        found: Numbers = np.sort(places[at[there]])
-        return found
+        sorted_places: Numbers = np.sort(places[at[there]])
+        return sorted_places
 
 
 def take_snapshot(folder: Path, catalogue: Catalogue, before: Snapshot | None = None) -> Snapshot:
-    """Take a view, whatever a writer does meanwhile, by an older one (CheckpointError)."""
+    """Take a view, even while a writer works; ``before`` saves time (CheckpointError)."""
     for attempt in range(ATTEMPTS):
         with catalogue.transaction() as database:
             meta = catalogue.meta()
@@ -80,13 +80,13 @@ def take_snapshot(folder: Path, catalogue: Catalogue, before: Snapshot | None = 
                 raise empty_index(folder)
             kept = NONE
             if before and all(before.meta[key] == meta[key] for key in ("generation", "deletions")):
-                kept = before.numbers  # it has only grown
+                kept = before.numbers  # images were only added
             numbers = _numbers(database, "images", int(meta["places"]), kept)
             sentences = _numbers(database, "sentences", int(meta["sentence_places"]), NONE)
         try:
             return _open(folder, meta, numbers, sentences, before)
         except (FileNotFoundError, CheckpointError):
-            # A writer may have moved on to other files since; the same once more is damage.
+            # A writer may have switched to new files; if nothing changed, it is damage.
             if attempt and catalogue.meta() == meta:
                 if missing := _missing(folder, meta):
                     raise CheckpointError(
@@ -103,15 +103,15 @@ def _missing(folder: Path, meta: dict[str, str]) -> Path | None:
 
 
 def _numbers(database: sqlite3.Connection, table: str, places: int, kept: Numbers) -> Numbers:
-    """Numbers by place, −1 where there is none; those of the first places are known."""
+    """Numbers by place, −1 for an empty one; ``kept`` has those of the first places."""
     numbers = np.concatenate([kept, np.full(places - len(kept), -1, dtype=np.int64)])
     rows = database.execute(
         f"SELECT place, number FROM {table} WHERE place >= ?",  # noqa: S608
         (len(kept),),
     )
     while part := rows.fetchmany(ROWS_AT_ONCE):
-        found = np.array(part, dtype=np.int64)
-        numbers[found[:, 0]] = found[:, 1]
+        block = np.array(part, dtype=np.int64)
+        numbers[block[:, 0]] = block[:, 1]
     return numbers
 
 

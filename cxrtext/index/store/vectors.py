@@ -1,4 +1,4 @@
-"""Vector files: rows of a fixed shape, appended and memory-mapped; which of them an index has."""
+"""Vector files: rows of a fixed shape, appended and memory-mapped; and which ones an index has."""
 
 import mmap
 import os
@@ -17,18 +17,18 @@ from cxrtext.models.regions import SCALE_BYTES
 CHECK_BYTES = 32 * 2**20
 
 SENTENCES = "sentences"
-OF_IMAGES = ("regions", "sketch", "profiles", "means")  # vector files with one row an image
+OF_IMAGES = ("regions", "sketch", "profiles", "means")  # vector files with one row per image
 
 SCATTERED = ("regions", "sketch")
-"""Those with large rows, of which a search reads some here and there."""
+"""Files with large rows, of which a search reads only some."""
 
 
 @dataclass(frozen=True, slots=True)
 class VectorFile:
     """Rows of equal shape, one after another, without a header.
 
-    The catalogue says how many rows count; what lies behind them is the trace of a process that
-    was killed between writing vectors and noting them, and is overwritten by the next one.
+    The catalogue says how many rows count.  A process killed between writing vectors and noting
+    them may have left more, which the next one overwrites.
     """
 
     path: Path
@@ -40,9 +40,9 @@ class VectorFile:
         return int(np.prod(self.shape)) * np.dtype(self.dtype).itemsize
 
     def append(self, start: int, values: NDArray[Any], checksum: int) -> int:
-        """Write rows [n, *shape] behind the first ``start`` and wait until they are on disk.
+        """Write rows [n, *shape] after the first ``start``, and wait until they are on disk.
 
-        Gives the checksum of all rows, from that of the rows before.
+        Gives the checksum of all rows, from the checksum of the rows before.
         """
         if values.shape[1:] != self.shape:
             raise ValueError(f"rows must be {self.shape}, got {values.shape[1:]}")
@@ -58,10 +58,10 @@ class VectorFile:
         return zlib.crc32(data, checksum)
 
     def open(self, rows: int, *, scattered: bool = False) -> NDArray[Any]:
-        """Map the first ``rows`` rows, read-only, [rows, *shape] (CheckpointError of fewer).
+        """Map the first ``rows`` rows read-only, [rows, *shape] (CheckpointError: there are fewer).
 
-        ``scattered`` keeps the system from reading up to megabytes around what is touched; whoever
-        reads much says so by :func:`fetch`.
+        ``scattered`` keeps the system from reading megabytes around each access; call
+        :func:`fetch` before reading much.
         """
         if rows == 0:
             return np.empty((0, *self.shape), self.dtype)
@@ -72,7 +72,7 @@ class VectorFile:
         return mapped
 
     def checksum(self, rows: int) -> int:
-        """Checksum of the first rows, as :meth:`append` gave it."""
+        """Checksum of the first rows, the same as from :meth:`append`."""
         value, left = 0, rows * self.row_bytes
         with self.path.open("rb") as handle:
             while left and (part := handle.read(min(left, CHECK_BYTES))):
@@ -90,9 +90,9 @@ class VectorFile:
 
 
 def fetch(rows: NDArray[Any], places: NDArray[np.int64]) -> None:
-    """Have rows of a mapped file read from the disk, all at the same time, without waiting.
+    """Start reading rows of a mapped file from the disk, all at once, without waiting.
 
-    What lies in memory already costs a look.  Does nothing for rows that are not a mapped file.
+    Rows that are in memory already cost little; rows that are not of a mapped file, nothing.
     Places are in rising order.
     """
     if not isinstance(rows, np.memmap) or not len(places):
@@ -106,7 +106,7 @@ def fetch(rows: NDArray[Any], places: NDArray[np.int64]) -> None:
         return
     pages = places * size // mmap.PAGESIZE
     behind = -(-(places + 1) * size // mmap.PAGESIZE)
-    # Where a row begins on the page on which the one before it ends, or the next, they are one.
+    # Rows on the same or neighboring pages are read together.
     cut = np.flatnonzero(pages[1:] > behind[:-1])
     firsts = np.concatenate([pages[:1], pages[1:][cut]]) * mmap.PAGESIZE
     lasts = np.concatenate([behind[:-1][cut], behind[-1:]]) * mmap.PAGESIZE
@@ -117,7 +117,7 @@ def fetch(rows: NDArray[Any], places: NDArray[np.int64]) -> None:
 
 
 def rows_of(rows: NDArray[Any], places: NDArray[np.int64]) -> NDArray[Any]:
-    """Copies of some rows of a mapped file, in rising order, fetched together."""
+    """Copies of rows of a mapped file, in rising order, fetched together."""
     fetch(rows, places)
     return np.asarray(rows[places])
 
@@ -130,10 +130,10 @@ def _map_of(rows: np.memmap[Any, Any]) -> mmap.mmap:
 def vector_files(folder: Path, meta: Mapping[str, str]) -> dict[str, VectorFile]:
     """The vector files of the generation that the catalogue's ``meta`` names.
 
-    ``regions`` holds what is scored, ``sketch`` what bounds are computed from (see
-    :mod:`~cxrtext.index.features.bounds`), ``profiles`` the scores at the inducing points, which
-    name candidates (see :mod:`~cxrtext.index.features.language`), ``means`` the mean region,
-    ``sentences`` the vectors of the sentences.
+    ``regions`` is for scores, ``sketch`` for bounds (see :mod:`~cxrtext.index.features.bounds`),
+    ``profiles`` has the scores at the inducing points, which give candidates (see
+    :mod:`~cxrtext.index.features.language`), ``means`` the mean region, ``sentences`` the vectors
+    of the sentences.
     """
     N, D, m, n = (int(meta[name]) for name in ("regions", "dimension", "sketch", "landmarks"))
     bits = ((N, D + SCALE_BYTES), "|i1") if meta["storage"] == "int8" else ((N, D), "<f2")

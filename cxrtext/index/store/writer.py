@@ -1,13 +1,13 @@
-"""Changing an index: one process at a time, each change whole or not at all.
+"""Change an index: one process at a time, each change complete or not at all.
 
-Vectors are appended and synced first, the catalogue is committed after: until then no reader
-looks at them, and the next writer overwrites what was never committed.  Vectors of deleted images
-stay in the files, unread, until the index is compacted.
+Vectors are appended and synced first, then the catalogue is committed.  Until then no reader uses
+them, and the next writer overwrites what was never committed.  Vectors of deleted images stay
+unused in the files until the index is compacted.
 
-Files that are kept for images, such as uploads, are named by their content and never written over.
-A file is noted among the leftovers before it is written, and again when an image gives it up.
-Whoever writes next removes the leftovers that no image names, so that whatever is killed, each
-image has the file that was written for it and no other file stays.
+Files that are kept for images, such as uploads, are named by their content and never overwritten.
+A file is noted among the leftovers before it is written, and again when an image gives it up.  The
+next writer removes the leftovers that no image names.  So even after a kill, each image has its
+file, and no other file stays.
 """
 
 import fcntl
@@ -30,9 +30,9 @@ from cxrtext.index.store.vectors import checksum_key, vector_files
 
 SUMMARY = "index.json"
 LOCK = "writer.lock"
-TURN = "writer.turn"  # held by who is next, so that a busy writer does not keep others off for ever
-_KEPT = re.compile(r"[0-9a-f]{64}\.?\w*")  # what `keep_file` calls a file
-NEXT = "next"  # folder in an index where one of another model grows
+TURN = "writer.turn"  # held by the next writer, so that a busy one does not block it forever
+_KEPT = re.compile(r"[0-9a-f]{64}\.?\w*")  # names that `keep_file` gives
+NEXT = "next"  # folder in an index where one for another model grows
 POLL_S = 0.2
 
 
@@ -40,18 +40,18 @@ POLL_S = 0.2
 def writing(folder: Path, *, wait_s: float = 0.0, create: bool = False) -> Iterator[Catalogue]:
     """Open an index for changes, and remove what a killed writer left.
 
-    It is a CheckpointError where the folder holds no index of this version, and a DataError where
-    another process writes.
+    CheckpointError: the folder has no index of this version.  DataError: another process is
+    writing.
 
     Args:
-        wait_s: How long to queue while another process writes; 0 refuses at once.
+        wait_s: How long to wait while another process writes; 0 refuses at once.
         create: Whether a new index may be made.
     """
     path = folder / CATALOGUE
     if not create and not path.is_file():
         Catalogue(path).close()  # refuses what is not an index before anything is made
     with disk_errors(folder, "the index holds what was acknowledged before"):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # it names patients
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # private, as it names patients
         with (folder / TURN).open("w") as turn, (folder / LOCK).open("w") as handle:
             end = time.monotonic() + wait_s
             for lock in (turn, handle):
@@ -67,7 +67,7 @@ def writing(folder: Path, *, wait_s: float = 0.0, create: bool = False) -> Itera
 
 @contextmanager
 def disk_errors(path: Path, state: str) -> Iterator[None]:
-    """Say in one line what the disk complains of, and in what state all is (WorkError)."""
+    """Report a disk error in one line, with the state that everything is in (WorkError)."""
     try:
         yield
     except OSError as error:
@@ -85,7 +85,7 @@ def _lock(handle: int, folder: Path, end: float) -> None:
             if time.monotonic() >= end:
                 raise DataError(
                     f"{folder}: another process is writing this index; run the command "
-                    "again when it has ended; 'index build' and 'index delete' --wait SECONDS"
+                    "again when it has ended"
                 ) from None
             time.sleep(POLL_S)
         else:
@@ -93,7 +93,7 @@ def _lock(handle: int, folder: Path, end: float) -> None:
 
 
 def sweep(folder: Path, catalogue: Catalogue) -> None:
-    """Remove files that no reader will look for."""
+    """Remove files that no reader needs."""
     remove_leftovers(catalogue)
     sweep_unfinished(folder)
     for path in orphans(folder, catalogue):
@@ -101,7 +101,7 @@ def sweep(folder: Path, catalogue: Catalogue) -> None:
 
 
 def orphans(folder: Path, catalogue: Catalogue) -> list[Path]:
-    """Vectors and structures of a killed writer or an older generation; [] of an empty index."""
+    """Vectors and structures of a killed writer or an older generation; [] for an empty index."""
     meta = catalogue.meta()
     if "generation" not in meta:
         return []
@@ -115,7 +115,7 @@ def orphans(folder: Path, catalogue: Catalogue) -> list[Path]:
 def append_rows(
     folder: Path, meta: Mapping[str, str], start: int, arrays: Mapping[str, NDArray[Any]]
 ) -> dict[str, int]:
-    """Put rows on disk behind those that are there; gives what the catalogue is to note of them."""
+    """Append rows on disk; gives what the catalogue must note about them."""
     files, keys = vector_files(folder, meta), {name: checksum_key(name) for name in arrays}
     return {
         keys[name]: files[name].append(start, values, int(meta.get(keys[name], 0)))
@@ -124,9 +124,9 @@ def append_rows(
 
 
 def keep_file(catalogue: Catalogue, root: Path, data: bytes, digest: str, ending: str) -> str:
-    """Keep a file, on disk when this returns, until the lock is given up; longer for an image.
+    """Put a file on disk; when the lock is released, it stays only if an image names it.
 
-    Gives its name below the folder, which is made where there is none.
+    Gives its name below the folder, which is made if it is missing.
     """
     file = f"{digest}{ending}"
     with catalogue.transaction(write=True) as database:
@@ -136,18 +136,18 @@ def keep_file(catalogue: Catalogue, root: Path, data: bytes, digest: str, ending
             (file, str(root)),
         )
     path = root / file
-    # Another image may have the same pixels.  What is not what its name says is a killed writer's.
+    # Another image may have the same pixels.  A killed writer may have left a damaged file.
     if path.is_symlink() or not path.is_file() or sha256(path) != digest:
         try:
             write_private(path, data)
         except OSError as error:
-            error.filename = error.filename or str(path.parent)  # writing does not say where
+            error.filename = error.filename or str(path.parent)  # a failed write names no file
             raise
     return file
 
 
 def leave_files(database: Connection, condition: str, value: str) -> None:
-    """Note the files of images about to go, by SQL such as ``study_id = ?``, in the transaction."""
+    """Note the files of images to be deleted, chosen by SQL such as ``study_id = ?``."""
     database.execute(
         "INSERT OR IGNORE INTO leftovers SELECT root, file FROM images "  # noqa: S608
         f"WHERE file IS NOT NULL AND {condition}",
@@ -156,12 +156,12 @@ def leave_files(database: Connection, condition: str, value: str) -> None:
 
 
 def remove_leftovers(catalogue: Catalogue) -> None:
-    """Remove the leftovers that no image has; what cannot be removed now is left to the next."""
+    """Remove leftovers that no image names; what cannot be removed is left to the next writer."""
     database = catalogue.database
-    found = database.execute("SELECT root, path, file FROM leftovers JOIN roots USING (root)")
-    for root, folder, file in found.fetchall():
+    rows = database.execute("SELECT root, path, file FROM leftovers JOIN roots USING (root)")
+    for root, folder, file in rows.fetchall():
         with suppress(OSError):
-            if not Path(folder).is_dir():  # it is not mounted here, perhaps
+            if not Path(folder).is_dir():  # perhaps it is not mounted here
                 continue
             if _KEPT.fullmatch(file) and not _is_named(database, Path(folder), file):
                 remove_file(Path(folder) / file)
@@ -206,7 +206,7 @@ class IndexSummary:
 
 
 def write_summary(folder: Path, catalogue: Catalogue) -> dict[str, Any]:
-    """Write ``index.json`` anew; gives what it holds."""
+    """Write ``index.json``; gives its content."""
     meta = catalogue.meta()
     images, sentences = catalogue.counts()
     value = {

@@ -1,1 +1,1 @@
-"""The gateway: one file, one folder of state, and what runs beside a hospital's systems."""
+"""The gateway that runs beside a hospital's systems: one file and one folder of state."""

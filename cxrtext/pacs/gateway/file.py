@@ -1,6 +1,6 @@
-"""The file that says all of a gateway (``gateway.yaml``): its folders, ports and peers.
+"""The file that describes a gateway (``gateway.yaml``): its folders, ports and peers.
 
-It is readable by its owner alone; paths are relative to it.
+Only its owner may read it; paths are relative to it.
 """
 
 import os
@@ -27,10 +27,10 @@ GUIDE = "docs/reference/pacs.md"
 
 
 class IdsSection(PeerSection):
-    """How ids are written, and what else is kept of headers, as import has them."""
+    """How to write ids, and what else to keep of headers, as in an import."""
 
-    hash: Named | None = None  # key file: ids are replaced by hashes, and pixels alone are kept
-    issuer: str = ""  # of patient ids whose header names none
+    hash: Named | None = None  # key file: ids become hashes, and only pixels are kept
+    issuer: str = ""  # of patient ids if the header names none
     keep: tuple[str, ...] = ()
 
     @field_validator("keep")
@@ -44,12 +44,12 @@ class IdsSection(PeerSection):
         return names
 
     def read(self) -> Ids:
-        """How ids are written: as they are, or by the key of the file (ConfigError)."""
+        """Ids as they are, or hashed with the key in the file (ConfigError)."""
         return Ids(None if self.hash is None else read_key(self.hash))
 
 
 class Serve(Serving):
-    """The page and the API, as options of ``cxrtext serve`` of these names have it."""
+    """The page and the API; the keys are options of ``cxrtext serve``."""
 
     port: Port = 8000
     trusted_hosts: tuple[str, ...] = ()
@@ -60,19 +60,19 @@ class Serve(Serving):
 
 class Status(Serving):
     port: Port = 9108
-    trusted_hosts: tuple[str, ...] = ()  # names by which it is asked, as serve has them
-    key_env: str | None = None  # the variable that holds the bearer token of who may ask
+    trusted_hosts: tuple[str, ...] = ()  # host names in requests, as for serve
+    key_env: str | None = None  # the variable with the bearer token that requests need
 
     @property
     def login(self) -> dict[str, str]:
-        """The headers of who may ask (ConfigError: the variable is not set)."""
+        """The headers that requests need (ConfigError: the variable is not set)."""
         return {} if self.key_env is None else bearer(self.key_env)
 
 
 class Gateway(PeerSection):
     state: Named = Field(Path("gateway"), validate_default=True)
-    project: Named | None = None  # a project or an index; without it what comes waits
-    reserve_gib: Annotated[float, Field(ge=0, le=100_000)] = 1.0  # that stay free on the disk
+    project: Named | None = None  # a project or an index; without one, everything received waits
+    reserve_gib: Annotated[float, Field(ge=0, le=100_000)] = 1.0  # to keep free on the disk
     readers: Annotated[int, Field(ge=1, le=64)] = 2  # processes that decode
     device: str = "auto"
     ids: IdsSection = IdsSection()
@@ -87,7 +87,7 @@ class Gateway(PeerSection):
         names = [peer.name for peer in self.peers]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
-            raise ValueError(f"the name {twice} stands there twice; name each peer once")
+            raise ValueError(f"two peers are named {twice}; give each its own name")
         if self.serve is not None and self.project is None:
             raise ValueError("serve needs a project")
         return self
@@ -115,7 +115,6 @@ class Gateway(PeerSection):
 
 
 def read_gateway(path: Path) -> Gateway:
-    """Read the file (ConfigError)."""
     value = _parsed(path)
     try:
         return Gateway.model_validate(value, context={"folder": path.absolute().parent})
@@ -128,7 +127,7 @@ def _parsed(path: Path) -> dict[str, object]:
         with path.open("rb") as handle:
             if stat.S_IMODE(os.fstat(handle.fileno()).st_mode) & 0o077:
                 raise ConfigError(
-                    f"{path}: others than its owner may read or change it; run: chmod 600 {path}"
+                    f"{path}: users besides its owner may read or change it; run: chmod 600 {path}"
                 )
             data = handle.read(MAX_FILE_BYTES + 1)
     except OSError as error:
@@ -151,7 +150,7 @@ def _first_fault(error: ValidationError, value: Mapping[str, object]) -> str:
     place = [str(part) for part in first["loc"]]
     listed = value.get("peers")
     if len(place) > 1 and place[0] == "peers" and isinstance(listed, list):
-        one = listed[int(place[1])]
-        name = one.get("name") if isinstance(one, dict) else None
+        peer = listed[int(place[1])]
+        name = peer.get("name") if isinstance(peer, dict) else None
         place[:2] = [name if isinstance(name, str) else f"peer {int(place[1]) + 1}"]
     return ": ".join(filter(None, (": ".join(place), first["msg"].removeprefix("Value error, "))))

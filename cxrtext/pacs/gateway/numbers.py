@@ -1,4 +1,4 @@
-"""The numbers of a gateway, for Prometheus: of its parts, its inbox, and the results sent."""
+"""Metrics of a gateway for Prometheus: its parts, its inbox, and the results it sent."""
 
 import sqlite3
 from collections.abc import Iterator, Mapping
@@ -50,7 +50,7 @@ class GatewayMetrics:
         results: Path,
         parts: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     ) -> None:
-        """Look at the folders, and take over how the parts do, as the gateway knows it."""
+        """Read the folders, and set the state of the parts as the gateway gives it."""
         for name, part in parts.items():
             self.up.labels(name).set(int(part["up"]))
             self.restarts.labels(name).set(part["restarts"])
@@ -64,23 +64,22 @@ class GatewayMetrics:
 
     @contextmanager
     def _reading(self, folder: str) -> Iterator[None]:
-        """Note whether a folder can be read: what was seen last looks as if all were well."""
+        """Note whether a folder can be read; without this, old numbers would look current."""
         try:
             yield
             self.readable.labels(folder).set(1)
         except (CxrTextError, OSError, sqlite3.Error):
             self.readable.labels(folder).set(0)
 
-    def _describe(self, found: InboxStatus) -> None:
-        waiting = sum(found.waiting.values())
-        states = {"waiting": waiting, "held": found.held, "failed": found.failed}
-        for state, count in states.items():
-            self.waiting.labels(state).set(count)
-        self.oldest.set(found.oldest_s)
-        self.received.set(found.received)
-        self.reports.set(found.unjoined)
-        self.undecided.set(found.undecided)
-        for (what, outcome), count in found.outcomes.items():
+    def _describe(self, status: InboxStatus) -> None:
+        self.waiting.labels("waiting").set(sum(status.waiting.values()))
+        self.waiting.labels("held").set(status.held)
+        self.waiting.labels("failed").set(status.failed)
+        self.oldest.set(status.oldest_s)
+        self.received.set(status.received)
+        self.reports.set(status.unjoined)
+        self.undecided.set(status.undecided)
+        for (what, outcome), count in status.outcomes.items():
             self.entries.labels(what, outcome).set(count)
 
     def page(self) -> bytes:

@@ -1,1 +1,1 @@
-"""Reports that come as HL7 v2 messages over MLLP."""
+"""Reports received as HL7 v2 messages over MLLP."""

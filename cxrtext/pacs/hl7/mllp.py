@@ -1,11 +1,11 @@
-"""Receiving HL7 v2 messages over MLLP: acknowledged when they are on disk.
+"""Receive HL7 v2 messages over MLLP, and acknowledge each once it is on disk.
 
-A message is framed by a start byte and two end bytes (HL7 v2.5.1, appendix C); what stands between
-frames is passed over.  AA says that a message was kept, or that nothing in one of this kind is
-wanted here; AE that it cannot be read, AR that its kind is not taken, or that it cannot be kept
-now.  What cannot be read goes into the inbox, too, where it fails for somebody to look at.  The
-connection lives on.  These acknowledgments of the original mode (2.9.2) are given whatever MSH-15
-and MSH-16 ask for.
+A message is framed by a start byte and two end bytes (HL7 v2.5.1, appendix C); bytes between
+frames are skipped.  AA means that a message was kept, or that we need nothing from its kind.  AE
+means that it cannot be read.  AR means that we do not take its kind, or cannot keep it now.
+Unreadable messages go into the inbox too, where they fail for somebody to look at.  The connection
+stays open.  These are acknowledgments of the original mode (2.9.2), whatever MSH-15 and MSH-16 ask
+for.
 """
 
 import re
@@ -39,12 +39,12 @@ FRAME_S = 60.0  # how long a message may take to arrive
 
 Code = Literal["AA", "AE", "AR"]  # of table 0008: accepted, in error, rejected
 _UNREPORTED = {*b"ADT BAR DFT MFN OMG OMI ORM SIU".split()}
-"""Kinds without a report: AA, as engines send again what is AR, and hold back what is behind it."""
+"""Kinds without a report get AA: engines repeat a message that got AR, and hold back the rest."""
 _FIELD = re.compile(rb"[!-{}~]{1,199}")
 
 
 class _Header:
-    """The MSH segment of a message, whatever that is."""
+    """The MSH segment of a message; any bytes will do."""
 
     def __init__(self, message: bytes) -> None:
         self.mark = message[3:4] if message[:3] == b"MSH" and len(message) > 8 else b"|"
@@ -54,7 +54,7 @@ class _Header:
         self.encoding = given if 3 <= len(given) <= 5 else b"^~\\&"
 
     def get(self, number: int, default: bytes = b"") -> bytes:
-        """A short field that can be repeated; it is not text of a report."""
+        """A short field that is safe to repeat, so never the text of a report."""
         value = self._fields[number - 1].strip() if number <= len(self._fields) else b""
         return value if _FIELD.fullmatch(value) else default
 
@@ -66,10 +66,11 @@ class _Header:
 
 
 def acknowledgment(message: bytes, code: Code, text: str = "", error: bytes = b"") -> bytes:
-    """A framed acknowledgment in a message's delimiters; ``text`` says why, without its words.
+    """A framed acknowledgment in a message's delimiters.
 
     Args:
-        error: Of table 0357; by default what says that the kind (AR) or the message (AE) is wrong.
+        text: Says why; it quotes nothing of the message.
+        error: A code of table 0357; by default that the kind (AR) or the message (AE) is wrong.
     """
     error = error or (b"207" if code == "AE" else b"200")
     head = _Header(message)
@@ -86,7 +87,7 @@ def acknowledgment(message: bytes, code: Code, text: str = "", error: bytes = b"
 
 
 class Framing:
-    """Takes messages out of a stream of bytes, however it is divided."""
+    """Takes messages out of a stream of bytes, wherever the stream is split."""
 
     def __init__(self) -> None:
         self._data = bytearray()
@@ -99,7 +100,7 @@ class Framing:
         """Give the messages that end in these bytes (WorkError: one is too long)."""
         self._data += data
         while (end := self._data.find(FRAME_END)) >= 0:
-            # Of two starts the one before was cut, and is sent again.
+            # An earlier start belongs to a message that was cut off; it will be sent again.
             if (start := self._data.rfind(START, 0, end)) >= 0:
                 yield bytes(self._data[start + 1 : end])
             del self._data[: end + 1]
@@ -113,7 +114,7 @@ class MessageListener(Served):
     """An MLLP service on a port.
 
     Args:
-        say: Takes a line for the log; it holds nothing of a message.
+        say: Takes a line for the log; no line quotes a message.
     """
 
     def __init__(self, inbox: Inbox, at: Hl7Port, say: Callable[[str], None]) -> None:
@@ -131,12 +132,12 @@ class MessageListener(Served):
             request_queue_size = 128
 
             def handle_error(self, request: object, client_address: object) -> None:
-                """Keep quiet: a traceback might quote a message."""
+                """Stay quiet: a traceback might quote a message."""
 
         super().__init__((at.host, at.port), lambda address: Server(address, Handler))
 
     def close(self) -> None:
-        """Take no more, and close all connections; what was not acknowledged comes again."""
+        """Stop, and close all connections; senders repeat what was not acknowledged."""
         super().close()
         with self._lock:
             for connection in self._open:
@@ -159,14 +160,14 @@ class MessageListener(Served):
         except WorkError as error:
             self._say(f"hl7@{address}: a connection was cut off: {error}")
         except OSError:
-            pass  # it did not wait for the answer, and sends the message again
+            pass  # the sender did not wait for the answer, and will send the message again
         finally:
             with self._lock:
                 self._open.discard(connection)
 
     def _receive(self, connection: socket.socket, source: str) -> None:
         framing = Framing()
-        begun = time.monotonic()  # when the message was that is being sent
+        begun = time.monotonic()  # when the current message began
         while True:
             connection.settimeout(FRAME_S if framing.inside else IDLE_S)
             try:
@@ -183,10 +184,10 @@ class MessageListener(Served):
                 begun = time.monotonic()
 
     def _take(self, message: bytes, source: str) -> bytes:
-        if len(found := list(messages(message))) == 1:  # without what stands before it
-            message = found[0]
+        if len(parts := list(messages(message))) == 1:  # without what comes before it
+            message = parts[0]
         kind, _ = _Header(message).kind
-        if kind in (b"ACK", b"MCF"):  # else two systems would never end
+        if kind in (b"ACK", b"MCF"):  # else two systems would answer each other forever
             return b""
         try:
             if is_merge(message):
@@ -197,18 +198,18 @@ class MessageListener(Served):
                 wanted = bool(read_message(message, "the message", self._at.charset))
         except MessageError as error:
             return self._keep(message, source, str(error))
-        except Exception as error:  # noqa: BLE001 - a connection is not to die of a message
+        except Exception as error:  # noqa: BLE001 - a message must not end the connection
             return self._keep(message, source, f"cannot be read ({type(error).__name__})")
         if wanted:
             return self._keep(message, source)
-        if kind == b"MDM":  # it notifies
+        if kind == b"MDM":  # a notification without a report
             return acknowledgment(message, "AA")
         why = "is of a kind that is not taken; ORU, MDM and merges (ADT) are"
         self._say(f"{source}: a message was refused (AR): it {why}")
         return acknowledgment(message, "AR", why)
 
     def _keep(self, message: bytes, source: str, fault: str = "") -> bytes:
-        """Put a message into the inbox; ``fault``: why it cannot be read, as the inbox will see."""
+        """Put a message into the inbox; ``fault`` says why it cannot be read."""
         try:
             self._inbox.put(source, message, "message", charset=self._at.charset)
         except CxrTextError as error:

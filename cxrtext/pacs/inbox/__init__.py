@@ -1,1 +1,1 @@
-"""The queue between what a hospital sends and the index: on disk before it is acknowledged."""
+"""The queue between a hospital and the index; entries are on disk before they are acknowledged."""

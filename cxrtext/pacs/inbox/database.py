@@ -1,9 +1,9 @@
 """The SQLite file of an inbox: what waits, what became of the rest, and what the archive has.
 
-``entries`` is the queue.  ``objects`` has one row for each DICOM object that was taken into the
-index, ``reports`` every version of a report that came, ``pictures`` digests of the pixels of
-images that the index had from elsewhere, ``tallies`` how many entries that are done with
-came to what, and ``merges`` which patients' ids became others (HL7 v2, A40).
+``entries`` is the queue.  ``objects`` has a row for each DICOM object that entered the index,
+``reports`` every version of every report, ``pictures`` digests of the pixels of images that the
+index got in other ways, ``tallies`` the number of finished entries by outcome, and ``merges`` the
+patient ids that were replaced by others (HL7 v2, A40).
 """
 
 import sqlite3
@@ -29,16 +29,16 @@ CREATE TABLE entries (
   entry INTEGER PRIMARY KEY AUTOINCREMENT,
   what TEXT NOT NULL,                      -- object, message or deletion
   source TEXT NOT NULL,                    -- the name of the peer that it came from
-  file TEXT,                               -- in the folder of objects; NULL once it is done with
+  file TEXT,                               -- in the folder of objects; NULL once it is done
   bytes INTEGER NOT NULL,
-  charset TEXT NOT NULL,                   -- of a message that names none, as MSH-18 has it
+  charset TEXT NOT NULL,                   -- if the message names none, written as in MSH-18
   received REAL NOT NULL,                  -- seconds since 1970
   state TEXT NOT NULL DEFAULT 'waiting',   -- waiting, held, failed or done
   attempts INTEGER NOT NULL DEFAULT 0,     -- how often work on it began
   outcome TEXT,                            -- added, replaced, again, left out, ...
-  reason TEXT,                             -- why, without a word of what it says
-  study TEXT,                              -- of one that is held until its study changes
-  accepted INTEGER NOT NULL DEFAULT 0,     -- by somebody, to enter whatever speaks against it
+  reason TEXT,                             -- why; quotes nothing of its content
+  study TEXT,                              -- if it is held until this study changes
+  accepted INTEGER NOT NULL DEFAULT 0,     -- 1: somebody decided that it enters in any case
   finished REAL
 );
 CREATE INDEX entries_open ON entries (state, entry) WHERE state <> 'done';
@@ -50,11 +50,11 @@ CREATE TABLE objects (
   accession TEXT NOT NULL,
   accession_issuer TEXT NOT NULL,
   said TEXT NOT NULL,                      -- a digest of what is kept of its header
-  pixels TEXT NOT NULL,                    -- a digest of its pixels as shown; '' of one gray level
-  changed TEXT NOT NULL,                   -- when its header was changed, as it says
+  pixels TEXT NOT NULL,                    -- a digest of its pixels as shown; '' if all are equal
+  changed TEXT NOT NULL,                   -- when its header says that it was changed
   source TEXT NOT NULL,
   received REAL NOT NULL,
-  entry INTEGER NOT NULL                   -- that it came by: a later one has a higher number
+  entry INTEGER NOT NULL                   -- that brought it: a later one has a higher number
 );
 CREATE INDEX objects_study ON objects (study);
 CREATE INDEX objects_accession ON objects (accession COLLATE NOCASE) WHERE accession <> '';
@@ -62,7 +62,7 @@ CREATE INDEX objects_pixels ON objects (pixels) WHERE pixels <> '';
 CREATE TABLE reports (
   report INTEGER PRIMARY KEY,
   source TEXT NOT NULL,
-  study TEXT NOT NULL,                     -- as the report names it
+  study TEXT NOT NULL,                     -- as named in the report
   accession TEXT NOT NULL,
   issuer TEXT NOT NULL,
   patient TEXT NOT NULL,
@@ -73,10 +73,10 @@ CREATE TABLE reports (
   sections TEXT NOT NULL,                  -- JSON
   received REAL NOT NULL,
   joined TEXT,                             -- the study that it was joined to
-  held TEXT,                               -- why it waits for somebody, who names its study
-  matches TEXT NOT NULL DEFAULT '[]',      -- JSON: the studies that it may be of, while it is held
+  held TEXT,                               -- why it waits for somebody to name its study
+  matches TEXT NOT NULL DEFAULT '[]',      -- JSON: the studies it may belong to, while it is held
   chosen TEXT,                             -- the study that somebody named
-  seen INTEGER NOT NULL DEFAULT 0          -- 0 until the index says what follows from it
+  seen INTEGER NOT NULL DEFAULT 0          -- 0 until the index is up to date with it
 );
 CREATE INDEX reports_study ON reports (study);
 CREATE INDEX reports_accession ON reports (accession COLLATE NOCASE) WHERE accession <> '';
@@ -102,7 +102,7 @@ class Database:
                 f"{path.parent}: is not an inbox; 'cxrtext gateway run' makes one"
             )
         with ExitStack() as opening, self.errors():
-            # Readers, such as the server's metrics, do not wait for writers, nor the reverse.
+            # WAL: readers, such as the server's metrics, and writers do not wait for each other.
             self.connection = open_database(path, write=not read_only, threads=True, journal="WAL")
             opening.callback(self.connection.close)
             make_tables(
@@ -123,13 +123,13 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """All changes of the block, on disk at its end, or none."""
+        """Write all changes of the block to disk at its end, or none."""
         with self._lock, self.errors(), transaction(self.connection) as database:
             yield database
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """The connection for questions, one thread at a time."""
+        """The connection for queries, one thread at a time."""
         with self._lock, self.errors():
             yield self.connection
 

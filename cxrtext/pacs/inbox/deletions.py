@@ -1,6 +1,6 @@
-"""What a source says that it deleted: noted, or the same images forgotten here.
+"""Deletions that a source reports: note them, or forget the same images here.
 
-A source can withdraw only what came from it.
+A source can withdraw only what it sent.
 """
 
 import json
@@ -18,7 +18,7 @@ from cxrtext.pacs.inbox.intake import WorkerSettings
 from cxrtext.pacs.inbox.queue import WRITE_WAIT_S, Entry, Finishing, Inbox
 from cxrtext.service import Service
 
-NOT_HERE = "nothing of it is here that came before"
+NOT_HERE = "no such image came before it"
 DELETED = "deleted at its source"
 NO_DELETION = "names no object"
 
@@ -35,7 +35,7 @@ def take_deletions(
     entries: Sequence[Entry],
     imported: Imported,
 ) -> None:
-    """Do what deletions ask for: by the policy of the peer that each is of, or note it alone."""
+    """Forget or only note what was deleted, as ``on_deletion`` of each source says."""
     asked = {entry.number: _read(entry) for entry in entries}
     here: dict[int, str] = {}
     for entry in entries:
@@ -52,8 +52,8 @@ def take_deletions(
             if not asked[entry.number]:
                 finishing.fail(entry, NO_DELETION)
                 continue
-            for one in held:
-                finishing.done(one, "left out", DELETED)
+            for object_entry in held:
+                finishing.done(object_entry, "left out", DELETED)
             if not (instance or held):
                 finishing.done(entry, "noted", NOT_HERE)
             elif entry in forgetting:
@@ -65,7 +65,7 @@ def take_deletions(
 
 
 def _forget(finishing: Finishing, instance: str) -> None:
-    """Know no more of an object, nor of the reports of its study where it was the last of it."""
+    """Drop the row of an object, and the reports of its study if it was the study's last."""
     database = finishing.database
     (study,) = database.execute(
         "SELECT study FROM objects WHERE instance = ?", (instance,)
@@ -77,34 +77,34 @@ def _forget(finishing: Finishing, instance: str) -> None:
 
 
 def _read(entry: Entry) -> str:
-    """The UID that a deletion names; "" where it cannot be read."""
+    """The UID that a deletion names, or "" if the entry cannot be read."""
     with suppress(ValueError, AttributeError, OSError):
         return str(json.loads(entry.path.read_bytes()).get("instance", ""))
     return ""
 
 
 def _came_before(inbox: Inbox, entry: Entry, instance: str) -> bool:
-    """Whether an object came from the source of a deletion, and not anew while that was held."""
+    """Whether the deletion's source sent the object, and not again after the deletion."""
     with inbox.database.reading() as database:
-        found = database.execute(
+        row = database.execute(
             "SELECT 1 FROM objects WHERE source = ? AND entry < ? AND instance = ?",
             (entry.source, entry.number, instance),
         ).fetchone()
-    return found is not None
+    return row is not None
 
 
 def _waiting(
     inbox: Inbox, entries: Iterable[Entry], asked: Mapping[int, str]
 ) -> Mapping[int, list[Entry]]:
-    """The objects that each deletion names and that are held, or failed: none may enter later."""
-    found: dict[int, list[Entry]] = defaultdict(list)
+    """By deletion, the held or failed objects that it names: none of them may enter later."""
+    named: dict[int, list[Entry]] = defaultdict(list)
     numbers = {(one.source, asked[one.number]): one.number for one in entries if asked[one.number]}
     sources = {source for source, _ in numbers}
-    for one in inbox.held():
-        if one.what == "object" and one.source in sources:
+    for held in inbox.held():
+        if held.what == "object" and held.source in sources:
             with suppress(ImageError, OSError):
-                uid = object_ids(described(read_wanted(one.path, IDS), IDS)).instance
-                number = numbers.get((one.source, uid), 0)
-                if one.number < number:  # a later one came anew
-                    found[number].append(one)
-    return found
+                uid = object_ids(described(read_wanted(held.path, IDS), IDS)).instance
+                number = numbers.get((held.source, uid), 0)
+                if held.number < number:  # later ones were sent after the deletion
+                    named[number].append(held)
+    return named

@@ -1,4 +1,4 @@
-"""What is held, and what somebody decides of it: entries of the queue, and reports."""
+"""Held entries and reports, and what somebody decides about them."""
 
 import json
 from dataclasses import dataclass
@@ -13,15 +13,14 @@ HIDES = {
     "deletion": "Until then everybody still sees the image that its source deleted.",
     "report": "Until then nobody can see or find this report here.",
 }
-"""What nobody sees while something is held, by what it is."""
-
+"""What nobody sees while something is held, by kind."""
 
 Verdict = Literal["accept", "drop", "join"]
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    name: str  # a number; of a report "r" and a number
+    name: str  # a number; for a report "r" and a number
     what: str  # object, message, deletion or report
     state: str  # held or failed
     source: str
@@ -33,7 +32,7 @@ class Held:
 
 
 def list_held(inbox: Inbox) -> list[Held]:
-    """What waits for somebody's decision, or until its study changes, and what failed."""
+    """What waits for a decision or for a change of its study, and what failed."""
     with inbox.database.reading() as database:
         rows = database.execute(
             "SELECT report, source, received, held, matches, accession, patient FROM reports "
@@ -53,14 +52,14 @@ def list_held(inbox: Inbox) -> list[Held]:
 
 
 def decide(inbox: Inbox, one: Held, verdict: Verdict, study: str = "") -> None:
-    """Accept or drop what is held, or join a report to a study, whatever it says of the patient.
+    """Accept or drop what is held, or join a report to a study, whichever patient it names.
 
-    An accepted object enters whatever speaks against it, what failed is tried again, and a report
-    joins the one study that it matches.  The intake does so with its next step, and joins a report
-    as soon as the study is in the index.
+    An accepted object enters despite the objection, an entry that failed is tried again, and a
+    report joins the only study that it matches.  This happens in the next step of the intake; a
+    report joins once its study is in the index.
 
     Raises:
-        InputError: It is not held any more, or cannot be decided so.
+        InputError: It is no longer held, or this verdict does not apply to it.
     """
     if (verdict == "join") != bool(study):
         raise InputError("give study_id to join a report, and only then")

@@ -1,7 +1,7 @@
-"""From received DICOM objects to images of the index: once each, by the rules of import.
+"""Turn received DICOM objects into images of the index: each once, by the rules of import.
 
-An object whose header or pixels were corrected takes the place of the one before; one that says
-nothing new changes nothing.  What the rules leave out is gone from the inbox, with the reason.
+An object with a corrected header or pixels replaces the one before; an object without news changes
+nothing.  What the rules leave out is removed from the inbox, and the reason is noted.
 """
 
 import hashlib
@@ -37,95 +37,93 @@ from cxrtext.records.manifest import RECEIVED, SOURCE
 from cxrtext.service import EmbeddedImage, Service
 from cxrtext.service.intake import Pixels, digest_of, same_pixels, shown_digest
 
-NAME = "the object"  # what an object is called in errors: nothing of its own
+NAME = "the object"  # its name in errors, which quote nothing of it
 OWN = "a result that this program made"
 BURNT_IN = "burnt into its margins"
 LONGEST_ID = 200
 SPLIT = "test"
-"""The split of new patients: a model that is trained later does not learn from what it labeled."""
+"""The split of new patients, so that no later model learns from what an earlier one labeled."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """What is done with what waits."""
-
-    index: Path  # that images are added to; its own prompts label them
-    archive: Path  # folder of the objects as they came; where ids are hashed of pixels alone
+    index: Path  # gets the images; its own prompts label them
+    archive: Path  # folder of the objects as received, or of their pixels alone if ids are hashed
     device: str = "cpu"
-    ids: Ids = field(default_factory=Ids)  # ids of headers as they are, or their hashes
-    columns: tuple[str, ...] = ()  # of headers, of those that an import offers
-    issuer: str = ""  # of patient ids whose header names none
+    ids: Ids = field(default_factory=Ids)  # ids as in headers, or their hashes
+    columns: tuple[str, ...] = ()  # of headers, among those that an import offers
+    issuer: str = ""  # of patient ids if the header names none
     peers: Mapping[str, Peer] = field(default_factory=dict)  # by name
     readers: int = 2  # processes that decode
-    burnt_in: Callable[[Pixels], str] | None = None  # what is read in margins, as a reason to hold
+    burnt_in: Callable[[Pixels], str] | None = None  # text in the margins, a reason to hold
 
     def forgets(self, source: str) -> bool:
-        """Whether what a source deletes is forgotten here."""
+        """Whether to forget what a source deletes."""
         return source in self.peers and self.peers[source].on_deletion == "forget"
 
 
 @dataclass(slots=True)
-class _Found:
-    """An object that may enter, and what became of it so far."""
+class _Candidate:
+    """An object that may enter the index, as known so far."""
 
     entry: Entry
     instance: str  # its id in the index
-    ids: ObjectIds  # as the index has them
+    ids: ObjectIds  # as in the index
     changed: str
     metadata: dict[str, str]
     note: str = ""
     read: ReadImage = field(init=False)  # once it is decoded
-    pixels: str = ""  # digest; "" of one gray level
+    pixels: str = ""  # digest; "" if all pixels are equal
 
     @property
     def shown(self) -> Pixels:
-        assert self.read.whole is not None  # noqa: S101 - it was asked for
+        assert self.read.whole is not None  # noqa: S101 - `_decode` asks for it
         shown: Pixels = self.read.whole[0]
         return shown
 
     @property
     def said(self) -> str:
         """A digest of what is kept of its header."""
-        said = (self.ids, sorted(self.metadata.items()))
-        return hashlib.sha256(repr(said).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        facts = (self.ids, sorted(self.metadata.items()))
+        return hashlib.sha256(repr(facts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 Outcome = Callable[[Finishing], None]
 
 
 class Intake:
-    """Takes objects into an index; what it raises leaves the entries to be taken again."""
+    """Takes objects into an index; after an error the entries can be taken again."""
 
     def __init__(
         self,
         inbox: Inbox,
         service: Service,
-        given: WorkerSettings,
+        settings: WorkerSettings,
         readers: ReaderPool,
         imported: Imported,
     ) -> None:
-        self._inbox, self._service, self._given = inbox, service, given
+        self._inbox, self._service, self._settings = inbox, service, settings
         self._readers, self._imported = readers, imported
 
     def take(self, entries: Sequence[Entry]) -> None:
         """Take objects in.
 
-        Of two that are the same object, have the same pixels, or are of one study under two
-        patients, the later one is put back: what becomes of it depends on the first.
+        If two are the same object, have the same pixels, or name two patients for one study, the
+        later one is put back: its outcome depends on the first.
         """
         outcomes: list[Outcome] = []
-        found: list[_Found] = []
+        candidates: list[_Candidate] = []
         later: list[Entry] = []
         for entry in entries:
             seen = self._look(entry)
-            if not isinstance(seen, _Found):
+            if not isinstance(seen, _Candidate):
                 outcomes.append(seen)
-            elif any(_concerns(one, seen) for one in found):
+            elif any(_concerns(one, seen) for one in candidates):
                 later.append(entry)
             else:
-                found.append(seen)
-        decoded = self._decode(found, outcomes)
-        first: dict[str, _Found] = {}
+                candidates.append(seen)
+        decoded = self._decode(candidates, outcomes)
+        first: dict[str, _Candidate] = {}
         for one in list(decoded):
             if one.pixels and first.setdefault(one.pixels, one) is not one:
                 decoded.remove(one)
@@ -136,28 +134,28 @@ class Intake:
                 outcome(finishing)
         self._inbox.put_back(later)
 
-    def _look(self, entry: Entry) -> "_Found | Outcome":
-        """What an object is by its header, or what becomes of it."""
+    def _look(self, entry: Entry) -> "_Candidate | Outcome":
+        """A candidate by its header, or the outcome of an object that cannot enter."""
         try:
-            said, decision = read_object(entry.path, NAME, self._given.columns)
+            said, decision = read_object(entry.path, NAME, self._settings.columns)
         except LeftOutError as error:
             return self._not_kept(entry, error)
         except ImageError as error:
             return _failing(entry, str(error))
-        own = object_ids(said, self._given.issuer)
+        own = object_ids(said, self._settings.issuer)
         if not is_uid(own.instance):
             return _holding(entry, None, NO_UID)
-        ids = self._given.ids.of_object(own)
-        said_of = ids.instance, ids.study, ids.patient, ids.accession
-        if any(len(value) > LONGEST_ID or not value.isprintable() for value in said_of):
+        ids = self._settings.ids.of_object(own)
+        texts = ids.instance, ids.study, ids.patient, ids.accession
+        if any(len(value) > LONGEST_ID or not value.isprintable() for value in texts):
             return _failing(entry, "an id has more than 200 characters, or some not printed")
         if not ids.study:
             return _failing(entry, "names neither a study nor an accession number")
-        columns = self._given.ids.of_metadata(metadata_of(said, self._given.columns))
+        columns = self._settings.ids.of_metadata(metadata_of(said, self._settings.columns))
         metadata = {name: value for name, value in columns.items() if value}
         if decision.view:
             metadata["view"] = decision.view
-        return _Found(
+        return _Candidate(
             entry,
             self._imported.called(self._service.archive.catalogue, ids.instance),
             replace(ids, patient=self._owner(ids.patient or ids.study)),
@@ -171,7 +169,7 @@ class Intake:
             return merged(database, patient)
 
     def _not_kept(self, entry: Entry, error: LeftOutError) -> Outcome:
-        """Why an object does not enter; a structured report goes to the reports."""
+        """The outcome of an object that is no image to keep; structured reports join reports."""
         why = error.entry
         if why.damaged:
             return _failing(entry, why.why)
@@ -184,13 +182,17 @@ class Intake:
             except ImageError as damaged:
                 return _failing(entry, str(damaged))
             if version is not None:
-                return lambda finishing: put_versions(finishing, [version], entry, self._given.ids)
+                return lambda finishing: put_versions(
+                    finishing, [version], entry, self._settings.ids
+                )
         return _leaving(entry, f"{why.what}: {why.why}" if why.why else why.what)
 
-    def _decode(self, found: Sequence[_Found], outcomes: list[Outcome]) -> list[_Found]:
+    def _decode(
+        self, candidates: Sequence[_Candidate], outcomes: list[Outcome]
+    ) -> list[_Candidate]:
         square = self._service.model.spec.preprocessing
 
-        def decode(one: _Found) -> ReadImage | ImageError:
+        def decode(one: _Candidate) -> ReadImage | ImageError:
             try:
                 data = one.entry.path.read_bytes()
                 return self._readers.prepare_bytes(data, NAME, square, whole=True)
@@ -198,7 +200,7 @@ class Intake:
                 return error
 
         decoded = []
-        for one, read in zip(found, self._readers.each(decode, found), strict=True):
+        for one, read in zip(candidates, self._readers.each(decode, candidates), strict=True):
             if isinstance(read, ImageError):
                 outcomes.append(_failing(one.entry, str(read)))
                 continue
@@ -211,28 +213,28 @@ class Intake:
             decoded.append(one)
         return decoded
 
-    def _embedded(self, found: Sequence[_Found]) -> list[EmbeddedImage]:
-        if not found:
+    def _embedded(self, candidates: Sequence[_Candidate]) -> list[EmbeddedImage]:
+        if not candidates:
             return []
-        squares = [one.read.pixels for one in found]
+        squares = [one.read.pixels for one in candidates]
         unlike = self._service.familiar.of_squares(squares, self._service.model.spec.preprocessing)
         return [
             EmbeddedImage(regions, one.read.height, one.read.width, unlike=far)
             for one, regions, far in zip(
-                found, self._service.embed_squares(squares), unlike, strict=True
+                candidates, self._service.embed_squares(squares), unlike, strict=True
             )
         ]
 
-    def _add(self, found: Sequence[_Found], outcomes: list[Outcome]) -> None:
+    def _add(self, candidates: Sequence[_Candidate], outcomes: list[Outcome]) -> None:
         index = self._service.archive
 
         def enters(outcome: Outcome | None) -> bool:
             outcomes.extend([outcome] if outcome else [])
             return outcome is None
 
-        # What was there before is asked for without the lock: this is the only process that takes
-        # objects in, and what an upload adds meanwhile is at worst there twice.
-        news = [one for one in found if enters(self._held_back(one))]
+        # Look up what was there before without the lock: no other process takes objects in, and at
+        # worst an image that an upload adds meanwhile is there twice.
+        news = [one for one in candidates if enters(self._held_back(one))]
         embedded = [
             (one, image)
             for one, image in zip(news, self._embedded(news), strict=True)
@@ -252,8 +254,8 @@ class Intake:
         for one, was in zip(news, replaced, strict=True):
             outcomes.append(self._taking(one, "replaced" if was else "added"))
 
-    def _held_back(self, one: _Found) -> Outcome | None:
-        """Of an object that changes nothing, or waits; by what the inbox and the index know."""
+    def _held_back(self, one: _Candidate) -> Outcome | None:
+        """The outcome of an object that changes nothing or must wait, by inbox and index."""
         catalogue = self._service.archive.catalogue
         with self._inbox.database.reading() as database:
             known = database.execute(
@@ -271,43 +273,43 @@ class Intake:
                 return self._again(one)
             if not one.entry.accepted and (why := self._why_not(before, one)):
                 return _holding(one.entry, before.study_id, why)
-            # One that was held or had failed may be older than what has come meanwhile.
+            # An object that was held or had failed may be older than what came meanwhile.
             older = one.entry.number < known[3] or (one.changed and one.changed < known[2])
             if older and not one.entry.accepted:
                 return _leaving(one.entry, resolving.CORRECTED)
-        if before is not None and known is None:  # an import brought it, and says whose it is
-            whose = one.ids.study, one.ids.patient
-            if (before.study_id, before.patient_id) == whose and self._digest(before) == one.pixels:
+        if before is not None and known is None:  # an import brought it, and named its patient
+            same_owner = (before.study_id, before.patient_id) == (one.ids.study, one.ids.patient)
+            if same_owner and self._digest(before) == one.pixels:
                 return self._taking(one, "again")
         if one.entry.accepted:
             return None
         if (
             (before is None or known is None or known[1] != one.pixels)  # else it is there already
-            and self._given.burnt_in is not None
-            and (read := self._given.burnt_in(one.shown))
+            and self._settings.burnt_in is not None
+            and (read := self._settings.burnt_in(one.shown))
         ):
             return _holding(one.entry, None, f"{BURNT_IN}: {read}")
         if before is not None and (why := self._why_not(before, one)):
             return _holding(one.entry, before.study_id, why)
         for instance, study, patient, source in equal:
             if catalogue.image(instance) is not None:
-                return _equal(one, study, patient, may_go=self._given.forgets(source))
-        of = others_say(catalogue, "patient_id", "study_id", one.ids.study, but=one.instance)
-        if known is None and set(of) - {one.ids.patient}:
+                return _equal(one, study, patient, may_go=self._settings.forgets(source))
+        patients = others_say(catalogue, "patient_id", "study_id", one.ids.study, but=one.instance)
+        if known is None and set(patients) - {one.ids.patient}:
             return _holding(one.entry, one.ids.study, resolving.TWO_PATIENTS)
         return None
 
-    def _why_not(self, before: IndexedImage, one: _Found) -> str:
-        """Why an object may not take the place of the image that has its UID; "" where it may."""
+    def _why_not(self, before: IndexedImage, one: _Candidate) -> str:
+        """Why an object may not replace the image with its UID; "" if it may."""
         return resolving.why_not_replaced(
             (before.study_id, before.patient_id), (one.ids.study, one.ids.patient),
             same_pixels=self._digest(before) == one.pixels,
-            # What was imported has no source: the first one that has it may correct it.
+            # Imported images have no source: the first source that sends one may correct it.
             same_source=before.metadata.get(SOURCE, one.entry.source) == one.entry.source,
         )  # fmt: skip
 
-    def _elsewhere(self, one: _Found, image: EmbeddedImage) -> Outcome | None:
-        """Of an object whose pixels the index has from another way in, such as an import."""
+    def _elsewhere(self, one: _Candidate, image: EmbeddedImage) -> Outcome | None:
+        """The outcome of an object whose pixels the index got in another way, as from an import."""
         if not one.pixels or one.entry.accepted:
             return None
         for other in same_pixels(self._service, image, one.shown.shape, one.pixels, self._digest):
@@ -316,39 +318,42 @@ class Intake:
         return None
 
     def _digest(self, other: IndexedImage) -> str:
-        """A digest of the pixels of an indexed image; of one from elsewhere it is kept."""
+        """A digest of an indexed image's pixels; kept for images that came another way."""
         key = f"{other.number} {other.image}"
         with self._inbox.database.reading() as database:
-            found = database.execute(
+            row = database.execute(
                 "SELECT pixels FROM objects WHERE instance = ? "
                 "UNION ALL SELECT pixels FROM pictures WHERE image = ?",
                 (other.image, key),
             ).fetchone()
-        if found is None:
-            found = (shown_digest(self._service, other),)
-            with self._inbox.database.transaction() as database:
-                database.execute("INSERT OR REPLACE INTO pictures VALUES (?, ?)", (key, *found))
-        return str(found[0])
+        if row is not None:
+            return str(row[0])
+        digest = shown_digest(self._service, other)
+        with self._inbox.database.transaction() as database:
+            database.execute("INSERT OR REPLACE INTO pictures VALUES (?, ?)", (key, digest))
+        return digest
 
-    def _image(self, catalogue: Catalogue, one: _Found, labels: Mapping[str, float]) -> NewImage:
-        if self._given.ids.hashed:  # the object names the patient
+    def _image(
+        self, catalogue: Catalogue, one: _Candidate, labels: Mapping[str, float]
+    ) -> NewImage:
+        if self._settings.ids.hashed:  # keep pixels alone: the object names the patient
             data, ending = encode_png(Image.fromarray(one.shown)), ".png"
         else:
             data, ending = one.entry.path.read_bytes(), ".dcm"
         splits = others_say(catalogue, "split", "patient_id", one.ids.patient)
         before = catalogue.image(one.instance)
-        kept = before.metadata if before is not None and SOURCE not in before.metadata else {}
+        imported = before.metadata if before is not None and SOURCE not in before.metadata else {}
         received = datetime.fromtimestamp(one.entry.received, UTC).isoformat(timespec="seconds")
         return keep_image(
-            catalogue, self._given.archive, data, ending,
+            catalogue, self._settings.archive, data, ending,
             image=one.instance, study_id=one.ids.study, patient_id=one.ids.patient,
             split=(*splits, before.split if before else SPLIT)[0],
             height=one.read.height, width=one.read.width,
-            metadata={**kept, **one.metadata, SOURCE: one.entry.source, RECEIVED: received},
+            metadata={**imported, **one.metadata, SOURCE: one.entry.source, RECEIVED: received},
             labels=labels,
         )  # fmt: skip
 
-    def _taking(self, one: _Found, outcome: str) -> Outcome:
+    def _taking(self, one: _Candidate, outcome: str) -> Outcome:
         def note(finishing: Finishing) -> None:
             database, ids = finishing.database, one.ids
             before = database.execute(
@@ -367,7 +372,7 @@ class Intake:
 
         return note
 
-    def _again(self, one: _Found) -> Outcome:
+    def _again(self, one: _Candidate) -> Outcome:
         def note(finishing: Finishing) -> None:
             finishing.database.execute(
                 "UPDATE objects SET entry = max(entry, ?) WHERE instance = ?",
@@ -378,8 +383,8 @@ class Intake:
         return note
 
 
-def _concerns(one: _Found, other: _Found) -> bool:
-    """Whether what becomes of an object depends on another of the same batch."""
+def _concerns(one: _Candidate, other: _Candidate) -> bool:
+    """Whether the outcome of an object depends on another one of the same batch."""
     same_study = one.ids.study == other.ids.study
     return one.instance == other.instance or (same_study and one.ids.patient != other.ids.patient)
 
@@ -396,11 +401,11 @@ def _holding(entry: Entry, study: str | None, reason: str) -> Outcome:
     return lambda finishing: finishing.hold(entry, study, reason)
 
 
-def _equal(one: _Found, study: str, patient: str, *, may_go: bool = False) -> Outcome:
-    """What becomes of an object whose pixels another image has.
+def _equal(one: _Candidate, study: str, patient: str, *, may_go: bool = False) -> Outcome:
+    """The outcome of an object with the same pixels as another image.
 
-    Where that image may yet be deleted at its source, as after a correction under a new UID, the
-    object waits to take its place.
+    If the source may still delete that image, as after a correction under a new UID, the object
+    waits to take its place.
     """
     if patient != one.ids.patient:
         return _holding(one.entry, study, resolving.WHOSE)

@@ -1,8 +1,8 @@
-"""Putting what was received on disk, so that nothing acknowledged is lost.
+"""Put what was received on disk, so that nothing acknowledged is lost.
 
-An object is written to a file, synced, and given a generated name that ends with the beginning of
-its SHA-256; then it is noted in the queue, and that is synced, too.  Only then does `Inbox.put`
-return.  A file that no entry names is one that nobody was told is kept: `Inbox.tidy` removes it.
+`Inbox.put` writes and syncs a file with a generated name that ends with the beginning of its
+SHA-256, then notes it in the queue and syncs that, and only then returns.  A file that no entry
+names was never acknowledged: `Inbox.tidy` removes it.
 """
 
 import errno
@@ -26,15 +26,15 @@ from cxrtext.files.digests import DIGITS
 from cxrtext.pacs.inbox.database import FILE, Database
 
 What = Literal["object", "message", "deletion"]
-"""A DICOM object, an HL7 message, or what a source says that it deleted."""
+"""A DICOM object, an HL7 message, or a source's note that it deleted an object."""
 
 NOT_HELD = "neither held nor failed; the list of what is held shows it"
 OBJECTS = "objects"
 MAX_BYTES = 2**30  # of one entry; larger images are not read (`cxrtext.images.source`)
 MAX_WAITING = 1_000_000
-RESERVE_BYTES = 2**30  # space that is left free on the disk
-WRITE_WAIT_S = 600.0  # how long a worker queues while another process writes the index
-KEPT_S = 90 * 86_400.0  # how long it is kept what became of an entry
+RESERVE_BYTES = 2**30  # space to leave free on the disk
+WRITE_WAIT_S = 600.0  # how long a worker waits while another process writes the index
+KEPT_S = 90 * 86_400.0  # how long to remember the outcome of an entry
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._:@/-]{0,99}")
 _GENERATED = re.compile(rf"[0-9a-f]{{32}}(-[0-9a-f]{{{DIGITS}}})?")
@@ -49,10 +49,10 @@ class Entry:
     received: float  # seconds since 1970
     attempts: int  # how often work on it began before
     charset: str = ""  # of a message that names none
-    accepted: int = 0  # 1: by somebody, to enter whatever speaks against it
+    accepted: int = 0  # 1: somebody decided that it enters in any case
     state: Literal["waiting", "held", "failed"] = "waiting"
     reason: str = ""  # why it is held or failed
-    study: str | None = None  # of one that waits until its study changes
+    study: str | None = None  # if it is held until this study changes
 
     @property
     def is_whole(self) -> bool:
@@ -60,10 +60,10 @@ class Entry:
 
 
 class Inbox:
-    """A durable queue in a folder of its own; any number of threads put into it.
+    """A durable queue in its own folder; any number of threads may put into it.
 
     Args:
-        folder: Made when missing, for its owner alone: what is received names patients.
+        folder: Made if it is missing; only its owner may read it, as entries name patients.
     """
 
     def __init__(self, folder: Path, *, reserve: int = RESERVE_BYTES) -> None:
@@ -100,14 +100,14 @@ class Inbox:
         charset: str = "",
         held: str = "",
     ) -> int:
-        """Keep something that was received; on disk, whatever is killed, when this returns.
+        """Keep something that was received; when this returns, it is on disk and survives a kill.
 
         Args:
-            charset: Of a message that names no character set, as MSH-18 has it; "" for UTF-8.
-            held: Why it is to wait until somebody accepts it; "" where it is not.
+            charset: Of a message that names none, written as in MSH-18; "" for UTF-8.
+            held: Why it must wait until somebody accepts it; "" if it need not.
 
         Returns:
-            The number of its entry; entries are worked on in this order.
+            The number of its entry; entries are taken in this order.
 
         Raises:
             DiskError: The disk is full, or too much waits; nothing was kept.
@@ -170,9 +170,9 @@ class Inbox:
         return path
 
     def waiting(self, limit: int) -> list[Entry]:
-        """The first entries that wait, in the order in which they came.
+        """The first waiting entries, oldest first.
 
-        One on which work began before and did not end comes alone: it may be what ended it.
+        An entry on which work began before but did not end comes alone: it may have caused that.
         """
         entries = self._entries("state = 'waiting'", limit)
         tried = next((i for i, entry in enumerate(entries) if entry.attempts), None)
@@ -191,7 +191,7 @@ class Inbox:
         ]
 
     def begin(self, entries: Sequence[Entry]) -> None:
-        """Note that work on entries begins, so that one that ends the process is known."""
+        """Note that work on entries begins, so that we know if one ends the process."""
         with self.database.transaction() as database:
             database.executemany(
                 "UPDATE entries SET attempts = attempts + 1 WHERE entry = ?",
@@ -199,7 +199,7 @@ class Inbox:
             )
 
     def put_back(self, entries: Iterable[Entry]) -> None:
-        """Let entries wait on, as if work on them had not begun: the fault was elsewhere."""
+        """Let entries wait as if work on them had not begun, as the fault was elsewhere."""
         with self.database.transaction() as database:
             database.executemany(
                 "UPDATE entries SET attempts = ? WHERE entry = ?",
@@ -208,7 +208,7 @@ class Inbox:
 
     @contextmanager
     def finishing(self) -> Iterator["Finishing"]:
-        """Note what became of entries, all of the block or nothing; their files go after it."""
+        """Note the outcomes of entries, all of the block or none, then remove their files."""
         with self.database.transaction() as database:
             finishing = Finishing(database)
             yield finishing
@@ -217,11 +217,11 @@ class Inbox:
                 path.unlink()
 
     def held(self) -> list[Entry]:
-        """What waits for somebody's decision, or until its study changes, and what failed."""
+        """What waits for a decision or for a change of its study, and what failed."""
         return self._entries("state IN ('held', 'failed')")
 
     def accept(self, number: int) -> None:
-        """Let an entry wait again; a held one enters whatever speaks against it.
+        """Let an entry wait again; a held one enters in any case.
 
         InputError: it is not held, or is an object without a UID.
         """
@@ -238,19 +238,19 @@ class Inbox:
             )
 
     def drop(self, number: int) -> None:
-        """Be done with an entry (InputError: it is not held)."""
+        """Drop an entry (InputError: it is not held)."""
         with self.finishing() as finishing:
             finishing.done(self._held(number), "dropped")
 
     def _held(self, number: int) -> Entry:
-        for found in self._entries(f"state IN ('held', 'failed') AND entry = {number:d}"):
-            return found
+        for entry in self._entries(f"state IN ('held', 'failed') AND entry = {number:d}"):
+            return entry
         raise InputError(f"{number}: {NOT_HELD}")
 
     def tidy(self) -> None:
-        """Remove files that no entry names, and entries that were done with long ago.
+        """Remove files that no entry names, and entries that were done long ago.
 
-        Nobody may put or work meanwhile.
+        Nothing may put or take entries meanwhile.
         """
         with self.database.transaction() as database:
             database.execute(
@@ -263,23 +263,23 @@ class Inbox:
 
 
 class Finishing:
-    """What became of entries, in one transaction with what the block notes in ``database``."""
+    """Outcomes of entries, in one transaction with what the block writes to ``database``."""
 
     def __init__(self, database: Connection) -> None:
         self.database = database
         self.gone: list[Path] = []
 
     def done(self, entry: Entry, outcome: str, reason: str = "") -> None:
-        """Note that an entry is done with; its file is removed."""
+        """Note that an entry is done; its file is removed."""
         self._end(entry, "done", outcome, reason)
         self.gone.append(entry.path)
 
     def fail(self, entry: Entry, reason: str) -> None:
-        """Note that nothing can be made of an entry; its file stays, for somebody to look at."""
+        """Note that an entry is unusable; its file stays for somebody to look at."""
         self._stay(entry, "failed", reason)
 
     def hold(self, entry: Entry, study: str | None, reason: str) -> None:
-        """Keep an entry until something of its study changes, or somebody decides."""
+        """Keep an entry until its study changes or somebody decides."""
         self._stay(entry, "held", reason, study)
 
     def release(self, study: str) -> None:
@@ -290,7 +290,7 @@ class Finishing:
         )
 
     def _stay(self, entry: Entry, state: str, reason: str, study: str | None = None) -> None:
-        """Keep an entry; of one sent again, the first stays, with the time of the last."""
+        """Keep an entry; if it was sent again, the first stays and gets the time of the last."""
         digest = entry.path.name.partition("-")[2]
         first = digest and self.database.execute(
             "UPDATE entries SET finished = ? WHERE entry = (SELECT min(entry) FROM entries "
@@ -312,12 +312,12 @@ class Finishing:
             "file = iif(? = 'done', NULL, file) WHERE entry = ? AND state <> 'done'",
             (state, outcome, reason, study, time.time(), state, entry.number),
         )
-        if state == "done" and ended.rowcount:  # else somebody has dropped it meanwhile
+        if state == "done" and ended.rowcount:  # else somebody dropped it meanwhile
             tally(self.database, entry.what, outcome)
 
 
 def tally(database: Connection, what: str, outcome: str) -> None:
-    """Count an entry that is done with: those received are these and those in another state."""
+    """Count a finished entry: all received are these and those in the other states."""
     database.execute(
         "INSERT INTO tallies VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET number = number + 1",
         (what, outcome),
@@ -328,6 +328,6 @@ def require_space(folder: Path, reserve: int) -> None:
     free = shutil.disk_usage(folder).free
     if free < reserve:
         raise DiskError(
-            f"{folder}: {free >> 20} MiB are free, and {reserve >> 20} MiB are to stay so; make "
+            f"{folder}: {free >> 20} MiB are free, but {reserve >> 20} MiB must stay free; make "
             "room on the disk"
         )

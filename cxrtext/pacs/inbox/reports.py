@@ -1,7 +1,7 @@
-"""Reports that come by themselves: kept in every version, joined to studies, put into the index.
+"""Reports that arrive on their own: keep every version, join them to studies, index them.
 
-A report may come before its images, and a correction after years: all versions are kept, and what
-the index has of a study is always what `choose` makes of them.
+A report may come before its images, and a correction years later.  So all versions are kept, and
+the index always has what `choose` makes of a study's versions.
 """
 
 import json
@@ -22,7 +22,7 @@ from cxrtext.text import study_sentences
 
 AT_ONCE = 500
 SAME = "nothing in it is new"
-FROM_INDEX = "index"  # the source of a version that is what the index had of a study before
+FROM_INDEX = "index"  # the source of a version made from the index's earlier report
 _COLUMNS = "report, study, accession, issuer, patient, status, time, addendum, text, sections"
 TWO_STUDIES = "matches several studies; join it to one"
 ANOTHERS = "names another patient than its study"
@@ -31,13 +31,13 @@ ANOTHERS = "names another patient than its study"
 class _Place(NamedTuple):
     """Where a report belongs."""
 
-    study: str | None = None  # of the index
-    held: str | None = None  # why it waits for somebody to name it
-    matches: tuple[str, ...] = ()  # the studies that it may be of, where it is held
+    study: str | None = None  # in the index
+    held: str | None = None  # why it waits for somebody to name the study
+    matches: tuple[str, ...] = ()  # the studies it may belong to, if it is held
 
 
 class _Owner(NamedTuple):
-    """A study, and whose it is."""
+    """A study and its patient."""
 
     study: str
     patient: str
@@ -49,12 +49,15 @@ class _Owner(NamedTuple):
 def put_versions(
     finishing: Finishing, versions: Sequence[ReportVersion], entry: Entry, ids: Ids
 ) -> None:
-    """Keep versions of reports, where they are not there already, and be done with their entry."""
+    """Keep new versions of reports, and finish their entry."""
     new = [
         _put(finishing.database, _as_kept(finishing, one, ids), entry.source, entry.received)
         for one in versions
     ]
-    finishing.done(entry, "report" if any(new) else "again", "" if any(new) else SAME)
+    if any(new):
+        finishing.done(entry, "report")
+    else:
+        finishing.done(entry, "again", SAME)
 
 
 def _as_kept(finishing: Finishing, version: ReportVersion, ids: Ids) -> ReportVersion:
@@ -92,7 +95,7 @@ def _put(
 
 
 def look_again(database: sqlite3.Connection, study: str, accession: str) -> None:
-    """Let the reports of a study be joined anew: its images changed."""
+    """Let the reports of a study be joined again, as its images changed."""
     database.execute(
         "UPDATE reports SET seen = 0 WHERE joined = ? OR (joined IS NULL AND (study = ? "
         "OR (accession <> '' AND accession COLLATE NOCASE IN (?, ?))))",
@@ -105,7 +108,7 @@ class ReportJoiner:
         self._inbox, self._service = inbox, service
 
     def join(self) -> int:
-        """Put what is new of reports into the index; gives how many studies changed."""
+        """Put new reports into the index; gives how many studies changed."""
         with self._inbox.database.reading() as database:
             rows = database.execute(
                 f"SELECT {_COLUMNS}, joined, chosen FROM reports WHERE seen = 0 "  # noqa: S608
@@ -117,7 +120,7 @@ class ReportJoiner:
         places = {(row[0], row[-1]): self._study_of(_version(row), row[-1]) for row in rows}
         studies = {place.study for place in places.values() if place.study is not None}
         before = {row[-2] for row in rows if row[-2] is not None}
-        # Before they are noted as joined: who begins again then knows that it is not done.
+        # Before they are noted as joined, so that after a kill this is done again.
         for study in sorted(studies - before):
             self._keep_what_was_there(study)
         with self._inbox.database.transaction() as database:
@@ -138,17 +141,17 @@ class ReportJoiner:
         return len(studies)
 
     def _study_of(self, version: ReportVersion, chosen: str | None) -> _Place:
-        """The study of a report, or why it is held; neither where its study is not here.
+        """The study of a report, or why it is held; neither if its study is not here.
 
-        What somebody chose goes before the accession number, and that before the study's UID or,
-        where an import wrote it there, the number as the id of a study.  The patient tells several
-        apart, and is never enough.
+        Somebody's choice comes first, then the accession number, then the study's UID, or the
+        number if an import used it as the id of a study.  The patient decides between several
+        studies, but is never enough alone.
         """
         by_number, by_name = self._candidates(version, chosen)
         if chosen:
             return _Place(chosen if chosen in {one.study for one in by_name} else None)
-        for found in (by_number, by_name):
-            theirs = {one.study for one in found if _is_of(one, version.patient)}
+        for owners in (by_number, by_name):
+            theirs = {one.study for one in owners if _is_of(one, version.patient)}
             if len(theirs) == 1 or version.study in theirs:
                 return _Place(version.study if version.study in theirs else theirs.pop())
             if theirs:
@@ -159,7 +162,7 @@ class ReportJoiner:
     def _candidates(
         self, version: ReportVersion, chosen: str | None
     ) -> tuple[list[_Owner], list[_Owner]]:
-        """The studies in the index of its accession number, and those called as it says."""
+        """The studies in the index with its accession number, and those with a name it gives."""
         names = [value for value in (version.study, version.accession, chosen) if value]
         marks = ", ".join("?" * len(names))
         catalogue = self._service.archive.catalogue
@@ -170,20 +173,21 @@ class ReportJoiner:
                 "OR (accession <> '' AND accession = ? COLLATE NOCASE)",
                 (*names, version.accession),
             ).fetchall()
-        found = {_Owner(*row) for instance, *row in received if catalogue.image(instance)}
+        owners = {_Owner(*row) for instance, *row in received if catalogue.image(instance)}
         known = {row[1] for row in received}
         for study, patient, number in of_study_or_accession(catalogue, names, version.accession):
             if study not in known:
                 issuer = patient.partition(":")[0] if ":" in patient else ""
-                found.add(_Owner(study, patient, issuer, number, ""))
+                owners.add(_Owner(study, patient, issuer, number, ""))
         wanted, issuer = version.accession.casefold(), version.issuer.casefold()
-        numbered = [one for one in found if wanted and one.accession.casefold() == wanted]
-        # A number with an issuer is of a study of that issuer, or of none that is named.
-        for issuers in ({issuer}, {""}) if issuer else ():
-            if some := [one for one in numbered if one.accession_issuer.casefold() in issuers]:
-                return some, [one for one in found if one.study in names]
-        numbered = numbered if not issuer else []
-        return numbered, [one for one in found if one.study in names]
+        numbered = [one for one in owners if wanted and one.accession.casefold() == wanted]
+        if issuer:  # a study of this issuer, else one that names no issuer
+            by_issuer = {
+                name: [one for one in numbered if one.accession_issuer.casefold() == name]
+                for name in (issuer, "")
+            }
+            numbered = by_issuer[issuer] or by_issuer[""]
+        return numbered, [one for one in owners if one.study in names]
 
     def _versions(self, study: str) -> list[ReportVersion]:
         with self._inbox.database.reading() as database:
@@ -194,7 +198,7 @@ class ReportJoiner:
         return [_version(row) for row in rows]
 
     def _keep_what_was_there(self, study: str) -> None:
-        """Keep, as a version, what the index had of a study before a report first came for it."""
+        """Keep the index's report of a study as a version before the first one arrives."""
         with self._inbox.database.reading() as database:
             (before,) = database.execute(
                 "SELECT count(*) FROM reports WHERE joined = ? AND (seen = 1 OR source = ?)",
@@ -251,7 +255,7 @@ def _version(row: Sequence[Any]) -> ReportVersion:
 
 
 def _is_of(owner: _Owner, patient: str) -> bool:
-    """Whether a study may be that of a patient; an id without issuer is compared alone."""
+    """Whether a study may be a patient's; without an issuer, only the id is compared."""
     if not patient or not owner.patient or owner.patient in (patient, owner.study):
         return True
     bare = patient.partition(":")[2] or patient
@@ -259,16 +263,16 @@ def _is_of(owner: _Owner, patient: str) -> bool:
     return bare == known and not (":" in patient and owner.issuer)
 
 
-# --- patients who were merged ---
+# --- merged patients ---
 
 
 def put_merges(finishing: Finishing, merges: Sequence[tuple[str, str]], entry: Entry) -> None:
-    """Let one id stand for another from now on, and be done with the entry."""
+    """Replace old patient ids by new ones from now on, and finish the entry."""
     database = finishing.database
     for old, new in merges:
         if old == new:
             continue
-        # Ids that became the old one before, and a new one that was the old one's, are the new's.
+        # Ids that were merged into the old id now lead to the new one, which leads nowhere else.
         database.execute("DELETE FROM merges WHERE old = ?", (new,))
         database.execute("UPDATE merges SET new = ? WHERE new = ?", (new, old))
         database.execute(
@@ -286,6 +290,6 @@ def put_merges(finishing: Finishing, merges: Sequence[tuple[str, str]], entry: E
 
 
 def merged(database: sqlite3.Connection, patient: str) -> str:
-    """The id that goes on for a patient's; itself where it was never merged."""
-    found = database.execute("SELECT new FROM merges WHERE old = ?", (patient,)).fetchone()
-    return str(found[0]) if found else patient
+    """The id that a patient's id was merged into, or the same id."""
+    row = database.execute("SELECT new FROM merges WHERE old = ?", (patient,)).fetchone()
+    return str(row[0]) if row else patient

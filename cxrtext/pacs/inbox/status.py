@@ -1,4 +1,4 @@
-"""How an inbox does: what waits, since when, and what became of the rest.  Numbers alone."""
+"""The state of an inbox in numbers: what waits, since when, and what became of the rest."""
 
 import time
 from contextlib import closing
@@ -11,22 +11,22 @@ from cxrtext.pacs.inbox.database import FILE, Database
 
 @dataclass(frozen=True, slots=True)
 class InboxStatus:
-    received: int = 0  # entries ever: those done with, and those of the three other states
+    received: int = 0  # entries ever: done, waiting, held and failed
     waiting: dict[str, int] = field(default_factory=dict)  # by kind of entry
-    held: int = 0  # wait until something of their study changes
+    held: int = 0  # wait for a decision or a change of their study
     failed: int = 0  # for somebody to look at
-    oldest_s: float = 0.0  # how long the first that waits has waited
+    oldest_s: float = 0.0  # how long the oldest waiting entry has waited
     outcomes: dict[tuple[str, str], int] = field(default_factory=dict)  # by kind and outcome
     unjoined: int = 0  # reports whose study is not here
     undecided: int = 0  # reports that are held
 
 
 def read_status(folder: Path) -> InboxStatus:
-    """Look at an inbox; nobody who puts or takes is kept waiting."""
+    """Read the state of an inbox; this blocks no other process."""
     with (
         closing(Database(folder / FILE, read_only=True)) as database,
         database.reading() as asked,
-        transaction(asked, write=False),  # what is counted here adds up
+        transaction(asked, write=False),  # so that the counts add up
     ):
         states = asked.execute(
             "SELECT state, what, count(*), min(received) FROM entries WHERE state <> 'done' "
@@ -54,7 +54,7 @@ def read_status(folder: Path) -> InboxStatus:
 
 
 def reasons(folder: Path) -> list[tuple[str, str, str, int]]:
-    """Kind, outcome, reason and number of the entries that are not simply in the index."""
+    """Kind, outcome, reason and number of the entries that did not simply enter the index."""
     with closing(Database(folder / FILE, read_only=True)) as database, database.reading() as asked:
         return asked.execute(
             "SELECT what, outcome, reason, count(*) AS n FROM entries WHERE outcome IN "

@@ -1,8 +1,8 @@
 """The one thread that takes what waits in an inbox into an index.
 
-What it was killed at is begun again and changes nothing twice: the index names images by their
-SOPInstanceUID.  What ended it three times is set aside.  Where the index or the disk cannot be
-written it waits, and nothing is lost.
+After a kill it begins its batch again and changes nothing twice: the index names images by their
+SOPInstanceUID.  An entry that ended it three times is set aside.  While the index or the disk
+cannot be written, it waits, and nothing is lost.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,11 +29,11 @@ from cxrtext.pacs.inbox.queue import WRITE_WAIT_S, Entry, Inbox
 from cxrtext.pacs.inbox.reports import ReportJoiner, put_merges, put_versions
 from cxrtext.service import Service, load_service
 
-BATCH = 16  # objects that are decoded and embedded together
+BATCH = 16  # objects decoded and embedded together
 ATTEMPTS = 3
 POLL_S = 0.1
-WAIT_S = (1.0, 60.0)  # how long it is waited after a failure, at first and at most
-DECODE_S = 30.0  # computing time that an image may take
+WAIT_S = (1.0, 60.0)  # how long to wait after a failure, at first and at most
+DECODE_S = 30.0  # the CPU time that an image may take
 ENDED_IT = "working on it ended the process three times"
 LOST = "its file was removed, such as by 'cxrtext forget'"
 DAMAGED = "its file is not what was received: it was damaged on the disk; have it sent again"
@@ -42,24 +42,24 @@ NO_REPORT = "a message of another kind than a report"
 
 @dataclass(frozen=True, slots=True)
 class _Merges:
-    """Patient ids that end, each with the one that goes on."""
+    """Old patient ids, each with the new one."""
 
     pairs: Sequence[tuple[str, str]]
 
 
 class OtherModelError(WorkError):
-    """The index was given another model than the one that is loaded."""
+    """The index now has another model than the loaded one."""
 
     def __init__(self) -> None:
-        super().__init__("the index was given another model, which is loaded next")
+        super().__init__("the index has a new model, which is loaded next")
 
 
 class Worker:
     """Takes entries of an inbox in, a batch at a time; a context manager.
 
     Args:
-        say: Takes a line for the log: numbers of entries, outcomes and reasons, nothing of what
-            was sent.
+        say: Takes a line for the log: numbers of entries, outcomes and reasons, but nothing of
+            what was sent.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Worker:
             pass
 
     def step(self) -> bool:
-        """Take a batch in; False where nothing waits."""
+        """Take a batch in; False if nothing waits."""
         if not self.service.renew():
             raise OtherModelError
         entries = self._inbox.waiting(BATCH)
@@ -151,23 +151,23 @@ class Worker:
 
     def _take_messages(self, batch: Sequence[Entry]) -> None:
         read = {entry.number: self._read(entry) for entry in batch}
-        for found in read.values():
-            if isinstance(found, _Merges):
-                self._move(found.pairs)
+        for content in read.values():
+            if isinstance(content, _Merges):
+                self._move(content.pairs)
         with self._inbox.finishing() as finishing:
             for entry in batch:
-                found = read[entry.number]
-                if isinstance(found, str):
-                    finishing.fail(entry, found)
-                elif isinstance(found, _Merges):
-                    put_merges(finishing, found.pairs, entry)
-                elif found:
-                    put_versions(finishing, found, entry, self._settings.ids)
+                content = read[entry.number]
+                if isinstance(content, str):
+                    finishing.fail(entry, content)
+                elif isinstance(content, _Merges):
+                    put_merges(finishing, content.pairs, entry)
+                elif content:
+                    put_versions(finishing, content, entry, self._settings.ids)
                 else:
                     finishing.done(entry, "left out", NO_REPORT)
 
     def _read(self, entry: Entry) -> "list[ReportVersion] | _Merges | str":
-        """What a message says; a text says why it cannot be read."""
+        """The content of a message, or a text that says why it cannot be read."""
         of = self._settings.ids.of
         try:
             data = entry.path.read_bytes()
@@ -181,7 +181,7 @@ class Worker:
             return str(error)
 
     def _move(self, pairs: Sequence[tuple[str, str]]) -> None:
-        """Give the images of patients to those whose ids go on."""
+        """Give the images under old patient ids to the new ones."""
         index = self.service.archive
         with (
             entering(index.folder, index.snapshot.meta["generation"], WRITE_WAIT_S) as catalogue,

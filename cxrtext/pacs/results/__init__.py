@@ -1,6 +1,6 @@
-"""What is found in an image as DICOM objects that a PACS takes and a viewer opens.
+"""Findings in an image as DICOM objects that a PACS accepts and a viewer opens.
 
-``finding``: what a model finds of a sentence.  ``image``: the image's header, and what of it a
-result repeats.  ``capture``, ``report``: the objects.  ``folder``: results on disk, with what was
-sent where.  ``sending``: to a peer; ``rules``: by themselves; ``rejection``: taking them back.
+``finding``: how a sentence fits an image.  ``image``: the image's header, and what results repeat
+from it.  ``capture``, ``report``: the objects.  ``folder``: results on disk, and what was sent
+where.  ``sending``: to a peer; ``rules``: automatically; ``rejection``: taking results back.
 """

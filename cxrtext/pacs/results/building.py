@@ -1,4 +1,4 @@
-"""What every result is built with: its identity, its time, its codes, and errors in one line."""
+"""What all results share: identity, time, codes, and errors in one line."""
 
 import logging
 from collections.abc import Iterator
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from cxrtext.pacs.results.finding import Finding
 
-FORMAT = "3"  # of what results look like: another one gives other UIDs
-SCHEME = "99CXRTEXT"  # the private coding scheme of sentences, and of what no standard code says
+FORMAT = "3"  # version of the results' form; a new one gives new UIDs
+SCHEME = "99CXRTEXT"  # our private coding scheme, for sentences and whatever has no standard code
 MODEL_NAME = "cxrtext image-text model"
 
 FINDINGS = {
@@ -36,7 +36,7 @@ FINDINGS = {
     "hiatal hernia": ("84089009", "Hiatal hernia"),
     "rib fracture": ("33737001", "Fracture of rib"),
 }
-"""SNOMED CT codes of findings, by the words that name them in a sentence."""
+"""SNOMED CT codes of findings, by the words for them in a sentence."""
 
 
 def result_uid(source: SourceImage, model: str, sentence: str, kind: str) -> str:
@@ -45,7 +45,7 @@ def result_uid(source: SourceImage, model: str, sentence: str, kind: str) -> str
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A result that is being built: of which image, what was found in it, and when."""
+    """A result being built: its image, what was found there, and when."""
 
     source: SourceImage
     finding: "Finding"
@@ -55,9 +55,9 @@ class Result:
         return result_uid(self.source, self.finding.model, self.finding.sentence, kind)
 
     def given(self, kind: str) -> dict[str, Any]:
-        """What highdicom's objects are given; a series is of an image, a model and a kind."""
+        """Arguments for highdicom's objects; a series belongs to an image, a model and a kind."""
         number = int(self.uid(kind).removeprefix("2.25."))
-        # OHIF shows one report of a series, the last.
+        # OHIF shows only the last report of a series, so each report gets its own.
         own = ("series", self.finding.sentence) if kind == "sr" else ()
         series = uid(FORMAT, self.source.fingerprint, self.finding.model, kind, *own)
         return {
@@ -69,7 +69,7 @@ class Result:
         }
 
     def finish(self, kind: str, built: "Dataset") -> "Dataset":
-        """Put patient, study, series and time into an object that was built."""
+        """Add patient, study, series and time to an object."""
         repeat(self.source, built)
         built.ContributingEquipmentSequence = [_algorithm(self.finding.model)]
         return series_attributes(kind, built, self.finding.model, self.made)
@@ -80,7 +80,7 @@ def device_uid(model: str) -> str:
 
 
 def _algorithm(model: str) -> "Dataset":
-    """What made a result, named as in its report (IHE RAD TF-3 6.5.3.1, AI Results)."""
+    """The maker of a result, named as in its report (IHE RAD TF-3 6.5.3.1, AI Results)."""
     from highdicom import ContributingEquipment
     from pydicom.sr.codedict import codes
 
@@ -95,7 +95,7 @@ def _algorithm(model: str) -> "Dataset":
 
 
 def series_attributes(kind: str, built: "Dataset", model: str, made: datetime) -> "Dataset":
-    """Say in an object what its series is, what made it, and when."""
+    """Write into an object what its series is, what made it, and when."""
     built.SeriesDescription = series_description(kind)
     built.ManufacturerModelName = MODEL_NAME
     built.SoftwareVersions = cxrtext.__version__
@@ -110,35 +110,35 @@ def series_attributes(kind: str, built: "Dataset", model: str, made: datetime) -
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """Drop the warnings and log lines of libraries, which quote names."""
-    logging.getLogger("highdicom").setLevel(logging.CRITICAL)  # its loggers have it from there
+    """Drop the warnings and log lines of libraries, as they quote names."""
+    logging.getLogger("highdicom").setLevel(logging.CRITICAL)  # its loggers inherit the level
     with quiet():
         yield
 
 
 @contextmanager
 def building(source: SourceImage, what: str) -> Iterator[None]:
-    """Turn what goes wrong with an object into one line that quotes nothing."""
+    """Turn any error in building an object into one line that quotes nothing."""
     try:
         with silent():
             yield
     except ImageError:
         raise
-    except Exception as error:  # noqa: BLE001 - a header that is not as the standard says
+    except Exception as error:  # noqa: BLE001 - a header that breaks the standard
         raise ImageError(
-            f"{shown(source.path)}: no {what} can be made of its header ({type(error).__name__}); "
+            f"{shown(source.path)}: its header gives no {what} ({type(error).__name__}); "
             "export the file again"
         ) from None
 
 
 def code_of(sentence: str) -> "CodedConcept":
-    """The code of what a sentence says is there; where no standard one is known, its own."""
+    """The standard code of the finding that a sentence affirms, else a code of our own."""
     from highdicom.sr import CodedConcept
 
     words = " ".join(sentence.casefold().replace("effusions", "effusion").split())
-    said = [code for name, code in FINDINGS.items() if name in words]
-    if len(said) == 1 and wording(sentence) == "affirmed" and not mentions(sentence)[1]:
-        return CodedConcept(said[0][0], "SCT", said[0][1])
+    named = [code for name, code in FINDINGS.items() if name in words]
+    if len(named) == 1 and wording(sentence) == "affirmed" and not mentions(sentence)[1]:
+        return CodedConcept(named[0][0], "SCT", named[0][1])
     return CodedConcept(uid("sentence", sentence)[-16:], SCHEME, short_line(sentence))
 
 
@@ -149,7 +149,7 @@ def one_line(text: str, longest: int) -> str:
 
 
 def short_line(text: str) -> str:
-    """A text for an element of 64 characters; some readers count the bytes of UTF-8."""
+    """A text for an element of 64 characters, cut to 64 bytes, as some readers count UTF-8."""
     return one_line(text, 64).encode()[:64].decode(errors="ignore")
 
 

@@ -1,4 +1,4 @@
-"""A secondary capture of the heatmap: the picture that the page shows, with a warning burnt in."""
+"""A secondary capture of the heatmap: the page's picture with a warning burnt in."""
 
 from pathlib import Path
 from textwrap import wrap
@@ -19,20 +19,18 @@ if TYPE_CHECKING:
     from pydicom.dataset import Dataset
 
 MAX_SIDE = 2048
-"""Larger pictures are made smaller: at full size a capture would be larger than its image."""
+"""Larger pictures are shrunk: at full size a capture would be larger than its image."""
 _INK, _PAPER = (255, 214, 10), (0, 0, 0)
 
 
 def draw_capture(pixels: Floats, finding: Finding) -> tuple[NDArray[np.uint8], int]:
-    """Draw what a capture shows: a band, the picture as the page has it, and a band.
-
-    The bands lie outside of the picture, so that they hide nothing of it.
+    """Draw the page's picture between two bands of text, which hide nothing of it.
 
     Args:
         pixels: [1, H, W] in [0, 1].
 
     Returns:
-        [rows, columns, 3], and the rows of the upper band, where the picture begins.
+        [rows, columns, 3], and the row where the picture begins.
     """
     picture = finding.grounding.drawn_on(shrunk(to_uint8(pixels), MAX_SIDE))
     width, height = picture.size
@@ -56,7 +54,7 @@ def draw_capture(pixels: Floats, finding: Finding) -> tuple[NDArray[np.uint8], i
 
 
 def _font(size: int) -> ImageFont.FreeTypeFont:
-    """DejaVu Sans Mono, as matplotlib brings it: it has the letters of most languages."""
+    """DejaVu Sans Mono from matplotlib, which has the letters of most languages."""
     import matplotlib as mpl
 
     path = Path(mpl.get_data_path()) / "fonts" / "ttf" / "DejaVuSansMono-Bold.ttf"
@@ -88,9 +86,9 @@ def build_capture(result: Result, pixels: Floats) -> "Dataset":
         built.ConversionType = "WSD"
         built.ImageType = ["DERIVED", "SECONDARY"]
         built.DerivationDescription = WARNING
-        of = Dataset()
-        of.ReferencedSOPClassUID = result.source.text("SOPClassUID")
-        of.ReferencedSOPInstanceUID = result.source.instance
-        built.SourceImageSequence = [of]
+        reference = Dataset()
+        reference.ReferencedSOPClassUID = result.source.text("SOPClassUID")
+        reference.ReferencedSOPInstanceUID = result.source.instance
+        built.SourceImageSequence = [reference]
         built.BodyPartExamined = "CHEST"
         return result.finish("sc", built)

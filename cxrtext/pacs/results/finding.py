@@ -1,4 +1,4 @@
-"""What a model finds of a sentence in an image: how likely it is, and where."""
+"""How a sentence fits an image: how likely it is, and where."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,19 +16,19 @@ class Finding:
     sentence: str
     model: str  # fingerprint
     grounding: Grounding
-    probability: float | None  # None where no sentence that says the opposite is known
+    probability: float | None  # None if no sentence says the opposite
     calibrated: bool = False
-    opposite: tuple[str, ...] = ()  # the sentences that the probability is against
-    unlike: bool = False  # whether image or sentence is unlike those that the model was trained on
+    opposite: tuple[str, ...] = ()  # the sentences that the probability is measured against
+    unlike: bool = False  # whether image or sentence is unlike the model's training data
 
     @property
     def present(self) -> bool:
-        """Whether any region of the image stands out, so that there is something to point at."""
+        """Whether a region of the image stands out, so that results can point at it."""
         return self.grounding.stands_out is not False and bool(self.grounding.boxes)
 
     @property
     def percent(self) -> str:
-        """The probability as a person reads it; "" where there is none."""
+        """The probability in words, or "" if there is none."""
         if self.probability is None:
             return ""
         kind = "calibrated" if self.calibrated else "not calibrated"
@@ -44,28 +44,28 @@ def read_and_find(service: Service, path: Path, sentence: str) -> tuple[Floats, 
 def find(service: Service, image: EmbeddedImage, sentence: str) -> Finding:
     """Find a sentence in an image (InputError).
 
-    The probability is that of a finding of the service's prompts that the sentence is a positive
-    prompt of, calibrated where the checkpoint has that; else the sentence's against its denial.
+    If the sentence is a positive prompt of one of the service's findings, the probability is that
+    finding's, calibrated if the checkpoint is; else it is the sentence's against its denial.
     """
     grounding = service.ground(image, sentence, as_written=True)
-    name, asked = prompts_of(service, sentence)
-    found = None
-    if asked is not None:
-        (found,) = service.classify(image, {name: asked})
+    name, prompts = prompts_of(service, sentence)
+    answer = None
+    if prompts is not None:
+        (answer,) = service.classify(image, {name: prompts})
     far = service.familiar.of_sentence(sentence)
     return Finding(
         sentence,
         service.model.fingerprint,
         grounding,
-        None if found is None else found.probability,
-        found is not None and found.calibrated,
-        () if asked is None else asked.negative,
+        None if answer is None else answer.probability,
+        answer is not None and answer.calibrated,
+        () if prompts is None else prompts.negative,
         image.is_unlike or (far is not None and far.flagged),
     )
 
 
 def prompts_of(service: Service, sentence: str) -> tuple[str, Prompts | None]:
-    """The prompts whose probability a sentence has, with their finding; None where there are none.
+    """The finding and prompts that give a sentence's probability; no prompts give None.
 
     >>> prompts_of(service, "Left pleural effusion.")
     ('Left pleural effusion.', Prompts(('Left pleural effusion.',), ('No left pleural effusion.',)))
@@ -79,12 +79,12 @@ def prompts_of(service: Service, sentence: str) -> tuple[str, Prompts | None]:
 
 
 def _opposite(sentence: str) -> tuple[str, ...]:
-    """What denies the one finding that a sentence affirms, or affirms the one that it denies."""
-    said = sentence_labels(sentence)
-    named = prompts_for(language_of(sentence) or "en", said)
+    """Sentences that deny the only finding a sentence affirms, or affirm the only one it denies."""
+    labels = sentence_labels(sentence)
+    named = prompts_for(language_of(sentence) or "en", labels)
     first = next(iter(named), None)
-    values = {label.value for label in said.values()}
-    if first is None or values not in ({0}, {1}) or {*said} - {first, "Lung Opacity"}:
+    values = {label.value for label in labels.values()}
+    if first is None or values not in ({0}, {1}) or {*labels} - {first, "Lung Opacity"}:
         return ()
     positive, negative = named[first]
     return negative if values == {1} else positive

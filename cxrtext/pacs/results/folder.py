@@ -1,7 +1,7 @@
-"""The folder of results: their files, and in SQLite what each is of and what was sent where.
+"""The folder of results: their files, and in SQLite what each shows and where it was sent.
 
-Only its owner may read it.  A file is written whole before its row; a row without its file, or
-with another, is made again under the same UIDs.
+Only its owner may read it.  A file is complete before its row is written; if a row's file is
+missing or changed, the result is made again under the same UIDs.
 """
 
 import os
@@ -39,7 +39,7 @@ CREATE TABLE results (
   study TEXT NOT NULL,                     -- StudyInstanceUID
   kind TEXT NOT NULL,                      -- sc, sr or reject
   source TEXT NOT NULL,                    -- SOPInstanceUID of the image
-  study_id TEXT NOT NULL,                  -- as the archive calls study and patient
+  study_id TEXT NOT NULL,                  -- the archive's ids of study and patient
   patient_id TEXT NOT NULL,
   sentence TEXT NOT NULL,
   model TEXT NOT NULL,
@@ -53,14 +53,14 @@ CREATE INDEX results_uid ON results (study);
 CREATE TABLE sent (
   instance TEXT NOT NULL REFERENCES results (instance) ON DELETE CASCADE,
   peer TEXT NOT NULL,
-  at TEXT NOT NULL,                        -- UTC; '' where sending began, and may have ended
+  at TEXT NOT NULL,                        -- UTC; '' if sending began and may have succeeded
   PRIMARY KEY (instance, peer)
 );
 CREATE TABLE answered (
-  rule TEXT NOT NULL,                      -- a peer's rule with a model, as a digest
+  rule TEXT NOT NULL,                      -- a digest of a peer's rule and a model
   image TEXT NOT NULL,                     -- its id in the index
   received TEXT NOT NULL,                  -- UTC
-  fault TEXT NOT NULL,                     -- why it gave no results; '' where it did
+  fault TEXT NOT NULL,                     -- why it gave no results; '' if it did
   PRIMARY KEY (rule, image, received)
 );
 CREATE TABLE approved (rule TEXT PRIMARY KEY, at TEXT NOT NULL);  -- by somebody, after a preview
@@ -91,10 +91,10 @@ def now() -> str:
 
 
 class ResultsFolder:
-    """The results in a folder, which is made where it is missing.
+    """The results in a folder, which is made if it is missing.
 
     Args:
-        create: False to look only: a folder that holds no results is a DataError.
+        create: False only to read; then a folder without results is a DataError.
     """
 
     def __init__(self, path: Path, *, create: bool = True) -> None:
@@ -121,7 +121,7 @@ class ResultsFolder:
 
     @contextmanager
     def _database(self, *, write: bool = False) -> Iterator[sqlite3.Connection]:
-        """One view of the rows; with ``write``, all changes of the block or none."""
+        """A consistent view of the rows; with ``write``, all changes of the block or none."""
         with self._opened(write=write) as database, transaction(database, write=write):
             yield database
 
@@ -136,21 +136,21 @@ class ResultsFolder:
             ) from None
 
     def find(self, instance: str) -> Kept | None:
-        """The result of a UID, where it is here and its file is as it was written."""
-        found = self._rows("WHERE instance = ?", [instance])
-        return found[0] if found and self.is_whole(found[0]) else None
+        """The result with a UID, if it is here and its file is unchanged."""
+        rows = self._rows("WHERE instance = ?", [instance])
+        return rows[0] if rows and self.is_whole(rows[0]) else None
 
     def is_whole(self, kept: Kept) -> bool:
         path = self.path / kept.file
         return path.is_file() and sha256(path) == kept.digest
 
     def put(self, built: "Dataset", **facts: str) -> Kept:
-        """Write an object, in place of one of its UID; ``facts`` are what it does not say."""
+        """Write an object, replacing one with its UID; ``facts`` are what it does not say."""
         instance = str(built.SOPInstanceUID)
         name = f"{OBJECTS}/{facts['kind']}-{uid(instance)[-24:]}.dcm"
-        data = BytesIO()  # written to a file, pydicom's errors would be of many lines
+        data = BytesIO()  # with a file, pydicom's errors would have many lines
         built.save_as(data, enforce_file_format=True)
-        # One at a time: the row is that of the file.
+        # One at a time, so that the row describes the file.
         with self._disk(), self._database(write=True) as database:
             with replacing(self.path / name) as temporary:
                 temporary.write_bytes(data.getbuffer())
@@ -166,7 +166,7 @@ class ResultsFolder:
                 **facts,
             )
             values = {name: getattr(kept, name) for name in Kept.__slots__}
-            # In place of a row, whether it was taken back and what was sent stay.
+            # A replaced row keeps whether it was taken back and where it was sent.
             changed = [name for name in values if name not in ("instance", "revoked")]
             database.execute(
                 f"INSERT INTO results VALUES ({','.join('?' * len(values))}) "  # noqa: S608
@@ -177,7 +177,7 @@ class ResultsFolder:
         return kept
 
     def _change(self, sql: str, *rows: Sequence[str]) -> int:
-        """Do a statement for each row, all or none; gives how many rows changed."""
+        """Run a statement for each row, all or none; gives how many rows changed."""
         with self._database(write=True) as database:
             return database.executemany(sql, rows).rowcount
 
@@ -186,23 +186,23 @@ class ResultsFolder:
             return database.execute(sql, values).fetchall()
 
     def all(self, **where: str) -> list[Kept]:
-        """Results whose columns have these values, in the order in which they were made."""
+        """Results whose columns have these values, oldest first."""
         tests = " AND ".join(f"{name} = ?" for name in where)
         return self._rows(f"WHERE {tests}" if tests else "", list(where.values()))
 
     def sent_to(self, peer: str) -> frozenset[str]:
-        return frozenset(one for one, names in self.peers().items() if peer in names)
+        return frozenset(result for result, peers in self.peers().items() if peer in peers)
 
     def peers(self, *, begun: bool = False) -> Mapping[str, list[str]]:
-        """The peers that have each result, by its UID; with ``begun``, that may have it too."""
-        found: dict[str, list[str]] = {}
+        """The peers that have each result, by its UID; ``begun`` adds those that may have it."""
+        peers: dict[str, list[str]] = {}
         query = "SELECT instance, peer FROM sent WHERE at <> '' OR ? ORDER BY peer"
         for instance, peer in self._ask(query, begun):
-            found.setdefault(instance, []).append(peer)
-        return found
+            peers.setdefault(instance, []).append(peer)
+        return peers
 
     def begin(self, result: Kept, peer: str) -> bool:
-        """Note that a result is about to be sent; False of one that was taken back."""
+        """Note that a result is about to be sent; False if it was taken back."""
         query = (
             "INSERT INTO sent SELECT instance, ?, '' FROM results "
             "WHERE instance = ? AND revoked IS NULL ON CONFLICT DO UPDATE SET at = at"
@@ -217,7 +217,7 @@ class ResultsFolder:
         )
 
     def note_revoked(self, instances: Sequence[str]) -> None:
-        """Take results back, all at one time, which is theirs alone."""
+        """Take results back, all at one time that no other call shares."""
         at = datetime.now(UTC).isoformat()
         self._change(
             "UPDATE results SET revoked = coalesce(revoked, ?) WHERE instance = ?",
@@ -225,7 +225,7 @@ class ResultsFolder:
         )
 
     def answered(self, rule: str, images: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
-        """Those of some images, each with when it was received, that a rule has dealt with."""
+        """Of these images, each with its time of receipt, those that a rule is done with."""
         with self._database() as database:
             return {
                 key
@@ -242,14 +242,14 @@ class ResultsFolder:
         )
 
     def approve(self, rule: str) -> None:
-        """Let a rule make and send results from now on."""
+        """Allow a rule to make and send results from now on."""
         self._change("INSERT OR IGNORE INTO approved VALUES (?, ?)", (rule, now()))
 
     def is_approved(self, rule: str) -> bool:
         return bool(self._ask("SELECT 1 FROM approved WHERE rule = ?", rule))
 
     def sent_since(self, peer: str, at: datetime) -> int:
-        """How many results a peer was sent since a moment, but for rejection notes."""
+        """How many results a peer was sent since a time, not counting rejection notes."""
         query = (
             "SELECT count(*) FROM sent JOIN results USING (instance) "
             "WHERE peer = ? AND at >= ? AND kind <> 'reject'"

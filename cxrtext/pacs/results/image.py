@@ -1,4 +1,4 @@
-"""The image that a result is of: its header, checked, and what of it a result repeats."""
+"""The source image of a result: its header, checked, and what a result repeats from it."""
 
 import hashlib
 import re
@@ -31,7 +31,7 @@ STUDY = (
     *("StudyInstanceUID", "StudyDate", "StudyTime", "StudyID", "AccessionNumber"),
     *("IssuerOfAccessionNumberSequence", "ReferringPhysicianName", "StudyDescription"),
 )
-"""What is repeated as it stands, so that a result joins its patient and study."""
+"""What a result repeats unchanged, so that it joins its patient and study."""
 _SHOWN = (
     *("Rows", "Columns", "NumberOfFrames", "BurnedInAnnotation", "FrameOfReferenceUID", "Modality"),
     *ORIENTATION,
@@ -43,10 +43,10 @@ _SEX = ("M", "F", "O")
 
 @dataclass(frozen=True, slots=True)
 class SourceImage:
-    """A DICOM image that results can be made of.
+    """A DICOM image that results can be made from.
 
-    ``header`` has the elements above as the file has them; ``fingerprint`` stands for the file and
-    for the patient and study that it says it is of, so that a corrected header makes new results.
+    ``header`` has the elements above as they are in the file; ``fingerprint`` covers the file and
+    the patient and study it names, so that a corrected header makes new results.
     """
 
     path: Path
@@ -56,18 +56,18 @@ class SourceImage:
     ids: ObjectIds
 
     def text(self, keyword: str) -> str:
-        """The first value of an element; "" where there is none."""
+        """The first value of an element, or ""."""
         return text_of(self.header, keyword)
 
     @property
     def orientation(self) -> tuple[str, str] | None:
-        """Where rows and columns of the picture shown lead, such as L and F; None: not known."""
+        """Where rows and columns of the displayed picture lead, such as L and F, if known."""
         with quiet():
-            found = directions(self.header)
-        if found is None:
+            stored = directions(self.header)
+        if stored is None:
             return None
         moved = self.placement
-        across, down = found[::-1] if moved.transposed else found
+        across, down = stored[::-1] if moved.transposed else stored
         return (
             _OPPOSITE[across] if moved.mirrored else across,
             _OPPOSITE[down] if moved.inverted else down,
@@ -86,12 +86,12 @@ def read_source(path: Path) -> SourceImage:
     name = shown(path)
     try:
         with quiet():
-            found = read_wanted(path, dict.fromkeys((*UIDS, *PATIENT, *STUDY, *IDS, *_SHOWN)))
-            header, ids = found.dataset, object_ids(described(found, IDS))
+            wanted = read_wanted(path, dict.fromkeys((*UIDS, *PATIENT, *STUDY, *IDS, *_SHOWN)))
+            header, ids = wanted.dataset, object_ids(described(wanted, IDS))
             _check(header)
             size = whole_number(header, "Rows"), whole_number(header, "Columns")
             placement = read_placement(header, *size)
-            said = [texts_of(header, keyword) for keyword in (*UIDS, *PATIENT, *STUDY)]
+            owner = [texts_of(header, keyword) for keyword in (*UIDS, *PATIENT, *STUDY)]
     except NotDicomError:
         raise ImageError(
             f"{name}: is not a DICOM file; results join the study of a DICOM image"
@@ -100,7 +100,7 @@ def read_source(path: Path) -> SourceImage:
         raise ImageError(f"{name}: {error}") from None
     except OSError as error:
         raise ImageError(f"{name}: cannot be opened ({error.strerror}); check the path") from None
-    digest = hashlib.sha256(f"{sha256(path)}\0{said}".encode("utf-8", "surrogatepass"))
+    digest = hashlib.sha256(f"{sha256(path)}\0{owner}".encode("utf-8", "surrogatepass"))
     return SourceImage(path, header, placement, digest.hexdigest(), ids)
 
 
@@ -112,17 +112,17 @@ def _check(header: "Dataset") -> None:
         if len(value) > 64 or not _UID.fullmatch(value):
             raise ImageError(f"its {keyword} is not a UID; export the file again")
     if text_of(header, "SOPClassUID") not in RADIOGRAPHS:
-        raise ImageError("is not a radiograph (CR or DX); results are made of radiographs")
+        raise ImageError("is not a radiograph (CR or DX); results need a radiograph")
     if text_of(header, "NumberOfFrames") not in ("", "0", "1"):
-        raise ImageError("has several frames; results are made of single images")
+        raise ImageError("has several frames; results need a single image")
     if min(whole_number(header, "Rows"), whole_number(header, "Columns")) < 1:
         raise ImageError("its size is not known; export the file again")
 
 
 def reference(source: SourceImage) -> "Dataset":
-    """The header as highdicom takes it: complete, and without values that it refuses.
+    """The header as highdicom needs it: complete, and without values that it refuses.
 
-    What a result repeats of patient and study is put in afterwards, see :func:`repeat`.
+    :func:`repeat` adds patient and study afterwards.
     """
     given = deepcopy(source.header)
     given.SpecificCharacterSet = "ISO_IR 192"
@@ -137,14 +137,14 @@ def reference(source: SourceImage) -> "Dataset":
 
 
 def repeat(source: SourceImage, result: "Dataset") -> None:
-    """Put the patient and the study of an image into a result; text is written as UTF-8."""
+    """Copy an image's patient and study into a result, as UTF-8."""
     from pydicom.valuerep import PersonName
 
     result.SpecificCharacterSet = "ISO_IR 192"
     for keyword in dict.fromkeys((*PATIENT, *STUDY)):
         value = source.header.get(keyword)
         if value is not None and value != "":
-            # A name as text: else it is written in the letters of the source's character set.
+            # A name as text: as a PersonName it would keep the source's character set.
             setattr(result, keyword, str(value) if isinstance(value, PersonName) else value)
     if source.text("PatientSex") not in _SEX:
         result.PatientSex = ""

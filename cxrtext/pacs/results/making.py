@@ -1,4 +1,4 @@
-"""Results of an image, made and kept: each once, however often it is asked for."""
+"""Make and keep results of an image: each only once, however often it is asked for."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from cxrtext.service.limits import check_sentence
 @dataclass(frozen=True, slots=True)
 class Made:
     results: tuple[Kept, ...]
-    new: int  # results that were not there before
+    new: int  # results made by this call
 
 
 def make_results(
@@ -34,13 +34,13 @@ def make_results(
     above: float = 0.0,
     ids: Ids | None = None,
 ) -> Made:
-    """Make the capture and the report of a sentence and an image; what is there stays as it is.
+    """Make the capture and the report of a sentence and an image; existing ones are kept.
 
-    One that was taken back is not made again: it would have the UID that a peer was told to hide.
+    A result that was taken back is not made again: peers were told to hide its UID.
 
     Args:
-        above: Where the probability is less, or there is none and this is above 0, nothing is made.
-        ids: How the archive writes ids; as they are by default.
+        above: Make nothing if the probability is lower, or if it is unknown and this is above 0.
+        ids: How the archive writes ids; unchanged by default.
     """
     need("highdicom")
     check_sentence(sentence)

@@ -1,7 +1,7 @@
-"""Rejection notes: what takes results back that a PACS has.
+"""Rejection notes, which take back results that a PACS has.
 
-A note is a Key Object Selection that names the objects and why; a PACS that knows such notes hides
-or removes them.
+A note is a Key Object Selection that names objects and the reason; a PACS that supports these notes
+hides or removes the objects.
 
 Source: IHE Radiology, Image Object Change Management (IOCM).
 """
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Revoked:
-    results: int  # that are taken back
-    told: Mapping[str, int]  # notes that each peer got
-    faults: tuple[str, ...]  # why a peer was not told of all; the next call tells it
+    results: int  # taken back
+    told: Mapping[str, int]  # notes sent, by peer
+    faults: tuple[str, ...]  # why a peer has not got all its notes; the next call sends them
 
 
 def revoke(
@@ -38,11 +38,10 @@ def revoke(
     which: Callable[[Kept], bool],
     peers: Mapping[str, Peer],
 ) -> Revoked:
-    """Take results back, and tell each peer of those that it has, or may have, and of no others.
+    """Take results back, and tell each peer about those that it has or may have, and no others.
 
-    They are noted as taken back before anything else, from when on none is sent.  Then each peer is
-    told of all that it was not told of yet, so that a call goes on where an earlier one ended,
-    whatever it takes back itself.
+    First they are noted as taken back, and from then on none is sent.  Then each peer is told
+    everything it was not told yet, so that any later call continues where an earlier one ended.
     """
     chosen = [one.instance for one in folder.all() if one.kind != "reject" and which(one)]
     folder.note_revoked(chosen)
@@ -58,10 +57,10 @@ def revoke(
         for group in groups:
             try:
                 notes.append(_written(folder, group))
-            except DataError as error:  # a file is gone; the others do not wait for it
+            except DataError as error:  # a file is gone; go on with the others
                 faults.append(str(error))
         if notes and name not in peers:
-            faults.append(f"{name}: has results to take back, and is not among the peers; add it")
+            faults.append(f"{name}: has results to take back, but is not among the peers; add it")
         elif notes:
             try:
                 told[name] = send_results(folder, notes, peers[name]).sent
@@ -71,7 +70,7 @@ def revoke(
 
 
 def _groups(results: Sequence[Kept]) -> Collection[Sequence[Kept]]:
-    """Those that a note has in common: taken back at a time, of a study, an image and a model."""
+    """Results that share a note: the same study, image, model and time of taking back."""
     groups: dict[tuple[str | None, ...], list[Kept]] = {}
     for one in sorted(results, key=lambda one: one.instance):
         key = (one.study, one.source, one.patient_id, one.model, one.revoked)

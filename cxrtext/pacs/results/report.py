@@ -1,6 +1,6 @@
 """A structured report of a finding: Comprehensive 3D SR after TID 1500 (Measurement Report).
 
-Source: IHE Radiology, AI Results (AIR), for what names the algorithm and how findings are encoded.
+Source: IHE Radiology, AI Results (AIR), for naming the algorithm and encoding findings.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pydicom.dataset import Dataset
 
-MAX_REGIONS = 16  # regions that are outlined; the best come first
+MAX_REGIONS = 16  # regions to outline, best first
 _OF_RADIOGRAPHS = ("ImagerPixelSpacing", "PatientOrientation")
 Box = tuple[float, float, float, float]
 
 
 def outline(box: Box, placement: Placement) -> "NDArray[np.float64]":
-    """Corners of a box of the picture shown, closed, in the file's own pixels: [5, 2], (x, y)."""
+    """A closed outline of a box of the displayed picture in the file's pixels: [5, 2], (x, y)."""
     x, y, width, height = placement.boxes_to_stored(box).tolist()
     right = min(x + width, placement.stored_width)
     bottom = min(y + height, placement.stored_height)
@@ -65,8 +65,8 @@ def build_report(result: Result) -> "Dataset":
         from pydicom.sr.codedict import codes
 
         image, listed = reference(result.source), reference(result.source)
-        # Some viewers end at a report without an image library.  What TID 1603 says of a radiograph
-        # many a header lacks; of other images size alone is said.
+        # Some viewers stop at a report without an image library.  Many headers do not have what
+        # TID 1603 says about a radiograph; other images need only their size.
         if any(len(listed.get(name) or ()) != 2 for name in _OF_RADIOGRAPHS):
             listed.Modality = "OT"
         content = sr.MeasurementReport(
@@ -78,7 +78,7 @@ def build_report(result: Result) -> "Dataset":
             title=codes.DCM.ImagingMeasurementReport,
             referenced_images=[listed],
         )
-        # Apart, so that who shows them writes the name of each before its value.
+        # Separate items, so that viewers write the name of each before its value.
         for item in content[0].iterall():
             if item.keyword == "ContinuityOfContent":
                 item.value = "SEPARATE"
@@ -95,7 +95,7 @@ def build_report(result: Result) -> "Dataset":
 
 
 def _capture(result: Result) -> "Dataset":
-    """The secondary capture of the same finding, as evidence."""
+    """A reference to the secondary capture of the same finding, as evidence."""
     from pydicom.dataset import Dataset
 
     capture, given = Dataset(), result.given("sc")
@@ -106,13 +106,13 @@ def _capture(result: Result) -> "Dataset":
 
 
 def _groups(result: Result) -> list[Any]:
-    """The finding in the whole image, and each region where it is supported."""
+    """The finding in the whole image, and each region that supports it."""
     from highdicom import sr
     from pydicom.sr.codedict import codes
 
     finding, source = result.finding, result.source
     of = source.text("SOPClassUID"), source.instance
-    # OHIF 3.12 fails with a report that has measurements without coordinates.
+    # OHIF 3.12 fails on measurements without coordinates.
     placement = source.placement
     whole_image = outline((0, 0, placement.width, placement.height), placement)
     frame = sr.CoordinatesForMeasurement("POLYLINE", whole_image, sr.SourceImageForRegion(*of))
@@ -132,7 +132,7 @@ def _groups(result: Result) -> list[Any]:
         qualitative_evaluations=_properties(result),
         source_images=[sr.SourceImageForMeasurementGroup(*of)],
     )
-    # Viewers show comments, and not what is said of the algorithm.
+    # Viewers show comments, but not the algorithm's parameters.
     for text in filter(None, (WARNING, one_line(finding.sentence, 1024), finding.percent)):
         whole[0].ContentSequence.append(sr.TextContentItem(codes.DCM.Comment, text, "CONTAINS"))
     heatmap = CLASSES["sc"], result.uid("sc")
@@ -173,7 +173,7 @@ def _algorithm(result: Result) -> Any:
 
 
 def _properties(result: Result) -> list[Any]:
-    """What is to be known of the numbers, as yes or no."""
+    """What a reader must know about the numbers, as yes or no."""
     from highdicom.sr import CodedConcept, QualitativeEvaluation
     from pydicom.sr.codedict import codes
 

@@ -1,7 +1,7 @@
-"""Results made and sent by themselves: of what came from a peer, by its rule in the gateway's file.
+"""Make and send results of a peer's images automatically, by its rule in the gateway's file.
 
-Looks at the index, which the worker of the inbox fills, by the columns ``source`` and ``received``;
-what was dealt with is noted in the folder of results, so that it may be stopped at any time.
+This reads the index that the inbox's worker fills, by the columns ``source`` and ``received``.  The
+folder of results notes which images are done, so it may be stopped at any time.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from cxrtext.errors import InputError, WorkError
 from cxrtext.index import IndexedImage
 from cxrtext.pacs.faults import AnswerError, PeerError
 from cxrtext.pacs.identity import CLASSES
-from cxrtext.pacs.peers import Peer
+from cxrtext.pacs.peers import Peer, ResultsRule
 from cxrtext.pacs.results.finding import find
 from cxrtext.pacs.results.folder import Kept, ResultsFolder
 from cxrtext.pacs.results.making import make_results
@@ -28,10 +28,10 @@ from cxrtext.records.manifest import RECEIVED, SOURCE
 from cxrtext.service import Service
 
 PAGE, OVERLAP = 200, 20
-"""Images that are looked at together, and how many of them again with the next."""
-EVERY_S, WAIT_S = 2.0, 60.0  # between turns, and where a peer is gone or a disk is full
+"""Images to look at together, and how many of them to look at again with the next ones."""
+EVERY_S, WAIT_S = 2.0, 60.0  # between turns, and if a peer is gone or a disk is full
 UNAPPROVED = "its rule waits to be approved: see 'cxrtext gateway results approve'"
-REFUSED = 3  # images in a row whose results a peer refuses before it is waited for
+REFUSED = 3  # images in a row with refused results before we wait for the peer
 
 
 @dataclass(slots=True)
@@ -46,8 +46,8 @@ class Answered:
 class Answerer:
     """Answers images by the rules of peers, each once.
 
-    An image that gives no results, or whose results a peer refuses though it takes those of
-    others, is noted as failed, and not tried again.
+    An image is noted as failed and not tried again if it gives no results, or if a peer refuses its
+    results but takes those of other images.
     """
 
     def __init__(
@@ -57,13 +57,13 @@ class Answerer:
         ids: Ids | None = None,
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._peers = [peer for peer in peers if peer.results is not None]
+        self._rules = [(peer, peer.results) for peer in peers if peer.results is not None]
         self._folder, self._ids, self._say = folder, ids, say
         self._next = -math.inf
-        self._waits: list[str] = []  # that were said
+        self._waits: list[str] = []  # already said
 
     def turn(self, service: Service) -> None:
-        """Answer what came since the last turn; a peer that is gone is waited for."""
+        """Answer what came since the last turn; after a failure, wait longer."""
         if time.monotonic() < self._next:
             return
         wait = EVERY_S
@@ -75,18 +75,19 @@ class Answerer:
         self._next = time.monotonic() + wait
 
     def answer(self, service: Service) -> Answered:
-        """Answer all that there is.
+        """Answer everything that came.
 
         Raises:
-            WorkError: A disk is full, or a peer is gone; the other peers were answered before.
-                What was made is kept, and sent by the next call.
+            WorkError: A disk is full, or a peer is gone; other peers still get their results first.
+                What was made is kept, and the next call sends it.
         """
         done, faults = Answered(), list[PeerError]()
         if {SOURCE, RECEIVED} <= service.archive.catalogue.columns().keys():
-            for peer in self._peers:
+            for peer, rule in self._rules:
                 peer.require_write()
+                one = _Answering(service, peer, rule, self._folder, self._ids, self._say, done)
                 try:
-                    _Answering(service, peer, self._folder, self._ids, self._say, done).answer()
+                    one.answer()
                 except PeerError as error:
                     faults.append(error)
         if faults:
@@ -105,10 +106,11 @@ class Answerer:
 
 @dataclass
 class _Answering:
-    """What a peer's rule does, once."""
+    """One run of a peer's rule."""
 
     service: Service
     peer: Peer
+    results: ResultsRule
     folder: ResultsFolder
     ids: Ids | None
     say: Callable[[str], None]
@@ -126,7 +128,7 @@ class _Answering:
             try:
                 sent = self._answer(rule, image)
             except AnswerError as error:
-                # Its results may be at fault, or the peer: those of others will tell.
+                # The fault may be the image's or the peer's: other images will tell.
                 refused.append((image, error))
                 if len(refused) == REFUSED:
                     break
@@ -138,9 +140,8 @@ class _Answering:
             raise refused[0][1]
 
     def _is_full(self) -> bool:
-        """Whether the results of another image might be more than the rule sends in a day."""
-        assert self.peer.results is not None  # noqa: S101 - asked for before
-        most, each = self.peer.results.daily, len(CLASSES) * len(self.peer.results.sentences)
+        """Whether the results of another image might exceed the rule's daily limit."""
+        most, each = self.results.daily, len(CLASSES) * len(self.results.sentences)
         sent = self.folder.sent_since(self.peer.name, datetime.now(UTC) - timedelta(days=1))
         if sent == 0 or sent + each <= most:
             return False
@@ -153,12 +154,12 @@ class _Answering:
     def _answer(self, rule: str, image: IndexedImage) -> bool:
         """Make and send the results of an image; whether there were any."""
         try:
-            with suppress(OSError):  # reading it says why
+            with suppress(OSError):  # reading the file will say why
                 image.require_whole()
             made = self._made(Path(image.path))
         except InputError as error:
             require_mounted(Path(image.path))
-            # The message names the file; what it is called says nothing of anybody.
+            # Keep only the file's name, which identifies nobody.
             self._note(rule, image, str(error).rpartition("/")[2])
             return False
         if made:
@@ -174,73 +175,72 @@ class _Answering:
         self.done.images += 1
 
     def _made(self, path: Path) -> list[Kept]:
-        assert self.peer.results is not None  # noqa: S101 - asked for before
-        rule, made = self.peer.results, list[Kept]()
-        for sentence in rule.sentences:
-            found = make_results(
-                self.service, path, sentence, self.folder, above=rule.above, ids=self.ids
+        made = list[Kept]()
+        for sentence in self.results.sentences:
+            one = make_results(
+                self.service, path, sentence, self.folder, above=self.results.above, ids=self.ids
             )
-            made += found.results
-            self.done.made += found.new
+            made += one.results
+            self.done.made += one.new
         return made
 
     def _new(self, rule: str) -> Iterator[IndexedImage]:
-        """Its images that the rule has not dealt with, the first indexed first.
+        """The peer's images that the rule has not done yet, in the order of indexing.
 
-        Looked for from the last one indexed backwards, until a page has none: an image may enter
+        It looks from the end of the index backwards until a page has none, as an image may enter
         the index long after it was received.
         """
         where = f"{SOURCE} = '{self.peer.name}' and not {RECEIVED} is null"
         _, end = finish(self.service.archive.page(0, 1, where))
-        found: dict[int, IndexedImage] = {}
+        by_number: dict[int, IndexedImage] = {}
         while end > 0:
             begin = max(0, end - PAGE)
             images, _ = finish(self.service.archive.page(begin, end - begin, where))
             keys = {(one.image, one.metadata[RECEIVED]): one for one in images}
             new = keys.keys() - self.folder.answered(rule, keys)
-            found |= {keys[key].number: keys[key] for key in new}
+            by_number |= {keys[key].number: keys[key] for key in new}
             if not new:
                 break
             end = begin and begin + OVERLAP
-        for number in sorted(found):
-            yield found[number]
+        for number in sorted(by_number):
+            yield by_number[number]
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a rule would have made of the last images that came."""
+    """What a rule would have made from the latest images."""
 
     images: int
-    results: Mapping[str, int]  # images of which a sentence would be sent, by sentence
+    results: Mapping[str, int]  # by sentence, the images that would get a result
 
 
 def preview(service: Service, peer: Peer, most: int) -> Preview:
-    """Look what a rule would make of the last images of its peer; nothing is kept or sent."""
-    assert peer.results is not None  # noqa: S101 - who asks has looked
-    found = dict.fromkeys(peer.results.sentences, 0)
+    """Show what a rule would make from its peer's latest images; nothing is kept or sent."""
+    assert peer.results is not None  # noqa: S101 - the caller has checked
+    counts = dict.fromkeys(peer.results.sentences, 0)
     if not {SOURCE, RECEIVED} <= service.archive.catalogue.columns().keys():
-        return Preview(0, found)
+        return Preview(0, counts)
     where = f"{SOURCE} = '{peer.name}' and not {RECEIVED} is null"
     _, end = finish(service.archive.page(0, 1, where))
     images, _ = finish(service.archive.page(max(0, end - most), most, where))
     for image in images:
         embedded = service.embedded(image.image)
-        for sentence in found:
+        for sentence in counts:
             probability = find(service, embedded, sentence).probability
-            found[sentence] += peer.results.above == 0 or (probability or 0) >= peer.results.above
-    return Preview(len(images), found)
+            counts[sentence] += peer.results.above == 0 or (probability or 0) >= peer.results.above
+    return Preview(len(images), counts)
 
 
 def require_mounted(path: Path) -> None:
-    """Refuse to take an empty or missing folder for the loss of its files (WorkError)."""
+    """Raise WorkError if a folder is empty or missing, as when a disk is not mounted."""
     folder = path.parent
     if not path.exists() and not (folder.is_dir() and any(folder.iterdir())):
         raise WorkError(f"{folder}: the images of the index are not there; is it mounted?")
 
 
 def rule_name(peer: Peer, service: Service) -> str:
-    """A rule of a peer and a model, as a name: another one answers every image again."""
+    """A name for a peer's rule and a model; a new name answers every image again."""
     rule = peer.results
     assert rule is not None  # noqa: S101 - asked for before
-    said = repr((peer.name, rule.sentences, rule.above, service.model.fingerprint))
-    return hashlib.sha256(said.encode()).hexdigest()[:32]
+    content = repr((peer.name, rule.sentences, rule.above, service.model.fingerprint))
+    return hashlib.sha256(content.encode()).hexdigest()[:32]

@@ -1,7 +1,7 @@
-"""Results sent to a peer by STOW-RS.
+"""Send results to a peer by STOW-RS.
 
-What the peer has already is not sent again, whoever sent it.  That sending began is noted before a
-byte is sent: whoever takes results back knows then of every peer that may have them.
+What the peer has already is not sent again, whoever sent it.  We note that sending begins before
+the first byte, so that taking results back reaches every peer that may have them.
 """
 
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ from cxrtext.pacs.results.folder import Kept, ResultsFolder
 @dataclass(frozen=True, slots=True)
 class Delivery:
     sent: int
-    there: int  # that the peer had already
+    there: int  # the peer had these already
 
 
 def send_results(folder: ResultsFolder, results: Sequence[Kept], peer: Peer) -> Delivery:
-    """Send results to a peer, noting each in the folder; after an error it goes on from there.
+    """Send results to a peer, noting each in the folder; a call after an error continues there.
 
-    One that was taken back, be it meanwhile, is not sent.
+    Results that were taken back, even meanwhile, are not sent.
     """
     peer.require_write()
     known = folder.sent_to(peer.name)

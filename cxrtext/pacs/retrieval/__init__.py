@@ -1,1 +1,1 @@
-"""Taking radiographs out of a PACS: its archive, and what is new there."""
+"""Take radiographs out of a PACS: its archive, and what is new there."""

@@ -1,4 +1,4 @@
-"""Orthanc's own list of changes: which studies and objects came, as far as they are there."""
+"""Orthanc's own list of changes: which studies and objects came and are still there."""
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -13,14 +13,14 @@ PAGE = 100
 
 
 def read_changes(source: DicomWeb, state: FollowState, say: Callable[[str], None]) -> bool:
-    """Note as pending what the list of a peer names as changed; whether it has a gap."""
+    """Note the studies that a peer's list names as pending; True if the list has a gap."""
     known = state.fact("sequence")
     if not known:
         state.note("sequence", str(ask(source, "last")["Last"]))
-        return False  # what is there already is found by its day
+        return False  # comparing the days finds what is there already
     since, gap = int(known), False
     if ask(source, "last")["Last"] < since:
-        say(f"{source.name}: its list of changes begins anew; comparing the days")
+        say(f"{source.name}: its list of changes starts again; comparing the days")
         since, gap = 0, True
     while True:
         page = ask(source, since=since, limit=PAGE)
@@ -32,7 +32,7 @@ def read_changes(source: DicomWeb, state: FollowState, say: Callable[[str], None
         with state.together():
             state.pend([study for study, _, _ in named], [renewed for _, *renewed in named])
             state.note("sequence", str(last))
-            if gap:  # what it hides is found by comparing, whenever that succeeds
+            if gap:  # comparing the days will find what it hides
                 state.note("gap", "1")
         if page.get("Done", True) or last == since:
             return gap
@@ -40,25 +40,25 @@ def read_changes(source: DicomWeb, state: FollowState, say: Callable[[str], None
 
 
 def ask(source: DicomWeb, *flags: str, **params: int) -> dict[str, Any]:
-    """A page of the list; with the flag "last" its end."""
+    """A page of the list, or its end with the flag "last"."""
     page = source.orthanc("/changes" + (f"?{flags[0]}" if flags else ""), **params)
     with suppress(KeyError, TypeError, ValueError):
         if isinstance(page["Changes"], list) and int(page["Last"]) >= 0:
             return dict(page)
-    raise AnswerError(source.name, "its list of changes has another form than Orthanc's")
+    raise AnswerError(source.name, "its list of changes does not look like Orthanc's")
 
 
 def _named(source: DicomWeb, changes: Iterable[Any]) -> list[tuple[str, str, str]]:
-    """Study, UID and Orthanc's number of the objects that came, without those gone already."""
-    found = []
+    """Study, UID and Orthanc's number of the objects that came and are still there."""
+    named = []
     for change in changes:
         number = str(change.get("ID", ""))
         if change.get("ChangeType") == "NewInstance" and number.replace("-", "").isalnum():
             study = _uid(source, f"/instances/{number}/study", "StudyInstanceUID")
             instance = _uid(source, f"/instances/{number}", "SOPInstanceUID")
             if study and instance:
-                found.append((study, instance, number))
-    return found
+                named.append((study, instance, number))
+    return named
 
 
 def _uid(source: DicomWeb, path: str, keyword: str) -> str:

@@ -1,13 +1,13 @@
-"""Following a PACS from a day on: all that it has of these days, and what changes there.
+"""Follow a PACS from a given day: all that it has since then, and every change.
 
-The first turn asks for all days (QIDO).  New studies then come by Orthanc's list of changes, or by
-looking at today.  The list alone is not enough: a deletion makes no entry in it and takes earlier
-ones away, a correction under the same UID may make none, and it can be emptied.  So each night all
-days are asked for again, and the studies of the last days are compared image by image, of earlier
-ones a share, so that each has its turn.  That also works with a PACS that has no such list.
+The first turn asks for all days (QIDO).  Then Orthanc's list of changes, or a look at today, brings
+new studies.  The list is not enough: a deletion adds no entry and removes earlier ones, a
+correction under the same UID may add none, and the list can be emptied.  So each night all days are
+asked for again.  The studies of the last days are compared image by image, and a share of the
+earlier ones, so that each has its turn.  This also works with a PACS that has no such list.
 
 An object is put into the inbox before it is noted here: after a kill one may be put twice, which
-the inbox's worker sees, and none is lost.
+the inbox's worker notices, and none is lost.
 """
 
 import math
@@ -36,10 +36,10 @@ from cxrtext.pacs.throttle import Throttle
 TRIES = 3
 ANY = 1_000_000  # tries
 GAP_PAUSE_S = 3600.0
-"""How often the days are compared because of gaps in the list of changes, at most."""
+"""The shortest time between comparisons of the days because of gaps in the list of changes."""
 
 FEW_GONE, GONE_SHARE = 20, 0.1
-"""More deletions at once than these wait for somebody to accept them."""
+"""More deletions at once than both of these wait for somebody to accept them."""
 
 TOO_MANY = "one of many deletions at once; look at the PACS, then accept or drop them"
 UNDATED = ("", "")
@@ -70,7 +70,7 @@ class Follower:
         self._options = peer.follow or Follow()
         self.tally = Tally()
         self._compared_at = -math.inf
-        self._cut: set[tuple[str, str]] = set()  # days of which that was said
+        self._cut: set[tuple[str, str]] = set()  # days whose answers were reported as cut off
         if not state.fact("first"):
             state.note("first", date.today().isoformat())
         self._first = self._options.first or date.fromisoformat(state.fact("first"))
@@ -78,7 +78,7 @@ class Follower:
     # --- the days ---
 
     def _spans(self) -> Iterator[tuple[str, str]]:
-        """First and last day of each year that is followed; then none, of undated studies."""
+        """First and last day of each year to follow; then UNDATED, for studies without a date."""
         last = date.today() + timedelta(days=1)
         for year in range(self._first.year, last.year + 1):
             begin, end = max(self._first, date(year, 1, 1)), min(last, date(year, 12, 31))
@@ -90,22 +90,22 @@ class Follower:
         today, day = date.today(), timedelta(days=1)
         self._note_new(self._studies(f"{today - day:%Y%m%d}", f"{today + day:%Y%m%d}"))
 
-    def _note_new(self, found: dict[str, tuple[str, str]]) -> None:
+    def _note_new(self, studies: dict[str, tuple[str, str]]) -> None:
         with self._state.together():
-            for study, (when, objects) in found.items():
+            for study, (when, objects) in studies.items():
                 if self._state.know_study(study, when, objects):
                     self._state.pend([study])
 
     def compare(self) -> None:
-        """Ask for all days again: what is new, corrected, and gone."""
+        """Ask for all days again: what is new, corrected or gone."""
         begun = time.time()
         missing: list[str] = []
         for begin, end in self._spans():
-            found = self._studies(begin, end)
-            self._note_new(found)
-            if found:
-                self._say(f"{self._peer.name}: {len(found)} studies {_named(begin, end)}")
-            missing += sorted(self._state.here(begin, end) - found.keys())
+            studies = self._studies(begin, end)
+            self._note_new(studies)
+            if studies:
+                self._say(f"{self._peer.name}: {len(studies)} studies {_named(begin, end)}")
+            missing += sorted(self._state.here(begin, end) - studies.keys())
         recent = f"{date.today() - timedelta(days=self._options.days):%Y%m%d}"
         closely = [
             *sorted(self._state.here(recent, "9")),
@@ -126,8 +126,8 @@ class Follower:
         span = "" if (begin, end) == UNDATED else f"{begin}-{end}"
         studies: dict[str, Described] = {}
         for modality in self._options.modalities:
-            found, complete = search(self._source, Question(span, modality=modality))
-            studies |= found
+            part, complete = search(self._source, Question(span, modality=modality))
+            studies |= part
             if not complete and (begin, end) not in self._cut:
                 self._cut.add((begin, end))
                 self._say(
@@ -141,7 +141,7 @@ class Follower:
         }
 
     def _look_elsewhere(self, study: str) -> list[Seen]:
-        """What is gone of a study that its day has no more: its date may have been corrected."""
+        """What is gone from a study missing on its day; its date may have been corrected."""
         row = self._row(study)
         if row is None:
             return [seen for seen in self._state.objects_of(study).values() if seen.state != "gone"]
@@ -154,27 +154,28 @@ class Follower:
     # --- the studies ---
 
     def work(self, *, times: int = 1) -> None:
-        """Look at the studies that are pending; what fails stays pending."""
+        """Look at the pending studies; what fails stays pending."""
         for _ in range(times):
             if studies := self._state.pending(TRIES):
                 self._forget(self._look_at(studies), sum(self._state.counts().values()))
 
     def _look_at(self, studies: Sequence[str]) -> list[Seen]:
-        """Take what is new or corrected in studies; gives what is gone of them."""
+        """Take what is new or corrected in studies; gives what is gone from them."""
         gone: list[Seen] = []
         with _threads(self._peer, self._source.throttle) as pool:
             for number, (lost, counts) in enumerate(pool.map(self._look, studies), 1):
                 gone += lost
                 self.tally.counts += counts
                 if number % SAY_EVERY == 0:
-                    said = f"{number} of {len(studies)} studies: {self.tally}"
-                    self._say(f"{self._peer.name}: {said}")
+                    self._say(
+                        f"{self._peer.name}: {number} of {len(studies)} studies: {self.tally}"
+                    )
         return gone
 
     def _look(self, study: str) -> tuple[list[Seen], Counter[str]]:
         """Take what is new or corrected in a study, on any thread; gives what is gone.
 
-        What a listing leaves out is not gone where the peer counts more images than it lists.
+        If the peer counts more images than it lists, what the list leaves out is not gone.
         """
         gone, counts = list[Seen](), Counter[str]()
         fault: PeerError | None = None
@@ -199,7 +200,7 @@ class Follower:
                     counts[counted] += bool(counted)
                 except (DeniedError, GoneError):
                     raise
-                except PeerError as error:  # the other objects do not wait for it
+                except PeerError as error:  # go on with the other objects
                     fault = fault or error
         except (DeniedError, GoneError):
             raise
@@ -211,17 +212,17 @@ class Follower:
             counts["failed"] += 1
             self._say(f"{fault}; it is tried again")
         elif not is_short or self._state.fail(study, FEWER) >= TRIES:
-            self._state.looked_at(study, time.time())  # it may hide some from us for ever
+            self._state.looked_at(study, time.time())  # the peer may hide some images forever
         return gone, counts
 
     def _look_at_object(self, instance: Instance, known: Seen | None, copies: Sequence[str]) -> str:
-        """Take an object if it is new or corrected; gives how it counts, "" where it is neither."""
+        """Take an object if it is new or corrected; gives its word for the tally, or ""."""
         same = known is not None and known.header == instance.fingerprint
         if same and not copies and known is not None and known.state in ("entered", "left"):
             return ""
         left = instance.decide().refused or self._take(instance, copies)
         entered_before = known is not None and known.state == "entered"
-        if left and entered_before:  # a correction says that it is none that may enter
+        if left and entered_before:  # by its correction it may not enter any more
             self._put_deletion(instance.instance)
         state: SeenState = "left" if left else "entered"
         self._state.know(Seen(instance.instance, instance.study, state, left, instance.fingerprint))
@@ -230,8 +231,8 @@ class Follower:
     def _take(self, instance: Instance, copies: Sequence[str]) -> str:
         """Fetch an object into the inbox; gives why it may not enter, or "".
 
-        Of several copies under one UID each is fetched by its number: the inbox holds what is of
-        another patient.
+        Several copies under one UID are each fetched by their number: the inbox holds a copy that
+        names another patient.
         """
         reasons: list[str] = []
         for number in [*copies, ""]:
@@ -257,8 +258,8 @@ class Follower:
         held = TOO_MANY if len(entered) > max(FEW_GONE, GONE_SHARE * known) else ""
         if held:
             self._say(
-                f"{self._peer.name}: {len(entered)} images are gone there, too many to be "
-                "believed: their deletions are held"
+                f"{self._peer.name}: {len(entered)} images are gone there, suspiciously many: "
+                "their deletions are held"
             )
         for seen in gone:
             if seen.state == "entered":
@@ -272,7 +273,7 @@ class Follower:
         self._box.put(self._peer.name, deletion(instance), "deletion", held=held)
 
     def turn(self, *, once: bool = False) -> None:
-        """Look once at all that may be new, and at what is gone where that is due."""
+        """Look once for what is new, and if a comparison is due, for what is gone."""
         gap = bool(self._state.fact("gap"))
         has_list = self._peer.dicomweb.orthanc is not None
         if has_list:
@@ -286,7 +287,7 @@ class Follower:
         self.work(times=TRIES if once else 1)
 
     def _is_due(self) -> bool:
-        """Whether the hour of comparing passed since it was done last, or the first day changed."""
+        """Whether the hour to compare has passed since the last time, or the first day changed."""
         if self._state.fact("from") != self._first.isoformat():
             return True
         now = datetime.now().astimezone()
@@ -295,7 +296,7 @@ class Follower:
         if due > now:
             due -= timedelta(days=1)
         done = self._state.fact("compared")
-        # A moment in the future was noted by a clock that was wrong.
+        # A time in the future means that the clock was wrong.
         return not done or not due <= datetime.fromisoformat(done) <= now
 
 
@@ -345,7 +346,7 @@ def follow_peer(
 
 @contextmanager
 def _threads(peer: Peer, throttle: Throttle) -> Iterator[Executor]:
-    """The threads that a peer allows; after an error, what they began is ended first."""
+    """The threads that a peer allows; after an error, running work is finished first."""
     with ThreadPoolExecutor(peer.limits.parallel) as pool:
         try:
             yield pool

@@ -1,8 +1,8 @@
-"""What is known of a followed peer, in a small SQLite file that survives a kill.
+"""What we know about a followed peer, in a small SQLite file that survives a kill.
 
-How far its changes and its days were read, its studies, and every object seen there.  A row says
-that something was done only after it was done: after a kill the last few are done again, to the
-same end.
+It notes how far the peer's changes and days were read, its studies, and every object seen there.
+Something is noted as done only after it was done: after a kill the last few steps are repeated,
+with the same result.
 """
 
 import threading
@@ -22,7 +22,7 @@ from cxrtext.files.sqlite import (
 )
 
 VERSION = 3
-MEND = "restore it from a backup, or move it away: all is then asked for again"
+MEND = "restore it from a backup, or move it away: everything is then asked for again"
 
 SeenState = Literal["entered", "left", "gone"]
 
@@ -55,11 +55,11 @@ class Seen:
     study: str
     state: SeenState
     reason: str
-    header: str  # fingerprint of what the peer said of it
+    header: str  # fingerprint of what the peer said about it
 
 
 class FollowState:
-    """The tables in a file, made when missing, for its owner alone; threads may share one."""
+    """The tables in a file, made if missing and private to its owner; threads may share one."""
 
     def __init__(self, path: Path) -> None:
         self._where, self._lock = path, threading.RLock()
@@ -93,7 +93,7 @@ class FollowState:
             self._db.execute(sql, values)
 
     def fact(self, name: str) -> str:
-        """Something noted by name; "" where it was not."""
+        """The value noted under a name, or ""."""
         rows = self._rows("SELECT value FROM facts WHERE name = ?", name)
         return rows[0][0] if rows else ""
 
@@ -101,7 +101,7 @@ class FollowState:
         self._change("INSERT OR REPLACE INTO facts VALUES (?, ?)", name, value)
 
     def pend(self, studies: Iterable[str], renewed: Iterable[Sequence[str]] = ()) -> None:
-        """Let studies wait; ``renewed``: objects that came anew, each with its number there."""
+        """Let studies wait; ``renewed``: objects that came again, each with its number there."""
         with self._told():
             self._db.executemany(
                 "INSERT OR IGNORE INTO pending (study) VALUES (?)", [(one,) for one in studies]
@@ -111,14 +111,14 @@ class FollowState:
             )
 
     def pending(self, tries: int) -> list[str]:
-        """Studies that are to be looked at, without those that were tried so often in vain."""
+        """Studies to look at, except those that failed this often."""
         rows = self._rows(
             "SELECT study FROM pending WHERE attempts < ? ORDER BY attempts, study", tries
         )
         return [study for (study,) in rows]
 
     def fail(self, study: str, reason: str) -> int:
-        """Let a study wait for another try; gives how often it was tried."""
+        """Let a study wait for another try; gives the number of tries so far."""
         self._change(
             "INSERT INTO pending VALUES (?, 1, ?) ON CONFLICT DO UPDATE SET "
             "attempts = attempts + 1, reason = excluded.reason",
@@ -140,23 +140,22 @@ class FollowState:
             self._db.execute("UPDATE studies SET looked = ? WHERE study = ?", (when, study))
 
     def renewed(self, study: str) -> dict[str, list[str]]:
-        """Objects of a study that came anew since it was looked at, and new ones of any.
+        """Objects of a study that came again since the last look, and new ones of any study.
 
-        With each the numbers of its copies in the order in which they came: of two patients, some
-        systems keep both.
+        Each with the numbers of its copies, oldest first: some systems keep one copy per patient.
         """
         rows = self._rows(
             "SELECT instance, copy FROM renewed LEFT JOIN instances USING (instance) "
             "WHERE coalesce(study, ?) = ? ORDER BY number",
             *(study, study),
         )
-        found: dict[str, list[str]] = {}
+        copies: dict[str, list[str]] = {}
         for instance, copy in rows:
-            found.setdefault(instance, []).append(copy)
-        return found
+            copies.setdefault(instance, []).append(copy)
+        return copies
 
     def know_study(self, study: str, day: str, objects: str) -> bool:
-        """Note a study; whether it is new, or has another number of objects than before."""
+        """Note a study; True if it is new or has another number of objects than before."""
         known = self._rows("SELECT objects FROM studies WHERE study = ?", study)
         self._change(
             "INSERT INTO studies (study, day, objects) VALUES (?, ?, ?) ON CONFLICT DO UPDATE "
@@ -166,12 +165,12 @@ class FollowState:
         return not known or known[0][0] != objects
 
     def counted(self, study: str) -> str:
-        """How many objects the peer counts in a study; "" where it does not say."""
+        """How many objects the peer counts in a study; "" if it does not say."""
         rows = self._rows("SELECT objects FROM studies WHERE study = ?", study)
         return rows[0][0] if rows else ""
 
     def place_study(self, study: str, day: str) -> None:
-        """Note the day of a study, where it is said; what is known of its objects stays."""
+        """Note the day of a study if it is given; what is known about its objects stays."""
         self._change(
             "INSERT INTO studies (study, day, objects) VALUES (?, ?, '') ON CONFLICT DO UPDATE SET "
             "day = iif(excluded.day = '', day, excluded.day)",
@@ -179,7 +178,7 @@ class FollowState:
         )
 
     def here(self, first: str, last: str) -> set[str]:
-        """The studies of some days of which objects are here; those without a day for "", ""."""
+        """The studies of some days with objects here; ("", "") gives those without a day."""
         rows = self._rows(
             "SELECT study FROM studies WHERE day BETWEEN ? AND ? AND EXISTS (SELECT 1 FROM "
             "instances i WHERE i.study = studies.study AND i.state <> 'gone')",
@@ -188,7 +187,7 @@ class FollowState:
         return {study for (study,) in rows}
 
     def looked_longest_ago(self, before: str, share: float) -> list[str]:
-        """Studies of before a day: the share of them that was looked at longest ago."""
+        """The share of the studies before a day that was looked at longest ago."""
         (count,) = self._rows("SELECT count(*) FROM studies WHERE day < ?", before)[0]
         rows = self._rows(
             "SELECT study FROM studies WHERE day < ? ORDER BY looked, study LIMIT ?",

@@ -1,7 +1,7 @@
-"""Objects taken from a peer: each the one that was asked for, and one that may enter.
+"""Check objects from a peer: each must be the one we asked for, and may enter.
 
-The rules are those of import (`cxrtext.datasets.admission`), asked before pixels are fetched by
-what the peer says of the object, and again by the object's own header.
+The rules are those of import (`cxrtext.datasets.admission`).  They are applied to the peer's
+description before pixels are fetched, and again to the object's own header.
 """
 
 from dataclasses import dataclass
@@ -21,20 +21,20 @@ FEWER = "lists fewer images of a study than it counts; is it busy storing?"
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """The instances of a study: those that can be asked for, and how many cannot."""
+    """The instances of a study that can be asked for, and the number of those that cannot."""
 
     instances: tuple[Instance, ...]
     unusable: int
 
     def is_short_of(self, counted: str) -> bool:
-        """Whether there are fewer than the peer counts, where it says a number."""
+        """Whether there are fewer than the peer counts, if it gives a number."""
         here = len(self.instances) + self.unusable
         return here < (int(counted) if counted.isdecimal() else 0)
 
 
 def list_study(source: DicomWeb, study: str) -> Listed:
     """Ask for a study's instances, each once."""
-    found: dict[str, Instance] = {}
+    instances: dict[str, Instance] = {}
     unusable = 0
     for said in source.instances(study):
         instance = said.first("SOPInstanceUID")
@@ -42,17 +42,17 @@ def list_study(source: DicomWeb, study: str) -> Listed:
         if said.first("StudyInstanceUID") not in ("", study):
             raise AnswerError(source.name, "lists images of another study than was asked for")
         if is_uid(instance) and is_uid(series):
-            found.setdefault(instance, Instance(study, series, instance, said))
+            instances.setdefault(instance, Instance(study, series, instance, said))
         else:
             unusable += 1
-    return Listed(tuple(found.values()), unusable)
+    return Listed(tuple(instances.values()), unusable)
 
 
 def why_left_out(peer: str, instance: Instance, data: bytes) -> str:
-    """Why an object may not enter, by its own header; "" where it may (AnswerError)."""
+    """Why an object may not enter, by its own header; "" if it may (AnswerError)."""
     wanted = [*NEEDED, *IDS]
     if not is_dicom(data):
-        raise AnswerError(peer, "sent something that is not DICOM object")
+        raise AnswerError(peer, "sent something that is not a DICOM object")
     try:
         said = described(wanted_of(data, wanted), wanted)
     except ImageError:

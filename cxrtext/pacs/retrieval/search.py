@@ -1,8 +1,8 @@
-"""All studies of some days, from peers that cut their answers off without a word.
+"""Find all studies of some days, even from peers that silently cut off their answers.
 
-A peer may cap a page at 100 or 1,000 rows, ignore ``offset``, or page wrongly with a filter that
-it computes.  So days that are answered with many rows are asked for again by halves, and a single
-day by halves of its hours.  Pages are the last resort.
+A peer may cap a page at 100 or 1,000 rows, ignore ``offset``, or page wrongly with a computed
+filter.  So if an answer has many rows, each half of its days is asked for again, and for a single
+day each half of its hours.  Pages are the last resort.
 """
 
 from dataclasses import replace
@@ -14,22 +14,22 @@ from cxrtext.pacs.dicomweb import DicomWeb
 from cxrtext.pacs.query import Question, day_of
 
 DAY_S = 86_400
-SHORTEST_S = 60  # hours are halved down to a minute
-MOST_ROWS = 20_000  # that are paged through
+SHORTEST_S = 60  # spans of a day are halved down to a minute
+MOST_ROWS = 20_000  # to page through
 
 Rows = dict[str, Described]
 """Studies by UID."""
 
 
 def search(source: DicomWeb, question: Question) -> tuple[Rows, bool]:
-    """The studies that a question is about, and whether the peer gave all that it has."""
+    """The studies that match a question, and whether the peer gave all of them."""
     found: Rows = {}
     complete = _complete(source, question, *_ask(source, question, found), found)
     return found, complete
 
 
 def _ask(source: DicomWeb, question: Question, found: Rows) -> tuple[Rows, bool]:
-    """An answer, and whether it may be cut off; its studies are put to those found."""
+    """An answer, and whether it may be cut off; its studies are added to those found."""
     rows, full = source.studies(question)
     first, _, last = question.day.partition("-")
     for uid, row in rows.items():
@@ -40,12 +40,12 @@ def _ask(source: DicomWeb, question: Question, found: Rows) -> tuple[Rows, bool]
 
 
 def _complete(source: DicomWeb, question: Question, rows: Rows, full: bool, found: Rows) -> bool:
-    """Ask on for what an answer may lack; whether nothing does."""
+    """Ask for what an answer may be missing; True if nothing is missing then."""
     if not full:
         return True
     halves = _halves(question)
     answers = [(half, *_ask(source, half, found)) for half in halves]
-    # Equal ones are of a peer that does not look at the time.
+    # Equal answers mean that the peer ignores the time.
     if not halves or all(part.keys() == rows.keys() for _, part, _ in answers):
         return _page(source, question, len(rows), found)
     complete = [_complete(source, *one, found) for one in answers]
@@ -55,7 +55,7 @@ def _complete(source: DicomWeb, question: Question, rows: Rows, full: bool, foun
 
 
 def _halves(question: Question) -> list[Question]:
-    """The halves of a question's days, or of a day's hours; none of a minute, or of any day."""
+    """The halves of a question's days, or of a day's time; none for a minute or for any day."""
     begin, _, end = question.day.partition("-")
     if end and end != begin:
         first, last = date.fromisoformat(begin), date.fromisoformat(end)
@@ -74,9 +74,9 @@ def days(first: date, last: date) -> str:
 
 
 def _page(source: DicomWeb, question: Question, offset: int, found: Rows) -> bool:
-    """Ask for further pages while they bring anything new; whether they came to an end.
+    """Ask for more pages while they bring something new; True if the last page came.
 
-    A peer may ignore ``offset``: then nothing new comes.
+    If a peer ignores ``offset``, nothing new comes.
     """
     while offset < MOST_ROWS:
         before = len(found)

@@ -1,1 +1,1 @@
-"""Forgetting a patient or a study: what is known of them, in every place where it is kept."""
+"""Forget a patient or a study in every place that keeps something about them."""

@@ -1,7 +1,7 @@
-"""Forgetting, from finding out who they are to the signed line that says that it was done.
+"""Forget somebody: from finding out who they are to the signed line that says it was done.
 
-What is known of them is kept in a file of its own until all is done, so that a run that was stopped
-goes on where it was, although the tables that said who they are have forgotten already.
+What is known about them is kept in its own file until all is done.  So a stopped run can continue
+even if the tables that said who they are no longer do.
 """
 
 import getpass
@@ -33,28 +33,28 @@ from cxrtext.service.forget.subject import STUDY_COLUMNS, Subject
 Kind = Literal["patient", "study"]
 
 LOG = "forgotten.jsonl"
-"""The log of what was forgotten, in the first of the folders, unless another is named."""
+"""The log of what was forgotten, in the first folder unless another file is named."""
 
 SCAN_BYTES = 16 * 2**20
-ROUNDS = 5  # of following ids from table to table; two are the rule
+ROUNDS = 5  # of following ids from table to table; two are usual
 
 MODEL = (
     "a model's weights, reference images and verdicts keep what they learned: train again without "
     "these images, or run 'cxrtext calibrate --keep-reference' for the last two"
 )
 BACKUP = "a backup is not changed: remove it, and make a new one"
-JOB = "shards are not changed: remove the folder when its index or table is made, or start it anew"
+JOB = "shards are not changed: remove the folder once its index or table is made, or start it again"
 NAMED = "names them, and is of a kind that is not changed: remove it, or make it again"
-OUTSIDE = "lies outside of the folders that were given: name its folder, too"
-AUDIT = "an audit log says who saw what, on purpose: it goes by your rules for such logs"
+OUTSIDE = "is outside the given folders: name its folder, too"
+AUDIT = "an audit log says on purpose who saw what: follow your own rules for such logs"
 OTHERS = (
-    "the index has studies of these ids under another patient: if they are the same person's, "
+    "the index has studies with these ids under another patient: if this is the same person, "
     "forget them by --study"
 )
-UNREADABLE = "whether it names them cannot be told: mend it and run the command again, or remove it"
+UNREADABLE = "cannot be searched for their ids: repair it and run the command again, or remove it"
 ELSEWHERE = (
-    "copies elsewhere: the hospital's own files, other machines, exports, printed pages, and what "
-    "was sent to a peer"
+    "copies elsewhere: the hospital's own files, other machines, exports, printed pages, and "
+    "whatever was sent to a peer"
 )
 
 
@@ -63,7 +63,7 @@ class Place:
     what: str  # kind of place, such as "manifest" or "index"
     path: str
     entries: int  # rows, files, images
-    done: bool  # whether nothing of them is there any more
+    done: bool  # whether nothing about them is left there
     why: str = ""  # why something stays, and what to do about it
 
 
@@ -73,11 +73,11 @@ class Forgotten:
     places: list[Place] = field(default_factory=list)
     studies: int = 0
     images: int = 0
-    log: str = ""  # where the signed line stands
+    log: str = ""  # the file with the signed line
 
     @property
     def left(self) -> list[Place]:
-        """The places where something stays."""
+        """The places that still hold something."""
         return [place for place in self.places if place.why]
 
 
@@ -93,23 +93,22 @@ def forget(
     wait_s: float = 60.0,
     progress: StageProgress | None = None,
 ) -> Forgotten:
-    """Take a patient, or a study, out of every place below some folders where they are kept.
+    """Remove a patient or a study from every place below some folders that keeps them.
 
-    Images, rows of tables, caches, which go whole, and images of indexes with their vectors,
-    sentences and uploads are removed, so that no byte of them stays in a file.  What is of a kind
-    that cannot be changed is named.  It may be stopped at any time and run again, and servers may
-    run.
+    Images, rows of tables, whole caches, and images of indexes with their vectors, sentences and
+    uploads are removed, so that no byte of them stays in a file.  Files of kinds that cannot be
+    changed are named.  It may be stopped at any time and run again, and servers may run.
 
     Args:
         folders: All that may hold something: data folders, runs, caches, indexes, folders of
             uploads; backups and models in them are named.
-        patient: The id of a patient, as manifests and indexes have it.
+        patient: The id of a patient, as in manifests and indexes.
         dry_run: Whether to change nothing, and say what would be done.
         hash_key: The key file of an import that replaced ids by hashes; the id is then the
-            hospital's, and is looked for as it is, too.
+            hospital's, and is searched for unhashed, too.
         log: The file for the signed line; by default ``forgotten.jsonl`` in the first folder.
-        key: The file of the key that signs, made where there is none; by default beside the log,
-            with the ending ``.key``.
+        key: The file of the signing key, made if it is missing; by default beside the log, with
+            the ending ``.key``.
     """
     if (patient is None) == (study is None) or not (patient or study):
         raise DataError("name either a patient or a study")
@@ -136,29 +135,29 @@ def forget(
         resumed = plan.is_file()
         subject.load(plan)
         work.learn()
-        found = work.look()
+        before = work.look()
         result = Forgotten(dry_run, [], len(subject.studies), len(subject.images))
-        if not found and not resumed:
+        if not before and not resumed:
             raise DataError(
-                f"no {kind} of this id is known below {', '.join(map(str, folders))}; give the id "
-                "as the manifest has it, and every folder that may hold something"
+                f"no {kind} with this id is known below {', '.join(map(str, folders))}; give the "
+                "id as in the manifest, and every folder that may hold something"
             )
-        found += work.caches()
+        before += work.caches()
         if dry_run:
-            result.places = [*found, *work.elsewhere()]
+            result.places = [*before, *work.elsewhere()]
             return result
         secret = key_of(key)
         subject.save(plan)
         work.remove()
         now = [*work.look(), *work.caches()]
-        result.places = [*_after(found, now), *work.elsewhere()]
+        result.places = [*_after(before, now), *work.elsewhere()]
         _sign(log, secret, kind, name, result)
         remove_file(plan)
     return result
 
 
 def _after(before: list[Place], now: list[Place]) -> list[Place]:
-    """Places as they were found, and whether something is left there."""
+    """The places found before, each with whether something is left there now."""
     left = {(place.what, place.path): place for place in now}
     places = []
     for place in before:
@@ -207,7 +206,7 @@ class _Work:
     # --- who they are ---
 
     def learn(self) -> None:
-        """Follow ids from manifests, indexes and headers until nothing new is learned."""
+        """Follow ids through manifests, indexes and headers until nothing new is found."""
         places, subject = self._places, self._subject
         listed = self._listed()
         for number, path in enumerate(places.pictures):
@@ -223,11 +222,11 @@ class _Work:
             for path in filter(_lists_studies, places.tables):
                 self._learn_ids(path)
             for folder in places.indexes:
-                if folder.name != NEXT:  # there images are called by numbers
+                if folder.name != NEXT:  # its images are named by numbers
                     self._learn_index(folder)
             received = {path.parent / stores.OBJECTS for _, path in places.stores}
             for path, (patient, study) in self._dicom.items():
-                # The gateway names the issuer of a patient id whose header names none.
+                # The gateway adds the issuer to a patient id if the header names none.
                 names = subject.patients | (subject.bare if path.parent in received else set())
                 if patient in names or study in subject.studies:
                     subject.studies.update({study, subject.ids.of("study", study)} - {""})
@@ -293,11 +292,11 @@ class _Work:
 
     def look(self) -> list[Place]:
         places, subject = self._places, self._subject
-        found: list[Place] = []
+        places_left: list[Place] = []
 
         def add(what: str, path: Path, entries: int, why: str = "") -> None:
             if entries:
-                found.append(Place(what, str(path), entries, False, why))
+                places_left.append(Place(what, str(path), entries, False, why))
 
         for folder in places.indexes:
             with Catalogue(folder / CATALOGUE) as catalogue:
@@ -317,10 +316,10 @@ class _Work:
             add(what, path, tables.count(path, subject))
         for path, why in self._others():
             add("other file", path, 1, why)
-        return found
+        return places_left
 
     def caches(self) -> list[Place]:
-        """The caches, each one entry: they go whole, whoever is in them."""
+        """The caches, one entry each: they are removed whole, whoever is in them."""
         return [
             Place(what, str(path), 1, False) for what, path in self._places.caches if path.exists()
         ]
@@ -332,11 +331,11 @@ class _Work:
         return [p for p in self._places.texts if p.stem in self._subject.studies and p.is_file()]
 
     def _others(self) -> Iterator[tuple[Path, str]]:
-        """Files of other kinds that name them."""
+        """Files of other kinds that name them, and why each stays."""
         needles = [needle.encode("utf-8", "surrogateescape") for needle in self._subject.needles()]
         gone = set(self._texts())
         self._damaged.clear()
-        # Of a table only what names them elsewhere than in the columns of ids, such as a path.
+        # Tables that name them outside the id columns only, such as in a path.
         tables_left = [
             path for path in self._places.tables if not tables.count(path, self._subject)
         ]
@@ -347,17 +346,17 @@ class _Work:
             if path.resolve() in self._own or not path.is_file():
                 continue
             if path.name.startswith("SHA256SUMS"):
-                continue  # names of files that are gone go with them
+                continue  # it loses the names of removed files anyway
             try:
                 if _names_one(path, needles):
-                    # An audit log is known by its first line.
+                    # The first line shows whether it is an audit log.
                     start = next(_content(path), b"").partition(b"\n")[0]
                     yield path, AUDIT if b'"request_id"' in start else NAMED
             except (OSError, EOFError, ValueError, zlib.error):
                 self._damaged.append(path)
 
     def elsewhere(self) -> list[Place]:
-        """What nobody can look into from here, and what keeps more than entries."""
+        """Places that this command cannot change or look into."""
         places = self._places
         models = [path for path in places.models if (path / "model.safetensors").is_file()]
         whole = (
@@ -366,15 +365,15 @@ class _Work:
             ("model", models, MODEL),
             ("unreadable file", self._damaged, UNREADABLE),
         )
-        found = [
+        places_left = [
             Place(what, str(path), 1, False, why) for what, some, why in whole for path in some
         ]
-        return [*found, Place("elsewhere", "-", 0, False, ELSEWHERE)]
+        return [*places_left, Place("elsewhere", "-", 0, False, ELSEWHERE)]
 
     # --- and out of them ---
 
     def remove(self) -> None:
-        """Remove them everywhere; what says who they are goes last."""
+        """Remove them everywhere, last from the tables that say who they are."""
         places, subject = self._places, self._subject
         for store, path in places.stores:
             if stores.count(store, path, subject):
@@ -382,21 +381,21 @@ class _Work:
         for what, path in places.caches:
             stores.remove_cache(what, path)
         for number, folder in enumerate(places.indexes):
-            self._tell("writing indexes anew", number, len(places.indexes))
+            self._tell("rewriting indexes", number, len(places.indexes))
             with Catalogue(folder / CATALOGUE) as catalogue:
                 images = sorted({name for name, *_ in self._indexed(catalogue)})
                 is_theirs = images or traces(folder, catalogue)
             if is_theirs:
                 forget_images(folder, images, wait_s=self._wait_s)
         gone = [path for path in (*self._files(), *self._texts()) if places.inside(path)]
-        # First: a file that is gone is not looked for.
+        # Before the files are removed: a missing file is not looked for.
         for folder in {path.parent for path in gone}:
             tables.relist(folder, {path: None for path in gone if path.parent == folder})
         for number, path in enumerate(gone):
             self._tell("removing files", number + 1, len(gone))
             remove_file(path)
         for path in sorted(places.tables, key=is_manifest):
-            self._tell("writing tables anew", 0, 1)
+            self._tell("rewriting tables", 0, 1)
             if tables.count(path, subject):
                 tables.take_out(path, subject)
 
@@ -410,14 +409,14 @@ def _header_ids(path: Path) -> tuple[str, str] | None:
     if path.suffix.lower() not in (".dcm", ""):
         return None
     try:
-        found = object_ids(described(read_wanted(path, IDS), IDS))
+        ids = object_ids(described(read_wanted(path, IDS), IDS))
     except (ImageError, OSError):
         return None
-    return found.patient, found.study
+    return ids.patient, ids.study
 
 
 def _names_one(path: Path, needles: list[bytes]) -> bool:
-    """Whether one of some texts stands in a file, with no letter or digit beside it."""
+    """Whether a file holds one of these texts with no letter or digit beside it."""
     longest, text = max(map(len, needles), default=0) + 2, b" "
     for data in _content(path):
         text = text[-longest:] + data
@@ -427,7 +426,7 @@ def _names_one(path: Path, needles: list[bytes]) -> bool:
 
 
 def _content(path: Path) -> Iterator[bytes]:
-    """What a file says, decompressed: pieces of it, or the cells of a Parquet file's row groups."""
+    """A file's decompressed content in pieces, or the cells of a Parquet file by row group."""
     if path.suffix.lower() == ".parquet":
         for group in tables.row_groups(path):
             cells = (str(cell) for row in group.to_pylist() for cell in row.values())

@@ -1,4 +1,4 @@
-"""Messages that wait in an inbox: whether they are about somebody."""
+"""Whether messages that wait in an inbox are about somebody."""
 
 import json
 import re
@@ -10,22 +10,22 @@ from cxrtext.service.forget.subject import SHORTEST, Subject
 def says(data: bytes, charset: str, subject: Subject, numbers: set[str]) -> bool:
     """Whether a report is about them; ``numbers``: their ids and accession numbers."""
     try:
-        said = read_message(data, "", charset)
+        reports = read_message(data, "", charset)
     except MessageError:
-        said = []
-    if not said:  # it cannot be read, or says such as of a merge
+        reports = []
+    if not reports:  # unreadable, or of another kind, such as a merge
         return names(data, numbers | subject.bare)
     return any(
         {one.study, one.accession, one.patient} & numbers - {""}
         or (":" not in one.patient and one.patient in subject.bare)
-        for one in said
+        for one in reports
     )
 
 
 def names(data: bytes, ids: set[str]) -> bool:
-    """Whether a message that cannot be read names one of some ids.
+    """Whether an unreadable message names one of these ids.
 
-    An id is a whole part of any field; a short one, which may stand for anything, of PID-3.
+    An id must be a whole part of a field; a short one, which could mean anything, must be in PID-3.
     """
     marks = re.sub(rb"\w", b"", data[3:8]) if data.startswith(b"MSH") else b""
     divides = re.compile(b"[" + re.escape(marks + b"|^~&\\") + rb"\r\n\x0b\x1c]")
@@ -43,7 +43,7 @@ def _spelled(name: str) -> set[bytes]:
 
 
 def deletes(data: bytes, subject: Subject) -> bool:
-    """Whether a deletion at a peer is of an object of theirs."""
+    """Whether a deletion at a peer concerns one of their objects."""
     try:
         said = json.loads(data)
         study, instance = str(said.get("study", "")), str(said.get("instance", ""))

@@ -1,4 +1,4 @@
-"""Where something of patients is kept: the folders walked, and each file known for what it is."""
+"""Find the places that keep something about patients: walk folders, and sort files by kind."""
 
 import os
 import re
@@ -17,11 +17,11 @@ from cxrtext.service.forget.tables import ENDINGS, ending_of, is_table
 PICTURES = (".png", ".jpg", ".jpeg", ".dcm", "")
 JOB = "job.json"
 JOB_FORMAT, JOB_HEAD = b'"cxrtext job"', 256
-"""The plan of an archive job (`cxrtext.jobs.plan`, which stands beside this layer), and what it
-says within its first bytes."""
+"""The plan of an archive job, and the text in its first bytes; from `cxrtext.jobs.plan`, which this
+layer may not import."""
 
 TENSORS = (".safetensors", ".pt", ".npz", ".vectors", ".faiss", ".u8", ".f16")
-"""Endings of files of numbers alone, in which no id can stand."""
+"""Endings of files with only numbers, which cannot hold an id."""
 _LOCKED = re.compile(r"(regions|sentences)(-[0-9a-f]{16}){1,2}\.f16")
 """Names of files of `cxrtext.training.data.locked_features`."""
 
@@ -43,27 +43,27 @@ class KnownFiles:
     others: list[Path] = field(default_factory=list)
 
     def inside(self, path: Path) -> bool:
-        """Whether a file lies below one of the folders, all links followed."""
+        """Whether a file is below one of the folders, after following all links."""
         return any(path.resolve().is_relative_to(root) for root in self.roots)
 
 
 def is_manifest(path: Path) -> bool:
-    """Whether a table is called so; it says who the others are about, and is changed last."""
+    """Whether a table is a manifest; it says who the others are about, so it is changed last."""
     return path.stem == "manifest"
 
 
 def sweep_below(folders: list[Path]) -> None:
-    """Remove what killed writers left half written in folders, and in those below them."""
+    """Remove the half-written files of killed writers in these folders and below."""
     for folder in folders:
         for home, _, _ in os.walk(folder.resolve()):
             sweep(Path(home))
 
 
 def find_places(folders: list[Path], progress: Callable[[int], None]) -> KnownFiles:
-    """Walk folders; links to folders are not followed.  ``progress`` is told the files seen."""
-    found = KnownFiles([folder.resolve() for folder in folders])
+    """Walk folders, not following links to folders; ``progress`` gets the number of files seen."""
+    files = KnownFiles([folder.resolve() for folder in folders])
     seen: set[str] = set()
-    for root in found.roots:
+    for root in files.roots:
         for home, subfolders, names in os.walk(root):
             subfolders.sort()
             folder = Path(home)
@@ -72,21 +72,21 @@ def find_places(folders: list[Path], progress: Callable[[int], None]) -> KnownFi
                 continue
             seen.add(home)
             if BACKUP in names:
-                found.backups.append(folder)
+                files.backups.append(folder)
                 subfolders.clear()
                 continue
             if (folder / JOB).is_file() and ("shards" in subfolders or _is_job(folder / JOB)):
-                found.jobs.append(folder)
+                files.jobs.append(folder)
                 subfolders.clear()
                 continue
             if CATALOGUE in names:
-                found.indexes.append(folder)
+                files.indexes.append(folder)
             if any(name in names for name in TOKENIZER_FILES):
-                found.models.append(folder)
+                files.models.append(folder)
             for name in sorted(names):
-                _put(found, folder / name, is_index=CATALOGUE in names)
-            progress(sum(len(getattr(found, kind)) for kind in ("tables", "pictures", "others")))
-    return found
+                _put(files, folder / name, is_index=CATALOGUE in names)
+            progress(sum(len(getattr(files, kind)) for kind in ("tables", "pictures", "others")))
+    return files
 
 
 def _is_job(path: Path) -> bool:
@@ -94,29 +94,29 @@ def _is_job(path: Path) -> bool:
         return JOB_FORMAT in handle.read(JOB_HEAD)
 
 
-def _put(found: KnownFiles, path: Path, *, is_index: bool) -> None:
+def _put(files: KnownFiles, path: Path, *, is_index: bool) -> None:
     name, suffix = path.name, path.suffix.lower()
-    if not path.is_file():  # a link to nowhere, or a pipe, which would be waited for
+    if not path.is_file():  # a broken link, or a pipe, which would block
         return
     if is_index and name.startswith((CATALOGUE, "index.json")):
         return
     if suffix == PLACES:
-        found.caches.append((DECODED, path))
+        files.caches.append((DECODED, path))
     elif suffix in (".sqlite", ".partial", ".db") and (kind := kind_of(path)) is not None:
         if isinstance(kind, Store):
-            found.stores.append((kind, path))
+            files.stores.append((kind, path))
         else:
-            found.caches.append((kind, path))
+            files.caches.append((kind, path))
     elif _LOCKED.fullmatch(name):
-        found.caches.append((OF_ENCODER, path))
+        files.caches.append((OF_ENCODER, path))
     elif ending_of(path) in ENDINGS and is_table(path):
-        found.tables.append(path)
+        files.tables.append(path)
     elif suffix in PICTURES and _is_picture(path):
-        found.pictures.append(path)
+        files.pictures.append(path)
     elif suffix == ".txt":
-        found.texts.append(path)
+        files.texts.append(path)
     elif suffix not in TENSORS:
-        found.others.append(path)
+        files.others.append(path)
 
 
 def _is_picture(path: Path) -> bool:

@@ -1,6 +1,6 @@
-"""SQLite files with rows about somebody, which are taken out, and caches, which go whole.
+"""SQLite files: remove rows about somebody from them; caches are removed whole.
 
-The files of a gateway (`cxrtext.pacs`) are known here by their tables: that package stands above.
+A gateway's files are recognized by their tables, as this layer may not import `cxrtext.pacs`.
 """
 
 import sqlite3
@@ -20,22 +20,21 @@ from cxrtext.service.forget.subject import Subject
 BUSY_SECONDS = 120.0
 CACHE = "remove the file: it is a cache"
 NO_CACHE = "it is not a cache: restore it from a copy"
-"""What to do about a file that is damaged."""
+"""What to do about a damaged file."""
 
 DECODED, OF_ENCODER = "decoded images", "features of a locked encoder"
 CACHES = {
     "sentence scores": frozenset({"model", "score"}),
     "facts of check-data": frozenset({"facts"}),
 }
-"""Caches in SQLite files, by the tables by which they are known."""
-
+"""Caches in SQLite files, and the tables that identify them."""
 
 FileOf = tuple[Path, int | None]
 """A file, and the number of the row that names it, if one does."""
 
 
 class Rows(NamedTuple):
-    """Rows about somebody, and what is done with them."""
+    """Rows about somebody, and what to do with them."""
 
     table: str
     condition: str  # in SQL, with the functions of `_opened_about`
@@ -45,34 +44,34 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True)
 class Store:
-    """A kind of file that holds rows about somebody, among rows about others."""
+    """A kind of file that holds rows about different people."""
 
     what: str
     known_by: frozenset[str]  # its tables
-    rows: tuple[Rows, ...]  # the order in which they go
-    # the files beside it that go first
+    rows: tuple[Rows, ...]  # in the order to remove them
+    # files beside it, to remove first
     files: Callable[[Path, sqlite3.Connection, Subject], Iterator[FileOf]] = lambda *_: iter(())
-    of_gateway: bool = False  # which has to be stopped, so that no byte stays in a journal
+    of_gateway: bool = False  # the gateway must be stopped, so that no byte stays in a journal
 
 
 # --- an inbox ---
 
 OBJECTS, BAD = "objects", "bad"
-"""Folders beside an inbox: of what waits, and of messages that could not be read."""
+"""Folders beside an inbox: for what waits, and for messages that could not be read."""
 
 _OBJECT = "known(patient) OR known(study)"
 _ACCESSIONS = f"SELECT accession FROM objects WHERE accession <> '' AND ({_OBJECT})"  # noqa: S608
 
 
 def _inbox_files(path: Path, base: sqlite3.Connection, subject: Subject) -> Iterator[FileOf]:
-    """What waits, is held, or failed, and is about them, and refused messages that name them."""
+    """Files that wait, are held or failed and are about them, and refused messages naming them."""
     accessions = {accession for (accession,) in base.execute(_ACCESSIONS)}
     numbers = subject.patients | subject.studies | accessions
     for entry, what, file, charset in base.execute(
         "SELECT entry, what, file, charset FROM entries WHERE file IS NOT NULL"
     ).fetchall():
         waiting = path.parent / OBJECTS / file
-        if what == "object":  # known by its header, also where it is gone since
+        if what == "object":  # its header was read before, even if it is gone now
             theirs = str(waiting) in subject.files
         elif not waiting.is_file():
             continue
@@ -91,20 +90,20 @@ INBOX = Store(
     "inbox",
     frozenset({"entries", "objects", "reports", "tallies"}),
     (
-        Rows(  # they count as received
+        Rows(  # they still count as received
             "entries",
             "waits(entry) AND state <> 'done'",
             "INSERT INTO tallies SELECT what, 'forgotten', 1 FROM entries WHERE {condition} "
             "ON CONFLICT DO UPDATE SET number = number + 1",
             counted=False,
         ),
-        Rows(  # objects of others, such as of another patient under a UID of theirs
+        Rows(  # others' objects, such as another patient's under one of their UIDs
             "entries",
             "known(study) AND NOT waits(entry)",
             "UPDATE entries SET state = 'waiting', attempts = 0, study = NULL WHERE {condition}",
         ),
         Rows("entries", "waits(entry)"),
-        Rows("pictures", "image(substr(image, instr(image, ' ') + 1))"),  # after an index's number
+        Rows("pictures", "image(substr(image, instr(image, ' ') + 1))"),  # after the index's number
         Rows("merges", "patient(old) OR patient(new)"),
         Rows(
             "reports",
@@ -118,7 +117,7 @@ INBOX = Store(
 )
 
 
-# --- what is known of a peer ---
+# --- what is known about a peer ---
 
 PEER = Store(
     "state of a peer",
@@ -140,7 +139,7 @@ _PEER_IDS = {
 
 
 def learn_peer(path: Path, subject: Subject) -> None:
-    """Learn what a peer called their studies and images, those that never entered, too."""
+    """Learn a peer's ids for their studies and images, even those that never entered."""
     with _opened_about(PEER, path, subject) as (base, _):
         there = _tables(base)
         for table, condition, *_ in PEER.rows:
@@ -183,11 +182,11 @@ MARKS = Store(
 STORES = (PEER, RESULTS, MARKS, INBOX)
 
 
-# --- rows, counted and taken out ---
+# --- count and remove rows ---
 
 
 def count(store: Store, path: Path, subject: Subject) -> int:
-    """How many rows of a file, and files beside it that no row names, are about them."""
+    """How many rows of a file, and files beside it without a row, are about them."""
     with _opened_about(store, path, subject) as (base, files):
         there = _tables(base)
         number = sum(entry is None for _, entry in files)
@@ -199,12 +198,12 @@ def count(store: Store, path: Path, subject: Subject) -> int:
 
 
 def forget(store: Store, path: Path, subject: Subject) -> None:
-    """Take them out of a file that no gateway works with (HeldError)."""
+    """Remove them from a file that no gateway uses (HeldError)."""
     try:
         with _opened_about(store, path, subject, write=True) as (base, files):
             for file, _ in files:
                 remove_file(file)
-            there = _tables(base)  # of earlier releases a table may lack
+            there = _tables(base)  # files of earlier releases may have fewer tables
             for table, condition, change, _ in store.rows:
                 if table in there:
                     base.execute(change.format(table=table, condition=condition))
@@ -220,7 +219,7 @@ def forget(store: Store, path: Path, subject: Subject) -> None:
 def _opened_about(
     store: Store, path: Path, subject: Subject, *, write: bool = False
 ) -> Iterator[tuple[sqlite3.Connection, list[FileOf]]]:
-    """A file whose conditions are about somebody, and the files beside it that are about them."""
+    """Open a file with SQL functions about somebody; also gives the files beside it about them."""
     functions: dict[str, Callable[..., bool]] = {
         "known": (subject.patients | subject.studies).__contains__,
         "patient": subject.patients.__contains__,
@@ -243,7 +242,7 @@ def _opened_about(
 
 @contextmanager
 def _opened(path: Path, mend: str, *, write: bool = False) -> Iterator[sqlite3.Connection]:
-    """A SQLite file; where it is written, no journal and no freed page stays."""
+    """Open a SQLite file; after writing, no journal and no freed page stays."""
     with sqlite_errors(path, WorkError, mend, "then run the command again"):
         base = open_database(path, write=write, wait_s=BUSY_SECONDS, journal="DELETE")
         with closing(base):
@@ -271,11 +270,11 @@ def kind_of(path: Path) -> Store | str | None:
     return next(stores, None) or next(caches, None)
 
 
-# --- caches: what is not in one is made again ---
+# --- caches: their content can be made again ---
 
 
 def remove_cache(what: str, path: Path) -> None:
-    """Remove a cache that no process has open; with decoded images, those of every size."""
+    """Remove a cache that no process has open; of decoded images, all sizes."""
     if what == DECODED:
         cache_store.remove_cache(path.parent)
     elif what == OF_ENCODER:

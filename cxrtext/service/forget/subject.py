@@ -1,4 +1,4 @@
-"""Who is forgotten: the ids and files by which they are known, found step by step."""
+"""Whom to forget: the ids and files that identify them, found step by step."""
 
 import json
 from dataclasses import dataclass, field
@@ -18,45 +18,45 @@ IMAGE_COLUMNS = ("image", "image_id", "file_name", "item", "path", "dicom_id")
 
 @dataclass(slots=True)
 class Subject:
-    """What is known of those who are forgotten.
+    """What is known about the patient or study to forget.
 
-    A patient is known by all of their studies and images; a study by its images.
+    For a patient, these are all of their studies and images; for a study, its images.
     """
 
     patients: set[str] = field(default_factory=set)
     studies: set[str] = field(default_factory=set)
-    images: set[str] = field(default_factory=set)  # as manifests and indexes name them
+    images: set[str] = field(default_factory=set)  # named as in manifests and indexes
     files: set[str] = field(default_factory=set)  # paths of image files
     digests: set[str] = field(default_factory=set)  # SHA-256 of these files, hexadecimal
-    ids: Ids = field(default_factory=Ids)  # how an import replaced the hospital's
+    ids: Ids = field(default_factory=Ids)  # how an import replaced the hospital's ids
 
     def has(self, row: dict[str, Any]) -> bool:
         """Whether a row of a table, by column in lower case, is about them.
 
-        It is asked whose it is first, then of which study, then of which image: two archives may
-        number their studies alike, and their images.
+        The patient decides first, then the study, then the image: two archives may use the same
+        numbers for studies and images.
         """
         for columns, ids in (
             (PATIENT_COLUMNS, self.patients),
             (STUDY_COLUMNS, self.studies),
             (IMAGE_COLUMNS, self.images),
         ):
-            said = [value for column in columns if isinstance(value := row.get(column), str)]
-            if ids and any(said):
-                return any(value in ids for value in said)
+            named = [value for column in columns if isinstance(value := row.get(column), str)]
+            if ids and any(named):
+                return any(value in ids for value in named)
         return False
 
     def has_study(self, uid: str) -> bool:
-        """Whether a header's UID of a study is theirs, also as a hash, as an index may have it."""
+        """Whether a study's UID from a header is theirs, as it is or hashed as in an index."""
         return bool(uid) and not {uid, self.ids.of("study", uid)}.isdisjoint(self.studies)
 
     def has_image(self, uid: str) -> bool:
-        """As of a study, of an image."""
+        """The same for an image's UID."""
         return bool(uid) and not {uid, self.ids.of("instance", uid)}.isdisjoint(self.images)
 
     @property
     def bare(self) -> set[str]:
-        """The ids of patients without their issuers, as a header or message may have them."""
+        """The patients' ids without issuers, as they may be in a header or message."""
         return {patient.partition(":")[2] for patient in self.patients} - {""}
 
     @property
@@ -68,12 +68,12 @@ class Subject:
         return {name: getattr(self, name) for name in _SETS}
 
     def needles(self) -> list[str]:
-        """Texts by which a file that nothing else knows is found to name them."""
-        found = {*self.patients, *self.studies, *self.images, *self.digests}
-        return sorted(text for text in found if len(text) >= SHORTEST)
+        """Texts to search for in files of other kinds."""
+        texts = {*self.patients, *self.studies, *self.images, *self.digests}
+        return sorted(text for text in texts if len(text) >= SHORTEST)
 
     def save(self, path: Path) -> None:
-        """Keep what is known until the work is done, for its owner alone."""
+        """Keep what is known until the work is done, in a file that only its owner may read."""
         content = {name: sorted(values) for name, values in self._known().items()}
         temporary = path.with_name(path.name + ".new")
         write_private(temporary, json.dumps(sealed(content)).encode("utf-8", "surrogatepass"))
@@ -92,6 +92,6 @@ class Subject:
 
 
 SHORTEST = 4
-"""Characters of an id below which other files are not searched for it: it would stand anywhere."""
+"""The fewest characters of an id to search other files for; shorter ones are everywhere."""
 
 _SETS = ("patients", "studies", "images", "files", "digests")

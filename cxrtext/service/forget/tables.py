@@ -1,4 +1,4 @@
-"""Rows of tables that are about somebody: found, and taken out; all others stay byte for byte."""
+"""Find and remove the rows of tables that are about somebody; others stay byte for byte."""
 
 import csv
 import gzip
@@ -26,7 +26,7 @@ Row = dict[str, Any]
 
 
 def ending_of(path: Path) -> str:
-    """How a table's name ends, less that it is compressed."""
+    """The ending of a table's name, without a ``.gz`` of compression."""
     name = path.name.lower()
     return Path(name.removesuffix(".gz") if name.endswith(".csv.gz") else name).suffix
 
@@ -39,7 +39,7 @@ def is_table(path: Path) -> bool:
 
 
 def rows_of(path: Path) -> Iterator[Row]:
-    """Rows of a table as text, by column in lower case; none where it cannot be read."""
+    """Rows of a table as text, by column in lower case, as far as it can be read."""
     suffix = ending_of(path)
     try:
         if suffix == ".parquet":
@@ -65,7 +65,7 @@ def _json_row(line: str) -> Row | None:
 
 
 def _bytes_of(path: Path, mode: Literal["rb", "wb"] = "rb", like: Path | None = None) -> BinaryIO:
-    """Open a table, compressed where its name (or another's) says so."""
+    """Open a table, compressed if its name (or another's) says so."""
     zipped = (like or path).suffix.lower() == ".gz"
     return cast(BinaryIO, gzip.open(path, mode) if zipped else path.open(mode))
 
@@ -82,7 +82,7 @@ def _opened(path: Path) -> TextIO:
 
 
 def _lines(handle: TextIO) -> Iterator[str]:
-    """Whole lines, as they are written back (ValueError where one is longer than a cell)."""
+    """Whole lines, to be written back unchanged (ValueError: one is longer than a cell)."""
     while line := handle.readline(CELL_LIMIT + 1):
         if len(line) > CELL_LIMIT:
             raise ValueError("a line is too long")
@@ -90,12 +90,12 @@ def _lines(handle: TextIO) -> Iterator[str]:
 
 
 def _json_records(handle: TextIO) -> Iterator[tuple[Row | None, str]]:
-    """Each line of JSON Lines, as it is written; no row where it is not an object."""
+    """Each line of JSON Lines with its row; no row if it is not an object."""
     return ((_json_row(line), line) for line in _lines(handle))
 
 
 def _csv_records(handle: TextIO) -> Iterator[tuple[Row | None, str]]:
-    """Each record of a CSV file with the text that it was written as; the header has no row."""
+    """Each record of a CSV file with its original text; the header has no row."""
     lines: list[str] = []
     separator = separator_of(handle.readline(CELL_LIMIT))
     handle.seek(0)
@@ -126,7 +126,7 @@ _RECORDS = {".csv": _csv_records, ".jsonl": _json_records}
 
 
 def row_groups(path: Path) -> Iterator[Any]:
-    """The row groups of a Parquet file (ValueError where it is damaged)."""
+    """The row groups of a Parquet file (ValueError: it is damaged)."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -161,10 +161,10 @@ def count(path: Path, subject: Subject) -> int:
 
 
 def take_out(path: Path, subject: Subject) -> None:
-    """Write a table without the rows about somebody, whole or not at all.
+    """Write a table without the rows about somebody, completely or not at all.
 
-    Its digest in the folder's list and in its notes is that of the new table before the table is:
-    one that was killed in between does the same again.
+    Its digest is updated in the folder's list and in its notes before the table is replaced; after
+    a kill in between, the next run does the same again.
     """
     before = sha256(path)
     with replacing(path) as temporary:
@@ -173,15 +173,15 @@ def take_out(path: Path, subject: Subject) -> None:
         except (EOFError, ValueError, csv.Error, zlib.error):
             raise WorkError(
                 f"{path}: cannot be read to its end: it is damaged, or a line is longer than "
-                f"{CELL_LIMIT:,} characters; mend it, then run the command again"
+                f"{CELL_LIMIT:,} characters; repair it, then run the command again"
             ) from None
         temporary.chmod(path.stat().st_mode & 0o777)
         now = sha256(temporary)
         notes = path.with_name(path.name + META)
         if notes.is_file():
-            said = read_sealed(notes)
-            if said.get(TABLE) == before:  # of a damaged table nothing is vouched for
-                write_notes(path, said, now)
+            noted = read_sealed(notes)
+            if noted.get(TABLE) == before:  # do not vouch for a table that was damaged before
+                write_notes(path, noted, now)
             relist(path.parent, {notes: sha256(notes)})
         relist(path.parent, {path: now}, only_if=before)
 
@@ -215,13 +215,13 @@ def _write_parquet(path: Path, out: Path, subject: Subject) -> None:
 
 
 def _encoded_anew(table: Any) -> Any:
-    """A table whose dictionaries hold what its rows say: those of rows taken out hold more."""
+    """A table with new dictionaries; the old ones still hold values of the removed rows."""
     import pyarrow as pa
 
     for place, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):
-            said = table.column(place).cast(field.type.value_type)
-            table = table.set_column(place, field, said.dictionary_encode().cast(field.type))
+            values = table.column(place).cast(field.type.value_type)
+            table = table.set_column(place, field, values.dictionary_encode().cast(field.type))
     return table
 
 
@@ -242,10 +242,9 @@ _WRITERS: dict[str, Callable[[Path, Path, Subject], None]] = {
 
 
 def relist(folder: Path, digests: Mapping[Path, str | None], *, only_if: str | None = None) -> None:
-    """Note other digests of files, None of one that goes, where a folder or one above lists them.
+    """Update the digests of files, None to drop one, in the list of a folder or one above it.
 
-    ``only_if`` is the digest that must stand there: of a file that was damaged before nothing is
-    vouched for.
+    ``only_if`` is the digest that must be listed now: do not vouch for a file that was damaged.
     """
     homes = (folder, *folder.parents)
     home = next((home for home in homes if (home / SUMS).is_file()), folder)

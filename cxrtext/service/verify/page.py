@@ -1,4 +1,4 @@
-"""A report beside its image, every sentence marked by its support, as a page without scripts."""
+"""A page without scripts: a report beside its image, each sentence marked by its verdict."""
 
 from dataclasses import replace
 
@@ -18,26 +18,28 @@ LONGEST_SIDE = 512
 _COLORS = {"supported": "var(--right)", "weak": "var(--warning)", "unsupported": "var(--error)"}
 
 _NOTE = (
-    "A sentence is unsupported, or supported, where the evidence for its finding lies in the far "
-    "tail of validation images of which it is true, or false; rest the pointer on it for the "
-    "thresholds and their measured errors. Support is the percentile of its score among the "
-    "reference images; it decides nothing."
+    "A sentence is unsupported if the evidence for its finding lies in the far tail of the "
+    "validation images for which it is true, and supported if in that of those for which it is "
+    "false; hover over it for the thresholds and their measured errors. Support is the percentile "
+    "of its score among the reference images; it decides nothing."
 )
 
 
-def verification_page(found: Verification, report: str, pixels: Image, unlike: bool = False) -> str:
+def verification_page(
+    verification: Verification, report: str, pixels: Image, unlike: bool = False
+) -> str:
     """An HTML page of a report against an image [1, H, W] in [0, 1]; it holds both."""
     warning = [Text(f"This image {UNLIKE_IMAGE}.", "warn")] if unlike else []
     small = shrunk(to_uint8(pixels), LONGEST_SIDE)
-    used = found.reference
+    used = verification.reference
     compared = f"{used.images} {used.source} images" if used.images else "no reference images"
     beside = Columns(
         [
             Figure([(encode_png(Pictures.fromarray(small)), "The radiograph")]),
-            _marked(found, report),
+            _marked(verification, report),
         ]
     )
-    maps = [_picture(one, small) for one in found.sentences]
+    maps = [_picture(one, small) for one in verification.sentences]
     return html_page(
         "Report against image",
         [Section("Sentences", [Gallery("", "", maps)])],
@@ -46,9 +48,9 @@ def verification_page(found: Verification, report: str, pixels: Image, unlike: b
     )
 
 
-def _marked(found: Verification, report: str) -> Markup:
+def _marked(verification: Verification, report: str) -> Markup:
     parts, done = [], 0
-    for one in found.sentences:
+    for one in verification.sentences:
         parts += [
             escape(report[done : one.start]),
             Markup('<mark class="{}" title="{}" style="{}">{}</mark>').format(

@@ -1,4 +1,4 @@
-"""What sentences reach in reference images: how well another supports them, and how maps shade."""
+"""Scores of sentences in reference images, the basis of support and of heatmap colors."""
 
 import hashlib
 import threading
@@ -23,32 +23,31 @@ from cxrtext.service.cache import Remembered
 Scores = NDArray[np.float32]
 
 REMEMBERED = 4096
-"""Sentences that are kept compared, by a digest, not by their text; of 512 images each
-this is 8 MiB."""
+"""Sentences to remember, by a digest, not by their text; with 512 images each this is 8 MiB."""
 
 SCORED_AT_ONCE = 16
-"""Reference images; bounds memory, and the time between two pauses."""
+"""Reference images; limits memory, and the time between two pauses."""
 
 COLD, HOT = 75.0, 99.0
 """Percentiles of the reference images' best region: where the color of a sentence's heatmap begins,
 and where it is full."""
 
 LEAST_SPAN = 0.1
-"""Between the two, at least, up to a score of 1: "The lungs are clear." has nearly the same best
-region everywhere."""
+"""The least difference between the two, up to a score of 1: "The lungs are clear." has nearly the
+same best region everywhere."""
 
 Scale = tuple[float, float]
 
 
 class Compared(NamedTuple):
-    """What a sentence reaches in the reference images."""
+    """A sentence's scores in the reference images."""
 
-    scores: Scores  # with each, in rising order
-    scale: Scale  # between which scores its heatmap shades, whatever the image
+    scores: Scores  # in rising order
+    scale: Scale  # where the color of its heatmap begins and is full, the same for every image
 
 
 class ReferenceScores:
-    """Sentences compared with reference images, remembered; threads may share one."""
+    """Compares sentences with reference images, and remembers them; threads may share one."""
 
     def __init__(self, model: ImageTextModel, reference: Reference, size: int = REMEMBERED) -> None:
         self.reference = reference
@@ -56,16 +55,16 @@ class ReferenceScores:
         self._known: Remembered[bytes, Compared] = Remembered(size)
 
     def of(self, sentences: Sequence[str], texts: Tensor) -> Pausing[list[Compared]]:
-        """What each of S sentences, embeddings [S, D], reaches; with pauses."""
+        """Scores of each of S sentences, embeddings [S, D], with pauses."""
         keys = [_key(sentence) for sentence in sentences]
-        found = self._known.use(keys)
-        missing = {key: i for i, key in enumerate(keys) if key not in found}
+        compared = self._known.use(keys)
+        missing = {key: i for i, key in enumerate(keys) if key not in compared}
         if missing:
-            compared = yield from self._compare(texts[list(missing.values())])
-            made = dict(zip(missing, compared, strict=True))
-            found |= made
+            new = yield from self._compare(texts[list(missing.values())])
+            made = dict(zip(missing, new, strict=True))
+            compared |= made
             self._known.keep(made)
-        return [found[key] for key in keys]
+        return [compared[key] for key in keys]
 
     def _compare(self, texts: Tensor) -> Pausing[list[Compared]]:
         own = texts.float().cpu()
@@ -85,7 +84,7 @@ class ReferenceScores:
 class References:
     """The reference of a model: the checkpoint's, else images of its archive, else none.
 
-    It is made once; one of an archive again when the archive has changed.
+    It is made once; an archive's is made again when the archive changes.
     """
 
     def __init__(self, model: ImageTextModel, archive: Archive | None) -> None:
@@ -117,17 +116,14 @@ def _key(sentence: str) -> bytes:
 
 
 def percentile(score: float, others: Scores) -> float:
-    """Per cent of scores, in rising order, that are below one; equal ones count half."""
+    """The percentage of ``others``, in rising order, below a score; equal ones count half."""
     below = int(np.searchsorted(others, np.float32(score), side="left"))
     upto = int(np.searchsorted(others, np.float32(score), side="right"))
     return 50.0 * (below + upto) / len(others)
 
 
 def index_reference(snapshot: Snapshot, count: int = MAX_IMAGES) -> Reference | None:
-    """Images of an archive as a reference, for checkpoints that have none of their own.
-
-    None where there is no image.
-    """
+    """Images of an archive as a reference for checkpoints without one; None without images."""
     if not snapshot.images:
         return None
     regions = background_regions(snapshot, choose_background(snapshot, count))

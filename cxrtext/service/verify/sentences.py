@@ -1,4 +1,4 @@
-"""The sentences of a report that say what is in its image, and where in the report they stand."""
+"""The sentences of a report that describe its image, and their places in the report."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from cxrtext.text.sentences import divide
 
 @dataclass(frozen=True, slots=True)
 class ReportSentence:
-    section: str  # its section, such as "findings"; "report" where there is no heading
-    sentence: str  # the sentence on one line, as the model reads it
+    section: str  # such as "findings"; "report" without a heading
+    sentence: str  # on one line, as the model reads it
     start: int  # where it starts in the report, in characters
     end: int  # where it ends
 
@@ -24,11 +24,9 @@ def report_sentences(report: str) -> list[ReportSentence]:
     """Divide a report into the sentences that describe its image (InputError).
 
     They are those of findings, impression, conclusion and addenda, without those that an addendum
-    contradicts.  Text under no heading counts where no
-    section of findings has a sentence: many reports have no headings, or none but the
-    impression's.
-    Places are exact: ``report[start:end]`` is the sentence, apart from line breaks, blanks and
-    markup.
+    contradicts.  Text without a heading counts if no findings section has a sentence: many reports
+    have no headings, or only the impression's.  Places are exact: ``report[start:end]`` is the
+    sentence, apart from line breaks, blanks and markup.
     """
     if len(report) > MAX_REPORT_CHARACTERS:
         raise InputError(
@@ -36,20 +34,20 @@ def report_sentences(report: str) -> list[ReportSentence]:
         )
     every = list(_sentences(report))
     stands = standing([(one.section, one.sentence) for one in every])
-    found = [s for s, one in zip(every, stands, strict=True) if one]
-    found = [s for s in found if s.section in DESCRIPTIVE_SECTIONS]
-    if any(s.section in ("findings", "findings and impression") for s in found):
-        found = [s for s in found if s.section != HEADLESS]
-    if not found:
+    kept = [s for s, is_standing in zip(every, stands, strict=True) if is_standing]
+    kept = [s for s in kept if s.section in DESCRIPTIVE_SECTIONS]
+    if any(s.section in ("findings", "findings and impression") for s in kept):
+        kept = [s for s in kept if s.section != HEADLESS]
+    if not kept:
         raise InputError(
-            "the report holds no sentence of findings, impression or conclusion; give a text "
-            "such as 'FINDINGS: Left pleural effusion.'"
+            "the report has no sentence of findings, impression or conclusion; give a text such "
+            "as 'FINDINGS: Left pleural effusion.'"
         )
-    if len(found) > MAX_REPORT_SENTENCES:
+    if len(kept) > MAX_REPORT_SENTENCES:
         raise InputError(
-            f"the report has {len(found)} sentences; at most {MAX_REPORT_SENTENCES} are verified"
+            f"the report has {len(kept)} sentences; at most {MAX_REPORT_SENTENCES} are verified"
         )
-    return found
+    return kept
 
 
 def _sentences(report: str) -> Iterator[ReportSentence]:

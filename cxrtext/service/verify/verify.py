@@ -23,7 +23,7 @@ Source = Literal["validation", "index", "none"]
 
 @dataclass(frozen=True, slots=True)
 class ReferenceUsed:
-    """What scores were compared with: images kept with the checkpoint ("validation"), or others."""
+    """The images that scores were compared with; "validation" are kept with the checkpoint."""
 
     source: Source
     images: int
@@ -33,10 +33,10 @@ class ReferenceUsed:
 class SupportedSentence(ReportSentence):
     """A sentence of a report, and how well an image supports it."""
 
-    wording: Wording  # how it puts what it says
+    wording: Wording  # whether it affirms, denies or hedges
     support: float | None  # per cent of the reference images that fit it less; None without any
-    judgment: Judgment  # the verdict, and what it rests on
-    grounding: Grounding  # its score and where in the image it fits best
+    judgment: Judgment  # the verdict and its basis
+    grounding: Grounding  # its score and where it fits best in the image
 
     @property
     def score(self) -> float:
@@ -65,12 +65,12 @@ def verify_sentences(
     judge: Judge,
     threshold: float | None = None,
 ) -> Pausing[Verification]:
-    """Say of S sentences of a report, at least one, how well an image supports each; with pauses.
+    """How well an image supports each of S ≥ 1 sentences of a report; with pauses.
 
     Args:
         texts: [S, D], embeddings of the sentences.
-        reference: Other images, by which support is measured and heatmaps shade.
-        threshold: From which score on a region counts for the boxes; see `ground_grid`.
+        reference: Other images, the basis of support and of heatmap colors.
+        threshold: The lowest score of a region that counts for the boxes; see `ground_grid`.
     """
     regions = image.regions[None].float().to(model.device)
     grids = model.maps(regions, texts)[:, 0].cpu().numpy()
@@ -79,16 +79,17 @@ def verify_sentences(
     others: Sequence[Compared | None] = [None] * len(sentences)
     used = ReferenceUsed("none", 0)
     if reference is not None:
-        kept = reference.reference
-        used = ReferenceUsed("validation" if kept.source == "validation" else "index", len(kept))
+        images = reference.reference
+        source: Source = "validation" if images.source == "validation" else "index"
+        used = ReferenceUsed(source, len(images))
         others = yield from reference.of([one.sentence for one in sentences], texts)
     evidence = None if image.is_unlike else judge.evidence(model, regions)
     yield
     geometry = Geometry(image.height, image.width, model.spec.preprocessing)
-    found = []
+    supported = []
     for one, grid, score, other in zip(sentences, grids, scores, others, strict=True):
         scale = None if other is None else other.scale
-        found.append(
+        supported.append(
             SupportedSentence(
                 **asdict(one),
                 wording=wording(one.sentence),
@@ -98,4 +99,4 @@ def verify_sentences(
             )
         )
         yield
-    return Verification(tuple(found), used)
+    return Verification(tuple(supported), used)

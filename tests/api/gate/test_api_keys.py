@@ -158,7 +158,7 @@ def test_a_key_is_made_once_and_kept_as_a_digest(path: Path) -> None:
     assert find_caller(first, read_key_file(path), today) == Caller(
         "ward-3", frozenset({"read", "write"})
     )
-    with pytest.raises(ConfigError, match="viewer is there"):
+    with pytest.raises(ConfigError, match="has a key named viewer"):
         add_key(path, "viewer")
     for name, scopes in (("a b", ["read"]), ("", ["read"]), ("#a", ["read"]), ("x", ["root"])):
         with pytest.raises(ConfigError):

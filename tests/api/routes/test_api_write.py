@@ -148,8 +148,8 @@ def test_what_is_there_is_not_added_again(client: TestClient, data_folder: Path)
         same = add(client, data, **form)
         assert (same.status_code, same.json()) == (200, first.json())
         assert same.headers["location"] == first.headers["location"]
-    check_problem(add(client, drawn(5), image_id="a.png"), 409, "of this id")
-    check_problem(add(client, sent, image_id="a.png", split="train"), 409, "of this id")
+    check_problem(add(client, drawn(5), image_id="a.png"), 409, "with this id")
+    check_problem(add(client, sent, image_id="a.png", split="train"), 409, "with this id")
     check_problem(add(client, sent, image_id="b.png"), 409, "under another id, a.png")
     check_problem(add(client, sent, patient_id="p1"), 409, "another study or patient: whose")
     assert client.get("/v1/images").json()["total"] == 49
@@ -187,7 +187,7 @@ def test_ids_come_from_the_header_and_a_corrected_one_replaces(client: TestClien
     corrected = add(client, right)
     assert (corrected.status_code, corrected.json()["patient_id"]) == (201, "NORD:008")
     assert client.get("/v1/images").json()["total"] == 49
-    check_problem(add(client, dicom(92, **ids)), 409, "of this id")
+    check_problem(add(client, dicom(92, **ids)), 409, "with this id")
 
 
 def test_ids_of_headers_are_hashed_as_in_an_import(
@@ -236,8 +236,8 @@ def test_what_is_said_must_agree_with_the_index(client: TestClient) -> None:
         ({"image_id": "a/rendered"}, "must not be 'rendered'"),
         ({"study_id": "<script>"}, "study_id: write it"),
         ({"metadata": "{"}, "metadata: expected"),
-        ({"metadata": '{"label.Edema": 1}'}, "a name that is taken"),
-        ({"metadata": '{"Source": "archive"}'}, "a name that is taken"),
+        ({"metadata": '{"label.Edema": 1}'}, "a reserved name"),
+        ({"metadata": '{"Source": "archive"}'}, "a reserved name"),
         ({"metadata": '{"a": {"b": 1}}'}, "entry 1 is neither text nor a number"),
         ({"metadata": '{"": 1}'}, "the name of entry 1"),
         ({"report": "e" * 20_001}, "see errors"),

@@ -172,7 +172,7 @@ def test_lines_are_appended_and_survive_a_move(path: Path, tmp_path: Path) -> No
 
 
 def test_a_log_that_cannot_be_opened(tmp_path: Path) -> None:
-    with pytest.raises(WorkError, match="audit log is to be a file"):
+    with pytest.raises(WorkError, match="name a writable file for the audit log"):
         AuditLog(tmp_path / "none" / "audit.log")
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(WorkError, match="audit log"):

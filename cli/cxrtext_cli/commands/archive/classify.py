@@ -32,11 +32,10 @@ if TYPE_CHECKING:
     from cxrtext.service import FindingScore, Service
 
 MAX_PRINTED = 1000
-"""Images of an index whose labels are printed; more go to a file."""
-
+"""The most images of an index whose labels are printed; for more, give a file."""
 
 RAW = "not calibrated"
-"""Column of the findings whose probabilities are a logistic of the score alone."""
+"""Column that lists findings whose probability is only a logistic of the score."""
 _Source = tuple[str, Path, Mapping[str, str] | None]
 
 
@@ -56,8 +55,8 @@ def classify(
     images: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Images (PNG, JPEG, DICOM), or one manifest. Without, the whole index is labeled "
-            "from what it keeps: nothing is decoded."
+            help="Images (PNG, JPEG, DICOM), or one manifest. Without it, the whole index is "
+            "labeled; nothing is decoded."
         ),
         FILE,
     ] = None,
@@ -67,7 +66,7 @@ def classify(
     prompts: PromptsFile = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Write the probabilities as CSV, too; a new file."),
+        typer.Option(help="Also write the probabilities to this new CSV file."),
         NEW_PREDICTIONS,
     ] = None,
     device: Device = "auto",
@@ -76,64 +75,64 @@ def classify(
     """Zero-shot probabilities of findings in images, a manifest's images or a whole index."""
     from cxrtext.project import find_place
 
-    found_in = find_place(place)
+    home = find_place(place)
     if not images:
-        found_in.require_index()
-        with closing(open_place(found_in, device, prompts)) as service:
+        home.require_index()
+        with closing(open_place(home, device, prompts)) as service:
             _classify_index(service, out, keep, as_json)
         return
     if keep:
-        raise InputError("--keep goes without images: labels are kept in an index")
+        raise InputError("--keep takes no images: it keeps the labels of a whole index")
     sources = _sources(images)
-    service = open_place(replace(found_in, checkpoint=found_in.model, index=None), device, prompts)
-    found, failed = _classify_files(service, sources)
-    if found and (warning := service.how_good.warning):
+    service = open_place(replace(home, checkpoint=home.model, index=None), device, prompts)
+    classified, failed = _classify_files(service, sources)
+    if classified and (warning := service.how_good.warning):
         say(warning)
-    if found or as_json:
-        _show(found, out, as_json)
+    if classified or as_json:
+        _show(classified, out, as_json)
     for line in failed:
         say(f"rejected: {line}")
-    if failed and not found:
+    if failed and not classified:
         raise ImageError(f"none of {len(failed)} images can be read")
 
 
 def _classify_files(
     service: "Service", sources: "Sequence[_Source]"
 ) -> "tuple[list[_Classified], list[str]]":
-    """The findings of each image that can be read, and why others cannot."""
-    found, failed = [], []
+    """The findings of each readable image, and why others cannot be read."""
+    classified, failed = [], []
     many = len(sources) > 1
     with ExitStack() as stack:
         update = stack.enter_context(progress("classifying", "images")) if many else None
         for number, (name, path, metadata) in enumerate(sources, 1):
             try:
                 embedded = service.embed_file(path, metadata)
-                found.append(_Classified(name, service.classify(embedded), embedded.unlike))
+                classified.append(_Classified(name, service.classify(embedded), embedded.unlike))
             except ImageError as error:
                 if not many:
                     raise
                 failed.append(str(error))
             if update:
                 update(number, len(sources))
-    return found, failed
+    return classified, failed
 
 
-def _show(found: "Sequence[_Classified]", out: Path | None, as_json: bool) -> None:
+def _show(classified: "Sequence[_Classified]", out: Path | None, as_json: bool) -> None:
     from cxrtext.service.limits import UNLIKE_IMAGE
 
     rows = [
         one.probabilities
         | {RAW: "; ".join(f.finding for f in one.findings if not f.calibrated)}
         | {"unlike": _in_a_word(one.unlike)}
-        for one in found
+        for one in classified
     ]
     if out is not None and rows:
         write_rows(out, rows)
     if as_json:
         from cxrtext.client.models import Unlike
 
-        far = [one.unlike and Unlike.model_validate(one.unlike).model_dump() for one in found]
-        known = [[f for f in one.findings if f.calibrated] for one in found]
+        far = [one.unlike and Unlike.model_validate(one.unlike).model_dump() for one in classified]
+        known = [[f for f in one.findings if f.calibrated] for one in classified]
         more = [
             {
                 "flagged": {f.finding: f.flagged for f in own},
@@ -142,16 +141,16 @@ def _show(found: "Sequence[_Classified]", out: Path | None, as_json: bool) -> No
             }
             for own, unlike in zip(known, far, strict=True)
         ]
-        print_json([one.probabilities | also for one, also in zip(found, more, strict=True)])
+        print_json([one.probabilities | also for one, also in zip(classified, more, strict=True)])
     else:
         print_rows(rows)
-    if found:
-        first = found[0].findings
+    if classified:
+        first = classified[0].findings
         _say_calibrated(
             [one.finding for one in first if one.calibrated],
             [one.finding for one in first if one.by_head],
         )
-    for one in found:
+    for one in classified:
         say_unlike(one.name, one.unlike, UNLIKE_IMAGE)
 
 
@@ -190,8 +189,7 @@ def _classify_index(service: "Service", out: Path | None, keep: bool, as_json: b
         write_table(out, ["image", "study_id", "patient_id", *prompts, RAW], rows)
         say(f"{out}: labels of {archive.images} images")
     elif archive.images <= MAX_PRINTED:
-        given = list(rows)
-        show_rows(given, as_json)
+        show_rows(list(rows), as_json)
     _say_calibrated(list(known), BetterHeads(archive.model.heads, prompts).findings)
 
 
@@ -202,7 +200,7 @@ def _say_calibrated(findings: list[str], by_head: list[str]) -> None:
 
 
 def _sources(images: list[Path]) -> "list[_Source]":
-    """Name, path and metadata of every image; a table stands for the images that it names."""
+    """Name, path and metadata of every image; a table stands for its images."""
     from cxrtext.records.report_sources import is_table
 
     tables = [path for path in images if is_table(path)]

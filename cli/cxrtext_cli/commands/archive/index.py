@@ -42,12 +42,12 @@ Storage = Literal["float16", "int8"]
 
 
 class _Group(Commands):
-    """Says what to write where a manifest or a folder stands in a command's place."""
+    """Explains what to write if a manifest or a folder stands in a command's place."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] not in self.commands and f"index {args[0]}" not in gone():
             raise InputError(
-                f"'{args[0]}' is not a command of 'cxrtext index': a new index is made by 'cxrtext "
+                f"'{args[0]}' is not a command of 'cxrtext index': make a new index with 'cxrtext "
                 f"index build MANIFEST --model DIR --out DIR'; there are {', '.join(self.commands)}"
             )
         return super().resolve_command(ctx, args)
@@ -57,19 +57,19 @@ index = typer.Typer(
     cls=_Group,
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Embed and index an archive for search, and look after its index.",
+    help="Embed and index an archive for search, and maintain the index.",
 )
 
 Folder = Annotated[Path, typer.Argument(help="Folder of the index.", metavar="INDEX"), INDEX]
 Workers = Annotated[
-    int | None, typer.Option(min=1, help="Processes that work; one a core, or one with a GPU.")
+    int | None, typer.Option(min=1, help="Number of processes; by default one per core or GPU.")
 ]
 Cluster = Annotated[
     str | None,
     typer.Option(
         "--address",
-        help="Dask scheduler whose workers do it: tcp:// or tls:// and its address; else this "
-        "machine's processors do.",
+        help="Address of a Dask scheduler (tcp:// or tls://) whose workers do the work; by default "
+        "this machine does it.",
     ),
 ]
 Reports = Annotated[
@@ -87,23 +87,23 @@ def build(
     ],
     manifest: Annotated[
         Path | None,
-        typer.Argument(help="Manifest of images; without one an index to receive into is made."),
+        typer.Argument(help="Manifest of images; without it, make an empty index to fill later."),
         FILE,
     ] = None,
     model: Annotated[
         Path | None,
-        typer.Option(help="Checkpoint; by default the one that an existing index notes."),
+        typer.Option(help="Checkpoint; by default the one that an existing index names."),
         CHECKPOINT,
     ] = None,
     reports: Reports = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Embed images again that are in the index.")
+        bool, typer.Option("--replace", help="Embed images that are already in the index again.")
     ] = False,
     storage: Annotated[
-        Storage, typer.Option(help="Of a new index; int8 takes half the room.")
+        Storage, typer.Option(help="Number format of a new index; int8 takes half the space.")
     ] = "float16",
     prompts: Annotated[
-        Path | None, typer.Option(help="YAML file of prompts of a new index's labels."), PROMPTS
+        Path | None, typer.Option(help="YAML file of prompts for a new index's labels."), PROMPTS
     ] = None,
     device: Device = "auto",
     allow_outside: AllowOutside = False,
@@ -113,12 +113,12 @@ def build(
     workers: Workers = None,
     address: Cluster = None,
 ) -> None:
-    """Embed and index an archive for search, or add to an index, which is searched meanwhile.
+    """Embed and index an archive for search, or add to an index that stays searchable meanwhile.
 
-    A run that was stopped resumes. Images and a model that were moved are noted where they lie now,
-    and nothing is embedded again. Without a manifest an index without images is made: for what is
-    received (gateway run) or uploaded. With --workers or --address a new index is made by several
-    processes, in shards that lie beside it in OUT.shards until you remove them.
+    A stopped run resumes. If images or the model were moved, the index notes their new place, and
+    nothing is embedded again. Without a manifest, make an index without images, to be filled by
+    the gateway or by uploads. With --workers or --address, several processes make a new index, in
+    shards that stay beside it in OUT.shards until you remove them.
     """
     if manifest is None and model is None:
         raise InputError(
@@ -127,17 +127,17 @@ def build(
     in_shards = workers is not None or address is not None
     beside = {"--replace": replace, "--cache": cache, "--features": features}
     if in_shards and (wrong := [name for name, value in beside.items() if value]):
-        raise InputError(f"{wrong[0]} goes without --workers and --address; leave one out")
+        raise InputError(f"{wrong[0]} cannot be combined with --workers or --address")
     model = model or _noted(out)
     from cxrtext.index import build_index, make_index
 
     asked = prompts_in(prompts)
     if manifest is None:
         summary = make_index(model, out, prompts=asked, storage=storage, device=pick_device(device))
-        said = "an index without images; the gateway whose file names it as its project fills it"
         if summary.images:
-            said = f"{summary.images} images; their model is noted at {model}"
-        typer.echo(f"{out}: {said}")
+            typer.echo(f"{out}: {summary.images} images; their model is noted at {model}")
+        else:
+            typer.echo(f"{out}: an index without images; a gateway with it as 'project' fills it")
         return
     if in_shards:
         from cxrtext.jobs import EmbedOptions, embed_job
@@ -157,7 +157,7 @@ def build(
             stage = partial(stages.show, unit="images")
             made = embed_job(manifest, model, shards, out, options, say=say, stage=stage)
         _show(out, made)
-        say(f"{shards}: holds patients' data and serves to resume; remove it now")
+        say(f"{shards}: holds patients' data, only needed to resume; remove it now")
         return
     with progress("indexing", "images") as update:
         summary = build_index(
@@ -182,7 +182,7 @@ def build(
 
 
 def _noted(folder: Path) -> Path:
-    """The checkpoint that an existing index notes."""
+    """The checkpoint that an existing index names."""
     from cxrtext.index.store.catalogue import CATALOGUE, checkpoint_of
 
     if not (folder / CATALOGUE).is_file():
@@ -196,7 +196,7 @@ def delete(
     folder: Folder,
     studies: Annotated[list[str], typer.Argument(help="Ids of the studies.", metavar="STUDY...")],
 ) -> None:
-    """Delete studies, all of them or none; their vectors stay, unread, until 'compact'."""
+    """Delete studies, all of them or none; their vectors stay unused until 'compact'."""
     from cxrtext.index import delete as delete_studies
 
     count = delete_studies(folder, studies, wait_s=WAIT_S)
@@ -206,45 +206,44 @@ def delete(
 @index.command("check", short_help="Look for damage.")
 @checked
 def check(folder: Folder) -> None:
-    """Look for damage: vectors against their checksums, and the pages of the catalogue."""
+    """Look for damage: check vectors by their checksums, and the pages of the catalogue."""
     from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
     from cxrtext.index.store.check import check_index
 
     with Catalogue(folder / CATALOGUE) as catalogue:
         wrong = check_index(folder, catalogue)
         images, sentences = catalogue.counts()
-    if not wrong:
-        typer.echo(f"{folder}: {images} images, {sentences} distinct sentences, nothing is wrong")
+    for line in wrong:
+        say(f"{folder}: {line}")
     if wrong:
-        for line in wrong:
-            say(f"{folder}: {line}")
         raise WorkError(
             f"{folder}: {len(wrong)} faults; 'cxrtext index compact {quote(str(folder))}' derives "
-            "anew what can be derived; regions, sentences and the catalogue must come from a copy"
+            "again what can be derived; regions, sentences and the catalogue must come from a copy"
         )
+    typer.echo(f"{folder}: {images} images, {sentences} distinct sentences, nothing is wrong")
 
 
-@index.command("compact", short_help="Write it anew: without what was deleted, or by a new model.")
+@index.command("compact", short_help="Rewrite it without deleted images, or for a new model.")
 @checked
 def compact(
     folder: Folder,
     model: Annotated[
         Path | None,
-        typer.Option(help="Checkpoint; another than the index's embeds everything anew."),
+        typer.Option(help="Checkpoint; a new model embeds everything again."),
         CHECKPOINT,
     ] = None,
     device: Device = "auto",
     max_rejected: Annotated[
-        int, typer.Option(min=0, help="With a new model: images that may be lost as unreadable.")
+        int, typer.Option(min=0, help="With a new model: how many images may be unreadable.")
     ] = 0,
     cache: Cache = None,
     features: Features = None,
 ) -> None:
-    """Write the vectors anew without those of deleted images, and all that derives from them.
+    """Rewrite the vectors without those of deleted images, and all that derives from them.
 
-    No image is decoded.  With the checkpoint of another model, embed all images and sentences anew
-    beside the old vectors, then turn to them at once.  Searches and uploads go on meanwhile, a
-    server follows without a restart, and a run that was stopped resumes.
+    No image is decoded.  With another model's checkpoint, embed all images and sentences again
+    beside the old vectors, then switch at once.  Searches and uploads go on meanwhile, a server
+    follows without a restart, and a stopped run resumes.
     """
     from cxrtext.project.stages import renew_index
 

@@ -31,7 +31,7 @@ def search(
     place: PlaceFolder,
     query: Annotated[str | None, typer.Argument(help="A sentence."), SENTENCE] = None,
     image: Annotated[
-        Path | None, typer.Option(help="Look for what is like, or is said of, this image."), FILE
+        Path | None, typer.Option(help="Find images like this one, or sentences about it."), FILE
     ] = None,
     image_id: Annotated[
         str | None, typer.Option(help="The same with an indexed image, by its name.")
@@ -39,7 +39,7 @@ def search(
     target: Annotated[Target, typer.Option(help="What to look for.")] = "images",
     without: Annotated[
         list[str] | None,
-        typer.Option("--not", help="What is not to be there; may be repeated."),
+        typer.Option("--not", help="A sentence that should not fit; repeatable."),
         SENTENCE,
     ] = None,
     image_weight: Annotated[
@@ -50,17 +50,17 @@ def search(
         str | None, typer.Option(help="Filter, such as \"age > 60 and sex = 'F'\".")
     ] = None,
     k: Annotated[int, typer.Option("-k", help="Number of results.")] = 10,
-    min_score: Annotated[float | None, typer.Option(help="Leave out what scores less.")] = None,
-    unique: Annotated[Unique | None, typer.Option(help="One result a patient, ...")] = None,
+    min_score: Annotated[float | None, typer.Option(help="Leave out lower scores.")] = None,
+    unique: Annotated[Unique | None, typer.Option(help="One result per patient, ...")] = None,
     other_patients: Annotated[
         bool, typer.Option("--other-patients", help="Leave out the patient of --image-id.")
     ] = False,
     mode: Annotated[
-        Mode, typer.Option(help="exact proves the order; fast looks at candidates only.")
+        Mode, typer.Option(help="exact proves the order; fast looks only at candidates.")
     ] = "auto",
     as_written: AsWritten = False,
     out: Annotated[
-        Path | None, typer.Option(help="Write the results as CSV, too."), NEW_TABLE
+        Path | None, typer.Option(help="Also write the results to this table."), NEW_TABLE
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -107,18 +107,17 @@ def search(
 
 
 def _prepared(service: "Service", question: "Search") -> "Prepared":
-    """The search with its sentences and image embedded; says what is to be known of them."""
+    """The search with its sentences and image embedded; prints rewordings and warnings."""
     from cxrtext.service.searching import prepare
 
     embedded = _embedded(service, question)
     sentences = [*question.query, *question.without]
     read = service.readings(sentences, as_written=question.as_written)
     asked = prepare(service, question, read, embedded)
-    for one in filter(None, asked.read_as):
-        say(f"read as: {one}")
-    for warning in (*asked.warnings, asked.caution):
-        if warning:
-            say(warning)
+    for reworded in filter(None, asked.read_as):
+        say(f"read as: {reworded}")
+    for warning in filter(None, (*asked.warnings, asked.caution)):
+        say(warning)
     return asked
 
 
@@ -127,10 +126,10 @@ def _images(service: "Service", asked: "Prepared", *, labels: bool) -> list[dict
     from cxrtext.service.searching import images
     from cxrtext.service.tables import hit_row
 
-    found = finish(images(service, asked))
-    if not found.exact:
-        say(f"candidates only: {found.scored} of {found.searched} images were scored")
-    rows = [hit_row(hit, labels=labels) for hit in found.hits]
+    result = finish(images(service, asked))
+    if not result.exact:
+        say(f"candidates only: {result.scored} of {result.searched} images were scored")
+    rows = [hit_row(hit, labels=labels) for hit in result.hits]
     columns = dict.fromkeys(name for row in rows for name in row)
     return [{name: row.get(name, "") for name in columns} for row in rows]
 

@@ -1,4 +1,4 @@
-"""``cxrtext ground`` and ``cxrtext verify``: what of a text an image supports."""
+"""``cxrtext ground`` and ``cxrtext verify``: what an image supports of a text."""
 
 import sys
 from collections import Counter
@@ -35,7 +35,9 @@ def ground(
         str, typer.Argument(help="A sentence, such as 'Left pleural effusion.'"), SENTENCE
     ],
     out: Annotated[
-        Path | None, typer.Option(help="PNG file of the overlay; IMAGE.ground.png here."), NEW_FILE
+        Path | None,
+        typer.Option(help="PNG file of the overlay; by default IMAGE.ground.png here."),
+        NEW_FILE,
     ] = None,
     as_written: AsWritten = False,
     as_json: AsJson = False,
@@ -60,36 +62,36 @@ def ground(
     service = open_place(find_place(place))
     pixels = service.read_file(image)
     embedded = service.embed(pixels)
-    found = service.ground(embedded, sentence, as_written=as_written)
-    if found.read_as is not None:
-        say(f"read as: {found.read_as}")
-    far = service.familiar.of_sentence(found.read_as or sentence)
+    grounding = service.ground(embedded, sentence, as_written=as_written)
+    if grounding.read_as is not None:
+        say(f"read as: {grounding.read_as}")
+    far = service.familiar.of_sentence(grounding.read_as or sentence)
     placement = placement_of(image)
     moved = placement if placement is not None and not placement.plain else None
     with replacing(target) as temporary:
-        temporary.write_bytes(encode_png(found.drawn_on(to_uint8(pixels))))
+        temporary.write_bytes(encode_png(grounding.drawn_on(to_uint8(pixels))))
     if as_json:
-        answer = grounded_of(service, replace(embedded, placement=placement), sentence, found)
+        answer = grounded_of(service, replace(embedded, placement=placement), sentence, grounding)
         print_json(answer.model_dump(mode="json") | {"overlay": str(target)})
         return
     say_unlike(str(image), embedded.unlike, UNLIKE_IMAGE)
     say_unlike("the sentence", far, UNLIKE_SENTENCE)
-    if found.stands_out is False:
+    if grounding.stands_out is False:
         typer.echo(
-            "nothing stands out: its best region fits no better than that of most reference images"
+            "nothing stands out: its best region fits no better than in most reference images"
         )
-    if found.side and found.side != side_of(found.read_as or sentence):
-        typer.echo(f"the image speaks for the {found.side} side")
-    x, y = found.peak
-    typer.echo(f"score {found.score:.4f}, peak at x {x:.0f}, y {y:.0f} of the original")
+    if grounding.side and grounding.side != side_of(grounding.read_as or sentence):
+        typer.echo(f"the image speaks for the {grounding.side} side")
+    x, y = grounding.peak
+    typer.echo(f"score {grounding.score:.4f}, peak at x {x:.0f}, y {y:.0f} of the original")
     if moved is not None:
         how = f"stored {moved.movement} and shown upright" if moved.movement else "made square"
-        x, y = moved.points_to_stored(found.peak).tolist()
+        x, y = moved.points_to_stored(grounding.peak).tolist()
         typer.echo(
-            f"its pixels are {how}, as its header says: coordinates are of the picture shown; in "
-            f"the file's own pixels the peak is at x {x:.0f}, y {y:.0f}"
+            f"its pixels are {how}, as its header says; coordinates refer to the displayed "
+            f"picture; in the file's own pixels the peak is at x {x:.0f}, y {y:.0f}"
         )
-    for box in found.boxes:
+    for box in grounding.boxes:
         left, top, width, height = box.bbox
         typer.echo(
             f"box x {left:.0f}, y {top:.0f}, w {width:.0f}, h {height:.0f}: score {box.score:.4f}"
@@ -125,15 +127,15 @@ def verify(
     service = open_place(find_place(place))
     pixels = service.read_file(image)
     embedded = service.embed(pixels)
-    found = service.verify(embedded, text)
-    far = [service.familiar.of_sentence(one.sentence) for one in found.sentences]
-    _write(out, found, text, pixels, embedded.is_unlike)
+    verification = service.verify(embedded, text)
+    far = [service.familiar.of_sentence(one.sentence) for one in verification.sentences]
+    _write(out, verification, text, pixels, embedded.is_unlike)
     if as_json:
-        print_json(verified_of(service, embedded, found).model_dump(mode="json"))
+        print_json(verified_of(service, embedded, verification).model_dump(mode="json"))
         return
-    print_rows([_row(one) for one in found.sentences])
-    typer.echo(_compared(found))
-    for line in _judged(found):
+    print_rows([_row(one) for one in verification.sentences])
+    typer.echo(_compared(verification))
+    for line in _judged(verification):
         typer.echo(line)
     say_unlike(str(image), embedded.unlike, UNLIKE_IMAGE)
     for number, unlike in enumerate(far, 1):
@@ -143,7 +145,6 @@ def verify(
 
 
 def _read(path: Path) -> str:
-    """The text of a report."""
     name = "standard input" if path == STDIN else str(path)
     try:
         data = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
@@ -152,8 +153,8 @@ def _read(path: Path) -> str:
         raise InputError(f"{name}: not UTF-8 text; give the report as a text file") from None
 
 
-def _compared(found: "Verification") -> str:
-    used = found.reference
+def _compared(verification: "Verification") -> str:
+    used = verification.reference
     if used.source == "none":
         return (
             "no reference images, so no support; keep some with 'cxrtext calibrate CHECKPOINT "
@@ -163,11 +164,11 @@ def _compared(found: "Verification") -> str:
     return f"support: percentile among {used.images} images {where}"
 
 
-def _judged(found: "Verification") -> list[str]:
-    """What the verdicts rest on, a line a sentence that is unsupported or not judged."""
-    reasons = Counter(one.judgment.reason for one in found.sentences if one.judgment.reason)
+def _judged(verification: "Verification") -> list[str]:
+    """The reasons for verdicts, in lines: first why sentences are not judged, then unsupported."""
+    reasons = Counter(one.judgment.reason for one in verification.sentences if one.judgment.reason)
     lines = [f"not judged ({count}): {reason}" for reason, count in reasons.items()]
-    for one in found.sentences:
+    for one in verification.sentences:
         basis = one.judgment.basis
         if one.verdict == "unsupported" and basis is not None:
             lines.append(f"unsupported: {basis}")
@@ -182,7 +183,7 @@ def _fields(one: "SupportedSentence", names: Sequence[str] = FIELDS) -> dict[str
 
 
 def _flat(one: "SupportedSentence") -> dict[str, Any]:
-    """Why it is not judged, and what its verdict rests on, as columns of a table."""
+    """Why a sentence is not judged, and the basis of its verdict, as columns of a table."""
     from cxrtext.verdicts.judge import Basis
 
     basis = one.judgment.basis
@@ -196,13 +197,15 @@ def _row(one: "SupportedSentence") -> dict[str, Any]:
     return shown | _fields(one, ("wording", "score", "section", "sentence"))
 
 
-def _write(out: Path | None, found: "Verification", report: str, pixels: Any, unlike: bool) -> None:
+def _write(
+    out: Path | None, verification: "Verification", report: str, pixels: Any, unlike: bool
+) -> None:
     if out is None:
         return
     if out.suffix.lower() == ".csv":
-        write_rows(out, [_fields(one) | _flat(one) for one in found.sentences])
+        write_rows(out, [_fields(one) | _flat(one) for one in verification.sentences])
         return
     from cxrtext.files import write_text
     from cxrtext.service.verify.page import verification_page
 
-    write_text(out, verification_page(found, report, pixels, unlike))
+    write_text(out, verification_page(verification, report, pixels, unlike))

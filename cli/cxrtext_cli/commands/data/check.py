@@ -21,12 +21,12 @@ def check_data(
     pictures: Annotated[
         bool, typer.Option("--pictures/--no-pictures", help="Put small pictures into the page.")
     ] = True,
-    strict: Annotated[bool, typer.Option("--strict", help="Warnings fail, too.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Look for what is wrong with a data set: images, reports, labels, boxes, splits.
+    """Find problems in a data set: images, reports, labels, boxes, splits.
 
-    Exit code 0 without errors, 1 with errors, 2 where there is nothing to check.
+    Exit code 0 without errors, 1 with errors, 2 if there is nothing to check.
     """
     from cxrtext.datasets.checking import check_data as check
     from cxrtext.datasets.checking import check_ending, write_check
@@ -74,13 +74,13 @@ def check_files(
     folder: Annotated[Path, typer.Argument(help="Any folder that cxrtext wrote into."), FOLDER],
     accept: Annotated[
         bool,
-        typer.Option("--accept", help="You changed this data folder's tables: list them anew."),
+        typer.Option("--accept", help="Accept your own changes to this data folder's tables."),
     ] = False,
 ) -> None:
-    """Compare every file below a folder with the digests it was written with.
+    """Compare every file below a folder with the digest noted when it was written.
 
     Finds what a failing disk or a broken copy changed: models, training states, indexes, caches,
-    scored sentences, and the tables of data folders. Exit code 0 where all is whole, 1 where a file
+    scored sentences, and the tables of data folders. Exit code 0 if all files are whole, 1 if one
     is damaged.
     """
     from cxrtext.integrity import accept_changes
@@ -102,17 +102,16 @@ def _names(names: list[str]) -> str:
 def _print_files(report: "FilesReport") -> None:
     for kind, count in report.checked.items():
         typer.echo(f"{count:8,} {kind}")
-    typer.echo(f"{report.unchecked:8,} without a digest (images as they came, pages, your own)")
+    typer.echo(f"{report.unchecked:8,} without a digest (original images, pages, your own files)")
     if report.unfinished:
         typer.echo(f"{report.unfinished:8,} left by stopped runs; the next run removes them")
     for problem in report.problems:
         typer.echo(f"damaged: {problem}")
     if report.problems:
         typer.echo(
-            f"{len(report.problems)} damaged; copy them again from where they came, or make them "
-            "anew"
+            f"{len(report.problems)} damaged; copy them again from their source, or make them again"
         )
     elif report.checked:
-        typer.echo(f"{report.folder}: all that carries a digest is as it was written")
+        typer.echo(f"{report.folder}: all files with a digest are unchanged")
     else:
-        typer.echo(f"{report.folder}: holds nothing that carries a digest")
+        typer.echo(f"{report.folder}: no file here has a digest")

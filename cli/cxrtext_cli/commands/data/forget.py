@@ -23,7 +23,7 @@ def forget(
         FOLDER,
     ],
     patient: Annotated[
-        str | None, typer.Option(help="Id of a patient, as the manifest has it.")
+        str | None, typer.Option(help="Id of a patient, as in the manifest.")
     ] = None,
     study: Annotated[str | None, typer.Option(help="Id of a study.")] = None,
     dry_run: Annotated[
@@ -32,7 +32,7 @@ def forget(
     hash_ids: Annotated[
         Path | None,
         typer.Option(
-            "--hash-ids", metavar="KEYFILE", help="Key file of the import; the id is as it was."
+            "--hash-ids", metavar="KEYFILE", help="Key file of the import; give the original id."
         ),
         FILE,
     ] = None,
@@ -43,9 +43,9 @@ def forget(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take a patient or a study out of every place where they are kept, or name the place.
+    """Remove a patient or a study from every place that keeps them, or name the place.
 
-    Images, rows, sentences, vectors and uploads are removed from the files, and caches whole.
+    Images, rows, sentences, vectors and uploads are removed from files; caches are deleted whole.
     It may be stopped and run again, and servers may run meanwhile.
     """
     if (patient is None) == (study is None) or "" in (patient, study):
@@ -61,13 +61,13 @@ def forget(
     unfinished = [place for place in done.left if not (place.done or place.what in STANDING)]
     if unfinished and not dry_run:
         raise WorkError(
-            f"{len(unfinished)} places still hold something: see above; do what is said there, "
-            "then run the command again"
+            f"{len(unfinished)} places still hold something: follow the advice above, then run "
+            "the command again"
         )
 
 
 STANDING = ("backup", "archive job", "model", "elsewhere")
-"""Places that are named in any case, with what to do about them."""
+"""Places that are always named, with advice, and that do not count as unfinished."""
 
 
 def _show(done: "Forgotten", as_json: bool) -> None:

@@ -39,11 +39,10 @@ _VERSIONS = {
     "again": "the same report again",
     "other_patient": "of another patient than their study",
 }
-"""What became of further versions of reports."""
+"""Labels for the counts of later versions of reports."""
 
 
 def _rows(summary: "ImportSummary") -> list[tuple[str, int]]:
-    """What was done, a line a count."""
     rows = [("images kept", summary.images)]
     rows += [(f"  {name}", count) for name, count in summary.files.items()]
     rows += [("studies", summary.studies), ("patients", summary.patients)]
@@ -84,14 +83,14 @@ def _tell(summary: "ImportSummary", folder: Path, out: Path) -> None:
     if summary.reports == 0 and summary.layout != "reports" and not is_empty:
         say("no report matched: their study_id must be the study's id or its accession number")
     if made := made_of_labels(out / "reports.csv" if summary.reports else None):
-        lacking = summary.without_sentence
-        say(made + (f"; none for {len(lacking)} labels, such as {lacking[0]}" if lacking else ""))
+        missing = summary.without_sentence
+        say(made + (f"; none for {len(missing)} labels, such as {missing[0]}" if missing else ""))
     if summary.left_out:
         say(f"metadata not read (name it with --keep): {', '.join(summary.left_out)}")
     if any("two" in relation for relation in summary.same_images):
         say(
-            f"equal pixels under two names: {out / 'import.same-images.csv'}; patients who share a "
-            "picture share a split"
+            f"images with equal pixels: {out / 'import.same-images.csv'}; patients who share one "
+            "are in the same split"
         )
     if summary.not_there:
         say(f"listed, but not in {folder} or below: {', '.join(summary.not_there)} …")
@@ -99,8 +98,8 @@ def _tell(summary: "ImportSummary", folder: Path, out: Path) -> None:
         say(f"what was left out, and why: {summary.rejected_path}")
     if summary.hashed:
         say(
-            "ids and file names are hashes; NOT de-identified: DICOM headers, report text, what "
-            "is burnt into pixels"
+            "ids and file names are hashes; NOT de-identified: DICOM headers, report text, text "
+            "burnt into pixels"
         )
 
 
@@ -122,7 +121,7 @@ def import_data(
         Path | None,
         typer.Option(
             help="Table or folder of reports, joined by study or accession number; for PNG and "
-            "JPEG files the table that names them."
+            "JPEG files, the table that lists them."
         ),
         FILE_OR_FOLDER,
     ] = None,
@@ -131,22 +130,22 @@ def import_data(
     follow_links: FollowLinks = False,
     labels: Annotated[
         Path | None,
-        typer.Option(help="Table of labels: study_id or image, and a column a finding."),
+        typer.Option(help="Table of labels: study_id or image, and a column per finding."),
         FILE,
     ] = None,
     label_sentences: Annotated[
         bool,
         typer.Option(
             "--label-sentences",
-            help="For sets with labels and no reports: make reports of plain sentences that say "
-            "what the labels say.",
+            help="For sets with labels but no reports: write reports of plain sentences from the "
+            "labels.",
         ),
     ] = False,
     boxes: Annotated[
-        Path | None, typer.Option(help="Box file: COCO JSON as MS-CXR has it, or CSV."), FILE
+        Path | None, typer.Option(help="Box file: COCO JSON as in MS-CXR, or CSV."), FILE
     ] = None,
     keep: Annotated[
-        str, typer.Option(help="Metadata for the manifest, such as age,sex. No other is read.")
+        str, typer.Option(help="Metadata for the manifest, such as age,sex; no other is read.")
     ] = "",
     hash_ids: Annotated[
         Path | None,
@@ -158,11 +157,11 @@ def import_data(
         ANY_PATH,
     ] = None,
     split: Annotated[
-        str, typer.Option(help="Shares of train, val, test by patient, where the set has no split.")
+        str, typer.Option(help="Shares of train, val, test by patient if the set has no split.")
     ] = "80,10,10",
     link: Link = False,
     issuer: Annotated[
-        str, typer.Option(help="Issuer of patient ids whose DICOM header names none.")
+        str, typer.Option(help="Issuer of patient ids if the DICOM header names none.")
     ] = "",
     merged_patients: Annotated[
         Path | None, typer.Option(help="Table of merged patients: patient_id, merged_into."), FILE
@@ -174,8 +173,8 @@ def import_data(
 
     Recognized: MIMIC-CXR(-JPG) with MS-CXR, CheXpert (with the list of 5x200), NIH ChestX-ray14,
     RSNA pneumonia, SIIM-ACR, VinDr-CXR, ChestX-Det10, PadChest, PadChest-GR, Open-i, a manifest,
-    a tree of DICOM files, and with --reports a folder of PNG or JPEG files. Frontal views are kept;
-    what is left out is listed with the reason.
+    a tree of DICOM files, and with --reports a folder of PNG or JPEG files. Only frontal views are
+    kept; whatever is left out is listed with the reason.
     """
     from cxrtext.datasets.importing import ImportOptions, import_folder
     from cxrtext.project.stages import say_columns

@@ -20,10 +20,10 @@ def label_reports(
     columns: TableColumns = "",
     absent: Annotated[
         bool,
-        typer.Option("--absent", help="Write 0 for what a report does not mention, not a blank."),
+        typer.Option("--absent", help="Write 0, not a blank, for what a report does not mention."),
     ] = False,
 ) -> None:
-    """Read labels off reports: findings affirmed, denied or hedged, with the sentences."""
+    """Read labels from reports: findings affirmed, denied or hedged, with the sentences."""
     from cxrtext.language.report_labels import label_reports as run
     from cxrtext.project.stages import say_columns, shares
 
@@ -37,8 +37,7 @@ def label_reports(
     ]
     print_table([["finding", "affirmed", "hedged", "denied", "not mentioned"], *rows])
     typer.echo(
-        f"{done.understood:.1%} of the sentences say something of a finding, or that something is "
-        "normal"
+        f"{done.understood:.1%} of the sentences mention a finding, or say that something is normal"
     )
     typer.echo(f"by language: {shares(done.by_language)}; by section: {shares(done.by_section)}")
     typer.echo(f"{out}: {done.studies} reports; the sentences: {done.evidence}")

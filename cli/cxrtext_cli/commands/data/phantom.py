@@ -13,7 +13,7 @@ def phantom(
     out: Annotated[Path, typer.Argument(help="Folder to write."), NEW_FOLDER],
     studies: Annotated[int, typer.Option(min=1, help="Number of studies.")] = 2000,
     size: Annotated[int, typer.Option(help="Side of an image in pixels, 64 to 1024.")] = 512,
-    seed: Annotated[int, typer.Option(min=0, help="Another seed, another data set.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Each seed gives another data set.")] = 0,
     image_format: Annotated[
         Literal["png", "dicom"], typer.Option("--format", help="Image files.")
     ] = "png",

@@ -38,39 +38,39 @@ def calibrate(
         DATA_FOLDER,
     ] = None,
     split: Annotated[
-        str, typer.Option(help="Images that the errors are measured on: train, val, test."), SPLIT
+        str, typer.Option(help="Images to measure the errors on: train, val, test."), SPLIT
     ] = "test",
     prompts: PromptsFile = None,
     keep_reference: Annotated[
         bool,
         typer.Option(
             "--keep-reference",
-            help="Keep validation images' embeddings too, for verify.",
+            help="Also keep the embeddings of validation images, for verify.",
         ),
     ] = False,
     labels: Annotated[
         Path | None,
-        typer.Option(help="Labels instead of the data's, such as label-reports wrote."),
+        typer.Option(help="Labels to use instead of the data's, such as those of label-reports."),
         FILE,
     ] = None,
     device: Device = "auto",
     cache: Cache = None,
     features: Features = None,
 ) -> None:
-    """Keep with a checkpoint what validation images tell.
+    """Calibrate a checkpoint on validation images, and keep the result with it.
 
-    Calibrated probabilities of the prompts for classify, and thresholds of the verdicts of verify,
-    or one of them where the data lack the other.  Operating points are printed.
+    This gives calibrated probabilities for classify and thresholds for the verdicts of verify, or
+    only one of them if the data are missing for the other.  Operating points are printed.
     """
     from cxrtext.project import find_place
 
-    found = find_place(place)
-    data, checkpoint = found.require_data(data), found.model
+    home = find_place(place)
+    data, checkpoint = home.require_data(data), home.model
     from cxrtext.evaluation import Settings
     from cxrtext.project.stages import keep_fits, keep_how_good
     from cxrtext.records import Rejects
 
-    decoded, encoded = cache_in(cache or found.decoded), features_in(features)
+    decoded, encoded = cache_in(cache or home.decoded), features_in(features)
     result = measured(
         checkpoint, data, device, split=split, prompts=prompts_in(prompts), cache=decoded,
         features=encoded, settings=Settings(slices=()), labels=labels,
@@ -93,7 +93,7 @@ def calibrate(
 
 
 def _show_points(kept: "KeptCalibration") -> None:
-    """Print Youden's points: of all images, and of each group, "pooled" where it has too few."""
+    """Print Youden's points for all images and each group; "pooled" for groups with too few."""
     shown = ("sensitivity", "specificity", "PPV", "NPV")
     rows = [["finding", "of", "threshold", *shown]]
     for name, one in kept.findings.items():
@@ -111,7 +111,7 @@ def _show_points(kept: "KeptCalibration") -> None:
 def _keep_references(
     checkpoint: Path, data: Path, device: str, cache: "DecodedCache | None"
 ) -> Path:
-    """Keep validation images' embeddings, which reports are verified against."""
+    """Keep the embeddings of validation images, the reference for verifying reports."""
     from cxrtext.evaluation.cohort import keep_reference
 
     with progress("embedding reference images", "images") as update:

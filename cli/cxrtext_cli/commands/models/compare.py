@@ -32,7 +32,7 @@ def compare(
         raise ConfigError("name at least two evaluations: cxrtext compare A B")
     if out is not None and out.suffix in (".html", ".json", ".csv"):
         raise ConfigError(
-            f"--out {out}: give a folder; comparison.html and comparison.json are written into it"
+            f"--out {out}: give a folder; it gets comparison.html and comparison.json"
         )
 
     from cxrtext.evaluation import compare as compare_measures
@@ -51,25 +51,25 @@ def compare(
     for file, path in zip(files, evaluations, strict=True):
         if path.is_dir() and not file.is_file():
             raise ConfigError(
-                f"{file}: no such file; name the predictions that {path} was computed from, or "
-                "the folder of an evaluation"
+                f"{file}: no such file; give the folder of an evaluation, or the predictions that "
+                f"{path} was computed from"
             )
     measures, lines, declared = {}, {}, "AUC"
     for name, result in zip(model_names(files), measure_files(files), strict=True):
         measures[name] = result.rows.compared
         lines[name] = summary_line(result)
         declared = result.settings["primary"]
-    found = compare_measures(measures, primary=declared)
-    written = write_comparison(out, found, lines) if out is not None else []
+    comparison = compare_measures(measures, primary=declared)
+    written = write_comparison(out, comparison, lines) if out is not None else []
     if as_json:
-        print_json(found.to_dict())
+        print_json(comparison.to_dict())
         return
-    print_table(measure_rows(found))
+    print_table(measure_rows(comparison))
     typer.echo("")
-    print_table(difference_rows(found), left=3)
+    print_table(difference_rows(comparison), left=3)
     typer.echo("")
-    for line in primary_lines(found):
+    for line in primary_lines(comparison):
         typer.echo(line)
-    for line in found.left_out:
+    for line in comparison.left_out:
         typer.echo(f"left out: {line}")
     say_written(written)

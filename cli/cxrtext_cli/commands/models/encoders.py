@@ -4,9 +4,9 @@ import typer
 
 
 def encoders() -> None:
-    """List image encoders that 'cxrtext fit --encoder' can begin from, and finished pairs.
+    """List image encoders that 'cxrtext fit --encoder' can start with, and finished pairs.
 
-    The hub is not asked. Licenses change: read the card of your revision.
+    This does not ask the hub. Licenses change: read the card of your revision.
     """
     from cxrtext.project.encoders import listed_encoders
 

@@ -41,7 +41,7 @@ def evaluate(
         Path | None,
         typer.Option(
             help="Data folder: manifest.csv, and reports.csv, labels.csv, boxes.json; by default "
-            "the project's. With --from it is read for the documents alone."
+            "the project's. With --from, only the documents need it."
         ),
         DATA_FOLDER,
     ] = None,
@@ -49,29 +49,28 @@ def evaluate(
         Path | None,
         typer.Option(
             "--from",
-            help="File predictions.parquet of an evaluation, in place of a checkpoint: "
-            "every figure is computed again from it, without a model.",
+            help="File predictions.parquet of an evaluation, in place of a checkpoint: all figures "
+            "are computed from it again, without a model.",
         ),
         FILE,
     ] = None,
     recipe: Annotated[
         str | None,
         typer.Option(
-            help="Public benchmark, as chexpert5x200, or a .yaml file: its images, prompts and "
-            "settings. Without a model it is printed."
+            help="Public benchmark such as chexpert5x200, or a .yaml file with its images, prompts "
+            "and settings. Without a model, the recipe is printed."
         ),
     ] = None,
     listed: Annotated[
         Path | None,
-        typer.Option("--list", help="File of the images' names, where the recipe asks for one."),
+        typer.Option("--list", help="File of image names, if the recipe asks for one."),
         FILE,
     ] = None,
     subset: Annotated[
         bool,
         typer.Option(
             "--subset",
-            help="Of a recipe, to try: measure the images that are there; marked as not the "
-            "benchmark.",
+            help="Try a recipe on the images that are there; marked as not the benchmark.",
         ),
     ] = False,
     out: Annotated[
@@ -87,24 +86,22 @@ def evaluate(
     prompts: PromptsFile = None,
     uncertain: Uncertain = "ignore",
     _resamples: Annotated[
-        int | None, typer.Option("--resamples", hidden=True, help="Of no effect.")
+        int | None, typer.Option("--resamples", hidden=True, help="Has no effect.")
     ] = None,
     slices: Annotated[
         list[str] | None,
-        typer.Option(
-            "--slice", help="Column of the manifest to measure groups by; may be repeated."
-        ),
+        typer.Option("--slice", help="Column of the manifest to measure groups by; repeatable."),
     ] = None,
     probe: Annotated[
         bool, typer.Option("--probe", help="Fit linear probes to the training images.")
     ] = False,
     sensitivity: Annotated[
-        float, typer.Option(help="Of a second threshold, beside that of Youden.")
+        float, typer.Option(help="Sensitivity of a second threshold, besides Youden's.")
     ] = 0.95,
     primary: Annotated[
         str,
         typer.Option(
-            help="The one measure that decides: AUC (the mean), 'AUC of Edema', ACC, CNR, mIoU, "
+            help="The measure that decides: AUC (the mean), 'AUC of Edema', ACC, CNR, mIoU, "
             "Recall, MedR, …; declare it before you see the figures."
         ),
     ] = "AUC",
@@ -112,7 +109,7 @@ def evaluate(
         bool,
         typer.Option(
             "--sentences/--no-sentences",
-            help="Sentences of reports in predictions.parquet, or numbers in their place.",
+            help="Write report sentences into predictions.parquet, or numbers instead.",
         ),
     ] = True,
     device: Device = "auto",
@@ -128,7 +125,7 @@ def evaluate(
 
     command = ("cxrtext", *sys.argv[1:])
     if recipe is not None:
-        _refuse_beside(ctx, BY_RECIPE, "--recipe", "the recipe says it")
+        _refuse_beside(ctx, BY_RECIPE, "--recipe", "the recipe sets it")
         by_recipe(
             recipe, place, data, out, listed=listed, subset=subset, device=device,
             sentences=sentences, command=command, max_rejected=max_rejected, cache=cache,
@@ -136,7 +133,7 @@ def evaluate(
         )  # fmt: skip
         return
     if listed or subset:
-        raise ConfigError("--list and --subset are of a benchmark; name it with --recipe")
+        raise ConfigError("--list and --subset need a benchmark; name it with --recipe")
     if predictions:
         given = _refuse_beside(ctx, RECOMPUTED, "--from", "the predictions were made with it")
         asked = {name: ctx.params[name] for name in given & MEASURED}
@@ -153,8 +150,8 @@ def evaluate(
         raise ConfigError("give a project, a checkpoint and --data, or --from with predictions")
     from cxrtext.project import find_place
 
-    found = find_place(place)
-    data = found.require_data(data)
+    home = find_place(place)
+    data = home.require_data(data)
     settings = Settings(
         uncertain=uncertain,  # type: ignore[arg-type]  # checked there
         slices=tuple(slices) if slices else SLICE_COLUMNS,
@@ -169,20 +166,20 @@ def evaluate(
 
     rejects = Rejects(max_rejected)
     result = measured(
-        found.model, data, device, split=split, prompts=known, rejects=rejects,
-        cache=cache_in(cache or found.decoded), features=features_in(features), settings=settings,
+        home.model, data, device, split=split, prompts=known, rejects=rejects,
+        cache=cache_in(cache or home.decoded), features=features_in(features), settings=settings,
     )  # fmt: skip
     written = []
     if out is not None:
         options = ReportOptions(sentences=sentences, command=command)
         written = write_report(out, result, options)
         rejects.write(out / "images")
-    written += keep_how_good(found.model, result, say)
+    written += keep_how_good(home.model, result, say)
     _tell(result, written, as_json, len(rejects.rows))
 
 
 def measured(checkpoint: Path, data: Path, device: str = "auto", **options: Any) -> "Evaluation":
-    """Measure a checkpoint and show how far that is; the options are those of the library."""
+    """Measure a checkpoint, showing progress; the options are the library's."""
     from cxrtext.evaluation import evaluate as run
 
     with progress("embedding", "images") as update:
@@ -191,26 +188,24 @@ def measured(checkpoint: Path, data: Path, device: str = "auto", **options: Any)
 
 MEASURED = {"uncertain", "slices", "sensitivity", "primary"}
 RECOMPUTED = {"predictions", "out", "as_json", "data", "_resamples", *MEASURED}
-"""Parameters that ``--from`` goes with: the others decide about the predictions themselves."""
-
+"""Parameters that go with ``--from``; all others would change the predictions themselves."""
 
 BY_RECIPE = {"place", "data", "recipe", "listed", "subset", "out", "sentences", "device"}
 BY_RECIPE |= {"max_rejected", "cache", "features"}
 
 
 def _refuse_beside(ctx: typer.Context, known: Set[str], option: str, why: str) -> set[str]:
-    """The parameters that the command line has, all of which must go with an option."""
+    """The parameters on the command line; ConfigError if one does not go with an option."""
     sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
     given = {name for name, one in sources.items() if one and one.name == "COMMANDLINE"}
     for name in sorted(given - known):
-        raise ConfigError(f"{option} goes without '{name.replace('_', '-')}': {why}")
+        raise ConfigError(f"{option} cannot be combined with '{name.replace('_', '-')}': {why}")
     return given
 
 
 def _tell(
     result: "Evaluation", written: Sequence[Path], as_json: bool, unreadable: int = 0
 ) -> None:
-    """Print an evaluation, and the files that were written."""
     if as_json:
         print_json(result.to_dict())
         return
@@ -221,7 +216,7 @@ def _tell(
 
 
 def _show(result: "Evaluation") -> None:
-    """Print every table of an evaluation, its primary measure, what was left out, and the sum."""
+    """Print all tables of an evaluation, its primary measure, its notes and the summary."""
     from cxrtext.evaluation.how_good import how_good_of
     from cxrtext.evaluation.report.sections import primary_line, shown
     from cxrtext.records import CHEX5
@@ -244,6 +239,5 @@ def _show(result: "Evaluation") -> None:
 
 
 def say_written(written: Sequence[Path]) -> None:
-    """Name the files that were written, if any."""
     if written:
         typer.echo(f"written: {', '.join(str(path) for path in written)}")

@@ -27,17 +27,20 @@ def encode(
     ],
     out: Annotated[Path, typer.Option(help="Folder of features to write."), NEW_FOLDER],
     size: Annotated[
-        int | None, typer.Option(min=1, help="Side of the model's input, in pixels; its own.")
+        int | None,
+        typer.Option(min=1, help="Side of the model's input in pixels; its own by default."),
     ] = None,
     grid: Annotated[
-        int | None, typer.Option(min=1, help="Most regions along each side; the backbone's own.")
+        int | None,
+        typer.Option(min=1, help="Most regions along each side; the backbone's by default."),
     ] = None,
     reduce: Annotated[
-        int | None, typer.Option(min=1, help="Principal components to keep; every channel.")
+        int | None,
+        typer.Option(min=1, help="Principal components to keep; all channels by default."),
     ] = None,
     precision: Annotated[
         Literal["float32", "bfloat16"],
-        typer.Option(help="Of the backbone; bfloat16 where the processor has it."),
+        typer.Option(help="Precision of the backbone; bfloat16 if the processor has it."),
     ] = "float32",
     address: Cluster = None,
     workers: Workers = None,

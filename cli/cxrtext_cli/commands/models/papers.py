@@ -1,4 +1,4 @@
-"""``cxrtext evaluate --recipe`` and ``cxrtext experiment``: what papers measured."""
+"""``cxrtext evaluate --recipe`` and ``cxrtext experiment``: repeat what papers measured."""
 
 from pathlib import Path
 from shlex import quote
@@ -37,9 +37,9 @@ def by_recipe(
     cache: Path | None,
     features: Path | None,
 ) -> None:
-    """Measure a checkpoint on a public set by a frozen recipe; without one print the recipe.
+    """Measure a checkpoint on a public set by a frozen recipe; without a checkpoint, print it.
 
-    The list of images is compared with the official one by count and digest, and a wrong list
+    The list of images is compared with the official one by count and digest; a wrong list is
     refused.
     """
     from cxrtext.evaluation.recipes import load_recipe
@@ -107,28 +107,27 @@ KNOWN = "; ".join(f"{name}: {what}" for name, what in EXPERIMENTS.items())
 def experiment(
     name: Annotated[str, typer.Argument(help=f"{KNOWN}.")],
     scale: Annotated[
-        str, typer.Option(help="How much data, and how long: smoke, cpu, films, gpu or paper.")
+        str, typer.Option(help="Amount of data and time: smoke, cpu, films, gpu or paper.")
     ] = "cpu",
     out: Annotated[
         Path | None, typer.Option(help="Folder; experiments/NAME-SCALE by default."), NEW_FOLDER
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(help="Data folder of table1, by default drawn; of small images an .npz."),
+        typer.Option(help="Data folder for table1, drawn by default; an .npz for small images."),
         ANY_PATH,
     ] = None,
     features: Features = None,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="Trainings a row; by default as the scale says.")
+        int | None, typer.Option(min=1, help="Trainings per row; the scale's by default.")
     ] = None,
     rows: Annotated[
-        str | None, typer.Option(help="Rows wanted, separated by commas; all by default.")
+        str | None, typer.Option(help="Rows to run, separated by commas; all by default.")
     ] = None,
 ) -> None:
-    """Run a paper's experiment; its table stands beside the paper's.
+    """Run a paper's experiment, and show its table beside the paper's.
 
-    A stopped experiment resumes when it is started again; a row that failed is tried again, and
-    one that is finished is not repeated.
+    Run it again to resume: failed rows are tried again, finished rows are not repeated.
     """
     from cxrtext.experiments import ExperimentListener, ExperimentOptions, run_experiment
 

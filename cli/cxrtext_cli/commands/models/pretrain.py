@@ -29,14 +29,14 @@ def pretrain_text(
     columns: TableColumns = "",
     base: Annotated[
         str | None,
-        typer.Option(help="Fine-tune this model (folder or hub id) instead of starting afresh."),
+        typer.Option(help="Fine-tune this model (folder or hub id) instead of a new one."),
         LANGUAGE_MODEL,
     ] = None,
     size: Annotated[
         str, typer.Option(help="Size of a new model: compact, or demo for the embedded data.")
     ] = "compact",
     epochs: Annotated[
-        int | None, typer.Option(min=1, help="Passes over the corpus; chosen by its size.")
+        int | None, typer.Option(min=1, help="Passes over the corpus; by default by its size.")
     ] = None,
     device: Device = "auto",
 ) -> None:
@@ -70,14 +70,14 @@ def pretrain_text(
     kept = summary.kept_epoch
     typer.echo(
         f"held-out: cross-entropy {summary.validation_loss[kept - 1]:.3f} nats, "
-        f"pseudo-perplexity {summary.perplexity:.2f} a word piece"
+        f"pseudo-perplexity {summary.perplexity:.2f} per word piece"
     )
     if kept < summary.epochs:
         typer.echo(f"kept epoch {kept} of {summary.epochs}, the best on held-out text")
     if summary.unknown_words:
         typer.echo(
-            f"words that the vocabulary lacks: {summary.unknown_words / summary.words:.2%} of the "
-            "training sentences'"
+            f"words missing from the vocabulary: {summary.unknown_words / summary.words:.2%} of "
+            "those in training sentences"
         )
     if summary.warning:
         typer.echo(f"warning: {summary.warning}")
@@ -90,7 +90,7 @@ def pretrain_image(
     out: Annotated[Path, typer.Option(help="Folder of the encoder to write."), NEW_FOLDER],
     words: Annotated[
         Path | None,
-        typer.Option(help="File of words of findings, such as another run's words.txt, edited."),
+        typer.Option(help="File of words for findings, such as an edited words.txt of a run."),
         FILE,
     ] = None,
     labels: Annotated[
@@ -101,21 +101,21 @@ def pretrain_image(
         typer.Option(help="resnet18, resnet50, resnet50-half or resnet-narrow, as model.image."),
     ] = "resnet18",
     weights: Annotated[
-        Path | None, typer.Option(help="Weights to begin from."), FILE_OR_FOLDER
+        Path | None, typer.Option(help="Weights to start with."), FILE_OR_FOLDER
     ] = None,
     resize: Annotated[int, typer.Option(help="Shorter side of a decoded image, in pixels.")] = 512,
-    crop: Annotated[int, typer.Option(help="Side of the window that is learned from.")] = 480,
+    crop: Annotated[int, typer.Option(help="Side of the window to learn from, in pixels.")] = 480,
     epochs: Annotated[
-        int | None, typer.Option(help="Passes over the images; chosen by their number.")
+        int | None, typer.Option(help="Passes over the images; by default by their number.")
     ] = None,
-    batch: Annotated[int, typer.Option(help="Images a step.")] = 32,
+    batch: Annotated[int, typer.Option(help="Images per step.")] = 32,
     cache: Cache = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run in the folder.")
+        bool, typer.Option("--resume", help="Continue the run in the folder.")
     ] = False,
     device: Device = "auto",
 ) -> None:
-    """Train an image encoder on words of findings that reports affirm, to start from."""
+    """Train an image encoder on the words of findings that reports affirm."""
     from cxrtext.training.image_pretraining.settings import (
         ImagePretrainSettings,
         check_output,

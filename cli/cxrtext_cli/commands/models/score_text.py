@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def _target(reports: str, out: str | None) -> Path | TextIO:
-    """Where the table goes: beside the input by default, to standard output for '-'."""
+    """Where the table goes: beside the input by default, or to standard output for '-'."""
     if out == "-" or (out is None and reports == "-"):
         return sys.stdout
     if out is not None:
@@ -54,9 +54,9 @@ def _tell(summary: "ScoreSummary", target: Path | TextIO, echo: Callable[[str], 
         echo(f"reports without text: {summary.without_text}")
     if summary.unknown_words:
         echo(
-            f"words that the model's vocabulary lacks: {summary.unknown_words} of {summary.words} "
-            f"({summary.unknown_words / summary.words:.2%}); sentences left without eta for it: "
-            f"{summary.without_eta}"
+            f"words missing from the model's vocabulary: {summary.unknown_words} of "
+            f"{summary.words} ({summary.unknown_words / summary.words:.2%}); sentences without eta "
+            f"because of them: {summary.without_eta}"
         )
     if summary.fitted:
         echo(
@@ -75,7 +75,7 @@ def score_text(
         str,
         typer.Argument(
             help="Table of reports or sentences (CSV, Excel, Parquet), folder of text files, "
-            "or - for sentences on standard input, one a line."
+            "or - for sentences on standard input, one per line."
         ),
         SOURCE,
     ],
@@ -98,23 +98,22 @@ def score_text(
     ] = DEFAULT_A,
     k: Annotated[float, typer.Option(min=0.0, help="Exponent on the likelihood.")] = DEFAULT_K,
     fit: Annotated[
-        bool, typer.Option("--fit", help="Fit a and k to how often the same sentence recurs.")
+        bool, typer.Option("--fit", help="Fit a and k to how often sentences recur.")
     ] = False,
     section: Sections = None,
     precision: Precision = "float32",
     device: Device = "auto",
     cache: Annotated[
         Path | None,
-        typer.Option(help="File of scores that outlives the run; scores.sqlite beside the table."),
+        typer.Option(help="File that keeps scores; by default scores.sqlite beside the table."),
         NEW_FILE,
     ] = None,
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Keep no such file.")] = False,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Keep no scores.")] = False,
     max_rejected: MaxRejected = 100,
 ) -> None:
-    """Split reports into sentences and score each one's likelihood and class probability.
+    """Split reports into sentences and score the likelihood and class probability of each.
 
-    A stopped run resumes when it is started again; a sentence that was scored once is not
-    scored again.
+    Run it again to resume; no sentence is scored twice.
     """
     from cxrtext.language.scoring.settings import ScoreSettings, check_paths
 
@@ -146,5 +145,5 @@ def score_text(
             on_read=lambda count: say(f"reading: {count}"),
             progress=update,
         )
-    # What a person reads stays out of a table that goes to standard output.
+    # If the table goes to standard output, messages for people do not.
     _tell(summary, target, typer.echo if isinstance(target, Path) else say)

@@ -43,8 +43,8 @@ def train(
         bool,
         typer.Option(
             "--init",
-            help="Write a commented cxrtext.yaml, or the file that is named: studies-300.yaml, "
-            "-3000, -30000; ssd-mimic-cxr.yaml or biovil-baseline.yaml, the paper's.",
+            help="Write a commented cxrtext.yaml, or the named file: studies-300.yaml, -3000, "
+            "-30000; ssd-mimic-cxr.yaml or biovil-baseline.yaml of the paper.",
         ),
     ] = False,
 ) -> None:
@@ -96,7 +96,7 @@ def train(
 
 
 def _check(config: "Config", resume: bool) -> None:
-    """Refuse a configuration whose files are not there, before torch is imported."""
+    """Refuse a configuration with missing files before torch is imported."""
     from cxrtext.config import path_keys
     from cxrtext.training.loop.folder import check_folder
 

@@ -1,1 +1,1 @@
-"""Commands of hospital systems: a PACS and reports over HL7."""
+"""Commands for hospital systems: a PACS, and reports over HL7."""

@@ -1,6 +1,5 @@
-"""``cxrtext gateway``: beside a hospital's systems, by one file."""
+"""``cxrtext gateway``: run beside a hospital's systems, by one file."""
 
-import os
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,7 @@ from cxrtext_cli.options import AsJson, GatewayFile, group, print_json, print_ta
 if TYPE_CHECKING:
     from cxrtext.pacs.gateway.file import Gateway
 
-gateway = group("Beside a hospital's systems: follow, take in, send back.")
+gateway = group("Run beside a hospital's systems: follow, take in, send back.")
 gateway.add_typer(results, name="results")
 
 
@@ -27,52 +26,50 @@ def run(
         bool, typer.Option("--once", help="Follow, take in and answer what is there, then end.")
     ] = False,
 ) -> None:
-    """Run all that the file asks for; it may be stopped at any time, and goes on from there.
+    """Run all that the file asks for; stop it at any time, and it continues from there.
 
-    What fails is begun again.  SIGHUP reads the server's keys anew; for all else start it again.
+    Parts that fail start again.  SIGHUP reloads the server's keys; restart it for other changes.
     """
-    # Threads of OpenMP that wait must not take the cores from others; torch reads it when imported.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from cxrtext.pacs.gateway.file import read_gateway
 
-    found = read_gateway(file)  # before anything heavy is imported
+    settings = read_gateway(file)  # before anything heavy is imported
     from cxrtext_cli.gateway.run import run as run_gateway
     from cxrtext_cli.gateway.run import run_once
 
     if not once:
-        run_gateway(found, partial(_serve, file))
+        run_gateway(settings, partial(_serve, file))
         return
-    failed = run_once(found)
-    _show(found)
+    failed = run_once(settings)
+    _show(settings)
     raise typer.Exit(1 if failed else 0)
 
 
-def _serve(file: Path, found: "Gateway") -> None:
+def _serve(file: Path, settings: "Gateway") -> None:
     from cxrtext_cli.commands.server.service import serve
 
-    given = found.serve
+    given = settings.serve
     assert given is not None  # noqa: S101 - the file asks for the part
-    assert found.project is not None  # noqa: S101 - a file with serve has one
+    assert settings.project is not None  # noqa: S101 - a file with serve has one
     more = given.model_dump(exclude={"trusted_hosts"})
-    serve([found.project], gateway=file, trusted_host=list(given.trusted_hosts), **more)
+    serve([settings.project], gateway=file, trusted_host=list(given.trusted_hosts), **more)
 
 
-@gateway.command("check", short_help="Say which layer of which peer fails, and what to do.")
+@gateway.command("check", short_help="Show which layer of which peer fails, and what to do.")
 @checked
 def check(
     file: GatewayFile,
     peer: Annotated[str | None, typer.Argument(help="One peer; by default all.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look at the file, and ask each peer what following asks.
+    """Check the file, and ask each peer what following asks.
 
-    It changes nothing, and names the first layer that fails, with what to do.
+    This changes nothing.  It names the first layer that fails, and what to do.
     """
     from cxrtext.pacs.check import check_peer
     from cxrtext.pacs.gateway.file import read_gateway
 
-    found = read_gateway(file)
-    chosen = [found.peer(peer)] if peer else found.peers
+    settings = read_gateway(file)
+    chosen = [settings.peer(peer)] if peer else settings.peers
     steps = [(one.name, step) for one in chosen for step in check_peer(one)]
     if as_json:
         print_json([{"of": name, **asdict(step)} for name, step in steps])
@@ -85,28 +82,30 @@ def check(
         raise typer.Exit(1)
 
 
-@gateway.command("status", short_help="How the parts do, what waits, what became of the rest.")
+@gateway.command("status", short_help="Show the parts, what waits, and what became of the rest.")
 @checked
 def status(file: GatewayFile, as_json: AsJson = False) -> None:
-    """Show how the parts do, what waits and since when, and what became of the rest and why."""
+    """Show the state of the parts, what waits and since when, and what became of the rest."""
     from cxrtext.pacs.gateway.file import read_gateway
     from cxrtext_cli.gateway.status import ask
 
-    given = read_gateway(file)
-    _show(given, ask(given), as_json=as_json)
+    settings = read_gateway(file)
+    _show(settings, ask(settings), as_json=as_json)
 
 
-def _show(given: "Gateway", parts: dict[str, Any] | None = None, *, as_json: bool = False) -> None:
+def _show(
+    settings: "Gateway", parts: dict[str, Any] | None = None, *, as_json: bool = False
+) -> None:
     from cxrtext.pacs.inbox.status import read_status, reasons
 
-    found, why = read_status(given.inbox), reasons(given.inbox)
-    outcomes = [(*key, count) for key, count in sorted(found.outcomes.items())]
+    inbox, why = read_status(settings.inbox), reasons(settings.inbox)
+    outcomes = [(*key, count) for key, count in sorted(inbox.outcomes.items())]
     if as_json:
         names, counted = ("what", "outcome", "reason", "count"), ("what", "outcome", "count")
         print_json(
             {
                 **(parts or {"healthy": False, "parts": {}}),
-                **asdict(found),
+                **asdict(inbox),
                 "outcomes": [dict(zip(counted, row, strict=True)) for row in outcomes],
                 "reasons": [dict(zip(names, row, strict=True)) for row in why],
             }
@@ -120,7 +119,7 @@ def _show(given: "Gateway", parts: dict[str, Any] | None = None, *, as_json: boo
         print_table([("part", "state", "restarts", "last said"), *states], left=4)
         typer.echo()
     rows: list[tuple[str, ...]] = [("what", "state", "count", "why")]
-    rows += [(what, "waiting", str(n), "") for what, n in sorted(found.waiting.items())]
+    rows += [(what, "waiting", str(n), "") for what, n in sorted(inbox.waiting.items())]
     explained = {(what, outcome) for what, outcome, _, _ in why}
     rows += [
         (what, outcome, str(n), "")
@@ -129,9 +128,9 @@ def _show(given: "Gateway", parts: dict[str, Any] | None = None, *, as_json: boo
     ]
     rows += [(what, outcome, str(n), reason) for what, outcome, reason, n in why]
     print_table(rows, left=4)
-    waiting = sum(found.waiting.values())
+    waiting = sum(inbox.waiting.values())
     typer.echo(
-        f"{found.received} received; {waiting} wait, the first for {found.oldest_s:.0f} s; "
-        f"{found.held} held, {found.failed} failed; "
-        f"{found.unjoined} reports have no study here, {found.undecided} are held"
+        f"{inbox.received} received; {waiting} wait, the first for {inbox.oldest_s:.0f} s; "
+        f"{inbox.held} held, {inbox.failed} failed; "
+        f"{inbox.unjoined} reports have no study here, {inbox.undecided} are held"
     )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from cxrtext.pacs.gateway.file import Gateway
     from cxrtext.pacs.results.folder import ResultsFolder
 
-results = group("Results as DICOM objects: let a rule send them, take them back.")
+results = group("Results as DICOM objects: let a rule send them, or take them back.")
 
 
 @results.command("send", short_help="Send the results to a peer.")
@@ -23,7 +23,7 @@ def send(
     file: GatewayFile,
     peer: Annotated[str, typer.Argument(help="Name of the peer.", metavar="PEER")],
 ) -> None:
-    """Send every result that a peer does not have, but for those taken back."""
+    """Send a peer every result that it does not have, except those taken back."""
     from cxrtext.pacs.results.sending import send_results
 
     gateway, folder = _open(file)
@@ -38,11 +38,11 @@ def approve(
     file: GatewayFile,
     peer: Annotated[str, typer.Argument(help="Name of the peer.", metavar="PEER")],
     yes: Annotated[bool, typer.Option("--yes", help="Let it send from now on.")] = False,
-    images: Annotated[int, typer.Option(min=1, max=10_000, help="Of so many last images.")] = 30,
+    images: Annotated[int, typer.Option(min=1, max=10_000, help="How many latest images.")] = 30,
 ) -> None:
-    """Show what a peer's rule would have made of the last images; with --yes let it send.
+    """Show what a peer's rule would make of the latest images; with --yes, let it send.
 
-    That holds for the model that the project has now; another one asks again.
+    The approval holds for the project's present model; a new model needs a new one.
     """
     from cxrtext.pacs.gateway.file import read_gateway
 
@@ -57,12 +57,12 @@ def approve(
 
     device = pick_device(gateway.device)
     with closing(load_service(None, index_of(gateway), device=device)) as service:
-        found = preview(service, given, images)
+        shown = preview(service, given, images)
         if yes:
             ResultsFolder(gateway.results).approve(rule_name(given, service))
-    for sentence, count in found.results.items():
-        typer.echo(f"{sentence}: {count} of {found.images} images")
-    typer.echo(f"{2 * sum(found.results.values())} objects: a picture and a report of each")
+    for sentence, count in shown.results.items():
+        typer.echo(f"{sentence}: {count} of {shown.images} images")
+    typer.echo(f"{2 * sum(shown.results.values())} objects: a picture and a report of each")
     typer.echo(f"{peer}: its rule {'may send' if yes else 'waits for approve --yes'}")
 
 
@@ -75,11 +75,10 @@ def revoke(
     model: Annotated[str | None, typer.Option(help="Those of a model, by its fingerprint.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Every result.")] = False,
 ) -> None:
-    """Take results back: each peer gets rejection notes of those that were sent to it.
+    """Take results back: send each peer rejection notes for the results it got.
 
-    A PACS that knows such notes (IHE Image Object Change Management) hides what they name; others
-    keep the results and the note beside each other.  What one cannot be told now, the next call
-    tells it.
+    A PACS that supports these notes (IHE Image Object Change Management) hides what they name;
+    others keep both the results and the note.  If a peer cannot be told now, the next call does.
     """
     if sum((study is not None, instance is not None, model is not None, every)) != 1:
         raise InputError("name what to take back: one of --study, --instance, --model, --all")
@@ -97,14 +96,14 @@ def revoke(
         gateway.by_name,
     )
     if not (done.results or done.faults or done.told):
-        raise InputError("no result in the state is of that; look up its UIDs in the PACS")
+        raise InputError("no result in the state matches; look up its UIDs in the PACS")
     typer.echo(f"results taken back: {done.results}")
     for name, count in done.told.items():
         typer.echo(f"{name}: {count} notes sent")
     for line in done.faults:
         say(line)
     if done.faults:
-        raise WorkError("not every peer was told: see above, then run it again")
+        raise WorkError("not every peer was told: see above, then run the command again")
 
 
 def _open(file: Path) -> "tuple[Gateway, ResultsFolder]":

@@ -18,15 +18,15 @@ def backup(
     place: PlaceFolder,
     out: Annotated[Path, typer.Option(help="New folder for the backup."), EMPTY_FOLDER],
     keys: Annotated[
-        Path | None, typer.Option(help="The server's file of keys, to be kept with it."), FILE
+        Path | None, typer.Option(help="The server's key file, to back up with it."), FILE
     ] = None,
     gateway: Annotated[
         Path | None, typer.Option(help="Folder of a gateway's state, 'state' in its file."), FOLDER
     ] = None,
 ) -> None:
-    """Copy an index, its uploads, marks, model, keys and a gateway's state, while all these run.
+    """Copy an index, its uploads, marks, model, keys and a gateway's state, while they are in use.
 
-    Images that lie where their manifest lists them are not copied.
+    Images that a manifest lists in their own place are not copied.
     """
     from cxrtext.index.backup import back_up
     from cxrtext.index.store.catalogue import checkpoint_of
@@ -53,7 +53,7 @@ def restore(
     ],
     out: Annotated[Path, typer.Option(help="New folder to restore into."), EMPTY_FOLDER],
 ) -> None:
-    """Make an index and what was backed up with it of a backup, after every file was checked."""
+    """Check every file of a backup, then restore the index and all that was backed up with it."""
     from cxrtext.index.backup import GATEWAY, INDEX, KEYS, UPLOADS
     from cxrtext.index.backup import restore as restore_backup
 

@@ -20,12 +20,12 @@ def serve(
     place: Annotated[
         list[Path],
         typer.Argument(
-            help="A project, a checkpoint or an index; or a checkpoint and an index that it made."
+            help="A project, a checkpoint or an index; or a checkpoint and an index made with it."
         ),
         PLACE,
     ],
     host: Annotated[
-        str, typer.Option(help="Address to listen on; beyond this machine only with API keys.")
+        str, typer.Option(help="Address to listen on; other machines need API keys.")
     ] = "127.0.0.1",
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes any free one.")
@@ -37,7 +37,7 @@ def serve(
     prompts: PromptsFile = None,
     uploads: Annotated[
         Path | None,
-        typer.Option(help="Folder for images added over HTTP; else none can be."),
+        typer.Option(help="Folder for images added over HTTP; without it, none can be added."),
         NEW_FOLDER,
     ] = None,
     read_only: Annotated[
@@ -45,7 +45,7 @@ def serve(
     ] = False,
     gateway: Annotated[
         Path | None,
-        typer.Option(help="File of the gateway, for what it holds."),
+        typer.Option(help="The gateway's file, to show and decide what it holds."),
         ANY_PATH,
     ] = None,
     hash_ids: Annotated[
@@ -53,13 +53,13 @@ def serve(
         typer.Option(
             "--hash-ids",
             metavar="KEYFILE",
-            help="Key of the import: ids of uploaded DICOM files are replaced by its hashes.",
+            help="Key file of the import: ids of uploaded DICOM files become hashes under it.",
         ),
         ANY_PATH,
     ] = None,
     readers: Annotated[int, typer.Option(min=1, max=64, help="Processes that decode images.")] = 2,
     audit_log: Annotated[
-        Path | None, typer.Option(help="File to write who asked about which study into."), NEW_FILE
+        Path | None, typer.Option(help="File that logs who asked about which study."), NEW_FILE
     ] = None,
     log_format: Annotated[
         Literal["text", "json"], typer.Option(help="How log lines are written.")
@@ -69,27 +69,27 @@ def serve(
     """Serve the REST API and the page until it is stopped.
 
     API keys are read from the file that CXRTEXT_API_KEYS_FILE names; `cxrtext keys` makes them.
-    SIGHUP reads the keys and opens the audit log anew.
+    SIGHUP reloads the keys and reopens the audit log.
     """
     from cxrtext.pacs.gateway.file import read_gateway
     from cxrtext.project import find_place
 
-    found = find_place(*place)
+    home = find_place(*place)
     for option, wanted in (("--uploads", uploads), ("--gateway", gateway)):
-        if wanted is not None and not found.index:
-            raise InputError(f"{option} wants an index: {found.folder} has none")
+        if wanted is not None and not home.index:
+            raise InputError(f"{option} needs an index: {home.folder} has none")
     beside = None if gateway is None else read_gateway(gateway)
     if uploads is not None and read_only:
         raise InputError(
-            "--uploads: the server is --read-only: no images can be added; leave --uploads out"
+            "--uploads: a --read-only server takes no images; leave one of the two out"
         )
     from cxrtext_api.gate.keys import keys_file_of
     from cxrtext_api.observe.logs import configure_logging
     from cxrtext_api.server.serve import run_server
 
     settings = _checked(
-        checkpoint=found.checkpoint,
-        index=found.index,
+        checkpoint=home.checkpoint,
+        index=home.index,
         device=device,
         prompts=prompts,
         uploads=uploads,
@@ -106,7 +106,7 @@ def serve(
     )
     configure_logging(log_format)
     run_server(settings, on_ready=lambda url: typer.echo(f"serving at {url}"))
-    gc.freeze()  # the process ends: to look for garbage among a model's objects takes seconds
+    gc.freeze()  # the process ends, and collecting the garbage of a model would take seconds
 
 
 def _checked(**options: object) -> "Settings":
@@ -122,14 +122,14 @@ def _checked(**options: object) -> "Settings":
         raise InputError(f"--{names[0]}: {faults[0]['msg']}") from None
 
 
-keys = group("Make the API keys of a server, which follows the file: a line a key, no secret.")
+keys = group("Make a server's API keys; the server follows the key file, which holds no secret.")
 
 
 @keys.command("add", short_help="Make a key and print it once.")
 @checked
 def add(
-    file: Annotated[Path, typer.Argument(help="The file of keys, made when missing."), NEW_FILE],
-    name: Annotated[str, typer.Argument(help="Name of the key, as the audit log shows it.")],
+    file: Annotated[Path, typer.Argument(help="The key file; made if it is missing."), NEW_FILE],
+    name: Annotated[str, typer.Argument(help="Name of the key, for the audit log.")],
     scope: Annotated[
         list[str] | None,
         typer.Option(
@@ -138,7 +138,7 @@ def add(
     ] = None,
     expires: Annotated[
         datetime | None,
-        typer.Option(formats=["%Y-%m-%d"], help="The last day on which it is taken (UTC)."),
+        typer.Option(formats=["%Y-%m-%d"], help="The last day on which it is valid (UTC)."),
     ] = None,
 ) -> None:
     """Make a key and print it once; the file keeps only its SHA-256 digest."""
