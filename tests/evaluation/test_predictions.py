@@ -135,7 +135,7 @@ def _spoiled(table: pa.Table, part: str, column: str, value: Any) -> pa.Table:
 @pytest.mark.parametrize(
     ("part", "column", "value", "said"),
     [
-        ("classification", "image", None, "a row lacks an image or a finding"),
+        ("classification", "image", None, "a row has no image or no finding"),
         ("retrieval", "rank", 0, "numbers below 1"),
         ("box retrieval", "rank", None, "empty rows"),
         ("phrases", "measure", "IoU", "there is no measure 'IoU' of"),
@@ -228,10 +228,10 @@ PLAIN: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"measured": ["true", "false"]}, "column 'measured' wants true or false in every row"),
+        ({"measured": ["true", "false"]}, "column 'measured' needs true or false in every row"),
         ({"label": [1, 2]}, "a label is not 1, 0, -1 or empty"),
         ({"score": [0.5, None]}, "a score is missing or not finite"),
-        ({"part": ["other", "other"]}, "no row is of a part that is known: classification, "),
+        ({"part": ["other", "other"]}, "no row belongs to a known part: classification, "),
     ],
 )
 def test_mistakes_of_another_program(wrong: dict[str, Any], says: str, tmp_path: Path) -> None:
