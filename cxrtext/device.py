@@ -94,6 +94,17 @@ def without_tf32() -> Iterator[None]:
             kind.fp32_precision = precision
 
 
+@contextmanager
+def limited_threads(count: int) -> Iterator[None]:
+    """Compute on the CPU with ``count`` threads inside the block."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def adamw(
     groups: Iterable[dict[str, Any]], device: torch.device, *, lr: float
 ) -> torch.optim.AdamW:

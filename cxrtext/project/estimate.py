@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from cxrtext.device import autocast, choose_device, choose_precision
+from cxrtext.device import autocast, choose_device, choose_precision, limited_threads
 from cxrtext.images import Preprocessing, read_image
 from cxrtext.jobs.encode import BATCH as ENCODE_BATCH
 from cxrtext.jobs.encode import MAP_IMAGES
@@ -79,9 +79,7 @@ def measure_speeds(recipe: Recipe, facts: Facts, given: "Backbone | None") -> Sp
     encoder, device = recipe.image_encoder, choose_device("auto")
     shape = Preprocessing(resize=encoder.resize, crop=encoder.crop)
     reading = _each(lambda: [shape.square(read_image(path)) for path in facts.sample[:8]], 8)
-    threads = torch.get_num_threads()
-    try:
-        torch.set_num_threads(recipe.threads)
+    with limited_threads(recipe.threads):
         language = _language_speed(recipe.language_model.size, device)
         network = (given or build_network(encoder.image)).to(device)
         size = sum(4 * tensor.numel() for tensor in network.parameters())
@@ -106,8 +104,6 @@ def measure_speeds(recipe: Recipe, facts: Facts, given: "Backbone | None") -> Sp
         learning = _each(learn, BATCH)
         network.eval()
         embedding = _each(embed, BATCH)
-    finally:
-        torch.set_num_threads(threads)
     return Speeds(reading, learning, embedding, language, size)
 
 

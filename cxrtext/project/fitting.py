@@ -3,8 +3,6 @@
 import os
 import re
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -360,8 +358,10 @@ class Fit:
         if stage.trains:
             self._finish(stage, *self._start(stage, None), None)
             return
+        from cxrtext.device import limited_threads
+
         begun = time.monotonic()
-        with threads(stage.threads):
+        with limited_threads(stage.threads):
             self._end(stage, begun, stage.work(self._begin(stage), self.tell))
 
     def _again(self, stage: Stage) -> str:
@@ -385,19 +385,6 @@ class Fit:
         seconds = time.monotonic() - begun
         self.progress.end(stage, seconds, made)
         self.tell.say(f"  {stage.name}, {duration(seconds)}: {made}")
-
-
-@contextmanager
-def threads(count: int) -> Iterator[None]:
-    """Compute with ``count`` threads inside the block."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _clock(seconds: float) -> str:

@@ -196,7 +196,7 @@ def test_another_models_predictions_by_the_guide(by_the_guide: Path, tmp_path: P
     page = (tmp_path / "out/report.html").read_text()
     assert "The model has one score of a finding and no prompts; above 0 means present." in page
     card = (tmp_path / "out/documents/model-card.md").read_text()
-    assert "predictions alone are known" in card
+    assert "only its predictions are known" in card
 
 
 def _described(path: Path, columns: dict[str, Any], **about: Any) -> Path:

@@ -255,7 +255,7 @@ def test_wrong_requests(tmp_path: Path) -> None:
         ({"scale": "huge"}, "--scale huge: is not one of smoke, cpu, films, gpu, paper"),
         ({"rows": ("lse",)}, "no row 'lse'; there are biovil, lse-nl"),
         ({"seeds": 0}, "--seeds 0: must be 1 or more"),
-        ({"scale": "films"}, "wants real data; give a data folder with --data"),
+        ({"scale": "films"}, "needs real data; give a data folder with --data"),
         ({"features": tmp_path}, "--features: at --scale smoke no row takes them"),
     ):
         with pytest.raises(ConfigError, match=says):
