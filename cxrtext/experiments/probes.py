@@ -73,15 +73,22 @@ def _adam_ranks(f: Features, rows: NDArray[np.intp] | None = None) -> NDArray[np
 
 
 @torch.no_grad()
-def fit_adam(features: Tensor, labels: Tensor, epochs: int, generator: torch.Generator) -> Tensor:
+def fit_adam(
+    features: Tensor,
+    labels: Tensor,
+    epochs: int,
+    generator: torch.Generator,
+    lr: float = 1e-3,
+    batch: int = 128,
+) -> Tensor:
     """Weights, and the bias in the last row, [D + 1, K], for features [n, D] and labels [n]."""
     weights = features.new_zeros(features.shape[1] + 1, CLASSES)
     design = torch.cat([features, features.new_ones(len(features), 1)], dim=1)
     target = F.one_hot(labels, CLASSES).to(design.dtype)
-    optimizer = torch.optim.Adam([weights], lr=1e-3)
+    optimizer = torch.optim.Adam([weights], lr=lr)
     for _ in range(epochs):
         order = torch.randperm(len(design), generator=generator).to(design.device)
-        for rows in order.split(128):
+        for rows in order.split(batch):
             x = design[rows]
             # The gradient of the mean cross-entropy, written out: a graph would cost more.
             weights.grad = x.T @ (torch.softmax(x @ weights, dim=1) - target[rows]) / len(rows)

@@ -178,7 +178,7 @@ def test_seeds_go_on_from_several_starts_in_turn_on_features(
     outcome = run_experiment("table1", options)
     assert not (out / "image-encoder").exists()
     assert not (out / "decoded").exists()
-    assert "Seeds go on from 2 common starts in turn" in outcome.page
+    assert "Seeds continue from 2 common starts in turn" in outcome.page
     first, second = (out / name / "train/checkpoint" for name in ("start", "start-1"))
     weights = [(one / "model.safetensors").read_bytes() for one in (first, second)]
     assert weights[0] != weights[1]
