@@ -1,7 +1,7 @@
 """What depends on the device: arithmetic, optimizer, GPUs, running out of memory.
 
 float32 is float32 everywhere.  GPUs since Ampere would round the inputs of a convolution to TF32,
-with 10 bits, and would not encode what a CPU encodes; use bfloat16 to be fast.
+with 10 bits, and would encode images differently from a CPU; the fast arithmetic is bfloat16.
 """
 
 from collections.abc import Iterable, Iterator

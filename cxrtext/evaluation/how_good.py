@@ -102,7 +102,7 @@ def how_good_of(evaluation: Evaluation) -> HowGood:
     chance += [name for name, is_beyond, _ in tasks if not is_beyond]
     missing = [row.group + _counts(rows, row.group) for row in aucs if row and row not in known]
     if missing or not aucs:
-        chance.append(f"not measured: {', '.join(missing) or 'findings, for want of labels'}")
+        chance.append(f"not measured: {', '.join(missing) or 'findings, without labels'}")
     lines = {
         "Finds": [
             *(_figure(row) + _counts(rows, row.group) for row in found),

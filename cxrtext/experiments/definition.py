@@ -4,12 +4,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict
 
 from cxrtext.errors import ConfigError
+
+if TYPE_CHECKING:
+    from cxrtext.training import Listener
 
 EXPERIMENTS: Mapping[str, str] = {
     "when-it-helps": "when a correction for false negatives helps, on simulated pairs",
@@ -52,6 +55,14 @@ class ExperimentListener:
 
     def counting(self, stage: str, unit: str) -> Callable[[int, int], None]:
         return lambda done, total: self.progress(stage, done, total, unit)
+
+    def training(self, name: str) -> "Listener":
+        from cxrtext.training import Listener
+
+        return Listener(
+            say=self.say,
+            step=lambda report, total: self.progress(name, report.step, total, "steps"),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ from cxrtext.phantom.write import write_phantoms
 from cxrtext.records import read_manifest
 from cxrtext.records.columns import SECTION_COLUMNS
 from cxrtext.records.tables import read_table, write_table
-from cxrtext.training import Listener, train
+from cxrtext.training import train
 from cxrtext.training.image_pretraining import ImagePretrainSettings, pretrain_image
 
 CONFIG = "train.yaml"
@@ -157,12 +157,6 @@ class Pairs:
         )
         return {"images": len(records), "unreadable": int((squares.slots < 0).sum())}
 
-    def _heard(self, name: str) -> Listener:
-        return Listener(
-            say=self.listener.say,
-            step=lambda report, total: self.listener.progress(name, report.step, total, "steps"),
-        )
-
     def _image_encoder(self) -> dict[str, Any]:
         settings, out = self.scale.settings, self.out / "image-encoder"
         summary = pretrain_image(
@@ -174,7 +168,7 @@ class Pairs:
             cache=self.cache,
             resume=(out / "state").is_dir(),
             device=settings["training"]["device"],
-            listener=self._heard("image encoder"),
+            listener=self.listener.training("image encoder"),
         )
         return {"learned": len(summary.findings), "epochs": summary.epochs}
 
@@ -192,7 +186,7 @@ class Pairs:
     def _fit(self, config: Config, name: str) -> dict[str, Any]:
         # A run that was killed before it saved a state starts again.
         resume = (config.out / "state").is_dir()
-        summary = train(config, resume=resume, listener=self._heard(name))
+        summary = train(config, resume=resume, listener=self.listener.training(name))
         return {"steps": summary.steps, "images": summary.images}
 
     def _tree(self, folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,6 @@ from cxrtext.experiments.small_sets import (
 from cxrtext.experiments.view_encoder import encode
 from cxrtext.experiments.view_losses import ViewSettings
 from cxrtext.experiments.view_training import train_views
-from cxrtext.training import Listener
 
 DEFAULTS = {"log_every": 10, "save_every": 100}
 
@@ -75,13 +74,7 @@ class SmallImages:
         names = {field.name for field in fields(ViewSettings)}
         settings = ViewSettings(**{k: v for k, v in run.settings.items() if k in names})
         data, folder = self.sets[run.settings["data"]], run.folder / "train"
-        heard = Listener(
-            say=self.listener.say,
-            step=lambda report, total: self.listener.progress(
-                run.name, report.step, total, "steps"
-            ),
-        )
-
+        heard = self.listener.training(run.name)
         train = partial(train_views, data, settings, folder, self.scale.device, heard)
 
         def work() -> dict[str, int]:

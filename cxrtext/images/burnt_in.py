@@ -56,7 +56,7 @@ _DATE = re.compile(
     r"[.,-]?(19|20)?\d{2}(?!\d)"
 )
 _NUMBER = re.compile(r"\d{5,}|\d{3} \d{3}")
-_JOINED = re.compile(r"([^\W\d_]{3,})[^\w\s.,:;|()\[\]{}/—-]+ ?([^\W\d_]{3,})")  # by what was a ^
+_JOINED = re.compile(r"([^\W\d_]{3,})[^\w\s.,:;|()\[\]{}/—-]+ ?([^\W\d_]{3,})")  # by a misread ^
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _TWO = re.compile("([A-Z][a-z]{2,}A?){2}")
 _VOWEL = re.compile("[AEIOUYÄÖÜÉ]")

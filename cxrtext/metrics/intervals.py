@@ -260,9 +260,7 @@ def mean_of(
     return Measured(mean, sums, groups - 1)
 
 
-def ratio_of(
-    top: ArrayLike, bottom: ArrayLike, patients: Patients = None, total: int | None = None
-) -> Share | None:
+def ratio_of(top: ArrayLike, bottom: ArrayLike, patients: Patients = None) -> Share | None:
     """A ratio of sums over rows between 0 and 1, such as F1; None for 0 / 0."""
     above, below = (np.asarray(given, dtype=np.float64) for given in (top, bottom))
     whole = float(below.sum())
@@ -270,7 +268,7 @@ def ratio_of(
         return None
     value = float(above.sum()) / whole
     codes = patient_codes(patients, len(above))
-    sums, groups = _summed((above - value * below) / whole, codes, total)
+    sums, groups = _summed((above - value * below) / whole, codes, None)
     variance = float(np.vdot(sums, sums))
     effective = value * (1 - value) / variance if variance > 0 else float(groups)
     return Share(value, sums, groups - 1, effective=effective)

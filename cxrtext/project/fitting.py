@@ -239,9 +239,8 @@ class Fit:
             if all(map(self.progress.is_done, stages)):
                 if before.digest != now.digest:
                     self.tell.say(
-                        f"the models stay: trained on {before.studies} studies, "
-                        f"{now.studies} now; "
-                        f"from {self.recipe.retrain_from:g} times as many on they are trained again"
+                        f"the models stay: trained on {before.studies} studies, {now.studies} now; "
+                        f"they are trained again from {self.recipe.retrain_from:g} times as many"
                     )
                 return
         self.progress = Progress(self.folder, now.digest)

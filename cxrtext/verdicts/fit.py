@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cxrtext.errors import DataError
 from cxrtext.evaluation.cohort import Cohort, Embedder
@@ -43,7 +42,6 @@ FOLDS = 5
 MOST_ASKED = 1000
 """How many different things that sentences say are kept, to draw false ones and measure errors."""
 
-Rows = NDArray[np.intp]
 Reports = Mapping[str, Sequence[str]]
 """The sentences of reports, by study."""
 Quantiles = Callable[[Floats, int], tuple[float | None, ...]]
@@ -146,13 +144,14 @@ class _Images:
 
     def _finding(self, name: str, but: int | None) -> FindingVerdicts:
         evidence = self.presence[name]
-        there = self._rows(name in says.present for says in self.says)
-        absent = self._rows(name in says.absent for says in self.says)
+        there = np.flatnonzero([name in says.present for says in self.says])
+        absent = np.flatnonzero([name in says.absent for says in self.says])
         without: Literal["ruled out", "not named"] = "ruled out"
         if len(absent) < FEWEST:
             without = "not named"
-            absent = self._rows(name not in s.named or name in s.absent for s in self.says)
-        tails = tails_of(self._values(evidence, there), self._values(evidence, absent), but=but)
+            absent = np.flatnonzero([name not in s.named or name in s.absent for s in self.says])
+        own, others = (Values(evidence[rows], self.folds[rows]) for rows in (there, absent))
+        tails = tails_of(own, others, but=but)
         side = None
         if name in self.left:
             side = tails_of(*self._sided(name), but=but)
@@ -174,12 +173,6 @@ class _Images:
                 sign = -1 if "left" in sides else 1
                 wrong_side.append((sign * float(left[row]), fold))
         return _values(right_side), _values(wrong_side)
-
-    def _rows(self, chosen: Iterable[bool]) -> Rows:
-        return np.flatnonzero(np.fromiter(chosen, dtype=bool))
-
-    def _values(self, evidence: Floats, rows: Rows) -> Values:
-        return Values(evidence[rows], self.folds[rows])
 
 
 def _values(pairs: Sequence[tuple[float, float]]) -> Values:

@@ -7,16 +7,7 @@ from pathlib import Path
 from cxrtext.evaluation.comparison import Comparison
 from cxrtext.evaluation.report.sections import digits_of, told
 from cxrtext.files import write_json, write_text
-from cxrtext.page import (
-    RESEARCH,
-    Block,
-    Bullets,
-    Section,
-    Table,
-    Text,
-    html_page,
-    with_interval,
-)
+from cxrtext.page import RESEARCH, Block, Bullets, Section, Table, Text, html_page, with_interval
 
 PARTS = "checkpoint", "checkpoint-best", "run", "evaluation"
 """Folders inside a project or a run; their names do not say which one."""

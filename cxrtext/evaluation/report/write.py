@@ -11,17 +11,7 @@ from cxrtext.evaluation.predictions.file import NAME, write_predictions
 from cxrtext.evaluation.report.sections import definitions, headline, primary_line, sections_of
 from cxrtext.evaluation.result import ABOUT, RESULTS, Evaluation
 from cxrtext.files import write_json, write_text
-from cxrtext.page import (
-    EMPTY,
-    RESEARCH,
-    Block,
-    Bullets,
-    Section,
-    Table,
-    Text,
-    Tile,
-    html_page,
-)
+from cxrtext.page import EMPTY, RESEARCH, Block, Bullets, Section, Table, Text, Tile, html_page
 
 
 @dataclass(frozen=True, slots=True)
