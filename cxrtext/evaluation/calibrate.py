@@ -125,7 +125,7 @@ class _Films:
         return _Films(self.scores[at], self.truth[at], self.patients[at], metadata)
 
     def threshold(self, specificity: float) -> float | None:
-        """The threshold that this share of films without the finding stay below, if enough do.
+        """The threshold that this share of films without the finding stay below; None with too few.
 
         Youden's threshold is far less certain on few films: docs/results/drawings.md.
         """

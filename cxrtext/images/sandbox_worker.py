@@ -31,6 +31,7 @@ _OPEN_FILES = 64
 
 
 def cores() -> int:
+    """Cores that this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 

@@ -101,7 +101,7 @@ def fit_probes(
     """Part "probe": one probe for each finding, with its logits on test images [F, B] as scores.
 
     Returns the part, or None without any probe; by finding the ridge and the number of images it
-    was fitted to ("train"); and a line for each finding with images of one class only.
+    was fitted to ("train"); and a line for each finding with one class only in one of the parts.
     """
     logits: dict[str, Floats] = {}
     fits: dict[str, dict[str, Any]] = {}
