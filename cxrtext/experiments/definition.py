@@ -6,10 +6,10 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict
 
 from cxrtext.errors import ConfigError
+from cxrtext.files.yaml_text import read_own
 
 if TYPE_CHECKING:
     from cxrtext.training import Listener
@@ -219,8 +219,7 @@ class Experiment(Part):
 
 
 def load_experiment(name: str) -> Experiment:
-    text = (Path(__file__).parent / "papers" / f"{name}.yaml").read_text(encoding="utf-8")
-    return Experiment.model_validate(yaml.safe_load(text))
+    return Experiment.model_validate(read_own(Path(__file__).parent / "papers" / f"{name}.yaml"))
 
 
 def claims_of(rows: Sequence[Row], measures: Iterable[Measure]) -> Iterator[Claim]:

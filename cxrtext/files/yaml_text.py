@@ -1,5 +1,6 @@
 """Read YAML written by people; errors say where it is wrong and why."""
 
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -27,6 +28,11 @@ class _Loader(yaml.SafeLoader):
                 raise MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
             seen.add(str(key.value))
         return super().construct_mapping(node, deep=deep)
+
+
+def read_own(path: Path) -> Any:
+    """Read a file that comes with cxrtext: ten times as fast, without the checks."""
+    return yaml.load(path.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
 
 
 def parse_yaml(text: str | bytes) -> Any:

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import yaml
-
 from cxrtext.errors import CheckpointError, HubError
 from cxrtext.files import copy_files, replacing_folder, write_json
+from cxrtext.files.yaml_text import read_own
 from cxrtext.models.folders import (
     BACKBONE_FOLDER,
     BACKBONES_VARIABLE,
@@ -47,7 +46,7 @@ class ListedEncoder:
 
 def listed_encoders() -> list[ListedEncoder]:
     """The image encoders known by name; the hub is not asked."""
-    entries = yaml.safe_load(Path(__file__).with_name("encoders.yaml").read_text(encoding="utf-8"))
+    entries = read_own(Path(__file__).with_name("encoders.yaml"))
     return [ListedEncoder(**entry, here=_here(entry["name"])) for entry in entries]
 
 

@@ -7,9 +7,8 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from types import MappingProxyType
 
-import yaml
-
 from cxrtext.errors import ConfigError, DataError
+from cxrtext.files.yaml_text import read_own
 
 SECTION_COLUMNS = ("findings", "impression", "indication", "comparison")
 """Columns that hold one section of a report each."""
@@ -28,9 +27,7 @@ def _folded(name: str) -> str:
 
 _WORDS: dict[str, set[str]] = {
     name: {_folded(word) for word in (name, *words.split())}
-    for name, words in yaml.safe_load(
-        Path(__file__).with_name("columns.yaml").read_text(encoding="utf-8")
-    ).items()
+    for name, words in read_own(Path(__file__).with_name("columns.yaml")).items()
 }
 """What columns are called, by their own names."""
 _EVERY = set[str]().union(*_WORDS.values())

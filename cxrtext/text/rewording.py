@@ -10,8 +10,7 @@ from collections.abc import Callable, Collection
 from functools import cache
 from pathlib import Path
 
-import yaml
-
+from cxrtext.files.yaml_text import read_own
 from cxrtext.text.rules import language_of, rules
 
 Said = Callable[[str], int]
@@ -106,8 +105,7 @@ def _lowered(text: str) -> str:
 
 @cache
 def _abbreviations() -> tuple[dict[str, list[str]], re.Pattern[str]]:
-    path = Path(__file__).with_name("abbreviations.yaml")
-    full: dict[str, list[str]] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    full: dict[str, list[str]] = read_own(Path(__file__).with_name("abbreviations.yaml"))
     keys = "|".join(re.escape(key) for key in sorted(full, key=len, reverse=True))
     return full, re.compile(
         rf"(?:(?<![\w/])|(?<=w/))(?<!\d )(?:{keys})(?:(?<=/) *|(?![\w/]))", _FLAGS

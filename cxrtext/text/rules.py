@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 from unicodedata import normalize
 
 from cxrtext.errors import ConfigError
-from cxrtext.files.yaml_text import parse_yaml
+from cxrtext.files.yaml_text import read_own
 
 LANGUAGES = ("en", "de", "es", "fr", "pt")
 LETTER = r"[^\W\d_]"
@@ -94,8 +94,7 @@ _WORDS = ("function_words", "empty", "stop", "seldom_denied", "qualifiers")
 def _file(language: str) -> dict[str, Any]:
     if language not in LANGUAGES:
         raise ConfigError(f"language '{language}' is not one of: {', '.join(LANGUAGES)}")
-    path = Path(__file__).with_name("languages") / f"{language}.yaml"
-    said: dict[str, Any] = parse_yaml(path.read_bytes())
+    said: dict[str, Any] = read_own(Path(__file__).with_name("languages") / f"{language}.yaml")
     return said
 
 
@@ -103,6 +102,13 @@ def headings(language: str) -> dict[str, tuple[str, ...]]:
     """The headings of each section, in small letters."""
     said = _file(language)["headings"].items()
     return {name: tuple(sorted(_typed(some.split(" | ")))) for name, some in said}
+
+
+@cache
+def words_of(language: str) -> Mapping[str, frozenset[str]]:
+    """The words of :attr:`Rules.words`, without compiling a pattern."""
+    words = {name: _typed(_file(language)[name].split()) for name in _WORDS}
+    return words | {"known": words["function_words"] | words["empty"]}
 
 
 @cache
@@ -119,7 +125,6 @@ def rules(language: str) -> Rules:
     for name in _ALTERNATIVES:
         ends = said[name].replace("\n,?\\s+", f"\n{_GAP}").split("\n")[:-1]
         patterns[name] = re.compile("|".join(ends), _FLAGS)
-    words = {name: _typed(said[name].split()) for name in _WORDS}
     findings = said["findings"]
     named = {name: one["named"] for name, one in findings.items() if "named" in one}
     triggers = (said[name] for name in ("own", "before", "after", "uncertain", "aside"))
@@ -127,7 +132,7 @@ def rules(language: str) -> Rules:
     patterns["own"] = phrases("\n".join([*triggers, *words_of_values, *named.values()]))
     return Rules(
         patterns,
-        words | {"known": words["function_words"] | words["empty"]},
+        words_of(language),
         _opposites(said["sides"], "left", "right"),
         _opposites(said["levels"], "upper", "lower"),
         {name: phrases(text) for name, text in named.items()},
@@ -190,11 +195,8 @@ def _opposites(pairs: Iterable[Mapping[str, str]], one: str, other: str) -> Oppo
 
 @cache
 def _others() -> Mapping[str, frozenset[str]]:
-    said = parse_yaml(Path(__file__).with_name("languages").joinpath("others.yaml").read_bytes())
-    return {
-        language: frozenset(word for word in words.split() if not is_answer(word))
-        for language, words in said.items()
-    }
+    said = read_own(Path(__file__).with_name("languages") / "others.yaml")
+    return {language: frozenset(words.split()) for language, words in said.items()}
 
 
 @lru_cache(maxsize=50_000)
@@ -211,15 +213,15 @@ def language_of(sentence: str) -> str:
         return ""
     sentence = _IN_ANY.sub("", sentence)
     words = set(_LETTERS.findall(sentence.lower()))
-    counts = {one: len(words & rules(one).words["known"]) for one in LANGUAGES}
+    counts = {one: len(words & words_of(one)["known"]) for one in LANGUAGES}
     if counts["en"] < 2 or sum(counts.values()) > counts["en"]:
         for one in LANGUAGES:
             counts[one] += len(rules(one).patterns["own"].findall(sentence))
     most = max(counts.values())
     equal = [one for one in LANGUAGES if counts[one] == most]
     best = max(equal, key=lambda one: _named_in(sentence, one)) if len(equal) > 1 else equal[0]
-    other = max((len(words & some) for some in _others().values()), default=0)
-    return "" if other > len(words & rules(best).words["known"]) else best
+    others = (sum(not is_answer(word) for word in words & some) for some in _others().values())
+    return "" if max(others, default=0) > len(words & words_of(best)["known"]) else best
 
 
 def _named_in(sentence: str, language: str) -> int:
@@ -263,7 +265,7 @@ def denied(value: str) -> str:
 @cache
 def words_in_any(name: str) -> frozenset[str]:
     """The words of a kind in every language, for words without a sentence."""
-    return frozenset[str]().union(*(rules(language).words[name] for language in LANGUAGES))
+    return frozenset[str]().union(*(words_of(language)[name] for language in LANGUAGES))
 
 
 def prompts_for(

@@ -5,11 +5,9 @@ import unicodedata
 from pathlib import Path
 from typing import Any
 
-import yaml
+from cxrtext.files.yaml_text import read_own
 
-_LISTS: dict[str, Any] = yaml.safe_load(
-    Path(__file__).with_name("words.yaml").read_text(encoding="utf-8")
-)
+_LISTS: dict[str, Any] = read_own(Path(__file__).with_name("words.yaml"))
 _NOT_LETTERS = re.compile(r"[^A-Z]+")
 _TERMS = {term: english for english, terms in _LISTS["terms"].items() for term in terms.split()}
 _TERM = re.compile("|".join(sorted(_TERMS, key=len, reverse=True)))

@@ -6,8 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from cxrtext.files.yaml_text import read_own
 from cxrtext.images.source import shown
 from cxrtext.page import Gallery
 
@@ -28,9 +27,7 @@ class Kind:
 
 KINDS = {
     code: Kind(code, Severity(kind["severity"]), kind["title"], kind["advice"])
-    for code, kind in yaml.safe_load(
-        Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")
-    ).items()
+    for code, kind in read_own(Path(__file__).with_suffix(".yaml")).items()
 }
 EXAMPLES = 10  # examples kept of each problem
 SHOWN = 200  # longest example, in characters

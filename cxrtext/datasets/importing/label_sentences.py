@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from cxrtext.datasets.admission.ids import digest
-from cxrtext.files.yaml_text import parse_yaml
+from cxrtext.files.yaml_text import read_own
 
 NO_FINDING, DEVICES = "No Finding", "Support Devices"
 DENIALS = 2  # at most so many findings of a study are denied, by a sentence each
@@ -24,7 +24,7 @@ _TOKEN = re.compile(r"[\w'/-]+")
 
 @cache
 def _lists() -> dict[str, Any]:
-    lists: dict[str, Any] = parse_yaml(Path(__file__).with_suffix(".yaml").read_bytes())
+    lists: dict[str, Any] = read_own(Path(__file__).with_suffix(".yaml"))
     return lists
 
 

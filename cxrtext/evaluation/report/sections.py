@@ -37,14 +37,14 @@ from cxrtext.evaluation.rows import (
     Row,
     Rows,
 )
-from cxrtext.files.yaml_text import parse_yaml
+from cxrtext.files.yaml_text import read_own
 from cxrtext.metrics.intervals import Area, Median, OnLogit, Share
 from cxrtext.page import EMPTY, Block, Bullets, Section, Table, Text, with_interval
 
 Cells = list[list[str]]
 LIMIT = 99.99
 """A temperature this high means the limit of its fit, 100."""
-WRITTEN: dict[str, Any] = parse_yaml(Path(__file__).with_name("sections.yaml").read_bytes())
+WRITTEN: dict[str, Any] = read_own(Path(__file__).with_name("sections.yaml"))
 
 
 def definitions() -> dict[str, str]:
