@@ -1,7 +1,7 @@
 """Search, label and ground chest X-rays in plain language.
 
-The names below are the public surface; they are imported when they are first used, so that
-``import cxrtext`` is quick.
+The names below are the public API; each is imported when first used, so that ``import cxrtext`` is
+quick.
 """
 
 import typing as _typing

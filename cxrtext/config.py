@@ -27,19 +27,19 @@ from cxrtext.files import write_text
 from cxrtext.files.yaml_text import parse_yaml
 
 SHOWN = 80
-"""Longest wrong value that a message holds whole, in characters."""
+"""Wrong values longer than this many characters are cut in messages."""
 Positive = Annotated[int, Field(gt=0, le=10**9)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Section(BaseModel):
-    """A frozen section that knows no keys but its own."""
+    """A frozen section that refuses unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class DataSection(Section):
-    """Where the data lie and how images are prepared."""
+    """Where the data are and how images are prepared."""
 
     manifest: Path
     sentences: Path
@@ -88,7 +88,7 @@ QueryMap = Literal["linear", "mlp", "none"]
 
 
 class PlainModel(ModelSection):
-    """One region, or the mean of all, is scored."""
+    """Scores one region, or the mean of all."""
 
     similarity: Literal["global", "max"]
     lam: ClassVar = 10.0
@@ -120,7 +120,7 @@ class LseNonLocalModel(ModelSection):
 
 
 def _with_default(key: str, value: str) -> BeforeValidator:
-    """Name the kind of a section that does not name its own."""
+    """Add the default kind to a section without one."""
 
     def named(section: object) -> object:
         return {key: value, **section} if isinstance(section, dict) else section
@@ -135,16 +135,16 @@ Weight = Annotated[float, Field(ge=0)]
 
 
 class ObjectiveSection(Section):
-    """The loss.  The keys beside ``name`` are those of the file of that name in ``OBJECTIVES``."""
+    """The loss.  The module ``name`` in ``OBJECTIVES`` defines the other keys."""
 
     name: str
 
     def fits(self, config: "Config") -> None:
-        """Refuse (ValueError) what does not go with the rest of the configuration."""
+        """Refuse (ValueError) settings that conflict with the rest of the configuration."""
 
 
 OBJECTIVES = "cxrtext.training.objectives"
-"""The package of objectives, a module each: ``dcl-eta-lm`` is ``dcl_eta_lm.py``."""
+"""The package of objectives, one module each: ``dcl-eta-lm`` is ``dcl_eta_lm.py``."""
 
 
 def objective_names() -> list[str]:
@@ -153,10 +153,9 @@ def objective_names() -> list[str]:
 
 
 def objective_class(name: str) -> type[ObjectiveSection]:
-    """The class of an objective, imported by its name."""
     module = import_module(f"{OBJECTIVES}.{name.replace('-', '_')}")
-    found: type[ObjectiveSection] = module.Objective
-    return found
+    objective: type[ObjectiveSection] = module.Objective
+    return objective
 
 
 def read_objective(section: Mapping[str, Any], source: str = "settings") -> ObjectiveSection:
@@ -179,14 +178,14 @@ Model = Annotated[
 
 
 _MODELS = {
-    kind: one
-    for one in get_args(get_args(Model)[0])
-    for kind in get_args(one.model_fields["similarity"].annotation)
+    kind: section
+    for section in get_args(get_args(Model)[0])
+    for kind in get_args(section.model_fields["similarity"].annotation)
 }
 
 
 def kinds_of(section: str) -> tuple[str, dict[str, type[Section]]]:
-    """The key that decides which keys a section has, and the class of each of its values."""
+    """The key that decides which keys a section has, and the class for each of its values."""
     if section == "objective":
         return "name", {name: objective_class(name) for name in objective_names()}
     return ("similarity", dict(_MODELS)) if section == "model" else ("", {})
@@ -195,8 +194,8 @@ def kinds_of(section: str) -> tuple[str, dict[str, type[Section]]]:
 class TrainingSection(Section):
     """How to train.
 
-    Batch, rates, warm-up and jitter are the paper's by default.  Ours are the number of steps, the
-    limit on the gradients and the centering; ``ssd-mimic-cxr.yaml`` is the paper's recipe.
+    The defaults for batch, rates, warm-up and jitter are the paper's.  The number of steps, the
+    limit on the gradients and the centering are ours; ``ssd-mimic-cxr.yaml`` is the paper's recipe.
     """
 
     steps: Positive = 20_000
@@ -238,7 +237,7 @@ class TrainingSection(Section):
                 "one, or none to keep encoders locked to the end"
             )
         if self.mlm_weight and "text" in self.lock:
-            raise ValueError("mlm_weight trains the text encoder, which lock holds still")
+            raise ValueError("mlm_weight trains the text encoder, which lock keeps frozen")
         return self
 
 
@@ -257,7 +256,7 @@ class Config(Section):
     @model_validator(mode="before")
     @classmethod
     def _of_features(cls, tree: Any) -> Any:
-        """Features are a backbone's, which is locked: neither need be said."""
+        """Features come from a locked backbone: neither need be given."""
         match tree:
             case {"data": {"features": str() | Path()}}:
                 model, training = tree.get("model") or {}, tree.get("training") or {}
@@ -275,8 +274,8 @@ class Config(Section):
         if self.data.features is None:
             if self.model.image == "backbone":
                 raise ValueError(
-                    "model.image: a backbone's regions are trained on as features; name their "
-                    "folder in data.features (cxrtext encode makes it)"
+                    "model.image: a backbone needs features to train on; name their folder in "
+                    "data.features (cxrtext encode makes it)"
                 )
             return self
         sizes = DataSection.model_fields
@@ -315,7 +314,7 @@ def parse_override(text: str) -> tuple[list[str], Any]:
 
 
 def _set(tree: dict[str, Any], keys: list[str], value: Any, text: str) -> None:
-    """Set a key; null takes it away, so that its default holds."""
+    """Set a key; null removes it, so that its default holds."""
     for key in keys[:-1]:
         child = tree.setdefault(key, {})
         if not isinstance(child, dict):
@@ -330,12 +329,13 @@ def _set(tree: dict[str, Any], keys: list[str], value: Any, text: str) -> None:
 def _message(source: str, error: ValidationError, above: tuple[str, ...] = ()) -> str:
     """One line that names the first wrong key, and what to do.
 
-    ``above`` is the section that was read by itself, where it is not the whole configuration.
+    ``above`` is the section that was read by itself, unless it is the whole configuration.
     """
-    found = error.errors(include_url=False, include_context=False)
-    # A key that is not known may be the one that is missed; a wrong value was at least given.
-    first = min(found, key=lambda one: {"extra_forbidden": 0, "missing": 2}.get(one["type"], 1))
-    loc = [one if isinstance(one, int) else repr(one)[1:SHOWN].rstrip("'") for one in first["loc"]]
+    errors = error.errors(include_url=False, include_context=False)
+    # An unknown key may be a misspelled missing one; a wrong value was at least given.
+    order = {"extra_forbidden": 0, "missing": 2}
+    first = min(errors, key=lambda each: order.get(each["type"], 1))
+    loc = [key if isinstance(key, int) else repr(key)[1:SHOWN].rstrip("'") for key in first["loc"]]
     path, kind = _without_kinds((*above, *loc))
     key = ".".join(map(str, path))
     if first["type"] == "extra_forbidden":
@@ -354,7 +354,7 @@ def _message(source: str, error: ValidationError, above: tuple[str, ...] = ()) -
 
 
 def _wanted(given: object, names: Sequence[str]) -> str:
-    """What is wrong with a name that is not one of some."""
+    """The message for a name that is not one of ``names``."""
     nearest = get_close_matches(str(given), names, 1)
     *others, last = nearest or (f"'{name}'" for name in names)
     wanted = f"{', '.join(others)} or {last}" if others else f"did you mean '{last}'?"
@@ -366,16 +366,16 @@ def first_difference(
 ) -> tuple[str, Any, Any] | None:
     """The first key in which two trees of plain values differ, with both values, or None.
 
-    ``key`` is where they stand in a larger tree; ``shared`` looks only at keys that both have.
+    ``key`` is their place in a larger tree; ``shared`` compares only keys that both have.
     """
     if isinstance(before, Mapping) and isinstance(now, Mapping):
         for name in dict.fromkeys([*before, *now]):
             if shared and not (name in before and name in now):
                 continue
             where = f"{key}.{name}" if key else str(name)
-            found = first_difference(before.get(name), now.get(name), where, shared=shared)
-            if found is not None:
-                return found
+            inner = first_difference(before.get(name), now.get(name), where, shared=shared)
+            if inner is not None:
+                return inner
         return None
     return None if before == now else (key, before, now)
 
@@ -384,7 +384,7 @@ _SEAL = re.compile(r"# sha256 ([0-9a-f]{64}) of what follows")
 
 
 def write_config(path: Path, tree: Mapping[str, Any]) -> None:
-    """Write a resolved configuration with its digest, which is checked when it is read."""
+    """Write a resolved configuration with its digest, which reading checks."""
     text = yaml.safe_dump(dict(tree), sort_keys=False)
     digest = hashlib.sha256(text.encode()).hexdigest()
     write_text(
@@ -407,7 +407,7 @@ def _unsealed(path: Path, text: str) -> str:
 
 
 def _without_kinds(loc: Sequence[str | int]) -> tuple[list[str | int], str]:
-    """Where an error is, without the kinds that pydantic puts there; and the section's kind."""
+    """The place of an error without the kinds that pydantic adds, and the section's kind."""
     path, kind = list(loc), ""
     if len(path) > 1 and path[1] in kinds_of(str(path[0]))[1]:
         kind = str(path.pop(1))
@@ -422,7 +422,7 @@ def _unknown_key(path: Sequence[str | int], kind: str) -> str:
         return f"there is no key '{key}'; a kernel takes name, and rbf and laplacian sigma"
     chosen, kinds = kinds_of(str(path[0]))
     own = [name for name in kinds[kind].model_fields if name != chosen]
-    if not (takers := [name for name, one in kinds.items() if path[1] in one.model_fields]):
+    if not (takers := [name for name, k in kinds.items() if path[1] in k.model_fields]):
         near = get_close_matches(str(path[1]), own, 1)
         meant = f"did you mean {near[0]}? " if near else ""
         return f"there is no key '{key}'; {meant}{path[0]}.{chosen} {kind} takes {', '.join(own)}"
@@ -453,9 +453,8 @@ def _read_tree(path: Path) -> dict[str, Any]:
 def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
     """Read a configuration file, then apply overrides.
 
-    Paths in the file are taken relative to the file, paths in overrides to the working folder.
-    Without a path the defaults are started from.  Overrides are ``section.key=value``; ``null``
-    takes a key of the file away.
+    Paths in the file are relative to the file, paths in overrides to the working folder.  Without a
+    file, the defaults are the start.  Overrides are ``section.key=value``; ``null`` removes a key.
     """
     tree = {} if path is None else _read_tree(path)
     if path is not None:
@@ -467,7 +466,7 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
 
 
 def check_config(tree: Mapping[str, Any], source: str) -> Config:
-    """A configuration of plain values (ConfigError: ``source``, the key and the value)."""
+    """A configuration from plain values (ConfigError names ``source``, key and value)."""
     if isinstance(objective := tree.get("objective"), Mapping):
         tree = {**tree, "objective": read_objective(objective, source)}
     try:
@@ -477,7 +476,7 @@ def check_config(tree: Mapping[str, Any], source: str) -> Config:
 
 
 def path_keys(tree: Mapping[str, Any]) -> dict[str, list[str]]:
-    """The keys that hold paths, by section, beside ``out``."""
+    """The keys that hold paths, by section, besides ``out``."""
     objective = tree.get("objective")
     name = objective.get("name") if isinstance(objective, Mapping) else None
     classes: dict[str, type[Section]] = {
@@ -489,10 +488,10 @@ def path_keys(tree: Mapping[str, Any]) -> dict[str, list[str]]:
     return {
         section: [
             key
-            for key, field in one.model_fields.items()
+            for key, field in kind.model_fields.items()
             if Path in (field.annotation, *get_args(field.annotation))
         ]
-        for section, one in classes.items()
+        for section, kind in classes.items()
     }
 
 
@@ -502,7 +501,7 @@ def _anchor_paths(tree: dict[str, Any], folder: Path) -> None:
         for key in keys:
             if isinstance(section, dict) and isinstance(section.get(key), str):
                 section[key] = str(folder / section[key])
-    # A text model is a hub id or a folder; only what names a folder there is a path.
+    # A text model is a hub id or a folder; it is a path only if the folder exists.
     model = tree.get("model")
     if isinstance(model, dict) and isinstance(model.get("text"), str):
         local = folder / model["text"]
@@ -511,14 +510,14 @@ def _anchor_paths(tree: dict[str, Any], folder: Path) -> None:
 
 
 def with_whole_paths(config: Config) -> Config:
-    """The same configuration with absolute paths, which means the same wherever it is kept."""
+    """The same configuration with absolute paths, so that it can be kept anywhere."""
     tree = config.model_dump(mode="json")
     _anchor_paths(tree, Path.cwd())
     return check_config(tree, "settings")
 
 
 def template(name: str = "cxrtext.yaml") -> str:
-    """A file of ``configs``, as ``cxrtext train --init`` writes it; every setting, by default."""
+    """A file of ``configs``, as ``cxrtext train --init`` writes it; by default, every setting."""
     folder = Path(__file__).with_name("configs")
     path = folder / name
     return (path if path.is_file() else folder / "cxrtext.yaml").read_text(encoding="utf-8")

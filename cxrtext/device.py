@@ -1,7 +1,7 @@
-"""What follows from the device that computes: arithmetic, optimizer, GPUs, the end of memory.
+"""What depends on the device: arithmetic, optimizer, GPUs, running out of memory.
 
-float32 is float32 everywhere.  GPUs since Ampere would round what a convolution reads to TF32, 10
-bits, and what they encode would not be what a CPU encodes; the fast arithmetic is bfloat16.
+float32 is float32 everywhere.  GPUs since Ampere would round the inputs of a convolution to TF32,
+with 10 bits, and would encode images differently from a CPU; the fast arithmetic is bfloat16.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,10 +16,10 @@ DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 def choose_device(name: str | torch.device | None, *, training: bool = False) -> torch.device:
-    """The device of a name, set up; "auto" or None is the first GPU, or the CPU without one.
+    """Set up the device of a name; "auto" or None is the first GPU, or the CPU without one.
 
-    On a GPU TF32 is turned off.  ``training`` lets cuDNN try which kernel is the fastest for each
-    shape of its inputs, which pays where all batches have the same.
+    On a GPU, TF32 is turned off.  ``training`` lets cuDNN try which kernel is fastest for each
+    input shape, which pays off if all batches have the same shape.
     """
     if name in (None, "auto"):
         name = "cuda" if torch.cuda.is_available() else "cpu"
@@ -41,31 +41,31 @@ def choose_device(name: str | torch.device | None, *, training: bool = False) ->
 
 
 def gpus(name: str) -> list[str]:
-    """The GPUs that a name stands for: "cuda" for all that are visible, "cpu" for none."""
+    """The GPUs that a name stands for: "cuda" for all visible ones, "cpu" for none."""
     if name == "cuda":
         return [f"cuda:{i}" for i in range(torch.cuda.device_count())]
     return [name] if name.startswith("cuda") else []
 
 
 def has_bfloat16(device: torch.device) -> bool:
-    """Whether a device has units for bfloat16; others would emulate it, slower than float32.
+    """Whether a device has units for bfloat16; others emulate it, slower than float32.
 
-    Those are GPUs from Ampere on, and processors with AVX-512 BF16 or AMX, as torch reports them.
+    GPUs since Ampere have them, and processors with AVX-512 BF16 or AMX, according to torch.
     """
     if device.type == "cuda":
         with torch.cuda.device(device):  # torch asks the current one
             return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    has: dict[str, object] = getattr(torch.cpu, "get_capabilities", dict)()  # not in older ones
+    has: dict[str, object] = getattr(torch.cpu, "get_capabilities", dict)()  # not in older torch
     return bool(has.get("avx512_bf16") or has.get("amx_bf16"))
 
 
 def choose_precision(name: str, device: torch.device) -> str:
-    """The precision of a name; "auto" is bfloat16 where the device multiplies it faster."""
+    """The precision of a name; "auto" is bfloat16 if the device multiplies it faster."""
     return name if name != "auto" else "bfloat16" if has_bfloat16(device) else "float32"
 
 
 def policy_of(device: torch.device) -> str:
-    """What a device does with the defaults, in words.
+    """What a device does by default, in words.
 
     Images are embedded in float32 everywhere, so that one device finds what another has indexed.
     """
@@ -75,14 +75,13 @@ def policy_of(device: torch.device) -> str:
 
 
 def autocast(device: torch.device, precision: str) -> AbstractContextManager[object]:
-    """Half precision where it is asked for."""
     dtype = DTYPES.get(precision)
     return torch.autocast(device.type, dtype=dtype) if dtype else nullcontext()
 
 
 @contextmanager
 def without_tf32() -> Iterator[None]:
-    """Whatever a program has chosen, products and convolutions in the block are in float32."""
+    """Compute products and convolutions in the block in float32, whatever the program chose."""
     backends: Any = torch.backends
     kinds = backends.cudnn.conv, backends.cuda.matmul
     before = [kind.fp32_precision for kind in kinds]
@@ -95,21 +94,32 @@ def without_tf32() -> Iterator[None]:
             kind.fp32_precision = precision
 
 
+@contextmanager
+def limited_threads(count: int) -> Iterator[None]:
+    """Compute on the CPU with ``count`` threads inside the block."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def adamw(
     groups: Iterable[dict[str, Any]], device: torch.device, *, lr: float
 ) -> torch.optim.AdamW:
-    """AdamW in one kernel on a GPU; on a CPU as torch has it."""
+    """AdamW, in one kernel on a GPU, with torch's default on a CPU."""
     return torch.optim.AdamW(groups, lr=lr, fused=True if device.type == "cuda" else None)
 
 
 def forked_rng(device: torch.device) -> AbstractContextManager[None]:
-    """Draws in the block leave the states of the CPU and of this device as they were."""
-    # Not of all GPUs, which would be begun for it.
+    """Restore the random states of the CPU and of this device after the block."""
+    # Not of all GPUs, which would be initialized for it.
     return torch.random.fork_rng([device] if device.type == "cuda" else [])
 
 
 def out_of_memory(error: BaseException) -> str | None:
-    """Whose memory is used up, for a message; None where an error is about something else."""
+    """Which memory is used up, for a message; None if an error is about something else."""
     if isinstance(error, torch.OutOfMemoryError):
         return "the memory of the GPU is used up"
     if isinstance(error, MemoryError) or "DefaultCPUAllocator" in str(error):
@@ -119,10 +129,10 @@ def out_of_memory(error: BaseException) -> str | None:
 
 @contextmanager
 def enough_memory(advice: str) -> Iterator[None]:
-    """Where memory ends inside the block, say so and what to do (WorkError)."""
+    """If memory runs out inside the block, say so and what to do (WorkError)."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
-        if (whose := out_of_memory(error)) is None:
+        if (used_up := out_of_memory(error)) is None:
             raise
-        raise WorkError(f"{whose}; {advice}") from error
+        raise WorkError(f"{used_up}; {advice}") from error

@@ -1,6 +1,6 @@
-"""The exceptions a user can meet, and what each means for the exit code.
+"""The exceptions a user can meet, and their exit codes.
 
-Every message names what is wrong, where (file, row, value) and what to do about it, and never holds
+Every message says what is wrong, where (file, row, value) and what to do about it, and never holds
 report text, a patient's name or a pixel.  Wrong arguments to mathematics raise ``ValueError``.
 """
 
@@ -8,13 +8,13 @@ import sqlite3
 
 
 class CxrTextError(Exception):
-    """Anything that cxrtext tells its user in one line."""
+    """Any error that cxrtext reports in one line."""
 
     exit_code = 1
 
 
 class InputError(CxrTextError):
-    """The input or the options are wrong; the user can fix them."""
+    """The input or an option is wrong; the user can fix it."""
 
     exit_code = 2
 
@@ -24,7 +24,7 @@ class ConfigError(InputError):
 
 
 class DataError(InputError):
-    """A table, a row of it, or a data folder is wrong."""
+    """A table, one of its rows, or a data folder is wrong."""
 
 
 class ImageError(InputError):
@@ -36,11 +36,11 @@ class CheckpointError(InputError):
 
 
 class NotFoundError(InputError):
-    """What was asked for is not in the index, or there is no index."""
+    """The requested item is not in the index, or there is no index."""
 
 
 class UnavailableError(InputError):
-    """The service was started without what this question wants, such as a language model."""
+    """The service was started without what this question needs, such as a language model."""
 
 
 class WorkError(CxrTextError):
@@ -52,7 +52,7 @@ class DiskError(WorkError):
 
 
 class HeldError(WorkError):
-    """Another process holds a file for now; the same may work in a moment."""
+    """Another process holds a file; trying again in a moment may work."""
 
 
 class HubError(WorkError):
@@ -60,7 +60,7 @@ class HubError(WorkError):
 
 
 def kind_of(error: sqlite3.Error | UnicodeDecodeError) -> type[WorkError]:
-    """What an error of SQLite's is to a user."""
+    """The error class for an error of SQLite."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return HeldError
@@ -69,6 +69,6 @@ def kind_of(error: sqlite3.Error | UnicodeDecodeError) -> type[WorkError]:
 
 
 def line_of(error: Exception) -> str:
-    """What SQLite says, in one line; of a damaged schema it quotes all that it does not know."""
-    said = " ".join(str(error).split())
-    return said if len(said) <= 100 else f"{said[:99]}…"
+    """SQLite's message in one line, cut, because it may quote all of a damaged schema."""
+    line = " ".join(str(error).split())
+    return line if len(line) <= 100 else f"{line[:99]}…"

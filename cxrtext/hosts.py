@@ -1,4 +1,4 @@
-"""By which names a server of ours is called: others may be an attacker's (DNS rebinding)."""
+"""The host names of our server; any other may be an attacker's (DNS rebinding)."""
 
 import ipaddress
 import re
@@ -15,7 +15,7 @@ _HOST = re.compile(
 
 
 class Host(NamedTuple):
-    """A host as an address names it, in lower case; without a port it is the scheme's own."""
+    """A host from an address, in lower case; no port means the scheme's own."""
 
     name: str
     port: int | None
@@ -27,20 +27,20 @@ def names_of(host: str, trusted: Sequence[str] = ()) -> tuple[str, ...]:
 
 
 def known_host(headers: Sequence[str], names: Sequence[str]) -> Host | None:
-    """The host of a request's Host headers; None unless there is one, of ``names``."""
+    """The host of a request's Host headers; None unless there is exactly one, in ``names``."""
     host = parse_host(headers[0]) if len(headers) == 1 else None
     return host if host is not None and is_among(host.name, names) else None
 
 
 def is_among(host: str, names: Sequence[str]) -> bool:
-    """Whether a host is one of some names, of which ``*.example.org`` takes all below it."""
+    """Whether a host is among ``names``; ``*.example.org`` matches all names below it."""
     return any(
         host == name or (name.startswith("*.") and host.endswith(name[1:])) for name in names
     )
 
 
 def parse_host(value: str) -> Host | None:
-    """The host and port of ``name``, ``name:port`` or ``[address]:port``; None for all else."""
+    """The host and port of ``name``, ``name:port`` or ``[address]:port``; else None."""
     match = _HOST.fullmatch(value)
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""Whether the files of a folder are still what was written: every digest and checksum compared."""
+"""Check that the files of a folder are still what was written, by every digest and checksum."""
 
 import os
 import sqlite3
@@ -25,23 +25,23 @@ from cxrtext.files.sqlite import check_pages, open_database
 from cxrtext.models.folders import has_model
 
 Check = Callable[[Path], object]
-"""Takes a file, or a folder's catalogue; gives a list of what is wrong, a line each, or raises."""
+"""Takes a file, or a folder's catalogue; returns what is wrong, a line each, or raises."""
 
-MAX_JSON = 64 * 2**20  # bytes of a JSON file that is looked into
+MAX_JSON = 64 * 2**20  # bytes; larger JSON files are not searched for a seal
 
 
 @dataclass(slots=True)
 class FilesReport:
     folder: Path
-    # files compared with a digest or a checksum, by kind.
+    # files compared with a digest or a checksum, by kind
     checked: Counter[str] = field(default_factory=Counter)
-    unchecked: int = 0  # files that carry none: images as they came, pages, figures, the user's own
+    unchecked: int = 0  # files without one: original images, pages, figures, the user's own
     problems: list[str] = field(default_factory=list)  # a line each
-    unfinished: int = 0  # what killed runs left half written; the next run removes it
+    unfinished: int = 0  # half-written files of killed runs; the next run removes them
 
 
 def check_files(folder: Path) -> FilesReport:
-    """Compare every file below a folder with the digest or checksums that it was written with."""
+    """Compare every file below a folder with its digest or checksums."""
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder")
     report, listed = FilesReport(folder), set[Path]()
@@ -70,8 +70,8 @@ def check_files(folder: Path) -> FilesReport:
 def accept_changes(folder: Path) -> list[str]:
     """List the files of a data folder as they are now, after its user changed them.
 
-    Gives those whose digest is another now, or that are gone.  A model is refused: its digests are
-    to vouch for it.
+    Returns the files that changed or are gone.  A model is refused, because its digests vouch for
+    it.
     """
     try:
         before = read_sums(folder)
@@ -81,7 +81,7 @@ def accept_changes(folder: Path) -> list[str]:
         raise DataError(f"{folder}: has no {SUMS}; there is nothing to accept")
     if has_model(folder):
         raise DataError(
-            f"{folder}: is a model; one whose files changed is not that model, and is not accepted"
+            f"{folder}: is a model; with changed files it is not that model, and is not accepted"
         )
     names = before or [p.name for p in folder.iterdir() if p.is_file() and p.name != SUMS]
     write_sums(folder, [name for name in names if (folder / name).is_file()])
@@ -93,7 +93,7 @@ def _files(folder: Path) -> Iterator[Path]:
     for root, folders, names in os.walk(folder):
         folders.sort()
         paths = (Path(root) / name for name in sorted(names))
-        yield from (path for path in paths if path.is_file())  # a pipe would be waited for
+        yield from (path for path in paths if path.is_file())  # reading a pipe would wait
 
 
 def _listed(folder: Path) -> list[str]:
@@ -105,8 +105,8 @@ def _listed(folder: Path) -> list[str]:
 
 def _problems(path: Path, check: Check) -> list[str]:
     try:
-        found = check(path)
-        return found if isinstance(found, list) else []
+        problems = check(path)
+        return problems if isinstance(problems, list) else []
     except CxrTextError as error:
         return [str(error)]
     except (OSError, ValueError, sqlite3.DatabaseError) as error:
@@ -114,7 +114,7 @@ def _problems(path: Path, check: Check) -> list[str]:
 
 
 def _kind_of(path: Path) -> tuple[str, Check | None]:
-    """What a file is, and what checks it; None for what carries no digest."""
+    """The kind of a file, and its check; None for files without a digest."""
     name, suffix = path.name, path.suffix.lower()
     if name.endswith(".meta.json"):
         return "scored sentences", _scored_sentences
@@ -124,12 +124,7 @@ def _kind_of(path: Path) -> tuple[str, Check | None]:
         return "notes", read_sealed if _is_sealed(path) else None
     if suffix == ".pt" and path.stem.startswith(("step-", "state-")):
         return "training states", _named
-    if name in (
-        "reference.safetensors",
-        "familiar.safetensors",
-        "heads.safetensors",
-        "encoder.safetensors",
-    ):
+    if path.suffix == ".safetensors" and path.stem in ("reference", "familiar", "heads", "encoder"):
         return "tensors", _tensors
     if suffix == ".jsonl" and path.with_suffix(".key").is_file():
         return "signed logs", _signed_log
@@ -152,7 +147,7 @@ def _scored_sentences(path: Path) -> None:
 
     table = path.with_name(path.name.removesuffix(META))
     if not table.is_file():
-        raise DataError(f"{table}: is missing; its notes are there ({path.name})")
+        raise DataError(f"{table}: is missing, but its notes are there ({path.name})")
     check_notes(table)
 
 

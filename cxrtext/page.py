@@ -1,8 +1,8 @@
-"""One HTML page that needs nothing beside it and runs no script: what every report is written with.
+"""Every report as one HTML page that needs no other file and runs no script.
 
 A page is a list of sections, a section a list of blocks.  Everything is escaped; pictures and
-figures lie in the page as data.  In texts, what stands between backquotes is set in a fixed-width
-face; in tables, what stands in brackets after a figure ("0.81 [0.78, 0.84]") is set small.
+figures are in the page as data.  Texts between backquotes are set in a fixed-width face; in tables,
+brackets after a figure ("0.81 [0.78, 0.84]") are set small.
 """
 
 import re
@@ -24,10 +24,10 @@ RESEARCH = "Research use only; not a medical device."
 COLORS = (
     "#0072b2", "#d55e00", "#009e73", "#b0447f", "#a67c00", "#3a9bd4", "#5b5b5b", "#8c564b",
 )  # fmt: skip
-"""Of the series of a figure; the color-blind can tell them apart."""
+"""For the series of a figure; the color-blind can tell them apart."""
 
 DENSE = 7
-"""Columns from which on intervals stand below their figures."""
+"""With at least this many columns, intervals are put below their figures."""
 
 _STYLE: dict[Any, Any] = {
     "axes.edgecolor": "#d9dee3",
@@ -50,8 +50,8 @@ _STYLE: dict[Any, Any] = {
     "lines.markersize": 4.5,
     "savefig.transparent": True,
     "svg.fonttype": "path",
-    "svg.hashsalt": "cxrtext",  # else the names inside an SVG differ from run to run
-    "text.parse_math": False,  # a name may hold a dollar sign, which is not mathematics
+    "svg.hashsalt": "cxrtext",  # otherwise the names inside an SVG differ from run to run
+    "text.parse_math": False,  # a dollar sign in a name is not mathematics
     "xtick.color": "#56616c",
     "xtick.major.size": 0,
     "ytick.color": "#56616c",
@@ -85,8 +85,8 @@ class Cell:
 class Table:
     """A table: the first row is the header, the first column names the rows.
 
-    ``strong`` are the rows that stand out, the header being row 0.  ``words``: cells are prose.
-    ``ends`` say what the two numbers in brackets behind a figure are.
+    ``strong`` are the rows that stand out; the header is row 0.  ``words``: cells are prose.
+    ``ends`` names the two numbers in brackets after a figure.
     """
 
     rows: Sequence[Sequence[str | Cell]]
@@ -102,7 +102,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Drawings beside each other, SVG or PNG, each with the text that stands for it."""
+    """Drawings side by side, SVG or PNG, each with its alternative text."""
 
     drawings: Sequence[tuple[bytes, str]]
     caption: str = ""
@@ -110,9 +110,9 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Pictures beside each other (PNG), with lines below.
+    """Pictures side by side (PNG), with lines below.
 
-    Of several lines the first stands out.  ``title`` is shown where a pointer rests.
+    The first of several lines stands out.  ``title`` is shown when a pointer rests on it.
     """
 
     pngs: Sequence[bytes]
@@ -122,7 +122,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Gallery:
-    """Pictures, as thumbnails where ``small``."""
+    """Pictures, as thumbnails if ``small``."""
 
     title: str
     note: str
@@ -132,13 +132,13 @@ class Gallery:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Blocks beside each other where there is room."""
+    """Blocks side by side if there is room."""
 
     blocks: Sequence["Block"]
 
 
 Block = Text | Bullets | Table | Figure | Gallery | Columns | Markup
-"""``Markup`` is HTML that was escaped where it was made."""
+"""``Markup`` is HTML that is escaped already."""
 
 
 @dataclass(slots=True)
@@ -170,10 +170,10 @@ def html_page(
     links: bool = True,
     footer: str = RESEARCH,
 ) -> str:
-    """A page with its headline, which is also the window's title where none is given.
+    """A page with its headline, which is also the window's title by default.
 
-    ``head`` are blocks between the headline and the tiles, ``tiles`` the figures that are read
-    first; ``links`` says whether links to the sections stand in the head.
+    ``head`` are blocks between the headline and the tiles, ``tiles`` the figures to read first;
+    ``links`` puts links to the sections into the head.
     """
     page = _environment().get_template("page.html.j2")
     return page.render(
@@ -191,35 +191,33 @@ def markdown(heading: str, sections: Sequence[Section], head: Sequence[Block] = 
 
 
 def markdown_block(block: Block) -> str:
-    """A text, a list or a table as Markdown; "" of what has no words."""
+    """A text, a list or a table as Markdown; "" for blocks without words."""
     if isinstance(block, Text):
         return f"**{block.text}**" if block.kind == "lead" else block.text
     if isinstance(block, Bullets):
         return "\n".join(f"- {item}" for item in block.items)
     if not isinstance(block, Table):
         return ""
-    cells = [[one if isinstance(one, str) else one.text for one in row] for row in block.rows]
+    cells = [[cell if isinstance(cell, str) else cell.text for cell in row] for row in block.rows]
     lines = ["| " + " | ".join(map(markdown_cell, row)) + " |" for row in cells]
     lines.insert(1, "|" + "---|" * len(cells[0]))
     return "\n".join(([f"### {block.caption}\n"] if block.caption else []) + lines)
 
 
 def markdown_cell(text: str) -> str:
-    """A text that stays in its cell of a Markdown table, and of HTML is a line's end at most."""
+    """Make a text safe for a cell of a Markdown table; the only HTML left is ``<br>``."""
     one_line = re.sub(r"\s*[\r\n]+\s*", " ", text).replace("|", "\\|")
     return re.sub(r"<(?!br>)(?=[a-zA-Z/!?])", "&lt;", one_line)
 
 
 def _environment() -> Environment:
     folder = Path(__file__).parent
-    found = Environment(
+    environment = Environment(
         loader=FileSystemLoader(folder), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    found.filters["code"] = _code
-    found.filters["uri"] = _uri
-    found.filters["bracket"] = _bracket
-    found.tests["block"] = lambda block, name: type(block).__name__ == name
-    return found
+    environment.filters |= {"code": _code, "uri": _uri, "bracket": _bracket}
+    environment.tests["block"] = lambda block, name: type(block).__name__ == name
+    return environment
 
 
 def _code(text: str) -> Markup:
@@ -243,10 +241,9 @@ def _bracket(text: str) -> Markup:
 
 
 def draw_svg(width: float, height: float, draw: Callable[["Drawing"], None]) -> bytes:
-    """What ``draw`` draws into an empty figure of a size in pixels, in the style of the page.
+    """Let ``draw`` fill an empty figure of a size in pixels, in the style of the page.
 
-    The drawing is the same, byte for byte, whenever it is drawn, and matplotlib's own style
-    stays as it is.
+    The drawing is the same every time, byte for byte, and matplotlib's own style stays as it is.
     """
     import matplotlib as mpl
     from cycler import cycler
@@ -266,20 +263,20 @@ class Estimated(str):
     numbers: tuple[str, str, str]
 
     def __new__(cls, value: str, low: str, high: str) -> Self:
-        found = super().__new__(cls, f"{value} [{low}, {high}]")
-        found.numbers = value, low, high
-        return found
+        text = super().__new__(cls, f"{value} [{low}, {high}]")
+        text.numbers = value, low, high
+        return text
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A number, or a dash; what is rounded to 0 has no sign."""
+    """A number, or a dash; a number rounded to 0 has no sign."""
     if value is None:
         return EMPTY
     return f"{value:z.{digits}f}".replace("-", "−").replace("inf", "∞")
 
 
 def without_zero(text: str) -> str:
-    """The same figures without the zero before the point, as papers have them.
+    """The same figures without the zero before the point, as in papers.
 
     >>> without_zero("0.87 [0.81, 1.00] of 10.5")
     '.87 [.81, 1.00] of 10.5'
@@ -288,7 +285,7 @@ def without_zero(text: str) -> str:
 
 
 def with_interval(value: float | None, ends: Sequence[float] | None, digits: int = 3) -> str:
-    """A number as "0.812 [0.780, 0.843]", its interval where there is one."""
+    """A number with its interval, if any, as in "0.812 [0.780, 0.843]"."""
     if value is None or ends is None:
         return number(value, digits)
     return Estimated(number(value, digits), number(ends[0], digits), number(ends[1], digits))

@@ -1,8 +1,8 @@
-"""Work that says how far it is, and work that pauses.
+"""Work that reports its progress, and work that pauses.
 
-The latter is a generator that yields wherever it can stop for a while, and returns a result.  Who
-runs it decides how long a turn lasts, and whether there is another one: a command runs it to its
-end; a server answers other questions in between, and ends what nobody waits for any more.
+The latter is a generator that yields whenever it can stop for a while, and returns a result.  Its
+caller decides how long a turn lasts, and whether there is another one: a command runs it to its
+end; a server answers other questions in between, and ends work that nobody waits for any more.
 """
 
 from collections.abc import Callable, Generator
@@ -12,10 +12,10 @@ from typing import TypeVar
 T = TypeVar("T")
 
 Progress = Callable[[int, int], None]
-"""Told what is done, and what there is in all."""
+"""Is told what is done, and the total."""
 
 StageProgress = Callable[[str, int, int], None]
-"""Told the same of a stage."""
+"""Is told the same for a named stage."""
 
 
 def silent(_stage: str, _done: int, _total: int) -> None:
@@ -23,7 +23,7 @@ def silent(_stage: str, _done: int, _total: int) -> None:
 
 
 Pausing = Generator[None, None, T]
-"""Work between whose pauses little time passes."""
+"""Work that pauses often."""
 
 
 def finish(work: Pausing[T]) -> T:
@@ -37,9 +37,9 @@ def finish(work: Pausing[T]) -> T:
 
 
 def within(held: AbstractContextManager[object], work: Pausing[T]) -> Pausing[T]:
-    """Do work such that something, such as a lock, is held while it runs and not while it pauses.
+    """Do work and hold something, such as a lock, while it runs but not while it pauses.
 
-    ``held`` can be entered again and again.
+    ``held`` can be entered repeatedly.
     """
     while True:
         with held:

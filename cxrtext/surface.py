@@ -1,7 +1,7 @@
-"""Packages whose public names are imported when they are first used.
+"""Packages that import their public names when these are first used.
 
-A command that refuses a wrong path needs one small module of a package, and not torch, which the
-others import.
+A command that refuses a wrong path needs one small module of a package, not torch, which the others
+import.
 """
 
 import ast
@@ -13,7 +13,7 @@ from typing import Any
 
 
 class _Surface(ModuleType):
-    """A package that knows where its names live."""
+    """A package that knows which modules define its names."""
 
     _homes: dict[str, str]
 
@@ -26,8 +26,8 @@ class _Surface(ModuleType):
         return value
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # Python sets each submodule that is imported as an attribute; where a public name is
-        # written like a submodule, as evaluation.compare is, the name is what was meant.
+        # Python sets each imported submodule as an attribute; if a public name is spelled like a
+        # submodule, such as evaluation.compare, the public name wins.
         if not (isinstance(value, ModuleType) and name in self.__dict__["_homes"]):
             super().__setattr__(name, value)
 
@@ -38,19 +38,16 @@ class _Surface(ModuleType):
 def import_on_use(package: str) -> None:
     """Let a package import its public names when they are first used.
 
-    The names and their homes are read from the package's own ``if TYPE_CHECKING:`` block, which
-    type checkers read too, so that they are written once.
+    The names and their modules are read from the package's own ``if TYPE_CHECKING:`` block, which
+    type checkers read too, so that they are written only once.
     """
     module = sys.modules[package]
     assert module.__file__ is not None  # noqa: S101 - a package of files
     homes = {}
     for node in ast.parse(Path(module.__file__).read_text(encoding="utf-8")).body:
-        if not (isinstance(node, ast.If) and isinstance(node.test, ast.Name)):
-            continue
-        if node.test.id != "TYPE_CHECKING":
-            continue
-        for line in node.body:
-            if isinstance(line, ast.ImportFrom) and line.module is not None:
-                homes.update({alias.name: line.module for alias in line.names})
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            for line in node.body:
+                if isinstance(line, ast.ImportFrom) and line.module is not None:
+                    homes.update({alias.name: line.module for alias in line.names})
     module.__dict__["_homes"] = homes
     module.__class__ = _Surface

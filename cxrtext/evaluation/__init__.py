@@ -1,4 +1,4 @@
-"""What a checkpoint is worth: zero-shot classification, grounding and retrieval."""
+"""Measure a checkpoint: zero-shot classification, grounding and retrieval."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""``cxrtext calibrate``: from an evaluation, just made, to what its checkpoint keeps."""
+"""``cxrtext calibrate``: turn a new evaluation into the calibration kept in its checkpoint."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -27,13 +27,14 @@ from cxrtext.metrics.intervals import Measured as Figure
 from cxrtext.metrics.ranking import Floats, Truth
 
 GROUPED = ("site", "device", "model", "manufacturer", "view")
-"""Columns of a manifest whose groups have operating points of their own; the first comes first."""
+"""Manifest columns that split images into groups; each group gets its own operating points, the
+first column first."""
 WIDEST = 0.3
-"""Width of an interval beyond which a share is not given."""
+"""A share with a wider interval is not given."""
 
 
 def calibration_of(evaluation: Evaluation) -> tuple[KeptCalibration, list[str]]:
-    """The calibration that an evaluation, just done, fitted; a line for each finding left out."""
+    """The calibration fitted by a new evaluation, and a line for each finding left out."""
     details = evaluation.details
     if details is None:
         raise ValueError("this evaluation was made without details")
@@ -66,7 +67,7 @@ def calibration_of(evaluation: Evaluation) -> tuple[KeptCalibration, list[str]]:
             )
     if not findings:
         raise DataError(
-            f"{evaluation.data}: no finding can be calibrated; that wants labels.csv, images of "
+            f"{evaluation.data}: no finding can be calibrated; this needs labels.csv, images of "
             "split 'val' with and without each finding, and another split to measure"
         )
     kept = KeptCalibration(
@@ -81,17 +82,17 @@ def calibration_of(evaluation: Evaluation) -> tuple[KeptCalibration, list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """What answers for a finding: prompts or a head, with the figures of it."""
+    """What answers for a finding, prompts or a head, with its figures."""
 
-    name: str  # of the part of the rows
+    name: str  # of its part of the rows
     part: Classified
     rows: Rows
     scores: Mapping[str, FindingScores]
 
 
 def _sources(evaluation: Evaluation) -> Callable[[str], _Source]:
-    """Gives what answers for a finding."""
-    assert evaluation.classified is not None  # noqa: S101 - every evaluation that was made has it
+    """A function from a finding to what answers for it."""
+    assert evaluation.classified is not None  # noqa: S101 - every evaluation has it when made
     prompts = _Source(ZERO_SHOT, evaluation.classified, evaluation.rows, evaluation.scores)
     part = evaluation.predictions.parts.get("heads")
     if not (evaluation.by_head and isinstance(part, Classified)):
@@ -110,7 +111,7 @@ def _measured(rows: Rows, part: str, finding: str, measure: str) -> Measured | N
 
 @dataclass(frozen=True, slots=True)
 class _Films:
-    """Images [n] whose label of a finding is known."""
+    """Images [n] with a known label of a finding."""
 
     scores: Floats
     truth: Truth
@@ -118,50 +119,50 @@ class _Films:
     metadata: list[Mapping[str, str]]
 
     def of_group(self, column: str, value: str) -> "_Films":
-        """Those of them whose metadata have a value."""
+        """The images with this value in their metadata."""
         at = [row for row, cells in enumerate(self.metadata) if cells.get(column) == value]
         metadata = [self.metadata[row] for row in at]
         return _Films(self.scores[at], self.truth[at], self.patients[at], metadata)
 
     def threshold(self, specificity: float) -> float | None:
-        """The threshold that such a share of those without the finding stay below, if enough are.
+        """The threshold that this share of films without the finding stay below; None with too few.
 
-        Youden's of few films is far less sure: docs/results/drawings.md.
+        Youden's threshold is far less certain on few films: docs/results/drawings.md.
         """
         if len(set(self.patients[~self.truth])) < FEW:
             return None
         return float(np.quantile(self.scores[~self.truth], specificity))
 
     def point(self, threshold: float) -> OperatingPoint | None:
-        """What a threshold does to them; None where they lack a class."""
+        """What a threshold does to these films; None without both classes."""
         if self.truth.all() or not self.truth.any():
             return None
         over, people = self.scores > threshold, self.patients.tolist()
-        found = operating_point(self.scores, self.truth, threshold, patients=people)
-        found["prevalence"] = share(self.truth, people)
+        figures = operating_point(self.scores, self.truth, threshold, patients=people)
+        figures["prevalence"] = share(self.truth, people)
         rows = {
             "sensitivity": self.truth, "specificity": ~self.truth, "PPV": over, "NPV": ~over,
             "prevalence": np.ones_like(over),
         }  # fmt: skip
         shares = {
-            n.lower(): enough(found[n], len(set(self.patients[at]))) for n, at in rows.items()
+            n.lower(): enough(figures[n], len(set(self.patients[at]))) for n, at in rows.items()
         }
         return OperatingPoint.model_validate({"threshold": threshold, **shares})
 
 
-def enough(found: object, patients: int) -> Measured | None:
-    """A share as it is kept; None where it is of too few patients, or wider than :data:`WIDEST`."""
-    ends = found.interval() if isinstance(found, Figure) else None
-    if not isinstance(found, Figure) or ends is None or patients < FEW:
+def enough(figure: object, patients: int) -> Measured | None:
+    """A share as it is kept; None with too few patients, or if it is wider than :data:`WIDEST`."""
+    ends = figure.interval() if isinstance(figure, Figure) else None
+    if not isinstance(figure, Figure) or ends is None or patients < FEW:
         return None
-    return (found.value, *ends) if ends[1] - ends[0] <= WIDEST else None
+    return (figure.value, *ends) if ends[1] - ends[0] <= WIDEST else None
 
 
 def _films(evaluation: Evaluation, part: Classified, name: str, *, measured: bool) -> _Films:
-    """The images of a finding whose label is known: those measured, or the validation images."""
+    """The images with a known label of a finding: those measured, or the validation images."""
     uncertain = Settings.from_dict(evaluation.settings).uncertain
     number = part.findings.index(name)
-    assert evaluation.details is not None  # noqa: S101 - the caller has asked
+    assert evaluation.details is not None  # noqa: S101 - the caller has checked
     cells = {record.name: record.metadata for record in evaluation.details.folder.records}
     rows, truth = part.rows(number, uncertain, measured=measured)
     some = part.images.take(rows)
@@ -175,25 +176,25 @@ def _films(evaluation: Evaluation, part: Classified, name: str, *, measured: boo
 
 def _points(rows: Rows, finding: str, measured: _Films) -> dict[str, OperatingPoint]:
     """Points by how their threshold was chosen."""
-    found = {}
+    points = {}
     for chosen in rows.below(OPERATING):
         threshold = rows.value(f"{OPERATING}, {chosen}", finding, "threshold")
         if threshold is not None and (point := measured.point(threshold)) is not None:
-            found[chosen] = point
-    return found
+            points[chosen] = point
+    return points
 
 
 def _groups(
     validation: _Films, measured: _Films, pooled: float
 ) -> dict[str, OperatingPoint | None]:
-    """The point of each group with the specificity of the pooled threshold; None of too few."""
+    """Each group's point at the specificity of the pooled threshold; None if it is too small."""
     specificity = float((validation.scores[~validation.truth] <= pooled).mean())
-    found: dict[str, OperatingPoint | None] = {}
+    points: dict[str, OperatingPoint | None] = {}
     for column in GROUPED:
         counts = Counter(cells.get(column, "") for cells in measured.metadata)
         values = [value for value, _ in counts.most_common(MOST_GROUPS) if value]
         for value in values if len(values) > 1 else ():
             chooses, own = (some.of_group(column, value) for some in (validation, measured))
             threshold = chooses.threshold(specificity)
-            found[f"{column}={value}"] = None if threshold is None else own.point(threshold)
-    return found
+            points[f"{column}={value}"] = None if threshold is None else own.point(threshold)
+    return points

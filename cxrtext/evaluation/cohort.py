@@ -1,4 +1,4 @@
-"""The images of an evaluation, embedded; and reference images for a checkpoint that has none."""
+"""The embedded images of an evaluation, and reference images for a checkpoint without them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,12 +24,12 @@ from cxrtext.records import ImageRecord, Rejects, read_manifest
 IMAGES_AT_ONCE = 256
 """Images scored at the same time; bounds memory."""
 PAIRS_AT_ONCE = 256
-"""Pairs whose images and sentences are scored at the same time; bounds memory."""
+"""Image-sentence pairs scored at the same time; bounds memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cohort:
-    """Embedded images: those of [B] records that could be read.
+    """Embedded images: the [B] records that could be read.
 
     ``sizes`` [B] are height and width of each original in pixels, ``regions`` [B, N, D] unit
     vectors, float16 on the CPU.
@@ -49,7 +49,7 @@ class Cohort:
         return [record.study_id for record in self.records]
 
     def grid(self, row: int) -> Tensor:
-        """The regions of an image, float32 [h, w, D]; the crop is a square, and so is its grid."""
+        """The regions of an image, float32 [h, w, D]; the grid is square, like the crop."""
         regions = self.regions[row].float()
         side = isqrt(len(regions))
         return regions.view(side, side, -1)
@@ -58,7 +58,7 @@ class Cohort:
         return self.preprocessing.geometry(*self.sizes[row])
 
     def chunks(self, model: ImageTextModel) -> Iterator[Tensor]:
-        """Regions of some images at a time, float32 on the model's device."""
+        """Regions in chunks of images, float32 on the model's device."""
         for part in self.regions.split(IMAGES_AT_ONCE):
             yield part.to(model.device).float()
 
@@ -68,7 +68,7 @@ class Embedder:
     """Embeds images and counts them, over several splits with ``total`` images in all.
 
     Images that cannot be read go to ``rejects``; ``progress`` is called with (done, total).
-    ``features`` of the model's backbone stand in place of images.
+    ``features`` of the model's backbone replace the images.
     """
 
     model: ImageTextModel
@@ -80,7 +80,7 @@ class Embedder:
     done: int = 0
 
     def batches(self, records: Sequence[ImageRecord]) -> Iterator[tuple[list[int], Any, Tensor]]:
-        """Give places in ``records``, original sizes and regions [b, N, D], a batch at a time."""
+        """Yield places in ``records``, original sizes and regions [b, N, D], batch by batch."""
         for batch in embed_records(self.model, records, features=self.features, cache=self.cache):
             for row, reason in batch.failed:
                 self.rejects.add(records[row].name, reason)
@@ -106,23 +106,23 @@ class Embedder:
 def score_pairs(
     model: ImageTextModel, cohort: Cohort, rows: Sequence[int], texts: Sequence[str]
 ) -> Floats:
-    """Image-sentence scores times γ², float64 [n], of the images at some rows and n sentences."""
+    """Image-sentence scores times γ², float64 [n]: image ``rows[i]`` with sentence ``texts[i]``."""
     distinct = list(dict.fromkeys(texts))
     vectors = model.embed_sentences(distinct)
     number = {text: place for place, text in enumerate(distinct)}
-    found = np.empty(len(rows))
+    paired = np.empty(len(rows))
     order = np.argsort(np.asarray(rows, dtype=np.int64), kind="stable").tolist()
     for start in range(0, len(order), PAIRS_AT_ONCE):
         some = order[start : start + PAIRS_AT_ONCE]
         images = list(dict.fromkeys(rows[pair] for pair in some))
-        said = list(dict.fromkeys(number[texts[pair]] for pair in some))
+        sentences = list(dict.fromkeys(number[texts[pair]] for pair in some))
         regions = cohort.regions[images].to(model.device).float()
-        scores = (model.gamma_sq * model.scores(regions, vectors[said])).double().cpu().numpy()
+        scores = (model.gamma_sq * model.scores(regions, vectors[sentences])).double().cpu().numpy()
         column = {row: place for place, row in enumerate(images)}
-        line = {row: place for place, row in enumerate(said)}
+        line = {row: place for place, row in enumerate(sentences)}
         for pair in some:
-            found[pair] = scores[line[number[texts[pair]]], column[rows[pair]]]
-    return found
+            paired[pair] = scores[line[number[texts[pair]]], column[rows[pair]]]
+    return paired
 
 
 def keep_reference(
@@ -136,16 +136,16 @@ def keep_reference(
 ) -> tuple[Path, int]:
     """Embed validation images and keep them with a checkpoint, to verify reports against.
 
-    Training keeps them by itself; this is for checkpoints made before it did, and for another
-    archive than the one trained on.
+    Training does this by itself; this function is for checkpoints made before it did, and for
+    another archive than the one trained on.
 
-    The checkpoint's fingerprint stays as it is.  Gives the file, and how many images it holds.
+    The checkpoint keeps its fingerprint.  Returns the file and its number of images.
     """
     manifest = manifest_of(data)
     records = [r for r in read_manifest(manifest, allow_outside=allow_outside) if r.split == "val"]
     if not records:
         raise DataError(
-            f"{manifest}: no image of split 'val'; a reference wants images that the model has "
+            f"{manifest}: no image of split 'val'; a reference needs images that the model has "
             "not learned from: name some in column 'split'"
         )
     chosen = choose_reference([r.name for r in records], [r.patient_id for r in records])

@@ -1,4 +1,4 @@
-"""Models on the same images: how much better one is than another, by one declared measure first."""
+"""Compare models on the same images, first by one measure declared in advance."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -9,9 +9,9 @@ from cxrtext.metrics.intervals import Measured, difference, holm
 
 BETTER, WORSE, TIED = "better", "worse", "not distinguishable"
 SMALLER_IS_BETTER = "MedR"
-"""How the names of measures end of which a smaller one is better."""
+"""Measures with names that end like this are better if smaller."""
 PRIMARY = "AUC"
-"""The primary measure where none is declared: the mean AUC over findings."""
+"""The default primary measure: the mean AUC over findings."""
 LEVEL = 0.05
 Measures = Mapping[str, Measured]
 
@@ -19,7 +19,7 @@ Measures = Mapping[str, Measured]
 def smallest_difference(measure: str) -> float:
     """The smallest difference of a measure that counts; less is "not distinguishable".
 
-    Of shares and AUCs half a point in a hundred, of CNR a fiftieth, of a median rank one.
+    It is half a point in a hundred for shares and AUCs, a fiftieth for CNR, one for a median rank.
     """
     if measure.endswith(SMALLER_IS_BETTER):
         return 1.0
@@ -27,9 +27,9 @@ def smallest_difference(measure: str) -> float:
 
 
 def verdict_of(measure: str, estimate: float, ends: tuple[float, float]) -> str:
-    """What a difference says of the first.
+    """What a difference says about the first model.
 
-    It has to be as large as counts, and its interval to leave out 0.
+    It must be large enough to count, and its interval must leave out 0.
     """
     low, high = ends
     if abs(estimate) < smallest_difference(measure) or low <= 0 <= high:
@@ -39,12 +39,12 @@ def verdict_of(measure: str, estimate: float, ends: tuple[float, float]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
-    """A measure of the second model less that of the first, with its 95 % interval.
+    """A measure of the second model minus that of the first, with its 95 % interval.
 
-    The p-value is two-sided; ``adjusted_p`` is Holm's, for the primary measure among its pairs of
-    models, for the others among all of theirs.  The verdict, on the second, is "better" or "worse"
-    where the interval leaves out 0, the adjusted p-value is below .05, and the difference as large
-    as counts (:func:`smallest_difference`); else "not distinguishable".
+    The p-value is two-sided; ``adjusted_p`` is Holm's, over all pairs of models for the primary
+    measure, and over all pairs and measures for the others.  The verdict on the second model is
+    "better" or "worse" if the interval leaves out 0, the adjusted p-value is below .05, and the
+    difference is large enough to count (:func:`smallest_difference`); else "not distinguishable".
     """
 
     measure: str
@@ -60,10 +60,10 @@ class PairedDifference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Models on the same images, the others being best read against the first.
+    """Models on the same images; read the others against the first.
 
-    ``measures``: by model and measure ``value``, ``low`` and ``high``.  ``differences``: of every
-    two models, of the primary measure first.  ``left_out``: what could not be compared, and why.
+    ``measures``: ``value``, ``low`` and ``high`` by model and measure.  ``differences``: of every
+    two models, the primary measure first.  ``left_out``: what could not be compared, and why.
     """
 
     models: list[str]
@@ -79,15 +79,15 @@ class Comparison:
 def compare(models: Mapping[str, Measures], *, primary: str = PRIMARY) -> Comparison:
     """Compare models that were evaluated on the same data with the same settings.
 
-    A measure that two models do not have on equal rows is left out, and said.
+    A measure that two models do not have on equal rows is left out, and listed as such.
 
     Args:
-        models: By name, the measures of :func:`~cxrtext.evaluation.evaluate`
+        models: The measures of :func:`~cxrtext.evaluation.evaluate` by name
             (``evaluation.rows.compared``); at least two.
         primary: The measure that decides, declared before the figures are seen.
     """
     if len(models) < 2:
-        raise ValueError("a comparison wants at least two models")
+        raise ValueError("a comparison needs at least two models")
     known = list(dict.fromkeys(name for measures in models.values() for name in measures))
     names = sorted(known, key=lambda name: name != primary)
     differences: list[PairedDifference] = []
@@ -100,29 +100,28 @@ def compare(models: Mapping[str, Measures], *, primary: str = PRIMARY) -> Compar
         for first, second in combinations(models, 2):
             one, other = models[first].get(name), models[second].get(name)
             problem = _problem(one, other)
-            found = None
+            gap = None
             if one is not None and other is not None and not problem:
-                found = difference(other, one)
+                gap = difference(other, one)
                 problem = "there is one patient"
-            if found is None:
+            if gap is None:
                 left_out.append(f"{name}: {first} and {second}: {problem}")
                 continue
-            verdict = verdict_of(name, found.estimate, (found.low, found.high))
+            verdict = verdict_of(name, gap.estimate, (gap.low, gap.high))
             differences.append(
                 PairedDifference(
-                    name, first, second, found.estimate, found.low, found.high, found.p_value,
-                    verdict,
+                    name, first, second, gap.estimate, gap.low, gap.high, gap.p_value, verdict
                 )
-            )  # fmt: skip
+            )
     values_of = {
-        model: {name: estimate_of(one) for name, one in measures.items()}
+        model: {name: estimate_of(measured) for name, measured in measures.items()}
         for model, measures in models.items()
     }
     return Comparison(list(models), values_of, _adjusted(differences, primary), left_out, primary)
 
 
 def _problem(one: Measured | None, other: Measured | None) -> str:
-    """Why two models cannot be compared on a measure; "" where they can."""
+    """Why two models cannot be compared on a measure; "" if they can."""
     if one is None or other is None:
         return "one of them was not measured"
     if one.rows != other.rows or one.influence.shape != other.influence.shape:
@@ -130,19 +129,19 @@ def _problem(one: Measured | None, other: Measured | None) -> str:
     return ""
 
 
-def _adjusted(found: Sequence[PairedDifference], primary: str) -> list[PairedDifference]:
-    """With Holm's p-values, of the primary measure and of all others apart."""
+def _adjusted(differences: Sequence[PairedDifference], primary: str) -> list[PairedDifference]:
+    """Add Holm's p-values, for the primary measure and for all others separately."""
     adjusted: dict[int, float] = {}
     for main in (True, False):
-        places = [at for at, one in enumerate(found) if (one.measure == primary) == main]
-        adjusted.update(zip(places, holm([found[at].p_value for at in places]), strict=True))
+        places = [at for at, gap in enumerate(differences) if (gap.measure == primary) == main]
+        adjusted.update(zip(places, holm([differences[at].p_value for at in places]), strict=True))
     return [
-        replace(one, adjusted_p=adjusted[at], verdict=one.verdict if adjusted[at] < LEVEL else TIED)
-        for at, one in enumerate(found)
+        replace(gap, adjusted_p=adjusted[at], verdict=gap.verdict if adjusted[at] < LEVEL else TIED)
+        for at, gap in enumerate(differences)
     ]
 
 
-def estimate_of(one: Measured) -> dict[str, float | None]:
-    """A measure with its interval: ``value``, ``low`` and ``high``; None where it has none."""
-    low, high = one.interval() or (None, None)
-    return {"value": one.value, "low": low, "high": high}
+def estimate_of(measured: Measured) -> dict[str, float | None]:
+    """A measure's ``value``, and the ``low`` and ``high`` of its interval, or None."""
+    low, high = measured.interval() or (None, None)
+    return {"value": measured.value, "low": low, "high": high}

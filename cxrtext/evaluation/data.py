@@ -1,4 +1,4 @@
-"""A data folder: ``manifest.csv`` and, as far as they are there, reports, labels and boxes."""
+"""A data folder: ``manifest.csv`` and any reports, labels and boxes."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,11 +27,11 @@ TABLE_ENDINGS, BOX_ENDINGS = (".csv", ".parquet"), (".json", ".csv", ".parquet")
 
 @dataclass(frozen=True, slots=True)
 class DataFolder:
-    """What a data folder holds; None where it has no reports, labels of the findings, or boxes.
+    """What a data folder holds; None if it has no reports, labels of the findings, or boxes.
 
-    ``records`` are all images of the manifest, ``labels`` are by study and finding, ``absent`` the
-    phrases of the box file that have no box, ``bad_boxes`` what was rejected in it: where it
-    stands, and why.
+    ``records`` are all images of the manifest, ``labels`` are by study and finding, ``absent`` are
+    the phrases of the box file without a box, ``bad_boxes`` its rejected entries: where they are,
+    and why they were rejected.
     """
 
     path: Path
@@ -41,18 +41,18 @@ class DataFolder:
     boxes: list[Box] | None = None
     absent: tuple[Absent, ...] = ()
     bad_boxes: tuple[LeftOut, ...] = ()
-    made: str = ""  # that its reports were made of labels
+    made: str = ""  # says so if its reports were made from labels
 
 
 def find_table(folder: Path, stem: str) -> Path | None:
-    """A table of a data folder by its name without the ending, or None."""
+    """A table of a data folder by its name without the suffix, or None."""
     endings = BOX_ENDINGS if stem == "boxes" else TABLE_ENDINGS
     paths = (folder / (stem + ending) for ending in endings)
     return next((path for path in paths if path.is_file()), None)
 
 
 def reports_of(manifest: Path) -> Path | None:
-    """``reports.csv`` beside the manifest, else the manifest where it has columns of reports."""
+    """``reports.csv`` beside the manifest, or the manifest itself if it has report columns."""
     beside = find_table(manifest.parent, "reports")
     if beside is None and {"report", *SECTION_COLUMNS} & set(read_table(manifest).columns):
         return manifest
@@ -60,10 +60,10 @@ def reports_of(manifest: Path) -> Path | None:
 
 
 def sentences_beside(manifest: Path, reports: Path | None = None) -> list[Sentence] | None:
-    """The sentences of the sections that describe the image; None where there are no reports.
+    """The sentences of the sections that describe the image; None without reports.
 
-    Of a table of reports, by default ``reports.csv`` beside the manifest, else the report columns
-    of the manifest itself.
+    They come from a table of reports: by default ``reports.csv`` beside the manifest, or else the
+    report columns of the manifest itself.
     """
     path = reports or reports_of(manifest)
     if path is None:
@@ -96,11 +96,11 @@ def _boxes(
         return None, [], []
     if not path.is_file():
         raise DataError(f"{path}: no such box file")
-    found = list(iter_boxes(path))
+    entries = list(iter_boxes(path))
     return (
-        [entry for entry in found if isinstance(entry, Box)],
-        [entry for entry in found if isinstance(entry, Absent)],
-        [entry for entry in found if isinstance(entry, LeftOut)],
+        [entry for entry in entries if isinstance(entry, Box)],
+        [entry for entry in entries if isinstance(entry, Absent)],
+        [entry for entry in entries if isinstance(entry, LeftOut)],
     )
 
 
@@ -112,11 +112,11 @@ def read_data_folder(
     boxes: Path | None = None,
     labels: Path | None = None,
 ) -> DataFolder:
-    """Read a data folder: ``manifest.csv`` (or ``.parquet``) and what lies beside it.
+    """Read a data folder: ``manifest.csv`` (or ``.parquet``) and the files beside it.
 
-    Reports are taken from ``reports.csv`` or from the report columns of the manifest, labels of
-    the findings from ``labels.csv``, boxes from ``boxes.json`` (or ``.csv``, ``.parquet``), or
-    from the files that are given.  ``allow_outside``: images may lie outside the folder.
+    Reports come from ``reports.csv`` or from the report columns of the manifest, labels of the
+    findings from ``labels.csv``, boxes from ``boxes.json`` (or ``.csv``, ``.parquet``); ``boxes``
+    and ``labels`` name other files.  ``allow_outside``: images may lie outside the folder.
     """
     manifest = manifest_of(folder)
     good, absent, bad = _boxes(folder, boxes)
@@ -124,9 +124,9 @@ def read_data_folder(
     sentences, table = sentences_beside(manifest), labels or find_table(folder, "labels")
     values = _labels(table, findings)
     studies = {record.study_id for record in records}
-    said = {sentence.study_id for sentence in sentences or ()}
+    reported = {sentence.study_id for sentence in sentences or ()}
     table_of_reports = find_table(folder, "reports") or manifest
-    require_match(table_of_reports, "reports", said, studies, "study_id", manifest)
+    require_match(table_of_reports, "reports", reported, studies, "study_id", manifest)
     require_match(table or folder, "labels", values or {}, studies, "study_id", manifest)
     images = {record.name for record in records}
     drawn = {box.image for box in (*(good or ()), *absent)}

@@ -1,7 +1,7 @@
-"""``cxrtext evaluate``: what a checkpoint is worth on a data folder.
+"""``cxrtext evaluate``: measure a checkpoint on a data folder.
 
 The model is applied to the images, and its predictions are measured.  Each step adds its part, or
-a line that says why there is none.
+a line that says why it is missing.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -54,14 +54,14 @@ from cxrtext.models.features.folder import FeatureFolder
 from cxrtext.records import ImageRecord, Rejects
 
 Others = Mapping[str, list[ImageRecord]]
-"""Images of other splits that are needed, by split: to calibrate, and to fit probes."""
+"""Images of other splits by split, needed to calibrate and to fit probes."""
 
 
 @dataclass(slots=True)
 class Gathered:
-    """The parts so far, and by part the lines about what is left out of it.
+    """The parts so far, and by part the lines about what is left out.
 
-    ``validation``: the validation images with a mask, on which the threshold of Dice is chosen.
+    ``validation``: the validation images with a mask, which choose the threshold of Dice.
     ``probes``: how the linear probe of each finding was fitted.
     """
 
@@ -91,10 +91,10 @@ def evaluate(
 ) -> Evaluation:
     """Measure a checkpoint: zero-shot classification, grounding and retrieval.
 
-    What needs a file that ``data`` lacks is left out, and said.  ``prompts`` are by finding, the
-    checkpoint's own by default; ``features`` of the model's backbone stand in place of images
-    (``cxrtext encode``); ``rejects`` takes images that cannot be read; ``progress`` is called with
-    (done, total) images; ``labels`` stand in place of the data's.
+    A measurement that needs a file missing from ``data`` is left out, with a line that says so.
+    ``prompts`` are by finding, the checkpoint's own by default; ``features`` of the model's
+    backbone replace the images (``cxrtext encode``); ``rejects`` takes images that cannot be read;
+    ``progress`` is called with (done, total) images; ``labels`` replace those of the data.
     """
     settings = settings or Settings()
     model = load_model(checkpoint, device)
@@ -140,8 +140,8 @@ def evaluate(
         "made": folder.made,
         "gamma_sq": float(model.gamma_sq.detach()),
         "prompts": {
-            name: {"positive": list(one.positive), "negative": list(one.negative)}
-            for name, one in prompts.items()
+            name: {"positive": list(texts.positive), "negative": list(texts.negative)}
+            for name, texts in prompts.items()
         },
         "by_head": BetterHeads(model.heads, prompts).findings,
         "settings": settings.to_dict(),
@@ -165,26 +165,26 @@ def _usable(folder: DataFolder, split: str) -> list[ImageRecord]:
 
 
 def _others(folder: DataFolder, split: str, settings: Settings) -> Others:
-    wanted = ["val"] if settings.calibrate or settings.probe else []
-    wanted += ["train"] if settings.probe else []
-    if split == "all" or split in wanted:
+    needed = ["val"] if settings.calibrate or settings.probe else []
+    needed += ["train"] if settings.probe else []
+    if split == "all" or split in needed:
         return {}
-    found = {name: [r for r in folder.records if r.split == name] for name in wanted}
+    others = {name: [r for r in folder.records if r.split == name] for name in needed}
     if folder.labels is None:
-        validation = found.get("val", [])
-        found = {"val": [validation[row] for row in sorted(_drawn_rows(folder, validation))]}
-    return {name: some for name, some in found.items() if some}
+        validation = others.get("val", [])
+        others = {"val": [validation[row] for row in sorted(_drawn_rows(folder, validation))]}
+    return {name: records for name, records in others.items() if records}
 
 
 def _drawn_rows(folder: DataFolder, records: Sequence[ImageRecord]) -> set[int]:
-    """The images with a mask."""
+    """The rows of images with a mask."""
     named = {box.image for box in folder.boxes or () if box.segmentation is not None}
     find = image_finder([record.name for record in records]) if named else None
     return {row for row in map(find, named) if row is not None} if find else set()
 
 
 def _classify(gathered: Gathered, details: Details, embedder: Embedder, others: Others) -> None:
-    """Score the prompts in every image, those of validation images too; fit probes if wanted."""
+    """Score the prompts in every image, also in validation images; fit probes if asked for."""
     settings, cohort = details.settings, details.cohort
     score = scorer(details.model, details.prompts)
     heads = details.model.heads
@@ -220,8 +220,8 @@ def _classify(gathered: Gathered, details: Details, embedder: Embedder, others: 
 
     gathered.parts["classification"] = part(findings, *np.concatenate(parts, axis=2))
     if heads and (own_heads := heads_for(heads, details.prompts)):
-        found = np.concatenate(logits, axis=1)[heads.rows(own_heads)]
-        gathered.parts["heads"] = part(own_heads, found, np.zeros_like(found))
+        answers = np.concatenate(logits, axis=1)[heads.rows(own_heads)]
+        gathered.parts["heads"] = part(own_heads, answers, np.zeros_like(answers))
     if labels is None:
         gathered.leave_out(
             "classification",
@@ -232,7 +232,7 @@ def _classify(gathered: Gathered, details: Details, embedder: Embedder, others: 
         return
     if "train" not in others or not means:
         gathered.leave_out(
-            "probe", "probe: it wants training and validation images beside the images measured"
+            "probe", "probe: it needs training and validation images besides the images measured"
         )
         return
     probed, gathered.probes, lines = fit_probes(
@@ -273,7 +273,7 @@ def _ground(gathered: Gathered, details: Details) -> None:
 
 
 def _placed(gathered: Gathered, details: Details) -> list[Phrase]:
-    """The sentences with boxes; ranks boxes and sentences."""
+    """Rank boxes and sentences, and return the sentences with boxes."""
     part, boxes = "phrases", details.folder.boxes
     if boxes is None:
         gathered.leave_out(part, "grounding: the data have no boxes.json")
@@ -300,22 +300,17 @@ def _placed(gathered: Gathered, details: Details) -> list[Phrase]:
 
 
 def _sided(details: Details, phrases: Sequence[Phrase]) -> list[Sided]:
-    """Sentences of one side whose mirror is false: those with boxes, else those of reports."""
-    reports = _reported(details)
-    said: dict[int, list[tuple[str, str]]] = {}
-    for phrase in phrases:
-        said.setdefault(phrase.row, []).append((phrase.finding, phrase.text))
-    named = {row: [("", text) for text in texts] for row, texts in reports.items()}
-    return sided_phrases(said, reports) or sided_phrases(named, {})
-
-
-def _reported(details: Details) -> dict[int, list[str]]:
-    """The sentences of the report of each image's study, by row."""
+    """Sentences about one side that are false mirrored: those with boxes, else those of reports."""
     of_study: dict[str, list[str]] = {}
     for sentence in details.folder.sentences or ():
         of_study.setdefault(sentence.study_id, []).append(sentence.sentence)
     studies = enumerate(details.cohort.studies)
-    return {row: of_study[study] for row, study in studies if study in of_study}
+    reports = {row: of_study[study] for row, study in studies if study in of_study}
+    boxed: dict[int, list[tuple[str, str]]] = {}
+    for phrase in phrases:
+        boxed.setdefault(phrase.row, []).append((phrase.finding, phrase.text))
+    named = {row: [("", text) for text in texts] for row, texts in reports.items()}
+    return sided_phrases(boxed, reports) or sided_phrases(named, {})
 
 
 def _retrieve(gathered: Gathered, details: Details) -> None:

@@ -1,4 +1,4 @@
-"""How good a model is, in five lines that its checkpoint keeps, and whether it is at chance."""
+"""How good a model is, in five lines kept in its checkpoint, and whether it is at chance."""
 
 from collections.abc import Iterator, Sequence
 from math import inf, sqrt
@@ -31,25 +31,25 @@ from cxrtext.models.folders import read_training
 from cxrtext.page import with_interval, without_zero
 
 FOUND = 0.7
-"""AUC from which on a finding counts as found, if its interval lies above chance."""
+"""The lowest AUC at which a finding counts as found, if its interval lies above chance."""
 CHANCE = 0.5
 FEWEST = 20
-"""Images with a finding, and without it, from which on it can count as found."""
+"""A finding counts as found only with at least this many images with it, and without it."""
 LABELS_GIVEN, LABELS_READ = "labels given", "labels read from reports by rules"
 RANK = "median rank"
 EVIDENCE = "labels.evidence.csv"
-"""Lies beside labels that 'cxrtext label-reports' read."""
+"""The file beside labels that 'cxrtext label-reports' read."""
 MORE = "More films"
 NEVER = (
     "This model was never measured: 'cxrtext evaluate CHECKPOINT --data DIR' does, on test images "
     "with labels."
 )
 Curve = Sequence[tuple[int, float, Interval]]
-"""Of each training the number of studies, the mean AUC and its interval."""
+"""For each training the number of studies, the mean AUC and its interval."""
 
 
 class Measure(Kept):
-    """A figure with its 95 % interval, and what chance, or films of other patients, reach."""
+    """A figure with its 95 % interval, and the figure of chance or of other patients' films."""
 
     name: str
     figure: str
@@ -62,9 +62,9 @@ class Measure(Kept):
 class HowGood(KeptFile):
     """Five lines: found, found weakly, at chance, what that rests on, what more films would bring.
 
-    ``curve``: the last line is measured.  ``at_chance``: the model is no better than chance.
-    Then, and where nothing was ``measured``, there is a ``warning``; without a measurement there
-    are no lines.
+    ``curve``: the last line is measured.  ``at_chance``: the model is no better than chance; then,
+    and if nothing was ``measured``, there is a ``warning``.  Without a measurement there are no
+    lines.
     """
 
     FILE = "how-good.json"
@@ -83,11 +83,11 @@ class HowGood(KeptFile):
 def how_good_of(evaluation: Evaluation) -> HowGood:
     """Judge a model by the 95 % intervals of an evaluation.
 
-    A finding is found if its AUC is :data:`FOUND` or more with an interval above chance, found
-    weakly if it is less, and not told from chance if the interval holds .5, or if fewer than
-    :data:`FEWEST` images have it, or lack it.  The model is at chance if the
-    interval of the mean AUC holds .5 and that of no finding is above (Bonferroni); without labels,
-    if neither retrieval nor places nor sides are above.
+    A finding is found if its AUC is :data:`FOUND` or more with an interval above chance, and found
+    weakly if its AUC is less.  It is not told from chance if the interval holds .5, or with fewer
+    than :data:`FEWEST` images with it, or without it.  The model is at chance if the interval of
+    the mean AUC holds .5 and no finding's interval lies above (Bonferroni); without labels, if
+    neither retrieval nor places nor sides are above.
     """
     rows = evaluation.rows
     aucs = [rows.find(_answers(evaluation, name), name, "AUC") for name in evaluation.findings]
@@ -100,9 +100,9 @@ def how_good_of(evaluation: Evaluation) -> HowGood:
     at_chance, why = _at_chance(evaluation, tasks)
     chance = [_figure(row) + _counts(rows, row.group, FEW) for row in known if row not in above]
     chance += [name for name, is_beyond, _ in tasks if not is_beyond]
-    lacking = [row.group + _counts(rows, row.group) for row in aucs if row and row not in known]
-    if lacking or not aucs:
-        chance.append(f"not measured: {', '.join(lacking) or 'findings, for want of labels'}")
+    missing = [row.group + _counts(rows, row.group) for row in aucs if row and row not in known]
+    if missing or not aucs:
+        chance.append(f"not measured: {', '.join(missing) or 'findings, without labels'}")
     lines = {
         "Finds": [
             *(_figure(row) + _counts(rows, row.group) for row in found),
@@ -123,7 +123,7 @@ def how_good_of(evaluation: Evaluation) -> HowGood:
         measured=measured,
         at_chance=at_chance,
         warning=warning if measured else NEVER,
-        lines=tuple(f"{name}: {'; '.join(said) or 'nothing'}" for name, said in lines.items()),
+        lines=tuple(f"{name}: {'; '.join(items) or 'nothing'}" for name, items in lines.items()),
         measures=(
             *(_measure(row.group, "AUC", row.value, row.ends, CHANCE) for row in known),
             *(measure for *_, measure in tasks),
@@ -148,23 +148,23 @@ def _figure(row: Row) -> str:
 
 
 def _counts(rows: Rows, name: str, few: float = inf) -> str:
-    """How many images are with a finding, or without, where those are fewer than so many."""
+    """How many images have a finding, or do not, if that is fewer than ``few``."""
     count, word = _fewest(rows, name)
     return f" ({count:,} {word} it)" if count < few else ""
 
 
 def _answers(evaluation: Evaluation, finding: str) -> str:
-    """The part of the rows that answers for a finding: its prompts, or a head that is better."""
+    """The part of the rows that answers for a finding: its prompts, or a better head."""
     return HEADS if finding in evaluation.by_head else ZERO_SHOT
 
 
 def _fewest(rows: Rows, name: str) -> tuple[int, str]:
-    """The number of images with a finding or of those without, whichever is lower."""
+    """The number of images with a finding or without it, whichever is lower."""
     return min((rows.count(ZERO_SHOT, name, word), word) for word in ("with", "without"))
 
 
 def _tasks(rows: Rows) -> Iterator[tuple[str, bool, Measure]]:
-    """Retrieval, places and sides as far as they have intervals, and whether they beat chance.
+    """Retrieval, places and sides that have intervals, and whether they beat chance.
 
     The interval of places is that of their gain over films of other patients.
     """
@@ -195,27 +195,27 @@ def _tasks(rows: Rows) -> Iterator[tuple[str, bool, Measure]]:
 def _at_chance(
     evaluation: Evaluation, tasks: Sequence[tuple[str, bool, Measure]]
 ) -> tuple[bool, str]:
-    """Whether a model is at chance, and by which figures."""
+    """Whether a model is at chance, and which figures say so."""
     if not (areas := [*_areas(evaluation).values()]):
         why = "; ".join(name for name, *_ in tasks)
         return bool(tasks) and not any(is_beyond for _, is_beyond, _ in tasks), why
     mean, level = average(areas), 1 - 0.05 / len(areas)
-    found = any(area.interval(level)[0] > CHANCE for area in areas)
+    above = any(area.interval(level)[0] > CHANCE for area in areas)
     why = f"mean AUC {_short(mean.value, mean.interval())} of {len(areas)} findings in "
-    return mean.interval()[0] <= CHANCE and not found, f"{why}{evaluation.images:,} images"
+    return mean.interval()[0] <= CHANCE and not above, f"{why}{evaluation.images:,} images"
 
 
 def with_curve(good: HowGood, trained: Sequence[tuple[int, Evaluation]]) -> HowGood:
-    """The same with what more films would bring.
+    """Add what more films would bring.
 
-    ``trained`` are evaluations on the same images of models trained on so many studies each; the
-    findings that all of them could measure count.
+    ``trained`` holds numbers of training studies, each with its model's evaluation on the same
+    images; only findings that all evaluations could measure count.
     """
-    areas = [_areas(one) for _, one in trained]
-    shared = [name for name in areas[0] if all(name in some for some in areas)]
+    areas = [_areas(evaluation) for _, evaluation in trained]
+    shared = [name for name in areas[0] if all(name in measured for measured in areas)]
     if not shared:
         return good
-    means = [average([some[name] for name in shared]) for some in areas]
+    means = [average([measured[name] for name in shared]) for measured in areas]
     curve = [
         (studies, mean.value, mean.interval())
         for (studies, _), mean in zip(trained, means, strict=True)
@@ -233,14 +233,14 @@ def _areas(evaluation: Evaluation) -> dict[str, Area]:
         )
         for name in evaluation.findings
     }
-    return {name: one for name, one in ranked.items() if isinstance(one, Area)}
+    return {name: area for name, area in ranked.items() if isinstance(area, Area)}
 
 
 def keeping_curve(good: HowGood, folder: Path) -> HowGood:
-    """The same with the learning curve that the checkpoint keeps of its model, if it does."""
+    """Add the learning curve that the checkpoint keeps for this model, if any."""
     try:
         kept = HowGood.load(folder, good.fingerprint)
-    except CheckpointError:  # of a model before, or damaged: it is replaced
+    except CheckpointError:  # an earlier model's, or damaged: it is replaced
         kept = None
     if kept is None or not kept.curve:
         return good
@@ -260,14 +260,14 @@ def _basis(evaluation: Evaluation) -> list[str]:
 
 
 def gain_of(curve: Curve) -> str:
-    """The slope of the mean AUC by the logarithm of the studies, weighted by the intervals.
+    """The slope of the mean AUC over the logarithm of the studies, weighted by the intervals.
 
-    The trainings count as independent; that they share their test images is not made use of.
+    The trainings count as independent, although they share their test images.
     """
     sizes = [studies for studies, _, _ in curve]
     errors = np.array([(high - low) / (2 * quantile(0.95)) for _, _, (low, high) in curve])
     if len(set(sizes)) < 2 or not (errors > 0).all():
-        raise ValueError("a learning curve wants two numbers of studies and intervals of a width")
+        raise ValueError("a learning curve needs two numbers of studies and intervals with a width")
     values = [auc for _, auc, _ in curve]
     fit, spread = np.polyfit(np.log2(sizes), values, 1, w=1 / errors, cov="unscaled")
     slope, reach = float(fit[0]), quantile(0.95) * sqrt(spread[0, 0])
@@ -278,5 +278,5 @@ def gain_of(curve: Curve) -> str:
 
 
 def how_good_beside(model: ImageTextModel) -> HowGood:
-    """How good a model is, as far as its checkpoint says."""
+    """How good a model is according to its checkpoint."""
     return HowGood.beside(model) or HowGood(fingerprint=model.fingerprint)

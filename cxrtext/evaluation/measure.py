@@ -28,8 +28,8 @@ from cxrtext.metrics.intervals import FEW, Area, Measured, area_of
 def measure(predictions: Predictions, **settings: Any) -> Evaluation:
     """Compute every figure from predictions.
 
-    ``settings``: those of :class:`~cxrtext.evaluation.Settings` that are to be others than the
-    predictions were made with.
+    ``settings`` override the :class:`~cxrtext.evaluation.Settings` that the predictions were made
+    with.
     """
     return _computed(*_described(predictions, settings))
 
@@ -37,13 +37,13 @@ def measure(predictions: Predictions, **settings: Any) -> Evaluation:
 def _described(
     predictions: Predictions, settings: Mapping[str, Any]
 ) -> tuple[Evaluation, Settings]:
-    """An evaluation without figures; what a wrong description raises is raised here alone."""
+    """An evaluation without figures; only this step raises what a wrong description raises."""
     about: dict[str, Any] = {
         "fingerprint": "", "settings": {}, "prompts": {}, "left_out": {}, "probes": {}
     }  # fmt: skip
     part = predictions.parts.get("classification")
     about["labeled"] = isinstance(part, Classified) and part.labeled
-    if isinstance(part, Classified):  # of another model's predictions, which need not say so
+    if isinstance(part, Classified):  # predictions of other models need not state these
         own = np.flatnonzero(part.measured).tolist()
         about |= {"images": len(own), "patients": len({part.images.patients[at] for at in own})}
     about |= predictions.about
@@ -79,22 +79,22 @@ def _computed(result: Evaluation, settings: Settings) -> Evaluation:
 def few_patients(compared: Mapping[str, Measured]) -> list[str]:
     """A line for each finding with fewer than 25 patients with it, or without."""
     lines = []
-    for name, one in compared.items():
-        if not isinstance(one, Area) or not name.startswith(OF_FINDING):
+    for name, area in compared.items():
+        if not isinstance(area, Area) or not name.startswith(OF_FINDING):
             continue
-        rare = 0 if one.patients[0] <= one.patients[1] else 1
-        images, side = (one.positives, one.negatives)[rare], ("with", "without")[rare]
-        if one.patients[rare] < FEW:
+        rare = 0 if area.patients[0] <= area.patients[1] else 1
+        images, side = (area.positives, area.negatives)[rare], ("with", "without")[rare]
+        if area.patients[rare] < FEW:
             lines.append(
-                f"{name.removeprefix(OF_FINDING)}: {images} images of {one.patients[rare]} "
-                f"patients {side} it, fewer than {FEW} patients: read its AUC of {one.value:.2f} "
+                f"{name.removeprefix(OF_FINDING)}: {images} images of {area.patients[rare]} "
+                f"patients {side} it, fewer than {FEW} patients: read its AUC of {area.value:.2f} "
                 "with its interval"
             )
     return lines
 
 
 CLASS_ACCURACY = "multi-class accuracy"
-"""The primary measure of findings as classes, by the positive prompts as in GLoRIA."""
+"""The primary measure of findings as classes, from the positive prompts as in GLoRIA."""
 
 
 def _declare(result: Evaluation, primary: str) -> None:
@@ -102,62 +102,59 @@ def _declare(result: Evaluation, primary: str) -> None:
     compared = result.rows.compared
     row = result.rows.find(CLASSES, SCORES[0], "accuracy")
     if primary in compared:
-        one = compared[primary]
-        result.primary.update({"measure": primary, **estimate_of(one), "method": one.METHOD})
+        figure = compared[primary]
+        result.primary.update({"measure": primary, **estimate_of(figure), "method": figure.METHOD})
     elif primary == CLASS_ACCURACY and row is not None:
-        found = {"value": row.value, "low": row.low, "high": row.high, "method": row.method}
-        result.primary.update({"measure": primary, **found})
+        estimate = {"value": row.value, "low": row.low, "high": row.high, "method": row.method}
+        result.primary.update({"measure": primary, **estimate})
     elif compared:
         line = f"the primary measure, {primary}, was not measured; others are: "
         result.warnings.append(line + "; ".join(compared))
 
 
 MADE = ("boxes", "probe", "calibrate")
-"""Settings that predictions are made with, and figures cannot change."""
+"""Settings fixed when predictions are made."""
 
 
 def measure_file(path: Path, **settings: Any) -> Evaluation:
     """:func:`measure` of a file, ``predictions.parquet``."""
-    return _measure_read(path, _read(path), settings)
+    return _measure_read(path, read_predictions(path, KINDS), settings)
 
 
 def measure_files(paths: Iterable[Path], **settings: Any) -> Iterator[Evaluation]:
-    """:func:`measure_file` of files that are to be compared, one at a time.
+    """:func:`measure_file` of files to be compared, one at a time.
 
-    Images and findings of each are taken in the order of the first, as their rows may stand in any.
+    Their rows may be in any order; images and findings get the order of the first file.
     """
     first = Predictions({}, {})
     made: dict[str, Any] = {}
     for path in paths:
-        found = _read(path)
-        own = {**Settings().to_dict(), **found.about.get("settings", {})}
+        predictions = read_predictions(path, KINDS)
+        own = {**Settings().to_dict(), **predictions.about.get("settings", {})}
         for name in AGREEING:
             if name not in settings and made.setdefault(name, own[name]) != own[name]:
                 raise ConfigError(
                     f"{path}: made with --{name} {own[name]} and not {made[name]} as the first; "
-                    f"give --{name}, which is taken for all"
+                    f"give --{name}, which then holds for all"
                 )
-        given, part = (one.parts.get("classification") for one in (first, found))
+        given, part = (each.parts.get("classification") for each in (first, predictions))
         if isinstance(given, Classified) and isinstance(part, Classified):
-            found = replace(found, parts={**found.parts, "classification": part.ordered_as(given)})
-        first = first if first.parts else found
-        yield _measure_read(path, found, settings)
+            parts = {**predictions.parts, "classification": part.ordered_as(given)}
+            predictions = replace(predictions, parts=parts)
+        first = first if first.parts else predictions
+        yield _measure_read(path, predictions, settings)
 
 
 AGREEING = ("primary", "uncertain")
-"""Settings of figures that files which are compared must share."""
-
-
-def _read(path: Path) -> Predictions:
-    return read_predictions(path, KINDS)
+"""Settings of figures that compared files must share."""
 
 
 def _measure_read(path: Path, predictions: Predictions, settings: Mapping[str, Any]) -> Evaluation:
-    replace(Settings(), **settings)  # what is wrong with these is not a fault of the file
+    replace(Settings(), **settings)  # wrong settings are no fault of the file
     try:
         described = _described(predictions, settings)
     except KeyError as error:
-        raise DataError(f"{path}: its description lacks {error}; {AGAIN}") from None
+        raise DataError(f"{path}: its description has no {error}; {AGAIN}") from None
     except (TypeError, AttributeError) as error:
         raise DataError(
             f"{path}: its description is not that of predictions: {error}; {AGAIN}"
@@ -176,15 +173,15 @@ def _classify(result: Evaluation, given: Classified, settings: Settings) -> None
         )
     if settings.calibrate and not validated:
         result.left_out.append(
-            "thresholds and temperatures: they are chosen on validation images, of which there "
-            "are not beside the images measured"
+            "thresholds and temperatures: they are chosen on validation images, and there are "
+            "none besides the images measured"
         )
     zero_shot = measure_zero_shot(given, settings)
     if validated:
         result.left_out.extend(
             f"thresholds and temperatures: {name}: validation images lack a class"
-            for name, one in zero_shot.scores.items()
-            if one.fit is None and len(one.rows)
+            for name, scores in zero_shot.scores.items()
+            if scores.fit is None and len(scores.rows)
         )
     result.scores.update(zero_shot.scores)
     own = given.images.take(np.flatnonzero(given.measured))
@@ -197,26 +194,26 @@ def _classify(result: Evaluation, given: Classified, settings: Settings) -> None
 
 
 def _in_both(given: Classified) -> int:
-    """How many patients have measured and validation images; a manifest with such is refused."""
+    """How many patients have both measured and validation images; a manifest may have none."""
     people = np.array(given.images.patients, dtype=object)
     return len({*people[given.measured]} & {*people[~given.measured]})
 
 
 def _heads(given: Classified, settings: Settings, _: Mapping[str, Any]) -> Rows:
-    """Heads of findings, measured as their prompts are."""
+    """Heads of findings, measured like their prompts."""
     rows = measure_zero_shot(given, settings, HEADS).rows
-    rows.compared = {f"{HEADS}: {name}": one for name, one in rows.compared.items()}
+    rows.compared = {f"{HEADS}: {name}": figure for name, figure in rows.compared.items()}
     return rows
 
 
 def _probes(given: Classified, settings: Settings, about: Mapping[str, Any]) -> Rows:
-    """AUC by finding, beside the ridge and how many images it was fitted to."""
+    """AUC by finding, with the ridge and the number of images it was fitted to."""
     rows = Rows()
     for number, finding in enumerate(given.findings):
         at, truth = given.rows(number, settings.uncertain)
         patients = [given.images.patients[row] for row in at]
-        found = area_of(given.scores[number][at], truth, patients)
-        rows.add(PROBES, finding, "AUC", found, len(at))
+        area = area_of(given.scores[number][at], truth, patients)
+        rows.add(PROBES, finding, "AUC", area, len(at))
         for name, value in about["probes"].get(finding, {}).items():
             rows.add(PROBES, finding, name, value)
     return rows
@@ -229,7 +226,7 @@ PARTS: dict[str, tuple[type[Part], Callable[[Any, Settings, Mapping[str, Any]], 
     "box retrieval": (Ranked, lambda part, *_: measure_box_retrieval(part)),
     "retrieval": (Ranked, lambda part, *_: measure_retrieval(part)),
 }
-"""By name of the part beside the classification its kind, and what is computed from it."""
+"""The parts besides the classification by name, each with its kind and what measures it."""
 KINDS: dict[str, type[Part]] = {
     "classification": Classified,
     **{name: kind for name, (kind, _) in PARTS.items()},

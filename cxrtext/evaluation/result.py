@@ -1,4 +1,4 @@
-"""What an evaluation gives: its figures, and what a report needs beside them."""
+"""The result of an evaluation: its figures, and what else a report needs."""
 
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -14,14 +14,14 @@ from cxrtext.evaluation.settings import Settings
 from cxrtext.models import ImageTextModel
 
 RESULTS, ABOUT = "results.csv", "evaluation.json"
-"""The files of the figures, and of what was measured on what."""
+"""The file of the figures, and the file that says what was measured on what."""
 ASIDE = ("rows", "scores", "predictions", "details")
-"""Fields of an evaluation that do not stand in ``evaluation.json``."""
+"""Fields of an evaluation that are not in ``evaluation.json``."""
 
 
 @dataclass(slots=True)
 class Details:
-    """The model and the data themselves, where an evaluation was just made.
+    """The model and the data themselves, kept for a new evaluation.
 
     ``rejects`` are the names of images that could not be read, and why.
     """
@@ -38,13 +38,12 @@ class Details:
 class Evaluation:
     """What was measured.
 
-    ``rows`` are all figures; a part is not among them where the data lack what it needs
+    ``rows`` are all figures; a part is missing if the data do not have what it needs
     (``left_out``).  ``primary``: ``measure``, ``value``, ``low``, ``high`` and ``method`` of the
-    primary measure.  ``warnings``: what a reader of the figures has to know.  ``recipe``: of a
-    benchmark, what ``recipe.json`` says.  ``scores``: of each finding, which curves are drawn from.
+    primary measure.  ``warnings``: what a reader of the figures must know.  ``recipe``: for a
+    benchmark, what ``recipe.json`` says.  ``scores``: by finding, to draw curves from.
 
-    ``details`` are there where the evaluation was just made, and not where its predictions were
-    read again.
+    ``details`` is None if the predictions were read from a file.
     """
 
     checkpoint: str
@@ -71,7 +70,7 @@ class Evaluation:
 
     @property
     def classified(self) -> Classified | None:
-        """What the model said of images and findings."""
+        """What the model said about images and findings."""
         part = self.predictions.parts.get("classification")
         return part if isinstance(part, Classified) else None
 
@@ -82,12 +81,13 @@ class Evaluation:
 
     @property
     def mean_auc(self) -> float | None:
-        """Mean of the AUCs, or None where not every finding has one."""
+        """Mean of the AUCs, or None if a finding has none."""
         return self.rows.value(ZERO_SHOT, MEAN, "AUC")
 
     def about(self) -> dict[str, Any]:
-        """What ``evaluation.json`` holds: everything but the figures."""
-        return {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ASIDE}
+        """The content of ``evaluation.json``: everything but the figures."""
+        names = (field.name for field in fields(self))
+        return {name: getattr(self, name) for name in names if name not in ASIDE}
 
     def to_dict(self) -> dict[str, Any]:
         return {**self.about(), "results": self.rows.to_json()}

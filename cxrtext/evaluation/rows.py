@@ -1,6 +1,6 @@
-"""The one table of what an evaluation measured: a row a figure.
+"""The one table of what an evaluation measured, with one row for each figure.
 
-Every measuring part gives such rows, ``results.csv`` holds them, and the report's tables, the
+Every part of an evaluation adds rows, ``results.csv`` holds them, and the report's tables, the
 headline and the documents are pivots of them.
 """
 
@@ -22,23 +22,23 @@ GROUPS, PROBES = "groups", "linear probes"
 GROUNDING, MASKS = "grounding", "masks"
 ABSENCE, SIDES = "phrases without a box", "left and right"
 BOX_RETRIEVAL, RETRIEVAL = "retrieval of boxes", "retrieval"
-"""Parts; of some the name goes on after a comma: "operating points, Youden"."""
+"""Parts; some names go on after a comma: "operating points, Youden"."""
 MEAN, MEAN_OF_FINDINGS, MEAN_OF_SENTENCES = "mean", "mean of findings", "mean of sentences"
 ALL, ALL_IMAGES, NO_FINDING = "all sentences", "all images", "no finding"
 BOTH, GAP = "both directions", "gap"
-"""Groups beside findings, directions and cells of the manifest."""
+"""Groups besides findings, directions and cells of the manifest."""
 OF_FINDING = "AUC of "
-"""Before a finding's name: its AUC."""
+"""Put before a finding's name."""
 BY_CHANCE = ", by chance"
 ELSEWHERE, GAIN = ", other patients", ", gain over other patients"
-"""What a measure's name goes on with: of a random order, and of other patients' images."""
+"""Put after a measure's name: for a random order, and for other patients' images."""
 
 
 class Row(NamedTuple):
-    """A figure: of a part of the evaluation, a group in it (a finding, a direction), a measure.
+    """A figure of a part of the evaluation, a group in it (a finding, a direction), and a measure.
 
-    ``value`` is None where the figure could not be measured, which a report shows as a dash;
-    ``n`` says how many images or sentences it is of, ``method`` how its 95 % interval was made.
+    ``value`` is None if the figure could not be measured, which a report shows as a dash; ``n`` is
+    the number of images or sentences, ``method`` says how the 95 % interval was made.
     """
 
     part: str
@@ -56,7 +56,7 @@ class Row(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A figure whose interval is not a :class:`~cxrtext.metrics.intervals.Measured`'s."""
+    """A figure with an interval but no :class:`~cxrtext.metrics.intervals.Measured`."""
 
     value: float
     low: float | None
@@ -66,9 +66,9 @@ class Estimate(NamedTuple):
 
 @dataclass(slots=True)
 class Rows:
-    """Rows in the order in which they were measured, found by part, group and measure.
+    """Rows in the order they were measured, found by part, group and measure.
 
-    ``compared`` has by name the measures that models are compared by, with what pairs them.
+    ``compared`` has the measures by which models are compared, by name, with what pairs them.
     """
 
     compared: dict[str, Measured] = field(default_factory=dict)
@@ -79,24 +79,24 @@ class Rows:
         part: str,
         group: str,
         measure: str,
-        found: Measured | Estimate | float | None,
+        figure: Measured | Estimate | float | None,
         n: int | None = None,
     ) -> None:
-        """Add a figure, with its interval where it has one."""
-        value = found if not isinstance(found, (Measured, Estimate)) else found.value
+        """Add a figure, with its interval if it has one."""
+        value = figure if not isinstance(figure, (Measured, Estimate)) else figure.value
         ends: tuple[float | None, float | None] = (None, None)
         method = ""
-        if isinstance(found, Estimate):
-            ends, method = (found.low, found.high), found.method
-        elif isinstance(found, Measured) and (known := found.interval()) is not None:
-            ends, method = known, found.METHOD
+        if isinstance(figure, Estimate):
+            ends, method = (figure.low, figure.high), figure.method
+        elif isinstance(figure, Measured) and (interval := figure.interval()) is not None:
+            ends, method = interval, figure.METHOD
         row = Row(part, group, measure, value, *ends, n, method)
         self._rows[part, group, measure] = row
 
-    def compare_by(self, name: str, found: Measured | None, rows: tuple[Hashable, ...]) -> None:
-        """Let models be compared by a figure, if it was measured, on equal rows."""
-        if found is not None:
-            self.compared[name] = replace(found, rows=rows)
+    def compare_by(self, name: str, figure: Measured | None, rows: tuple[Hashable, ...]) -> None:
+        """Let models be compared by a figure on equal rows, if it was measured."""
+        if figure is not None:
+            self.compared[name] = replace(figure, rows=rows)
 
     def update(self, other: "Rows") -> None:
         self._rows |= other._rows
@@ -110,7 +110,7 @@ class Rows:
         return None if row is None else row.value
 
     def count(self, part: str, group: str, measure: str) -> int:
-        """A figure that counts something; 0 where there is none."""
+        """A figure that counts something, or 0."""
         return int(self.value(part, group, measure) or 0)
 
     def groups(self, part: str) -> list[str]:
@@ -122,7 +122,7 @@ class Rows:
         return {row.measure: row.value for row in own}
 
     def below(self, part: str) -> list[str]:
-        """What follows the name of a part and ", " in names of parts: "Youden"."""
+        """What follows the name of a part and ", " in the names of parts, like "Youden"."""
         begin = f"{part}, "
         names = dict.fromkeys(of for of, _, _ in self._rows if of.startswith(begin))
         return [name.removeprefix(begin) for name in names]
@@ -142,7 +142,7 @@ class Rows:
     __hash__ = None  # type: ignore[assignment]
 
     def to_json(self) -> list[dict[str, Any]]:
-        """As JSON has them, without what is infinite."""
+        """The rows for JSON, with None for infinite values."""
         return [
             {
                 name: None if isinstance(value, float) and not isfinite(value) else value
@@ -152,5 +152,5 @@ class Rows:
         ]
 
     def write(self, path: Path) -> None:
-        """Write them as CSV, figures with all their digits, an empty cell for None."""
+        """Write CSV, with all digits of the figures and an empty cell for None."""
         write_table(path, Row._fields, [row._asdict() for row in self])

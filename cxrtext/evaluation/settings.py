@@ -1,4 +1,4 @@
-"""How an evaluation is done, apart from what it is done on."""
+"""How an evaluation is done, whatever the model and the data."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -10,7 +10,7 @@ from cxrtext.evaluation.comparison import PRIMARY
 from cxrtext.metrics.ranking import Uncertain
 
 SLICE_COLUMNS = ("sex", "age", "view", "site")
-"""Columns of a manifest by which the AUC is measured, as far as it has them."""
+"""Manifest columns that split the AUC by group, if the manifest has them."""
 
 TRUTH = "truthAUC"
 """See :mod:`cxrtext.evaluation.truth`."""
@@ -19,7 +19,7 @@ TRUTH_BINS = {
     f"{TRUTH}, ρ .1–.5": (0.1, 0.5),
     f"{TRUTH}, ρ > .5": (0.5 + 1e-9, 1.0),
 }
-"""Parts of the sentences, by the probability ρ that they are true of a random study."""
+"""Parts of the sentences by the probability ρ that they are true of a random study."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +28,13 @@ class Settings:
 
     Args:
         uncertain: What the label −1 counts as; "ignore" leaves it out.
-        calibrate: Whether validation images are embedded too, which choose the threshold and the
+        calibrate: Whether to embed validation images too, which choose the threshold and the
             temperature.
         boxes: A box file; by default ``boxes.json``, ``.csv`` or ``.parquet`` of the data folder.
-        slices: Columns of the manifest; "age" is taken in bands.
-        probe: Whether linear probes are fitted to the training images.
-        sensitivity: That of a second operating point, beside Youden's; above 0, at most 1.
+        slices: Columns of the manifest; "age" is split into bands.
+        probe: Whether to fit linear probes to the training images.
+        sensitivity: The sensitivity of a second operating point, besides Youden's; above 0, at
+            most 1.
         primary: The one measure that decides, declared before the figures are seen; named as in
             a comparison.
     """
@@ -59,7 +60,7 @@ class Settings:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """From what :meth:`to_dict` gave; what is not said is as by default."""
+        """Read the result of :meth:`to_dict`; missing keys get their defaults."""
         boxes = Path(values["boxes"]) if values.get("boxes") else None
         slices = tuple(values.get("slices", SLICE_COLUMNS))
         return cls(**{**values, "boxes": boxes, "slices": slices})

@@ -1,8 +1,8 @@
-"""How well scores tell where a sentence is true: measured where that is known, on drawn images.
+"""How well scores tell whether a sentence is true, measured on drawn images, where truth is known.
 
-``truthAUC`` is, for each distinct sentence of the reports, the area under the curve of its scores
-against the truth of its claim over all images of the cohort; the mean over sentences.  An image is
-right for every sentence that is true of it, whether its own report says so or not.
+For each distinct sentence of the reports, take the area under the curve of its scores against the
+truth of its claim over all images of the cohort; ``truthAUC`` is the mean over sentences.  An image
+is right for every sentence that is true of it, whether its own report says so or not.
 """
 
 from dataclasses import replace
@@ -21,10 +21,10 @@ from cxrtext.phantom.truth import KnownTruth
 
 @torch.inference_mode()
 def measure_truth(model: ImageTextModel, cohort: Cohort, known: KnownTruth) -> dict[str, Area]:
-    """``truthAUC`` of a model, whole and by :data:`TRUTH_BINS`, by name.
+    """``truthAUC`` of a model, overall and for each of :data:`TRUTH_BINS`, by name.
 
-    The sentences are those of the cohort's own reports; one that is true of all images, or of none,
-    is left out.
+    The sentences are those of the cohort's own reports; sentences that are true of all images, or
+    of none, are left out.
     """
     texts = [text for text in known.sentences_of(cohort.studies) if text in known.claims]
     claims = [known.claims[text] for text in texts]
@@ -37,9 +37,9 @@ def measure_truth(model: ImageTextModel, cohort: Cohort, known: KnownTruth) -> d
     scores = np.asarray(score_matrix(model, cohort, [texts[at] for at in told]))
     areas = [area(own, holds[at], codes, total) for own, at in zip(scores, told, strict=True)]
     rho = known.rho([claims[at] for at in told])
-    found = {}
+    means = {}
     for name, (low, high) in {TRUTH: (0.0, 1.0), **TRUTH_BINS}.items():
-        part = [one for one, share in zip(areas, rho, strict=True) if low <= share <= high]
+        part = [area for area, share in zip(areas, rho, strict=True) if low <= share <= high]
         if part:
-            found[name] = replace(average(part), rows=(*cohort.studies, name))
-    return found
+            means[name] = replace(average(part), rows=(*cohort.studies, name))
+    return means

@@ -1,4 +1,4 @@
-"""The papers' experiments, each one resumable command that prints its table beside the paper's."""
+"""The papers' experiments; each is one resumable command that prints its table with the paper's."""
 
 from typing import TYPE_CHECKING
 

@@ -1,8 +1,8 @@
-"""SimCLR's augmentation of a batch of small images, on the device it lies on.
+"""SimCLR's augmentation of a batch of small images, on its own device.
 
-What each image gets is drawn on the CPU (:func:`draw_simclr`), apart from the pixels, as in
-:mod:`cxrtext.images.augment`.  The parts come in a fixed order: crop and flip, brightness,
-contrast, saturation, hue, gray, blur.
+The random amounts are drawn on the CPU (:func:`draw_simclr`), apart from the pixels, as in
+:mod:`cxrtext.images.augment`.  The steps have a fixed order: crop and flip, brightness, contrast,
+saturation, hue, gray, blur.
 """
 
 import math
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from cxrtext.images.augment import sampled
 
-ATTEMPTS = 10  # windows drawn until one fits; then the whole image is taken
+ATTEMPTS = 10  # windows drawn; if none fits, the whole image is used
 CHUNK = 64  # images that a CPU changes at once, so that they stay in its cache
 _LUMA = (0.299, 0.587, 0.114)
 
@@ -23,10 +23,10 @@ _LUMA = (0.299, 0.587, 0.114)
 class SimclrSpec:
     """How strongly images are changed; the defaults are SimCLR's for CIFAR-10.
 
-    ``scale`` and ``ratio`` are the least and largest share of the area in a window, and width over
-    height.  ``flip``, ``jitter`` (of brightness, contrast, saturation and hue), ``gray`` and
-    ``blur`` are probabilities; the amounts the largest relative changes, of the hue in turns of
-    the color circle, at most 1/2.  Saturation, hue and gray do nothing to images of one channel.
+    ``scale`` and ``ratio`` bound a window's share of the area, and its width over height.
+    ``flip``, ``jitter`` (of brightness, contrast, saturation and hue), ``gray`` and ``blur`` are
+    probabilities.  The amounts are the largest relative changes; the hue's is in turns of the color
+    circle, at most 1/2.  Saturation, hue and gray do not change images of one channel.
     ``blur_sigma`` and ``blur_size`` (odd) are in pixels.
 
     Source: Chen et al. 2020 (SimCLR), sections A and B.9; strength 0.5.
@@ -48,11 +48,11 @@ class SimclrSpec:
 
 @dataclass(frozen=True, slots=True)
 class SimclrDraws:
-    """How each of B images is to be seen; on the CPU.
+    """How to change each of B images; on the CPU.
 
     ``values`` [10, B], float32: a window's left, top, width and height, as shares of the image's;
     1 or −1 for a mirror image; the factors of brightness, contrast and saturation; the turn of
-    the hue; 0 where gray, else 1.  ``sigma`` [B]: deviation of the blur in pixels, 0 for none.
+    the hue; 0 for gray, else 1.  ``sigma`` [B]: deviation of the blur in pixels, 0 for none.
     """
 
     values: Tensor
@@ -65,15 +65,15 @@ class SimclrDraws:
         return SimclrDraws(self.values[:, rows], self.sigma[rows])
 
     def pin_memory(self) -> "SimclrDraws":
-        """The same in page-locked memory."""
+        """A copy in page-locked memory."""
         return SimclrDraws(self.values.pin_memory(), self.sigma)
 
 
 def draw_simclr(count: int, spec: SimclrSpec, generator: torch.Generator) -> SimclrDraws:
     """Draw windows, flips and amounts.
 
-    The area of a window is uniform and its width over height log-uniform, its place uniform and
-    not bound to whole pixels; what does not fit into the (square) image is drawn again.
+    The area of a window is uniform and its width over height log-uniform; its place is uniform and
+    not bound to whole pixels.  Windows that do not fit into the (square) image are drawn again.
     """
     width, height = _window_sizes(count, spec, generator)
     u = torch.rand(11, count, generator=generator)
@@ -104,14 +104,14 @@ def _window_sizes(
     ratio = torch.exp(low + (high - low) * u[1])
     width, height = (area * ratio).sqrt(), (area / ratio).sqrt()
     fits = (width <= 1) & (height <= 1)
-    first = fits.float().argmax(dim=0, keepdim=True)  # 0 where none fits
+    first = fits.float().argmax(dim=0, keepdim=True)  # 0 if none fits
     none = ~fits.any(dim=0)
     chosen = (values.gather(0, first)[0].masked_fill(none, 1.0) for values in (width, height))
     return next(chosen), next(chosen)
 
 
 def simclr(images: Tensor, draws: SimclrDraws, spec: SimclrSpec) -> Tensor:
-    """Change 8-bit images [B, 1 or 3, H, W] as drawn -> float32 in [0, 1]."""
+    """Change 8-bit images [B, 1 or 3, H, W] as drawn, into float32 in [0, 1]."""
     if images.device.type != "cpu" or len(images) <= CHUNK:
         return _changed(images, draws, spec)
     chunks = [slice(first, first + CHUNK) for first in range(0, len(images), CHUNK)]
@@ -129,7 +129,7 @@ def _changed(images: Tensor, draws: SimclrDraws, spec: SimclrSpec) -> Tensor:
 
 
 def resized_crop(images: Tensor, windows: Tensor) -> Tensor:
-    """Cut a window out of each image and bring it back to full size, in one bilinear pass.
+    """Cut a window out of each image and enlarge it to full size, in one bilinear pass.
 
     Windows [5, B] are left, top, width, height, 1 or −1 for a mirror image; see
     :func:`cxrtext.images.augment.sampled`.
@@ -143,10 +143,10 @@ def resized_crop(images: Tensor, windows: Tensor) -> Tensor:
 def jitter_colors(images: Tensor, amounts: Tensor, *, turn_hue: bool = True) -> Tensor:
     """Change brightness, contrast, saturation and hue, in this order, each clipped to [0, 1].
 
-    Brightness multiplies; contrast and saturation stretch away from the image's mean gray value
+    Brightness multiplies; contrast and saturation stretch away from the image's mean gray value,
     and from the pixel's own.  Images of one channel keep saturation and hue.  Amounts [4, B] are
-    three factors, and the turn of the hue in turns of the circle.  The images, float32 in [0, 1],
-    may be changed.
+    three factors, and the turn of the hue as part of the circle.  The images, float32 in [0, 1],
+    may be changed in place.
     """
     brightness, contrast, saturation, hue = amounts.view(4, -1, 1, 1, 1)
     images = images.mul_(brightness).clamp_(0, 1)
@@ -170,8 +170,9 @@ def _luma(images: Tensor) -> Tensor:
 def _turned(images: Tensor, turn: Tensor) -> Tensor:
     """Turn the hue of RGB images, keeping HSV's saturation and value.
 
-    With h the hue in sixths of the circle and c the largest minus the smallest channel, a channel
-    is ``max − c · clip(min(k, 4 − k), 0, 1)``, ``k = (n + h) mod 6``, n = 5, 3, 1 for R, G, B.
+    Let h be the hue in sixths of the circle and c the largest minus the smallest channel; then a
+    channel is ``max − c · clip(min(k, 4 − k), 0, 1)``, ``k = (n + h) mod 6``, n = 5, 3, 1 for R, G,
+    B.
     """
     red, green, blue = images.unbind(1)
     largest = torch.maximum(torch.maximum(red, green), blue)  # three times as fast as max(dim=1)
@@ -188,10 +189,10 @@ def _turned(images: Tensor, turn: Tensor) -> Tensor:
 
 
 def blurred(images: Tensor, sigma: Tensor, size: int) -> Tensor:
-    """Blur some of the images, in place; they are mirrored at their edges.
+    """Blur some of the images, in place, mirrored at their edges.
 
     ``sigma`` [B], on the CPU, is a Gaussian's deviation in pixels; 0 leaves an image as it is.
-    The window's side is odd, and no more than twice the image's less one.
+    The window's side is odd, and less than twice the image's.
     """
     rows = sigma.nonzero().flatten()
     if not len(rows) or size == 1:

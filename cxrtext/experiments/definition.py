@@ -1,38 +1,41 @@
-"""What an experiment is asked and made of: the rows of the papers, read from ``papers/*.yaml``."""
+"""Options and definitions of experiments: the papers' rows are read from ``papers/*.yaml``."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from cxrtext.errors import ConfigError
 from cxrtext.files.yaml_text import read_own
 
+if TYPE_CHECKING:
+    from cxrtext.training import Listener
+
 EXPERIMENTS: Mapping[str, str] = {
     "when-it-helps": "when a correction for false negatives helps, on simulated pairs",
     "table1": "every correction for false negatives, trained with an equal budget",
-    "cifar10-r": "class probabilities of each image's own, CIFAR-10 with unequally common classes",
+    "cifar10-r": "class probabilities for each image, CIFAR-10 with unequally common classes",
     "positive-debiased": "a loss corrected for false positives, CIFAR-10",
     "conditional-uniformity": "losses that know of metadata, CIFAR-10",
     "fair-cclk": "features that leave out a color, ColorMNIST",
     "hardneg-cclk": "hard negatives by kernels, CIFAR-10",
 }
-"""Name, and what it shows; all but the first have their rows in ``papers/NAME.yaml``."""
+"""Names, and what they show; all but the first have their rows in ``papers/NAME.yaml``."""
 Settings = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class ExperimentOptions:
-    """What is asked of an experiment.
+    """Options for an experiment.
 
-    ``scale`` says how much data and how long: "smoke", "cpu", "gpu" or "paper", of table 1 also
-    "films".  ``out`` is by default ``experiments/<name>-<scale>``.  ``data`` is for table 1 a data
-    folder, by default phantoms drawn into ``out``; for small images an ``.npz`` of CIFAR-10 or
-    MNIST.  ``features`` are of a backbone (``cxrtext encode``), in place of an image encoder that
-    is pre-trained here.  ``seeds`` is the number of trainings a row, by default the scale's.
+    ``scale`` says how much data and how long: "smoke", "cpu", "gpu" or "paper", for table 1 also
+    "films".  ``out`` is by default ``experiments/<name>-<scale>``.  ``data`` is a data folder for
+    table 1, by default phantoms drawn into ``out``, and an ``.npz`` of CIFAR-10 or MNIST for small
+    images.  ``features`` of a backbone (``cxrtext encode``) replace an image encoder pre-trained
+    here.  ``seeds`` is the number of trainings for each row, by default the scale's.
     """
 
     scale: str = "cpu"
@@ -45,7 +48,7 @@ class ExperimentOptions:
 
 @dataclass(frozen=True, slots=True)
 class ExperimentListener:
-    """Hears lines of text, and progress as (stage, done, total, unit)."""
+    """Is told lines of text, and progress as (stage, done, total, unit)."""
 
     say: Callable[[str], None] = lambda _: None
     progress: Callable[[str, int, int, str], None] = lambda _stage, _done, _total, _unit: None
@@ -53,10 +56,18 @@ class ExperimentListener:
     def counting(self, stage: str, unit: str) -> Callable[[int, int], None]:
         return lambda done, total: self.progress(stage, done, total, unit)
 
+    def training(self, name: str) -> "Listener":
+        from cxrtext.training import Listener
+
+        return Listener(
+            say=self.say,
+            step=lambda report, total: self.progress(name, report.step, total, "steps"),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The page as text, what stands in ``table.json``, and a line a row and seed that failed."""
+    """The page as text, the content of ``table.json``, and a line for each failed row and seed."""
 
     page: str
     data: dict[str, Any]
@@ -69,12 +80,12 @@ class Part(BaseModel):
 
 
 class Measure(Part):
-    """A column of a table; ``smaller`` is whether a smaller figure is better.
+    """A column of a table; ``smaller``: whether a smaller figure is better.
 
-    Two of the paper's figures must differ by more than ``apart``, about its own deviation over
-    trainings, to be an order; where not ``ordered`` they are none.  ``table`` is the title of a
-    further table that it stands in; one that is not ``compared`` is shown and not subtracted from
-    the baseline's.  It lies between 0 and ``most``, None where it has no largest value.
+    Two of the paper's figures count as ordered if they differ by more than ``apart``, about the
+    paper's own deviation over trainings; without ``ordered``, they never do.  ``table`` is the
+    title of another table for this column; unless ``compared``, it is shown but not compared with
+    the baseline's.  It lies between 0 and ``most``; None means no largest value.
     """
 
     name: str
@@ -88,11 +99,11 @@ class Measure(Part):
 
 
 class Row(Part):
-    """One way to train, in what it differs from the other rows of its group.
+    """One way to train: how it differs from the other rows of its group.
 
-    ``paper`` has the paper's figures by measure, ``scales`` those at which it is trained unless
-    ``--rows`` names it (None: all).  ``needs`` is a file of the data folder without which it cannot
-    be trained.
+    ``paper`` has the paper's figures by measure; ``scales`` are those that train it without
+    ``--rows`` (None: all).  ``needs`` is a file of the data folder that it cannot be trained
+    without.
     """
 
     name: str
@@ -111,9 +122,9 @@ class Claim(Part):
 
 
 class Group(Part):
-    """Rows that stand in one table: the same data, the same budget, the same probes.
+    """The rows of one table: the same data, the same budget, the same probes.
 
-    ``data`` is the set that is trained on, ``probe`` how features are measured; both "" of table 1.
+    ``data`` is the training set, ``probe`` how features are measured; both are "" for table 1.
     The first measure is the main one; rows are compared with the ``baseline``.
     """
 
@@ -130,13 +141,13 @@ class Group(Part):
 class Scale(Part):
     """How much data, and how long.
 
-    ``settings`` are of every training, ``groups`` those of a group, by its name; a group that is
-    not named where others are is not trained.  Of small images ``train`` are trained on and
-    ``test`` measured on (None: all); probes have ``probe_epochs`` with Adam and ``probe_steps``
-    with L-BFGS.  Of table 1 ``studies`` phantoms of ``size`` pixels are drawn (0: data must be
-    given); ``language_model`` is what ``pretrain_text`` is given, or a hub id; where there is a
-    ``start``, rows go on from that training on an image encoder of the words of findings
-    (``image``); of several ``starts`` seed s has the (s modulo ``starts``)-th.
+    ``settings`` are for every training, ``groups`` for single groups by name; if some groups are
+    named, the others are not trained.  For small images, ``train`` and ``test`` are the numbers of
+    images to train and measure on (None: all); probes have ``probe_epochs`` with Adam and
+    ``probe_steps`` with L-BFGS.  For table 1, ``studies`` phantoms of ``size`` pixels are drawn (0:
+    data must be given); ``language_model`` has arguments of ``pretrain_text``, or is a hub id; with
+    a ``start``, rows continue from that training on an image encoder trained on words of findings
+    (``image``); with several ``starts``, seed s uses the (s modulo ``starts``)-th.
     """
 
     settings: dict[str, Any] = {}
@@ -157,11 +168,12 @@ class Scale(Part):
 
 
 class Experiment(Part):
-    """An experiment, its tables being the groups.
+    """An experiment; its groups are the tables.
 
-    ``given`` is what ``--data`` names; ``settings`` the paper's recipe, which every scale starts
-    from; ``claims`` those of the paper beside what follows from its figures; ``different`` lines on
-    what is not as in the paper; ``prompts``: of table 1, several phrasings of each finding.
+    ``given`` is what ``--data`` names; ``settings`` is the paper's recipe, where every scale
+    starts; ``claims`` are the paper's, besides those that follow from its figures; ``different``
+    are lines about differences from the paper; ``prompts`` are several phrasings of each finding,
+    for table 1.
     """
 
     title: str
@@ -181,9 +193,9 @@ class Experiment(Part):
         return self.scales[name]
 
     def choose(self, scale: str, names: Sequence[str] | None) -> tuple[tuple[Group, Row], ...]:
-        """The rows of some names, by default the scale's, in the order of the tables."""
+        """The rows with these names, by default the scale's, in the order of the tables."""
         groups = self.scale(scale).groups
-        known = {
+        rows = {
             row.name: (group, row)
             for group in self.groups
             for row in group.rows
@@ -192,17 +204,17 @@ class Experiment(Part):
         if names is None:
             return tuple(
                 (group, row)
-                for group, row in known.values()
+                for group, row in rows.values()
                 if row.scales is None or scale in row.scales
             )
         for name in names or ("",):
-            if name not in known:
-                raise ConfigError(f"--rows: no row '{name}'; there are {', '.join(known)}")
-        return tuple(found for name, found in known.items() if name in names)
+            if name not in rows:
+                raise ConfigError(f"--rows: no row '{name}'; there are {', '.join(rows)}")
+        return tuple(pair for name, pair in rows.items() if name in names)
 
     def all_claims(self) -> tuple[Claim, ...]:
-        """What the paper orders: within each table by its figures, then as it says."""
-        ordered = [one for group in self.groups for one in claims_of(group.rows, group.measures)]
+        """The orders that the paper claims: by the figures of each table, then in words."""
+        ordered = [c for group in self.groups for c in claims_of(group.rows, group.measures)]
         return (*ordered, *self.claims)
 
 
@@ -222,13 +234,13 @@ def claims_of(rows: Sequence[Row], measures: Iterable[Measure]) -> Iterator[Clai
 
 
 def merged(*layers: Settings) -> dict[str, Any]:
-    """Settings over settings, also inside sections; an objective is taken whole."""
+    """Merge settings, also inside sections; an objective is replaced as a whole."""
     result: dict[str, Any] = {}
     for layer in layers:
         for key, value in layer.items():
             inside = isinstance(value, Mapping) and key != "objective"
             result[key] = merged(result.get(key, {}), value) if inside else value
-        # The later of the two says how long.
+        # The later of the two decides how long.
         for key, other in (("steps", "epochs"), ("epochs", "steps")):
             if key in layer:
                 result.pop(other, None)

@@ -1,4 +1,4 @@
-"""What an experiment is given, refused where it cannot be used; needs no torch."""
+"""Check what an experiment is given, and refuse what it cannot use; needs no torch."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ TABLES = ("manifest", "reports", "labels", "boxes", "truth")
 
 
 def identity_of(experiment: Experiment, options: ExperimentOptions) -> dict[str, Any]:
-    """What the experiment's folder is made with."""
+    """The inputs that an experiment's folder is made with."""
     if experiment.given == "pairs":
         return _pairs(experiment, options)
     if options.features is not None:
@@ -35,7 +35,7 @@ def _pairs(experiment: Experiment, options: ExperimentOptions) -> dict[str, Any]
         raise ConfigError(f"--features: at --scale {options.scale} no row takes them")
     if given is None and not scale.studies:
         raise ConfigError(
-            f"--scale {options.scale}: wants real data; give a data folder with --data"
+            f"--scale {options.scale}: needs real data; give a data folder with --data"
         )
     data = None
     if given is not None:

@@ -1,4 +1,4 @@
-"""The page of an experiment, from what stands in ``table.json``."""
+"""The page of an experiment, from the content of ``table.json``."""
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
@@ -10,11 +10,11 @@ from cxrtext.metrics.intervals import TRAININGS
 from cxrtext.page import EMPTY, Block, Bullets, Section, Table, Text
 
 Measures = Sequence[Mapping[str, Any]]
-"""Columns of a table, as :class:`~.definition.Measure` has them."""
+"""Columns of a table: the fields of :class:`~.definition.Measure`."""
 
 
 def interval_text(cell: Mapping[str, Any], digits: int, sign: str = "") -> str:
-    """A figure as "0.812 [0.780, 0.843]", its interval where there is one; a ``sign`` "+" shows."""
+    """A figure with its interval, if any: "0.812 [0.780, 0.843]"; ``sign`` "+" shows a plus."""
     text = f"{cell['value']:{sign}.{digits}f}"
     if cell["low"] is None:
         return text
@@ -50,7 +50,7 @@ def _figures(group: Mapping[str, Any], measures: Measures) -> Table:
 
 
 def _differences(group: Mapping[str, Any], measures: Measures) -> list[Block]:
-    """Each row less the baseline, with a verdict."""
+    """Each row minus the baseline, with a verdict."""
     lines = [["row", *(measure["name"] for measure in measures)]]
     for row in group["rows"]:
         cells = [row["difference"].get(measure["name"]) for measure in measures]
@@ -98,9 +98,9 @@ def _order(order: Mapping[str, Any], digits: Mapping[str, int]) -> list[Block]:
         lines.append([one["better"], one["worse"], one["measure"], text, training, verdict])
     return [
         Text(
-            f"Of {order['pairs']} pairs of rows that the paper tells apart, {order['agree']} stand "
-            f"in the same order here, {order['agree_clearly']} of them with a difference whose "
-            f"interval leaves out 0; {order['contrary']} stand the other way round, "
+            f"Of {order['pairs']} pairs of rows that the paper tells apart, {order['agree']} have "
+            f"the same order here, {order['agree_clearly']} of them with a difference whose "
+            f"interval leaves out 0; {order['contrary']} have the opposite order, "
             f"{order['contrary_clearly']} of them with such a difference.",
             "lead",
         ),
@@ -120,14 +120,14 @@ def head_of(table: Mapping[str, Any]) -> list[Block]:
     """What was measured on what, and what intervals do not say."""
     compared = sum(len(row["difference"]) for group in table["groups"] for row in group["rows"])
     training = (
-        f"Of {TRAININGS} seeds or more they include the randomness of training (Student's t over "
-        "seeds), though not that of the start where rows share one; of fewer they do not, and a "
-        "row is better or worse only where every seed agrees."
+        f"With {TRAININGS} seeds or more they include the randomness of training (Student's t over "
+        "seeds), but not that of a start that rows share; with fewer they do not, and a row is "
+        "better or worse only if every seed agrees."
     )
     if (starts := table["starts"]) > 1:
         training = (
-            f"Seeds go on from {starts} common starts in turn; a start counts as one training, the "
-            "mean of its seeds, and intervals include the randomness of all (Student's t over "
+            f"Seeds continue from {starts} common starts in turn; a start counts as one training, "
+            "the mean of its seeds, and intervals include the randomness of all (Student's t over "
             "starts)."
         )
     return [
@@ -136,7 +136,7 @@ def head_of(table: Mapping[str, Any]) -> list[Block]:
             f"seed(s). {table['about']} {table['machine']}; {table['versions']}."
         ),
         Text(
-            "Intervals are 95 %, by how far each patient or test image moves a figure; ± is the "
+            "Intervals are 95 %, from how far each patient or test image moves a figure; ± is the "
             f"deviation over seeds. {training} They are not corrected for the "
             f"number of comparisons: of the {compared} below, about {compared / 20:.1f} would "
             "leave out 0 by chance alone."

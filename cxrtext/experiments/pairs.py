@@ -1,20 +1,17 @@
 """SSD table 1 and figure 3: corrections for false negatives, trained with an equal budget.
 
-What all rows share is made once: data, text, images, and where training starts.
+Everything that rows share is made once: data, text, images, and the start of training.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from cxrtext.config import Config, load_config, path_keys, write_config
-from cxrtext.device import choose_device
+from cxrtext.device import choose_device, limited_threads
 from cxrtext.errors import DataError
 from cxrtext.evaluation import Evaluation, Prompts, evaluate
 from cxrtext.evaluation.classification.zero_shot import classify, measure_zero_shot
@@ -42,11 +39,11 @@ from cxrtext.phantom.write import write_phantoms
 from cxrtext.records import read_manifest
 from cxrtext.records.columns import SECTION_COLUMNS
 from cxrtext.records.tables import read_table, write_table
-from cxrtext.training import Listener, train
+from cxrtext.training import train
 from cxrtext.training.image_pretraining import ImagePretrainSettings, pretrain_image
 
 CONFIG = "train.yaml"
-"""What a run is trained with, in its folder."""
+"""The configuration in a run's folder."""
 TRAINING, LEARNING = "train.csv", "learning.csv"
 """Reports of the training split, and of training and validation."""
 PROMPTED, TOP10 = "AUC, more prompts", "R@10, sentences"
@@ -72,11 +69,11 @@ class Pairs:
     # --- what all rows share ---
 
     def _once(self, name: str, product: Path, work: Callable[[], Mapping[str, Any]]) -> None:
-        with _one_thread():
+        with limited_threads(1):  # the language models are so small that a second thread only costs
             self.notes[name] = stage(self.out, name, product, work)
 
     def prepare(self, _groups: Iterable[Group]) -> dict[str, Any]:
-        """Make what all rows share, unless an earlier run has."""
+        """Make what all rows share, unless an earlier run did."""
         scale, heard = self.scale, self.listener.counting
         if self.options.data is None:
             drawn = heard("phantoms", "images")
@@ -107,7 +104,7 @@ class Pairs:
         return self.out / (f"start-{number}" if number else "start")
 
     def _write_reports(self) -> dict[str, int]:
-        """Write the reports that text models may see, of train and also of val."""
+        """Write the reports that text models may see, of train alone and with val."""
         manifest = manifest_of(self.data)
         path = reports_of(manifest)
         if path is None:
@@ -131,7 +128,7 @@ class Pairs:
 
     def _language_model(self) -> dict[str, Any]:
         given = self.scale.language_model
-        assert isinstance(given, dict)  # noqa: S101 - prepare asked
+        assert isinstance(given, dict)  # noqa: S101 - prepare has checked
         size = given["size"]
         summary = pretrain_text(
             self.text / TRAINING,
@@ -160,12 +157,6 @@ class Pairs:
         )
         return {"images": len(records), "unreadable": int((squares.slots < 0).sum())}
 
-    def _heard(self, name: str) -> Listener:
-        return Listener(
-            say=self.listener.say,
-            step=lambda report, total: self.listener.progress(name, report.step, total, "steps"),
-        )
-
     def _image_encoder(self) -> dict[str, Any]:
         settings, out = self.scale.settings, self.out / "image-encoder"
         summary = pretrain_image(
@@ -177,12 +168,12 @@ class Pairs:
             cache=self.cache,
             resume=(out / "state").is_dir(),
             device=settings["training"]["device"],
-            listener=self._heard("image encoder"),
+            listener=self.listener.training("image encoder"),
         )
         return {"learned": len(summary.findings), "epochs": summary.epochs}
 
     def _align(self, folder: Path, seed: int) -> dict[str, Any]:
-        """Train a common start: InfoNCE, on the image encoder of the finding words."""
+        """Train a common start: InfoNCE, on the image encoder trained on finding words."""
         tree = self._tree(folder, self.scale.settings)
         if self.options.features is None:
             encoder = self.out / "image-encoder/encoder.safetensors"
@@ -193,13 +184,13 @@ class Pairs:
         return self._fit(load_config(folder / CONFIG), "common start")
 
     def _fit(self, config: Config, name: str) -> dict[str, Any]:
-        # A run that was killed before its first state was saved starts afresh.
+        # A run that was killed before it saved a state starts again.
         resume = (config.out / "state").is_dir()
-        summary = train(config, resume=resume, listener=self._heard(name))
+        summary = train(config, resume=resume, listener=self.listener.training(name))
         return {"steps": summary.steps, "images": summary.images}
 
     def _tree(self, folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """A configuration; paths are relative to its folder, so that it can be moved."""
+        """A configuration with paths relative to its folder, so that it can be moved."""
         tree = merged(settings, {"out": "train"})
         sentences = self.text / "sentences.csv"
         places = {"manifest": manifest_of(self.data), "sentences": sentences, "cache": self.cache}
@@ -233,7 +224,7 @@ class Pairs:
             tree["model"]["init"] = _relative(self._start(seed) / "train/checkpoint", folder)
         if "keep" in objective:
             objective["keep"] = max(1, int(objective["keep"] * training["batch"]))
-        # In the paper labels come from reports; phantoms have those beside what is truly shown.
+        # In the paper labels come from reports; phantoms have these as well as the truth.
         for key, owner, stem in (
             ("true_probability", "dcl-eta-true", "truth"),
             ("labels", "remove-by-labels", "labels_from_reports"),
@@ -244,7 +235,7 @@ class Pairs:
         return tree
 
     def settings(self, group: Group, row: Row, seed: int) -> dict[str, Any]:
-        """The resolved configuration, without its places."""
+        """The resolved configuration without its paths."""
         folder = self.out / "runs" / row.name / f"seed-{seed}"
         write_config(folder / CONFIG, self.configuration(group, row, seed, folder))
         resolved = load_config(folder / CONFIG).model_dump(mode="json")
@@ -271,7 +262,7 @@ class Pairs:
         about = (
             f"Measured on {evaluation.images} images of {evaluation.patients} patients, split "
             f"'{evaluation.split}'. AUC and ACC: means over the CheX5 findings, with the prompts "
-            "of the paper, one a side. Recall (mean of R@10, R@50 and R@100) and MedR: of boxes "
+            "of the paper, one a side. Recall (mean of R@10, R@50 and R@100) and MedR: for boxes "
             "and their sentences, means of both directions. Left out: "
             f"{'; '.join(evaluation.left_out) or 'nothing'}."
         )
@@ -280,11 +271,11 @@ class Pairs:
     def _measures(self, evaluation: Evaluation) -> Measures:
         """The measures of table 1 that an evaluation has, and the AUC of each finding."""
         compared = evaluation.rows.compared
-        wanted = {one.name for group in self.experiment.groups for one in group.measures}
+        names = {measure.name for group in self.experiment.groups for measure in group.measures}
         measures: Measures = {
-            name: one
-            for name, one in compared.items()
-            if name in wanted or name.startswith(OF_FINDING)
+            name: figure
+            for name, figure in compared.items()
+            if name in names or name.startswith(OF_FINDING)
         }
         if evaluation.details is not None:
             measures |= self._beyond(evaluation.details)
@@ -293,7 +284,7 @@ class Pairs:
         return measures
 
     def _beyond(self, details: Details) -> Measures:
-        """What the paper does not measure, as far as the data allow it."""
+        """Measures that the paper does not have, if the data allow them."""
         measures: Measures = {}
         model, cohort, settings = details.model, details.cohort, details.settings
         if (labels := details.folder.labels) is not None:
@@ -310,14 +301,3 @@ class Pairs:
 
 def _relative(path: Path, folder: Path) -> str:
     return os.path.relpath(path.resolve(), folder.resolve())
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """One torch thread inside: the language models are so small that a second only costs."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

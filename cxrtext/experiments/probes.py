@@ -1,4 +1,4 @@
-"""What frozen features hold: the probes of each table of small images."""
+"""Probes of frozen features, for each table of small images."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ from cxrtext.experiments.small_sets import CLASSES, THINNED, ImageSet
 from cxrtext.metrics.intervals import Measured, mean_of
 
 RIDGE = 1e-4
-"""λ of mean cross-entropy + λ / 2 · ‖W‖², and of mean squared error + λ · ‖W‖²."""
+"""λ in mean cross-entropy + λ / 2 · ‖W‖², and in mean squared error + λ · ‖W‖²."""
 SOME_LABELS = (0.01, 0.1)
 
 
@@ -25,8 +25,8 @@ SOME_LABELS = (0.01, 0.1)
 class Features:
     """Frozen features of a set, [n, D] and [m, D].
 
-    The seed chooses labels and orders; a probe is trained by Adam for so many epochs, or fitted by
-    L-BFGS in so many steps.
+    The seed chooses labels and orders; a probe is trained by Adam for ``epochs``, or fitted by
+    L-BFGS in at most ``steps``.
     """
 
     train: Tensor
@@ -37,15 +37,15 @@ class Features:
     steps: int = 500
 
     def standardized(self) -> tuple[Tensor, Tensor]:
-        """Both in float64 with the mean 0 and the deviation 1 of the training images."""
+        """Both parts in float64, scaled so that training images have mean 0 and deviation 1."""
         train = self.train.double()
         center, spread = train.mean(dim=0), train.std(dim=0, correction=0)
-        live = spread > 1e-7 * train.abs().amax(dim=0)  # not the same everywhere, up to rounding
+        live = spread > 1e-7 * train.abs().amax(dim=0)  # not constant, up to rounding
         scale = torch.where(live, 1 / torch.where(live, spread, 1.0), 0.0)
         return (train - center) * scale, (self.test.double() - center) * scale
 
     def mean(self, values: NDArray[Any], some: NDArray[np.bool_] | None = None) -> Measured:
-        """The mean over the test images, or some of them."""
+        """The mean over all or some test images."""
         numbers = np.asarray(values, dtype=np.float64)
         if some is not None:
             numbers = np.where(some, numbers, np.nan)
@@ -58,7 +58,7 @@ class Features:
 def _adam_ranks(f: Features, rows: NDArray[np.intp] | None = None) -> NDArray[np.int64]:
     """How many classes have a higher logit than an image's own, [m].
 
-    By a logistic regression of the training images, or some, from W = 0 by Adam, batches of 128.
+    Logistic regression on all or some training images, from W = 0 by Adam in batches of 128.
 
     Source: Wang et al. 2023 (sample-specific debiasing), section 3.1.
     """
@@ -81,23 +81,23 @@ def fit_adam(
     lr: float = 1e-3,
     batch: int = 128,
 ) -> Tensor:
-    """Weights and in the last row the bias, [D + 1, K], of features [n, D] and labels [n]."""
+    """Weights, and the bias in the last row, [D + 1, K], for features [n, D] and labels [n]."""
     weights = features.new_zeros(features.shape[1] + 1, CLASSES)
     design = torch.cat([features, features.new_ones(len(features), 1)], dim=1)
-    wanted = F.one_hot(labels, CLASSES).to(design.dtype)
+    target = F.one_hot(labels, CLASSES).to(design.dtype)
     optimizer = torch.optim.Adam([weights], lr=lr)
     for _ in range(epochs):
         order = torch.randperm(len(design), generator=generator).to(design.device)
         for rows in order.split(batch):
             x = design[rows]
-            # The gradient of the mean cross-entropy, written out: a graph costs more than it.
-            weights.grad = x.T @ (torch.softmax(x @ weights, dim=1) - wanted[rows]) / len(rows)
+            # The gradient of the mean cross-entropy, written out: a graph would cost more.
+            weights.grad = x.T @ (torch.softmax(x @ weights, dim=1) - target[rows]) / len(rows)
             optimizer.step()
     return weights
 
 
 def _lbfgs_ranks(f: Features) -> NDArray[np.int64]:
-    """As :func:`_adam_ranks`, fitted by L-BFGS.
+    """The ranks of :func:`_adam_ranks`, fitted by L-BFGS.
 
     Source: Tsai et al. 2022 (CCL-K), appendix.
     """
@@ -106,7 +106,7 @@ def _lbfgs_ranks(f: Features) -> NDArray[np.int64]:
     train, test = (part.cpu().numpy() for part in f.standardized())
     probe = LogisticRegression(C=1 / (RIDGE * len(train)), tol=1e-6, max_iter=f.steps)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the paper's fit ends after so many steps, too
+        warnings.simplefilter("ignore")  # the paper's fit also ends after these steps
         probe.fit(train, f.data.train.labels)
     return _ranks(probe.decision_function(test), f.data.test.labels)
 
@@ -123,7 +123,7 @@ def _classes(ranks_of: Callable[[Features], NDArray[np.int64]], f: Features) -> 
 
 
 def _some(f: Features, part: float) -> NDArray[np.intp]:
-    """Rows of a fraction of the labels: at least one of each class."""
+    """Rows for a fraction of the labels, at least one of each class."""
     labels = f.data.train.labels
     generator = np.random.default_rng([f.seed, round(1000 * part)])
     rows = []
@@ -135,7 +135,7 @@ def _some(f: Features, part: float) -> NDArray[np.intp]:
 
 
 def _labels(f: Features) -> Measures:
-    """Accuracy by the fraction of labels that the probe is trained with (SSD figure 2)."""
+    """Accuracy by the fraction of labels to train the probe with (SSD figure 2)."""
     right = 100 * (_adam_ranks(f) < 1)
     thinned = np.isin(f.data.test.labels, THINNED)
     measures = {"accuracy": f.mean(right), "accuracy, thinned classes": f.mean(right, thinned)}
@@ -146,7 +146,7 @@ def _labels(f: Features) -> Measures:
 
 
 def _digit_color(f: Features) -> Measures:
-    """Accuracy of the digit, and the error of a ridge regression of its background's color."""
+    """Accuracy for the digit, and the error of a ridge regression for the background's color."""
     from sklearn.linear_model import Ridge
 
     train, test = (part.cpu().numpy() for part in f.standardized())
@@ -161,4 +161,4 @@ PROBES: Mapping[str, Callable[[Features], Measures]] = {
     "labels": _labels,
     "digit-color": _digit_color,
 }
-"""By the name that a group gives: from features to measures."""
+"""The probes by name, each from features to measures."""

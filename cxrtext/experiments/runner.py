@@ -1,4 +1,4 @@
-"""The one runner of experiments: rows are trained and measured in turn, then the tables drawn."""
+"""Run experiments: train and measure the rows in turn, then draw the tables."""
 
 import platform
 from collections.abc import Iterable, Mapping, Sequence
@@ -42,10 +42,10 @@ class Work(Protocol):
     """What rows are trained on, and how: pairs (table 1), or views of small images."""
 
     def prepare(self, groups: Iterable[Group]) -> dict[str, Any]:
-        """Make what all rows share; gives its notes."""
+        """Make what all rows share; returns its notes."""
 
     def missing(self, needed: str) -> str:
-        """Why these data cannot train a row that needs a file of them; "" where they can."""
+        """Why these data cannot train a row that needs this file; "" if they can."""
 
     def settings(self, group: Group, row: Row, seed: int) -> dict[str, Any]:
         """What decides a run, as plain values."""
@@ -61,8 +61,8 @@ def run_experiment(
 ) -> Outcome:
     """Run an experiment (one of ``EXPERIMENTS``), or resume it; nothing finished is repeated.
 
-    The table is also written to ``table.html`` and ``table.json``.  Where every row failed it is a
-    WorkError; one that failed beside others stands in ``Outcome.failed``.
+    The table is also written to ``table.html`` and ``table.json``.  If every row fails, a WorkError
+    is raised; otherwise failed rows are in ``Outcome.failed``.
     """
     if name not in EXPERIMENTS:
         known = "; ".join(f"{key}: {what}" for key, what in EXPERIMENTS.items())
@@ -94,7 +94,7 @@ class _Runner:
         self.failures: dict[str, list[dict[str, Any]]] = {}
 
     def _work(self) -> Work:
-        # Imported here: they need torch, and listing does not.
+        # Imported here, because they need torch, and listing does not.
         if self.experiment.given == "pairs":
             from cxrtext.experiments.pairs import Pairs
 
@@ -141,7 +141,7 @@ class _Runner:
         """Train and measure a run, unless it is measured already."""
         path = run.folder / METRICS
         noted = read_json(path)
-        # A key that a newer version knows has its default, which is what the older one did.
+        # A key that only a newer version has is at its default, which the older version used.
         if noted and (d := first_difference(noted["settings"], run.settings, shared=True)):
             raise WorkError(
                 f"{run.folder}: was trained with {d[0]} {d[1]!r}, not {d[2]!r}; remove the folder "
@@ -160,7 +160,7 @@ class _Runner:
 
     def _table(self, finished: Sequence[Finished]) -> dict[str, Any]:
         experiment, groups = self.experiment, {group.name: group for group, _ in self.rows}
-        measures = {one.name: one for group in experiment.groups for one in group.measures}
+        measures = {m.name: m for group in experiment.groups for m in group.measures}
         trainings = trainings_of(finished, self.scale.starts)
         tables = []
         for group in groups.values():
@@ -194,9 +194,9 @@ class _Runner:
 
 
 def _check_paired(one: Finished, others: Sequence[Finished]) -> None:
-    """Refuse a run that was measured on other images than those of its group."""
+    """Refuse a run that was measured on other images than its group."""
     for other in others[:1]:
-        # A model may lack a measure: a map that is flat in every box has no contrast to noise.
+        # A model may have no such measure: a map that is flat in every box has no CNR.
         common = one.measures.keys() & other.measures.keys()
         if not all(paired(one.measures[name], other.measures[name]) for name in common):
             raise WorkError(

@@ -1,4 +1,4 @@
-"""What an experiment notes on disk: stages, done once each; the measures of runs."""
+"""What an experiment keeps on disk: stages, each done once, and the measures of runs."""
 
 import hashlib
 import json
@@ -28,22 +28,22 @@ from cxrtext.metrics.intervals import (
 )
 
 IDENTITY = "experiment.json"
-"""What an experiment's folder was made with."""
+"""The inputs that an experiment's folder was made with."""
 METRICS, MEASURES = "metrics.json", "measures.npz"
 """In a run's folder: how it was trained, and what was measured."""
 FORMAT = 7
-"""Of what a measured run leaves; one that an older version measured is measured again."""
+"""Version of a measured run's files; runs of an older version are measured again."""
 Measures = dict[str, Measured]
-"""By name; of those read from a file ``rows`` is the digest of what was measured."""
+"""By name; if read from a file, ``rows`` is the digest of what was measured."""
 KINDS = {kind.__name__: kind for kind in (Measured, OnLogit, Area, Share, Median)}
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One training of one row, in a folder of its own; ``settings`` are what decides it.
+    """One training of one row, in its own folder; ``settings`` decide it.
 
     The folder holds ``train/`` and, once it is measured, ``metrics.json`` and ``measures.npz``.
-    Runs of a ``group``, the table that the row stands in, are measured on the same images.
+    Runs of a ``group``, the table that the row belongs to, are measured on the same images.
     """
 
     row: str
@@ -65,7 +65,7 @@ class Finished:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """Read a JSON object that an experiment noted; None where there is none."""
+    """Read a JSON object that an experiment noted, or None."""
     if not path.is_file():
         return None
     try:
@@ -75,11 +75,11 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def claim(out: Path, identity: Mapping[str, Any]) -> None:
-    """Note what an experiment is made with in its folder, or check that it is what is noted."""
+    """Note in its folder what an experiment is made with, or check it against the note."""
     note = out / IDENTITY
     noted = read_json(note)
     if noted is None:
-        # Hidden files may be what a killed run has left of the note itself; locks are ours.
+        # Hidden files may be left from a killed run that wrote the note; locks are ours.
         left = [
             p.name
             for p in (out.iterdir() if out.is_dir() else ())
@@ -102,7 +102,7 @@ def claim(out: Path, identity: Mapping[str, Any]) -> None:
 def stage(
     out: Path, name: str, product: Path, work: Callable[[], Mapping[str, Any] | None]
 ) -> dict[str, Any]:
-    """Do a stage unless it is noted as done; gives its note, with ``seconds``."""
+    """Do a stage unless it is noted as done; returns its note, with ``seconds``."""
     note = out / "stages" / f"{name}.json"
     noted = read_json(note)
     if noted is not None and product.exists():
@@ -118,7 +118,7 @@ def write_measures(path: Path, measures: Mapping[str, Measured]) -> None:
     """Write measures with the influence of each patient as ``.npz``, whole or not at all."""
     arrays: dict[str, Any] = {
         "names": np.array(list(measures), dtype=np.str_),
-        "kinds": np.array([type(one).__name__ for one in measures.values()], dtype=np.str_),
+        "kinds": np.array([type(figure).__name__ for figure in measures.values()], dtype=np.str_),
     }
     for place, measure in enumerate(measures.values()):
         rows = hashlib.sha256(repr(measure.rows).encode()).hexdigest()[:16]
@@ -132,7 +132,7 @@ def write_measures(path: Path, measures: Mapping[str, Measured]) -> None:
 @contextmanager
 def _opened(path: Path) -> Iterator[Mapping[str, Any]]:
     try:
-        # Opened here: NumPy leaves a file that is not an archive open.
+        # Opened here, because NumPy leaves a file open that is no archive.
         with path.open("rb") as handle, np.load(handle, allow_pickle=False) as arrays:
             yield arrays
     except DAMAGED_ARCHIVE as error:
@@ -157,12 +157,12 @@ def read_measures(path: Path) -> Measures:
 
 
 def paired(one: Measured, other: Measured) -> bool:
-    """Whether two measures are of the same images."""
+    """Whether two measures are for the same images."""
     return one.rows == other.rows and one.influence.shape == other.influence.shape
 
 
 def mean_of_seeds(seeds: Sequence[Measures]) -> Measures:
-    """The mean of what all trainings of a row have, on the same images."""
+    """The mean of the measures that all trainings of a row have, on the same images."""
     return {
         name: average([one[name] for one in seeds])
         for name in seeds[0]
@@ -171,7 +171,7 @@ def mean_of_seeds(seeds: Sequence[Measures]) -> Measures:
 
 
 def interval_of(each: Sequence[Measured]) -> Interval | None:
-    """The interval of the mean of a measure of trainings; of three or more it includes training."""
+    """The interval of a mean over trainings; with three or more it includes the trainings'."""
     ends = average(each).interval()
     if ends is None or len(each) < TRAININGS:
         return ends

@@ -1,4 +1,4 @@
-"""The experiments on small images: encoders trained on views, and what probes find in them."""
+"""Experiments on small images: train encoders on views, and measure them with probes."""
 
 from collections.abc import Iterable
 from dataclasses import fields
@@ -25,7 +25,6 @@ from cxrtext.experiments.small_sets import (
 from cxrtext.experiments.view_encoder import encode
 from cxrtext.experiments.view_losses import ViewSettings
 from cxrtext.experiments.view_training import train_views
-from cxrtext.training import Listener
 
 DEFAULTS = {"log_every": 10, "save_every": 100}
 
@@ -72,16 +71,10 @@ class SmallImages:
         return settings | {"data": group.data, "probe": group.probe}
 
     def train(self, run: Run) -> tuple[dict[str, Any], Measures]:
-        known = {one.name for one in fields(ViewSettings)}
-        settings = ViewSettings(**{k: v for k, v in run.settings.items() if k in known})
+        names = {field.name for field in fields(ViewSettings)}
+        settings = ViewSettings(**{k: v for k, v in run.settings.items() if k in names})
         data, folder = self.sets[run.settings["data"]], run.folder / "train"
-        heard = Listener(
-            say=self.listener.say,
-            step=lambda report, total: self.listener.progress(
-                run.name, report.step, total, "steps"
-            ),
-        )
-
+        heard = self.listener.training(run.name)
         train = partial(train_views, data, settings, folder, self.scale.device, heard)
 
         def work() -> dict[str, int]:
@@ -89,7 +82,7 @@ class SmallImages:
             return {"steps": settings.steps, "images": settings.steps * settings.batch}
 
         noted = stage(run.folder, "training", folder / "state", work)
-        encoder = train()  # of its last state
+        encoder = train()  # loads the last state
         features = Features(
             encode(encoder, data.train.pixels),
             encode(encoder, data.test.pixels),

@@ -1,4 +1,4 @@
-"""CIFAR-10 and MNIST from an ``.npz`` file, and what the papers make of them."""
+"""CIFAR-10 and MNIST from an ``.npz`` file, and the sets that the papers make from them."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,20 +21,20 @@ CIFAR10 = (
 )  # fmt: skip
 """The classes, in the order of their numbers."""
 THINNED = tuple(CIFAR10.index(name) for name in ("dog", "frog", "horse", "ship", "truck"))
-"""The classes of CIFAR10-r of which only a fraction is kept."""
+"""CIFAR10-r keeps only a fraction of these classes."""
 CLASSES = 10
 SHAPES: dict[Kind, tuple[int, int]] = {"cifar10": (3, 32), "mnist": (1, 28)}
 """Channels, and pixels along a side."""
 DIGIT = 128
-"""Gray value from which on a pixel of MNIST belongs to the stroke."""
+"""Pixels of MNIST with at least this gray value belong to the stroke."""
 SIDE = 32
 SEED = 0
-"""Draws CIFAR10-r and the colors: the same in all runs, whose own seeds are of the training."""
+"""Draws CIFAR10-r and the colors, the same in all runs; a run's own seed is for its training."""
 NEEDED = ("x_train", "y_train", "x_test", "y_test")
 ACCEPTED = f"an .npz of {', '.join(NEEDED)}"
-"""What can be given, in words."""
+"""What ``--data`` takes, in words."""
 MOST_BYTES = 2**30
-"""The most that a set of small images may take once it is decompressed: 1 GiB."""
+"""The largest decompressed set of small images: 1 GiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,10 @@ class Images:
 
 @dataclass(frozen=True, slots=True)
 class ImageSet:
-    """What is trained on and probes are fitted to, and what is measured.
+    """``train`` to train encoders and fit probes on, ``test`` to measure on.
 
-    Of the training images: ``eta``, class probabilities [n], and ``metadata`` [n, M], which are
-    numbers or, where ``categories``, codes.
+    The training images have ``eta``, class probabilities [n], and ``metadata`` [n, M]: numbers, or
+    codes if ``categories``.
     """
 
     train: Images
@@ -62,9 +62,9 @@ class ImageSet:
 
 
 def read_small_images(path: Path, kind: Kind) -> tuple[Images, Images]:
-    """Read 8-bit images, of CIFAR-10 [n, 32, 32, 3], of MNIST [n, 28, 28], and their classes.
+    """Read 8-bit images for training and test, and their classes.
 
-    Of training and test.  What is wrong is a DataError that names the file.
+    They are [n, 32, 32, 3] for CIFAR-10 and [n, 28, 28] for MNIST; a DataError names the file.
     """
     try:
         arrays = _load(path)
@@ -112,7 +112,7 @@ def _channels_first(path: Path, pixels: Any, kind: Kind) -> Pixels:
 def _classes(path: Path, labels: Any, count: int) -> Classes:
     given = labels.reshape(-1)
     if given.dtype.kind not in "iu" or len(given) != count:
-        raise DataError(f"{path}: {len(given)} labels for {count} images; give one an image")
+        raise DataError(f"{path}: {len(given)} labels for {count} images; give each image one")
     if given.min() < 0 or given.max() >= CLASSES:
         wrong = int(given[(given < 0) | (given >= CLASSES)][0])
         raise DataError(f"{path}: label {wrong} is not a class; they are 0 to {CLASSES - 1}")
@@ -120,7 +120,7 @@ def _classes(path: Path, labels: Any, count: int) -> Classes:
 
 
 def first_of_each_class(images: Images, wanted: int | None) -> Images:
-    """The first images of each class, equally many; ``wanted`` in all, None for all."""
+    """The first images of each class, the same number each; ``wanted`` in total, None for all."""
     if wanted is None:
         return images
     each = max(1, wanted // CLASSES)
@@ -132,11 +132,11 @@ def first_of_each_class(images: Images, wanted: int | None) -> Images:
 def cifar10_r(
     labels: Classes, fraction: float, generator: np.random.Generator
 ) -> tuple[NDArray[np.intp], Floats]:
-    """Rows of CIFAR10-r and each one's true class probability.
+    """Rows of CIFAR10-r and each row's true class probability.
 
     ``fraction`` is r, in (0, 1]: how much of dog, frog, horse, ship and truck is kept.  Rows [m]
-    are in ascending order, η [m] is the share of each row's class in the subset, 0.2 r / (1 + r)
-    or 0.2 / (1 + r) where all classes are equally large.
+    are in ascending order; η [m] is the share of each row's class in the subset, 0.2 r / (1 + r)
+    or 0.2 / (1 + r) if all classes are equally large.
 
     Source: Wang et al. 2023 (sample-specific debiasing), section 3.1.
     """
@@ -152,10 +152,10 @@ def cifar10_r(
 
 
 def color_mnist(digits: Pixels, generator: np.random.Generator) -> tuple[Pixels, Floats]:
-    """MNIST with a background of random color: 32 × 32, the stroke black.
+    """MNIST with a background of random color: 32 × 32, with a black stroke.
 
     White strokes [n, 1, 28, 28] give images [n, 3, 32, 32] and the red, green and blue of each
-    background, [n, 3], 0 to 255, uniform.
+    background, [n, 3], uniform from 0 to 255.
 
     Source: Tsai et al. 2022 (CCL-K), section 4.2 and appendix F.4; the margin of two pixels and
     the threshold of half the range are ours.
@@ -167,7 +167,7 @@ def color_mnist(digits: Pixels, generator: np.random.Generator) -> tuple[Pixels,
 
 
 def make_set(name: str, train: Images, test: Images) -> ImageSet:
-    """The set of a name: "cifar10", "cifar10-r-" and r, or "color-mnist"."""
+    """The set with this name: "cifar10", "cifar10-r-" and r, or "color-mnist"."""
     if name == "color-mnist":
         return _color_mnist(train, test)
     eta = None
@@ -184,6 +184,6 @@ def _color_mnist(train: Images, test: Images) -> ImageSet:
     others, their_colors = color_mnist(test.pixels, np.random.default_rng([SEED, 9, 1]))
     train = Images(pixels, train.labels, colors)
     test = Images(others, test.labels, their_colors)
-    # Not centered: about their mean, colors have a cosine that no constant can follow, and
-    # Fair-CCLK's estimate then falls to its floor when all images are embedded alike.
+    # Not centered: around their mean, colors have a cosine that no constant can follow, and then
+    # Fair-CCLK's estimate falls to its floor when all images are embedded alike.
     return ImageSet(train, test, colors / colors.std(axis=0), False)

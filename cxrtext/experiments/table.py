@@ -1,4 +1,4 @@
-"""The tables of an experiment: what the trainings of each row came to, beside those of others.
+"""The tables of an experiment: the results of each row's trainings, compared with other rows.
 
 Differences are paired by patient.
 """
@@ -17,13 +17,13 @@ from cxrtext.metrics.intervals import difference as paired_difference
 Trainings = Mapping[int, Measures]
 """The measures of a row's trainings, by seed."""
 Failures = Mapping[str, Sequence[Mapping[str, Any]]]
-"""By row: ``seed`` (None for all of them) and ``line``."""
+"""By row: ``seed`` (None for all seeds) and ``line``."""
 
 
 def _pairs(
     first: Trainings | None, second: Trainings | None, name: str
 ) -> list[tuple[Measured, Measured]]:
-    """A measure of two rows by each seed that both have."""
+    """A measure of two rows for each seed that both have."""
     one, other = first or {}, second or {}
     return [
         (one[seed][name], other[seed][name])
@@ -33,12 +33,12 @@ def _pairs(
 
 
 def difference(measure: Measure, pairs: Sequence[tuple[Measured, Measured]]) -> dict[str, Any]:
-    """The first less the second, over the trainings of both.
+    """The first minus the second, over the trainings of both.
 
-    ``value``, ``low`` and ``high`` (None of a single patient), ``seeds``, ``training`` (whether the
-    interval includes training), ``ahead`` (in how many seeds the first is better), ``verdict`` on
-    the first: by whether it is as large as counts and the interval leaves out 0; where that does
-    not include training, every seed has to agree.
+    ``value``, ``low`` and ``high`` (None for a single patient), ``seeds``, ``training`` (whether
+    the interval includes training), ``ahead`` (in how many seeds the first is better), ``verdict``
+    on the first: it must be large enough to count, and the interval must leave out 0; if the
+    interval does not include training, every seed must agree.
     """
     first, second = (average([pair[at] for pair in pairs]) for at in (0, 1))
     mean, each = paired_difference(first, second), [one.value - two.value for one, two in pairs]
@@ -68,17 +68,17 @@ def compare_rows(
 ) -> dict[str, dict[str, Any]]:
     """:func:`difference` by measure, on the seeds that both rows have; None was not measured."""
     pairs_by = {measure: _pairs(first, second, measure.name) for measure in measures}
-    return {one.name: difference(one, pairs) for one, pairs in pairs_by.items() if pairs}
+    return {m.name: difference(m, pairs) for m, pairs in pairs_by.items() if pairs}
 
 
 def order_of(
     claims: Iterable[Claim], rows: Mapping[str, Trainings], measures: Mapping[str, Measure]
 ) -> dict[str, Any]:
-    """How many of the paper's pairs stand in its order, each on the seeds that both rows have.
+    """How many of the paper's pairs have its order here, each on the seeds that both rows have.
 
-    Of those that were measured alike: ``pairs``; ``agree`` and ``contrary`` of them, and of those
-    ``agree_clearly`` and ``contrary_clearly`` by a difference whose interval leaves out 0;
-    ``claims``, each with its :func:`difference`.
+    ``pairs`` counts those measured alike; ``agree`` and ``contrary`` count their orders, and
+    ``agree_clearly`` and ``contrary_clearly`` those with an interval that leaves out 0; ``claims``
+    has each with its :func:`difference`.
     """
     compared = []
     for claim in dict.fromkeys(claims):
@@ -100,8 +100,8 @@ def order_of(
 def trainings_of(finished: Sequence[Finished], starts: int = 1) -> dict[str, Trainings]:
     """The measures of each row's trainings, by row and seed.
 
-    Of several common starts, the seeds of one are not trainings apart: each start is one, and has
-    the mean of its seeds.
+    With several common starts, the seeds of one start are not independent trainings: each start
+    counts as one training, with the mean of its seeds.
     """
     rows: dict[str, dict[int, list[Measures]]] = {}
     for one in finished:
@@ -122,18 +122,18 @@ def group_table(
 ) -> dict[str, Any]:
     """Rows of a group: ``name``, ``title``, ``baseline``, ``measures`` and ``rows``.
 
-    A row has its ``measures`` (value, interval, and deviation over seeds), the ``paper`` figures,
+    A row has its ``measures`` (value, interval, and deviation over seeds), the ``paper``'s figures,
     the ``difference`` from the baseline by measure, its ``runs`` and what ``failed``.
     """
     trainings = trainings_of(finished, starts)
     base = trainings.get(group.baseline)
     compared = [measure for measure in group.measures if measure.compared]
-    known = {name for one in finished for name in one.measures}
+    measured = {name for one in finished for name in one.measures}
     return {
         "name": group.name,
         "title": group.title,
         "baseline": group.baseline,
-        "measures": [one.model_dump() for one in group.measures if one.name in known],
+        "measures": [m.model_dump() for m in group.measures if m.name in measured],
         "rows": [
             {
                 "name": row.name,

@@ -1,4 +1,4 @@
-"""Encoders of small images: ResNets as for 32×32 pixels, LeNet-5, a projection head."""
+"""Encoders for small images: ResNets for 32×32 pixels, LeNet-5, a projection head."""
 
 import numpy as np
 import torch
@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 LEAST_WIDTH = 16
-"""With fewer channels oneDNN's weight gradient of a strided 1×1 convolution writes beyond its
+"""With fewer channels, oneDNN's weight gradient of a strided 1×1 convolution writes beyond its
 memory (DECISIONS.md)."""
 _SHAPES = {"resnet18": ((2, 2, 2, 2), (3, 3)), "resnet50": ((3, 4, 6, 3), (1, 3, 1))}
-"""Blocks a stage, and the sizes of a block's convolutions."""
+"""Blocks in each stage, and the sizes of a block's convolutions."""
 
 
 def build_small_encoder(name: str, *, channels: int, width: int = 64) -> "ResNet | LeNet5":
@@ -18,7 +18,7 @@ def build_small_encoder(name: str, *, channels: int, width: int = 64) -> "ResNet
 
     The ResNets have a 3×3 stem of stride 1 and no pooling before the last, global one.
 
-    ``width`` is the channels of a ResNet's first stage; 64 is the papers', 16 suits a CPU.
+    ``width`` is the number of channels of a ResNet's first stage: 64 in the papers, 16 for a CPU.
 
     Returns:
         A module from images [B, C, H, W], floating point, to features [B, ``features``]; LeNet-5
@@ -60,9 +60,10 @@ class ResNet(nn.Module):
 
 
 class Residual(nn.Module):
-    """Convolutions of some sizes with batch norms beside a shortcut; one 3×3 has the stride.
+    """Convolutions with batch norms beside a shortcut; one 3×3 convolution has the stride.
 
-    Two of 3×3, the first strided, or one of 3×3 between two of 1×1, the last four times as wide.
+    They are two of 3×3, the first strided, or one of 3×3 between two of 1×1, the last four times as
+    wide.
     """
 
     def __init__(self, before: int, inner: int, stride: int, sizes: tuple[int, ...]) -> None:
@@ -117,7 +118,7 @@ class LeNet5(nn.Module):
 
 
 class ViewEncoder(nn.Module):
-    """An encoder of :func:`build_small_encoder` that standardizes its images by itself."""
+    """An encoder of :func:`build_small_encoder` that standardizes its images itself."""
 
     mean: Tensor
     deviation: Tensor
@@ -137,10 +138,10 @@ class ViewEncoder(nn.Module):
 
 
 class ProjectionHead(nn.Module):
-    """Linear maps with ReLU between them; the caller brings what it gives to unit length.
+    """Linear maps with ReLU between them; the caller normalizes the result to unit length.
 
-    ``sizes`` are of each linear map, the last D; with ``norm`` a batch norm stands before each
-    ReLU, as in the CCL-K paper's heads.
+    ``sizes`` has the size of each linear map, the last one D; with ``norm`` there is a batch norm
+    before each ReLU, as in the CCL-K paper's heads.
     """
 
     def __init__(self, features: int, sizes: tuple[int, ...], *, norm: bool = False) -> None:
@@ -163,7 +164,7 @@ class ProjectionHead(nn.Module):
 
 
 def channel_statistics(pixels: NDArray[np.uint8]) -> tuple[Tensor, Tensor]:
-    """Mean and deviation in [0, 1], 1 of a constant, of 8-bit channels: [C, 1, 1], float32."""
+    """Mean and deviation in [0, 1] of 8-bit channels, [C, 1, 1] float32; 1 if constant."""
     levels = np.arange(256) / 255
     moments = []
     for channel in range(pixels.shape[1]):
@@ -177,7 +178,7 @@ def channel_statistics(pixels: NDArray[np.uint8]) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def encode(encoder: ViewEncoder, pixels: NDArray[np.uint8], *, batch: int = 512) -> Tensor:
-    """Features of an encoder in evaluation mode: 8-bit [n, C, H, W] -> float32 [n, F]."""
+    """Features from an encoder in evaluation mode: 8-bit [n, C, H, W] -> float32 [n, F]."""
     device = encoder.mean.device
     parts = torch.from_numpy(pixels).split(batch)
     return torch.cat([encoder(part.to(device).float().div_(255)) for part in parts]).float()

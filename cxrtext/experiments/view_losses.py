@@ -1,8 +1,8 @@
 """From the scores of a batch's views to losses: SimCLR with any objective that needs no text.
 
-A batch of B images is seen in V = M + 1 views, M ``positives``; all views go through the encoder
-together, and every view is scored against every other, γ² times the cosine.  Nothing scores
-against itself.  Losses are those of :mod:`cxrtext.objectives`, averaged over anchors.
+Each of B images has V = M + 1 views, M ``positives``.  All views go through the encoder together,
+and every view is scored against every other, γ² times the cosine, but never against itself.  Losses
+are those of :mod:`cxrtext.objectives`, averaged over anchors.
 
 =================================== =============== ====================== =====================
 objective                           anchors         candidates of each     positives of each
@@ -26,10 +26,10 @@ y-aware,                            as above        as above: N = B, the   all, 
 conditional-alignment-uniformity                    diagonal included      its own included
 =================================== =============== ====================== =====================
 
-Where POS takes "all possible pairs" of the views of an image as anchor and positive, so do we.
-At M = 1 and batch 128, N is 254.  With ``without_same_class`` the negatives of
-the anchor's class are not candidates.  ``conditional-alignment-uniformity`` adds its one uniformity
-to the alignment of each anchor.
+Like POS, we use "all possible pairs" of an image's views as anchor and positive.  At M = 1 and
+batch 128, N is 254.  With ``without_same_class``, negatives of the anchor's class are no
+candidates.  ``conditional-alignment-uniformity`` adds its one uniformity to the alignment of each
+anchor.
 """
 
 import json
@@ -47,22 +47,23 @@ from cxrtext.experiments.augmentation import SimclrSpec
 RIDGE = 0.1
 """λ of the kernel losses."""
 FREE = ("save_every", "log_every")
-"""Settings that a resumed run may have otherwise."""
+"""Settings that may change when a run is resumed."""
 
 
 @dataclass(frozen=True)
 class ViewSettings:
     """How to train an encoder on views of images.
 
-    The objective needs no text (the table above): its name and what it is given; encoder and width
-    are those of :func:`~cxrtext.experiments.view_encoder.build_small_encoder`; ``head`` has the
-    sizes of the projection head's linear maps, the last D, and batch norms where ``head_norm``.
-    ``gamma_sq`` is γ², one over the temperature; fixed.  ``positives`` is M, views of an image
-    beside the anchor: ``aggregate`` "loss" averages the losses with each as the positive, "group"
-    takes all into the loss's estimate.  ``without_same_class`` leaves out negatives of the anchor's
-    class.  The optimizer is Adam with L2, or LARS with momentum 0.9; biases and norms do not decay.
-    ``augmentation`` has what differs from ``SimclrSpec``.  ``seed`` is of everything that is drawn;
-    a state is saved and a line of ``metrics.jsonl`` written every so many steps.
+    ``objective`` is the name and the arguments of one that needs no text (the table above); encoder
+    and width are those of :func:`~cxrtext.experiments.view_encoder.build_small_encoder`; ``head``
+    has the sizes of the projection head's linear maps, the last one D, with batch norms if
+    ``head_norm``.  ``gamma_sq`` is γ², one over the temperature; fixed.  ``positives`` is M, the
+    views of an image besides the anchor: ``aggregate`` "loss" averages the losses with each as the
+    positive, "group" puts all into the loss's estimate.  ``without_same_class`` leaves out
+    negatives of the anchor's class.  The optimizer is Adam with L2, or LARS with momentum 0.9;
+    biases and norms do not decay.  ``augmentation`` has differences from ``SimclrSpec``.  ``seed``
+    is for all random draws.  A state is saved every ``save_every`` steps, and a line of
+    ``metrics.jsonl`` is written every ``log_every`` steps.
     """
 
     objective: Mapping[str, Any]
@@ -95,17 +96,17 @@ class ViewSettings:
         return SimclrSpec(**given)
 
     def deciding(self) -> dict[str, Any]:
-        """What must be equal to resume a run, as nested numbers and texts."""
+        """The settings that must be equal to resume a run, as plain values."""
         plain = {key: value for key, value in asdict(self).items() if key not in FREE}
-        listed: dict[str, Any] = json.loads(json.dumps(plain))  # tuples come back as lists
+        listed: dict[str, Any] = json.loads(json.dumps(plain))  # turns tuples into lists
         return listed
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Of the B images of a batch: classes, class probabilities, and metadata [B, M].
+    """Classes, class probabilities and metadata [B, M] of the B images of a batch.
 
-    Metadata are numbers, or where ``categories`` codes; of fair-info-nce column 0 are clusters.
+    Metadata are numbers, or codes if ``categories``; for fair-info-nce column 0 has clusters.
     """
 
     labels: Tensor
@@ -117,8 +118,8 @@ class Known:
 def score_views(embedded: Tensor, gamma_sq: float) -> tuple[Tensor, Tensor]:
     """Scores of all views against all, and the columns of each view's fellows.
 
-    Unit vectors [V, B, D] -> float32 [VB, VB], −inf of each against itself, the rows of a view
-    following each other; and [VB, V − 1].
+    Unit vectors [V, B, D] -> float32 [VB, VB] with −inf on the diagonal and rows ordered by view,
+    and [VB, V − 1].
     """
     views, images = embedded.shape[:2]
     flat, rows = embedded.flatten(0, 1), torch.arange(views * images, device=embedded.device)
@@ -128,7 +129,7 @@ def score_views(embedded: Tensor, gamma_sq: float) -> tuple[Tensor, Tensor]:
 
 
 def view_losses(settings: ViewSettings, embedded: Tensor, known: Known) -> Tensor:
-    """Losses of the unit vectors [V, B, D] of a batch, one an anchor, or a scalar."""
+    """Losses for the unit vectors [V, B, D] of a batch, one for each anchor, or a scalar."""
     given = dict(settings.objective)
     name = given.pop("name")
     scores, fellows = score_views(embedded, settings.gamma_sq)
@@ -203,9 +204,9 @@ def _by_view(
 
 
 def floored(settings: ViewSettings, losses: Tensor, embedded: Tensor) -> Tensor:
-    """The share of anchors whose debiased loss is at its floor; 0 of other losses, and of M > 1.
+    """The share of anchors with a debiased loss at its floor, ``log(1 + N e^{−γ²} / pos)``.
 
-    There it is ``log(1 + N e^{−γ²} / pos)``.
+    It is 0 for other losses, and for M > 1.
     """
     debiased = settings.objective["name"] in ("dcl-eta", "dcl-eta-true")
     if not debiased or settings.positives > 1 or settings.without_same_class:

@@ -1,6 +1,6 @@
-"""Training of an encoder on views of images in memory, as a job of the loop, and a whole run.
+"""Train an encoder on views of images in memory: a job for the training loop, and a whole run.
 
-And LARS, the momentum with a rate of each layer's own.
+It also has LARS, momentum with a separate rate for each layer.
 """
 
 import hashlib
@@ -32,8 +32,8 @@ class Lars(torch.optim.Optimizer):
     """Layer-wise adaptive rate scaling.
 
     With w the weights of a layer, g their gradient, β the weight decay and m = 0.9 the momentum,
-    ``v ← m v + lr λ (g + β w)``, ``w ← w − v``, ``λ = 0.001 ‖w‖ / (‖g‖ + β ‖w‖)``.  λ is 1 where
-    ‖w‖ or ‖g‖ is 0.  Biases and norms (tensors of one dimension) have λ = 1 and β = 0.
+    ``v ← m v + lr λ (g + β w)``, ``w ← w − v``, ``λ = 0.001 ‖w‖ / (‖g‖ + β ‖w‖)``.  λ is 1 if ‖w‖
+    or ‖g‖ is 0.  Biases and norms (tensors of one dimension) have λ = 1 and β = 0.
 
     Source: You, Gitman and Ginsburg 2017 (LARS), algorithm 1; what is left out, Chen et al. 2020
         (SimCLR), section B.6.
@@ -75,7 +75,7 @@ class ViewModel(nn.Module):
 
 @dataclass(frozen=True, slots=True)
 class ViewJob:
-    """An encoder that learns from views; the images and what is known of them are on the device."""
+    """An encoder that learns from views; the images and their metadata are on the device."""
 
     learner: Learner
     schedule: Schedule
@@ -111,16 +111,16 @@ class ViewJob:
         return StepNumbers(shown[0], shown[1], settings.gamma_sq, shown[2])
 
 
-def _known(data: ImageSet, settings: ViewSettings) -> Known:
-    """What the objective reads of all training images: such as clusters of their metadata."""
+def _known(data: ImageSet, settings: ViewSettings, device: torch.device) -> Known:
+    """What the objective needs about all training images, such as clusters of their metadata."""
     metadata = data.metadata
     if clusters := settings.objective.get("clusters"):
         metadata = _clusters(metadata, clusters, settings.seed)
     return Known(
-        torch.from_numpy(data.train.labels),
-        torch.from_numpy(metadata),
+        torch.from_numpy(data.train.labels).to(device),
+        torch.from_numpy(metadata).to(device),
         data.categories,
-        None if data.eta is None else torch.from_numpy(data.eta),
+        None if data.eta is None else torch.from_numpy(data.eta).to(device),
     )
 
 
@@ -130,14 +130,14 @@ def _clusters(values: Floats, clusters: int, seed: int) -> Floats:
     from threadpoolctl import threadpool_limits
 
     z = values.astype(np.float64)
-    # Several threads add up in any order: a resumed run is to find the same.
+    # Several threads add up in any order, but a resumed run must find the same clusters.
     with threadpool_limits(1):
         fitted = KMeans(min(clusters, len(z)), n_init=1, random_state=seed).fit(z)
     return fitted.predict(z)[:, None].astype(np.float32)  # type: ignore[no-any-return]
 
 
 def build_view_job(data: ImageSet, settings: ViewSettings, device: torch.device) -> ViewJob:
-    """A new encoder and head with random weights, and all that trains them, on the device."""
+    """A new encoder and head with random weights, and everything to train them, on the device."""
     torch.manual_seed(settings.seed)
     pixels = data.train.pixels
     encoder = ViewEncoder(settings.encoder, pixels.shape[1], settings.width)
@@ -163,14 +163,8 @@ def build_view_job(data: ImageSet, settings: ViewSettings, device: torch.device)
         optimizer=OPTIMIZERS[settings.optimizer](groups, lr=settings.lr),
         scaler=GradScaler(device.type, enabled=settings.precision == "float16"),
     )
-    known = _known(data, settings)
-    placed = Known(
-        known.labels.to(device),
-        known.metadata.to(device),
-        known.categories,
-        None if known.eta is None else known.eta.to(device),
-    )
-    return ViewJob(learner, schedule, torch.from_numpy(pixels).to(device), placed, settings)
+    known = _known(data, settings, device)
+    return ViewJob(learner, schedule, torch.from_numpy(pixels).to(device), known, settings)
 
 
 def train_views(
@@ -182,10 +176,10 @@ def train_views(
 ) -> ViewEncoder:
     """Train an encoder on views, or resume the run in the folder.
 
-    Writes ``metrics.jsonl`` and ``state/`` into ``out``.  A run that is interrupted
-    (``KeyboardInterrupt``) saves its state first; of one that is finished the last state is read.
-    Gives the encoder without its head, in evaluation mode.  A folder with a run of other settings
-    or data is a CheckpointError.
+    Writes ``metrics.jsonl`` and ``state/`` into ``out``.  An interrupted run
+    (``KeyboardInterrupt``) saves its state first; a finished run reads its last state.  Returns the
+    encoder without its head, in evaluation mode.  A folder with a run of other settings or data
+    raises a CheckpointError.
     """
     heard = listener or Listener()
     place = choose_device(device, training=True)
@@ -200,7 +194,7 @@ def train_views(
         job = build_view_job(data, settings, place)
         if saved:
             job.learner.load(saved["learner"])
-        # What was learned is measured by a probe, after the end.
+        # A probe measures the encoder after the end.
         run = Run(
             learner=job.learner,
             out=out,

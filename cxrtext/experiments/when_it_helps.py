@@ -1,7 +1,7 @@
 """When does a correction for false negatives help?  Simulated pairs, and the optimum of the losses.
 
-A study has a class, a film around its class's center and a sentence, one of the wordings of the
-class.  Sentences are a table of vectors, films pass one hidden layer; sentences are the anchors.
+A study has a class, a film around its class's center, and a sentence, one of the class's wordings.
+Sentences are a table of vectors, films go through one hidden layer; sentences are the anchors.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 CLASSES, PIXELS, HIDDEN, DIMENSION = 10, 100, 64, 16
 SPREAD = 4.0
-"""Deviation of films around their class's center, whose own coordinates have deviation 1."""
+"""Deviation of films around their class's center; centers themselves have deviation 1."""
 CONSTANT, A, K = 0.05, 0.2, 0.35
 METHODS = {
     "info-nce": "InfoNCE",
@@ -38,20 +38,20 @@ METHODS = {
     "shuffled": "true η, shuffled",
     "removed": "removal",
 }
-"""p is the probability of the sentence; η is shuffled among the anchors of a batch; all negatives
-of the anchor's class are removed."""
+"""p is the probability of the sentence; "shuffled" shuffles η among the anchors of a batch;
+"removed" removes all negatives of the anchor's class."""
 MEASURES = {"auc": "Films for a sentence: mean AUC", "accuracy": "Sentences for a film: accuracy"}
-"""In percent: of each sentence, AUC of films of its class; films whose best sentence is of theirs.
+"""In percent: each sentence's AUC for films of its class; films whose best sentence is of theirs.
 """
 STEPS = {"smoke": (5, 10), "cpu": (25, 50, 100, 200, 400)}
-"""After which the model is measured, by scale; the last is the end of training."""
+"""Steps after which the model is measured, by scale; the last is the end of training."""
 FILMS = {"smoke": 200, "cpu": 2000}
-"""As many are trained on, validated on and tested on."""
+"""As many each for training, validation and test."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """``common`` is the share of the most common class, the others being equally rare."""
+    """``common`` is the share of the most common class; the others are equally rare."""
 
     common: float = 0.6
     wordings: int = 4
@@ -65,7 +65,7 @@ class Setting:
 
     @property
     def false_negatives(self) -> float:
-        """Expected of an anchor in a batch: (batch − 1) · mean η."""
+        """Expected number for an anchor in a batch: (batch − 1) · mean η."""
         return (self.batch - 1) * float(self.prior.square().sum())
 
 
@@ -98,7 +98,7 @@ def draw_studies(
 
 
 def measure(scores: Tensor, classes: Tensor, wordings: int) -> dict[str, float]:
-    """``MEASURES`` of scores [films, sentences]."""
+    """``MEASURES`` for scores [films, sentences]."""
     from scipy.stats import rankdata
 
     ranks = rankdata(scores.numpy(), axis=0)
@@ -114,12 +114,12 @@ def measure(scores: Tensor, classes: Tensor, wordings: int) -> dict[str, float]:
 
 
 def optimum(posterior: Tensor, prior: Tensor, eta: Tensor | float, gamma_sq: float) -> Tensor:
-    """Scores of the best possible model, up to a constant a sentence: [films, classes].
+    """Scores of the best possible model, up to a constant for each sentence: [films, classes].
 
     With many negatives and positives, InfoNCE (η = 0) ends in ``log r``, ``r = p(class | film) /
-    p(class)``, and the debiased loss in ``log( (1 − η) r / (1 − η r) )``, for ``1 − η r`` of at
-    least its floor.  Both rise with r: the order of films for one sentence is the same, that of
-    sentences for one film is not.  With the true η it is that of odds ratios.
+    p(class)``, and the debiased loss in ``log( (1 − η) r / (1 − η r) )``, with ``1 − η r`` at least
+    its floor.  Both rise with r: the order of films for one sentence is the same, the order of
+    sentences for one film is not.  With the true η, the latter is the order of odds ratios.
 
     Source: Poole et al. 2019 (InfoNCE); p⁻ = (p − η p⁺) / (1 − η) in SSD eq. 6.
     """
@@ -149,7 +149,7 @@ def losses_of(
 def train_pairs(
     method: str, setting: Setting, seed: int, parts: Sequence[Studies], steps: Sequence[int]
 ) -> Iterator[dict[str, Any]]:
-    """Train on the first of the parts; measures on validation and test after some steps."""
+    """Train on the first part; yields measures on validation and test after some steps."""
     batches, shuffles = (torch.Generator().manual_seed(2 * seed + k) for k in (0, 1))
     torch.manual_seed(seed)
     learn, validation, test = parts
@@ -260,25 +260,25 @@ def _write(out: Path, cells: Mapping[str, list[dict[str, Any]]], scale: str, see
 def _values(
     several: Sequence[Mapping[str, Any]], method: str, measured: str, stop: str
 ) -> list[float]:
-    """By seed, after the last step or the one whose AUC on the validation films is highest."""
+    """By seed, after the last step or the step with the highest AUC on validation films."""
     values = []
     for cell in several:
         path = cell["trained"][method]
-        best = max(path, key=lambda one: one["validation"]["auc"])
+        best = max(path, key=lambda step: step["validation"]["auc"])
         values.append((path[-1] if stop == "end" else best)["test"][measured])
     return values
 
 
 def _gains(several: Sequence[Mapping[str, Any]], measured: str, stop: str) -> dict[str, Any]:
     base = np.array(_values(several, "info-nce", measured, stop))
-    found: dict[str, Any] = {"info-nce": {"value": float(base.mean())}}
+    gains: dict[str, Any] = {"info-nce": {"value": float(base.mean())}}
     for method in list(METHODS)[1:]:
         gain = np.array(_values(several, method, measured, stop)) - base
         n, reach = len(gain), None
         if n > 1:
             reach = quantile(0.95, n - 1) * float(gain.std(ddof=1)) / n**0.5
-        found[method] = {"value": float(gain.mean()), "reach": reach}
-    return found
+        gains[method] = {"value": float(gain.mean()), "reach": reach}
+    return gains
 
 
 def _gains_table(gains: Mapping[str, Any], measured: str, stop: str) -> Table:

@@ -1,7 +1,7 @@
-"""Files that are written whole or not at all, and noticed when they are no longer what was written.
+"""Write files whole or not at all, and notice later changes.
 
-``writing``: one file or folder in place of another, in one step.  ``digests``: SHA-256 sums of
-folders, and JSON that carries its own.  ``sqlite``: SQLite files.
+``writing``: replace a file or folder in one step.  ``digests``: SHA-256 sums of folders, and JSON
+that carries its own.  ``sqlite``: SQLite files.
 """
 
 from cxrtext.files.digests import (

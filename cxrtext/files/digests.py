@@ -1,7 +1,7 @@
-"""Telling whether a file is still what was written: SHA-256 digests of folders, JSON with a seal.
+"""Check that a file is still what was written: SHA-256 digests of folders, JSON with a seal.
 
-A folder that is made as a whole carries ``SHA256SUMS``, in the format of the command ``sha256sum``,
-which checks it too.  A JSON file that stands alone carries the digest of its own content.
+A folder that is made as a whole carries ``SHA256SUMS`` in the format of the command ``sha256sum``,
+which can check it too.  A single JSON file carries the digest of its own content.
 """
 
 import errno
@@ -24,32 +24,27 @@ SUMS = "SHA256SUMS"  # name of a folder's list of digests
 SEAL = "sha256"  # key of a sealed JSON file that holds the digest of all others
 
 DAMAGED_ARCHIVE = (
-    OSError,
-    ValueError,
-    KeyError,
-    EOFError,
-    RuntimeError,
-    zipfile.BadZipFile,
-    zlib.error,
+    *(OSError, ValueError, KeyError, EOFError, RuntimeError),
+    *(zipfile.BadZipFile, zlib.error),
 )
-"""What reading a damaged ``.npz`` file can raise; its parts carry checksums of their own."""
+"""What reading a damaged ``.npz`` file can raise; its parts carry their own checksums."""
 
 MAX_LISTED = 64 * 2**20  # bytes of a list of digests
 MAX_SMALL = 16 * 2**20  # bytes of a configuration or a vocabulary
-DIGITS = 16  # of a digest, where a file carries it in its name
+DIGITS = 16  # of a digest in a file's name
 _LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 
 
 def open_regular(path: Path) -> io.BufferedReader:
-    """Open a file to be read; a pipe or a device, which may never end, is an OSError instead."""
+    """Open a file for reading; a pipe or a device, which may never end, is an OSError."""
     mode = path.stat().st_mode
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # of a folder, open() says it
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # open() itself refuses a folder
         raise OSError(errno.EINVAL, "is no regular file", str(path))
     return path.open("rb")
 
 
 def read_regular(path: Path, most: int = MAX_SMALL) -> bytes:
-    """Read a regular file; one of more than ``most`` bytes is an OSError instead."""
+    """Read a regular file; more than ``most`` bytes are an OSError."""
     with open_regular(path) as handle:
         data = handle.read(most + 1)
     if len(data) > most:
@@ -58,7 +53,7 @@ def read_regular(path: Path, most: int = MAX_SMALL) -> bytes:
 
 
 def check_inside(name: str) -> None:
-    """Refuse (ValueError) a name in a folder's list that could be of a file outside the folder."""
+    """Refuse (ValueError) a name in a folder's list that could lead out of the folder."""
     path = PurePosixPath(name)
     proper = path.parts and not path.is_absolute() and path.as_posix() == name
     if not proper or ".." in path.parts or not {"\0", "\n"}.isdisjoint(name):
@@ -66,10 +61,10 @@ def check_inside(name: str) -> None:
 
 
 def file_in(folder: Path, name: str) -> Path:
-    """The path of a plain file that a list in its folder names; the list may be anybody's.
+    """The path of a plain file named by a list in its folder; anybody may have made the list.
 
     Raises:
-        ValueError: The name leads out of the folder or over a link, or to no plain file.
+        ValueError: The name leads out of the folder, over a link, or to something else than a file.
         FileNotFoundError: It is missing.
     """
     check_inside(name)
@@ -85,7 +80,7 @@ def file_in(folder: Path, name: str) -> Path:
 
 
 def copy_files(folder: Path, names: Iterable[str], to: Path) -> None:
-    """Copy files of a folder by their names (InputError where :func:`file_in` refuses one)."""
+    """Copy files of a folder by name (InputError if :func:`file_in` refuses one)."""
     for name in names:
         try:
             source = file_in(folder, name)
@@ -106,7 +101,7 @@ def is_as_named(path: Path) -> bool:
 
 
 def sums_of(folder: Path, names: Iterable[str] | None = None) -> dict[str, str]:
-    """SHA-256 digests of files of a folder, by default of all, by "name" or "subfolder/name"."""
+    """SHA-256 digests of files in a folder, by default of all, by "name" or "subfolder/name"."""
     if names is None:
         files = (path for path in folder.rglob("*") if path.is_file() and path != folder / SUMS)
         names = (path.relative_to(folder).as_posix() for path in files)
@@ -116,26 +111,26 @@ def sums_of(folder: Path, names: Iterable[str] | None = None) -> dict[str, str]:
 def read_sums(folder: Path) -> dict[str, str] | None:
     """The digests that a folder lists, by name; None without a list.
 
-    A damaged list, or a name that could be of a file outside the folder, is a ValueError.
+    A damaged list, or a name that could lead out of the folder, is a ValueError.
     """
     try:
         text = read_regular(file_in(folder, SUMS), MAX_LISTED).decode("utf-8", "replace")
     except FileNotFoundError:
         return None
     lines = [_LINE.fullmatch(line) for line in text.removesuffix("\n").split("\n")]
-    found = {match[2]: match[1] for match in lines if match}
-    if not text.endswith("\n") or len(found) < len(lines):
+    digests = {match[2]: match[1] for match in lines if match}
+    if not text.endswith("\n") or len(digests) < len(lines):
         raise ValueError(f"{folder / SUMS}: is damaged")
     try:
-        for name in found:
+        for name in digests:
             check_inside(name)
     except ValueError as error:
         raise ValueError(f"{folder / SUMS}: {error}") from None
-    return found
+    return digests
 
 
 def file_problems(folder: Path) -> list[str]:
-    """What is wrong with the files that a folder lists, a line each; [] where all is well."""
+    """What is wrong with the files that a folder lists, a line each; [] if nothing is."""
     try:
         listed = read_sums(folder) or {}
     except (ValueError, OSError) as error:
@@ -156,7 +151,7 @@ def file_problems(folder: Path) -> list[str]:
 def check_folder(
     folder: Path, names: Iterable[str], wrong: type[CxrTextError], fix: str
 ) -> dict[str, str]:
-    """Digests by name of a folder's files (``wrong`` where one is missing, damaged, not listed)."""
+    """Digests of a folder's files by name (``wrong`` if one is missing, damaged or not listed)."""
     try:
         listed = read_sums(folder) or {}
     except (ValueError, OSError) as error:
@@ -172,7 +167,7 @@ def check_folder(
 
 
 def check_listed(path: Path, wrong: type[CxrTextError]) -> None:
-    """Refuse, with an error of type ``wrong``, a table that is not what its folder lists."""
+    """Refuse (``wrong``) a table that is not what its folder lists."""
     try:
         digest = (read_sums(path.parent) or {}).get(path.name)
     except (ValueError, OSError) as error:
@@ -190,13 +185,13 @@ _ACCEPT = (
 
 
 def seal_of(value: Any) -> str:
-    """SHA-256 digest of a JSON value, however it is laid out, in hexadecimal."""
+    """SHA-256 digest of a JSON value in hexadecimal, whatever its layout."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def read_sealed(path: Path) -> dict[str, Any]:
-    """Read a JSON file that :func:`cxrtext.files.write_sealed` wrote (OSError, else ValueError)."""
+    """Read a JSON file of :func:`cxrtext.files.write_sealed` (OSError; ValueError if damaged)."""
     return unsealed(path.read_bytes())
 
 
@@ -215,6 +210,6 @@ def unsealed(data: bytes) -> dict[str, Any]:
 
 
 def sealed(value: Mapping[str, Any]) -> dict[str, Any]:
-    """A JSON object with its seal, as :func:`read_sealed` wants it."""
+    """A JSON object with its seal, for :func:`read_sealed`."""
     plain = json.loads(json.dumps(dict(value), allow_nan=False))
     return {**plain, SEAL: seal_of(plain)}

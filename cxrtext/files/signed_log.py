@@ -1,7 +1,7 @@
-"""Lines that cannot be changed, added or removed unnoticed without the key.
+"""Lines that nobody can change, add or remove unnoticed without the key.
 
-One JSON object a line.  Each carries an HMAC-SHA256 of itself under a key in a file of its own, and
-the one of the line before; lines cut off at the end are the one change that it does not show.
+Each line is a JSON object with an HMAC-SHA256 of itself, under a key in a separate file, and the
+HMAC of the line before.  The only change it does not show is lines cut off at the end.
 """
 
 import fcntl
@@ -26,11 +26,11 @@ KEY_BYTES = 32
 
 
 def key_of(path: Path) -> bytes:
-    """The key in a file, made where there is none, for its owner alone."""
+    """The key in a file; if there is none, it is made for its owner alone."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():
-            # Whole or not at all, also where the process is killed; the first one that comes stays.
+            # Whole or not at all, even if the process is killed; the first one to come stays.
             with suppress(FileExistsError), replacing(path, new=True) as whole:
                 whole.chmod(0o600)
                 whole.write_text(secrets.token_hex(KEY_BYTES) + "\n", encoding="ascii")
@@ -39,7 +39,7 @@ def key_of(path: Path) -> bytes:
     except UnicodeDecodeError:
         text, mode = "", 0
     except OSError as error:
-        raise WorkError(f"{path}: {error.strerror}; it is to hold the key of the log") from None
+        raise WorkError(f"{path}: {error.strerror}; it must hold the key of the log") from None
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         mend = f"chmod 600 {quote(str(path))}"
         raise ConfigError(f"{path}: other users of this machine can use this key: {mend}")
@@ -49,14 +49,14 @@ def key_of(path: Path) -> bytes:
 
 
 def mark_of(key: bytes, *words: str) -> str:
-    """What stands for an id in a log: equal ids have equal marks, which only the key can tell."""
+    """Stands in for an id in a log: equal ids get equal marks, which need the key to compute."""
     return hmac.new(
         key, "\0".join(words).encode("utf-8", "surrogatepass"), hashlib.sha256
     ).hexdigest()
 
 
 def append_signed(path: Path, key: bytes, **fields: Any) -> dict[str, Any]:
-    """Append a line with the time, on disk when this returns; gives it."""
+    """Append a line with the time and return it; it is on disk when this returns."""
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         with os.fdopen(os.open(path, flags, 0o600), "r+b", buffering=0) as file:
@@ -74,7 +74,7 @@ def append_signed(path: Path, key: bytes, **fields: Any) -> dict[str, Any]:
             file.write((json.dumps(line, ensure_ascii=True) + "\n").encode())
             os.fsync(file.fileno())
     except OSError as error:
-        raise WorkError(f"{path}: {error.strerror}; the log is to be a file to write to") from None
+        raise WorkError(f"{path}: {error.strerror}; the log must be a writable file") from None
     return line
 
 
@@ -85,7 +85,7 @@ def _signature(key: bytes, line: dict[str, Any]) -> str:
 
 
 def faults(path: Path, key: bytes) -> Iterator[str]:
-    """What is wrong with a log, a line each; nothing where every line is as it was written."""
+    """What is wrong with a log, a line each; nothing if every line is as it was written."""
     before = ""
     for number, text in enumerate(path.read_bytes().splitlines(), 1):
         try:

@@ -19,10 +19,10 @@ def open_database(
     threads: bool = False,
     journal: str | None = None,
 ) -> sqlite3.Connection:
-    """Open a file; to be written, it is made when missing, for its owner alone.
+    """Open a file; with ``write``, a missing one is made for its owner alone.
 
-    What is deleted is overwritten, and texts are UTF-8.  Each statement is a transaction unless
-    :func:`transaction` begins one.  What goes wrong is met by :func:`sqlite_errors`.
+    Deleted data are overwritten, and texts are UTF-8.  Each statement is a transaction unless
+    :func:`transaction` begins one.  Use :func:`sqlite_errors` around it for errors.
 
     Args:
         path: The file; None for a temporary one, which is gone when it is closed.
@@ -31,7 +31,7 @@ def open_database(
     """
     where, mode = "", ""
     if path is not None:
-        # A reader rolls back what a writer was killed in the middle of, which takes that right.
+        # A reader rolls back the changes of a killed writer, and needs the right to write.
         may_write = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
         mode = "?mode=rwc" if write else "?mode=rw" if may_write else "?mode=ro"
         where = path.resolve().as_uri()
@@ -60,7 +60,7 @@ def open_database(
 
 
 def strict_text(data: bytes) -> str:
-    """A text of SQLite, for ``text_factory``: its own error would quote a text that is damaged."""
+    """A text of SQLite, for ``text_factory``: SQLite's own error would quote damaged text."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
@@ -68,7 +68,7 @@ def strict_text(data: bytes) -> str:
 
 
 def _drop_row_sums(database: sqlite3.Connection) -> None:
-    """Drop the sums of rows that earlier releases kept by triggers."""
+    """Drop the row sums that earlier versions kept with triggers."""
     if database.execute("SELECT 1 FROM sqlite_master WHERE name = 'row_sums'").fetchone() is None:
         return
     triggers = "SELECT name FROM sqlite_master WHERE type = 'trigger' AND name LIKE 'row_sums_%'"
@@ -106,23 +106,23 @@ def make_tables(
     """Make the tables of an empty file; refuse one that has others or another version.
 
     Args:
-        schema: SQL of the tables; a statement ends with its line.
+        schema: SQL of the tables; each statement ends with its line.
         version: Of the schema, kept as SQLite's ``user_version``.
-        wrong: What is raised of a file of another version, with ``mend``, what to do then.
-        write: False to look at the version alone.
+        wrong: Raised if the file has another version; its message ends with ``mend``.
+        write: False only checks the version.
     """
     version_of = "PRAGMA user_version"
     if write:
         with transaction(database):
-            (found,) = database.execute(version_of).fetchone()
-            if database.execute("SELECT 1 FROM sqlite_master").fetchone() is None and found == 0:
+            (old,) = database.execute(version_of).fetchone()
+            if database.execute("SELECT 1 FROM sqlite_master").fetchone() is None and old == 0:
                 for statement in schema.split(";\n"):
                     database.execute(statement)
                 database.execute(f"{version_of} = {version}")
-    (found,) = database.execute(version_of).fetchone()
-    if found != version:
+    (present,) = database.execute(version_of).fetchone()
+    if present != version:
         raise wrong(
-            f"{path}: is of another version of cxrtext ({found}, this one has {version}), or "
+            f"{path}: is of another version of cxrtext ({present}, this one has {version}), or "
             f"something else; {mend}"
         )
 
@@ -133,7 +133,7 @@ _sound: set[tuple[Path, int]] = set()  # files, by path and inode, that this pro
 def check_once(database: sqlite3.Connection, path: Path) -> None:
     """Check a file's pages when this process first opens it (sqlite3.DatabaseError).
 
-    For files that are opened for every request; ``check-files`` checks them at any time.
+    Use it for files opened for every request; ``check-files`` checks them at any time.
     """
     file = path, path.stat().st_ino
     if file not in _sound:
@@ -142,7 +142,7 @@ def check_once(database: sqlite3.Connection, path: Path) -> None:
 
 
 def check_pages(database: sqlite3.Connection) -> None:
-    """Check that a file's pages hang together (sqlite3.DatabaseError)."""
+    """Check that a file's pages are consistent (sqlite3.DatabaseError)."""
     (state,) = database.execute("PRAGMA quick_check(1)").fetchone()
     if state != "ok":
         raise sqlite3.DatabaseError(state)
@@ -155,16 +155,16 @@ def sqlite_errors(
     mend: str,
     again: str = "then run the same command again: what was there is kept",
 ) -> Iterator[None]:
-    """Say in one line what SQLite complains of (HeldError, DiskError, WorkError).
+    """Turn SQLite's errors into one line (HeldError, DiskError, WorkError).
 
     Args:
-        where: The file, or what it is called.
-        wrong: What is raised of a damaged file, with ``mend``, what to do then.
+        where: The file, or its name.
+        wrong: Raised if the file is damaged; its message ends with ``mend``.
         again: What to do after a disk was full, or another process held the file.
     """
     try:
         yield
-    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter of SQLite's own message
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter from SQLite's own message
         if is_damage(error):
             raise wrong(f"{where}: is damaged ({line_of(error)}); {mend}") from None
         kind = kind_of(error)
@@ -176,7 +176,7 @@ def sqlite_errors(
 
 
 def is_damage(error: sqlite3.Error | UnicodeDecodeError) -> bool:
-    """Whether SQLite complains of the file, and not of the disk or of another process."""
+    """Whether SQLite complains about the file, not about the disk or another process."""
     if isinstance(error, sqlite3.OperationalError):
         # Our own SQL fits a whole file.
         return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR

@@ -1,8 +1,8 @@
-"""Writing files so that a killed process leaves either the old one or the new one, and no litter.
+"""Write files so that a killed process leaves either the old one or the new one, and no litter.
 
-A file is written under a temporary name beside it, synced, and renamed.  Whoever writes holds a
-lock (flock) on the temporary file, which a killed process gives up: the first write into a folder
-by a process removes what nobody holds any more.
+A file is written under a temporary name beside it, synced, and renamed.  The writer holds a lock
+(flock) on the temporary file, which a killed process gives up: the first write of a process into a
+folder removes temporary files that nobody holds any more.
 """
 
 import ctypes
@@ -24,23 +24,23 @@ from cxrtext.files.digests import DIGITS, SUMS, sealed, sha256, sums_of
 
 _LEFT = re.compile(r"\.(?P<stem>.+)\.[0-9a-f]{8}\.(?P<kind>tmp|old)(?P<suffix>\.[^.]+)?", re.DOTALL)
 _LOCK = re.compile(r".+\.(?:csv|parquet|sqlite)\.lock", re.DOTALL)
-"""Locks of `only_one` beside tables and databases; others, such as an inbox's, may stay."""
+"""Locks of `only_one` beside tables and databases; others, such as an inbox's, stay."""
 
 _AT_WORKING_FOLDER, _EXCHANGE = -100, 2
 _TRIES = 100
-"""How often another process may be faster before a file system is taken to be at fault."""
+"""How often another process may be faster before the file system is blamed."""
 _NOT_SUPPORTED = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM})
 
 _swept: set[tuple[int, Path]] = set()
-"""Folders that a process has swept; a forked one sweeps for itself."""
+"""Folders that a process has swept; a forked process sweeps for itself."""
 
 _denied: list[int] = []
-"""Rights that others do not have to what was read, of each block of `rights_of_sources`."""
+"""For each block of `rights_of_sources`, the rights that others do not have to what was read."""
 
 
 @contextmanager
 def rights_of_sources() -> Iterator[None]:
-    """Inside, nobody gets rights to what is written that they lack to the folders it comes from."""
+    """Inside, files written get no more rights for others than the folders they come from."""
     _denied.append(0)
     try:
         yield
@@ -49,7 +49,7 @@ def rights_of_sources() -> Iterator[None]:
 
 
 def note_source(path: Path) -> None:
-    """Note that what is written from now on comes from a file, too."""
+    """Note that everything written from now on also comes from this file."""
     if _denied and path.exists():
         _denied[-1] |= ~(path if path.is_dir() else path.parent).stat().st_mode & 0o077
 
@@ -68,7 +68,7 @@ def sync(path: Path) -> None:
 
 
 def _name_beside(path: Path, kind: str) -> Path:
-    # Keeps the ending, because writers (Parquet, PNG, safetensors) look at it.
+    # Keeps the suffix, because writers (Parquet, PNG, safetensors) look at it.
     return path.with_name(f".{path.stem}.{secrets.token_hex(4)}.{kind}{path.suffix}")
 
 
@@ -81,7 +81,7 @@ def is_at(path: Path, handle: int) -> bool:
 
 
 def _lock(handle: int, kind: int) -> bool:
-    """Lock an open file; False where another holds it.  Not every file system has locks."""
+    """Lock an open file; False if another holds it.  Not every file system has locks."""
     try:
         fcntl.flock(handle, kind)
     except BlockingIOError:
@@ -93,10 +93,10 @@ def _lock(handle: int, kind: int) -> bool:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what killed processes left half written in a folder; its subfolders are not looked at.
+    """Remove what killed processes left half written in a folder, but not in its subfolders.
 
-    Where a folder was killed half exchanged, the old one gets its name back.  What a process at
-    work holds is left alone.
+    If a process was killed while it exchanged a folder, the old one gets its name back.  Files that
+    a running process holds are left alone.
     """
     try:
         with os.scandir(folder) as entries:
@@ -104,7 +104,7 @@ def sweep(folder: Path) -> None:
     except (FileNotFoundError, NotADirectoryError):
         return
     for name in names:
-        # Another's file, or one that is gone meanwhile.
+        # Another user's file, or a file that is gone meanwhile.
         with suppress(PermissionError, FileNotFoundError):
             if match := _left(name):
                 _remove_left(folder, match)
@@ -115,7 +115,7 @@ def _left(name: str) -> re.Match[str] | None:
 
 
 def is_empty(folder: Path) -> bool:
-    """Whether a folder holds nothing but what killed processes left, which then is removed."""
+    """Whether a folder is empty, apart from leftovers of killed processes, which are removed."""
     if all(_left(path.name) for path in folder.iterdir()):
         sweep(folder)
     return not any(folder.iterdir())
@@ -127,9 +127,9 @@ def _remove_left(folder: Path, match: re.Match[str]) -> None:
         return
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        found = os.fstat(handle)
-        if match.re is _LOCK and (found.st_size or not stat.S_ISREG(found.st_mode)):
-            return  # no lock of ours, which are empty files
+        status = os.fstat(handle)
+        if match.re is _LOCK and (status.st_size or not stat.S_ISREG(status.st_mode)):
+            return  # not one of our locks, which are empty files
         if not _lock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB):
             return
         if match.re is _LEFT and match["kind"] == "old":
@@ -138,7 +138,7 @@ def _remove_left(folder: Path, match: re.Match[str]) -> None:
                 path.rename(place)
                 return
         if not is_at(path, handle):
-            return  # a lock that another process took and gave up meanwhile
+            return  # meanwhile another process took this lock and gave it up
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         else:
@@ -157,10 +157,10 @@ def _prepare(folder: Path) -> None:
 
 @contextmanager
 def _temporary(path: Path, *, folder: bool = False) -> Iterator[Path]:
-    """Make a temporary file or folder beside a path, and hold its lock; at the end it is removed.
+    """Make a temporary file or folder beside a path, hold its lock, and remove it at the end.
 
-    The folder that it lies in is made when missing.  In a folder that only its owner can look into,
-    files are for their owner alone.
+    Its parent folder is made when missing.  In a folder that only its owner can look into, only the
+    owner may read the files.
     """
     _prepare(path.parent)
     mode = _allowed(0o666) if path.parent.stat().st_mode & 0o077 else 0o600
@@ -193,7 +193,7 @@ def _temporary(path: Path, *, folder: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def scratch_folder(folder: Path, name: str) -> Iterator[Path]:
-    """Give a new folder inside another, for its owner alone; it goes at the end, or by a sweep."""
+    """Give a new private folder inside another; it goes at the end, or by a sweep."""
     with _temporary(folder / name, folder=True) as temporary:
         temporary.chmod(0o700)
         yield temporary
@@ -202,8 +202,8 @@ def scratch_folder(folder: Path, name: str) -> Iterator[Path]:
 def write_named(folder: Path, stem: str, suffix: str, write: Callable[[Path], object]) -> Path:
     """Write ``<stem>-<digits><suffix>`` in a folder, named by the beginning of its own SHA-256.
 
-    The folder is made when missing; ``write`` is given a path, which is put in place whole by one
-    rename.
+    The folder is made when missing; ``write`` gets a temporary path, which one rename puts in
+    place.
     """
     with _temporary(folder / f"{stem}{suffix}") as temporary:
         write(temporary)
@@ -218,8 +218,8 @@ def write_named(folder: Path, stem: str, suffix: str, write: Callable[[Path], ob
 def replacing(path: Path, *, new: bool = False) -> Iterator[Path]:
     """Give a temporary path; on success sync it and rename it to ``path``, else remove it.
 
-    It is an empty file beside it with the same ending.  ``new`` refuses (FileExistsError) a path
-    that is there.
+    It is an empty file beside ``path`` with the same suffix.  ``new`` refuses (FileExistsError) an
+    existing path.
     """
     with _temporary(path) as temporary:
         yield temporary
@@ -232,7 +232,7 @@ def replacing(path: Path, *, new: bool = False) -> Iterator[Path]:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Let two folders take each other's name in one step; False where the system cannot."""
+    """Swap the names of two folders in one step; False if the system cannot."""
     try:
         call = ctypes.CDLL(None, use_errno=True).renameat2
     except (OSError, AttributeError):
@@ -246,13 +246,13 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 def _put_in_place(temporary: Path, path: Path) -> None:
-    """Give a folder its name; what was there before lies at a temporary name afterwards."""
+    """Give a folder its name; the folder it replaces gets a temporary name."""
     if not path.exists():
         temporary.rename(path)
         return
     if _exchange(temporary, path):
         return
-    # Two steps: whoever sweeps after a kill between them gives the old folder its name back.
+    # Two steps: after a kill between them, a sweep gives the old folder its name back.
     old = _name_beside(path, "old")
     path.rename(old)
     try:
@@ -267,7 +267,7 @@ def _put_in_place(temporary: Path, path: Path) -> None:
 def replacing_folder(path: Path, *, sums: bool = True, private: bool = False) -> Iterator[Path]:
     """Give an empty folder; on success exchange it with ``path`` in one step, else remove it.
 
-    A folder that is there goes only if it is empty or lists its digests (DataError).
+    An existing folder is replaced only if it is empty or lists its digests (DataError).
 
     Args:
         sums: Whether it gets a list of the SHA-256 digests of its files, ``SHA256SUMS``.
@@ -287,7 +287,7 @@ def replacing_folder(path: Path, *, sums: bool = True, private: bool = False) ->
         temporary.chmod(0o700 if private else _allowed(0o777 & ~mask))
         for file in temporary.rglob("*"):
             if file.is_file():
-                # Some writers make files for their owner alone, whatever the umask says.
+                # Some writers make private files, whatever the umask says.
                 file.chmod(0o600 if private else _allowed(0o666 & ~mask))
             elif private:
                 file.chmod(0o700)
@@ -298,7 +298,7 @@ def replacing_folder(path: Path, *, sums: bool = True, private: bool = False) ->
 
 
 def lock_now(handle: IO[Any], held: str) -> None:
-    """Lock a file until it is closed, as a killed process does, too (HeldError: ``held``)."""
+    """Lock a file until it is closed, which a kill does too (HeldError: ``held``)."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -307,7 +307,7 @@ def lock_now(handle: IO[Any], held: str) -> None:
 
 @contextmanager
 def only_one(path: Path) -> Iterator[None]:
-    """Hold a lock on work towards a file, across processes (WorkError where another holds it).
+    """Hold a lock on making a file, across processes (WorkError if another holds it).
 
     A killed process gives it up.  The lock is ``<path>.lock`` beside the file, removed at the end.
     """
@@ -321,7 +321,7 @@ def only_one(path: Path) -> Iterator[None]:
                 raise WorkError(
                     f"{path}: another process is making this file; wait for it to end"
                 ) from None
-            # The one before may have removed the file between our opening and locking it.
+            # The previous holder may have removed the file between our opening and locking it.
             if not is_at(lock, handle.fileno()):
                 continue
             try:
@@ -335,8 +335,8 @@ def only_one(path: Path) -> Iterator[None]:
 def write_private(path: Path, data: bytes) -> None:
     """Write a file that only its owner may read, and wait until it is on disk.
 
-    One that is there is replaced, and no link is followed.  Its folder is made when missing,
-    for its owner alone.  A killed process can leave a part.
+    An existing file is replaced, and links are not followed.  A missing folder is made for its
+    owner alone.  A killed process can leave a partial file.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
@@ -349,17 +349,17 @@ def write_private(path: Path, data: bytes) -> None:
 
 
 def _check_inside(path: Path, inside: Path) -> None:
-    """Refuse what does not lie strictly inside a folder, links above it followed (DataError)."""
+    """Refuse a path that is not strictly inside a folder, links above it followed (DataError)."""
     place = path.parent.resolve() / path.name
     if path.name in ("", "..") or inside.resolve() not in place.parents:
         raise DataError(f"{path}: is not inside {inside}, and is not removed; move it away")
 
 
 def remove_folder(folder: Path, *, inside: Path, note: Path) -> None:
-    """Remove a folder that we made inside another one, if it is there.
+    """Remove a folder that we made inside another one, if it exists.
 
-    ``note`` is a file by which we know it for ours.  What is not strictly inside, a link, and what
-    has no such note stays (DataError).
+    ``note`` is a file that proves it is ours.  A folder that is not strictly inside, a link, or a
+    folder without such a note stays (DataError).
     """
     if not os.path.lexists(folder):
         return
@@ -370,14 +370,14 @@ def remove_folder(folder: Path, *, inside: Path, note: Path) -> None:
     if not note.is_file():
         raise DataError(f"{folder}: cxrtext did not make it ({note} is missing); move it away")
     gone = _name_beside(folder, "tmp")
-    folder.rename(gone)  # at once; what a kill leaves of it is swept
+    folder.rename(gone)  # at once; a sweep removes what a kill leaves
     shutil.rmtree(gone, ignore_errors=True)
 
 
 def remove_file(path: Path, *, inside: Path | None = None) -> None:
-    """Remove a file, if it is there, and wait until that is on disk.
+    """Remove a file, if it exists, and wait until that is on disk.
 
-    With ``inside``, a file outside of that folder stays (DataError).
+    With ``inside``, a file outside that folder stays (DataError).
     """
     if inside is not None:
         _check_inside(path, inside)
@@ -391,7 +391,7 @@ def remove_file(path: Path, *, inside: Path | None = None) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write a UTF-8 text file, whole or not at all."""
     with replacing(path) as temporary:
-        # Bytes of a path that are not UTF-8 are written as JSON has them: \udcfc.
+        # Bytes of a path that are not UTF-8 are written as in JSON: \udcfc.
         temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
@@ -401,7 +401,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def write_sealed(path: Path, value: Mapping[str, Any]) -> None:
-    """Write a JSON object with the digest of its content, which is checked when it is read."""
+    """Write a JSON object with the digest of its content, which reading checks."""
     write_json(path, sealed(value))
 
 

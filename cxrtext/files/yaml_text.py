@@ -1,4 +1,4 @@
-"""YAML that people write, read with where and why it cannot be."""
+"""Read YAML written by people; errors say where it is wrong and why."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from yaml.error import MarkedYAMLError
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that is given twice, and aliases, of which a few make a text of any size."""
+    """Refuses duplicate keys, and aliases, because a few of them can make a text of any size."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         is_alias = self.check_event(yaml.AliasEvent)
@@ -36,7 +36,7 @@ def read_own(path: Path) -> Any:
 
 
 def parse_yaml(text: str | bytes) -> Any:
-    """What a text in YAML says (ValueError: the line and the reason that it cannot be read)."""
+    """The value of a YAML text (ValueError: the line, and why it cannot be read)."""
     try:
         plain = text.decode("utf-8") if isinstance(text, bytes) else text
         return yaml.load(plain, _Loader)  # noqa: S506 - a safe one
@@ -44,7 +44,7 @@ def parse_yaml(text: str | bytes) -> Any:
         raise ValueError("not UTF-8 text") from None
     except RecursionError:
         raise ValueError("not readable YAML: nested too deeply") from None
-    except (yaml.YAMLError, ValueError) as error:  # such as of a day that does not exist
+    except (yaml.YAMLError, ValueError) as error:  # for example a date that does not exist
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark else ""
         why = getattr(error, "problem", None) or getattr(error, "reason", None) or error

@@ -1,7 +1,7 @@
-"""Augmentation of a batch on the device it lies on.
+"""Augment a batch on its own device.
 
-What each image gets is drawn on the CPU (:func:`draw_views`), apart from the pixels: a step can be
-repeated, and a process that has a part of a batch applies its part of the draws.
+The random amounts are drawn on the CPU (:func:`draw_views`), apart from the pixels: a step can be
+repeated, and a process with a part of a batch applies its part of the draws.
 """
 
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """How each of B images is to be seen."""
+    """How to crop and shade each of B images."""
 
     top: Tensor  # [B], first row of the window, in pixels
     left: Tensor  # [B], first column of the window
-    brightness: Tensor  # [B], what is added
+    brightness: Tensor  # [B], added to the gray values
     contrast: Tensor  # [B], relative change
 
     def __getitem__(self, rows: slice) -> "Views":
@@ -33,7 +33,7 @@ def draw_views(
     brightness: float = 0.0,
     contrast: float = 0.0,
 ) -> Views:
-    """Draw places of a window of ``crop`` pixels a side, and amounts, each uniform."""
+    """Draw uniformly the places of a window of ``crop`` pixels a side, and the amounts."""
     places = torch.randint(size - crop + 1, (2, count), generator=generator)
     amounts = torch.rand(2, count, generator=generator) * 2 - 1
     return Views(
@@ -63,10 +63,10 @@ def crops(images: Tensor, views: Views, crop: int) -> Tensor:
 
 
 def sampled(images: Tensor, affine: list[Tensor], size: tuple[int, int]) -> Tensor:
-    """Look at images bilinearly, [B, C, H, W] -> [B, C, *size], float32, in the same units.
+    """Sample images bilinearly, [B, C, H, W] -> [B, C, *size], float32, in the same units.
 
-    ``affine`` are the entries, [B] each, of the 2 x 3 map from what is seen to the image, in
-    coordinates from −1 to 1.  Beyond its edge an image goes on as at the edge.
+    ``affine`` are the entries, [B] each, of the 2 x 3 map from the result to the image, in
+    coordinates from −1 to 1.  Beyond its edge an image repeats the edge.
     """
     maps = torch.stack(affine, dim=-1).view(-1, 2, 3).to(images.device)
     grid = F.affine_grid(maps, [*images.shape[:2], *size], align_corners=False)

@@ -1,8 +1,8 @@
-"""Text in the margins of an image that looks like a patient's: a name, a date, a number.
+"""Text in the margins of an image that may name a patient: a name, a date, a number.
 
-Most images have none: a look for lines of strokes, in NumPy, lets them pass.  The others are read
-by Tesseract, a program of its own, in Latin letters that lie level.  The text itself leaves this
-module in no form.
+Most images have none, which a quick search for lines of strokes, in NumPy, tells.  Tesseract, a
+separate program, reads the others: Latin letters on level lines.  The text itself never leaves
+this module.
 """
 
 import os
@@ -23,19 +23,19 @@ Mask = NDArray[np.bool_]
 PROGRAM = "tesseract"
 UNREAD = "text that could not be read"
 READ_S = 30.0
-MARGIN = 0.18  # of each side that is looked at
-CELLS = 24  # that the longer side is cut into
-LOOKED, SAMPLED = 1600, 540  # columns and rows of the longer side that are looked at
+MARGIN = 0.18  # share of each side that is searched
+CELLS = 24  # along the longer side
+LOOKED, SAMPLED = 1600, 540  # columns and rows searched along the longer side
 CLEAR = 40  # gray levels from a stroke to the ground beside it
-EDGES, ROWS = 7, 2  # of strokes in two cells side by side, in so many of a cell's rows
-LONGEST = 2000  # pixels of the longer side that is read
+EDGES, ROWS = 7, 2  # edges of strokes in two cells side by side, in this many of a cell's rows
+LONGEST = 2000  # pixels of the longer side of the page that is read
 FAINT = 28  # gray levels by which ribs and noise stand out
-WIDEST = 15  # pixels of a stroke there; what is wider is ground
+WIDEST = 15  # pixels of a stroke on that page; anything wider is ground
 CLEARER = np.clip((np.arange(256) - FAINT) * 4, 0, 255).astype(np.uint8)
-SURE, VERY_SURE = 50.0, 70.0  # percent, of a word beside others and of one by itself
-LONG, HALF_SURE = 9, 15.0  # letters of two names that are read as one, and percent
-FAIRLY_SURE = 40.0  # percent, of a number
-NEAR = 0.75  # likeness of a word that is misread to the marker that it is
+SURE, VERY_SURE = 50.0, 70.0  # percent, for a word beside others and for a single word
+LONG, HALF_SURE = 9, 15.0  # letters of two names read as one, and percent
+FAIRLY_SURE = 40.0  # percent, for a number
+NEAR = 0.75  # likeness of a misread word to its marker
 
 MARKERS = re.findall(
     "[A-Z]+",
@@ -47,7 +47,7 @@ MARKERS = re.findall(
     "TABLE WALL TRAUMA RESUS STRETCHER ARROW REVERSED KVP MAS  UHR TIME HRS TOP ARTEFACT "
     "WARNING NOT FOR DIAGNOSTIC USE",
 )
-"""Words of radiographers that stand in margins and name nobody."""
+"""Words that radiographers put in margins and that name nobody."""
 
 _DATE = re.compile(
     r"\d{1,2}([./-])\d{1,2}\1(19|20)?\d{2}(?!\d)|"
@@ -56,14 +56,14 @@ _DATE = re.compile(
     r"[.,-]?(19|20)?\d{2}(?!\d)"
 )
 _NUMBER = re.compile(r"\d{5,}|\d{3} \d{3}")
-_JOINED = re.compile(r"([^\W\d_]{3,})[^\w\s.,:;|()\[\]{}/—-]+ ?([^\W\d_]{3,})")  # by what was a ^
+_JOINED = re.compile(r"([^\W\d_]{3,})[^\w\s.,:;|()\[\]{}/—-]+ ?([^\W\d_]{3,})")  # by a misread ^
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _TWO = re.compile("([A-Z][a-z]{2,}A?){2}")
 _VOWEL = re.compile("[AEIOUYÄÖÜÉ]")
 
 
 def need_tesseract() -> None:
-    """Say how to install the program that reads, where it lacks (UnavailableError)."""
+    """Say how to install Tesseract if it is missing (UnavailableError)."""
     if which(PROGRAM) is None:
         raise UnavailableError(
             f"{PROGRAM}, which reads the margins of images, is not installed; "
@@ -74,13 +74,13 @@ def need_tesseract() -> None:
 def burnt_in_text(pixels: Bytes) -> str:
     """Say what the margins of an image seem to name: "a name", "a date", "a number", or "".
 
-    Where they hold more than can be read in half a minute, that is said: `UNREAD`.
+    The answer is `UNREAD` if they hold more than can be read in half a minute.
 
     Args:
         pixels: [H, W], as the image is shown.
 
     Raises:
-        UnavailableError: When there is text, and Tesseract is not installed.
+        UnavailableError: There is text, and Tesseract is not installed.
     """
     cells = _lines_of_strokes(pixels)
     if not cells.any():
@@ -112,7 +112,7 @@ def _lines_of_strokes(pixels: Bytes) -> Mask:
 
 
 def _page(pixels: Bytes, cells: Mask) -> Bytes:
-    """The text of cells and of those around them, black on white, all else left out."""
+    """The text of these cells and their neighbors, black on white, without anything else."""
     from scipy.ndimage import binary_dilation, grey_closing, grey_opening
 
     long = max(pixels.shape)
@@ -123,18 +123,18 @@ def _page(pixels: Bytes, cells: Mask) -> Bytes:
     side = -(-long // CELLS) * scale
     row = np.minimum((np.arange(size[1]) / side).astype(int), len(cells) - 1)
     column = np.minimum((np.arange(size[0]) / side).astype(int), cells.shape[1] - 1)
-    kept = np.ix_(near.any(axis=1)[row], near.any(axis=0)[column])
-    page = np.asarray(small)[kept]
+    cut = np.ix_(near.any(axis=1)[row], near.any(axis=0)[column])
+    page = np.asarray(small)[cut]
     opened, closed = (
         change(page, WIDEST, mode="nearest") for change in (grey_opening, grey_closing)
     )
-    shown = near[row][:, column][kept]
-    halves = [np.where(shown, CLEARER[one], 0) for one in (page - opened, closed - page)]
+    shown = near[row][:, column][cut]
+    halves = [np.where(shown, CLEARER[half], 0) for half in (page - opened, closed - page)]
     return 255 - np.concatenate(halves)
 
 
 def _read(page: Bytes) -> list[tuple[str, float, str]] | None:
-    """The words of a page, how surely each is read in percent, and its line; None for a failure."""
+    """The words of a page, each with its certainty in percent and its line; None on failure."""
     need_tesseract()
     try:
         done = subprocess.run(  # noqa: S603 - Debian's
@@ -157,20 +157,20 @@ def _meaning(words: list[tuple[str, float, str]]) -> str:
     lines: dict[str, list[tuple[str, float]]] = {}
     for text, sure, number in words:
         lines.setdefault(number, []).append((text, sure))
-    found = ""
+    meaning = ""
     for line in lines.values():
-        said = " ".join(text for text, _ in line)
-        if _DATE.search(said.replace(" ", "").upper()):
+        whole = " ".join(text for text, _ in line)
+        if _DATE.search(whole.replace(" ", "").upper()):
             return "a date"
         if _NUMBER.search(" ".join(text for text, sure in line if sure >= FAIRLY_SURE)):
-            found = found or "a number"
-        elif _names(said, line):
-            found = "a name"
-    return found
+            meaning = meaning or "a number"
+        elif _names(whole, line):
+            meaning = "a name"
+    return meaning
 
 
-def _names(said: str, line: list[tuple[str, float]]) -> bool:
-    if any(_may_name(one) and _may_name(other) for one, other in _JOINED.findall(said)):
+def _names(whole: str, line: list[tuple[str, float]]) -> bool:
+    if any(_may_name(first) and _may_name(last) for first, last in _JOINED.findall(whole)):
         return True
     named = [
         (len(word), sure)
@@ -184,7 +184,7 @@ def _names(said: str, line: list[tuple[str, float]]) -> bool:
 
 
 def _may_name(word: str) -> bool:
-    """Whether a word has the look of a name and is not a marker, misread or run together."""
+    """Whether a word looks like a name and is no marker, not even misread or run together."""
     upper = word.upper()
     return (
         (word in (upper, word.capitalize(), word.lower()) or _TWO.fullmatch(word) is not None)

@@ -18,24 +18,23 @@ from cxrtext.images.source import shown
 
 @dataclass(frozen=True, slots=True)
 class Squares:
-    pixels: Pixels  # [slots, R, R], 8-bit gray, to be read only; other images may lie between
-    # [n], the place in ``pixels`` of each image asked for; -1 where it cannot be read.
+    pixels: Pixels  # [slots, R, R], 8-bit gray, read-only; other images may lie between
+    # [n], the place in ``pixels`` of each requested image; -1 if it cannot be read.
     slots: np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 class DecodedCache:
-    """A folder of decoded images, by their content: a file is known again under another name.
+    """A folder of decoded images, found by their content: a renamed file is recognized.
 
-    What is kept depends on a file's bytes, the size of the square, how it is made and the version
-    of the reader, not on its name, the crop or the normalization.  Several sizes share a folder;
-    squares of another filter or fit than the default are a cache of their own in a subfolder,
-    named by `Preprocessing.kind`.  Any number of processes read it and add to it.  The folder
-    holds patients' pixels and is made for its owner alone; it can be deleted at any time when no
-    process uses it.
+    A square depends on the file's bytes, on its own size, how it is made and the reader's version,
+    not on the file's name, the crop or the normalization.  Several sizes share a folder; squares of
+    another filter or fit than the default have their own cache in a subfolder, named by
+    `Preprocessing.kind`.  Any number of processes may read it and add to it.  The folder holds
+    patients' pixels and only its owner may read it; it can be deleted whenever no process uses it.
 
     Args:
         folder: The folder; made when missing.
-        say: Takes a line when what another version kept is decoded again.
+        say: Takes a line when images cached by another version are decoded again.
     """
 
     def __init__(self, folder: Path, say: Callable[[str], None] = lambda _: None) -> None:
@@ -50,13 +49,13 @@ class DecodedCache:
         processes: int | None = None,
         ahead: int | None = None,
     ) -> Iterator[ReadImage | ImageError]:
-        """Give the squares of image files; decode, and keep, what is not there.
+        """Give the squares of image files; decode and keep those that are missing.
 
         Args:
             processes: Processes that decode; None for one a core, 0 to decode in this one.
 
         Yields:
-            For each path, in order, its square [1, R, R] uint8, or why there is none.
+            For each path, in order, its square [1, R, R] uint8, or why it has none.
         """
         pool = ReaderPool(processes)
         with disk_errors(self.folder), self._open(preprocessing) as store:
@@ -71,11 +70,11 @@ class DecodedCache:
         reject: Callable[[int, str], None] | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Squares:
-        """Decode what is not there yet, and map the squares into memory; raises as :meth:`read`.
+        """Decode missing images, and map the squares into memory; raises as :meth:`read`.
 
         Args:
-            reject: Takes the place in ``paths`` and the reason of each image that cannot be read,
-                as it is met; what it raises ends the work.
+            reject: Takes the place in ``paths`` of each image that cannot be read, and the reason,
+                as it is met; an exception from it ends the work.
             progress: Called with (done, total).
         """
         digests: list[bytes | ImageError] = []
@@ -89,7 +88,7 @@ class DecodedCache:
                     if progress:
                         progress(row + 1, len(paths))
             store.flush()
-            slots = [store.slot(one) if isinstance(one, bytes) else -1 for one in digests]
+            slots = [store.slot(digest) if isinstance(digest, bytes) else -1 for digest in digests]
             return Squares(store.map(), np.array(slots, dtype=np.int64))
 
     def _open(self, preprocessing: Preprocessing) -> SquareStore:
@@ -97,7 +96,7 @@ class DecodedCache:
 
 
 def digest_of(path: Path) -> bytes | None:
-    """The SHA-256 of a file; None where it cannot be read."""
+    """The SHA-256 of a file; None if it cannot be read."""
     try:
         with open_regular(path) as handle:
             return hashlib.file_digest(handle, "sha256").digest()
@@ -112,7 +111,7 @@ def _pass(
     preprocessing: Preprocessing,
     ahead: int | None = None,
 ) -> Generator[bytes | ImageError, None, None]:
-    """Have the square of each file kept, in order: give its digest, or why there is none."""
+    """Cache the square of each file, in order; yield its digest, or why there is none."""
 
     def look(path: Path) -> tuple[Path, Stamp | None, bytes | ImageError, ReadImage | None]:
         stamp = stamp_of(path)
@@ -126,7 +125,7 @@ def _pass(
             image = pool.prepare(path, preprocessing)
         except ImageError as error:
             return path, None, error, None
-        # A hard link or a new owner changes its times alone.
+        # A hard link or a new owner changes only the times.
         if digest is not None and (stamp_of(path) == stamp or digest_of(path) == digest):
             return path, stamp, digest, image
         fault = "changed while it was read; run again when it is complete"

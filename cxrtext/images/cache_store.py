@@ -1,8 +1,8 @@
-"""The files of a decoded cache, to which several processes may add at a time.
+"""The files of a decoded cache; several processes may add to them at a time.
 
-Squares of a size lie one after the other in ``decoded-READER-SIZE.u8``; ``….places`` says of which
-file each is.  A record is only ever added, after its square is on disk: a killed process leaves
-whole squares.
+Squares of one size lie one after the other in ``decoded-READER-SIZE.u8``; ``….places`` says which
+file each comes from.  A record is only ever added, and only after its square is on disk: a killed
+process leaves whole squares.
 """
 
 import errno
@@ -27,16 +27,16 @@ from cxrtext.images.reader_pool import ReadImage
 Pixels = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 
 READER_VERSION = 6
-"""To be raised when an image read, or made a square, is no longer the same pixels as before."""
+"""Raise it when reading an image, or making its square, gives other pixels than before."""
 
-PLACES = ".places"  # ending of the file by which a cache is known
+PLACES = ".places"  # ending of the file that marks a cache
 YOUNG_NS = 2_000_000_000
-"""A file changed so shortly ago may change again without its times showing it."""
+"""A file changed this recently may change again without its times showing it."""
 
 _PENDING_BYTES = 2**24  # of squares that wait to be written
 _PENDING_SECONDS = 5.0
-# Of 64 bytes, so that none lies on two pages of the disk.  The path is empty where the file's times
-# tell nothing.
+# 64 bytes, so that no record lies on two pages of the disk.  The path is empty if the file's times
+# say nothing.
 _RECORD = np.dtype(
     [("slot", "<u4"), ("height", "<u2"), ("width", "<u2"), ("path", "V24"), ("digest", "V32")]
 )
@@ -44,7 +44,7 @@ _RECORD = np.dtype(
 
 @contextmanager
 def disk_errors(folder: Path, what: str = "decoded images") -> Iterator[None]:
-    """Turn what a disk refuses into one line that names the cache and what it holds."""
+    """Turn an error of the disk into one line that names the cache and what it holds."""
     try:
         yield
     except OSError as error:
@@ -62,8 +62,8 @@ def disk_errors(folder: Path, what: str = "decoded images") -> Iterator[None]:
 
 class Stamp(NamedTuple):
     size: int
-    mtime_ns: int  # when its bytes changed, as the file says
-    # When anything of it changed, as the system says: copying tools cannot keep this.
+    mtime_ns: int  # when its bytes changed, according to the file
+    # When anything of it changed, according to the system: copying tools cannot keep this.
     ctime_ns: int
 
     @property
@@ -73,26 +73,26 @@ class Stamp(NamedTuple):
 
 
 def stamp_of(path: Path) -> Stamp | None:
-    """Look at a file; None where it is not one that could be read as an image."""
+    """Look at a file; None if it cannot be read as an image."""
     try:
         status = path.stat()
     except (OSError, ValueError):
         return None
-    # A pipe could be read without end; what is too large is refused before it is read.
+    # A pipe could be read without end; files that are too large are refused before they are read.
     if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE_BYTES:
         return None
     return Stamp(status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def _file_key(path: Path, stamp: Stamp) -> bytes:
-    """What stands for a path, whose name may be a patient's, and its times."""
+    """Hash a path, which may hold a patient's name, and its times."""
     name = os.fsencode(os.path.abspath(path))  # noqa: PTH100 - links stay as they are
     times = hashlib.blake2b(struct.pack("<3q", *stamp), digest_size=16)
     return hashlib.blake2b(name, digest_size=8).digest() + times.digest()
 
 
 def write_at(handle: int, place: int, data: bytes | memoryview) -> None:
-    """Write all of some bytes at a place of an open file, in as many pieces as the system takes."""
+    """Write all bytes at a place of an open file, in as many pieces as the system takes."""
     view = memoryview(data)
     while view:
         count = os.pwrite(handle, view, place)
@@ -101,7 +101,7 @@ def write_at(handle: int, place: int, data: bytes | memoryview) -> None:
 
 @contextmanager
 def _in_use(path: Path, *, alone: bool = False) -> Iterator[int]:
-    """Hold an open file of a cache, with others or alone; a killed process lets it go."""
+    """Lock an open file of a cache, shared or alone; a killed process lets it go."""
     while True:
         handle = _opened(path)
         try:
@@ -119,7 +119,7 @@ def _in_use(path: Path, *, alone: bool = False) -> Iterator[int]:
 
 
 def _opened(path: Path) -> int:
-    """Open a file for its owner alone."""
+    """Open a file that only its owner may read."""
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
@@ -133,7 +133,7 @@ def remove_cache(folder: Path) -> None:
 
 
 class SquareStore(AbstractContextManager["SquareStore"]):
-    """The squares of one size, of that many pixels a side; open from its making until its exit."""
+    """The squares of one size, in pixels a side; open from its making until its exit."""
 
     def __init__(self, folder: Path, size: int, say: Callable[[str], None]) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -150,7 +150,7 @@ class SquareStore(AbstractContextManager["SquareStore"]):
         self._size, self._path = size, folder / f"{name}{size}.u8"
         self._slots: dict[bytes, tuple[int, int, int]] = {}  # slot, height, width by digest
         self._files: dict[bytes, bytes] = {}  # digests by path and times
-        self._read = self._next = 0  # records that were read, and the slot after those they tell of
+        self._read = self._next = 0  # records read, and the first slot after theirs
         self._pending: dict[bytes, ReadImage] = {}
         self._noted: list[tuple[bytes, bytes]] = []
         self._written = time.monotonic()
@@ -167,7 +167,7 @@ class SquareStore(AbstractContextManager["SquareStore"]):
                 self.flush()
 
     def _learn(self) -> None:
-        """Read the records that were added meanwhile, up to one whose square is gone."""
+        """Read the records added meanwhile, up to the first without its square."""
         start, size = self._read * _RECORD.itemsize, os.fstat(self._records).st_size
         data = os.pread(self._records, max(0, size - start), start)
         added = np.frombuffer(data[: len(data) // _RECORD.itemsize * _RECORD.itemsize], _RECORD)
@@ -179,23 +179,22 @@ class SquareStore(AbstractContextManager["SquareStore"]):
             self._read += 1
 
     def digest_of(self, path: Path, stamp: Stamp) -> bytes | None:
-        """The digest of a file that was seen with these times; None where it was not."""
+        """The digest of a file seen with these times, or None."""
         return self._files.get(_file_key(path, stamp))
 
     def note(self, path: Path, stamp: Stamp, digest: bytes) -> None:
-        """Have a file known by its path, if its times tell when it changes."""
+        """Remember a file by its path, if its times will show a change."""
         if stamp.settled:
             self._noted.append((_file_key(path, stamp), digest))
 
     def slot(self, digest: bytes) -> int:
-        """Where the square of a file lies, once it is written; -1 where there is none."""
+        """Where the written square of a file lies, or -1."""
         return self._slots.get(digest, (-1,))[0]
 
     def holds(self, digest: bytes) -> bool:
         return digest in self._slots or digest in self._pending
 
     def find(self, digest: bytes) -> ReadImage:
-        """Read the square of a file that it holds."""
         if digest not in self._slots:
             return self._pending[digest]
         slot, height, width = self._slots[digest]
@@ -205,14 +204,14 @@ class SquareStore(AbstractContextManager["SquareStore"]):
         return ReadImage(pixels, height, width)
 
     def add(self, digest: bytes, image: ReadImage) -> None:
-        """Keep a square, at the latest when the store is closed."""
+        """Take a square, and write it at the latest when the store is closed."""
         self._pending[digest] = image
         waited = time.monotonic() - self._written
         if len(self._pending) * self._size**2 >= _PENDING_BYTES or waited > _PENDING_SECONDS:
             self.flush()
 
     def flush(self) -> None:
-        """Write what waits; when this returns it is kept."""
+        """Write what waits; it is safe once this returns."""
         if self._pending or self._noted:
             fcntl.flock(self._file, fcntl.LOCK_EX)  # keeps other processes from writing meanwhile
             try:
@@ -235,7 +234,7 @@ class SquareStore(AbstractContextManager["SquareStore"]):
             if self._files.get(path) != digest:
                 records.append((*(new.get(digest) or self._slots[digest]), path, digest))
         os.fdatasync(self._file)
-        # What is beyond tells of squares that are gone.
+        # Later records name squares that are gone.
         os.ftruncate(self._records, self._read * _RECORD.itemsize)
         data = np.array(records, _RECORD).tobytes()
         write_at(self._records, self._read * _RECORD.itemsize, data)

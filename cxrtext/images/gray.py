@@ -1,7 +1,7 @@
-"""A decoded picture, from which gray values are made as 32-bit floats or as 8 bits.
+"""A decoded picture that gives gray values as 32-bit floats or as 8 bits.
 
-Most radiographs have few different values, each pixel being a place in a table.  What is asked
-of them is worked out once for each entry, and then looked up.
+Most radiographs have few different values: each pixel is a place in a table.  The result is worked
+out once for each entry of the table, then looked up for each pixel.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ Doubles = npt.NDArray[np.float64]
 
 _LOW, _HIGH = 0.005, 0.995
 _MARKER = 0.05  # largest share of the pixels that a marker covers
-# Places are widened before they are looked up; pieces of this many stay within a core's cache.
+# NumPy widens places before it looks them up; pieces of this size stay within a core's cache.
 _PIECE = 2**15
 
 
@@ -54,13 +54,13 @@ class Gray:
     # values.
     pixels: Samples
     table: Floats | None = None  # [n] float32 gray values
-    placement: Placement | None = None  # how it lies over stored pixels; None where it is these
-    # [height, width] where both were halved, once or more, while it was decoded.
+    placement: Placement | None = None  # how it lies over stored pixels; None if it is the same
+    # [height, width] of the picture, if decoding halved both once or more.
     whole: tuple[int, int] | None = None
 
     @property
     def size(self) -> tuple[int, int]:
-        """Height and width of the picture, whatever it was decoded at."""
+        """Height and width of the picture, whatever size it was decoded at."""
         height, width = self.pixels.shape
         return self.whole or (height, width)
 
@@ -72,18 +72,18 @@ class Gray:
             raise ImageError("holds values that are not numbers; export the file again")
 
     def floats(self) -> Floats:
-        """Give the gray values, [1, H, W] in [0, 1]."""
+        """The gray values, [1, H, W] in [0, 1]."""
         if self.table is not None:
             return look_up(np.clip(self.table, 0.0, 1.0), self.pixels)[np.newaxis]
         if self.pixels.dtype == np.uint8:
-            # In one pass, which is twice as quick as a conversion and then a division.
+            # One pass is twice as quick as a conversion and then a division.
             return np.divide(self.pixels, np.float32(255), dtype=np.float32)[np.newaxis]
         inside = self.pixels.min() >= 0 and self.pixels.max() <= 1
         clipped = self.pixels if inside else np.clip(self.pixels, 0.0, 1.0)
         return np.ascontiguousarray(clipped, dtype=np.float32)[np.newaxis]
 
     def bytes(self) -> Bytes:
-        """Give the gray values rounded to 8 bits, [1, H, W]; `eight_bit` of `floats`."""
+        """The gray values rounded to 8 bits, [1, H, W]; `eight_bit` of `floats`."""
         if self.table is not None:
             return look_up(eight_bit(self.table), self.pixels)[np.newaxis]
         if self.pixels.dtype == np.uint8:
@@ -92,7 +92,7 @@ class Gray:
 
 
 def eight_bit(values: Floats) -> Bytes:
-    """Round gray values in [0, 1] to 8 bits, others clipped; a NaN raises a ValueError."""
+    """Round gray values in [0, 1] to 8 bits and clip others; a NaN raises a ValueError."""
     scaled = values * np.float32(255)
     if scaled.size and np.isnan(scaled.min()):
         raise ValueError("an image holds no NaN")
@@ -101,21 +101,21 @@ def eight_bit(values: Floats) -> Bytes:
 
 
 def look_up(table: npt.NDArray[np.generic], places: Samples) -> Samples:
-    """Give the entries of a table at whole-number places within it, shaped like the places."""
-    found = np.empty(places.shape, dtype=table.dtype)
-    flat, out = np.ascontiguousarray(places).reshape(-1), found.reshape(-1)
+    """The entries of a table at whole-number places within it, shaped like the places."""
+    entries = np.empty(places.shape, dtype=table.dtype)
+    flat, out = np.ascontiguousarray(places).reshape(-1), entries.reshape(-1)
     for start in range(0, flat.size, _PIECE):
         piece = slice(start, start + _PIECE)
         # With a mode other than "raise", NumPy writes straight into the result.
         np.take(table, flat[piece], out=out[piece], mode="clip")
-    return found
+    return entries
 
 
 def stretched(levels: Doubles, counts: npt.NDArray[np.int64]) -> Doubles:
-    """Spread the 0.5th to the 99.5th percentile over [0, 1], as is done without a window.
+    """Spread the 0.5th to the 99.5th percentile over [0, 1], as for images without a window.
 
     A mask's rare values are spread by their extremes; a flat image becomes 0.  A rare level that is
-    farther above all others than they are apart is a marker's, and not counted.
+    farther above all others than they are apart belongs to a marker and does not count.
 
     Args:
         levels: [n], what each value stands for.
@@ -128,7 +128,7 @@ def stretched(levels: Doubles, counts: npt.NDArray[np.int64]) -> Doubles:
 
 
 def spread(levels: Doubles, counts: npt.NDArray[np.int64]) -> tuple[float, float]:
-    """The two levels between which `stretched` spreads; the same twice of a flat image."""
+    """The two levels that `stretched` spreads between; a flat image gives the same twice."""
     present = counts > 0
     order = np.argsort(levels[present], kind="stable")
     values, share = levels[present][order], np.cumsum(counts[present][order])

@@ -1,9 +1,9 @@
-"""JPEG, JPEG-LS and JPEG 2000: what they say of their size, and whether JPEG holds the picture.
+"""JPEG, JPEG-LS and JPEG 2000: the size they state, and whether a JPEG is complete.
 
-Sizes are read before any decoder sees the data.  libjpeg fills what is missing with gray and only
-counts a warning, which neither Pillow nor imagecodecs passes on.  So a JPEG is decoded from data
-that end without their end marker, or twice, the second time with other bytes where the data of
-each scan end: they are passed over where a scan is whole, and become picture where it is not.
+Sizes are read before any decoder sees the data.  libjpeg fills missing data with gray and only
+counts a warning, which neither Pillow nor imagecodecs passes on.  So a JPEG is decoded without its
+end marker, or twice, the second time with other bytes added where the data of each scan end: they
+are ignored if the scan is whole, and become picture if it is not.
 
 Source: ITU-T T.81, annexes B, F, G and H.
 """
@@ -31,12 +31,12 @@ _PROGRESSIVE, _LOSSLESS, _LS, _SCAN, _END = 0xC2, 0xC3, 0xF7, 0xDA, 0xD9
 _FRAMES = {0xC0, 0xC1, _PROGRESSIVE, _LOSSLESS, _LS}
 _OTHER_FRAMES = {*range(0xC5, 0xC8), *range(0xC9, 0xCC), *range(0xCD, 0xD0)}
 _MARKER = re.compile(rb"\xff+([^\xff])", re.DOTALL)
-# That each starts with one plain byte makes them twenty times as quick.
+# Starting each with one plain byte makes them twenty times as quick.
 _NEXT_MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")
 _RESTART = re.compile(rb"\xff[\xd0-\xd7]")
 _SAME_DIFFERENCES = 16
 _FILL = bytes((37 * n * n + 91 * n + 5) % 251 for n in range(64))
-"""Stands for data that are missing: any bytes but 0xFF."""
+"""Stands in for missing data: any bytes but 0xFF."""
 _ONES = b"\xff\0" * 8  # what libjpeg reads ahead
 _LAST_BYTES = 8
 
@@ -51,19 +51,19 @@ class Codestream:
     precision: int
     signed: bool = False  # whether samples are signed (JPEG 2000 only)
     levels: int = 0  # how often both sides can be halved (JPEG 2000 only)
-    # true and False where a JPEG itself tells YCbCr from RGB; None where not.
+    # True for YCbCr and False for RGB, if the JPEG itself says; otherwise None.
     luma_first: bool | None = None
     lossless: bool = False  # JPEG only
     predictor: int = 0  # of a lossless JPEG
     scans: int = 0  # of a JPEG
-    # of a JPEG, (start, stop) of its entropy-coded data, parted by restart markers too
+    # of a JPEG, (start, stop) of its entropy-coded data, also split at restart markers
     pieces: tuple[tuple[int, int], ...] = ()
 
 
 def check_end(data: bytes) -> None:
-    """Refuse a JPEG, JPEG-LS or JPEG 2000 stream that lacks its end marker.
+    """Refuse a JPEG, JPEG-LS or JPEG 2000 stream without its end marker.
 
-    Decoders fill what is missing with gray and say nothing.  Padding after the marker is allowed.
+    Decoders silently fill missing data with gray.  Padding after the marker is allowed.
     """
     if not data.rstrip(b"\x00\xff").endswith(b"\xff\xd9"):
         raise ImageError(CUT)
@@ -72,7 +72,7 @@ def check_end(data: bytes) -> None:
 def check_density(height: int, width: int, size: int, most: int = MAX_PIXELS_A_BYTE) -> None:
     """Refuse a large picture in a few bytes: a blank one, made to keep a decoder busy.
 
-    JPEG-LS and JPEG 2000 have no least size.
+    JPEG-LS and JPEG 2000 have no minimum size.
     """
     if height * width > max(ALWAYS_DECODED, most * size):
         raise ImageError(
@@ -82,44 +82,49 @@ def check_density(height: int, width: int, size: int, most: int = MAX_PIXELS_A_B
 
 
 def read_jpeg(data: bytes) -> Codestream:
-    """Read the markers of a JPEG from its start to its end, and check that they make a picture.
+    """Read all markers of a JPEG, and check that they make a picture.
 
-    Of a JPEG-LS they are read up to its frame header.
+    The markers of a JPEG-LS are read up to its frame header.
     """
-    found, frame, names, jfif = None, 0, b"", False
-    scans, predictor, lacking = 0, 0, set[tuple[int, str]]()
+    stream, frame, names, jfif = None, 0, b"", False
+    scans, predictor, missing = 0, 0, set[tuple[int, str]]()
     pieces: list[tuple[int, int]] = []
     for marker, body, place in _segments(data):
         jfif |= marker == 0xE0 and body.startswith(b"JFIF")
         if marker in _OTHER_FRAMES:
             raise ImageError("is a JPEG of an unusual kind; save it as a baseline JPEG or a PNG")
         if marker in _FRAMES:
-            if found or len(body) < 6 or len(body) != 6 + 3 * body[5]:
+            if stream or len(body) < 6 or len(body) != 6 + 3 * body[5]:
                 raise ImageError(DAMAGED)
             precision, height, width, components = struct.unpack(">BHHB", body[:6])
             frame, names = marker, body[6::3]
             luma_first = False if names in (b"RGB", b"rgb") else (True if jfif else None)
-            found = Codestream(height, width, components, precision, luma_first=luma_first)
+            stream = Codestream(height, width, components, precision, luma_first=luma_first)
             if marker == _LS:
-                return found
-            lacking = {(name, kind) for name in names for kind in ("DC", "AC")}
+                return stream
+            missing = {(name, kind) for name in names for kind in ("DC", "AC")}
         elif marker == _SCAN:
             scans += 1
-            if not found or scans > MAX_SCANS:
+            if not stream or scans > MAX_SCANS:
                 raise ImageError(DAMAGED)
-            told, predictor = _scan_header(body, names, progressive=frame == _PROGRESSIVE)
-            lacking -= told
+            complete, predictor = _scan_header(body, names, progressive=frame == _PROGRESSIVE)
+            missing -= complete
             pieces += _pieces(data, place)
-    if not found:
+    if not stream:
         raise ImageError(DAMAGED)
-    if lacking:
+    if missing:
         raise ImageError(CUT)
-    lossless = frame == _LOSSLESS
-    return replace(found, lossless=lossless, predictor=predictor, scans=scans, pieces=tuple(pieces))
+    return replace(
+        stream,
+        lossless=frame == _LOSSLESS,
+        predictor=predictor,
+        scans=scans,
+        pieces=tuple(pieces),
+    )
 
 
 def _segments(data: bytes) -> Iterator[tuple[int, bytes, int]]:
-    """Give each marker before the end marker, what belongs to it, and the place after it."""
+    """Yield each marker before the end marker, its segment, and the place after it."""
     place = 2
     if data[:2] != b"\xff\xd8":
         raise ImageError(DAMAGED)
@@ -131,7 +136,7 @@ def _segments(data: bytes) -> Iterator[tuple[int, bytes, int]]:
             return
         if marker == 0 or 0xD0 <= marker <= 0xD8:
             raise ImageError(DAMAGED)
-        if marker == 0x01:  # which nothing belongs to
+        if marker == 0x01:  # has no segment
             continue
         if (length := int.from_bytes(data[place : place + 2], "big")) < 2:
             raise ImageError(DAMAGED)
@@ -150,7 +155,7 @@ def _after_scan(data: bytes, place: int) -> int:
 
 
 def _pieces(data: bytes, start: int) -> Iterator[tuple[int, int]]:
-    """Find the entropy-coded data of a scan; its restart markers count from 0 to 7."""
+    """Find the entropy-coded data of a scan; restart markers count from 0 to 7."""
     end = _after_scan(data, start)
     for number, restart in enumerate(_RESTART.finditer(data, start, end)):
         if restart.group()[-1] & 7 != number % 8:
@@ -161,7 +166,7 @@ def _pieces(data: bytes, start: int) -> Iterator[tuple[int, int]]:
 
 
 def _scan_header(body: bytes, names: bytes, *, progressive: bool) -> tuple[set[Any], int]:
-    """Which coefficients a scan tells to their last bit, and its first one, or predictor."""
+    """The coefficients that a scan completes, and its first one, or predictor."""
     count = body[0] if body else 0
     wanted = body[1 : 1 + 2 * count : 2]
     if not count or len(body) != 4 + 2 * count or not set(wanted) <= set(names):
@@ -174,7 +179,7 @@ def _scan_header(body: bytes, names: bytes, *, progressive: bool) -> tuple[set[A
 
 
 def bare_jpeg2000(data: bytes) -> bytes:
-    """Cut away the JP2 boxes that some writers put around a codestream, against the standard."""
+    """Strip the JP2 boxes that some writers put around a codestream, against the standard."""
     if (start := data.find(_J2K_START, 0, 4096)) < 0:
         raise ImageError(DAMAGED)
     return data[start:]
@@ -198,13 +203,13 @@ def read_jpeg2000(data: bytes) -> Codestream:
         components,
         (first[0] & 0x7F) + 1,
         signed=bool(first[0] & 0x80),
-        # Where the picture does not begin at 0, its halves are rounded otherwise.
+        # If the picture does not begin at 0, its halves are rounded differently.
         levels=0 if x0 or y0 else _levels(data),
     )
 
 
 def _levels(data: bytes) -> int:
-    """Read the number of wavelet decompositions (COD) of a codestream."""
+    """Read a codestream's number of wavelet decompositions (COD)."""
     place = 2
     while place + 10 <= len(data) and data[place] == 0xFF and data[place + 1] != 0x90:
         if data[place + 1] == 0x52:
@@ -214,9 +219,9 @@ def _levels(data: bytes) -> int:
 
 
 def decode_jpeg(data: bytes, jpeg: Codestream, *, raw: bool = False) -> Image.Image:
-    """Decode a JPEG of 8 bits, of which no part may be missing.
+    """Decode a complete JPEG of 8 bits.
 
-    ``raw`` leaves three samples as they are stored, where no Adobe marker says what they are.
+    ``raw`` leaves three samples as they are stored, unless an Adobe marker says what they are.
     """
     source = FedJpeg(data, jpeg) if jpeg.scans == 1 else BytesIO(data)
     image = _decoded(source, raw=raw)
@@ -224,7 +229,9 @@ def decode_jpeg(data: bytes, jpeg: Codestream, *, raw: bool = False) -> Image.Im
         raise ImageError(DAMAGED)
     if len(jpeg.pieces) > 1:
         samples = np.asarray(image)
-        check_whole(data, jpeg, samples, lambda one: np.asarray(_decoded(BytesIO(one), raw=raw)))
+        check_whole(
+            data, jpeg, samples, lambda other: np.asarray(_decoded(BytesIO(other), raw=raw))
+        )
     return image
 
 
@@ -242,13 +249,13 @@ def _decoded(source: BytesIO, *, raw: bool) -> Image.Image:
 def check_whole(
     data: bytes, jpeg: Codestream, samples: Samples, decode: Callable[[bytes], Samples]
 ) -> None:
-    """Refuse a JPEG of which a scan, or what lies between two restart markers, is cut off.
+    """Refuse a JPEG with a scan, or a part between two restart markers, that is cut off.
 
-    A picture in one piece is decoded once more only where it ends as libjpeg fills; any other
-    always.
+    A picture in one piece is decoded once more only if it ends the way libjpeg fills; any other is
+    always decoded twice.
 
     Args:
-        samples: What it decodes to, [H, W] or [H, W, C].
+        samples: The decoded JPEG, [H, W] or [H, W, C].
     """
     plane = samples.reshape(*samples.shape[:2], -1)[..., 0]
     if len(jpeg.pieces) == 1 and not _ends_filled(jpeg, plane):
@@ -258,7 +265,7 @@ def check_whole(
 
 
 def _ends_filled(jpeg: Codestream, plane: Samples) -> bool:
-    """Tell whether the last pixels could be filled: blocks of mid-gray, or equal differences."""
+    """Whether the last pixels look like libjpeg's filling: mid-gray, or equal differences."""
     if not jpeg.lossless:
         return int(plane[-1, -1]) == 1 << (jpeg.precision - 1)
     last = plane[-1, -_SAME_DIFFERENCES:].astype(np.int64)
@@ -267,7 +274,7 @@ def _ends_filled(jpeg: Codestream, plane: Samples) -> bool:
 
 
 def _continued(data: bytes, jpeg: Codestream) -> bytes:
-    """Let the data of each scan, up to each restart marker, go on with other bytes."""
+    """Add other bytes to the data of each scan, before each restart marker too."""
     parts, place = [], 0
     for _, stop in jpeg.pieces:
         stop -= len(data[place:stop]) - len(data[place:stop].rstrip(b"\xff"))
@@ -277,10 +284,10 @@ def _continued(data: bytes, jpeg: Codestream) -> bytes:
 
 
 class FedJpeg(BytesIO):
-    """A JPEG of one scan as Pillow is to read it, so that it tells too few data and too many.
+    """A JPEG of one scan, fed to Pillow so that too few and too many data show.
 
-    The last bytes are given alone: a picture that is done before them has data left over.  Then
-    ones follow, which are not code, and the end marker, at which libjpeg would fill, does not.
+    The last bytes are read separately: a picture complete before them has data left over.  Ones
+    follow, which are no code; the end marker, where libjpeg would start to fill, does not.
     """
 
     def __init__(self, data: bytes, jpeg: Codestream) -> None:
@@ -290,7 +297,7 @@ class FedJpeg(BytesIO):
         self._edge = max(start, len(whole.rstrip(b"\0")) - _LAST_BYTES)
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Read as from any file, but not past the edge before the last bytes."""
+        """Read as usual, but stop at the edge before the last bytes."""
         place = self.tell()
         if place < self._edge and (size is None or size < 0 or place + size > self._edge):
             size = self._edge - place
@@ -298,5 +305,5 @@ class FedJpeg(BytesIO):
 
     @property
     def left_over(self) -> bool:
-        """Whether the last bytes were not asked for."""
+        """Whether the last bytes were never read."""
         return self.tell() <= self._edge

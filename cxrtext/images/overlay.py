@@ -1,4 +1,4 @@
-"""Drawing a heatmap, boxes and a peak on a radiograph."""
+"""Draw a heatmap, boxes and a peak on a radiograph."""
 
 from collections.abc import Sequence
 from io import BytesIO
@@ -20,7 +20,7 @@ _OPACITY = 0.6  # the greatest share of color
 
 
 def to_uint8(image: Floats) -> npt.NDArray[np.uint8]:
-    """Round gray values, [1, H, W] or [H, W] in [0, 1], to 8 bits, [H, W]; others are clipped."""
+    """Round gray values, [1, H, W] or [H, W] in [0, 1], to 8 bits, [H, W], and clip others."""
     gray = image[0] if image.ndim == 3 and image.shape[0] == 1 else image
     if gray.ndim != 2:
         raise ValueError(f"an image is [1, H, W] or [H, W], not {list(image.shape)}")
@@ -28,7 +28,7 @@ def to_uint8(image: Floats) -> npt.NDArray[np.uint8]:
 
 
 def encode_png(image: Floats | Image.Image) -> bytes:
-    """Encode a picture, or gray values [1, H, W] in [0, 1] as 8 bits, as PNG."""
+    """Encode a picture, or gray values [1, H, W] in [0, 1], as an 8-bit PNG."""
     picture = image if isinstance(image, Image.Image) else Image.fromarray(to_uint8(image))
     buffer = BytesIO()
     picture.save(buffer, format="PNG", compress_level=3)
@@ -36,7 +36,7 @@ def encode_png(image: Floats | Image.Image) -> bytes:
 
 
 def shrunk(pixels: Bytes, side: int) -> Bytes:
-    """An image [H, W], its longest side at most so long, and never enlarged."""
+    """Shrink an image [H, W] until its longest side is at most ``side``; never enlarge it."""
     if max(pixels.shape) <= side:
         return pixels
     picture = Image.fromarray(pixels)
@@ -61,8 +61,8 @@ def render_overlay(
     Args:
         image: [1, H, W] in [0, 1].
         heat: [H, W], NaN where undefined.
-        limits: Heat that is drawn fully transparent, and heat that is drawn at full opacity. None
-            takes the least and the greatest; constant heat is then not drawn.
+        limits: Heat that is drawn fully transparent, and heat drawn at full opacity.  None takes
+            the least and the greatest heat; constant heat is then not drawn.
         boxes: (x, y, width, height) each, in original pixels.
         peak: (x, y) in original pixels, marked by a ring.
 
@@ -99,12 +99,12 @@ def _level(heat: Floats, limits: tuple[float, float] | None) -> Floats:
 
 
 def _blend(gray: npt.NDArray[np.uint8], level: Floats) -> npt.NDArray[np.uint8]:
-    # 256 steps are all that 8-bit colors can tell apart.
+    # 8-bit colors have no more than 256 steps.
     steps = np.linspace(0, 1, 256)
     places = np.linspace(0, 1, len(_COLORS))
     colors = np.stack([np.interp(steps, places, channel) for channel in _COLORS.T], axis=-1)
     index = np.rint(level * 255).astype(np.uint8)
     alpha = (_OPACITY * steps**1.5).astype(np.float32)[index][..., np.newaxis]
-    # gray and share once a pixel, color three times
+    # gray and alpha have one value a pixel, color has three
     mixed = gray[..., np.newaxis] * (1 - alpha) + colors.astype(np.float32)[index] * alpha
     return np.rint(mixed).astype(np.uint8)

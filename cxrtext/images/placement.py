@@ -1,8 +1,8 @@
-"""How the picture that is shown lies over the pixels that a file stores.
+"""How the picture shown lies over the pixels stored in a file.
 
-Pictures are shown upright, the patient's left at the right, with square pixels.  Where a file
-stores them otherwise, coordinates of answers are those of the picture shown, and those of a box
-file are those of the file's own rows and columns: a `Placement` maps between the two.
+Pictures are shown upright, the patient's left at the right, with square pixels.  If a file stores
+them differently, answers have coordinates of the picture shown, and a box file those of the stored
+rows and columns; a `Placement` maps between the two.
 """
 
 from dataclasses import dataclass
@@ -29,23 +29,23 @@ class Placement:
 
     @property
     def plain(self) -> bool:
-        """Whether the picture shown is the pixels as they are stored."""
+        """Whether the picture shown is the stored pixels unchanged."""
         return not (self.transposed or self.mirrored or self.inverted) and not self.stretched
 
     @property
     def stretched(self) -> bool:
-        """Whether pixels that are not square were made so."""
+        """Whether pixels were resized to be square."""
         stored = self.stored_height, self.stored_width
         return (stored[::-1] if self.transposed else stored) != (self.height, self.width)
 
     @property
     def movement(self) -> Literal["", "mirrored", "turned"]:
-        """What was undone: "mirrored", "turned", or "" where the picture lay upright."""
+        """What was undone: "mirrored", "turned", or "" if the picture was stored upright."""
         flips = (self.transposed, self.mirrored, self.inverted)
         return "mirrored" if sum(flips) % 2 else "turned" if any(flips) else ""
 
     def turned(self, pixels: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Bring stored pixels, [H, W], upright; their size in pixels stays, sides may swap."""
+        """Turn stored pixels, [H, W], upright; their number stays, the sides may swap."""
         if self.transposed:
             pixels = pixels.T
         pixels = pixels[:: -1 if self.inverted else 1, :: -1 if self.mirrored else 1]

@@ -1,8 +1,8 @@
 """From a radiograph to the encoder's square input, and exact maps between the two.
 
-There is one definition, whatever the image was read as: gray values in [0, 1] are rounded to
-8 bits, the center square is resized as 8 bits, and its center crop is normalized.  So what is
-kept as 8 bits (training's cache) and what is made on the spot (search) are equal bit for bit.
+There is one definition for every kind of image: gray values in [0, 1] are rounded to 8 bits, the
+center square is resized as 8 bits, and its center crop is normalized.  So the 8-bit squares of
+training's cache and those that search makes on the spot are equal bit for bit.
 """
 
 import math
@@ -17,7 +17,7 @@ from cxrtext.images.gray import Bytes, Floats, eight_bit
 
 MAX_RESIZE = 8192
 LONGEST = 16
-"""An image up to this many times as long as wide is resized as a whole for ``fit`` "center"."""
+"""For ``fit`` "center", an image up to this many times as long as wide is resized as a whole."""
 
 Resample = Literal["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"]
 """Pillow's filters."""
@@ -25,9 +25,9 @@ Fit = Literal["crop", "center", "stretch", "pad"]
 
 
 def strided_offset(stride: int) -> float:
-    """How far left of and above the middle of its cell a strided network's region is centered.
+    """How many pixels a strided network's region is centered left of and above its cell's middle.
 
-    In pixels, of padded convolutions and poolings with odd kernels, as in a ResNet: region i of
+    This holds for padded convolutions and poolings with odd kernels, as in a ResNet: region i of
     stride s is centered on pixel i · s, and the middle of its cell is (s − 1) / 2 further.
     """
     return (stride - 1) / 2
@@ -37,28 +37,28 @@ def strided_offset(stride: int) -> float:
 class Preprocessing:
     """How an image is prepared: shorter side to ``resize``, center crop, normalization.
 
-    The numbers are kept in a checkpoint's ``config.json``; `to_dict` and `from_dict` are its form.
+    A checkpoint's ``config.json`` keeps these values in the form of `to_dict` and `from_dict`.
 
     ``fit`` says which square is kept before the crop:
 
     - "crop": the shorter side becomes ``resize``, and the center square is kept; only that part is
       resampled, which may move a pixel by one gray level of 255.
-    - "center": the same, bit for bit what resizing the whole image with Pillow and one center crop
-      give, as transformers and torchvision do; a backbone of elsewhere wants this.
+    - "center": the same, but bit for bit equal to resizing the whole image with Pillow and one
+      center crop, as transformers and torchvision do; use it for backbones from elsewhere.
     - "stretch": both sides become ``resize``, whatever the aspect ratio.
-    - "pad": the longer side becomes ``resize``, and black is put beside the shorter one.
+    - "pad": the longer side becomes ``resize``, with black beside the shorter one.
     """
 
     resize: int = 512  # length of the shorter side after resizing, in pixels
     crop: int = 480  # side of the square that is cut from the center, in pixels; at most ``resize``
-    # taken from gray values in [0, 1].  The default, with that of ``std``, brings windowed chest
+    # subtracted from gray values in [0, 1].  This default and that of ``std`` bring windowed chest
     # radiographs to about zero mean and unit variance.
     mean: float = 0.5
-    std: float = 0.25  # gray values are divided by this.  BioViL wants mean 0 and std 1
+    std: float = 0.25  # gray values are divided by this.  BioViL needs mean 0 and std 1
     resample: Resample = "bilinear"  # the filter
     fit: Fit = "crop"
-    # how far left of and above the middle of its cell a region's own center lies, in pixels of the
-    # crop: it follows from the encoder, not from a file; see `ImageTextModel`.
+    # how far left of and above the middle of its cell a region is centered, in pixels of the crop;
+    # it comes from the encoder, not from a file: see `ImageTextModel`.
     offset: float = 0.0
 
     def __post_init__(self) -> None:
@@ -76,9 +76,9 @@ class Preprocessing:
 
     @property
     def kind(self) -> str:
-        """What names a way to make squares of a size: equal kinds give equal squares.
+        """The name for a way to make squares of a size: equal kinds give equal squares.
 
-        "" is the default one; others are made of the filter and the fit, as "bicubic-stretch".
+        "" is the default; others join the filter and the fit, as in "bicubic-stretch".
         """
         if (self.resample, self.fit) == ("bilinear", "crop"):
             return ""
@@ -86,9 +86,9 @@ class Preprocessing:
 
     @property
     def _rounded_up(self) -> int:
-        """1 where the square lies half a pixel further right and down, so that the crop is right.
+        """1 if the square must lie half a pixel further right and down for the crop to be right.
 
-        A center crop has one rounding; the square and the crop in it have two.
+        A center crop rounds once; the square and the crop in it round twice.
         """
         return (self.resize - self.crop) % 2 if self.fit == "center" else 0
 
@@ -98,7 +98,7 @@ class Preprocessing:
 
     @property
     def least(self) -> int | None:
-        """Pixels that the shorter side of a picture needs at least; None: all that it has."""
+        """The fewest pixels that a picture's shorter side needs; None if it needs them all."""
         return None if self.kind else self.resize
 
     def square(self, image: Floats | Bytes, size: tuple[int, int] | None = None) -> Bytes:
@@ -107,8 +107,8 @@ class Preprocessing:
         Args:
             image: [1, H, W], of any size and aspect ratio; small ones are enlarged.  Floats in [0,
                 1] are rounded to 8 bits; uint8 values stand for x/255.
-            size: Height and width of the picture, where its sides were halved in decoding; only
-                where `least` allows it.
+            size: Height and width of the picture if decoding halved its sides, which `least` must
+                allow.
 
         Returns:
             [1, resize, resize].
@@ -129,9 +129,9 @@ class Preprocessing:
             x, y = geometry.square_origin
             whole = picture.resize((width, height), resample)
             return np.asarray(whole)[np.newaxis, y : y + side, x : x + side].copy()
-        # Resampling only the part that is kept bounds the memory that a very long image takes.
+        # Resampling only the part that is kept bounds the memory for a very long image.
         resized = picture.resize((side, side), resample, box=geometry.square_box_in(*gray.shape))
-        return np.array(resized)[np.newaxis]  # a copy, which may be written to
+        return np.array(resized)[np.newaxis]  # a writable copy
 
     def normalize(self, square: Bytes) -> Floats:
         """Cut the center crop out of 8-bit squares and normalize it.
@@ -150,11 +150,10 @@ class Preprocessing:
         return levels[square[..., kept, kept]]
 
     def geometry(self, height: int, width: int) -> "Geometry":
-        """Give the maps between an image of this size and its crop."""
         return Geometry(height, width, self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the parameters as JSON holds them; a default filter and fit are left out."""
+        """The parameters for JSON, without a default filter or fit."""
         values = asdict(self)
         del values["offset"]
         for field in fields(self):
@@ -164,13 +163,13 @@ class Preprocessing:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Preprocessing":
-        """Read what `to_dict` gave; other keys are dropped, and wrong values a ValueError."""
-        old = {"resample": "bilinear", "fit": "crop"}  # what files without these keys mean
+        """Read the result of `to_dict`; other keys are dropped, wrong values raise a ValueError."""
+        old = {"resample": "bilinear", "fit": "crop"}  # for files without these keys
         names = [name for name in cls.__slots__ if name != "offset"]
         try:
             return cls(**{name: (old | values)[name] for name in names})
         except KeyError as error:
-            raise ValueError(f"preprocessing lacks {error.args[0]!r}") from None
+            raise ValueError(f"preprocessing has no {error.args[0]!r}") from None
         except TypeError:
             raise ValueError("a value of preprocessing is not a number") from None
 
@@ -204,7 +203,7 @@ class Geometry:
 
     @property
     def scale(self) -> tuple[float, float]:
-        """Resized pixels an original pixel, along x and y."""
+        """Resized pixels for each original pixel, along x and y."""
         height, width = self.resized
         return width / self.width, height / self.height
 
@@ -225,9 +224,8 @@ class Geometry:
     def square_box_in(self, height: int, width: int) -> tuple[float, float, float, float]:
         """(left, top, right, bottom) of the center square in a picture of that size.
 
-        Halving the sides of the original gave the picture, or it is the original.
-
-        Wavelets keep every second pixel, from the first on: its middle stays where it is.
+        The picture is the original, or the original with its sides halved.  Wavelets keep every
+        second pixel, from the first on: a pixel's middle stays where it is.
         """
         halved = round(self.height / height)
         box = self._place(self.square_origin, self.preprocessing.resize)
@@ -244,8 +242,8 @@ class Geometry:
     def grid_shift(self) -> float:
         """How far left of and above the crop the region grid lies, as a share of the crop's side.
 
-        The grid is as large as the crop, and moved so that each cell is around what its region is
-        centered on.
+        The grid is as large as the crop, and moved so that each cell lies around the center of its
+        region.
         """
         return self.preprocessing.offset / self.preprocessing.crop
 
@@ -268,11 +266,11 @@ class Geometry:
     ) -> npt.NDArray[np.float64]:
         """Map boxes of the original to cells of a grid (h, w) over the crop, [..., 4] -> [..., 4].
 
-        What lies outside the crop is cut off; a box wholly outside gets no area.
+        Boxes are cut to the crop; a box wholly outside gets no area.
         """
         box, crop = np.asarray(boxes, dtype=np.float64), self.preprocessing.crop
         corners = (box[..., :2], box[..., :2] + box[..., 2:])
-        first, last = (np.clip(self.points_to_crop(one), 0, crop) for one in corners)
+        first, last = (np.clip(self.points_to_crop(corner), 0, crop) for corner in corners)
         size = np.array([grid[1], grid[0]]) / crop
         start = (first + self.preprocessing.offset) * size
         return np.concatenate([start, (last - first) * size], axis=-1)
@@ -292,7 +290,7 @@ class Geometry:
         return np.concatenate([self.points_to_original(first), sides], axis=-1)
 
     def center_of_cell(self, row: int, column: int, grid: tuple[int, int]) -> tuple[float, float]:
-        """What a cell of a grid (h, w) is centered on, (x, y) in the original."""
+        """The point (x, y) of the original that a cell of a grid (h, w) is centered on."""
         crop, offset = self.preprocessing.crop, self.preprocessing.offset
         place = ((column + 0.5) * crop / grid[1] - offset, (row + 0.5) * crop / grid[0] - offset)
         x, y = self.points_to_original(place).tolist()
@@ -316,7 +314,7 @@ class Geometry:
         return full
 
     def _weights(self, axis: int, extent: int, cells: int) -> tuple[npt.NDArray[np.intp], Floats]:
-        """Which pixels along an axis lie in the crop, and how much of each cell is in each."""
+        """The pixels along an axis that lie in the crop, and the share of each cell in each."""
         crop = self.preprocessing.crop
         centers = (np.arange(extent) + 0.5) * self.scale[axis] - self.crop_origin[axis]
         pixels = np.flatnonzero((centers >= 0) & (centers < crop))

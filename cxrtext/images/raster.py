@@ -1,4 +1,4 @@
-"""PNG and JPEG files, and pictures that lie in memory."""
+"""PNG and JPEG files, and pictures in memory."""
 
 import struct
 
@@ -19,11 +19,11 @@ _STRIP = 2**18
 def decode_raster(data: bytes) -> Gray:
     """Decode a PNG or a JPEG to gray.
 
-    Transparent parts are black.  The orientation that a camera noted in a JPEG is applied.
+    Transparent parts become black.  The orientation that a camera noted in a JPEG is applied.
 
     Returns:
-        8-bit values over 255; 16-bit values, of which a PNG does not tell the range that its
-        writer used, from the 0.5th to the 99.5th percentile, as DICOM without a window.
+        8-bit values over 255; 16-bit values from the 0.5th to the 99.5th percentile, as for DICOM
+        without a window, because a PNG does not say which range its writer used.
     """
     if data.startswith(PNG_START):
         return _png(data)
@@ -36,7 +36,7 @@ def decode_raster(data: bytes) -> Gray:
 
 
 def _png(data: bytes) -> Gray:
-    """Decode a PNG by libpng: palettes and small depths come out as 8 bits, with opacity last."""
+    """Decode a PNG with libpng: palettes and small depths become 8 bits, opacity comes last."""
     import imagecodecs
 
     if len(data) < 33 or data[12:16] != b"IHDR":
@@ -54,9 +54,9 @@ def _png(data: bytes) -> Gray:
 
 
 def gray_of(picture: Samples | Image.Image) -> Gray:
-    """Make gray of an array or a Pillow image, as of a file with its pixels (ImageError).
+    """Make an array or a Pillow image gray, as a file with its pixels would be (ImageError).
 
-    An array is [H, W] or [H, W, 3], of uint8 or uint16, or floats in [0, 1], black 0.
+    An array is [H, W] or [H, W, 3] of uint8, uint16, or floats in [0, 1], black 0.
     """
     if isinstance(picture, Image.Image):
         check_size(picture.height, picture.width)
@@ -74,13 +74,13 @@ def gray_of(picture: Samples | Image.Image) -> Gray:
     if kind.kind != "f":
         raise ImageError(f"is {kind}; give uint8, uint16, or floats in [0, 1]")
     low, high = float(picture.min()), float(picture.max())
-    if not (low >= 0 and high <= 1):  # of a NaN neither is true
+    if not (low >= 0 and high <= 1):  # neither holds for a NaN
         raise ImageError(f"is from {low:g} to {high:g}; give floats in [0, 1], or uint8 or uint16")
     return Gray((picture if len(shape) == 2 else luma(picture)).astype(np.float32))
 
 
 def _opaque_gray(values: Samples) -> Samples:
-    """Make gray of 16-bit samples, [H, W, C], of which an even number ends with the opacity."""
+    """Make 16-bit samples gray, [H, W, C]; with an even C, the last is the opacity."""
     channels = values.shape[-1]
     gray = luma(values[..., :3]) if channels > 2 else values[..., 0].astype(np.float32)
     if channels % 2 == 0:
@@ -99,7 +99,7 @@ def _gray(image: Image.Image) -> Gray:
 
 
 def _in_strips(image: Image.Image) -> Floats:
-    """Weigh colors into gray values, [H, W], some rows at a time: floats take much memory."""
+    """Weigh colors into gray values, [H, W], a few rows at a time: floats take much memory."""
     pixels = np.asarray(image)
     gray = np.empty(pixels.shape[:2], dtype=np.float32)
     step = max(1, _STRIP // pixels.shape[1])

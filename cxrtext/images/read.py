@@ -1,4 +1,4 @@
-"""One way in for every image file; whether PNG, JPEG or DICOM is detected from the content."""
+"""Read any image file: PNG, JPEG or DICOM, detected from the content."""
 
 from pathlib import Path
 
@@ -16,16 +16,16 @@ def read_image(path: Path, *, frame: int | None = None) -> Floats:
     The kind of file is detected from its content, not its name.  In DICOM the modality and the
     value-of-interest transformation are applied (the first VOI LUT or window; without one, from
     the 0.5th to the 99.5th percentile) and MONOCHROME1 is inverted; overlays are ignored.  PNG and
-    JPEG are taken as they are, color made gray.
+    JPEG are read as they are, color made gray.
 
     Args:
-        frame: Which frame, from 0.  May be left out unless the file holds several.
+        frame: Which frame, from 0; optional unless the file holds several.
 
     Returns:
         [1, H, W] float32 in [0, 1], all finite.
 
     Raises:
-        ImageError: When the file cannot be read; one line that names it, the fault and what to do.
+        ImageError: The file cannot be read; one line that names it, the fault and what to do.
     """
     return read_image_bytes(stored_bytes(path), str(path), frame=frame)
 
@@ -40,10 +40,10 @@ def read_image_bytes(data: bytes, name: str, *, frame: int | None = None) -> Flo
 def decode_image(
     data: bytes, name: str, *, frame: int | None = None, least: int | None = None
 ) -> Gray:
-    """Decode an image so far that 8 bits or floats can be made of it; see `read_image`.
+    """Decode an image up to where 8 bits or floats can be made of it; see `read_image`.
 
-    Where ``least`` is given, a codec that can (JPEG 2000) may halve both sides, again and again,
-    while the shorter one keeps so many pixels.
+    With ``least``, a codec that can (JPEG 2000) may halve both sides, repeatedly, while the
+    shorter one keeps at least that many pixels.
     """
     with named_errors(name):
         return _decode(bytes(data), frame, least)

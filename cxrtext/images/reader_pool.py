@@ -1,4 +1,4 @@
-"""Reading images in processes of their own; results equal those of `read_image`, bit for bit."""
+"""Read images in separate processes; results equal those of `read_image`, bit for bit."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -27,20 +27,20 @@ _KINDS = ("float32", "uint8")
 
 @dataclass(frozen=True, slots=True)
 class ReadImage:
-    # [1, H, W] float32 in [0, 1]; or, of a square, the [1, resize, resize] uint8 that
-    # `Preprocessing.square` makes of it, and `Preprocessing.normalize` the model's input.
+    # [1, H, W] float32 in [0, 1]; or a square, [1, resize, resize] uint8 as `Preprocessing.square`
+    # makes it, which `Preprocessing.normalize` turns into the model's input.
     pixels: npt.NDArray[Any]
     height: int  # rows of the picture shown
     width: int
-    placement: Placement | None = None  # how it lies over the file's pixels; None where it is these
-    whole: Bytes | None = None  # [1, H, W], as it is shown, where it was asked for as well
+    placement: Placement | None = None  # over the file's pixels; None if the picture is the same
+    whole: Bytes | None = None  # [1, H, W], as it is shown, if requested
 
 
 class ReaderPool(SandboxPool):
     """Reader processes, each started when it is first needed; see `SandboxPool`.
 
-    What is read is refused with an :class:`ImageError` as by `read_image`, and also when the file
-    made its reader process die, hang or exceed its limits.
+    Files are refused with an :class:`ImageError` as by `read_image`, and also if they make their
+    reader process die, hang or exceed its limits.
     """
 
     def __init__(self, workers: int | None = None, **limits: Any) -> None:
@@ -51,7 +51,6 @@ class ReaderPool(SandboxPool):
         return self._read(str(path)).pixels
 
     def prepare(self, path: Path, square: Preprocessing) -> ReadImage:
-        """Read a stored image into its square."""
         return self._read(str(path), square=square)
 
     def view_bytes(
@@ -62,7 +61,7 @@ class ReaderPool(SandboxPool):
         *,
         frame: int | None = None,
     ) -> Bytes:
-        """Read an image for a viewer, [H, W] in 8 bits, its longest side at most so long."""
+        """Read an image for a viewer, [H, W] in 8 bits, its longest side at most ``side``."""
         pixels: Bytes = self._read(name, data, viewed=True, side=side, frame=frame).pixels[0]
         return pixels
 
@@ -76,11 +75,11 @@ class ReaderPool(SandboxPool):
         side: int | None = None,
         frame: int | None = None,
     ) -> ReadImage:
-        """Decode an image that was sent once, into its square and, on request, as it is shown."""
+        """Decode an image that was sent, into its square and, on request, as it is shown."""
         return self._read(name, data, square=square, whole=whole, side=side, frame=frame)
 
     def describe_bytes(self, data: bytes, name: str, keywords: Iterable[str]) -> Described:
-        """Read what a DICOM header that was sent says of its object."""
+        """Read what a DICOM header that was sent says about its object."""
         request = {"name": name, "describe": list(keywords)}
         try:
             return Described(**self.ask(request, data[:MAX_HEADER_BYTES])[0])
@@ -94,7 +93,7 @@ class ReaderPool(SandboxPool):
         square: Preprocessing | None = None,
         ahead: int | None = None,
     ) -> Iterator[ReadImage | ImageError]:
-        """Read stored images, in order, several at a time, or make squares; or say why not."""
+        """Read stored images in order, or make their squares, several at a time; or say why not."""
 
         def attempt(path: Path) -> ReadImage | ImageError:
             try:
@@ -121,7 +120,7 @@ class ReaderPool(SandboxPool):
 
 
 def read_request(request: Any, data: bytes) -> tuple[Any, bytes | memoryview]:
-    """Read an image, as `ReaderPool` asks for it; `image_of` puts the answer together."""
+    """Read an image for a request of `ReaderPool`; `image_of` puts the answer together."""
     if "describe" in request:
         with named_errors(request["name"]):
             keywords = request["describe"]
@@ -156,13 +155,13 @@ def read_request(request: Any, data: bytes) -> tuple[Any, bytes | memoryview]:
 
 
 def _shown(gray: Gray, side: int | None) -> Bytes:
-    """A decoded image in 8 bits, [1, H, W], no larger than it is shown."""
+    """A decoded image in 8 bits, [1, H, W], shrunk to ``side``."""
     pixels = gray.bytes()
     return pixels if side is None else shrunk(pixels[0], side)[np.newaxis]
 
 
 def image_of(answer: Any, payload: bytes | memoryview) -> ReadImage:
-    """Put together what `read_request` gave; bytes that do not fit raise a ValueError."""
+    """Put the answer of `read_request` together; bytes that do not fit raise a ValueError."""
     height, width = answer["size"]
     if answer["kind"] not in _KINDS:
         raise ValueError("pixels are float32 or uint8")

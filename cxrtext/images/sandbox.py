@@ -1,8 +1,7 @@
-"""Doing work in processes of their own, which a hostile file may end without harm.
+"""Work in separate processes, which a hostile file may end without harm.
 
-``concurrent.futures.ProcessPoolExecutor`` gives up everything that is under way when one process
-dies, and does not say which task killed it.  Here each process holds one task, and only that is
-lost.
+``concurrent.futures.ProcessPoolExecutor`` gives up all work in progress when one process dies, and
+does not say which task killed it.  Here each process holds one task, and only that task is lost.
 """
 
 import json
@@ -25,34 +24,27 @@ import numpy as np
 
 from cxrtext.errors import ImageError, WorkError
 from cxrtext.images.limits import CPU_SECONDS, MAX_PIXELS, MEMORY_BYTES, MIN_MEMORY
-from cxrtext.images.sandbox_worker import (
-    ANSWERED,
-    NO_MEMORY,
-    REFUSED,
-    UNFORESEEN,
-    Work,
-    name_of,
-)
+from cxrtext.images.sandbox_worker import ANSWERED, NO_MEMORY, REFUSED, UNFORESEEN, Work, name_of
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 TASKS_A_PROCESS = 1000
-"""A process is replaced after so many tasks, so that whatever leaks in a decoder is given back."""
+"""A process is replaced after this many tasks, which frees whatever a decoder leaks."""
 
-AHEAD = 4  # tasks that `SandboxPool.each` does before they are asked for, for each worker
+AHEAD = 4  # tasks for each worker that `SandboxPool.each` does in advance
 _START_SECONDS = 60.0
 _MAX_ANSWER = 2**24
 _MAX_BYTES = 4 * MAX_PIXELS
-# glibc else returns the memory of each image to the kernel, which takes a tenth of the time.
+# Otherwise glibc returns the memory of each image to the kernel, which takes a tenth of the time.
 _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "MALLOC_MMAP_THRESHOLD_": str(2**25),
     "MALLOC_TRIM_THRESHOLD_": str(2**28),
 }
-# The path is the parent's own, so that the worker finds this package where the parent found it.
-# Not multiprocessing: its spawn runs the user's main script again, with all that this imports.
+# The worker gets the parent's path, so that it finds this package where the parent found it.
+# Not multiprocessing: its spawn runs the user's main script again, with all its imports.
 _PROGRAM = (
     "import sys, json; descriptor, parent, work, memory, seconds, sys.path[:] = "
     "json.loads(sys.argv[1]); from cxrtext.images.sandbox_worker import serve; "
@@ -63,15 +55,15 @@ AGAIN = "copy or export the file again"
 _MORE_TIME = f"{AGAIN}, or allow more time"
 
 
-class ProcessLost(Exception):  # noqa: N818 - what became of a process
-    """A process is gone or has to go; ``fault`` tells of its task, {} being what was done to it."""
+class ProcessLost(Exception):  # noqa: N818 - the fate of a process
+    """A process is gone or has to go; ``fault`` is about its task, {} stands for what was done."""
 
     def __init__(self, reason: str, fault: str, advice: str = AGAIN) -> None:
         super().__init__(reason)
         self.reason, self.fault, self.advice = reason, fault, advice
 
     def line(self, done: str) -> str:
-        """What to say of the task, which was to be ``done``."""
+        """The line about the task, for example "decoded"."""
         return f"{self.fault.format(done)}; {self.advice}"
 
 
@@ -83,7 +75,7 @@ class Limits:
 
 
 class SandboxProcess:
-    """A started process (WorkError where it does not start)."""
+    """A started process (WorkError if it does not start)."""
 
     def __init__(self, work: str, limits: Limits) -> None:
         self.tasks = 0
@@ -118,7 +110,7 @@ class SandboxProcess:
         return self._process.poll() is None
 
     def ask(self, request: Any, data: bytes) -> tuple[Any, memoryview]:
-        """Have one task done, as `SandboxPool.ask`; the bytes of the answer may be written to."""
+        """Do one task, as in `SandboxPool.ask`; the bytes of the answer are writable."""
         self.tasks += 1
         watch = threading.Timer(self._limits.wall_seconds, self._end_late)
         watch.daemon = True
@@ -174,13 +166,13 @@ class SandboxProcess:
         return ProcessLost(name, f"made its reader process end ({name})")
 
     def end(self) -> None:
-        """End the process, whatever it does, and wait until it is gone."""
+        """End the process, whatever it is doing, and wait until it is gone."""
         self._process.kill()
         self._process.wait()
         self._connection.close()
 
     def kill(self) -> None:
-        """End the process while another thread may be waiting for its answer."""
+        """End the process even if another thread is waiting for its answer."""
         self._process.kill()
 
 
@@ -190,7 +182,7 @@ class SandboxPool:
     Args:
         workers: How many; None for one a core; 0 works in this process, without limits.
         wall_seconds: Time on the clock that a task may take; by default three times ``seconds``,
-            which leaves room on a machine that is shared.
+            which leaves room on a shared machine.
     """
 
     def __init__(
@@ -236,12 +228,12 @@ class SandboxPool:
             self._running.clear()
 
     def ask(self, request: Any, data: bytes = b"") -> tuple[Any, bytes | memoryview]:
-        """Have one task done; waits for a free process.
+        """Do one task; waits for a free process.
 
         Raises:
-            ImageError: When the work refused.
-            ProcessLost: When its process died, hung or exceeded its limits.
-            WorkError: When no process can be started.
+            ImageError: The work refused.
+            ProcessLost: Its process died, hung or exceeded its limits.
+            WorkError: No process can be started.
         """
         if self.workers == 0:
             return self._work(request, data)
@@ -264,7 +256,7 @@ class SandboxPool:
     def each(
         self, do: Callable[[Task], Result], tasks: Iterable[Task], ahead: int | None = None
     ) -> Generator[Result, None, None]:
-        """Give what ``do``, which asks this pool, makes of each task, in order."""
+        """Apply ``do``, which asks this pool, to each task, and yield the results in order."""
         if self.workers == 0:
             yield from map(do, tasks)
             return
@@ -301,9 +293,9 @@ class SandboxPool:
 def answers(
     work: Work, tasks: Iterable[Any], workers: int, *, seconds: float = 120.0
 ) -> Iterator[tuple[Any, tuple[Any, bytes | memoryview] | ProcessLost]]:
-    """Give tasks of JSON, in order, with their answers, or with why their process was lost.
+    """Yield JSON tasks, in order, with their answers, or with why their process was lost.
 
-    All processes end with this one, even where it is killed.
+    All processes end with this one, even if it is killed.
     """
     with SandboxPool(work, workers, seconds=seconds, wall_seconds=seconds) as pool:
 

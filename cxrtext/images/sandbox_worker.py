@@ -1,7 +1,7 @@
 """One process that does one kind of work: it takes one request after another from a socket.
 
-Runs with limits on memory, computing time and files, so that a hostile image ends this process
-and nothing else.  Requests and answers are JSON and bytes, of which nothing is ever unpickled.
+It runs with limits on memory, computing time and files, so that a hostile image ends this process
+and nothing else.  Requests and answers are JSON and bytes; nothing is ever unpickled.
 """
 
 import json
@@ -21,10 +21,10 @@ from cxrtext.errors import ImageError
 from cxrtext.images.source import ImageMemoryError
 
 Work = Callable[[Any, bytes], tuple[Any, bytes | memoryview]]
-"""Takes what JSON can hold and some bytes, and answers with the like."""
+"""Takes a JSON value and bytes, and answers with the same two."""
 
 READY, ANSWERED, REFUSED, NO_MEMORY, UNFORESEEN = range(5)
-"""What an answer begins with; then come what JSON holds, and how many bytes follow."""
+"""The first item of an answer; then come a JSON value and the number of bytes that follow."""
 
 _PARENT_SECONDS = 0.5
 _OPEN_FILES = 64
@@ -37,7 +37,7 @@ def cores() -> int:
 
 
 def name_of(work: Work) -> str:
-    """Name a function as `serve` finds it again."""
+    """Name a function so that `serve` finds it."""
     module, name = work.__module__, work.__qualname__
     if module == "__main__" or not name.isidentifier():
         raise ValueError("work is a function at the top of a module other than the main script")
@@ -48,7 +48,7 @@ def serve(descriptor: int, parent: int, work: str, memory_bytes: int, cpu_second
     """Answer requests until the other side closes the socket.
 
     Args:
-        parent: Process that started this one; when it is gone, this one ends.
+        parent: The process that started this one; when it is gone, this one ends.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to stop
     threading.Thread(target=end_with, args=(parent,), daemon=True).start()
@@ -66,7 +66,7 @@ def serve(descriptor: int, parent: int, work: str, memory_bytes: int, cpu_second
                 request, data = connection.recv_bytes(), connection.recv_bytes()
             except EOFError:
                 return
-            # The kernel ends this process after some more seconds of computing.
+            # The kernel ends this process after this much computing time.
             seconds = math.ceil(time.process_time() + cpu_seconds)
             _limit(resource.RLIMIT_CPU, seconds, for_good=False)
             status, answer, payload = _answer(function, request, data)
@@ -75,14 +75,14 @@ def serve(descriptor: int, parent: int, work: str, memory_bytes: int, cpu_second
 
 
 def end_with(parent: int) -> None:
-    """Wait until this process's parent is gone, and end this one; for a thread of its own."""
+    """Wait until this process's parent is gone, then end this process; runs in its own thread."""
     while os.getppid() == parent:
         time.sleep(_PARENT_SECONDS)
     os._exit(1)
 
 
 def _limit(kind: int, wanted: int, *, for_good: bool = True) -> None:
-    """Bound what this process may take, as far as it is not bounded already."""
+    """Limit what this process may take, unless it is limited further already."""
     _, hard = resource.getrlimit(kind)
     soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     resource.setrlimit(kind, (soft, soft if for_good else hard))
@@ -95,5 +95,5 @@ def _answer(function: Work, request: bytes, data: bytes) -> tuple[int, Any, byte
         return NO_MEMORY, None, b""
     except ImageError as error:
         return REFUSED, str(error), b""
-    except Exception as error:  # noqa: BLE001 - its words may quote the file: only its kind is named
+    except Exception as error:  # noqa: BLE001 - its words may quote the file: name its kind alone
         return UNFORESEEN, type(error).__name__, b""

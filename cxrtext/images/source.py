@@ -1,7 +1,7 @@
-"""Image files as they are stored, and one line of an error about whatever is wrong with them.
+"""Stored image files, and one-line errors about whatever is wrong with them.
 
-Other libraries are kept silent: pydicom puts values of a file, a patient's name among them, into
-its warnings and log lines.
+Other libraries are kept silent: pydicom puts values of a file, even a patient's name, into its
+warnings and log lines.
 """
 
 import logging
@@ -54,7 +54,7 @@ class ImageMemoryError(ImageError):
 
 
 def stored_bytes(path: Path) -> bytes:
-    """Give what a file of at most 1 GiB holds, or say in one line why not (ImageError)."""
+    """Read a file of at most 1 GiB, or say in one line why not (ImageError)."""
     called = shown(path)
     try:
         path = Path(path)
@@ -76,7 +76,7 @@ def stored_bytes(path: Path) -> bytes:
 
 @contextmanager
 def named_errors(name: str) -> Iterator[None]:
-    """Turn whatever goes wrong with an image into one line that names it."""
+    """Turn any error about an image into one line that names the image."""
     called = shown(name)
     try:
         with quiet():
@@ -88,13 +88,13 @@ def named_errors(name: str) -> Iterator[None]:
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as error:  # noqa: BLE001 - decoders raise anything on a hostile file
-        # Also what is not an Exception: the panic of a decoder written in Rust.
-        # The decoder's own words may quote the file, so only the kind of failure is named.
+        # Not only an Exception: a decoder written in Rust may panic.  The decoder's own words may
+        # quote the file, so only the kind of error is named.
         raise ImageError(
             f"{called}: is damaged ({type(error).__name__}); copy or export the file again"
         ) from None
 
 
 def shown(name: Path | str) -> str:
-    """Give a name as one line of an error may hold it."""
+    """Make a name safe for a one-line error."""
     return "".join(letter if letter.isprintable() else "?" for letter in str(name))

@@ -1,1 +1,1 @@
-"""Measures and their intervals, of numbers alone: no model, no image and no text is read here."""
+"""Measures and their intervals, from numbers alone: nothing here reads a model, image or text."""

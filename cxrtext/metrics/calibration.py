@@ -1,7 +1,7 @@
-"""Probabilities that mean what they say: fitted, measured, and what acting on them is worth.
+"""Calibrated probabilities: how to fit and measure them, and what acting on them is worth.
 
 Logits [n] are score differences, labels [n] are 1 or 0; probabilities [n] lie in [0, 1];
-``patients`` [n] are the patients of the rows.  What does not fit is a ValueError.
+``patients`` [n] are the patients of the rows.  Arguments that do not fit raise a ValueError.
 """
 
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ from cxrtext.metrics.intervals import Measured, mean_of
 from cxrtext.metrics.ranking import Floats, Patients, Truth, patient_codes, scores_and_truth
 
 TEMPERATURES = 1e-2, 1e2
-"""The lowest and the highest that is fitted."""
+"""The lowest and the highest temperature that is fitted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """Turns a logit into a probability: the logistic of ``scale · logit + shift``.
 
-    The scale is 1 / temperature, the shift 0 for a temperature alone.
+    The scale is 1 / temperature; with a temperature alone the shift is 0.
     """
 
     scale: float = 1.0
@@ -29,7 +29,7 @@ class Calibration:
 
     @property
     def temperature(self) -> float:
-        """1 / scale; infinite where the scale is 0."""
+        """1 / scale; infinite if the scale is 0."""
         return 1 / self.scale if self.scale else float("inf")
 
     def probabilities(self, logits: ArrayLike) -> Floats:
@@ -37,7 +37,7 @@ class Calibration:
 
 
 def logistic(z: Floats) -> Floats:
-    """``1 / (1 + exp(−z))``, which does not overflow."""
+    """``1 / (1 + exp(−z))`` without overflow."""
     small = np.exp(-np.abs(z))
     return np.where(z >= 0, 1 / (1 + small), small / (1 + small))
 
@@ -49,18 +49,18 @@ def _loss(z: Floats, target: Floats) -> float:
 def log_loss(logits: ArrayLike, labels: ArrayLike) -> float:
     """Mean negative log-likelihood of the labels, in nats.
 
-    Taken from logits, so that no probability rounds to 0 or 1.  Source: Good 1952.
+    Computed from logits, so that no probability rounds to 0 or 1.  Source: Good 1952.
     """
     values, truth = scores_and_truth(logits, labels, positive=False, negative=False)
     return _loss(values, truth.astype(np.float64))
 
 
 def fit_temperature(logits: ArrayLike, labels: ArrayLike) -> Calibration:
-    """Fit one temperature by the log-loss of validation images.
+    """Fit one temperature to the log-loss of validation images.
 
-    The loss is convex in 1 / temperature, so its slope has one root.  Logits that separate the
-    classes have their best temperature at 0, and logits that rank no better than chance at
-    infinity; then the end of :data:`TEMPERATURES` is the answer.  Both classes must occur.
+    The loss is convex in 1 / temperature, so its slope has one root.  The best temperature is 0 if
+    the logits separate the classes, and infinite if they rank no better than chance; then the
+    answer is that end of :data:`TEMPERATURES`.  Both classes must occur.
 
     Source: Guo et al. 2017 (temperature scaling).
     """
@@ -68,7 +68,7 @@ def fit_temperature(logits: ArrayLike, labels: ArrayLike) -> Calibration:
 
     values, truth = scores_and_truth(logits, labels)
     lowest, highest = TEMPERATURES
-    # In the logarithm, as a scale spans decades, and of logits of size 1, whatever theirs is.
+    # Use the logarithm, because a scale spans decades, and logits rescaled to size 1.
     size = float(np.abs(values).max()) or 1.0
     unit, low, high = values / size, log(size / highest), log(size / lowest)
 
@@ -85,7 +85,7 @@ def fit_temperature(logits: ArrayLike, labels: ArrayLike) -> Calibration:
 def fit_logistic(design: Floats, target: Floats, offset: Floats | float = 0.0) -> Floats:
     """Coefficients [k] of a logistic regression of targets [n] in [0, 1] on a design [n, k].
 
-    Maximum likelihood without a penalty, for a few columns of size 1; an ``offset`` [n] has the
+    Maximum likelihood without a penalty, for a few columns of size 1; an ``offset`` [n] gets
     coefficient 1.
     """
     from scipy.optimize import minimize
@@ -96,20 +96,20 @@ def fit_logistic(design: Floats, target: Floats, offset: Floats | float = 0.0) -
 
     def bend(at: Floats) -> Floats:
         p = logistic(design @ at + offset)
-        found: Floats = (design.T * (p * (1 - p))) @ design / len(target)
-        return found
+        hessian: Floats = (design.T * (p * (1 - p))) @ design / len(target)
+        return hessian
 
     start, gtol = np.zeros(design.shape[1]), {"gtol": 1e-11}
-    found = minimize(loss, start, jac=True, hess=bend, method="trust-exact", options=gtol)
-    best: Floats = found.x
-    return best
+    best = minimize(loss, start, jac=True, hess=bend, method="trust-exact", options=gtol)
+    coefficients: Floats = best.x
+    return coefficients
 
 
 def fit_platt(logits: ArrayLike, labels: ArrayLike) -> Calibration:
-    """Fit a scale and a shift by the log-loss of validation images.
+    """Fit a scale and a shift to the log-loss of validation images.
 
-    The labels are drawn in a little, so that a best fit exists even where the logits separate the
-    classes.  Both classes must occur.
+    The targets are pulled in slightly from 0 and 1, so that a best fit exists even if the logits
+    separate the classes.  Both classes must occur.
 
     Source: Platt 1999; Lin, Lin and Weng 2007 (the targets).
     """
@@ -134,9 +134,9 @@ def probabilities_and_truth(probabilities: ArrayLike, labels: ArrayLike) -> tupl
 
 @dataclass(frozen=True, slots=True)
 class ReliabilityBins:
-    """Rows gathered by their probability, [b] each; bins without rows are left out.
+    """Rows binned by probability, [b] each; empty bins are left out.
 
-    How many rows, their mean probability, and the share of positives among them.
+    The fields are the number of rows, their mean probability, and their share of positives.
     """
 
     counts: NDArray[np.int64]
@@ -147,9 +147,9 @@ class ReliabilityBins:
 def reliability_bins(
     probabilities: ArrayLike, labels: ArrayLike, bins: int = 15
 ) -> ReliabilityBins:
-    """Gather rows by their probability: equal parts of [0, 1], each without its upper end.
+    """Bin rows by probability, in equal parts of [0, 1], each without its upper end.
 
-    The last part has its upper end.  Source: DeGroot and Fienberg 1983.
+    Only the last part includes it.  Source: DeGroot and Fienberg 1983.
     """
     values, truth = probabilities_and_truth(probabilities, labels)
     place = np.minimum((values * bins).astype(np.int64), bins - 1)
@@ -163,17 +163,17 @@ def reliability_bins(
 def expected_calibration_error(
     probabilities: ArrayLike, labels: ArrayLike, bins: int = 15
 ) -> float:
-    """Mean gap between probability and share of positives, over bins, weighed by their rows.
+    """Mean gap between probability and share of positives over bins, weighted by their rows.
 
     Source: Naeini, Cooper and Hauskrecht 2015.
     """
-    found = reliability_bins(probabilities, labels, bins)
-    gaps = np.abs(found.probability - found.observed)
-    return float((found.counts * gaps).sum() / found.counts.sum())
+    binned = reliability_bins(probabilities, labels, bins)
+    gaps = np.abs(binned.probability - binned.observed)
+    return float((binned.counts * gaps).sum() / binned.counts.sum())
 
 
 THRESHOLDS = tuple(k / 100 for k in range(1, 100))
-"""Probabilities from which on one may act."""
+"""Lowest probabilities at which one may act."""
 
 
 def recalibration(
@@ -181,10 +181,10 @@ def recalibration(
 ) -> tuple[Measured | None, Measured]:
     """Calibration slope and intercept of probabilities, given as logits, on new images.
 
-    A slope below 1: probabilities are too extreme.  The intercept is that of a slope held at 1
-    (calibration in the large): above 0 the finding is more frequent than was foretold.  Maximum
-    likelihood; the influence of patients is the sandwich's.  Where the logits separate the classes,
-    or are all equal, the slope is None.  Both classes must occur.
+    With a slope below 1, probabilities are too extreme.  The intercept is fitted with the slope
+    held at 1 (calibration in the large): above 0, the finding is more frequent than predicted.
+    Maximum likelihood; the influence of patients is the sandwich's.  If the logits separate the
+    classes, or are all equal, the slope is None.  Both classes must occur.
 
     Source: Cox 1958; Van Calster et al. 2016; Liang and Zeger 1986 (the sandwich).
     """
@@ -212,7 +212,7 @@ def _regression(
     each = design * (target - p)[:, None]
     sums = np.stack([np.bincount(codes, column) for column in each.T], axis=1)
     groups = len(sums)
-    # A single patient's sum is 0 at the best fit: it says nothing of others.
+    # A single patient's sum is 0 at the best fit: it says nothing about others.
     influence = (sums @ bread) * np.sqrt(groups / max(groups - 1, 1))
     return [
         Measured(float(b), column[None], groups - 1)
@@ -223,10 +223,10 @@ def _regression(
 def net_benefit(
     probabilities: ArrayLike, labels: ArrayLike, patients: Patients = None
 ) -> tuple[list[Measured], list[float]]:
-    """Net benefit at each of :data:`THRESHOLDS`: of acting by the model, and of acting on all.
+    """Net benefit of acting by the model, and of acting on all, at each of :data:`THRESHOLDS`.
 
-    ``TP / n − FP / n · t / (1 − t)``: who would act from a probability t on takes so many false
-    positives for a true one.  Probabilities of t and above are acted on; acting on none is 0.
+    ``TP / n − FP / n · t / (1 − t)``: acting from a probability t on means accepting (1 − t) / t
+    false positives for a true one.  Probabilities of t and above are acted on; acting on none is 0.
 
     >>> net_benefit([0.9, 0.6, 0.4, 0.1], [1, 0, 1, 0])[0][49].value
     0.0

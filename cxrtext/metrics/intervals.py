@@ -1,14 +1,14 @@
-"""Figures of rows that belong to patients: their 95 % intervals and their differences.
+"""Figures from rows that belong to patients: their 95 % intervals and their differences.
 
-One method for all.  How far each patient moves a figure, its influence, says how sure it is: the
-sum of squares is the variance (Efron 1982, infinitesimal jackknife).  Influence is linear, so the
-mean of findings or of trainings, and the difference of two models on the same rows, have the mean
-and the difference of the influences.  Kinds of figure differ only in the scale on which the
-interval is taken: logit for an AUC, Wilson's for a share, ranks for a median, none for a mean.
+There is one method for all.  Each patient's influence is how far it moves a figure; the sum of
+squared influences is the variance (Efron 1982, infinitesimal jackknife).  Influence is linear: the
+mean over findings or trainings, and the difference of two models on the same rows, have the mean
+and the difference of the influences.  Kinds of figure differ only in the scale of the interval:
+logit for an AUC, Wilson's for a share, ranks for a median, none for a mean.
 
-Rows are [n], ``patients`` [n] their patients; without them every row is its own.  ``total`` says
-how many patients there are in all, where figures of different rows go together.  What does not fit
-is a ValueError.
+Rows are [n], ``patients`` [n] their patients; without them every row is its own patient.  ``total``
+is the number of patients in all, if figures of different rows are combined.  Arguments that do not
+fit raise a ValueError.
 """
 
 from collections.abc import Hashable, Sequence
@@ -25,25 +25,25 @@ from cxrtext.metrics.ranking import Floats, Patients, patient_codes, scores_and_
 Interval = tuple[float, float]
 Kind = TypeVar("Kind", bound="Measured")
 PRIOR: Final = 8.0
-"""Patients that Hanley and McNeil's variance weighs as much as, for an AUC."""
+"""For an AUC, Hanley and McNeil's variance weighs as much as this many patients."""
 FULL_CORRELATION: Final = 2.0
 """Weight of a full correlation within patients, against the square of the patients seen."""
 EDGE: Final = 0.25
-"""Of a patient of the rarer class: as near to 0 and 1 the logit is taken."""
+"""The logit is taken no nearer to 0 and 1 than this part of a patient of the rarer class."""
 FARTHEST = 37.0
 """Standard errors beyond which a p-value is 0 in float64."""
 FEW = 25
-"""Patients with a finding, or without, below which a report warns."""
+"""A report warns if fewer patients have a finding, or do not have it."""
 
 
 @lru_cache(maxsize=1024)
 def quantile(level: float, degrees: float = inf) -> float:
-    """How far from 0 an interval of a level reaches, in standard errors: 1.96 for 0.95.
+    """How far an interval of this level reaches from 0, in standard errors: 1.96 for 0.95.
 
     >>> round(quantile(0.95), 3), round(quantile(0.95, 9), 3)
     (1.96, 2.262)
 
-    Of Student's t; with infinite degrees of freedom, of the normal distribution.
+    It uses Student's t; with infinite degrees of freedom, the normal distribution.
     """
     from scipy.special import stdtrit
 
@@ -51,7 +51,7 @@ def quantile(level: float, degrees: float = inf) -> float:
 
 
 def two_sided(t: float, degrees: float = inf) -> float:
-    """The probability that a number of Student's distribution is at least as far from 0 as t."""
+    """The probability that a Student's t variable is at least as far from 0 as t."""
     from scipy.special import stdtr
 
     return 2 * float(stdtr(degrees, -abs(t)))
@@ -59,11 +59,11 @@ def two_sided(t: float, degrees: float = inf) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A figure and how far each patient moves it: of a mean, on no scale of its own.
+    """A figure and how far each patient moves it; as it is, for a mean, with no special scale.
 
     Attributes:
         influence: [k, P]; its sum of squares is the variance, a sum of products a covariance.
-        degrees: Of Student's t; 0 where a single patient tells nothing of others.
+        degrees: Of Student's t; 0 if a single patient says nothing about others.
         rows: What it was measured on: figures of two models on equal rows are paired.
     """
 
@@ -79,17 +79,17 @@ class Measured:
         return float(np.vdot(self.influence, self.influence))
 
     def ends(self, z: float) -> Interval:
-        """The interval that reaches z standard errors on either side, were it symmetric."""
+        """The interval that corresponds to z standard errors on either side."""
         reach = z * sqrt(self.variance)
         return self.value - reach, self.value + reach
 
     def interval(self, level: float = 0.95) -> Interval | None:
-        """(low, high); None of a single patient."""
+        """(low, high); None for a single patient."""
         return self.ends(quantile(level, self.degrees)) if self.degrees > 0 else None
 
     @classmethod
     def mean(cls, every: Sequence[Any]) -> dict[str, Any]:
-        """What a mean of figures of this kind has, by field."""
+        """The fields of a mean of figures of this kind."""
         return {
             "value": float(np.mean([one.value for one in every])),
             "influence": np.mean([one.influence for one in every], axis=0),
@@ -99,12 +99,12 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class OnLogit(Measured):
-    """A figure from 0 to 1 whose interval is taken on the logit scale.
+    """A figure from 0 to 1 with its interval on the logit scale.
 
     Attributes:
-        apart: Variance that is not seen in the data: of an AUC of 1, or of a single patient.
-        edge: How near to 0 and 1 the logit is taken.  Beyond it, it is taken at the edge, and the
-            interval reaches to the end, as an AUC of 1 may be 1.
+        apart: Variance that the data do not show: for an AUC of 1, or a single patient.
+        edge: How near to 0 and 1 the logit is taken.  A value beyond it gets the logit of the
+            edge, and its interval reaches to the end, because an AUC of 1 may really be 1.
     """
 
     METHOD: ClassVar[str] = "logit scale, by the sums of patients"
@@ -141,9 +141,9 @@ class Area(OnLogit):
     """An AUC, or a mean of AUCs.
 
     Attributes:
-        positives: Rows with the finding; of a mean, the fewest.
-        negatives: Rows without; of a mean, the fewest.
-        patients: Patients with a positive, and with a negative; of a mean, the fewest of each.
+        positives: Rows with the finding; for a mean, the fewest.
+        negatives: Rows without; for a mean, the fewest.
+        patients: Patients with a positive, and with a negative; for a mean, the fewest of each.
     """
 
     METHOD: ClassVar[str] = "logit-DeLong, clustered by patient"
@@ -169,7 +169,7 @@ class Area(OnLogit):
 
 @dataclass(frozen=True, slots=True)
 class Share(Measured):
-    """A share, whose interval is Wilson's (1927) with the number of rows that it is worth."""
+    """A share with Wilson's (1927) interval for its effective number of rows."""
 
     METHOD: ClassVar[str] = "Wilson, clustered by patient"
 
@@ -180,25 +180,25 @@ class Share(Measured):
         middle = (share + square / 2) / (1 + square)
         spread = share * (1 - share) / self.effective + square / (4 * self.effective)
         half = z * sqrt(max(spread, 0.0)) / (1 + square)
-        # At 0 and 1 the end is the share itself, which rounding may miss.
+        # At 0 and 1 the end is the share itself; rounding may miss it.
         low = 0.0 if share == 0 else max(0.0, middle - half)
         return low, 1.0 if share == 1 else min(1.0, middle + half)
 
     @classmethod
     def mean(cls, every: Sequence[Any]) -> dict[str, Any]:
-        found, rows = Measured.mean(every), [one.effective for one in every]
-        spread = found["value"] * (1 - found["value"])
-        variance = float(np.vdot(found["influence"], found["influence"]))
-        worth = min(spread / variance, sum(rows)) if variance > 0 else min(rows)
-        return {**found, "effective": worth}
+        fields, rows = Measured.mean(every), [one.effective for one in every]
+        spread = fields["value"] * (1 - fields["value"])
+        variance = float(np.vdot(fields["influence"], fields["influence"]))
+        effective = min(spread / variance, sum(rows)) if variance > 0 else min(rows)
+        return {**fields, "effective": effective}
 
 
 @dataclass(frozen=True, slots=True)
 class Median(Measured):
-    """A median, whose interval ends at the rows that its share's interval ends at.
+    """A median; its interval ends at the rows where the interval of its share ends.
 
-    ``ordered`` [n] are the values; of a mean of medians, the means of such.  ``error`` is the
-    standard error of the share of rows below the median.
+    ``ordered`` [n] are the sorted values; for a mean of medians, the means of these.  ``error`` is
+    the standard error of the share of rows below the median.
 
     Source: Woodruff 1952.
     """
@@ -221,23 +221,23 @@ class Median(Measured):
 
 
 def average(figures: Sequence[Kind]) -> Kind:
-    """The mean of figures of one kind, whose rows may differ; of patients numbered alike."""
+    """The mean of figures of one kind; rows may differ, but patients must be numbered alike."""
     if not figures:
-        raise ValueError("a mean wants at least one figure")
+        raise ValueError("a mean needs at least one figure")
     if len({one.influence.shape for one in figures}) > 1:
         raise ValueError("the figures must be of the same patients: give 'total' to each")
     return replace(figures[0], **type(figures[0]).mean(figures))
 
 
 def _numbered(patients: Patients, n: int, total: int | None) -> NDArray[np.intp]:
-    """The patients of n rows as numbers; with ``total`` they are such already."""
+    """The patients of n rows as numbers; with ``total`` they are numbers already."""
     if total is None or patients is None:
         return patient_codes(patients, n)
     return np.asarray(patients)
 
 
 def _summed(values: Floats, codes: NDArray[np.intp], total: int | None) -> tuple[Floats, int]:
-    """Sums by patient [1, P], with the factor of few patients, and how many have a row."""
+    """Sums by patient [1, P], with the small-sample factor, and how many patients have a row."""
     size = int(codes.max()) + 1 if total is None else total
     groups = len(np.unique(codes))
     factor = sqrt(groups / (groups - 1)) if groups > 1 else 0.0
@@ -248,7 +248,7 @@ def _summed(values: Floats, codes: NDArray[np.intp], total: int | None) -> tuple
 def mean_of(
     values: ArrayLike, patients: Patients = None, total: int | None = None
 ) -> Measured | None:
-    """The mean of values, those that are NaN left out; None where all are."""
+    """The mean of values without NaN; None if all are NaN."""
     numbers = np.asarray(values, dtype=np.float64)
     codes, known = patient_codes(patients, len(numbers)), ~np.isnan(numbers)
     if not known.any():
@@ -260,20 +260,18 @@ def mean_of(
     return Measured(mean, sums, groups - 1)
 
 
-def ratio_of(
-    top: ArrayLike, bottom: ArrayLike, patients: Patients = None, total: int | None = None
-) -> Share | None:
-    """A ratio of sums of rows that lies from 0 to 1, such as F1; None where it is 0 / 0."""
+def ratio_of(top: ArrayLike, bottom: ArrayLike, patients: Patients = None) -> Share | None:
+    """A ratio of sums over rows between 0 and 1, such as F1; None for 0 / 0."""
     above, below = (np.asarray(given, dtype=np.float64) for given in (top, bottom))
     whole = float(below.sum())
     if not whole > 0:
         return None
     value = float(above.sum()) / whole
     codes = patient_codes(patients, len(above))
-    sums, groups = _summed((above - value * below) / whole, codes, total)
+    sums, groups = _summed((above - value * below) / whole, codes, None)
     variance = float(np.vdot(sums, sums))
-    worth = value * (1 - value) / variance if variance > 0 else float(groups)
-    return Share(value, sums, groups - 1, effective=worth)
+    effective = value * (1 - value) / variance if variance > 0 else float(groups)
+    return Share(value, sums, groups - 1, effective=effective)
 
 
 def share(right: ArrayLike, patients: Patients = None, total: int | None = None) -> Share:
@@ -283,9 +281,9 @@ def share(right: ArrayLike, patients: Patients = None, total: int | None = None)
     >>> round(low, 4), round(high, 4)
     (0.2366, 0.7634)
 
-    The variance is that of a ratio of sums over patients.  It says little where only few patients
-    have a row that is right, or one that is wrong: with k of them, the design effect of the data
-    gets the weight k² against 2 for that of a full correlation, Σ rows of a patient² / rows.
+    The variance is that of a ratio of sums over patients.  It says little if only few patients have
+    a row that is right, or one that is wrong: with k of them, the design effect of the data gets
+    weight k², and that of a full correlation, Σ rows of a patient² / rows, gets weight 2.
 
     Source: Rao and Scott 1992; Korn and Graubard 1998 (effective rows, Student's t with one
         degree fewer than patients); Kish 1965 (the design effect of full correlation).  The
@@ -316,7 +314,7 @@ def share(right: ArrayLike, patients: Patients = None, total: int | None = None)
 
 
 def median_of(values: ArrayLike, patients: Patients = None) -> Median:
-    """The median of rows, such as ranks; of an even number the mean of the middle two."""
+    """The median of rows, such as ranks; for an even number the mean of the middle two."""
     ordered = np.sort(np.asarray(values, dtype=np.float64))
     if ordered.ndim != 1 or not ordered.size or np.isnan(ordered).any():
         raise ValueError("values must be a list of numbers without NaN")
@@ -324,8 +322,8 @@ def median_of(values: ArrayLike, patients: Patients = None) -> Median:
     below = ((numbers < middle) + 0.5 * (numbers == middle)).astype(np.float64)
     codes = patient_codes(patients, len(numbers))
     moved, groups = _summed((below - below.mean()) / len(numbers), codes, None)
-    # Rows at the median count a half and seem to vary less; the share is that of independent rows
-    # at least.
+    # Rows at the median count half and seem to vary less, so the error is at least that of
+    # independent rows.
     error = max(sqrt(float(np.vdot(moved, moved))), 0.5 / sqrt(len(numbers)))
     plain = Median(middle, moved, groups - 1, ordered=ordered, error=error)
     low, high = plain.ends(1.0)
@@ -337,8 +335,8 @@ def median_of(values: ArrayLike, patients: Patients = None) -> Median:
 def placements(scores: ArrayLike, labels: ArrayLike) -> tuple[Floats, Floats]:
     """How each row does against the other class: positives [m] and negatives [n], in [0, 1].
 
-    Of a positive it is the share of negatives below it, of a negative the share of positives above
-    it; a tie counts one half.  The mean of either is the AUC.
+    For a positive it is the share of negatives below it, for a negative the share of positives
+    above it; a tie counts one half.  The mean of either is the AUC.
 
     Source: DeLong, DeLong and Clarke-Pearson 1988 (structural components); in n log n as Sun and Xu
         2014.
@@ -354,7 +352,7 @@ def placements(scores: ArrayLike, labels: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def hanley_mcneil_variance(area: float, positives: float, negatives: float) -> float:
-    """Of an AUC, for exponential scores; alike for scores that are turned around.
+    """The variance of an AUC for exponential scores; the same if scores are negated.
 
     Source: Hanley and McNeil 1982, formulas 1 and 2.
     """
@@ -374,8 +372,8 @@ def area(
     >>> one.value, [round(end, 3) for end in one.interval()]
     (0.875, [0.158, 0.996])
 
-    Its variance is too small for few positives that happen to rank well: it is drawn toward that of
-    Hanley and McNeil, with the weight of :data:`PRIOR` patients.  With ``total``, patients are
+    The variance of a few positives that happen to rank well is too small, so it is drawn toward
+    Hanley and McNeil's, with the weight of :data:`PRIOR` patients.  With ``total``, patients are
     numbers from 0.
 
     Source: Obuchowski 1997, with the logit of Zou, Hall and Shapiro 1997 and Pepe 2003 (section
@@ -414,8 +412,8 @@ def area(
 def _stacked(present: Floats, absent: Floats, counts: tuple[int, int, int]) -> tuple[Floats, float]:
     """Obuchowski's variance as a sum of squares, and its degrees of freedom (Satterthwaite).
 
-    ``present`` and ``absent`` [P] are by patient the sums over its positives and its negatives,
-    ``counts`` the patients with a positive, with a negative, and with either.  Her formula is
+    ``present`` and ``absent`` [P] are each patient's sums over its positives and its negatives,
+    ``counts`` the patients with a positive, with a negative, and with either.  The formula is
     a Σ present² + b Σ absent² + 2 c Σ present · absent with a ≥ c and b ≥ c, each I / (I − 1).
     """
     a, b, c = (count / (count - 1) for count in counts)
@@ -429,7 +427,7 @@ def _stacked(present: Floats, absent: Floats, counts: tuple[int, int, int]) -> t
 
 
 def area_of(scores: ArrayLike, labels: ArrayLike, patients: Patients = None) -> Area | None:
-    """:func:`area`; None where a class lacks, or a score is NaN."""
+    """:func:`area`; None if a class is missing or a score is NaN."""
     truth = np.asarray(labels) == 1
     if not truth.any() or truth.all() or np.isnan(np.asarray(scores)).any():
         return None
@@ -439,11 +437,11 @@ def area_of(scores: ArrayLike, labels: ArrayLike, patients: Patients = None) -> 
 def precision_of(
     scores: ArrayLike, labels: ArrayLike, patients: Patients = None, total: int | None = None
 ) -> OnLogit:
-    """The average precision: over the steps of recall, without interpolation; equal scores are one.
+    """Average precision over the steps of recall, not interpolated; equal scores are one step.
 
-    With w rows of each kind it is Σ w y P / Σ w y, P being the precision at each positive; the
-    influence is its derivative by w, which a sum from the highest score down gives for all rows.
-    Within a quarter of a patient of 1 the deviation is that of a share of as many patients.
+    With row weights w it is Σ w y P / Σ w y, where P is the precision at each positive.  The
+    influence is its derivative by w; sums from the highest score down give it for all rows.
+    Within a quarter of a patient of 1, the deviation is that of a share of as many patients.
 
     Source: Manning, Raghavan and Schütze 2008, section 8.4; Boyd, Eng and Page 2013 (the logit, and
     the deviation of a share).
@@ -451,12 +449,12 @@ def precision_of(
     values, truth = scores_and_truth(scores, labels, negative=False)
     codes = _numbered(patients, len(values), total)
     distinct, place = np.unique(-values, return_inverse=True)
-    found = np.bincount(place, truth, len(distinct))
-    all_, upto = np.cumsum(np.bincount(place, minlength=len(distinct))), np.cumsum(found)
+    right = np.bincount(place, truth, len(distinct))
+    all_, upto = np.cumsum(np.bincount(place, minlength=len(distinct))), np.cumsum(right)
     precision, m = upto / all_, float(truth.sum())
-    value = float((found * precision).sum() / m)
-    # Of the positives at or below a score: what one more row there would change.
-    ones, shares = (np.cumsum((found * some / all_)[::-1])[::-1] for some in (1.0, precision))
+    value = float((right * precision).sum() / m)
+    # What one more row at a score would change for the positives at or below it.
+    ones, shares = (np.cumsum((right * some / all_)[::-1])[::-1] for some in (1.0, precision))
     moved = (truth * (precision[place] - value + ones[place]) - shares[place]) / m
     influence, _ = _summed(moved, codes, total)
     positives = len(np.unique(codes[truth]))
@@ -470,7 +468,7 @@ def precision_of(
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How much better one model is than another, with the ends of its interval, two-sided."""
+    """How much better one model is than another, with interval and two-sided p-value."""
 
     estimate: float
     low: float
@@ -479,13 +477,13 @@ class Difference:
 
 
 def difference(one: Measured, other: Measured, level: float = 0.95) -> Difference | None:
-    """The first figure less the second, of the same patients, with interval and p-value.
+    """The first figure minus the second, on the same patients, with interval and p-value.
 
-    The interval is put together from those of both figures and their correlation, so that it is
-    longer on the side where there is more room.  Where both models say almost the same that is too
-    long, as the two sides do not cancel: then it is the deviation of the difference, as far
-    stretched as the longer of the two sides.  The p-value belongs to the interval: it is 1 less the
-    level of the one that ends at 0.  None of a single patient.
+    The interval combines those of both figures and their correlation, so that it is longer on the
+    side with more room.  If both models say almost the same, that is too long, because the two
+    sides do not cancel: then it is the deviation of the difference, stretched as far as the longer
+    of the two sides.  The p-value fits the interval: it is 1 minus the level of the interval that
+    ends at 0.  None for a single patient.
 
     Source: Zou and Donner 2008 (MOVER); Newcombe 1998 (shares); Obuchowski 1997 (the covariance).
     """
@@ -516,7 +514,7 @@ def difference(one: Measured, other: Measured, level: float = 0.95) -> Differenc
 
     low, high = ends(quantile(level, degrees))
     side = 0 if estimate > 0 else 1
-    # Of an AUC of 1, whose interval never closes on it, none ends at 0.
+    # The interval of an AUC of 1 never closes on it: no level ends at 0.
     if not estimate or ends(0.0)[side] * estimate <= 0:
         return Difference(estimate, low, high, 1.0)
     if ends(FARTHEST)[side] * estimate > 0:
@@ -530,16 +528,16 @@ def _joined(one: float, other: float, correlation: float) -> float:
 
 
 TRAININGS = 3
-"""From so many trainings on, the interval of their mean includes the randomness of training."""
+"""With at least this many trainings, the interval of their mean includes training's randomness."""
 
 
 def with_training(estimates: Sequence[float], ends: Interval) -> Interval:
     """The interval of a mean of trainings over patients and trainings.
 
-    ``ends`` are over the patients alone, for these trainings; what trainings differ by on the same
-    patients adds Student's t with one degree fewer than there are trainings.
+    ``ends`` are for these trainings, over the patients alone.  The differences between trainings on
+    the same patients add Student's t with one degree fewer than there are trainings.
 
-    Source: Zou and Donner 2008 (MOVER, of a sum of two independent parts).
+    Source: Zou and Donner 2008 (MOVER, for a sum of two independent parts).
     """
     mean, n = float(np.mean(estimates)), len(estimates)
     reach = quantile(0.95, n - 1) * float(np.std(estimates, ddof=1)) / sqrt(n)
@@ -552,8 +550,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
     >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]
     [0.03, 0.06, 0.06]
 
-    The smallest of k is multiplied by k, the next by k − 1, and so on; none falls below one before
-    it.  Needs no independence.
+    The smallest of k is multiplied by k, the next by k − 1, and so on; none falls below the one
+    before it.  Independence is not needed.
 
     Source: Holm 1979.
     """
@@ -562,4 +560,4 @@ def holm(p_values: Sequence[float]) -> list[float]:
     stepped = given[order] * np.arange(len(given), 0, -1)
     adjusted = np.empty_like(given)
     adjusted[order] = np.minimum(np.maximum.accumulate(stepped), 1.0)
-    return [float(one) for one in adjusted]
+    return [float(p) for p in adjusted]

@@ -1,8 +1,8 @@
 """How well a map of scores agrees with what a radiologist drew.
 
-A map is [H, W] in pixels, NaN where the model saw nothing; ``inside`` [H, W] are the pixels of the
-boxes or masks of one sentence, at least one.  Boxes are COCO's (x, y, width, height); a pixel lies
-in a box when its center does.  What does not fit is a ValueError.
+A map is [H, W] in pixels, NaN where the model saw nothing; ``inside`` [H, W] marks the pixels of
+one sentence's boxes or masks, at least one.  Boxes are COCO's (x, y, width, height); a pixel lies
+in a box if its center does.  Arguments that do not fit raise a ValueError.
 """
 
 import math
@@ -17,13 +17,13 @@ from cxrtext.metrics.ranking import Floats
 Map = NDArray[np.floating[Any]]
 Mask = NDArray[np.bool_]
 PAPER_THRESHOLDS: tuple[float, ...] = tuple(k / 20 for k in range(-20, 21))
-"""−1, −0.95, …, 1, as the paper has them."""
+"""−1, −0.95, …, 1, as in the paper."""
 COMMON_THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5)
-"""Those of other evaluations on MS-CXR."""
+"""The thresholds of other evaluations on MS-CXR."""
 
 
 def box_slices(box: ArrayLike, shape: tuple[int, ...]) -> tuple[slice, slice]:
-    """The rows and columns whose centers lie in a box, clipped to the image."""
+    """The rows and columns with centers in a box, clipped to the image."""
     x, y, w, h = np.asarray(box, dtype=np.float64).tolist()
     ends = np.ceil(np.array([y, y + h, x, x + w]) - 0.5)
     top, bottom = np.clip(ends[:2], 0, shape[0]).astype(int).tolist()
@@ -32,7 +32,7 @@ def box_slices(box: ArrayLike, shape: tuple[int, ...]) -> tuple[slice, slice]:
 
 
 def box_mask(boxes: ArrayLike, shape: tuple[int, int]) -> Mask:
-    """The pixels, [H, W], whose centers lie in any of the boxes [n, 4], clipped to the image."""
+    """The pixels, [H, W], with centers in any of the boxes [n, 4], clipped to the image."""
     rows = np.atleast_2d(np.asarray(boxes, dtype=np.float64))
     if rows.ndim != 2 or rows.shape[1] != 4 or not len(rows):
         raise ValueError(f"boxes are [n, 4] with n of at least 1, not {list(rows.shape)}")
@@ -40,7 +40,7 @@ def box_mask(boxes: ArrayLike, shape: tuple[int, int]) -> Mask:
     for number, row in enumerate(rows):
         if not np.isfinite(row).all() or (row[2:] <= 0).any():
             raise ValueError(
-                f"box {number} is {row.tolist()}; x, y, width and height are numbers, the latter "
+                f"box {number} is {row.tolist()}; x, y, width and height must be numbers, the last "
                 "two above 0: leave it out or fix it"
             )
         place = box_slices(row, shape)
@@ -69,12 +69,12 @@ def contrast_to_noise(heat: ArrayLike, inside: ArrayLike, *, signed: bool = Fals
     >>> contrast_to_noise(np.array([[3.0, 1.0], [0.0, 0.0]]), [[True, True], [False, False]])
     2.0
 
-    Pixels that are NaN are left out.  ``signed`` keeps the sign of μ_in − μ_out, so that a map that
-    avoids what was drawn is below 0.
+    NaN pixels are left out.  ``signed`` keeps the sign of μ_in − μ_out, so that a map that avoids
+    what was drawn is below 0.
 
     Returns:
-        The ratio; NaN where nothing inside or nothing outside is defined (say, a box beyond the
-        crop) or the map is constant; infinite where it has one value inside and another outside.
+        The ratio; NaN if nothing inside or nothing outside is defined (say, a box beyond the crop)
+        or the map is constant; infinite if it has one value inside and another outside.
 
     Source: Boecking et al. 2022 (BioViL, MS-CXR), not signed.
     """
@@ -92,7 +92,7 @@ def contrast_to_noise(heat: ArrayLike, inside: ArrayLike, *, signed: bool = Fals
 
 
 def _moments(values: Map) -> tuple[float, float]:
-    """Mean and variance, which is exactly 0 of equal values."""
+    """Mean and variance; the latter is exactly 0 for equal values."""
     first = float(values[0])
     rest = values.astype(np.float64) - first
     return first + float(rest.mean()), float(rest.var())
@@ -101,8 +101,8 @@ def _moments(values: Map) -> tuple[float, float]:
 def overlap_by_threshold(heat: ArrayLike, inside: ArrayLike) -> Floats:
     """Intersection over union of {map ≥ threshold} and what was drawn, [41].
 
-    At each of :data:`PAPER_THRESHOLDS`.  Pixels inside where the map is NaN count as missed, since
-    the finding is there.
+    One for each of :data:`PAPER_THRESHOLDS`.  NaN pixels inside count as missed, because the
+    finding is there.
 
     Source: Jaccard 1912; Boecking et al. 2022.
     """
@@ -127,16 +127,15 @@ def _at_or_above(values: Map) -> NDArray[np.int64]:
     cuts = np.asarray(PAPER_THRESHOLDS)
     reached = np.searchsorted(cuts, values.astype(np.float64), side="right")
     counts = np.bincount(reached, minlength=len(cuts) + 1)
-    counts[-1] -= np.isnan(values).sum()  # NaN is sorted behind every number
+    counts[-1] -= np.isnan(values).sum()  # NaN sorts after every number
     return counts[::-1].cumsum()[::-1][1:]
 
 
 def pointing_game(heat: ArrayLike, inside: ArrayLike) -> float:
     """Whether the peak of a map lies inside: 1 or 0.
 
-    Where several pixels are equally high it is the share of them that lies inside, so that a
-    constant map gets what chance would.  NaN is never the peak; NaN where the map is nowhere
-    defined.
+    If several pixels are equally high, it is the share of them that lies inside: a constant map
+    gets what chance would.  NaN is never the peak; the result is NaN if the whole map is.
 
     Source: Zhang et al. 2018 (excitation backprop).
     """
@@ -149,7 +148,7 @@ def pointing_game(heat: ArrayLike, inside: ArrayLike) -> float:
 def pixel_auroc(heat: ArrayLike, inside: ArrayLike) -> float:
     """The chance that a pixel inside is higher than one outside; a tie counts one half.
 
-    NaN pixels are left out; NaN where none is left inside, or outside.
+    NaN pixels are left out; the result is NaN if none are left inside, or outside.
     """
     values, mask = _checked(heat, inside)
     defined = ~np.isnan(values)
@@ -162,8 +161,8 @@ def pixel_auroc(heat: ArrayLike, inside: ArrayLike) -> float:
 def peaks_left(grids: ArrayLike) -> Floats:
     """The share of the highest regions of grids [h, w, ...] that lie on the patient's left.
 
-    The patient's left is at the right of the picture.  Regions of the middle column count half; so
-    does a map that is the same everywhere.
+    The patient's left is at the right of the picture.  Regions in the middle column count half, and
+    so does a constant map.
     """
     values = np.asarray(grids)
     width = values.shape[1]

@@ -1,7 +1,7 @@
-"""Measures of scores [n] beside labels [n], and of the ranks of right answers.
+"""Measures of scores [n] against labels [n], and of the ranks of right answers.
 
-Scores are finite, labels 1 or 0; anything else is a ValueError, as is a class that a measure wants
-and the labels lack.
+Scores are finite, labels 1 or 0; anything else raises a ValueError, and so do labels without a
+class that the measure needs.
 """
 
 from collections.abc import Hashable, Sequence
@@ -16,16 +16,16 @@ Ranks = NDArray[np.int64]
 Patients = Sequence[Hashable] | NDArray[np.integer[Any]] | None
 Uncertain = Literal["ignore", "positive", "negative"]
 UNKNOWN_LABEL = -2
-"""What a label that is not known is written as in an array of labels."""
+"""Stands for an unknown label in an array of labels."""
 CUTOFFS = (1, 5, 10, 50, 100)
 SCORES_AT_ONCE = 1 << 22
-"""Scores looked at at the same time; bounds memory."""
+"""Scores processed at the same time; bounds memory."""
 
 
 def patient_codes(patients: Patients, n: int) -> NDArray[np.intp]:
-    """Number the patients of n rows from 0, [n]: in the order in which they come; numbers by size.
+    """Number the patients of n rows from 0, [n], in order of appearance.
 
-    Without patients every row is its own.
+    An array of numbers is numbered by size; without patients every row is its own patient.
     """
     if patients is None:
         return np.arange(n)
@@ -42,7 +42,7 @@ def settled(labels: NDArray[np.int8], uncertain: Uncertain) -> tuple[Truth, Trut
     """Which labels are known, and what they say, once the uncertain ones are settled.
 
     Labels [n] are 1, 0, −1 (uncertain; "ignore" leaves it out) or :data:`UNKNOWN_LABEL`, which is
-    always left out -> (known, truth), both [n]; truth is False where the label is not known.
+    always left out.  Returns (known, truth), both [n]; truth is False for unknown labels.
 
     Source: Irvin et al. 2019 (U-Ignore, U-Ones, U-Zeros).
     """
@@ -60,7 +60,7 @@ def settled(labels: NDArray[np.int8], uncertain: Uncertain) -> tuple[Truth, Trut
 def scores_and_truth(
     scores: ArrayLike, labels: ArrayLike, *, positive: bool = True, negative: bool = True
 ) -> tuple[Floats, Truth]:
-    """Check scores and labels, and give them as arrays; by default both classes must occur."""
+    """Check scores and labels, and return arrays; by default both classes must occur."""
     values, given = np.asarray(scores, dtype=np.float64), np.asarray(labels)
     if values.ndim != 1 or values.shape != given.shape or not values.size:
         raise ValueError(
@@ -72,9 +72,9 @@ def scores_and_truth(
         raise ValueError("labels must be 1 or 0")
     truth: Truth = given == 1
     if positive and not truth.any():
-        raise ValueError("no label is 1; this measure wants at least one positive")
+        raise ValueError("no label is 1; this measure needs at least one positive")
     if negative and truth.all():
-        raise ValueError("no label is 0; this measure wants at least one negative")
+        raise ValueError("no label is 0; this measure needs at least one negative")
     return values, truth
 
 
@@ -100,21 +100,22 @@ def area_under_curve(scores: ArrayLike, labels: ArrayLike) -> float:
 
 
 def _below(high: float, low: float) -> float:
-    """Halfway between two scores, which suits new rows best; never the upper one by rounding."""
+    """Halfway between two scores, which suits new rows best; never rounded to the upper one."""
     middle = low / 2 + high / 2
     return middle if low <= middle < high else low
 
 
 def youden_threshold(scores: ArrayLike, labels: ArrayLike) -> float:
-    """The threshold with the largest sensitivity + specificity − 1, of the validation images.
+    """The threshold with the largest sensitivity + specificity − 1 on validation images.
 
-    Halfway between two scores; above it says present.  The highest of several equally good.
+    It is halfway between two scores; above it means present.  Of several equally good thresholds,
+    the highest is returned.
 
     Source: Youden 1950.
     """
     scores_and_truth(scores, labels)
     thresholds, true, false = _counts(scores, labels)
-    # Whole numbers, so that equally good thresholds are equal.
+    # In whole numbers, so that equally good thresholds compare equal.
     place = int((true * false[-1] - false * true[-1]).argmax())
     high = float(thresholds[place])
     if place + 1 == len(thresholds):
@@ -123,27 +124,28 @@ def youden_threshold(scores: ArrayLike, labels: ArrayLike) -> float:
 
 
 def sensitivity_threshold(scores: ArrayLike, labels: ArrayLike, sensitivity: float) -> float:
-    """The highest threshold that at least a share of the positives of validation images exceeds.
+    """The highest threshold that at least this share of the positives exceeds.
 
-    Halfway between two scores, as :func:`youden_threshold`; above it says present.
+    It is halfway between two scores, as in :func:`youden_threshold`; above it means present.
     """
     values, truth = scores_and_truth(scores, labels, negative=False)
     if not 0 < sensitivity <= 1:
         raise ValueError(f"sensitivity must lie above 0 and be at most 1, not {sensitivity}")
     positives = np.sort(values[truth])[::-1]
-    # Rounding must not want one positive more: 0.95 of 20 are 19.
-    wanted = int(np.ceil(sensitivity * len(positives) - 1e-9))
-    high = float(positives[max(wanted, 1) - 1])
+    # Rounding must not require one positive more: 0.95 of 20 is 19.
+    needed = int(np.ceil(sensitivity * len(positives) - 1e-9))
+    high = float(positives[max(needed, 1) - 1])
     below = values[values < high]
     return _below(high, float(below.max())) if below.size else float(np.nextafter(high, -np.inf))
 
 
 def positive_ranks(scores: ArrayLike, relevant: ArrayLike | None = None) -> Ranks:
-    """Rank of the best right answer of each query, [Q], from 1; ties count against the model.
+    """The rank of each query's best right answer, [Q], from 1; ties count against the model.
 
     Args:
         scores: [Q, C], without NaN.
-        relevant: [Q, C], boolean: the right answers, one a query or more; by default the diagonal.
+        relevant: [Q, C], boolean: the right answers, at least one for each query; by default the
+            diagonal.
     """
     values = np.asarray(scores)
     if values.ndim != 2 or not values.size:
@@ -161,8 +163,8 @@ def _ranks(values: Floats, right: Truth) -> Ranks:
         raise ValueError("scores must not be NaN")
     rows, columns = np.nonzero(right)
     if len(np.unique(rows)) < len(values):
-        raise ValueError("every query wants at least one right answer")
-    # Right answers are few: their rows are gone through, and not the whole block once more.
+        raise ValueError("every query needs at least one right answer")
+    # Right answers are few: go through their rows only, not the whole block once more.
     best = np.maximum.reduceat(values[rows, columns], np.searchsorted(rows, np.arange(len(values))))
     ahead = values >= best[:, None]
     ahead[rows, columns] = False
@@ -173,26 +175,26 @@ def _ranks(values: Floats, right: Truth) -> Ranks:
 def retrieval_metrics(
     scores: ArrayLike, relevant: ArrayLike | None = None, cutoffs: Sequence[int] = CUTOFFS
 ) -> dict[str, float]:
-    """Recall at cut-offs, median rank and mean reciprocal rank.
+    """Recall at cutoffs, median rank and mean reciprocal rank.
 
     >>> retrieval_metrics([[0.9, 0.1], [0.8, 0.3]], cutoffs=[1])
     {'R@1': 0.5, 'MedR': 1.5, 'MRR': 0.75}
 
-    Returns ``R@K`` for each cut-off, ``MedR`` and ``MRR``; see :func:`positive_ranks`.
+    Returns ``R@K`` for each cutoff, ``MedR`` and ``MRR``; see :func:`positive_ranks`.
     """
     ranks = positive_ranks(scores, relevant)
-    found = {f"R@{k}": float((ranks <= k).mean()) for k in cutoffs}
-    return {**found, "MedR": float(np.median(ranks)), "MRR": float((1 / ranks).mean())}
+    recall = {f"R@{k}": float((ranks <= k).mean()) for k in cutoffs}
+    return {**recall, "MedR": float(np.median(ranks)), "MRR": float((1 / ranks).mean())}
 
 
 def embedding_ranks(
     queries: ArrayLike, candidates: ArrayLike, *, keys: Sequence[Hashable] | None = None
 ) -> Ranks:
-    """Ranks [n] by inner product where query and candidate i, [n, D], are a pair; in blocks.
+    """Ranks [n] by inner product; query i and candidate i of [n, D] are a pair.  Works in blocks.
 
     Args:
-        keys: [n]; a candidate of a pair with an equal key is right.  By default candidate i is the
-            one right answer of query i.
+        keys: [n]; the candidates of all pairs with an equal key are right.  By default candidate i
+            is the only right answer of query i.
     """
     left, right = (np.asarray(given, dtype=np.float64) for given in (queries, candidates))
     if left.ndim != 2 or left.shape != right.shape or not right.size:
@@ -212,10 +214,10 @@ def chance_median_rank(right: Ranks, candidates: int) -> float:
     >>> chance_median_rank(np.array([1, 1]), 9), chance_median_rank(np.array([5]), 9)
     (5.0, 1.0)
 
-    ``right`` [Q] says how many of the candidates are right for each query, 1 or more.
+    ``right`` [Q] says how many of the candidates are right for each query, at least 1.
     """
     left = candidates - np.arange(candidates)
-    missed = np.zeros(candidates)  # the share of queries without a right one among the first r
+    missed = np.zeros(candidates)  # share of queries without a right answer among the first r
     for count, times in zip(*np.unique(right, return_counts=True), strict=True):
         missed += times / len(right) * np.cumprod(np.maximum(1 - count / left, 0))
     return float(np.argmax(missed <= 0.5) + 1)

@@ -1,4 +1,4 @@
-"""Procedural chest radiographs with reports, labels and boxes: the embedded data set."""
+"""Procedural chest radiographs with reports, labels and boxes: the built-in data set."""
 
 from cxrtext.phantom.render import Patient
 from cxrtext.phantom.render import draw as draw_phantom

@@ -1,7 +1,7 @@
-"""A body before the detector, laid out as soft masks on a grid: lungs, heart, mediastinum, trunk.
+"""A body in front of the detector, as soft masks on a grid: lungs, heart, mediastinum, trunk.
 
-Lengths are in the side of the image.  In body coordinates u runs from the midline to the image's
-right, which is the patient's left, and v from the top down.
+The unit of length is the side of the image.  In body coordinates u runs from the midline to the
+image's right, which is the patient's left, and v from the top down.
 """
 
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ FAT = 0.064  # thickness of the chest wall
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    state: State  # what is to be seen
+    state: State  # what it shows
     chest: float  # half the inner width of the chest
     apex: float  # v of the lungs' apices
     domes: tuple[float, float]  # v of the right and left diaphragm's dome
     heart: float  # cardiothoracic ratio
-    turn: float  # shift of the front of the chest against the spine, by rotation
+    turn: float  # shift of the front of the chest against the spine, from rotation
     tilt: float  # rotation in the image plane, in radians
     zoom: float  # magnification
     shift: tuple[float, float]  # shift (u, v) in the image
@@ -31,15 +31,15 @@ class Body:
 
 
 HEARTS = ((0.400, 0.547), (0.490, 0.595), (0.600, 0.660), (0.660, 0.730))
-"""Cardiothoracic ratios by grade, lowest and highest: a large normal heart looks enlarged."""
+"""The lowest and highest cardiothoracic ratios by grade: a large normal heart looks enlarged."""
 
 
 def sample_body(
     patient: np.random.Generator, study: np.random.Generator, state: State, view: str
 ) -> Body:
-    """Draw a body from what all studies of a patient share, and from what is this study's.
+    """Draw a body from what all studies of a patient share, and what only this study has.
 
-    Of the findings only cardiomegaly changes it.
+    Cardiomegaly is the only finding that changes it.
     """
     anteroposterior = view == "AP"
     breath = float(study.uniform(-0.015, 0.015)) - (0.012 if anteroposterior else 0.0)
@@ -91,7 +91,7 @@ class Anatomy:
 
     @property
     def open(self) -> Map:
-        """How much of what lies in the lungs is seen: little of it behind the mediastinum."""
+        """How much of the lungs' content shows: little of it behind the mediastinum."""
         return np.asarray(1.0 - 0.75 * self.middle, np.float32)
 
     def to_pixels(self, u: Floats, v: Floats) -> tuple[Floats, Floats]:
@@ -107,7 +107,7 @@ class Anatomy:
 def lung_radius(
     body: Body, lateral: Map, v: Map, *, inset: float = 0.0, lowered: float = 0.0
 ) -> Map:
-    """How far out a point lies in a lung: 0 at its center, 1 at its pleura, above 1 outside.
+    """How far out a point is in a lung: 0 at its center, 1 at its pleura, above 1 outside.
 
     ``inset`` moves the lateral border in, ``lowered`` the apex down.
     """
@@ -118,7 +118,7 @@ def lung_radius(
     inner = np.float32(1.0) / (np.float32(0.02) - center)
     outer = np.float32(1.0) / (np.float32(body.chest - inset) - center)
     across = np.minimum(np.where(out > 0, out * outer, out * inner), 3.0)
-    # x ** 2.5 as x * x * sqrt(x), which is much faster.
+    # x ** 2.5 as x * x * sqrt(x), because it is much faster.
     total = across * across * np.sqrt(across) + rise * rise * np.sqrt(rise)
     return np.asarray(total ** np.float32(0.4))
 
@@ -126,7 +126,7 @@ def lung_radius(
 def _lung(body: Body, side: str, u: Map, v: Map, radius: Map, pixel: float) -> Lung:
     sign, dome = (-1.0, body.domes[0]) if side == "right" else (1.0, body.domes[1])
     lateral = u * np.float32(sign)
-    # The diaphragm's top lies inside the middle of the lung, and it falls to both sides.
+    # The diaphragm is highest medial to the middle of the lung, and falls to both sides.
     away = np.minimum((lateral - np.float32(0.17)) * np.float32(1.0 / (body.chest - 0.17)), 1.7)
     out, inner = np.maximum(away, 0.0), np.minimum(away, 0.0)
     floor = dome + np.float32(0.117) * out * out * np.sqrt(out) + 0.04 * inner * inner
@@ -157,7 +157,7 @@ def _heart(body: Body, u: Map, v: Map, pixel: float) -> tuple[Map, Map]:
 
 def _middle(body: Body, u: Map, v: Map, pixel: float) -> Map:
     """The mediastinum: a band with the aortic knob and the pulmonary trunk at its left."""
-    # The tilt is small, so that one contour by rows serves all columns.
+    # The tilt is small, so one contour by rows is enough for all columns.
     level = v[:, v.shape[1] // 2]
     wide = np.float32(1.1 if body.anteroposterior else 1.0)
     to_right = wide * np.interp(level, [0.0, 0.2, 0.5, 1.0], [0.050, 0.056, 0.068, 0.066])
@@ -172,7 +172,7 @@ def _middle(body: Body, u: Map, v: Map, pixel: float) -> Map:
 
 
 def _trunk(body: Body, u: Map, v: Map, pixel: float) -> Map:
-    """The trunk with neck and shoulders against the air around it."""
+    """The trunk with neck and shoulders, surrounded by air."""
     # The shoulder line by columns and the flanks by rows: the tilt is small.
     b = np.abs(u[u.shape[0] // 2])
     shoulder = 0.15 * np.clip((b - 0.12) / 0.38, 0.0, 2.0) ** 1.15
@@ -192,7 +192,7 @@ def lay_out(body: Body, size: int) -> Anatomy:
     x, y = line[None, :] - np.float32(body.shift[0]), line[:, None] - np.float32(body.shift[1])
     cos, sin = np.cos([body.tilt, body.tilt - np.pi / 2]).astype(np.float32) / body.zoom
     u, v = x * cos + y * sin, y * cos - x * sin + np.float32(0.5)
-    # Both lungs are mirror images but for their floors.
+    # The lungs mirror each other except for their floors.
     radius = lung_radius(body, np.abs(u), v)
     lungs = {side: _lung(body, side, u, v, radius, pixel) for side in SIDES}
     heart, middle = _heart(body, u, v, pixel), _middle(body, u, v, pixel)

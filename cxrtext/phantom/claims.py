@@ -1,8 +1,8 @@
 """Claims: the latent classes of sentences.
 
-A claim is what a sentence says of a study, apart from its words: the allowed values on some axes of
-the study's state.  The share of a set's studies of which it is true is the probability that one of
-their images is a false negative for the sentence.
+A claim is what a sentence says about a study, whatever its words: the allowed values on some axes
+of the study's state.  The share of a set's studies for which it is true is the probability that one
+of their images is a false negative for the sentence.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ class Claim:
     allowed: tuple[tuple[str, frozenset[int]], ...] = ()
 
     def __and__(self, other: "Claim") -> "Claim":
-        """Both claims at once, named alike whatever their order."""
+        """Both claims at once; the name does not depend on their order."""
         merged = dict(self.allowed)
         for axis, indices in other.allowed:
             merged[axis] = merged.get(axis, indices) & indices
@@ -32,29 +32,29 @@ class Claim:
 
 
 UNCHANGED = Claim("unchanged")
-"""The patient has an earlier study with the same findings, which no image tells."""
+"""The patient has an earlier study with the same findings; no image shows this."""
 
 
 def holding(claims: Sequence[Claim], states: Sequence[State]) -> NDArray[np.bool_]:
     """Whether each claim is true of each state, [claims, states]."""
-    found = np.ones((len(claims), len(states)), dtype=np.bool_)
+    true = np.ones((len(claims), len(states)), dtype=np.bool_)
     values = {
         name: np.array([axis.values.index(getattr(state, name)) for state in states], np.int64)
         for name, axis in AXES.items()
     }
-    for row, claim in zip(found, claims, strict=True):
+    for row, claim in zip(true, claims, strict=True):
         for axis, indices in claim.allowed:
             row &= np.isin(values[axis], list(indices))
-    return found
+    return true
 
 
 def shares(claims: Sequence[Claim], states: Sequence[State]) -> NDArray[np.float64]:
-    """ρ of each claim: the share of so many states, and one more, of which it is true."""
+    """ρ of each claim: how many states make it true, divided by their number plus one."""
     return np.asarray(holding(claims, states).sum(axis=1) / (len(states) + 1))
 
 
 def _where(name: str, axis: str, true: Callable[[Any], bool]) -> Claim:
-    """The claim that an axis has one of the values for which ``true`` holds."""
+    """The claim that an axis has one of the values that ``true`` accepts."""
     indices = frozenset(i for i, value in enumerate(AXES[axis].values) if true(value))
     return Claim(f"{axis}: {name}", ((axis, indices),))
 

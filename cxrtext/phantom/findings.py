@@ -1,8 +1,8 @@
-"""The findings and devices, as what each adds to the attenuation of a body.
+"""Findings and devices, and what each adds to the attenuation of a body.
 
-A finding changes nothing outside its box but what scattered light and the edge filter carry there;
-an enlarged heart changes the body itself.  Grades change size and density together, each with some
-spread, so that neighboring grades differ by look and not by name alone.
+A finding changes nothing outside its box, apart from scattered light and the edge filter; an
+enlarged heart changes the body itself.  Grades change size and density together, each with some
+spread, so that neighboring grades look different and are not just named differently.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +17,7 @@ from cxrtext.phantom.state import side_of
 from cxrtext.phantom.tissue import CARINA, HILA
 
 Path = Sequence[tuple[float, float]]
-EDGE = 0.15  # a finding is boxed where its extent passes this share of its maximum
+EDGE = 0.15  # a box surrounds the pixels where the extent passes this share of its maximum
 
 LOBE_PLACES = {
     "right upper lobe": (0.56, 0.28, 0.125, 0.105),
@@ -35,8 +35,8 @@ class Effect:
     finding: str  # its name, as in the boxes and labels
     part: str  # where: a lobe, "right", "left", "heart" or "trachea"
     delta: Map  # what it adds to the attenuation, [size, size]
-    extent: Map  # what its box surrounds, [size, size], compared with a part of its maximum
-    over_all: bool = False  # whether heart and mediastinum do not hide it
+    extent: Map  # what its box surrounds, [size, size]; see ``EDGE``
+    over_all: bool = False  # whether it shows even over heart and mediastinum
 
     def box(self) -> tuple[float, float, float, float]:
         """x, y, w, h in pixels around the mask."""
@@ -47,18 +47,18 @@ class Effect:
 
 
 def pick(generator: np.random.Generator, *ranges: tuple[float, float]) -> list[float]:
-    """One number of each range."""
+    """Draw one number from each range."""
     return [float(generator.uniform(low, high)) for low, high in ranges]
 
 
 def _wire(anatomy: Anatomy, path: Path, width: float) -> Map:
-    """One line of a width in body coordinates, [size, size] in [0, 1]."""
+    """One line, with its width in body coordinates, [size, size] in [0, 1]."""
     points = np.stack(anatomy.to_pixels(*np.asarray(path, np.float64).T), axis=1).tolist()
     return strokes(anatomy.size, [(points, width * anatomy.size * anatomy.body.zoom, 1.0)])
 
 
 def _gain(generator: np.random.Generator, faintness: float, grade: int) -> float:
-    """How much of a finding's density is left: severe ones are always seen, mild ones often not."""
+    """How much of a finding's density is left: severe ones always show, mild ones often do not."""
     luck = float(np.clip(generator.standard_normal(), -1.6, 1.6))
     return float(np.exp(faintness * (1.375 - 0.375 * grade) * (0.45 * luck - 1.0)))
 
@@ -81,7 +81,7 @@ def edema(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effect]:
         across, down = HILA[lung.side]
         radii = (1.3 * reach, 1.6 * reach)
         haze = blob(lung.lateral, anatomy.v, (across + 0.055, down + 0.06), radii)
-        # Cut off where it would be too faint to be seen, so that it ends inside its box.
+        # Cut off where it would be too faint to see, so that it ends inside its box.
         haze = np.clip(1.3 * haze - 0.3, 0.0, 1.0)
         away = lung.radius * lung.radius
         haze *= np.clip(1.4 - away * away, 0.0, 1.0)
@@ -142,14 +142,14 @@ def pneumonia(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effe
 
 
 def pneumothorax(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effect]:
-    """Air above a lung that has fallen from the apex, with its thin pleural line."""
+    """Air above a lung that has collapsed from the apex, with its thin pleural line."""
     grade, side = anatomy.body.state.pneumothorax
     lung = anatomy.lungs[side]
     size = float(generator.uniform(0.0, 1.0)) + 1.6 * (grade - 1)
     lucency, line_strength = pick(generator, (0.12, 0.16), (0.15, 0.21))
     lowered, inset = 0.065 + 0.033 * size, 0.014 + 0.012 * size
     radius = lung_radius(anatomy.body, lung.lateral, anatomy.v, inset=inset, lowered=lowered)
-    # Distance into the lung, which lies against the wall again further down.
+    # Distance into the lung, which touches the wall again further down.
     inward = (1.0 - radius) * np.float32(0.26)
     inward += 0.35 * np.clip(anatomy.v - np.float32(0.36 + 0.05 * size), 0.0, 1.0)
     line = lung.chest * bump(inward, max(0.0042, 0.75 * anatomy.pixel))
@@ -166,11 +166,11 @@ LINES: dict[str, Path] = {
     "right picc": [(-0.56, 0.38), (-0.47, 0.20), (-0.36, 0.135), (-0.20, 0.145), (-0.05, 0.26)],
     "left picc": [(0.56, 0.38), (0.47, 0.20), (0.36, 0.135), (0.20, 0.145), (-0.04, 0.28)],
 }
-"""The ways of central lines to the superior vena cava, in body coordinates."""
+"""Paths of central lines to the superior vena cava, in body coordinates."""
 
 
 def _device(finding: str, part: str, delta: Map) -> Effect:
-    """A device with its mask spread by a pixel, so that a thin line's is not cut to pieces."""
+    """A device; its mask is widened by a pixel so that a thin line stays in one piece."""
     wide = np.pad(delta, 1)
     grown = np.max([wide[1:-1, :-2], wide[1:-1, 2:], wide[:-2, 1:-1], wide[2:, 1:-1]], axis=0)
     return Effect(finding, part, np.asarray(delta, np.float32), grown, over_all=True)
@@ -211,4 +211,4 @@ DRAWN: dict[str, Callable[[Anatomy, np.random.Generator], Iterator[Effect]]] = {
     "tube": tube,
     "line": line,
 }
-"""What yields that which an axis adds where it is not normal."""
+"""By axis, the function that yields what an abnormal value adds."""

@@ -14,20 +14,20 @@ from cxrtext.phantom.tissue import bones, soft_tissue, vessels
 
 @dataclass(frozen=True, slots=True)
 class Patient:
-    """Who stands before the detector, and where the randomness of the picture comes from."""
+    """Who is in front of the detector, and the seeds of the picture."""
 
-    state: State  # what is to be seen
+    state: State  # what the picture shows
     view: str  # "AP" or "PA"
-    patient_key: tuple[int, ...]  # seed of what all the patient's studies share
-    study_key: tuple[int, ...]  # seed of everything else
+    patient_key: tuple[int, ...]  # seed for what all the patient's studies share
+    study_key: tuple[int, ...]  # seed for everything else
 
     def stream(self, name: str) -> np.random.Generator:
-        """The source of randomness of one part of the picture, whatever the others draw."""
+        """The random generator for one part of the picture, independent of other parts."""
         return np.random.default_rng([*self.study_key, crc32(name.encode())])
 
 
 def draw(patient: Patient, size: int) -> tuple[Map, list[Effect]]:
-    """Draw one radiograph, [size, size] in [0, 1], and its findings with what they changed."""
+    """Draw one radiograph, [size, size] in [0, 1], and its findings with their effects."""
     own = np.random.default_rng(patient.patient_key)
     body = sample_body(own, patient.stream("body"), patient.state, patient.view)
     anatomy = lay_out(body, size)
@@ -41,14 +41,14 @@ def draw(patient: Patient, size: int) -> tuple[Map, list[Effect]]:
         if patient.state.present(axis)
         for effect in drawn(anatomy, patient.stream(axis))
     ]
-    # In an opacity vessels are lost, and outside a fallen lung there are none.
+    # Vessels are lost in an opacity, and there are none outside a collapsed lung.
     for effect in effects:
         if effect.finding == "Pneumothorax":
             marks = marks * (1.0 - effect.extent)
         elif not effect.over_all:
             marks = marks * (1.0 - np.clip(1.5 * effect.delta, 0.0, 0.85))
     total = tissue + marks
-    # Beside the heart an opacity takes its border away; behind it little is seen.
+    # An opacity beside the heart hides its border; behind the heart little of it shows.
     seen = anatomy.open * (1.0 - 0.55 * anatomy.heart)
     for effect in effects:
         total = total + effect.delta * (1.0 if effect.over_all else seen)
@@ -60,14 +60,14 @@ def _expose(total: Map, clean: Map, generator: np.random.Generator, noise: float
     """Turn attenuation into gray values: scatter, quantum noise, processing, contrast curve.
 
     Args:
-        clean: The same without findings; brightness and leveling are taken from it, so that a
-            finding changes nothing far from itself.
+        clean: The same without findings; it sets brightness and leveling, so that a finding changes
+            nothing far away.
     """
     size = total.shape[0]
     center, width, dose = generator.uniform((0.49, 0.216, 0.8), (0.55, 0.264, 1.3)).tolist()
     light = np.exp(np.float32(-2.2) * total)
     light = light + np.float32(0.05) * coarse(np.minimum(light, np.float32(0.4)), 12)
-    # Quanta are counted on the detector, so a coarser picture holds more of them a pixel.
+    # The detector counts quanta, so a coarser picture has more of them in each pixel.
     grain = generator.standard_normal((size, size), dtype=np.float32)
     seen = light + grain * np.float32(0.008 * dose * noise * size / 512) * np.sqrt(light)
     density = np.log(np.maximum(seen, np.float32(2e-3))) * np.float32(1 / -2.2)
@@ -79,7 +79,7 @@ def _expose(total: Map, clean: Map, generator: np.random.Generator, noise: float
     density -= np.float32(0.28) * (small - np.float32(0.5 * (low + high)))
     density += np.float32(0.35) * (density - coarse(density, 110))
     shown = (density - np.float32(low)) * np.float32(1.0 / (high - low))
-    # A sigmoid that is 0 at and below 0, and 1 at and above 1.
+    # A sigmoid, scaled to be 0 at and below 0, and 1 at and above 1.
     ends = [1.0 / (1.0 + np.exp((center - x) / width)) for x in (-0.22, 1.06)]
     value = 1.0 / (1.0 + np.exp((np.float32(center) - shown) * np.float32(1.0 / width)))
     value = (value - np.float32(ends[0])) * np.float32(1.0 / (ends[1] - ends[0]))

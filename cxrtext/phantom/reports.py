@@ -1,4 +1,4 @@
-"""Whole reports: what is there and what is not, in words, each sentence with its claim."""
+"""Whole reports: what is present and what is not, in words, each sentence with its claim."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ DENIED: dict[str, tuple[str, ...]] = {
     "acute": ACUTE,
     "normal": tuple(AXES),
 }
-"""The axes that a denial calls normal, by its kind."""
+"""The axes that each kind of denial calls normal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Statement:
 class Report:
     indication: str  # why the examination was made
     comparison: str  # what it was compared with
-    findings: tuple[Statement, ...]  # empty where there is no such section
+    findings: tuple[Statement, ...]  # empty without this section
     impression: tuple[Statement, ...]  # the same
 
     def sections(self) -> Iterator[tuple[str, tuple[Statement, ...]]]:
@@ -41,13 +41,13 @@ class Report:
         yield "impression", self.impression
 
     def evidence(self, finding: str, part: str) -> str | None:
-        """The first sentence on a finding at a place; None where the report leaves it out."""
-        said = (*self.findings, *self.impression)
-        return next((one.text for one in said if (finding, part) in one.shows), None)
+        """The first sentence on a finding at a place; None if the report leaves it out."""
+        statements = (*self.findings, *self.impression)
+        return next((each.text for each in statements if (finding, part) in each.shows), None)
 
 
 def change(axis: str, state: State, before: State | None) -> str:
-    """How a finding compares with the study before: "new", "same", "more" or "less", else ""."""
+    """How a finding compares with the previous study: "new", "same", "more", "less" or ""."""
     if before is None or not state.present(axis):
         return ""
     now, then = getattr(state, axis), getattr(before, axis)
@@ -62,10 +62,10 @@ def change(axis: str, state: State, before: State | None) -> str:
 class _Writer:
     voice: Voice
     state: State
-    before: State | None  # the state of the patient's study before
+    before: State | None  # the state of the patient's previous study
 
     def present(self, axis: str, full: float) -> list[Statement]:
-        """That a finding is there, with its grade with a probability; nothing where it is not."""
+        """A sentence for a finding that is present, with its grade with probability ``full``."""
         if not self.state.present(axis):
             return []
         graded = self.voice.chance(full)
@@ -114,7 +114,7 @@ class _Writer:
         return polish(f"{text[:-1]}{self.voice.pick('compared', kind)}.")
 
     def effusions(self, full: float) -> list[Statement]:
-        """Effusions, those of both sides in one sentence."""
+        """Effusions; one sentence if they are on both sides."""
         right, left = self.state.effusion_right, self.state.effusion_left
         if not right or not left:
             return [*self.present("effusion_right", full), *self.present("effusion_left", full)]
@@ -134,7 +134,7 @@ class _Writer:
         return Statement(self.voice.say("negations", kind), none(*DENIED[kind]))
 
     def deny_all(self, kinds: Sequence[str]) -> Statement:
-        """That none of several findings is there, in one sentence, in the order given."""
+        """One sentence that denies several findings, in the order given."""
         items = [self.voice.pick("items", kind) for kind in kinds]
         comma = "," if len(items) > 2 and self.voice.chance(0.55) else ""
         text = self.voice.say("lists", "", list=f"{', '.join(items[:-1])}{comma} or {items[-1]}")
@@ -144,17 +144,17 @@ class _Writer:
         return [kind for kind in kinds if not any(map(self.state.present, DENIED[kind]))]
 
     def findings(self) -> list[Statement]:
-        """FINDINGS: all of the five findings that are there is named."""
+        """FINDINGS: it names every one of the five findings that is present."""
         heart = self.present("cardiomegaly", 0.85)
         heart += [self.deny("cardiomegaly")] if not heart and self.voice.chance(0.85) else []
         parts = [self.lungs(), self.pleura(), heart]
-        said = [one for part in self.voice.generator.permutation(3) for one in parts[part]]
-        devices = [one for axis in DEVICES for one in self.present(axis, 0.88)]
+        said = [each for part in self.voice.generator.permutation(3) for each in parts[part]]
+        devices = [each for axis in DEVICES for each in self.present(axis, 0.88)]
         said = [*devices, *said] if self.voice.chance(0.6) else [*said, *devices]
         return said or [self.deny("cardiomegaly")]
 
     def lungs(self) -> list[Statement]:
-        """Opacities, or that the lungs are clear."""
+        """Opacities, or clear lungs."""
         said = [*self.present("pneumonia", 0.85), *self.present("edema", 0.85)]
         if not said and self.voice.chance(0.62):
             said.append(self.deny("clear"))
@@ -163,7 +163,7 @@ class _Writer:
         return said
 
     def pleura(self) -> list[Statement]:
-        """Effusions, air, and a list of what is not there."""
+        """Effusions, air, and a list of what is absent."""
         voice = self.voice
         said = [*self.effusions(0.85), *self.present("pneumothorax", 0.85)]
         absent = self.absent("pneumonia", "effusion", "pneumothorax")
@@ -182,7 +182,7 @@ class _Writer:
         return said
 
     def impression(self, *, alone: bool) -> list[Statement]:
-        """IMPRESSION; ``alone`` says that there is no other section, so that it names all."""
+        """IMPRESSION; if ``alone``, there is no other section, and it names everything."""
         voice, state, full = self.voice, self.state, 0.75 if alone else 0.4
         said: list[Statement] = self.effusions(full) if alone or voice.chance(0.8) else []
         for axis in AXES:
@@ -194,7 +194,7 @@ class _Writer:
             said.insert(0 if voice.chance(0.4) else len(said), self.deny("acute"))
         if state == self.before and voice.chance(0.35):
             said.append(Statement(voice.say("unchanged", ""), UNCHANGED))
-        # What the reader may have feared and is not there.
+        # Absent findings that the reader may have feared.
         feared = self.absent("pneumonia", "pneumothorax", "edema")
         return said + [self.deny(kind) for kind in feared if voice.chance(0.1)]
 
@@ -202,14 +202,14 @@ class _Writer:
 def write_report(
     generator: np.random.Generator, state: State, *, person: str, before: State | None
 ) -> Report:
-    """Write the report of a study; ``before`` is the state of the patient's study before.
+    """Write the report of a study; ``before`` is the state of the patient's previous study.
 
-    Each of the five findings that is present is spoken of at least once.
+    It mentions each of the five findings that is present at least once.
     """
     voice = Voice(generator)
     writer, shape = _Writer(voice, state, before), generator.random()
     findings = writer.findings() if shape > 0.12 else []
-    # A report without IMPRESSION says everything under FINDINGS, and the other way round.
+    # A report without IMPRESSION says everything under FINDINGS, and vice versa.
     brief = writer.impression(alone=not findings) if shape < 0.86 else []
     behind = [AXES[axis].finding for axis in FIVE if state.present(axis)]
     complaint = voice.pick("complaints", behind[0] if behind else "")

@@ -13,7 +13,7 @@ LOBES = (
     *("right lower lobe", "left lower lobe", "right upper lobe"),
     *("right middle lobe", "left upper lobe", "lingula"),
 )
-"""Places of a pneumonia, the commonest first."""
+"""Places of a pneumonia, the most common first."""
 
 
 def side_of(place: str) -> str:
@@ -25,9 +25,9 @@ def side_of(place: str) -> str:
 class Axis:
     """One thing that a study may show."""
 
-    values: Sequence[Any]  # all that it can take; the first is the normal one
+    values: Sequence[Any]  # all possible values; the first is the normal one
     finding: str  # as in the boxes
-    parts: Callable[[Any], Sequence[str]]  # where a value is seen, as in the boxes
+    parts: Callable[[Any], Sequence[str]]  # where a value shows, as in the boxes
     labels: tuple[str, ...] = ("Support Devices",)  # CheXpert's
 
 
@@ -50,7 +50,7 @@ AXES = {
 """Everything that a study may show, by the name of its field in `State`."""
 
 FIVE = tuple(name for name, axis in AXES.items() if axis.finding in CHEX5)
-"""The axes of the CheX5 findings, of which every report speaks."""
+"""The axes of the CheX5 findings, which every report mentions."""
 
 DEVICES = tuple(name for name in AXES if name not in FIVE)
 
@@ -78,11 +78,11 @@ class State:
         return bool(getattr(self, axis) != AXES[axis].values[0])
 
     def places(self, axis: str) -> tuple[tuple[str, str], ...]:
-        """The (finding, part) pairs of an axis, as in the boxes; none where it is normal."""
+        """The (finding, part) pairs of an axis, as in the boxes; none if it is normal."""
         parts = AXES[axis].parts(getattr(self, axis)) if self.present(axis) else ()
         return tuple((AXES[axis].finding, part) for part in parts)
 
     def labels(self) -> dict[str, int]:
-        """The labels of what is there, 1 or 0; No Finding disregards devices."""
+        """The labels of what is present, 1 or 0; No Finding ignores devices."""
         labels = {label: int(any(map(self.present, axes))) for label, axes in LABELS.items()}
         return {"No Finding": int(not any(map(self.present, FIVE))), **labels}

@@ -10,9 +10,9 @@ from cxrtext.phantom.render import Patient
 from cxrtext.phantom.reports import Report, write_report
 from cxrtext.phantom.state import AXES, GRADES, LOBES, SIDES, State
 
-KEEP = 0.35  # probability that a later study of a patient repeats the findings of the one before
+KEEP = 0.35  # probability that a patient's later study repeats the findings of the previous one
 STUDY_COUNT = (0.50, 0.25, 0.15, 0.10)  # probabilities of 1, 2, 3 and 4 studies a patient
-GRADE_SHARE = (0.46, 0.34, 0.20)  # how often a finding that is there is mild, moderate and severe
+GRADE_SHARE = (0.46, 0.34, 0.20)  # how often a finding is mild, moderate and severe
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +25,12 @@ class PhantomStudy:
     sex: str  # "F" or "M"
     days: int  # since the patient's first study
     follow_up: int  # its place among the patient's studies, from 0
-    patient: Patient  # who is drawn: state, view and seeds
-    report: Report  # what is written about it
+    patient: Patient  # state, view and seeds
+    report: Report
 
 
 def draw_state(generator: np.random.Generator) -> State:
-    """What a study shows: fluid goes with edema, and edema with a large heart."""
+    """Draw what a study shows: fluid goes with edema, and edema with a large heart."""
 
     def one(values: Sequence[Any], weights: Sequence[float] = GRADE_SHARE) -> Any:
         steps = np.cumsum(weights)
@@ -61,7 +61,7 @@ def draw_state(generator: np.random.Generator) -> State:
 
 
 def draw_patient(seed: int, number: int, first: int) -> list[PhantomStudy]:
-    """All studies of a patient, of which the first has a number in the set."""
+    """All studies of a patient; ``first`` is the number of the first one in the set."""
     generator = np.random.default_rng([seed, 1, number])
     count = 1 + int(generator.choice(len(STUDY_COUNT), p=STUDY_COUNT))
     age = int(generator.integers(18, 92, endpoint=True))
@@ -73,7 +73,7 @@ def draw_patient(seed: int, number: int, first: int) -> list[PhantomStudy]:
         state = draw_state(generator)
         state = before if before and generator.random() < KEEP else state
         words = np.random.default_rng([seed, 2, index])
-        # Sicker people are more often imaged lying or sitting, from the front.
+        # Sicker patients are more often imaged lying or sitting, from the front.
         burden = state.cardiomegaly + 2 * state.edema + state.effusion_right + state.effusion_left
         front = state.tube or generator.random() < 0.25 + 0.06 * min(burden, 9)
         view = "AP" if front else "PA"
@@ -98,7 +98,7 @@ def draw_patient(seed: int, number: int, first: int) -> list[PhantomStudy]:
 def draw_studies(count: int, seed: int) -> list[PhantomStudy]:
     """Draw the studies of a set, patient by patient.
 
-    Splits depend on the count, everything else of a study only on the seed and its number.
+    Splits depend on the count; everything else depends only on the seed and the study's number.
     """
     patients: list[list[PhantomStudy]] = []
     total = 0

@@ -1,7 +1,7 @@
-"""The tables of an embedded data set, beside its images.
+"""The tables of a drawn data set, beside its images.
 
-Labels are in the manner of CheXpert: 1 or 0 of what a study shows; of what its report says also
-blank, and -1 where all that affirms it is hedged.
+Labels follow CheXpert: 1 or 0 for what a study shows; labels from its report can also be blank, and
+-1 if every affirmation is hedged.
 """
 
 import re
@@ -21,7 +21,7 @@ TABLES = (
     *("manifest.csv", "reports.csv", "labels.csv", "labels_from_reports.csv"),
     *("boxes.json", "truth.csv"),
 )
-"""What is written beside the images."""
+"""The files beside the images."""
 
 TRUTH_COLUMNS = ("study_id", "section", "position", "sentence", "class", "rho")
 
@@ -31,9 +31,9 @@ _HEDGE = re.compile(
 
 
 def labels_from_statements(statements: Iterable[Statement]) -> dict[str, int | None]:
-    """The labels of what a report says; None where it says nothing.
+    """The labels of what a report says; None if it says nothing.
 
-    No Finding is 1 where no other label but Support Devices is 1 or -1, and else blank.
+    No Finding is 1 if no label except Support Devices is 1 or -1, and otherwise blank.
     """
     labels: dict[str, int | None] = dict.fromkeys(LABELS)
     for statement in statements:
@@ -44,13 +44,13 @@ def labels_from_statements(statements: Iterable[Statement]) -> dict[str, int | N
                 labels[label] = -1 if hedged else 1
             elif len(allowed) == len(axes) and all(indices == {0} for indices in allowed):
                 labels[label] = labels[label] or 0
-    found = any(value for label, value in labels.items() if label != "Support Devices")
-    return {"No Finding": None if found else 1, **labels}
+    abnormal = any(value for label, value in labels.items() if label != "Support Devices")
+    return {"No Finding": None if abnormal else 1, **labels}
 
 
 @dataclass(frozen=True, slots=True)
 class PhantomSummary:
-    studies: int  # studies, which is images
+    studies: int  # also the number of images
     patients: int
     splits: dict[str, int]  # studies by split
     findings: dict[str, int]  # studies with each CheX5 finding
@@ -58,17 +58,17 @@ class PhantomSummary:
 
 
 def truth_rows(studies: Sequence[PhantomStudy]) -> Iterator[dict[str, Any]]:
-    """One row a sentence: where it stands, its class, and the class's probability in the set."""
-    said = [
+    """One row for each sentence: its place, class, and the class's probability in the set."""
+    sentences = [
         (study.study_id, section, position, statement.text, statement.claim)
         for study in studies
         for section, statements in study.report.sections()
         for position, statement in enumerate(statements)
     ]
-    claims = list(dict.fromkeys(row[-1] for row in said))
-    found = shares(claims, [study.patient.state for study in studies]).tolist()
-    rho = dict(zip(claims, map(repr, found), strict=True))
-    for *place, claim in said:
+    claims = list(dict.fromkeys(row[-1] for row in sentences))
+    probabilities = shares(claims, [study.patient.state for study in studies]).tolist()
+    rho = dict(zip(claims, map(repr, probabilities), strict=True))
+    for *place, claim in sentences:
         yield dict(zip(TRUTH_COLUMNS, (*place, claim.name, rho[claim]), strict=True))
 
 
@@ -79,7 +79,7 @@ def write_tables(
     placed: Mapping[str, Any],
     size: int,
 ) -> PhantomSummary:
-    """Write everything but the images; by their ``names`` ``placed`` has their boxes."""
+    """Write everything but the images; ``placed`` has the boxes by the images' ``names``."""
     manifest = [
         {
             "image": name,
@@ -100,7 +100,7 @@ def write_tables(
             "study_id": study.study_id,
             "indication": study.report.indication,
             "comparison": study.report.comparison,
-            **{name: " ".join(one.text for one in said) for name, said in study.report.sections()},
+            **{name: " ".join(s.text for s in said) for name, said in study.report.sections()},
         }
         for study in studies
     ]

@@ -17,7 +17,7 @@ def soft_tissue(anatomy: Anatomy, generator: np.random.Generator) -> Map:
     rim = np.sqrt(np.clip((body.chest + FAT + 0.03 - a) * np.float32(1 / 0.14), 0.0, 1.0))
     thick = 0.88 + 1.1 * FAT + np.float32(0.14) * v
     total = thick * (0.58 + 0.40 * np.maximum(rim, ramp(0.25 - v, 0.2)))
-    # A turned chest shows one lung through more of the muscles than the other.
+    # In a turned chest, one lung lies behind more muscle than the other.
     total += np.float32(body.turn * 2.2) * u * np.float32(1.0 / body.chest)
     belly = _belly(anatomy)
     grain = texture(generator, anatomy.size, (11, 23, 47), 0.8)
@@ -44,9 +44,9 @@ def soft_tissue(anatomy: Anatomy, generator: np.random.Generator) -> Map:
 
 
 def _belly(anatomy: Anatomy) -> Map:
-    """What lies below the domes.
+    """Everything below the domes.
 
-    Lung lies behind and in front of the upper part of a dome, so it thickens gradually.
+    There is lung behind and in front of the upper part of a dome, so it thickens gradually.
     """
     belly = np.zeros_like(anatomy.v)
     side = ramp(anatomy.body.chest + 0.05 - np.abs(anatomy.u), 0.16)
@@ -74,11 +74,11 @@ HILA = {"right": (0.085, 0.43), "left": (0.088, 0.41)}
 """Where the vessels of each lung start: distance from the midline, and v."""
 
 DIRECTIONS = (-1.35, -0.95, -0.5, -0.1, 0.3, 0.65, 1.0, 1.3)
-"""Angles at which they leave it, from lateral, downwards positive."""
+"""Angles at which vessels leave, from lateral, downwards positive."""
 
 
 def _grown(start: Floats, angle: Floats, bends: Floats, step: float) -> tuple[Floats, Floats]:
-    """Vessels from their starts [N, 2]: their paths [N, 9, 2], and the headings [N, 8]."""
+    """Grow vessels from their starts [N, 2]: paths [N, 9, 2] and headings [N, 8]."""
     heading = angle[:, None] + np.cumsum(bends, axis=1)
     ways = step * np.stack([np.cos(heading), np.sin(heading)], axis=-1)
     path = np.concatenate([start[:, None], start[:, None] + np.cumsum(ways, axis=1)], axis=1)
@@ -86,7 +86,7 @@ def _grown(start: Floats, angle: Floats, bends: Floats, step: float) -> tuple[Fl
 
 
 def _strokes(anatomy: Anatomy, sign: float, paths: Floats, widths: Floats) -> list[Stroke]:
-    """Paths [N, K, 2] of some widths [N] in pieces that taper."""
+    """Draw paths [N, K, 2] with widths [N] as tapering pieces."""
     pixels = anatomy.size * anatomy.body.zoom
     points = np.stack(anatomy.to_pixels(sign * paths[..., 0], paths[..., 1]), axis=-1)
     return [
@@ -97,9 +97,9 @@ def _strokes(anatomy: Anatomy, sign: float, paths: Floats, widths: Floats) -> li
 
 
 def vessels(anatomy: Anatomy, generator: np.random.Generator, fullness: float) -> Map:
-    """Attenuation of the hila and of the lung vessels, [size, size].
+    """Attenuation of the hila and the lung vessels, [size, size].
 
-    ``fullness`` widens them, 0 for normal ones; the upper ones widen most.
+    ``fullness`` widens them, the upper ones most; 0 is normal.
     """
     drawn: list[Stroke] = []
     reach: Map = np.zeros_like(anatomy.u)
@@ -112,7 +112,7 @@ def vessels(anatomy: Anatomy, generator: np.random.Generator, fullness: float) -
         bends = generator.normal(0.0, 0.13, size=(count, 4, 8))
         paths, heading = _grown(np.tile(HILA[side], (count, 1)), angle, bends[:, 0], 0.026)
         drawn += _strokes(anatomy, lung.sign, paths, widths)
-        # Branches leave after steps 1, 3 and 5, to both sides by turns.
+        # Branches leave after steps 1, 3 and 5, to alternating sides.
         for number, (way, share) in enumerate(((1.0, 0.61), (-1.0, 0.51), (1.0, 0.41)), 1):
             turned = heading[:, 2 * number - 1] + way * 0.55
             branches, _ = _grown(paths[:, 2 * number], turned, bends[:, number], 0.021)
@@ -127,20 +127,20 @@ def vessels(anatomy: Anatomy, generator: np.random.Generator, fullness: float) -
 
 RIBS = 11
 REACH = (0.56, 0.80, 0.92, 0.975, 1.0, 1.0, 1.0, 1.0, 1.0, 0.99, 0.97)
-"""How far out each rib reaches, as a share of the chest's half width."""
+"""How far each rib reaches, as a share of the chest's half width."""
 
 
 def _rib_paths(anatomy: Anatomy, turns: Floats, count: int) -> Iterator[tuple[Floats, Floats]]:
-    """The middle lines of the upper ribs, tilted ellipses seen from the front: u and v, [K] each.
+    """The middle lines of the upper ribs, tilted ellipses from the front: u and v, [K] each.
 
-    ``turns`` [K] are angles round the chest, 0 at the spine, π at the breastbone.
+    ``turns`` [K] are angles around the chest, 0 at the spine, π at the breastbone.
     """
     body = anatomy.body
     for number in reversed(range(count)):
         level = body.apex + 0.036 + 0.075 * number
         drop = 0.235 * (0.66 + 0.10 * min(number, 7))
         u = (body.chest + 0.010) * REACH[number] * np.sin(turns) ** 0.9
-        # From its joint a rib rises a little before it falls.
+        # A rib rises a little from its joint before it falls.
         rise = 0.010 * np.sin(2.0 * np.minimum(turns, 1.57))
         v = level + drop * (1.0 - np.cos(turns)) / 2.0 - rise
         for sign in (-1.0, 1.0):
@@ -173,7 +173,7 @@ def _ribs(anatomy: Anatomy) -> Map:
 
 
 def _clavicles(anatomy: Anatomy) -> Map:
-    """Two S-shaped collar bones; rotation moves their inner ends."""
+    """Two S-shaped collarbones; rotation moves their inner ends."""
     rise = 0.055 if anatomy.body.anteroposterior else 0.038
     s = np.linspace(0.0, 1.0, 18)
     v = 0.186 - rise * s - 0.019 * np.sin(2.1 * np.pi * s)

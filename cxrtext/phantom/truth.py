@@ -1,4 +1,4 @@
-"""Which sentences are true of which studies of a drawn set: what no real reports can tell."""
+"""Which sentences are true of which studies in a drawn set; no real reports can tell that."""
 
 import json
 from collections import defaultdict
@@ -20,9 +20,10 @@ from cxrtext.records.tables import read_table
 
 @dataclass(frozen=True, slots=True)
 class KnownTruth:
-    """What is known of a drawn set.
+    """What is known about a drawn set.
 
-    The claim of each distinct sentence, the state of each study, and the sentences of its report.
+    It has the claim of each distinct sentence, the state of each study, and the sentences of each
+    study's report.
     """
 
     claims: dict[str, Claim]
@@ -30,7 +31,7 @@ class KnownTruth:
     reports: dict[str, list[str]]
 
     def sentences_of(self, studies: Sequence[str]) -> list[str]:
-        """The distinct sentences of some studies' reports."""
+        """The distinct sentences of these studies' reports."""
         self._states(studies)
         return list(dict.fromkeys(text for study in studies for text in self.reports[study]))
 
@@ -50,10 +51,10 @@ class KnownTruth:
 
 
 def known_truth(studies: Sequence[PhantomStudy]) -> KnownTruth:
-    """What is known of drawn studies.
+    """What is known about drawn studies.
 
-    Left out are sentences that compare with an earlier study, which no image tells, and those that
-    the set means differently in different reports.
+    It leaves out sentences that compare with an earlier study, which no image shows, and sentences
+    that mean different things in different reports.
     """
     meant: dict[str, set[Claim]] = defaultdict(set)
     reports: dict[str, list[str]] = defaultdict(list)
@@ -69,7 +70,7 @@ def known_truth(studies: Sequence[PhantomStudy]) -> KnownTruth:
 
 
 def read_truth(folder: Path) -> KnownTruth | None:
-    """Draw the studies of a set again, without images; None where ``phantom`` did not write it."""
+    """Draw the studies of a set again, without images; None if ``phantom`` did not write it."""
     note, path = folder / PARAMETERS, folder / "truth.csv"
     if not note.is_file() or not path.is_file():
         return None

@@ -1,8 +1,8 @@
 """How phrasings become sentences: choices in brackets and slots in braces.
 
-``[is|appears]`` is replaced by one of its options, the first most often; brackets may stand within
-brackets.  ``{seen}`` is replaced by what the caller gives under that name, or else by one of the
-section ``words`` of ``phrases.yaml``.
+``[is|appears]`` becomes one of its options, the first most often; brackets may be nested.
+``{seen}`` becomes what the caller passes under that name, or else one of the section ``words`` of
+``phrases.yaml``.
 """
 
 import re
@@ -13,16 +13,15 @@ from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
-import yaml
+
+from cxrtext.files.yaml_text import read_own
 
 
 @cache
 def phrases() -> dict[str, dict[str, list[str]]]:
-    """Phrasings by section and kind, the commonest first."""
-    text = (Path(__file__).parent / "phrases.yaml").read_text(encoding="utf-8")
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster
-    found: dict[str, dict[str, list[str]]] = yaml.load(text, loader)  # noqa: S506 - safe
-    return found
+    """Phrasings by section and kind, the most common first."""
+    sections: dict[str, dict[str, list[str]]] = read_own(Path(__file__).with_name("phrases.yaml"))
+    return sections
 
 
 _INNERMOST = re.compile(r"\[([^\[\]]*)\]")
@@ -36,7 +35,7 @@ def _steps(count: int) -> list[float]:
 
 
 class Voice:
-    """Puts things into words, with an own source of randomness."""
+    """Puts things into words, with its own random generator."""
 
     def __init__(self, generator: np.random.Generator) -> None:
         self.generator = generator
@@ -53,7 +52,7 @@ class Voice:
         return options[min(place, len(options) - 1)]
 
     def pick(self, section: str, kind: str, **slots: str) -> str:
-        """One of the phrasings of a kind, its slots filled (KeyError for an unknown slot)."""
+        """One phrasing of a kind with its slots filled (KeyError for an unknown slot)."""
         return self.expand(self.choose(phrases()[section][kind]), **slots)
 
     def word(self, kind: str) -> str:
@@ -61,22 +60,22 @@ class Voice:
         return self.pick("synonyms", kind)
 
     def say(self, section: str, kind: str, **slots: str) -> str:
-        """One of the phrasings of a kind as a sentence."""
+        """One phrasing of a kind as a sentence."""
         return polish(self.pick(section, kind, **slots))
 
     def expand(self, template: str, **slots: str) -> str:
-        """Settle a template's slots and choices."""
+        """Fill a template's slots and make its choices."""
         words = phrases()["words"]
         for slot in re.findall(r"\{(\w+)\}", template):
-            found = slots[slot] if slot in slots else self.choose(words[slot])
-            template = template.replace("{" + slot + "}", found, 1)
+            word = slots[slot] if slot in slots else self.choose(words[slot])
+            template = template.replace("{" + slot + "}", word, 1)
         while "[" in template:
             template = _INNERMOST.sub(lambda match: self.choose(match[1].split("|")), template)
         return template
 
 
 def polish(text: str) -> str:
-    """Close gaps left by empty choices, mend what those bring about, begin with a capital."""
+    """Close gaps left by empty choices, fix the agreement, begin with a capital."""
     text = re.sub(r"\s+([,.;])", r"\1", " ".join(text.split()))
     for pattern, (written,) in phrases()["agreement"].items():
         text = re.sub(pattern, written, text)

@@ -1,4 +1,4 @@
-"""Writing an embedded data set: images by several processes, then the tables."""
+"""Write a drawn data set: images with several processes, then the tables."""
 
 import json
 from collections.abc import Callable
@@ -20,10 +20,10 @@ from cxrtext.phantom.shapes import Map
 from cxrtext.phantom.studies import PhantomStudy, draw_patient, draw_studies
 from cxrtext.phantom.tables import TABLES, PhantomSummary, write_tables
 
-VERSION = 4  # raised whenever the same parameters would give other images or reports
+VERSION = 4  # raise it whenever the same parameters would give other images or reports
 PARAMETERS = "phantom.json"
 BOXES = "phantom.boxes.jsonl"
-"""What has been drawn, a line an image, so that an interrupted run can go on."""
+"""What has been drawn, a line for each image, so that an interrupted run can resume."""
 
 _CLASSES = {"CR": "1.2.840.10008.5.1.4.1.1.1", "DX": "1.2.840.10008.5.1.4.1.1.1.1"}
 
@@ -34,7 +34,7 @@ SUFFIXES = {"png": "png", "dicom": "dcm"}
 
 
 def _uid(*parts: object) -> str:
-    """A UID made from what it names, so that the same set gets the same ones."""
+    """A UID made from the names of its object, so that the same set gets the same UIDs."""
     return f"2.25.{uuid5(NAMESPACE_OID, '/'.join(map(str, parts))).int}"
 
 
@@ -88,7 +88,7 @@ def draw_task(task: dict[str, Any], _: bytes) -> tuple[Any, bytes]:
 
 
 def _claim_folder(out: Path, parameters: dict[str, Any]) -> None:
-    """Note the parameters in the folder, or check that they are the ones noted."""
+    """Note the parameters in the folder, or check them against the note."""
     note = out / PARAMETERS
     if out.exists() and not out.is_dir():
         raise DataError(f"{out}: is a file; name a folder")
@@ -100,14 +100,14 @@ def _claim_folder(out: Path, parameters: dict[str, Any]) -> None:
         if noted != parameters:
             raise DataError(f"{note}: the set was made with other parameters; name another folder")
         return
-    # Hidden files may be what a killed run has left of the note itself.
+    # Hidden files may be left from a killed run that wrote the note.
     if out.is_dir() and any(not entry.name.startswith(".") for entry in out.iterdir()):
         raise DataError(f"{out}: the folder is not empty and was not made by phantom; name another")
     write_json(note, parameters)
 
 
 def _read_drawn(out: Path) -> dict[str, Any]:
-    """Boxes by image, of those that earlier runs drew; damaged lines and images are left out."""
+    """Boxes of images that earlier runs drew, by image; damaged lines and images are left out."""
     drawn = {}
     for line in (out / BOXES).read_bytes().splitlines() if (out / BOXES).is_file() else []:
         try:
@@ -126,7 +126,7 @@ def _draw_missing(
     workers: int,
     progress: Callable[[int, int], None],
 ) -> dict[str, Any]:
-    """Draw what no earlier run has drawn, and give the boxes of all, by image as the tasks."""
+    """Draw what no earlier run has drawn, and return all boxes by image."""
     drawn = _read_drawn(out)
     missing = [task for image, task in tasks.items() if image not in drawn]
     progress(len(drawn), len(tasks))
@@ -157,26 +157,26 @@ def write_phantoms(
     workers: int | None = None,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> PhantomSummary:
-    """Write an embedded data set: images, manifest, reports, labels, boxes and truth.
+    """Write a drawn data set: images, manifest, reports, labels, boxes and truth.
 
-    An interrupted run resumes where it stopped; images that are there are not drawn again.  The
-    images depend on the seed and their number alone, not on the number of processes.
+    An interrupted run resumes where it stopped; existing images are not drawn again.  Images depend
+    only on the seed and their number, not on the number of processes.
 
     Args:
-        out: The folder; it must be new, empty, or of a run with the same parameters.
+        out: The folder; it must be new, empty, or from a run with the same parameters.
         studies: How many studies, one frontal image each.
         size: Pixels along each side of an image, 64 to 1024.
         image_format: "png", 8 bit, or "dicom", 12 bit.
         workers: Processes; by default as many as there are cores.
     """
-    for name, value, fits, wanted in (
+    for name, value, fits, needed in (
         ("studies", studies, studies >= 1, "1 or more"),
         ("size", size, 64 <= size <= 1024, "from 64 to 1024 pixels"),
         ("seed", seed, seed >= 0, "0 or more"),
         ("image format", f"'{image_format}'", image_format in SUFFIXES, "png or dicom"),
     ):
         if not fits:
-            raise DataError(f"{name} is {value}; it must be {wanted}")
+            raise DataError(f"{name} is {value}; it must be {needed}")
     drawn = {"size": size, "seed": seed, "image_format": image_format}
     _claim_folder(out, {"version": VERSION, "studies": studies, **drawn})
     planned = draw_studies(studies, seed)

@@ -1,4 +1,4 @@
-"""A project: a folder that ``cxrtext fit`` makes of an archive, and that every command takes."""
+"""A project: a folder that ``cxrtext fit`` makes from an archive, and that every command takes."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What a project answers: tables and heatmaps, as Python, a terminal and a notebook take them."""
+"""A project's answers: tables and heatmaps for Python, a terminal and a notebook."""
 
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,21 +36,20 @@ def _text(value: object) -> str:
 
 
 class Tabular:
-    """What has rows; a value that a row lacks is null."""
+    """An answer with rows; values missing from a row are null."""
 
     _rows: Sequence[Row]
-    _columns: Sequence[str] = ()  # those that are there without rows, too
+    _columns: Sequence[str] = ()  # columns that exist even without rows
     _caption = ""
 
     def table(self) -> "pa.Table":
-        """The rows as an Arrow table."""
         import pyarrow as pa
 
         names = dict.fromkeys([*self._columns, *(name for row in self._rows for name in row)])
         return pa.table({name: [row.get(name) for row in self._rows] for name in names})
 
     def to_pandas(self) -> Any:
-        """The rows as a data frame of pandas (UnavailableError)."""
+        """The rows as a pandas data frame (UnavailableError)."""
         try:
             import_module("pandas")
         except ImportError:
@@ -60,11 +59,11 @@ class Tabular:
         return self.table().to_pandas()
 
     def _shown(self) -> tuple[list[list[str]], str]:
-        """Cells, the header first, and what is said below them."""
+        """Cells, the header first, and the line below them."""
         table, more = self.table(), len(self._rows) - SHOWN
         rows = [list(map(_text, row.values())) for row in table.slice(0, SHOWN).to_pylist()]
-        said = [self._caption, f"{more} more rows" if more > 0 else ""]
-        return [table.column_names, *rows], ", ".join(filter(None, said))
+        below = [self._caption, f"{more} more rows" if more > 0 else ""]
+        return [table.column_names, *rows], ", ".join(filter(None, below))
 
     def __repr__(self) -> str:
         cells, below = self._shown()
@@ -82,13 +81,13 @@ class Tabular:
 class Findings(Tabular, dict[str, FindingScore]):
     """Findings of an image by name, in the order of the prompts."""
 
-    def __init__(self, found: Sequence[FindingScore]) -> None:
-        super().__init__({one.finding: one for one in found})
-        self._rows = [asdict(one) for one in found]
+    def __init__(self, scores: Sequence[FindingScore]) -> None:
+        super().__init__({score.finding: score for score in scores})
+        self._rows = list(map(asdict, scores))
 
 
 class Rows(Tabular, tuple[T, ...]):
-    """Answers in order, each of them with its row."""
+    """Answers in order, each with its row."""
 
     def __new__(
         cls, items: Sequence[T], rows: Iterable[Row], columns: Sequence[str] = (), caption: str = ""
@@ -99,7 +98,7 @@ class Rows(Tabular, tuple[T, ...]):
 
 
 class Embeddings(Tabular):
-    """Vectors [n, D] of images, with their ids; a column a number as a table."""
+    """Vectors [n, D] of images, with their ids; as a table, one column for each number."""
 
     def __init__(self, ids: Sequence[str], vectors: NDArray[np.float32]) -> None:
         self.ids, self.vectors = list(ids), vectors
@@ -126,11 +125,11 @@ class Embeddings(Tabular):
 
 @dataclass(frozen=True, slots=True)
 class OpenedImage:
-    """An image that a project has embedded: what is asked of it next does not embed it again."""
+    """An image that a project has embedded: later questions do not embed it again."""
 
     name: str
     embedded: EmbeddedImage
-    read: Callable[[], Bytes]  # its pixels [H, W] in 8 bits; of an indexed image its file is read
+    read: Callable[[], Bytes]  # gives its pixels [H, W] in 8 bits, from the file if it is indexed
 
     def _repr_png_(self) -> bytes:
         return encode_png(Pictures.fromarray(shrunk(self.read(), SHOWN_SIDE)))
@@ -149,11 +148,11 @@ class Heatmap(Grounding):
         return self.map_over()
 
     def overlay(self) -> Pictures.Image:
-        """The map, the boxes and the peak over the image, in its size."""
+        """The map, the boxes and the peak over the image, at its size."""
         return self.drawn_on(self.image.read())
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Draw the overlay with matplotlib, into axes of its own or those that are given."""
+        """Draw the overlay with matplotlib, into new axes or ``ax``."""
         if ax is None:
             from matplotlib import pyplot
 
@@ -169,5 +168,5 @@ class Heatmap(Grounding):
 
     def _repr_html_(self) -> str:
         picture = encode_png(self.drawn_on(shrunk(self.image.read(), SHOWN_SIDE)))
-        said, data = escape(repr(self)), b64encode(picture).decode("ascii")
-        return f'<img src="data:image/png;base64,{data}" alt="{said}"><p>{said}</p>'
+        text, data = escape(repr(self)), b64encode(picture).decode("ascii")
+        return f'<img src="data:image/png;base64,{data}" alt="{text}"><p>{text}</p>'

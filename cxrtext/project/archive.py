@@ -1,4 +1,4 @@
-"""An archive before it is imported, and the questions that are asked of its films afterwards."""
+"""An archive before its import, and the prompts for its films afterwards."""
 
 import hashlib
 from collections import Counter
@@ -28,13 +28,13 @@ from cxrtext.records.tables import read_table
 from cxrtext.text.rules import language_of, prompts_for
 
 LOOKED_AT = 200
-"""Images of an archive that estimates rest on."""
+"""Estimates rest on this many images of an archive."""
 
 
 def prompts_of(data: Path) -> str:
-    """Prompts for the findings that a data folder has labels of, in its reports' language."""
-    said = sentences_beside(manifest_of(data)) or ()
-    languages = Counter(filter(None, (language_of(one.sentence) for one in said)))
+    """Prompts for the findings that a data folder has labels for, in its reports' language."""
+    sentences = sentences_beside(manifest_of(data)) or ()
+    languages = Counter(filter(None, (language_of(each.sentence) for each in sentences)))
     language = languages.most_common(1)[0][0] if languages else "en"
     labels = find_table(data, "labels")
     findings = read_table(labels).columns[1:] if labels else CHEX5_PROMPTS
@@ -50,20 +50,20 @@ def prompts_of(data: Path) -> str:
 
 def listing(source: Source) -> str:
     """A digest of the names, sizes and times of an archive's files, and of the tables' content."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for given in filter(None, (source.archive, source.reports, source.labels)):
         path = Path(given)
         if path.is_file():
-            found.update(sha256(path).encode())
-        for one in sorted(path.rglob("*")) if path.is_dir() else ():
-            if one.is_file():
-                known = one.stat()
-                found.update(f"{one}|{known.st_size}|{known.st_mtime_ns}\n".encode())
-    return found.hexdigest()
+            digest.update(sha256(path).encode())
+        for file in sorted(path.rglob("*")) if path.is_dir() else ():
+            if file.is_file():
+                status = file.stat()
+                digest.update(f"{file}|{status.st_size}|{status.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
 
 
 def import_options(source: Source) -> ImportOptions:
-    """What the user said of an import."""
+    """The user's options for the import."""
     return ImportOptions(
         reports=Path(source.reports) if source.reports else None,
         labels=Path(source.labels) if source.labels else None,
@@ -75,7 +75,7 @@ def import_options(source: Source) -> ImportOptions:
 
 
 def opened(source: Source, out: Path) -> Reading:
-    """The archive as import opens it; what it cannot take is refused at once."""
+    """The archive as the import opens it; anything it cannot take is refused at once."""
     options = import_options(source)
     with following_links(source.follow_links):
         return open_layout(Path(source.archive), options, out / DATA)[2]
@@ -86,49 +86,49 @@ def facts_of_source(source: Source, out: Path) -> Facts:
     reading = opened(source, out)
     with following_links(source.follow_links):
         entries = list(islice(reading.images(()), LOOKED_AT))
-    films = [one for one in entries if isinstance(one, FoundImage)]
+    films = [entry for entry in entries if isinstance(entry, FoundImage)]
     count = round(reading.count() * len(films) / max(1, len(entries)))
-    said = [one for one in (reading.reports or tuple)() if not isinstance(one, LeftOut)]
+    reports = [each for each in (reading.reports or tuple)() if not isinstance(each, LeftOut)]
     if source.reports and not reading.by_image:
         own = {film.study_id for film in films} | {film.accession for film in films}
-        _require_join(source, said, own - {""}, len(entries))
-    letters = sum(len(one.report) + sum(map(len, one.sections.values())) for one in said)
+        _require_join(source, reports, own - {""}, len(entries))
+    letters = sum(len(each.report) + sum(map(len, each.sections.values())) for each in reports)
     labels = _labels(reading, films)
-    present = Counter(name for one in labels for name, value in one.items() if value == "1")
+    present = Counter(name for row in labels for name, value in row.items() if value == "1")
     if not labels:
-        present.update(findings_in([Study("", one.report, one.sections) for one in said]))
+        present.update(findings_in([Study("", each.report, each.sections) for each in reports]))
     elif reading.label_rows is None:
         present = Counter({name: some * count // len(labels) for name, some in present.items()})
-    splits = Counter(one.split for one in films)
-    known = {part: splits[part] / splits.total() for part in SPLITS} if "" not in splits else {}
+    splits = Counter(film.split for film in films)
+    shares = {part: splits[part] / splits.total() for part in SPLITS} if "" not in splits else {}
     return facts_of_archive(
-        [one.path for one in films],
+        [film.path for film in films],
         count,
         letters,
         present,
         has_labels=bool(reading.findings),
-        shares=known or None,
+        shares=shares or None,
     )
 
 
 def _require_join(
-    source: Source, said: Sequence[Study | ReportVersion], own: AbstractSet[str], films: int
+    source: Source, reports: Sequence[Study | ReportVersion], own: AbstractSet[str], films: int
 ) -> None:
-    """Refuse a table of reports that import would refuse: by the studies of the first films."""
+    """Refuse a table of reports that the import would refuse, by the first films' studies."""
     table, given = Path(source.reports or ""), list[str]()
-    for one in said:
-        ids = (one.study_id,) if isinstance(one, Study) else (one.study, one.accession)
+    for report in reports:
+        ids = (report.study_id,) if isinstance(report, Study) else (report.study, report.accession)
         given += filter(None, ids)
     mended, _ = match_ids(table, "study", given, own, source.ids)
     if films < LOOKED_AT and not mended and own.isdisjoint(given):
         raise DataError(
-            f"{table}: no report matched: none of its {len(said)} has the study_id or accession "
+            f"{table}: no report matched: none of its {len(reports)} has the study_id or accession "
             f"number of a study of {source.archive}; give the reports of this data set"
         )
 
 
 def _labels(reading: Reading, films: Sequence[FoundImage]) -> list[Mapping[str, str]]:
-    """The labels of studies: all of a table, or those that the first images come with."""
+    """The labels of studies: all of a table, or those that come with the first images."""
     if reading.label_rows is not None:
-        return [one[1] for one in reading.label_rows() if not isinstance(one, LeftOut)]
-    return [one.labels for one in films if one.labels]
+        return [row[1] for row in reading.label_rows() if not isinstance(row, LeftOut)]
+    return [film.labels for film in films if film.labels]

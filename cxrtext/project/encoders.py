@@ -1,4 +1,4 @@
-"""Image encoders of elsewhere: those that are listed, the one that is given, the project's copy."""
+"""Image encoders from elsewhere: the list of known ones, the chosen one, the project's copy."""
 
 import os
 import shutil
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ListedEncoder:
-    """An entry of ``encoders.yaml``, and where it lies on this machine."""
+    """An entry of ``encoders.yaml``, and where it is on this machine."""
 
     name: str
     what: str
@@ -45,7 +45,7 @@ class ListedEncoder:
 
 
 def listed_encoders() -> list[ListedEncoder]:
-    """The image encoders that are known by name; the hub is not asked."""
+    """The image encoders known by name; the hub is not asked."""
     entries = read_own(Path(__file__).with_name("encoders.yaml"))
     return [ListedEncoder(**entry, here=_here(entry["name"])) for entry in entries]
 
@@ -77,20 +77,20 @@ class GivenEncoder:
 
 
 def find_encoder(given: str, size: int | None = None) -> GivenEncoder:
-    """Load the image encoder of a folder, or of a name of the hub, which is fetched if need be.
+    """Load an image encoder from a folder, or by its name on the hub, fetching it if needed.
 
     Args:
         size: Side of its input in pixels; None for its own.
 
     Raises:
-        CheckpointError: It is not a vision model that is known, or damaged.
-        HubError: It is not here, and the hub did not give it.
+        CheckpointError: It is not a known vision model, or it is damaged.
+        HubError: It is not on this machine, and the hub did not give it.
     """
-    pairs = [one.name for one in listed_encoders() if one.use != "--encoder"]
+    pairs = [encoder.name for encoder in listed_encoders() if encoder.use != "--encoder"]
     _refuse_pair(given, given in pairs)
     folder = find_vision_folder(given)
     _refuse_pair(given, layout_of(folder) not in (None, "clip", "siglip"))
-    list(_files(folder))  # a link out of it is refused before films are imported
+    list(_files(folder))  # refuses a link out of it before films are imported
     from cxrtext.models.foreign import load_backbone
 
     commit = commit_of(folder) if is_hub_name(given) and not Path(given).is_dir() else None
@@ -101,27 +101,27 @@ def find_encoder(given: str, size: int | None = None) -> GivenEncoder:
 def _refuse_pair(given: str, is_pair: bool) -> None:
     if is_pair:
         raise CheckpointError(
-            f"{given}: is a finished pair, whose image side is not taken by itself; give its "
+            f"{given}: is a finished pair, and its image side cannot be used alone; give its "
             "folder with --model"
         )
 
 
 def copy_of(project: Path, name: str) -> Path:
-    """Where a project keeps the copy of an encoder."""
+    """Where a project keeps its copy of an encoder."""
     last = name.partition("@")[0] if is_hub_name(name) else os.path.normpath(name)
     return project / ENCODER / last.rpartition("/")[2]
 
 
 def keep_copy(project: Path, name: str) -> None:
-    """Copy an encoder into a project that has it not, so that it can be moved and served.
+    """Copy an encoder into a project without it, so that the project can be moved and served.
 
-    Processes that are started hereafter find it there.
+    Processes started afterwards find it there.
     """
     target, note = copy_of(project, name), project / ENCODER / "encoder.json"
     if not (target.is_dir() and note.is_file() and read_json(note) == name):
-        found = find_vision_folder(name)
+        source = find_vision_folder(name)
         with replacing_folder(target) as made:
-            for path in _files(found):
+            for path in _files(source):
                 shutil.copyfile(path, made / path.name)
         write_json(note, name)
     home, listed = str(note.parent.absolute()), os.environ.get(BACKBONES_VARIABLE, "")
@@ -129,7 +129,7 @@ def keep_copy(project: Path, name: str) -> None:
 
 
 def keep_backbone(checkpoint: Path, copy: Path) -> None:
-    """Copy a project's encoder into its checkpoint, which then can be moved and served alone."""
+    """Copy a project's encoder into its checkpoint, which can then be moved and served alone."""
     target = checkpoint / BACKBONE_FOLDER
     if not target.is_dir():
         with replacing_folder(target, sums=False) as made:
@@ -137,11 +137,11 @@ def keep_backbone(checkpoint: Path, copy: Path) -> None:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """The files of a vision model that are read."""
+    """The files of a vision model that loading reads."""
     for pattern in (*VISION_FILES, SAFE_WEIGHTS, PICKLED_WEIGHTS):
         is_second = pattern == PICKLED_WEIGHTS and (folder / SAFE_WEIGHTS).is_file()
         for path in sorted(folder.glob(pattern)) if not is_second else ():
-            # The hub's cache is of links, into its own repository.
+            # The hub's cache consists of links into its own repository.
             home = folder.parents[1] if commit_of(folder) else folder
             if not path.resolve().is_relative_to(home.resolve()):
                 raise CheckpointError(

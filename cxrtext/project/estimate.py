@@ -1,6 +1,6 @@
-"""How long a project takes, what room it needs, and how a budget of time is spent.
+"""How long a project takes, how much space it needs, and how to spend a time budget.
 
-Speeds are measured on the archive's own images and this machine's own cores, for a few seconds.
+Speeds are measured on the archive's own images and this machine's cores, for a few seconds.
 """
 
 import time
@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from cxrtext.device import autocast, choose_device, choose_precision
+from cxrtext.device import autocast, choose_device, choose_precision, limited_threads
 from cxrtext.images import Preprocessing, read_image
 from cxrtext.jobs.encode import BATCH as ENCODE_BATCH
 from cxrtext.jobs.encode import MAP_IMAGES
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
     from cxrtext.models.foreign import Backbone
 
 START_S = 6.0
-"""What it takes to start a stage: its libraries, its tables, its figures at the end."""
+"""To start a stage (libraries, tables) and to compute its figures at the end."""
 PIECES_A_LETTER = 0.3
 BATCH = 32
 TEXT_STEP_S = 0.25
-"""Of a step that trains the text encoder on embedded images, on one core."""
+"""A step that trains the text encoder on embedded images, on one core."""
 FEATURES_S = 0.002
-"""To read the features of an image and bring them to the joint space."""
+"""To read an image's features and bring them to the joint space."""
 PIXEL_BYTES = 120
-"""Of memory, a pixel of the input, while an encoder is at work; of a ViT-B."""
+"""Memory for each input pixel while an encoder works, for a ViT-B."""
 CHANNELS = 1024
-"""Of features; most encoders have fewer."""
+"""Channels of features; most encoders have fewer."""
 SLOW_S = 0.3
-"""An image that takes longer is timed by itself, and not in a batch."""
+"""Images that take longer are timed one at a time, not in a batch."""
 FEW_PIXELS = 128
-"""Side of the images that are trained on where there is little time; a multiple of the stride."""
+"""Side of the training images if time is short; a multiple of the stride."""
 GIB = 2**30
 
 
@@ -53,7 +53,7 @@ class Speeds:
 
     reading: float  # to read an image and make its square
     learning: float  # to train the image encoder on an image
-    embedding: float  # to embed an image as evaluation and index do
+    embedding: float  # to embed an image for evaluation and index
     language: float  # to train the language model on a word piece
     network: int = 0  # bytes of the image encoder
 
@@ -72,16 +72,14 @@ class Estimate:
 
 
 def measure_speeds(recipe: Recipe, facts: Facts, given: "Backbone | None") -> Speeds:
-    """Measure the speeds that a recipe's stages have here, in some ten seconds.
+    """Measure how fast a recipe's stages run here, in some ten seconds.
 
-    ``given`` is the encoder that stays as it is, of which a large one takes longer.
+    ``given`` is the frozen encoder; measuring takes longer with a large one.
     """
     encoder, device = recipe.image_encoder, choose_device("auto")
     shape = Preprocessing(resize=encoder.resize, crop=encoder.crop)
     reading = _each(lambda: [shape.square(read_image(path)) for path in facts.sample[:8]], 8)
-    threads = torch.get_num_threads()
-    try:
-        torch.set_num_threads(recipe.threads)
+    with limited_threads(recipe.threads):
         language = _language_speed(recipe.language_model.size, device)
         network = (given or build_network(encoder.image)).to(device)
         size = sum(4 * tensor.numel() for tensor in network.parameters())
@@ -96,8 +94,8 @@ def measure_speeds(recipe: Recipe, facts: Facts, given: "Backbone | None") -> Sp
 
         def embed(count: int = BATCH) -> None:
             with torch.inference_mode():
-                found = network(images[:count])
-                float((found if given else found.last_hidden_state).sum())
+                output = network(images[:count])
+                float((output if given else output.last_hidden_state).sum())
 
         if given:
             alone = _each(lambda: embed(1), 1)
@@ -106,19 +104,17 @@ def measure_speeds(recipe: Recipe, facts: Facts, given: "Backbone | None") -> Sp
         learning = _each(learn, BATCH)
         network.eval()
         embedding = _each(embed, BATCH)
-    finally:
-        torch.set_num_threads(threads)
     return Speeds(reading, learning, embedding, language, size)
 
 
 def _wait(device: torch.device) -> None:
-    """For a GPU to have done what it was given, before a time is taken."""
+    """Wait until a GPU has finished its work, before a time is taken."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
 def _each(work: Callable[[], Any], count: int) -> float:
-    """Seconds for each of so many, the first time apart; the median of three."""
+    """Seconds for each of ``count``: the median of three runs after a first one."""
     work()
     taken = []
     for _ in range(3):
@@ -129,7 +125,7 @@ def _each(work: Callable[[], Any], count: int) -> float:
 
 
 def _language_speed(size: str, device: torch.device) -> float:
-    """Seconds to train on a word piece, a batch forward and back."""
+    """Seconds to train on a word piece, from one batch forward and back."""
     shape = SHAPES[size]
     model = new_model(shape, train_tokenizer(["no effusion"], 200), seed=0)
     nn.Module.to(model, device)
@@ -145,7 +141,7 @@ def _language_speed(size: str, device: torch.device) -> float:
 
 
 def estimate(recipe: Recipe, facts: Facts, speeds: Speeds, *, imports: bool) -> Estimate:
-    """What a recipe takes; ``imports`` says whether the images are brought over first."""
+    """What a recipe takes; ``imports`` says whether the images are imported first."""
     encoder, training = recipe.image_encoder, recipe.config()["training"]
     frozen = recipe.frozen is not None
     steps = encoder.settings().steps(max(facts.training, BATCH))
@@ -158,13 +154,13 @@ def estimate(recipe: Recipe, facts: Facts, speeds: Speeds, *, imports: bool) -> 
     language = 1.2 * pieces * speeds.language
     watched = 5 * held_out * speeds.embedding / 2
     learn = steps * BATCH * speeds.learning + watched
-    few = encoder.settings().steps(max(facts.training // 3, BATCH))  # of the learning curve
+    few = encoder.settings().steps(max(facts.training // 3, BATCH))  # for the learning curve
     again = few * BATCH * speeds.learning + watched
     locked = (training.get("unlock") or training["steps"]) if training.get("lock") else 0
     batch = training.get("batch", 64)
-    cores = recipe.threads + 1  # of the training; speeds are of the encoder's threads
+    cores = recipe.threads + 1  # for the training; speeds are for the encoder's threads
     embedding, stage, of_images = speeds.embedding, "image encoder", read + learn
-    if frozen:  # every core has a process that reads and encodes; what follows reads features
+    if frozen:  # every core has a process that reads and encodes; later stages read features
         passes = facts.images + min(MAP_IMAGES, facts.training)
         of_images = passes * (speeds.reading + speeds.embedding * recipe.threads) / cores
         embedding, stage, again, locked = FEATURES_S, "features", 0.0, training["steps"]
@@ -186,7 +182,7 @@ def estimate(recipe: Recipe, facts: Facts, speeds: Speeds, *, imports: bool) -> 
         "index": facts.images * embedding,
     }
     seconds = {name: START_S + value for name, value in seconds.items() if value}
-    if recipe.threads < (torch.get_num_threads() or 1):  # the text goes on beside the images
+    if recipe.threads < (torch.get_num_threads() or 1):  # the text runs beside the images
         beside = seconds["language model"] + seconds["likelihoods"]
         gained = beside * (1 - 1 / cores) if frozen else beside
         seconds[stage] -= min(seconds[stage] - START_S, gained)
@@ -220,44 +216,44 @@ def fitted(
     *,
     imports: bool,
 ) -> Recipe:
-    """The recipe for a budget of seconds; where that is too short for any, the shortest one.
+    """The recipe for a budget of seconds; if that is too short for any, the shortest one.
 
-    Time that is left is the image encoder's: most of it is spent there, and most is gained.  Where
-    it lacks, the largest of :func:`smaller` is taken that trains the encoder for half as long as
-    usual.
+    Spare time goes to the image encoder, where most time is spent and most is gained.  If time is
+    short, the result is the largest of :func:`smaller` that still trains the encoder for half as
+    long as usual.
     """
     usual = recipe.image_encoder.settings().steps(max(facts.training, BATCH))
     normal = max(1, round(usual / max(1, facts.training // BATCH)))
-    found = recipe
-    for found in smaller(recipe):
-        speeds = speeds_of(found)
-        least, most = (1, 1) if found.frozen else (max(1, normal // 2), MOST_LONGER * normal)
+    tried = recipe
+    for tried in smaller(recipe):
+        speeds = speeds_of(tried)
+        least, most = (1, 1) if tried.frozen else (max(1, normal // 2), MOST_LONGER * normal)
 
-        def takes(epochs: int, one: Recipe = found, speeds: Speeds = speeds) -> float:
-            return estimate(with_epochs(one, epochs), facts, speeds, imports=imports).total
+        def takes(epochs: int, tried: Recipe = tried, speeds: Speeds = speeds) -> float:
+            return estimate(with_epochs(tried, epochs), facts, speeds, imports=imports).total
 
         if takes(least) <= budget:
-            return with_epochs(found, max(n for n in range(least, most + 1) if takes(n) <= budget))
-    return with_epochs(found, 1)
+            return with_epochs(tried, max(n for n in range(least, most + 1) if takes(n) <= budget))
+    return with_epochs(tried, 1)
 
 
 def with_epochs(recipe: Recipe, epochs: int) -> Recipe:
-    """The recipe with so many epochs of the image encoder, if it is trained."""
+    """The recipe with this number of epochs for the image encoder, if it is trained."""
     kept = None if recipe.frozen else epochs
     encoder = recipe.image_encoder.model_copy(update={"epochs": kept})
     return recipe.model_copy(update={"image_encoder": encoder})
 
 
 def smaller(recipe: Recipe) -> Iterator[Recipe]:
-    """The recipe, and what is left of it when ever more is given up.
+    """The recipe, then ever smaller ones.
 
-    First the learning curve goes, then the training of an encoder of elsewhere, the larger language
-    model, and of images that are trained on the pixels.
+    First the learning curve goes, then the training of an encoder from elsewhere, then the larger
+    language model, and last the size of the training images.
     """
     encoder = recipe.image_encoder
     kept = encoder.model_copy(update={"tune": False})
-    for own in [encoder, kept] if encoder.tune else [encoder]:
-        recipe = recipe.model_copy(update={"image_encoder": own})
+    for each in [encoder, kept] if encoder.tune else [encoder]:
+        recipe = recipe.model_copy(update={"image_encoder": each})
         yield recipe
         if recipe.learning_curve:
             yield recipe.model_copy(update={"learning_curve": False})

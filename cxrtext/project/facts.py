@@ -1,4 +1,4 @@
-"""What is known of an archive before anything is made of it, and of its data folder afterwards."""
+"""What is known about an archive before its import, and about its data folder afterwards."""
 
 import statistics
 from collections import Counter
@@ -19,16 +19,16 @@ from cxrtext.text.labelling import FINDINGS, label_report
 from cxrtext.text.studies import study_sentences
 
 SAMPLE = 24
-"""Images whose size is looked at, and that reading is timed on."""
+"""Images used to look up sizes and to time reading."""
 READ = 1_000
-"""Reports that are read for the findings of an archive."""
+"""Reports read for the findings of an archive."""
 SHARES = {"train": 0.8, "val": 0.1, "test": 0.1}
-"""Of the studies of an archive that says nothing of splits."""
+"""Shares of the studies if an archive says nothing about splits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """An archive in numbers; of one that is not imported yet they are estimates."""
+    """An archive in numbers; before the import they are estimates."""
 
     images: int
     studies: int
@@ -37,18 +37,17 @@ class Facts:
     has_labels: bool
     letters: int  # of all reports
     bytes: int  # of all image files
-    side: int  # median shorter side of an image, in pixels; 0 where none could be read
+    side: int  # median shorter side of an image, in pixels; 0 if none could be read
     sample: tuple[Path, ...]
     tested: HeldOut = NOTHING  # the split "test"
 
     @property
     def held_out(self) -> float:
-        """Share of the studies that are not trained on."""
+        """Share of the studies not used for training."""
         return 1 - self.training / max(1, self.studies)
 
 
 def facts_of_data(folder: Path) -> Facts:
-    """The facts of a data folder."""
     manifest = manifest_of(folder)
     studies: dict[str, str] = {}
     paths = []
@@ -72,26 +71,27 @@ def facts_of_data(folder: Path) -> Facts:
 def _present(
     labels: Path | None, reports: Path | None, studies: AbstractSet[str]
 ) -> Mapping[str, int]:
-    """How many of some studies have each finding, by the labels, or as their reports say."""
+    """How many of these studies have each finding, by the labels or else by their reports."""
     if labels is not None:
         columns = TableRows(labels).columns
         if not (names := tuple(name for name in FINDINGS if name in columns)):
             return {}
-        known = read_labels(labels, names)
-        values = (known[study] for study in studies & known.keys())
-        return Counter(name for one in values for name, value in one.items() if value == 1)
-    said = (one for one in read_reports(reports) if one.study_id in studies) if reports else ()
-    return findings_in(list(said))
+        labeled = read_labels(labels, names)
+        rows = (labeled[study] for study in studies & labeled.keys())
+        return Counter(name for row in rows for name, value in row.items() if value == 1)
+    return findings_in(
+        [s for s in read_reports(reports) if s.study_id in studies] if reports else []
+    )
 
 
 def findings_in(reports: Sequence[Study]) -> Mapping[str, int]:
-    """About how many reports affirm each finding, from the first :data:`READ` of them."""
-    found = Counter[str]()
-    for one in reports[:READ]:
-        labels = label_report(sentence.sentence for sentence in study_sentences(one))
-        found.update(name for name, label in labels.items() if label.value == 1)
+    """About how many reports affirm each finding, estimated from the first :data:`READ`."""
+    counts = Counter[str]()
+    for report in reports[:READ]:
+        labels = label_report(sentence.sentence for sentence in study_sentences(report))
+        counts.update(name for name, label in labels.items() if label.value == 1)
     more = max(1.0, len(reports) / READ)
-    return {name: round(more * count) for name, count in found.items()}
+    return {name: round(more * count) for name, count in counts.items()}
 
 
 def facts_of_archive(
@@ -103,10 +103,10 @@ def facts_of_archive(
     has_labels: bool,
     shares: Mapping[str, float] | None = None,
 ) -> Facts:
-    """Estimates for an archive of so many images, some of which are named.
+    """Estimates for an archive of ``count`` images; ``images`` are some of them.
 
-    ``present`` counts the studies that have each finding, ``shares`` are those of the splits where
-    the archive has its own.
+    ``present`` counts the studies with each finding, ``shares`` are those of the splits if the
+    archive has its own.
     """
     part = shares or SHARES
     tested = {name: round(part["test"] * some) for name, some in present.items()}
@@ -144,6 +144,6 @@ def _facts(
 
 
 def _letters(table: Path) -> int:
-    """Letters of the report, or of its sections."""
+    """Letters of all reports, or of their sections."""
     texts = [name for name in TableRows(table).columns if name in ("report", *SECTION_COLUMNS)]
     return sum(len(row[name]) for row in stream_table(table) for name in texts)

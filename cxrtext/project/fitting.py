@@ -3,8 +3,6 @@
 import os
 import re
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,9 +49,9 @@ def prepare(
     tell: Teller | None = None,
     **given: Any,
 ) -> "Fit":
-    """What ``cxrtext fit`` is asked for, checked; nothing is made yet.
+    """Check what ``cxrtext fit`` is asked for; nothing is made yet.
 
-    ``given`` are fields of :class:`Source`; what is not given stays as a project's recipe has it.
+    ``given`` are fields of :class:`Source`; the others stay as in the project's recipe.
     """
     from cxrtext.project.encoders import find_encoder
     from cxrtext.project.layout import RECIPE
@@ -71,29 +69,29 @@ def prepare(
     if encoder and "model" in given:
         raise ConfigError("--encoder: a finished model has its own; leave --encoder or --model out")
     claim(out, archive)
-    found = None
+    chosen = None
     if (out / RECIPE).is_file():
         source = read_recipe(out).source.model_copy(update=given)
         if limit is not None:
-            tell.say(f"{out / RECIPE} stays as it is; remove it to choose anew for --budget")
+            tell.say(f"{out / RECIPE} stays as it is; remove it to choose again for --budget")
         if encoder is not None:
-            tell.say(f"{out / RECIPE} says which image encoder is begun from; change it there")
+            tell.say(f"{out / RECIPE} says which image encoder to start from; change it there")
     else:
         source = _source(given)
         if encoder is not None:
-            found = find_encoder(encoder)
-            licence = found.backbone.licence or "its folder names none"
-            tell.say(f"image encoder: {found.name}; its licence: {licence}")
+            chosen = find_encoder(encoder)
+            licence = chosen.backbone.licence or "its folder names none"
+            tell.say(f"image encoder: {chosen.name}; its licence: {licence}")
         elif source.model is not None:
             from cxrtext.models import load_model
 
-            load_model(Path(source.model))  # refused before films are imported
+            load_model(Path(source.model))  # refuse a bad one before films are imported
         else:
             tell.say(
                 "a pretrained image encoder usually finds more: 'cxrtext encoders' lists some; "
                 "give one with --encoder"
             )
-    return Fit(out, source, found, limit, tell)
+    return Fit(out, source, chosen, limit, tell)
 
 
 def _source(given: dict[str, Any]) -> "Source":
@@ -110,9 +108,9 @@ def _source(given: dict[str, Any]) -> "Source":
 
 
 def claim(out: Path, archive: Path) -> None:
-    """Refuse a folder that holds something else than a project, or the archive alone."""
+    """Refuse a folder that holds anything but a project, or only the archive."""
     own = {NOTES, archive.name} if archive.resolve().parent == out.resolve() else {NOTES}
-    left = {one.name for one in out.iterdir()} - own if out.is_dir() else set()
+    left = {path.name for path in out.iterdir()} - own if out.is_dir() else set()
     if left and not (out / NOTES).is_dir():
         raise DataError(f"{out}: holds '{min(left)}' and no project; name a folder with --out")
 
@@ -141,12 +139,12 @@ class Fit:
     expected: dict[str, float] = field(default_factory=dict)  # seconds of each stage
 
     def run(self) -> "HowGood":
-        """Do what is not done; gives how good the model is."""
+        """Do what is not done yet; returns how good the model is."""
         from cxrtext.files import only_one
         from cxrtext.project.encoders import keep_copy
 
         self.begun = time.monotonic()
-        # What cannot be imported is refused before a folder is made.
+        # An archive that cannot be imported is refused before a folder is made.
         imported = self._import_stage()
         (self.folder / LOGS).mkdir(parents=True, exist_ok=True)
         self.progress = Progress(self.folder)
@@ -170,7 +168,7 @@ class Fit:
     # --- stages ---
 
     def _import_stage(self) -> Stage | None:
-        """None of an archive that is the project's own data folder."""
+        """The import, or None if the archive is the project's own data folder."""
         from cxrtext.project.archive import listing
         from cxrtext.project.layout import DATA
 
@@ -178,14 +176,14 @@ class Fit:
         if Path(source.archive).resolve() == (self.folder / DATA).resolve():
             if source.reports or source.labels:
                 raise ConfigError(
-                    f"{source.archive}: is the project's own data folder, taken as it is; put the "
+                    f"{source.archive}: is the project's own data folder, used as it is; put the "
                     "tables into it as reports.csv and labels.csv"
                 )
             return None
         return import_stage(self.folder, source, listing(source), options_of(source, self.folder))
 
     def _recipe(self) -> "Recipe":
-        """The recipe that is there, or one for what was imported."""
+        """The project's recipe, or a new one for what was imported."""
         from cxrtext.project.facts import facts_of_data
         from cxrtext.project.layout import DATA, RECIPE
         from cxrtext.project.recipe import read_recipe, write_recipe
@@ -194,9 +192,10 @@ class Fit:
             facts = facts_of_data(self.folder / DATA)
             used = time.monotonic() - self.begun
             left = None if self.budget is None or self.source.model else self.budget - used
-            asked = self.source, facts, self.encoder, left, self.tell
-            recipe, estimate = choose(*asked, imports=False, curve=self.curve)
-            self.encoder = None  # its memory is given back
+            recipe, estimate = choose(
+                self.source, facts, self.encoder, left, self.tell, imports=False, curve=self.curve
+            )
+            self.encoder = None  # free its memory
             write_recipe(self.folder, recipe)
             self.tell.say(found_line(facts))
             self.tell.say(
@@ -204,7 +203,7 @@ class Fit:
             )
             self.expected = dict(estimate.seconds)
         recipe = read_recipe(self.folder)
-        if recipe.source != self.source:  # asked for again, with other tables
+        if recipe.source != self.source:  # asked for again with other tables
             recipe = recipe.model_copy(update={"source": self.source})
             write_recipe(self.folder, recipe)
         return recipe
@@ -222,8 +221,7 @@ class Fit:
                 self._do(labels)
         write_text(self.folder / PROMPTS, prompts_of(data))
         stems = ("manifest", "reports", "labels", "boxes")
-        tables = [found for stem in stems if (found := find_table(data, stem))]
-        self.tables = [f"{DATA}/{table.name}" for table in tables]
+        self.tables = [f"{DATA}/{t.name}" for stem in stems if (t := find_table(data, stem))]
         self._do(check_stage(self.folder, self.tables))
 
     def _models(self) -> None:
@@ -241,9 +239,8 @@ class Fit:
             if all(map(self.progress.is_done, stages)):
                 if before.digest != now.digest:
                     self.tell.say(
-                        f"the models stay: trained on {before.studies} studies, "
-                        f"{now.studies} now; "
-                        f"from {self.recipe.retrain_from:g} times as many on they are trained again"
+                        f"the models stay: trained on {before.studies} studies, {now.studies} now; "
+                        f"they are trained again from {self.recipe.retrain_from:g} times as many"
                     )
                 return
         self.progress = Progress(self.folder, now.digest)
@@ -284,7 +281,7 @@ class Fit:
         self.tell.say(f"model: {model.spec.image_title}, as it is")
 
     def _model_stages(self) -> tuple[list[Stage], list[Stage], list[Stage]]:
-        """Those of the text, that of the images, and what rests on both."""
+        """The stages of the text, that of the images, and those that rest on both."""
         text, encoder = model_stages(self.folder, self.recipe)
         train = training_stage(self.folder, self.recipe)
         curve = self.recipe.learning_curve
@@ -304,7 +301,7 @@ class Fit:
         return self._how_good()
 
     def _how_good(self) -> "HowGood":
-        """What the evaluation kept with the model, with the slope of the learning curve."""
+        """What the evaluation kept with the model, plus the slope of the learning curve."""
         from cxrtext.evaluation import measure_file
         from cxrtext.evaluation.how_good import HowGood, with_curve
         from cxrtext.evaluation.predictions.file import NAME
@@ -330,7 +327,7 @@ class Fit:
         return good
 
     def _write_settings(self) -> None:
-        """The configurations of the trainings, and prompts where people have not written some."""
+        """Write the configurations of the trainings, and prompts unless the user wrote some."""
         import yaml
 
         from cxrtext.files import write_text
@@ -351,7 +348,7 @@ class Fit:
         return self.folder / LOGS / f"{file_of(stage.name)}.log"
 
     def _do(self, stage: Stage) -> None:
-        """Do a stage that is not done."""
+        """Do a stage unless it is done."""
         if self.progress.is_done(stage):
             return
         usual = self.expected.get(stage.name)
@@ -360,8 +357,10 @@ class Fit:
         if stage.trains:
             self._finish(stage, *self._start(stage, None), None)
             return
+        from cxrtext.device import limited_threads
+
         begun = time.monotonic()
-        with threads(stage.threads):
+        with limited_threads(stage.threads):
             self._end(stage, begun, stage.work(self._begin(stage), self.tell))
 
     def _again(self, stage: Stage) -> str:
@@ -369,7 +368,7 @@ class Fit:
         return f", again: {again}" if again else ""
 
     def _begin(self, stage: Stage) -> bool:
-        """Note that a stage begins; whether there is something to go on with."""
+        """Note that a stage begins; returns whether it can resume."""
         goes_on = self.progress.begin(stage)
         return bool(stage.state) and goes_on and (self.folder / stage.state).is_dir()
 
@@ -387,29 +386,16 @@ class Fit:
         self.tell.say(f"  {stage.name}, {duration(seconds)}: {made}")
 
 
-@contextmanager
-def threads(count: int) -> Iterator[None]:
-    """Compute with so many threads at most, however many there are else."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 def _clock(seconds: float) -> str:
     return time.strftime("%H:%M", time.localtime(time.time() + seconds))
 
 
 def options_of(source: "Source", out: Path) -> "ImportOptions":
-    """How an archive is imported, by what it holds."""
+    """How to import an archive, depending on what it holds."""
     from cxrtext.project.archive import import_options, opened
 
     reading = opened(source, out)
-    # labels alone: reports are made of them
+    # with labels alone, reports are made from them
     alone = reading.reports is None and source.reports is None and bool(reading.findings)
     keep = tuple(name for name in KEPT if name in reading.offered)
     return replace(import_options(source), keep=keep, label_sentences=alone)
@@ -435,11 +421,11 @@ def choose(
 
     measured: dict[tuple[Any, ...], Speeds] = {}
 
-    def speeds_of(one: "Recipe") -> "Speeds":
-        key = one.frozen, one.image_encoder.crop, one.language_model.size
+    def speeds_of(tried: "Recipe") -> "Speeds":
+        key = tried.frozen, tried.image_encoder.crop, tried.language_model.size
         if key not in measured:
-            network = encoder.backbone if encoder and one.frozen else None
-            measured[key] = measure_speeds(one, facts, network)
+            network = encoder.backbone if encoder and tried.frozen else None
+            measured[key] = measure_speeds(tried, facts, network)
         return measured[key]
 
     if budget is not None:
@@ -462,7 +448,7 @@ def found_line(facts: "Facts") -> str:
 
 
 def advice_on(facts: "Facts", recipe: "Recipe") -> list[str]:
-    """What is to be expected of a training; nothing of a finished model, or of drawings."""
+    """What to expect from a training; nothing for a finished model, or for drawings."""
     from cxrtext.project.outcome import advice
     from cxrtext.project.recipe import SMALL_SIDE
 
@@ -481,7 +467,7 @@ class Plan:
 
 
 def plan_of(fit: Fit) -> Plan:
-    """What a run would do; nothing is written."""
+    """Plan a run without writing anything."""
     from cxrtext.project.archive import facts_of_source
     from cxrtext.project.encoders import copy_of, find_encoder
     from cxrtext.project.estimate import estimate, measure_speeds
@@ -509,7 +495,7 @@ def plan_of(fit: Fit) -> Plan:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as a person says them."""
+    """Seconds in words."""
     if seconds < 60:
         return f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)

@@ -1,4 +1,4 @@
-"""Making a project or a model from Python: thin calls of what the commands call."""
+"""Make a project or a model from Python, with the same calls as the commands."""
 
 import sys
 from collections.abc import Mapping
@@ -31,8 +31,8 @@ def fit(
     """Do what ``cxrtext fit`` does with an archive, and open the project.
 
     The options are those of the command, such as ``budget="20m"`` or
-    ``encoder="microsoft/rad-dino"``.  What is done is not done again; what is being done goes to
-    standard error.
+    ``encoder="microsoft/rad-dino"``.  Finished stages are not done again; progress goes to standard
+    error.
 
     Raises:
         InputError: The archive or an option is wrong.
@@ -75,10 +75,10 @@ def train(
     """Train an image-text model (ConfigError), as ``cxrtext train`` does.
 
     Args:
-        config: The settings of ``cxrtext.yaml`` as a mapping of sections, its paths relative to the
-            working folder; or the path of such a file.
-        resume: Go on with the run in ``out``.
-        listener: Hears of progress.
+        config: The settings of ``cxrtext.yaml`` as a mapping of sections, with paths relative to
+            the working folder; or the path of such a file.
+        resume: Continue the run in ``out``.
+        listener: Is told the progress.
     """
     if isinstance(config, str | Path):
         loaded = load_config(Path(config))

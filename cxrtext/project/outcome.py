@@ -1,7 +1,7 @@
-"""What can be found of a training on an archive, told before it is begun.
+"""What a training on an archive can achieve, told before it starts.
 
-A model is measured on films that are held out.  Where few of them have a finding, even a good AUC
-is not told from chance, and where there are few to train on there is no good AUC.
+A model is measured on held-out films.  If few of them have a finding, even a good AUC cannot be
+told from chance, and with few films to train on there is no good AUC.
 """
 
 from collections.abc import Mapping
@@ -12,36 +12,36 @@ from math import log2
 from cxrtext.metrics.intervals import quantile
 
 REAL_FILMS = ((300, 0.69), (2_006, 0.77))
-"""Training studies, and the mean AUC that they gave on real films: ten findings, from an encoder of
-photographs (docs/results/films.md)."""
+"""Training studies, and the mean AUC they gave on real films: ten findings, starting from an
+encoder of photographs (docs/results/films.md)."""
 SHOWN = 8
-"""Findings that are told, the most frequent first."""
+"""How many findings are shown, the most frequent first."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
     """The films that a model will be measured on, and how many of them have each finding.
 
-    Estimates where the archive is not imported yet; no findings where neither labels nor reports
-    say any.
+    These are estimates before the import; there are no findings if neither labels nor reports name
+    any.
     """
 
     films: int
     present: Mapping[str, int]
 
     def frequent(self) -> list[tuple[str, int]]:
-        """The findings that some films have and others lack, most frequent first."""
-        found = [(name, count) for name, count in self.present.items() if 0 < count < self.films]
-        return sorted(found, key=lambda one: -one[1])
+        """The findings that some films have and others do not, most frequent first."""
+        varied = [(name, count) for name, count in self.present.items() if 0 < count < self.films]
+        return sorted(varied, key=lambda finding: -finding[1])
 
 
 NOTHING = HeldOut(0, {})
 
 
 def least_auc(present: int, absent: int) -> float:
-    """The AUC from which on so many films with a finding and without it tell it from chance.
+    """The lowest AUC that this many films with a finding and without it can tell from chance.
 
-    At 95 %, by the variance of the rank sum where there is nothing to find.
+    At 95 %, by the variance of the rank sum if there is nothing to find.
 
     >>> round(least_auc(20, 180), 3)
     0.634
@@ -53,9 +53,9 @@ def least_auc(present: int, absent: int) -> float:
 
 
 def usual_auc(studies: int) -> float:
-    """The mean AUC that so many training studies gave on real films.
+    """The mean AUC that this many training studies gave on real films.
 
-    Linear in their logarithm between what was measured, and beyond it that of the nearest end.
+    Linear in their logarithm between the measured points; beyond them, that of the nearest one.
     """
     if studies <= REAL_FILMS[0][0]:
         return REAL_FILMS[0][1]
@@ -66,7 +66,7 @@ def usual_auc(studies: int) -> float:
 
 
 def outcome_rows(held_out: HeldOut) -> list[tuple[str, str, str]]:
-    """A table: finding, films that have it, and the AUC from which on it is told from chance."""
+    """A table: finding, films with it, and the AUC above which it is told from chance."""
     rows = []
     for name, count in held_out.frequent()[:SHOWN]:
         auc = least_auc(count, held_out.films - count)
@@ -76,7 +76,7 @@ def outcome_rows(held_out: HeldOut) -> list[tuple[str, str, str]]:
 
 
 def advice(held_out: HeldOut, training: int, *, given: bool) -> list[str]:
-    """What is to be expected of so many training studies, and what to do where that is little.
+    """What to expect from ``training`` studies, and what to do if that is little.
 
     ``given`` says whether the image encoder comes from elsewhere.
     """
@@ -91,9 +91,9 @@ def advice(held_out: HeldOut, training: int, *, given: bool) -> list[str]:
         "an encoder of photographs (docs/results/films.md)",
     ]
     if not enough or usual < FOUND:
-        begin = [] if given else ["begin from an encoder of chest films (--encoder)"]
+        begin = "" if given else ", begin from an encoder of chest films (--encoder)"
         lines.append(
-            f"little will be found: {', '.join(['add films', *begin])}, or take a finished model, "
-            "which needs no training (--model)"
+            f"little will be found: add films{begin}, or take a finished model, which needs no "
+            "training (--model)"
         )
     return lines

@@ -1,4 +1,4 @@
-"""Where a model, its index and its data lie: in a project, or the one folder that is named."""
+"""Where a model, its index and its data are: in a project, or in the folder that is named."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +11,7 @@ from cxrtext.project.layout import CHECKPOINT, DATA, DECODED, INDEX, RECIPE
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What was found in a folder; None where it has no such part."""
+    """What was found in a folder; None for missing parts."""
 
     folder: Path
     checkpoint: Path | None = None
@@ -21,7 +21,7 @@ class Place:
 
     @property
     def model(self) -> Path:
-        """The checkpoint, of an index the one that it notes (CheckpointError)."""
+        """The checkpoint; for an index, the one it notes (CheckpointError)."""
         return self.checkpoint or checkpoint_of(self.require_index())
 
     def require_index(self) -> Path:
@@ -31,7 +31,7 @@ class Place:
         return self.index
 
     def require_data(self, given: Path | None) -> Path:
-        """The data folder that was given, or else the project's own (DataError)."""
+        """The given data folder, or else the project's own (DataError)."""
         data = given or self.data
         if data is None:
             raise DataError(f"{self.folder}: has no data of its own; give a folder with --data")
@@ -39,9 +39,9 @@ class Place:
 
 
 def find_place(folder: Path, *others: Path) -> Place:
-    """What a project, a checkpoint or an index holds; its model is there (errors as below).
+    """What a project, a checkpoint or an index holds; its model exists (errors as below).
 
-    ``others`` are what it lacks: the index of a checkpoint, or the checkpoint of an index.
+    ``others`` add what it does not have: the index of a checkpoint, or the checkpoint of an index.
     """
     place = find_part(folder)
     for other in map(find_part, others):
@@ -54,7 +54,7 @@ def find_place(folder: Path, *others: Path) -> Place:
 
 
 def find_part(folder: Path) -> Place:
-    """One of them, whose index may note a checkpoint that is gone (DataError, CheckpointError)."""
+    """What one folder holds (DataError, CheckpointError); an index's checkpoint may be missing."""
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "no such folder"
         raise DataError(f"{folder}: {what}; give a project, a checkpoint or an index first")

@@ -1,4 +1,4 @@
-"""Trainings as processes of their own: their memory ends with them, and each has its threads."""
+"""Trainings in separate processes: their memory ends with them, and each has its own threads."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ STOPPED = 130  # exit code of a process that was interrupted
 
 
 class Running:
-    """Processes under way; those that are left when the work ends early are told to stop."""
+    """Running processes; any left when the work ends early are told to stop."""
 
     def __init__(self) -> None:
         self._all: list[Process] = []
@@ -23,9 +23,9 @@ class Running:
     def start(
         self, folder: Path, name: str, threads: int, log: Path | None, *, resume: bool = False
     ) -> Process:
-        """Start a stage of a project: what it says goes to ``log`` or here."""
+        """Start a stage of a project; its output goes to ``log`` or here."""
         words = [str(os.getpid()), str(folder), name, *(["resume"] if resume else [])]
-        with (log or Path(os.devnull)).open("wb") as said:
+        with (log or Path(os.devnull)).open("wb") as output:
             process = subprocess.Popen(  # noqa: S603 - our own interpreter and code
                 [sys.executable, "-P", "-c", CHILD, *words],
                 env={
@@ -35,16 +35,16 @@ class Running:
                 },
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
-                stderr=said if log else None,
+                stderr=output if log else None,
                 text=True,
-                # Ctrl-C in a terminal reaches us alone; we tell the others.
+                # Ctrl-C in a terminal reaches only us; we tell the others.
                 start_new_session=True,
             )
         self._all.append(process)
         return process
 
     def finish(self, process: Process, name: str, log: Path | None) -> str:
-        """Wait for a stage, and give what it made; where it fails we do, by what it wrote."""
+        """Wait for a stage and return what it made; if it fails, raise what it wrote."""
         made, _ = process.communicate()
         code = process.returncode
         self._all.remove(process)

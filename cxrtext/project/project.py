@@ -1,4 +1,4 @@
-"""A model and its index as Python asks them: images in, tables and heatmaps out."""
+"""A model and its index for Python: images in, tables and heatmaps out."""
 
 import os
 from collections.abc import Mapping, Sequence, Sized
@@ -38,20 +38,20 @@ T = TypeVar("T")
 Vector = NDArray[np.float32]
 Matrix = NDArray[np.float32]
 Several = list[T] | tuple[T, ...]
-"""A column of pandas, too."""
+"""Or a pandas column."""
 Phrases = str | Sequence[str]
 PromptsGiven = Mapping[str, Prompts | tuple[Phrases, Phrases]] | str | Path
 ImageGiven = str | Path | NDArray[Any] | Pictures.Image | ImageHit | OpenedImage
 """The path of a PNG, JPEG or DICOM file; [H, W] or [H, W, 3], uint8, uint16 or floats in [0, 1],
-black 0; a picture of Pillow; the id of an indexed image, where no file has this name; a hit; or
-what :meth:`Project.image` gave."""
+black 0; a Pillow image; the id of an indexed image, if no file has this name; a hit; or the result
+of :meth:`Project.image`."""
 
 
 class Project(AbstractContextManager["Project"]):
-    """A loaded model and, where there is one, its index; a context manager.
+    """A loaded model and its index, if any; a context manager.
 
-    ``service`` has what else can be asked of them.  An ImageError or an InputError says in one line
-    what is wrong with an image or a question, a NotFoundError that it needs an index.
+    ``service`` answers everything else.  An ImageError or an InputError says in one line what is
+    wrong with an image or a question, a NotFoundError that it needs an index.
     """
 
     def __init__(self, folder: Path, service: Service) -> None:
@@ -65,7 +65,7 @@ class Project(AbstractContextManager["Project"]):
 
     @property
     def summary(self) -> tuple[str, ...]:
-        """How good the model is, in lines; none where its checkpoint does not say."""
+        """How good the model is, in lines; none if its checkpoint does not say."""
         return self.service.how_good.lines
 
     # --- images ---
@@ -80,7 +80,7 @@ class Project(AbstractContextManager["Project"]):
             is_file = os.path.isfile(image)  # noqa: PTH113 - of any text, however long
             if isinstance(image, str) and not is_file and self.service.has_index:
                 return self._indexed(image)
-            # absolute, since a reader process stays in the folder in which it was started
+            # absolute, because a reader process stays in the folder where it was started
             name, pixels = str(image), self.service.read_file(Path(image).absolute())
         elif isinstance(image, np.ndarray | Pictures.Image):
             name = "the array" if isinstance(image, np.ndarray) else "the Pillow image"
@@ -108,12 +108,12 @@ class Project(AbstractContextManager["Project"]):
     @overload
     def embed(self, image: Several[ImageGiven]) -> Matrix: ...
     def embed(self, image: ImageGiven | Several[ImageGiven]) -> Vector | Matrix:
-        """The unit vector [D] of an image, its mean region; of several images [n, D].
+        """The unit vector [D] of an image, its mean region; [n, D] for several images.
 
         Images are compared by it.
         """
         if (every := several(image)) is not None:
-            return np.stack([self.embed(one) for one in every]) if every else self._no_vectors()
+            return np.stack(list(map(self.embed, every))) if every else self._no_vectors()
         regions = self.image(image).embedded.regions[None]  # type: ignore[arg-type]
         return np.asarray(mean_region(regions.float()).cpu()[0])
 
@@ -122,9 +122,9 @@ class Project(AbstractContextManager["Project"]):
     @overload
     def embed_text(self, sentence: Several[str]) -> Matrix: ...
     def embed_text(self, sentence: str | Several[str]) -> Vector | Matrix:
-        """The unit vector [D] of a sentence as it is written; of several sentences [n, D]."""
+        """The unit vector [D] of a sentence as it is written; [n, D] for several sentences."""
         every = [sentence] if isinstance(sentence, str) else several(sentence)
-        if every is None or not all(isinstance(one, str) for one in every):
+        if every is None or not all(isinstance(text, str) for text in every):
             raise InputError("embed_text takes a sentence, or several in a list or a column")
         if not every:
             return self._no_vectors()
@@ -135,7 +135,7 @@ class Project(AbstractContextManager["Project"]):
         return np.empty((0, self.service.model.spec.dimension), dtype=np.float32)
 
     def embeddings(self, where: str | None = None) -> Embeddings:
-        """The unit vectors [n, D] of the indexed images, as :meth:`embed` gives them, with ids."""
+        """The unit vectors [n, D] of the indexed images, as in :meth:`embed`, with ids."""
         view = finish(view_of(self.service.archive, where, ()))
         vectors = np.array(view.snapshot.arrays["means"][view.places], dtype=np.float32)
         there = view.index.catalogue.images(view.snapshot.numbers[view.places].tolist())
@@ -154,23 +154,23 @@ class Project(AbstractContextManager["Project"]):
     def classify(
         self, image: ImageGiven | Several[ImageGiven], prompts: PromptsGiven | None = None
     ) -> Findings | Rows[Findings]:
-        """Probabilities of findings; of several images, in a list or a column, a row each.
+        """Probabilities of findings; several images, in a list or a column, give a row each.
 
-        Prompts are a YAML file, or by finding the sentences that say that it is there and those
-        that say that it is not: ``{"Edema": ("Pulmonary edema.", "No pulmonary edema.")}``.
+        Prompts are a YAML file, or the sentences that affirm and that deny each finding:
+        ``{"Edema": ("Pulmonary edema.", "No pulmonary edema.")}``.
         """
         every, asked = several(image), _prompts(prompts)
-        for one in [image] if every is None else every:
-            ask(Classify, {"image": one, "prompts": asked}, _as_argument)
+        for each in [image] if every is None else every:
+            ask(Classify, {"image": each, "prompts": asked}, _as_argument)
         if every is None:
             embedded = self.image(image).embedded  # type: ignore[arg-type]
             return Findings(self.service.classify(embedded, asked))
-        found, rows = list[Findings](), list[Row]()
+        answers, rows = list[Findings](), list[Row]()
         for opened in map(self.image, every):
-            found.append(findings := Findings(self.service.classify(opened.embedded, asked)))
-            probabilities = {name: one.probability for name, one in findings.items()}
+            answers.append(findings := Findings(self.service.classify(opened.embedded, asked)))
+            probabilities = {name: score.probability for name, score in findings.items()}
             rows.append({"image": opened.name} | probabilities)
-        return Rows(found, rows)
+        return Rows(answers, rows)
 
     def ground(
         self,
@@ -179,14 +179,14 @@ class Project(AbstractContextManager["Project"]):
         threshold: float | None = None,
         as_written: bool = False,
     ) -> Heatmap:
-        """Where an image supports a sentence; from the threshold on a region counts for boxes."""
+        """Where an image supports a sentence; regions at or above the threshold make boxes."""
         given = {"image": image, "sentence": sentence, "threshold": threshold}
         asked = ask(Ground, given | {"as_written": as_written}, _as_argument)
         opened = self.image(image)
-        found = self.service.ground(
+        answer = self.service.ground(
             opened.embedded, asked.sentence, asked.threshold, as_written=asked.as_written
         )
-        values = {one.name: getattr(found, one.name) for one in fields(found)}
+        values = {field.name: getattr(answer, field.name) for field in fields(answer)}
         return Heatmap(**values, image=opened, sentence=sentence)
 
     def score(self, image: ImageGiven, sentence: str) -> float:
@@ -198,9 +198,9 @@ class Project(AbstractContextManager["Project"]):
     ) -> Rows[SupportedSentence]:
         """How well an image supports each sentence of a report."""
         ask(Verify, {"image": image, "report": report, "threshold": threshold}, _as_argument)
-        found = self.service.verify(self.image(image).embedded, report, threshold).sentences
+        answers = self.service.verify(self.image(image).embedded, report, threshold).sentences
         names = ("section", "sentence", "wording", "score", "support", "verdict")
-        return Rows(found, [{name: getattr(one, name) for name in names} for one in found])
+        return Rows(answers, [{name: getattr(each, name) for name in names} for each in answers])
 
     # --- questions about the index ---
 
@@ -214,17 +214,18 @@ class Project(AbstractContextManager["Project"]):
         unique: Unique | None = None,
         **options: Any,
     ) -> Rows[ImageHit]:
-        """The k indexed images that fit sentences, an image or both best, among some.
+        """The k indexed images that best fit sentences, an image or both.
 
-        ``where`` is a filter such as ``"age > 60 and sex = 'F'"``; ``without`` is what is not to
-        fit; ``unique`` gives one hit a "patient", a "study" or a "picture".  The options are the
-        other fields of :class:`~cxrtext.service.questions.Search`, such as ``image_weight``.
+        ``where`` is a filter such as ``"age > 60 and sex = 'F'"``; ``without`` are sentences that
+        must not fit; ``unique`` gives one hit for each "patient", "study" or "picture".  The
+        options are the other fields of :class:`~cxrtext.service.questions.Search`, such as
+        ``image_weight``.
         """
         given = {"k": k, "where": where, "without": without, "unique": unique, **options}
         found = finish(searching.images(self.service, self._prepared(sentence, image, given)))
-        said = f"{len(found.hits)} of {found.searched} images"
-        said += "" if found.exact else f", by {found.scored} candidates"
-        return self._some(Rows(found.hits, map(hit_row, found.hits), HIT_COLUMNS, said), where)
+        caption = f"{len(found.hits)} of {found.searched} images"
+        caption += "" if found.exact else f", by {found.scored} candidates"
+        return self._some(Rows(found.hits, map(hit_row, found.hits), HIT_COLUMNS, caption), where)
 
     def search_sentences(
         self,
@@ -234,7 +235,7 @@ class Project(AbstractContextManager["Project"]):
         where: str | None = None,
         **options: Any,
     ) -> Rows[SentenceHit]:
-        """The k sentences of indexed reports that fit an image best, or are most alike to one."""
+        """The k sentences of indexed reports that best fit an image, or resemble a sentence."""
         given = {"k": k, "where": where, "target": "sentences", **options}
         asked = self._prepared(sentence, image, given)
         found = finish(searching.sentences(self.service, asked))
@@ -243,7 +244,7 @@ class Project(AbstractContextManager["Project"]):
     def _prepared(
         self, sentence: Phrases | None, image: ImageGiven | None, given: Mapping[str, Any]
     ) -> searching.Prepared:
-        """A search that was checked, its image and its sentences embedded."""
+        """A checked search with its image and sentences embedded."""
         if isinstance(image, ImageHit):
             image = image.image.image
         if isinstance(image, str) and not os.path.isfile(image):  # noqa: PTH113
@@ -251,7 +252,7 @@ class Project(AbstractContextManager["Project"]):
         elif image is not None:
             given = {"image": image, **given}
         question = ask(Search, {"query": sentence, **given}, _as_argument)
-        _ = self.service.archive  # refused before an image is embedded
+        _ = self.service.archive  # refuse before an image is embedded
         asked = question.image if question.image_id is None else question.image_id
         embedded = None if asked is None else self.image(asked).embedded
         sentences = [*question.query, *question.without]
@@ -259,9 +260,9 @@ class Project(AbstractContextManager["Project"]):
         return searching.prepare(self.service, question, read, embedded)
 
     def images(self, where: str | None = None) -> Rows[IndexedImage]:
-        """The indexed images, with their manifest's columns as text and the labels that are kept.
+        """The indexed images, with their manifest's columns as text and the indexed labels.
 
-        A column of labels is ``label.FINDING``, as filters name it.
+        A column of labels is ``label.FINDING``, as in filters.
         """
         view = finish(view_of(self.service.archive, where, ()))
         there = view.index.catalogue.images(view.snapshot.numbers[view.places].tolist())
@@ -270,7 +271,7 @@ class Project(AbstractContextManager["Project"]):
         return self._some(Rows([image for _, image in kept], rows, TEXT_COLUMNS), where)
 
     def timeline(self, image: str | ImageHit) -> Rows[Film]:
-        """The films of an indexed image's patient, the earliest first (DataError: no order)."""
+        """The films of an indexed image's patient, earliest first (DataError: no order)."""
         asked = image.image.image if isinstance(image, ImageHit) else image
         found = self.service.timeline(asked)
         if found.reason is not None:
@@ -278,7 +279,7 @@ class Project(AbstractContextManager["Project"]):
         return Rows(found.films, map(asdict, found.films))
 
     def _some(self, found: R, where: str | None) -> R:
-        """Refuse a filter that leaves nothing since it asks a column what it does not hold."""
+        """Refuse a filter that leaves nothing because it asks for values a column never has."""
         if where is not None and not found and (held := self.service.archive.why_nothing(where)):
             raise DataError(f"the filter leaves no image: {held}")
         return found
@@ -297,7 +298,7 @@ class Project(AbstractContextManager["Project"]):
 def open(folder: str | Path, device: str = "cpu", index: str | Path | None = None) -> Project:
     """Open a project of 'cxrtext fit', a checkpoint or an index (DataError, CheckpointError).
 
-    An index brings the checkpoint that made it.  ``index`` takes the place of the project's own.
+    An index brings the checkpoint that made it.  ``index`` replaces the project's own.
     """
     place = find_place(Path(folder))
     return Project(
@@ -306,7 +307,7 @@ def open(folder: str | Path, device: str = "cpu", index: str | Path | None = Non
 
 
 def several(given: object) -> list[Any] | None:
-    """What a list, a tuple or a column of pandas holds; None of a single thing."""
+    """The items of a list, a tuple or a pandas column; None for a single thing."""
     if isinstance(given, list | tuple):
         return list(given)
     is_column = type(given).__module__.partition(".")[0] == "pandas"
@@ -320,11 +321,11 @@ def _as_argument(field: str) -> str:
 def _prompts(given: PromptsGiven | None) -> Mapping[str, Prompts] | None:
     if given is None or isinstance(given, str | Path):
         return None if given is None else read_prompts(Path(given))
-    found = {}
+    prompts = {}
     for finding, entry in given.items():
         sides = (entry.positive, entry.negative) if isinstance(entry, Prompts) else entry
         if isinstance(sides, str) or len(sides) != 2:
             raise InputError(f"prompts of '{finding}': give what affirms it and what denies it")
         positive, negative = ((side,) if isinstance(side, str) else tuple(side) for side in sides)
-        found[finding] = Prompts(positive, negative)
-    return found
+        prompts[finding] = Prompts(positive, negative)
+    return prompts

@@ -1,6 +1,6 @@
-"""The recipe of a project: what is made of an archive, and how; chosen by what is there.
+"""The recipe of a project: what to make from an archive, and how, chosen by what the archive holds.
 
-``recipe.yaml`` holds it.  People may change it: the next ``cxrtext fit`` does again what rests on
+``recipe.yaml`` holds it.  People may change it: the next ``cxrtext fit`` repeats what depends on
 the change.  Where a stage writes is not a setting.
 """
 
@@ -21,32 +21,32 @@ from cxrtext.project.layout import DATA, DECODED, FEATURES, PROMPTS, RECIPE, RUN
 from cxrtext.training.image_pretraining.settings import ImagePretrainSettings, check_settings
 
 SMALL_SIDE = 200
-"""Up to this shorter side, in pixels, images are taken for drawings and thumbnails."""
+"""Images with a shorter side up to this many pixels count as drawings or thumbnails."""
 STEPS = ((600, 200), (10_000, 400), (None, 3000))
-"""Most steps of a training with a locked encoder, by the number of its studies (films.md); the
+"""The most steps of a training with a locked encoder, by the number of its studies (films.md); the
 model that was best on validation films is kept."""
 LETTERS = 200_000
-"""Of all reports: fewer do not fill the larger language model."""
+"""With fewer letters in all reports, the larger language model is not worth it."""
 LEAST_STEPS, STEPS_A_STUDY = 200, 0.15
-"""Of small images, up to the demonstration's own: a few hundred are soon learned by heart."""
+"""For small images, up to the demonstration's own steps: a few hundred are soon memorized."""
 LEAST_FOR_CURVE = 200
-"""Training studies, of which a third can be trained on at all."""
+"""With fewer training studies, a third of them is too few to train on."""
 MOST_LONGER = 5
-"""A budget is used for at most so many times the usual epochs: more was not seen to help."""
+"""A budget buys at most this many times the usual epochs: more was not seen to help."""
 
 _ABOUT = """\
-# What `cxrtext fit` made of this archive, and how. Change what you like and run the same command:
-# what rests on the change is done again, nothing else. Paths are relative to this folder.
+# What `cxrtext fit` makes from this archive, and how. Change what you like and run the same
+# command: only what depends on the change is done again. Paths are relative to this folder.
 """
 _NOTES = {
     "source": "where the images and reports come from",
     "language_model": "how common a sentence is: compact or demo; epochs: null chooses",
-    "image_encoder": "as options of cxrtext pretrain-image (epochs: null chooses by the number); "
-    "for an encoder of elsewhere\n# that is not tuned crop is the --size of cxrtext encode",
+    "image_encoder": "options of cxrtext pretrain-image (epochs: null chooses by the number); for "
+    "an encoder\n# from elsewhere that is not tuned, crop is the --size of cxrtext encode",
     "train": "settings of cxrtext train, without places: cxrtext train --init writes all of them",
     "learning_curve": "also train on a third of the patients, to tell what more films would bring",
-    "retrain_from": "the models are kept until the archive has so many times the training studies",
-    "threads": "of the image encoder and the training; another number gives other last digits",
+    "retrain_from": "keep the models until the archive has this many times the training studies",
+    "threads": "for the image encoder and the training; another number gives other last digits",
 }
 
 
@@ -62,11 +62,11 @@ _PLACES = {
 }
 """The places of the training, which a recipe does not choose."""
 _OF_ENCODER = ("data.words", "model.image_weights")
-"""Those of the image encoder that is trained, which a frozen one and a finished model lack."""
+"""Places only a trained image encoder has, not a frozen one or a finished model."""
 _OF_TRAINING = ("data.findings",)
-"""Those that a finished model lacks."""
+"""Places that a finished model does not have."""
 _OF_IMAGES = {"data": ("resize", "crop"), "training": ("unlock", "unlocked_lr")}
-"""Settings of the training that have no meaning where films are features."""
+"""Settings of the training that mean nothing if films are features."""
 
 
 def _absolute(path: str) -> str:
@@ -91,7 +91,7 @@ class _Part(BaseModel):
 
 
 class Source(_Part):
-    """What the user gave, paths absolute."""
+    """What the user gave, with absolute paths."""
 
     archive: Absolute
     reports: Absolute | None = None
@@ -99,7 +99,7 @@ class Source(_Part):
     columns: dict[str, str] = Field(default_factory=dict)
     ids: Literal["exact", "loose"] = "exact"
     follow_links: bool = False
-    model: Absolute | None = None  # a finished one, instead of a training
+    model: Absolute | None = None  # a finished model instead of a training
     link: bool = False
 
 
@@ -113,11 +113,11 @@ class ImageEncoder(_Part):
     resize: Annotated[int, Field(le=8192)]
     crop: int
     epochs: Epochs | None = None
-    encoder: EncoderName | None = None  # of elsewhere
-    tune: bool = False  # whether that is trained further
+    encoder: EncoderName | None = None  # from elsewhere
+    tune: bool = False  # whether that encoder is trained further
 
     def options(self, project: Path) -> dict[str, Any]:
-        """Those of ``pretrain-image``, with the project's copy of the encoder."""
+        """The options of ``pretrain-image``, with the project's copy of the encoder."""
         weights = copy_of(project, self.encoder) if self.encoder else None
         own = {name: getattr(self, name) for name in ("image", "resize", "crop", "epochs")}
         return {**own, "weights": weights}
@@ -137,7 +137,7 @@ class Recipe(_Part):
 
     @property
     def frozen(self) -> str | None:
-        """The encoder of elsewhere that stays as it is, through which films pass once."""
+        """The encoder from elsewhere that stays as it is; films pass through it once."""
         encoder = self.image_encoder
         return None if encoder.tune or self.source.model else encoder.encoder
 
@@ -145,8 +145,8 @@ class Recipe(_Part):
         """The configuration of the training, as plain values, with its places (ConfigError)."""
         places, model = _PLACES, self.source.model
         if model or self.frozen:
-            lacking = (*_OF_ENCODER, *(_OF_TRAINING if model else ()))
-            places = {key: at for key, at in places.items() if key not in lacking}
+            without = (*_OF_ENCODER, *(_OF_TRAINING if model else ()))
+            places = {key: at for key, at in places.items() if key not in without}
             places |= {"model.init": model} if model else {"data.features": FEATURES}
         tree = {name: {**x} if isinstance(x, dict) else x for name, x in self.train.items()}
         if self.frozen:
@@ -155,20 +155,20 @@ class Recipe(_Part):
             name, _, last = key.rpartition(".")
             section = tree.setdefault(name, {}) if name else tree
             if not isinstance(section, dict):
-                continue  # which is refused with all that is not a section
+                continue  # refused later with everything that is no section
             if (given := section.get(last)) not in (None, place):
                 raise ConfigError(
                     f"train.{key}: {repr(given)[:SHOWN]}: 'cxrtext fit' chooses this place itself "
                     f"({place}); take the key out"
                 )
             section[last] = place
-        if isinstance(training := tree["training"], dict):  # how long it is others rest on
+        if isinstance(training := tree["training"], dict):  # estimates need its length
             for name in ("steps", "validate_every"):
                 training.setdefault(name, TrainingSection.model_fields[name].default)
         return tree
 
     def check(self) -> None:
-        """Refuse what no stage can be run with (ConfigError)."""
+        """Refuse settings that no stage can run with (ConfigError)."""
         check_config(self.config(), "train")
         if self.frozen or self.source.model:
             return
@@ -181,7 +181,7 @@ class Recipe(_Part):
 
 
 def _without_images(tree: dict[str, Any]) -> dict[str, Any]:
-    """A configuration for features: without what is said of images, and of the words they teach."""
+    """A configuration for features: without settings for images and the words they teach."""
     sections = {name: value for name, value in tree.items() if isinstance(value, dict)}
     for name, keys in _OF_IMAGES.items():
         for key in keys:
@@ -202,9 +202,9 @@ def choose_recipe(
     *,
     curve: bool = True,
 ) -> Recipe:
-    """The recipe for an archive: the preset of its size, or the demonstration's for small images.
+    """The recipe for an archive: the preset for its size, or the demonstration's for small images.
 
-    A ResNet that is given is trained further, another encoder stays as it is.
+    A given ResNet is trained further, any other encoder stays as it is.
     Source: docs/results/films.md.
     """
     if facts.side and facts.side <= SMALL_SIDE and given is None:
@@ -219,7 +219,14 @@ def choose_recipe(
         train["training"] = with_steps(train["training"] | {"validate_every": 25}, steps)
         encoder = ImageEncoder(image="resnet18", resize=256, crop=224)
         if given is not None:
-            encoder = _with(encoder, given)
+            tuned, own = given.image != "backbone", given.backbone.preprocessing
+            encoder = ImageEncoder(
+                image=given.image,
+                resize=encoder.resize if tuned else own.resize,
+                crop=encoder.crop if tuned else own.crop,
+                encoder=given.name,
+                tune=tuned,
+            )
         size = "compact" if facts.letters >= LETTERS else "demo"
     train["training"]["best"] = "auto"
     train["training"]["batch"] = min(train["training"]["batch"], max(2, facts.training // 2))
@@ -235,19 +242,8 @@ def choose_recipe(
     )
 
 
-def _with(usual: ImageEncoder, given: GivenEncoder) -> ImageEncoder:
-    tuned, own = given.image != "backbone", given.backbone.preprocessing
-    return ImageEncoder(
-        image=given.image,
-        resize=usual.resize if tuned else own.resize,
-        crop=usual.crop if tuned else own.crop,
-        encoder=given.name,
-        tune=tuned,
-    )
-
-
 def with_steps(training: dict[str, Any], steps: int) -> dict[str, Any]:
-    """The settings of a training with another number of steps; a short one stays locked."""
+    """The settings of a training with ``steps`` steps; a short one stays locked."""
     dropped = ("unlock", "unlocked_lr") if (training.get("unlock") or 0) >= steps else ()
     every = min(training["validate_every"], max(1, steps // 2))
     kept = {name: value for name, value in training.items() if name not in dropped}
@@ -256,9 +252,9 @@ def with_steps(training: dict[str, Any], steps: int) -> dict[str, Any]:
 
 
 def third_of(train: dict[str, Any], folder: str) -> dict[str, Any]:
-    """A configuration's training on a third of the patients, in a folder of its own.
+    """The same configuration on a third of the patients, in its own folder.
 
-    It has an encoder of its own, but for one that stays as it is.
+    It trains its own encoder, unless the encoder is frozen.
     """
     training, data, model = train["training"], train["data"], train["model"]
     if "features" not in data:
@@ -283,7 +279,7 @@ def _preset(name: str) -> dict[str, Any]:
 
 
 def write_recipe(folder: Path, recipe: Recipe) -> None:
-    """Write a recipe as people read it, each part with what it means."""
+    """Write a recipe for people to read, with an explanation of each part."""
     text = _ABOUT
     for name, value in recipe.model_dump(mode="json").items():
         text += f"\n# {_NOTES[name]}\n" + yaml.safe_dump(
@@ -293,7 +289,7 @@ def write_recipe(folder: Path, recipe: Recipe) -> None:
 
 
 def read_recipe(folder: Path) -> Recipe:
-    """Read a project's recipe and check it whole (ConfigError that names key and value)."""
+    """Read and check a project's whole recipe (ConfigError that names key and value)."""
     path = folder / RECIPE
     try:
         with open_regular(path) as handle:
@@ -314,8 +310,6 @@ def _first_of(error: ValidationError) -> str:
     if first["type"] == "extra_forbidden":
         return f"{key}: no such key; take it out"
     if first["type"] == "missing":
-        return (
-            f"{key}: is missing; remove the file, and 'cxrtext fit' of the archive writes it anew"
-        )
+        return f"{key}: is missing; remove the file, and 'cxrtext fit' writes it again"
     reason = first["msg"].removeprefix("Value error, ")
     return f"{key}: {repr(first['input'])[:SHOWN]}: {reason[0].lower()}{reason[1:]}"

@@ -1,7 +1,8 @@
-"""The stages of a project: what each does, what it rests on, and what it made.
+"""The stages of a project: what each does, what it depends on, and what it made.
 
-A stage is done where its note in ``.fit`` has the same basis: its settings and the digests of what
-it reads.  One that was begun on the same basis goes on; of another basis what it left is removed.
+A stage is done if its note in ``.fit`` has the same basis: its settings and the digests of what it
+reads.  A stage that was begun on the same basis is continued; what it left on another basis is
+removed.
 """
 
 import json
@@ -43,12 +44,12 @@ if TYPE_CHECKING:
 NOTES, LOGS = ".fit", ".fit/logs"
 CURVE = "learning-curve"
 KEPT = "age", "sex", "days_since_first", "follow_up"
-"""Metadata that an evaluation measures groups by and that put films in order, where there are."""
+"""Optional metadata: for groups in an evaluation, and to put films in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Teller:
-    """Hears lines of text, and of a work its title, (done, total) and what is counted."""
+    """Is told lines of text, and for some work its title, (done, total) and what is counted."""
 
     say: Callable[[str], None] = lambda _: None
     show: Callable[[str, int, int, str], None] = lambda *_: None
@@ -57,11 +58,11 @@ class Teller:
         return lambda done, total: self.show(title, done, total, unit)
 
     def stages(self, unit: str = "") -> Callable[[str, int, int], None]:
-        """Of a work that tells the title of each of its stages."""
+        """For work that names each of its stages."""
         return lambda title, done, total: self.show(title, done, total, unit)
 
     def listener(self, title: str) -> "Listener":
-        """Of a training, whose steps have a title."""
+        """For a training; ``title`` names its steps."""
         from cxrtext.training import Listener
 
         return Listener(
@@ -73,7 +74,7 @@ class Teller:
 
 
 Work = Callable[[bool, Teller], str]
-"""Goes on with what a stopped run left where it is told so; gives a line of what it made."""
+"""Continues a stopped run if told to; returns a line about what it made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +85,12 @@ class Stage:
     work: Work
     settings: Any = None
     settings_are: str = "its part of the recipe"
-    reads: tuple[str, ...] = ()  # files of the project whose content it rests on
-    makes: tuple[str, ...] = ()  # files and folders that are there once it is done
-    state: str = ""  # a folder: where it is there, the work can go on
+    reads: tuple[str, ...] = ()  # files of the project whose content it depends on
+    makes: tuple[str, ...] = ()  # files and folders that exist once it is done
+    state: str = ""  # a folder: if it exists, the work can be continued
     threads: int = 1
-    trains: bool = False  # has a process of its own, whose memory and threads end with it
-    keeps: bool = False  # another basis removes nothing: the work itself replaces it
+    trains: bool = False  # runs in its own process: memory and threads end with it
+    keeps: bool = False  # nothing is removed on another basis: the work itself replaces it
 
 
 @dataclass(frozen=True)
@@ -97,10 +98,10 @@ class Progress:
     """The notes of a project's stages."""
 
     folder: Path
-    trained_on: str = ""  # digest of what the models are made of
+    trained_on: str = ""  # digest of what the models are trained on
 
     def basis(self, stage: Stage) -> dict[str, Any]:
-        """What a stage rests on, now."""
+        """What a stage depends on now."""
         files = {name: self._digest(name) for name in stage.reads}
         return {"settings": seal_of(stage.settings), "files": files}
 
@@ -111,7 +112,7 @@ class Progress:
         return sha256(path) if path.is_file() else ""
 
     def note(self, stage: Stage) -> dict[str, Any]:
-        """What is noted of a stage; {} of one that never ended."""
+        """The note about a stage; {} if it never ended."""
         return _read(self._note(stage))
 
     def _note(self, stage: Stage) -> Path:
@@ -121,7 +122,7 @@ class Progress:
         return not self._gone(stage) and self.note(stage).get("basis") == self.basis(stage)
 
     def _gone(self, stage: Stage) -> list[str]:
-        """What was there when the stage ended, and is not; a poor model has no calibration."""
+        """What existed when the stage ended and is gone now; a poor model has no calibration."""
         never = self.note(stage).get("lacking", ())
         return [name for name in stage.makes if name not in never and self._lacks(name)]
 
@@ -129,7 +130,7 @@ class Progress:
         return not (self.folder / name).exists()
 
     def why_again(self, stage: Stage) -> str:
-        """What has changed since a stage ended; "" of one that never did."""
+        """What has changed since a stage ended; "" if it never did."""
         before = self.note(stage).get("basis")
         if not before:
             return ""
@@ -140,7 +141,7 @@ class Progress:
         return ", ".join(changed) or f"{', '.join(self._gone(stage))} gone"
 
     def begin(self, stage: Stage) -> bool:
-        """Note that a stage begins; whether it goes on with what a stopped run left."""
+        """Note that a stage begins; returns whether it continues a stopped run."""
         path = self.folder / NOTES / f"{file_of(stage.name)}.begun.json"
         basis = self.basis(stage)
         goes_on = _read(path) == basis
@@ -151,7 +152,7 @@ class Progress:
         return goes_on
 
     def _remove(self, stage: Stage, begun: Path) -> None:
-        """Remove what a stage made on another basis; its note says that it did."""
+        """Remove what a stage made on another basis, as its note proves."""
         note = begun if begun.is_file() else self._note(stage)
         for name in [str(Path(stage.state).parent)] if stage.state else stage.makes:
             path = self.folder / name
@@ -161,7 +162,7 @@ class Progress:
                 remove_file(path, inside=self.folder)
 
     def took(self, stage: Stage) -> None:
-        """Note that what a stage would make was taken from elsewhere, and may be replaced."""
+        """Note that the product of a stage came from elsewhere, and may be replaced."""
         write_json(self._note(stage), {"made": "as it was given"})
 
     def end(self, stage: Stage, seconds: float, made: str) -> None:
@@ -203,16 +204,15 @@ def _import(folder: Path, source: "Source", options: "ImportOptions", _: bool, t
     table = options.reports if archive.is_dir() else archive
     say_columns(table or archive, tell.say, source.columns, text=archive.is_dir())
     made = import_folder(archive, folder / DATA, options, tell.stages())
-    said = f"{made.images} images of {made.studies} studies, {made.patients} patients"
+    line = f"{made.images} images of {made.studies} studies, {made.patients} patients"
     if made.reports is not None:
-        said += f"; {made.reports} reports"
+        line += f"; {made.reports} reports"
     left = sum(made.set_aside.values())
-    return said + (f"; {left} left out ({DATA}/import.rejected.csv says why)" if left else "")
+    return line + (f"; {left} left out ({DATA}/import.rejected.csv says why)" if left else "")
 
 
 def check_stage(folder: Path, tables: Sequence[str]) -> Stage:
-    work = partial(_check, folder)
-    return Stage("check", work, reads=tuple(tables), makes=("check.html",))
+    return Stage("check", partial(_check, folder), reads=tuple(tables), makes=("check.html",))
 
 
 def _check(folder: Path, _: bool, tell: Teller) -> str:
@@ -222,18 +222,17 @@ def _check(folder: Path, _: bool, tell: Teller) -> str:
     write_check(folder / "check.html", report)
     if report.has_failed(strict=False):
         raise WorkError(f"{folder / 'check.html'}: {verdict(report)}")
-    found = report.to_dict()
+    totals = report.to_dict()
     counts = [
-        f"{found[kind]} {kind if found[kind] > 1 else kind.removesuffix('s')}"
+        f"{totals[kind]} {kind if totals[kind] > 1 else kind.removesuffix('s')}"
         for kind in ("warnings", "notes")
-        if found[kind]
+        if totals[kind]
     ]
     return f"{', '.join(counts) or 'nothing wrong'} (check.html)"
 
 
 def label_stage(folder: Path, reports: str) -> Stage:
-    table, out = f"{DATA}/{reports}", f"{DATA}/labels"
-    return _labels("labels", folder, table, out)
+    return _labels("labels", folder, f"{DATA}/{reports}", f"{DATA}/labels")
 
 
 def _labels(name: str, folder: Path, reports: str, out: str) -> Stage:
@@ -243,14 +242,15 @@ def _labels(name: str, folder: Path, reports: str, out: str) -> Stage:
 
 
 LEAST_UNDERSTOOD = 0.25
-"""With fewer of the sentences understood, labels of reports are not a basis of a training."""
+"""If the rules understand a smaller share of the sentences, their labels are no basis to train on.
+"""
 
 
 def _label(reports: Path, out: Path, _: bool, tell: Teller) -> str:
     from cxrtext.language.report_labels import label_reports
 
     say_columns(reports, tell.say)
-    done = label_reports(reports, out, silence=0)  # a finding that is there is mentioned
+    done = label_reports(reports, out, silence=0)  # reports mention the findings they see
     if done.understood < LEAST_UNDERSTOOD:
         from cxrtext.text.rules import LANGUAGES
 
@@ -267,7 +267,7 @@ def _label(reports: Path, out: Path, _: bool, tell: Teller) -> str:
 
 
 def model_stages(folder: Path, recipe: "Recipe") -> tuple[list[Stage], Stage]:
-    """The stages of the text, one after the other, and that of the images beside them."""
+    """The stages of the text, one after the other, and that of the images alongside."""
     text = [
         _labels("findings", folder, REPORTS, "findings"),
         Stage(
@@ -378,12 +378,12 @@ def _train_encoder(
         listener=tell.listener("pre-training"),
     )
     auc = made.validation.get("auc")
-    said = f"; validation AUC {auc:.3f}" if auc is not None else ""
-    return f"learned {len(made.findings)} words of findings from {made.images} images{said}"
+    measured = f"; validation AUC {auc:.3f}" if auc is not None else ""
+    return f"learned {len(made.findings)} words of findings from {made.images} images{measured}"
 
 
 def _content(model: Path) -> Any:
-    """The digest of a finished model, or those of a checkpoint's files."""
+    """The digest of a finished model, or the digests of a checkpoint's files."""
     return pair_fingerprint(model) if layout_of(model) is not None else sums_of(model)
 
 
@@ -418,19 +418,19 @@ def _train(config: Path, resume: bool, tell: Teller) -> str:
 
 
 def curve_stages(folder: Path, recipe: "Recipe", tables: Sequence[str]) -> list[Stage]:
-    """The same on a third of the patients, to tell what more would bring; the last measures."""
+    """Train on a third of the patients and measure, to tell what more would bring."""
     encoder = _encoder(folder, recipe, THIRD, f"{CURVE}/image-encoder", "a third: image encoder")
     out = f"{CURVE}/run"
     train = _training(
         folder, recipe, f"{CURVE}.yaml", out, "a third: training", f"{CURVE}/image-encoder"
     )
     best, to = f"{out}/checkpoint-best", f"{CURVE}/evaluation"
-    found = _evaluation(folder, recipe, best, to, "a third: measured", tables)
-    return [*([] if recipe.frozen else [encoder]), train, found]
+    measured = _evaluation(folder, recipe, best, to, "a third: measured", tables)
+    return [*([] if recipe.frozen else [encoder]), train, measured]
 
 
 def trainings(folder: Path, recipe: "Recipe") -> dict[str, Stage]:
-    """The stages that have processes of their own, by name."""
+    """The stages with their own processes, by name."""
     text, images = model_stages(folder, recipe)
     stages = [*text, images, training_stage(folder, recipe), *curve_stages(folder, recipe, ())]
     return {stage.name: stage for stage in stages if stage.trains}
@@ -439,7 +439,7 @@ def trainings(folder: Path, recipe: "Recipe") -> dict[str, Stage]:
 def _images(
     folder: Path, recipe: "Recipe", tell: Teller
 ) -> "tuple[DecodedCache | None, FeatureFolder | None]":
-    """By which no film is decoded, or passes an encoder that is frozen, a second time."""
+    """The caches that save decoding a film, or passing it through a frozen encoder, again."""
     from cxrtext.images.cache import DecodedCache
     from cxrtext.models.features import open_features
 
@@ -448,13 +448,13 @@ def _images(
 
 
 def weights_of(folder: Path, checkpoint: str) -> str:
-    """The file that differs between two models: of a finished one, the digests of its files."""
+    """The file that differs between two models; for a finished model, its digests."""
     finished = (folder / checkpoint / ADOPTED).is_file()
     return f"{checkpoint}/{SUMS if finished else SAFE_WEIGHTS}"
 
 
 def evaluation_stage(folder: Path, recipe: "Recipe", tables: Sequence[str]) -> Stage:
-    """Measures, and keeps what validation films tell: the films are embedded once for both."""
+    """Measure the model and keep what validation films tell; films are embedded once for both."""
     return _evaluation(folder, recipe, CHECKPOINT, EVALUATION, "evaluation", tables, keeps=True)
 
 
@@ -511,7 +511,7 @@ def _evaluate(
 
 
 def index_stage(folder: Path, recipe: "Recipe", tables: Sequence[str]) -> Stage:
-    """An index that is there turns to a new model and takes what is new."""
+    """Build the index; an existing one switches to a new model and adds what is new."""
     return Stage(
         "index",
         partial(_index, folder, recipe),
@@ -545,15 +545,15 @@ def _index(folder: Path, recipe: "Recipe", _: bool, tell: Teller) -> str:
     return f"{made.images} images, {made.sentences} sentences to search"
 
 
-# --- what commands do, too ---
+# --- shared with the commands ---
 
 WAIT_S = 60.0
-"""How long a command queues while another process writes an index."""
+"""How long a command waits while another process writes an index."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptFits:
-    """What was kept with a checkpoint of validation images, and what the data lacked for more."""
+    """What validation images left with a checkpoint, and what the data lacked for more."""
 
     written: list[Path]
     lacking: list[DataError]
@@ -567,7 +567,7 @@ def keep_fits(
     features: "FeatureFolder | None",
     tell: Teller,
 ) -> KeptFits:
-    """Keep calibrated probabilities and verdicts with a checkpoint, as far as the data go."""
+    """Keep calibrated probabilities and verdicts with a checkpoint, if the data allow them."""
     from cxrtext.evaluation.calibrate import calibration_of
     from cxrtext.verdicts.fit import verdicts_of
 
@@ -589,7 +589,7 @@ def keep_fits(
 
 
 def keep_how_good(checkpoint: Path, found: "Evaluation", say: Callable[[str], None]) -> list[Path]:
-    """Keep how good a model is where its test images were measured; returns the file."""
+    """Keep how good a model is, if its test images were measured; returns the file."""
     from cxrtext.evaluation.how_good import how_good_of, keeping_curve
 
     good = how_good_of(found)
@@ -612,7 +612,7 @@ def renew_index(
     max_rejected: int = 0,
     device: str = "auto",
 ) -> "IndexSummary":
-    """Write an index anew, by its own model or another."""
+    """Rebuild an index with its own model or another."""
     from cxrtext.device import choose_device
     from cxrtext.index import rewrite
     from cxrtext.index.new_model import is_of, reembed
@@ -638,7 +638,7 @@ def say_columns(
     *,
     text: bool = True,
 ) -> dict[str, str]:
-    """What is said of a table's columns, as a mapping; tells what the others are taken for."""
+    """The user's names for a table's columns, as a mapping; says how the others are read."""
     from cxrtext.records.columns import parse_columns, shown
     from cxrtext.records.report_sources import is_table
     from cxrtext.records.rows import TableRows
@@ -653,5 +653,5 @@ def say_columns(
 
 def shares(of: Mapping[str, float]) -> str:
     """Shares by name, the largest first: "en 93 %, unknown 0 %"."""
-    ordered = sorted(of.items(), key=lambda one: -one[1])
+    ordered = sorted(of.items(), key=lambda item: -item[1])
     return ", ".join(f"{name} {100 * share:.0f} %" for name, share in ordered)

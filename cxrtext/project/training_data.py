@@ -1,4 +1,4 @@
-"""What the models of a project are made of: its training studies, and a third of them."""
+"""What the models of a project are trained on: its training studies, and a third of them."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ _NOTE = ".fit/trained-on.json"
 
 @dataclass(frozen=True, slots=True)
 class TrainingData:
-    """``train``, and of what is there now ``held_out``: digests of the ids of studies."""
+    """Digests of the ids of studies to ``train`` on, and of those now ``held_out``."""
 
     digest: str
     train: frozenset[str]
@@ -29,12 +29,12 @@ class TrainingData:
         return len(self.train)
 
     def serves(self, now: "TrainingData", growth: float) -> bool:
-        """Whether models made of it still serve: too few more studies, none of it to measure on."""
+        """Whether models made of it still serve: few new studies, and none of its own held out."""
         return now.studies < growth * self.studies and self.train.isdisjoint(now.held_out)
 
 
 def training_data(folder: Path) -> TrainingData:
-    """What the models would be made of now: rows of the manifest and reports, not of "test"."""
+    """What models would be trained on now: manifest rows and reports without the split "test"."""
     digest, studies = hashlib.sha256(), set()
     parts: dict[bool, set[str]] = {True: set(), False: set()}
     for row in stream_table(manifest_of(folder / DATA)):
@@ -49,7 +49,7 @@ def training_data(folder: Path) -> TrainingData:
 
 
 def noted(folder: Path) -> TrainingData | None:
-    """What the models that are there, or are being made, are made of."""
+    """What the existing models, or those in the making, were trained on."""
     try:
         note = json.loads((folder / _NOTE).read_text(encoding="utf-8"))
         return TrainingData(note["digest"], frozenset(note["train"]))
@@ -58,7 +58,7 @@ def noted(folder: Path) -> TrainingData | None:
 
 
 def write_training_data(folder: Path, data: TrainingData) -> None:
-    """Write the reports and the third of the manifest that models are made of."""
+    """Write the reports to train on, and the third of the manifest."""
     manifest = manifest_of(folder / DATA)
     rows = list(stream_table(manifest))
     studies = {row["study_id"] for row in rows if row["split"] != "test"}

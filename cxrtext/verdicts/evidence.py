@@ -1,9 +1,9 @@
 """The evidence of an image for a finding, and for its side.
 
-A finding is asked for by two vectors: the mean of sentences that affirm it alone, and the mean of
-sentences that rule it out.  The evidence is the difference of their scores, times γ²: a model that
-scores every sentence on pneumothorax high in an image, denied or not, has no evidence of one.  The
-side is asked for by sentences that name it.
+Two vectors ask for a finding: the mean of sentences that affirm only this finding, and the mean of
+sentences that rule it out.  The evidence is the difference of their scores, times γ²: if a model
+gives every sentence on pneumothorax a high score in an image, denied or not, it has no evidence.
+Sentences that name the side ask for the side.
 """
 
 import hashlib
@@ -24,15 +24,15 @@ Floats = NDArray[np.float64]
 Embed = Callable[[Sequence[str]], Tensor]
 
 MOST_SENTENCES = 64
-"""Distinct sentences whose vectors are averaged."""
+"""The most distinct sentences that are averaged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """What a finding is asked for by: unit vectors [D].
+    """The unit vectors [D] that ask for a finding.
 
-    Sentences that affirm it and that rule it out; that affirm it on the left and on the right,
-    None where none name one of them.
+    They are for sentences that affirm it, rule it out, and affirm it on the left and on the right;
+    the last two are None unless sentences name both sides.
     """
 
     there: Tensor
@@ -42,52 +42,54 @@ class Contrast:
 
 
 def contrasts_of(embed: Embed, studies: Iterable[Iterable[str]]) -> dict[str, Contrast]:
-    """The contrast of each finding that sentences of reports affirm alone.
+    """The contrast of each finding that some sentence of the reports affirms alone.
 
-    Where none rules it out ("catheter"), those that affirm other findings stand for them.  Which
-    sentences are used depends on no order.  ``embed`` gives unit vectors [S, D] of S sentences.
+    If no sentence rules it out ("catheter"), sentences that affirm other findings stand in.  The
+    choice of sentences does not depend on their order.  ``embed`` gives unit vectors [S, D] of S
+    sentences.
     """
     by: dict[tuple[str, str], set[str]] = defaultdict(set)
     for sentence in {sentence for sentences in studies for sentence in sentences}:
         for kind in _kinds(assertions_of(sentence)):
             by[kind].add(sentence)
-    chosen = {kind: _chosen(some) for kind, some in by.items()}
-    distinct = sorted({sentence for some in chosen.values() for sentence in some})
+    chosen = {kind: _chosen(sentences) for kind, sentences in by.items()}
+    distinct = sorted({sentence for sentences in chosen.values() for sentence in sentences})
     if not distinct:
         return {}
     vectors = dict(zip(distinct, embed(distinct), strict=True))
-    means = {kind: _mean(vectors[one] for one in some) for kind, some in chosen.items()}
-    found = {}
+    means = {kind: _mean(vectors[text] for text in texts) for kind, texts in chosen.items()}
+    contrasts = {}
     for name in sorted(name for name, kind in means if kind == "there"):
-        others = [m for (one, kind), m in means.items() if one != name and kind == "there"]
+        others = [m for (other, kind), m in means.items() if other != name and kind == "there"]
         if (name, "absent") not in means and not others:
             continue
         absent = means[name, "absent"] if (name, "absent") in means else _mean(others)
         left, right = (means.get((name, side)) for side in ("left", "right"))
         sided = left is not None and right is not None
-        found[name] = Contrast(
+        contrasts[name] = Contrast(
             means[name, "there"], absent, left if sided else None, right if sided else None
         )
-    return found
+    return contrasts
 
 
-def _kinds(said: Sequence[Assertion]) -> Iterable[tuple[str, str]]:
+def _kinds(assertions: Sequence[Assertion]) -> Iterable[tuple[str, str]]:
     """What a sentence is an example of: finding and "there", "absent", "left" or "right"."""
-    for one in said:
-        if not one.present and not one.side and not one.limited:
-            yield one.finding, "absent"
-    if len(said) == 1 and said[0].present:
-        yield said[0].finding, "there"
-        if said[0].side:
-            yield said[0].finding, said[0].side
+    for assertion in assertions:
+        if not assertion.present and not assertion.side and not assertion.limited:
+            yield assertion.finding, "absent"
+    if len(assertions) == 1 and assertions[0].present:
+        yield assertions[0].finding, "there"
+        if assertions[0].side:
+            yield assertions[0].finding, assertions[0].side
 
 
 def _chosen(sentences: Iterable[str]) -> list[str]:
-    """At most :data:`MOST_SENTENCES` of them, which depends on no order."""
-    ranked = sorted(
-        (hashlib.blake2b(one.encode(), digest_size=8).digest(), one) for one in sentences
-    )
-    return [one for _, one in ranked[:MOST_SENTENCES]]
+    """Choose at most :data:`MOST_SENTENCES`, whatever their order."""
+
+    def key(sentence: str) -> tuple[bytes, str]:
+        return hashlib.blake2b(sentence.encode(), digest_size=8).digest(), sentence
+
+    return sorted(sentences, key=key)[:MOST_SENTENCES]
 
 
 def _mean(vectors: Iterable[Tensor]) -> Tensor:
@@ -100,8 +102,9 @@ def evidence_of(
 ) -> tuple[dict[str, Floats], dict[str, Floats]]:
     """The evidence of images for findings, and for the left side rather than the right.
 
-    Regions [B, N, D] -> [B] that each finding is there; and [B] that it is on the left: by the head
-    of the side where one tells, the same for all, else of those that sentences name by side.
+    Regions [B, N, D] give evidence [B] that each finding is there, and [B] that it is on the left.
+    The model's head for the side gives the latter, the same for all findings; without such a head
+    it comes from sentences that name the side, only for findings that have them.
     """
     names = list(contrasts)
     if not names:

@@ -1,6 +1,6 @@
-"""Calibrating verdicts on validation images, by what their reports say.
+"""Calibrate verdicts on validation images, using what their reports say.
 
-The thresholds are conformal quantiles: of n + 1 exchangeable images, the evidence of a new one lies
+The thresholds are conformal quantiles: for n + 1 exchangeable images, the evidence of a new one is
 below the j-th smallest of the n others with probability j / (n + 1).  Source: Vovk, Gammerman and
 Shafer 2005; Papadopoulos et al. 2002 (split conformal prediction).
 """
@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cxrtext.errors import DataError
 from cxrtext.evaluation.cohort import Cohort, Embedder
@@ -30,24 +29,23 @@ from cxrtext.verdicts.judge import Evidence, judge_assertions
 from cxrtext.verdicts.kept import FindingVerdicts, KeptVerdicts, Tails, VerdictCounts
 
 RATE = 0.05
-"""Of true ones that may be marked as unsupported, and of false ones as supported."""
+"""The share of true ones that may be marked as unsupported, and of false ones as supported."""
 LEAST_AUC = 0.75
-"""A finding that the evidence ranks worse is not judged."""
+"""A finding with a lower AUC of its evidence is not judged."""
 FEWEST = math.ceil(1 / RATE) - 1
-"""Images with which the smallest value is the quantile of :data:`RATE`: 19."""
+"""With this many images, the smallest value is the quantile of :data:`RATE`: 19."""
 MOST_PARTS = 6
-"""Things that a sentence may say and still be marked as unsupported."""
+"""A sentence that says more things than this is never marked as unsupported."""
 FOLDS = 5
-"""Parts of the validation patients: the errors of each are measured with thresholds of the rest."""
+"""Parts of the validation patients: errors in each are measured with thresholds from the rest."""
 
 MOST_ASKED = 1000
-"""Different things that sentences say, of which false ones are drawn to measure errors."""
+"""How many different things that sentences say are kept, to draw false ones and measure errors."""
 
-Rows = NDArray[np.intp]
 Reports = Mapping[str, Sequence[str]]
 """The sentences of reports, by study."""
 Quantiles = Callable[[Floats, int], tuple[float | None, ...]]
-"""Thresholds from values, as many as asked."""
+"""A function from values to a number of thresholds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +63,9 @@ class Values:
 
 
 def lower_quantiles(values: Floats, most: int = MOST_PARTS) -> tuple[float | None, ...]:
-    """The values below which a new one lies with probability 0.05 / k at most, for k from 1 on.
+    """The values that a new one is below with probability at most 0.05 / k, for k from 1.
 
-    None where there are fewer than 20 k − 1 values.
+    None with fewer than 20 k − 1 values.
     """
     ordered = np.sort(values)
     ranks = [math.floor(RATE / k * (len(ordered) + 1) + 1e-9) for k in range(1, most + 1)]
@@ -75,14 +73,14 @@ def lower_quantiles(values: Floats, most: int = MOST_PARTS) -> tuple[float | Non
 
 
 def upper_quantiles(values: Floats, most: int = MOST_PARTS) -> tuple[float | None, ...]:
-    """The values above which a new one lies as seldom; see :func:`lower_quantiles`."""
-    return tuple(None if one is None else -one for one in lower_quantiles(-values, most))
+    """The values that a new one is above as rarely; see :func:`lower_quantiles`."""
+    return tuple(None if cut is None else -cut for cut in lower_quantiles(-values, most))
 
 
 def tails_of(there: Values, absent: Values, *, but: int | None = None) -> Tails:
     """The tails of the evidence of images with and without something.
 
-    Without the fold ``but``; then no errors are measured.
+    With ``but``, that fold is left out and no errors are measured.
     """
     own, others = there.but(but), absent.but(but)
     auc = None
@@ -102,7 +100,7 @@ def tails_of(there: Values, absent: Values, *, but: int | None = None) -> Tails:
 
 
 def _crossed(values: Values, quantiles: Quantiles, sign: int) -> float | None:
-    """The share of values beyond the threshold that those of the other folds make."""
+    """The share of values beyond the threshold made from the other folds."""
     beyond, seen = 0, 0
     for fold in range(FOLDS):
         (threshold,) = quantiles(values.but(fold), 1)
@@ -114,21 +112,21 @@ def _crossed(values: Values, quantiles: Quantiles, sign: int) -> float | None:
 
 
 def _reason(there: int, absent: int, auc: float | None) -> str | None:
-    """Why a finding may not be judged; None where it may."""
+    """Why a finding may not be judged; None if it may."""
     if min(there, absent) < FEWEST or auc is None:
         return (
             f"{there} validation images with it and {absent} without it; at least {FEWEST} of each "
-            "are wanted"
+            "are needed"
         )
     if auc < 0.5:
         return f"inverted: its AUC on validation images is {auc:.2f}"
     if auc < LEAST_AUC:
-        return f"its AUC on validation images is {auc:.2f}; at least {LEAST_AUC} is wanted"
+        return f"its AUC on validation images is {auc:.2f}; at least {LEAST_AUC} is needed"
     return None
 
 
 def _rounded(values: Iterable[float | None]) -> tuple[float | None, ...]:
-    return tuple(None if one is None else round(one, 5) for one in values)
+    return tuple(None if value is None else round(value, 5) for value in values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,25 +144,26 @@ class _Images:
 
     def _finding(self, name: str, but: int | None) -> FindingVerdicts:
         evidence = self.presence[name]
-        there = self._rows(name in one.present for one in self.says)
-        absent = self._rows(name in one.absent for one in self.says)
+        there = np.flatnonzero([name in says.present for says in self.says])
+        absent = np.flatnonzero([name in says.absent for says in self.says])
         without: Literal["ruled out", "not named"] = "ruled out"
         if len(absent) < FEWEST:
             without = "not named"
-            absent = self._rows(name not in one.named or name in one.absent for one in self.says)
-        tails = tails_of(self._values(evidence, there), self._values(evidence, absent), but=but)
+            absent = np.flatnonzero([name not in s.named or name in s.absent for s in self.says])
+        own, others = (Values(evidence[rows], self.folds[rows]) for rows in (there, absent))
+        tails = tails_of(own, others, but=but)
         side = None
         if name in self.left:
             side = tails_of(*self._sided(name), but=but)
         return FindingVerdicts(without=without, presence=tails, side=side)
 
     def _sided(self, name: str) -> tuple[Values, Values]:
-        """Evidence for a side that reports name, and for one that they do not."""
+        """Evidence for a side that reports name, and for a side that they do not."""
         left = self.left[name]
         right_side: list[tuple[float, float]] = []
         wrong_side: list[tuple[float, float]] = []
-        for row, said in enumerate(self.own):
-            named = {a.side for one in said for a in one if a.finding == name and a.present}
+        for row, sentences in enumerate(self.own):
+            named = {a.side for said in sentences for a in said if a.finding == name and a.present}
             signs = [1 if side == "left" else -1 for side in named if side]
             fold = float(self.folds[row])
             if signs:
@@ -174,12 +173,6 @@ class _Images:
                 sign = -1 if "left" in sides else 1
                 wrong_side.append((sign * float(left[row]), fold))
         return _values(right_side), _values(wrong_side)
-
-    def _rows(self, chosen: Iterable[bool]) -> Rows:
-        return np.flatnonzero(np.fromiter(chosen, dtype=bool))
-
-    def _values(self, evidence: Floats, rows: Rows) -> Values:
-        return Values(evidence[rows], self.folds[rows])
 
 
 def _values(pairs: Sequence[tuple[float, float]]) -> Values:
@@ -192,15 +185,15 @@ def fit_verdicts(
 ) -> KeptVerdicts:
     """Calibrate verdicts on validation images and their reports.
 
-    ``corpus``: reports whose sentences ask for findings; those of images that are measured later
-    should not be among them.
+    ``corpus``: reports whose sentences ask for findings; leave out the reports of images that are
+    measured later.
     """
     contrasts = contrasts_of(model.embed_sentences, corpus.values())
     rows = [row for row, study in enumerate(cohort.studies) if study in reports]
     images = _images(model, cohort, rows, reports, contrasts)
     findings = {
-        name: one.model_copy(update={} if one.presence.reason else _vectors(contrasts[name]))
-        for name, one in images.findings().items()
+        name: kept.model_copy(update={} if kept.presence.reason else _vectors(contrasts[name]))
+        for name, kept in images.findings().items()
     }
     names = sorted(cohort.records[row].name for row in rows)
     return KeptVerdicts(
@@ -222,12 +215,12 @@ def _images(
     reports: Reports,
     contrasts: Mapping[str, Contrast],
 ) -> _Images:
-    parts = [evidence_of(model, some, contrasts) for some in cohort.chunks(model)]
+    parts = [evidence_of(model, regions, contrasts) for regions in cohort.chunks(model)]
     presence, left = (
         {n: np.concatenate([p[i][n] for p in parts])[rows] for n in parts[0][i]} for i in (0, 1)
     )
     studies = [cohort.studies[row] for row in rows]
-    said = {s: [assertions_of(one) for one in reports[s]] for s in dict.fromkeys(studies)}
+    said = {s: [assertions_of(text) for text in reports[s]] for s in dict.fromkeys(studies)}
     return _Images(
         [says_of(reports[study]) for study in studies],
         [said[study] for study in studies],
@@ -241,8 +234,8 @@ def _fold(patient: str) -> int:
     return hashlib.blake2b(patient.encode(), digest_size=4).digest()[0] % FOLDS
 
 
-def _vectors(one: Contrast) -> dict[str, tuple[float, ...]]:
-    vectors = {"there": one.there, "absent": one.absent, "left": one.left, "right": one.right}
+def _vectors(contrast: Contrast) -> dict[str, tuple[float, ...]]:
+    vectors = {name: getattr(contrast, name) for name in ("there", "absent", "left", "right")}
     return {
         name: tuple(round(number, 6) for number in vector.tolist())
         for name, vector in vectors.items()
@@ -251,7 +244,7 @@ def _vectors(one: Contrast) -> dict[str, tuple[float, ...]]:
 
 
 def _measure(images: _Images) -> dict[Literal["affirmed", "negated"], VerdictCounts]:
-    """Verdicts on own sentences, and on others' that the report contradicts, crossed."""
+    """Cross-validated verdicts on a report's own sentences, and on others' that contradict it."""
     counts: dict[str, dict[str, int]] = {"affirmed": defaultdict(int), "negated": defaultdict(int)}
     pool = sorted({said for own in images.own for said in own if said})
     rng = np.random.default_rng(0)
@@ -281,7 +274,7 @@ def _measure(images: _Images) -> dict[Literal["affirmed", "negated"], VerdictCou
 
 
 def _direction(said: Sequence[Assertion]) -> str:
-    return "affirmed" if any(one.present for one in said) else "negated"
+    return "affirmed" if any(assertion.present for assertion in said) else "negated"
 
 
 def verdicts_of(
@@ -293,7 +286,7 @@ def verdicts_of(
 ) -> KeptVerdicts:
     """Calibrate the verdicts of an evaluation's model on the validation images of its data.
 
-    Words of findings are learned from the reports of all splits but "test".
+    Words for findings are learned from the reports of all splits except "test".
     """
     details = evaluation.details
     if details is None:

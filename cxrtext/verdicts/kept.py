@@ -1,4 +1,4 @@
-"""The file ``verdicts.json`` of a checkpoint: what findings are judged by, and the errors made."""
+"""The file ``verdicts.json`` of a checkpoint: how findings are judged, and the errors made."""
 
 from typing import Annotated, Literal
 
@@ -21,10 +21,10 @@ Count = Annotated[int, Field(ge=0)]
 class Tails(Kept):
     """Where the evidence of validation images with and without something ends.
 
-    ``below[k - 1]`` leaves at most 0.05 / k of those with it below itself, ``above[k - 1]`` at most
-    0.05 / k of those without it above; None where there are too few images.  ``with_below`` and
+    At most 0.05 / k of the images with it are below ``below[k - 1]``, and at most 0.05 / k of those
+    without it above ``above[k - 1]``; None with too few images.  ``with_below`` and
     ``without_above`` are the shares measured for k = 1 on images that the thresholds were not made
-    from.  ``reason`` says why nothing may be judged by it; None where it may.
+    from.  ``reason`` says why it may not be used for verdicts; None if it may.
     """
 
     with_images: Count
@@ -40,10 +40,10 @@ class Tails(Kept):
 class FindingVerdicts(Kept):
     """How a finding is judged.
 
-    ``named`` says what the images without it are: those whose report rules it out, or, where fewer
-    do than are wanted, those whose report does not name it.  ``side`` has the tails of the named
-    side against the other one; None where no sentences name one.  The vectors are those of
-    :class:`~cxrtext.verdicts.evidence.Contrast`, kept where it may be judged.
+    ``without`` says what the images without it are: those whose report rules it out, or, if these
+    are too few, those whose report does not name it.  ``side`` has the tails of the named side
+    against the other one; None if no sentences name one.  The vectors are those of
+    :class:`~cxrtext.verdicts.evidence.Contrast`, kept if the finding may be judged.
     """
 
     without: Literal["ruled out", "not named"] = "ruled out"
@@ -56,12 +56,12 @@ class FindingVerdicts(Kept):
 
     def contrast(self) -> Contrast:
         """The vectors that ask for it."""
-        sides = (torch.tensor(one) if one else None for one in (self.left, self.right))
+        sides = (torch.tensor(side) if side else None for side in (self.left, self.right))
         return Contrast(torch.tensor(self.there), torch.tensor(self.absent), *sides)
 
 
 class VerdictCounts(Kept):
-    """Verdicts on sentences whose truth the reports tell, thresholds made from other images."""
+    """Verdicts on sentences that reports make true or false, with thresholds from other images."""
 
     true_sentences: Count = 0
     true_unsupported: Count = 0
@@ -74,11 +74,11 @@ class VerdictCounts(Kept):
 
 
 class KeptVerdicts(KeptFile):
-    """What the sentences of a report are judged by.
+    """What is needed to judge the sentences of a report.
 
     ``split``, ``images``, ``patients`` and ``names`` (SHA-256 of the images' names, sorted, a line
-    each) say which validation images were used; ``regions`` how many regions each has.
-    ``findings`` are by name; ``measured`` by direction.
+    each) say which validation images were used, ``regions`` how many regions each has.
+    ``findings`` are by name, ``measured`` by direction.
     """
 
     FILE = VERDICTS
@@ -95,10 +95,10 @@ class KeptVerdicts(KeptFile):
 
     def summary(self) -> str:
         """In a few words: how many images, and which findings are judged."""
-        judged = [name for name, one in self.findings.items() if one.presence.reason is None]
+        judged = [name for name, kept in self.findings.items() if kept.presence.reason is None]
         which = ", ".join(judged) if judged else "no finding"
         return f"{which} judged by {self.images} validation images"
 
     def contrasts(self) -> dict[str, Contrast]:
         """The vectors of the findings that may be judged."""
-        return {name: one.contrast() for name, one in self.findings.items() if one.there}
+        return {name: kept.contrast() for name, kept in self.findings.items() if kept.there}

@@ -218,7 +218,7 @@ def test_documents_again_from_predictions(
     other = tmp_path / "other"
     other.mkdir()
     (other / "manifest.csv").write_text("image,study_id\nimages/x.png,s00\n")
-    with pytest.raises(DataError, match="lacks 11 of the 11 images"):
+    with pytest.raises(DataError, match="11 of the 11 images that were measured are missing"):
         write_report(tmp_path, result, ReportOptions(data=other))
 
 

@@ -135,7 +135,7 @@ def _spoiled(table: pa.Table, part: str, column: str, value: Any) -> pa.Table:
 @pytest.mark.parametrize(
     ("part", "column", "value", "said"),
     [
-        ("classification", "image", None, "a row lacks an image or a finding"),
+        ("classification", "image", None, "a row has no image or no finding"),
         ("retrieval", "rank", 0, "numbers below 1"),
         ("box retrieval", "rank", None, "empty rows"),
         ("phrases", "measure", "IoU", "there is no measure 'IoU' of"),
@@ -196,7 +196,7 @@ def test_another_models_predictions_by_the_guide(by_the_guide: Path, tmp_path: P
     page = (tmp_path / "out/report.html").read_text()
     assert "The model has one score of a finding and no prompts; above 0 means present." in page
     card = (tmp_path / "out/documents/model-card.md").read_text()
-    assert "predictions alone are known" in card
+    assert "only its predictions are known" in card
 
 
 def _described(path: Path, columns: dict[str, Any], **about: Any) -> Path:
@@ -228,10 +228,10 @@ PLAIN: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"measured": ["true", "false"]}, "column 'measured' wants true or false in every row"),
+        ({"measured": ["true", "false"]}, "column 'measured' needs true or false in every row"),
         ({"label": [1, 2]}, "a label is not 1, 0, -1 or empty"),
         ({"score": [0.5, None]}, "a score is missing or not finite"),
-        ({"part": ["other", "other"]}, "no row is of a part that is known: classification, "),
+        ({"part": ["other", "other"]}, "no row belongs to a known part: classification, "),
     ],
 )
 def test_mistakes_of_another_program(wrong: dict[str, Any], says: str, tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_ours_stands_beside_the_papers() -> None:
     ) in page
     assert "| remove by text similarity | failed | 0.84 | – | 1.39 |" in page
     assert "| DCL-η_LM | +0.100 [+0.100, +0.100] better | +0.100" in page
-    assert "Of 1 pairs of rows that the paper tells apart, 1 stand in the same" in page
+    assert "Of 1 pairs of rows that the paper tells apart, 1 have the same" in page
     assert "| dcl-eta-lm | lse-nl | AUC | +0.100 [+0.100, +0.100] | not included | yes |" in page
     assert "| LSE+NL | 0.700 [0.680, 0.720] | 0.876 |" in page
     assert "| DCL-η_LM | 0 | 8 | 48 | 12 | 0.800 | 1.350 |" in page

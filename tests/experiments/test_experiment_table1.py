@@ -178,7 +178,7 @@ def test_seeds_go_on_from_several_starts_in_turn_on_features(
     outcome = run_experiment("table1", options)
     assert not (out / "image-encoder").exists()
     assert not (out / "decoded").exists()
-    assert "Seeds go on from 2 common starts in turn" in outcome.page
+    assert "Seeds continue from 2 common starts in turn" in outcome.page
     first, second = (out / name / "train/checkpoint" for name in ("start", "start-1"))
     weights = [(one / "model.safetensors").read_bytes() for one in (first, second)]
     assert weights[0] != weights[1]
@@ -255,7 +255,7 @@ def test_wrong_requests(tmp_path: Path) -> None:
         ({"scale": "huge"}, "--scale huge: is not one of smoke, cpu, films, gpu, paper"),
         ({"rows": ("lse",)}, "no row 'lse'; there are biovil, lse-nl"),
         ({"seeds": 0}, "--seeds 0: must be 1 or more"),
-        ({"scale": "films"}, "wants real data; give a data folder with --data"),
+        ({"scale": "films"}, "needs real data; give a data folder with --data"),
         ({"features": tmp_path}, "--features: at --scale smoke no row takes them"),
     ):
         with pytest.raises(ConfigError, match=says):

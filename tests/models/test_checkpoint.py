@@ -53,7 +53,7 @@ BIAS = "text_encoder.projection.bias"
         (configured(format="other"), "not a cxrtext checkpoint"),
         (configured(version=99), "another version of cxrtext .format 99"),
         (configured(aggregator="mean"), "no similarity 'mean'"),
-        (configured(preprocessing={"resize": 10}), "preprocessing lacks 'crop'"),
+        (configured(preprocessing={"resize": 10}), "preprocessing has no 'crop'"),
     ],
 )
 def test_what_does_not_fit_is_refused(change: Change, says: str, copy: Path) -> None:

@@ -85,7 +85,7 @@ def test_a_diverging_run_is_stopped() -> None:
         (["training.batch=64"], DataError, "28 training images have text, fewer than"),
         (["data.crop=60"], ConfigError, "data.crop: 60 is not a multiple of 16"),
         (["training.device=cuda:97"], ConfigError, "not on this machine"),
-        (["training.lock=[text]", "training.mlm_weight=1"], ConfigError, "which lock holds still"),
+        (["training.lock=[text]", "training.mlm_weight=1"], ConfigError, "which lock keeps frozen"),
         (["training.section_weights={words: 2}"], ConfigError, "has no section 'words'"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What a checkpoint keeps of its prompts: their calibration, and what thresholds do."""
+"""What a checkpoint keeps about its prompts: their calibration, and the effect of thresholds."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -13,7 +13,7 @@ from cxrtext.metrics.calibration import Calibration
 from cxrtext.models import ImageTextModel
 
 CALIBRATION = "calibration.json"
-"""In a checkpoint's folder: its prompts, and what was fitted with these and no others."""
+"""File in a checkpoint's folder: its prompts, and what was fitted with exactly these."""
 Measured = tuple[Share, Share, Share]
 """A share, and the low and the high end of its 95 % interval."""
 
@@ -23,10 +23,10 @@ POOLED = "pooled"
 
 
 class OperatingPoint(Kept):
-    """A threshold of scores that validation images chose, and what it does to the images measured.
+    """A score threshold chosen on validation images, and its effect on the images measured.
 
-    Above it a finding is called present.  A share is None where it is of fewer than 25 patients or
-    its interval is wider than .3; predictive values are of the prevalence of the images measured.
+    Above it a finding is called present.  A share is None with fewer than 25 patients, or if its
+    interval is wider than .3; predictive values hold at the prevalence of the images measured.
     """
 
     threshold: float
@@ -40,10 +40,11 @@ class OperatingPoint(Kept):
 class FindingCalibration(Kept):
     """Calibration of a finding: probability is the logistic of ``scale · score + shift``.
 
-    ``positives`` and ``negatives`` count the validation images.  On the images measured: expected
+    ``positives`` and ``negatives`` count the validation images.  The images measured give expected
     calibration error before and after, AUC, and ``points`` by how their threshold was chosen; None
-    or empty where they could not be measured.  ``groups``: by "column=value" of the manifest
-    a point of the same specificity, the first that an image is of counts; None of too few images.
+    or empty if they could not be measured.  ``groups`` has a point of the same specificity for
+    each "column=value" of the manifest, None with too few images; an image uses the first group
+    it belongs to.
     """
 
     scale: Annotated[float, Field(gt=0)]
@@ -62,7 +63,7 @@ class FindingCalibration(Kept):
         return Calibration(self.scale, self.shift)
 
     def point_of(self, image: Mapping[str, str]) -> tuple[str, OperatingPoint | None]:
-        """The point for an image of some metadata, and the group that it is of."""
+        """The point for an image with this metadata, and the image's group."""
         named = {f"{column}={value}" for column, value in image.items()}
         for name, point in self.groups.items():
             if point is not None and name in named:
@@ -73,7 +74,7 @@ class FindingCalibration(Kept):
 class KeptCalibration(KeptFile):
     """A checkpoint's prompts, and the calibration of the findings that could be calibrated.
 
-    ``measured`` is the split on which errors were measured, and how many images it has.
+    ``measured`` is the split on which errors were measured, and its number of images.
     """
 
     FILE = CALIBRATION
@@ -87,13 +88,13 @@ class KeptCalibration(KeptFile):
     def measured_of(
         self, finding: str, prompts: Prompts, *, by_head: bool
     ) -> FindingCalibration | None:
-        """What was fitted and measured of a finding asked with some prompts, or by a head."""
-        found = self.findings.get(finding) if self.prompts.get(finding) == prompts else None
-        return found if found and found.by_head == by_head else None
+        """What was fitted and measured for a finding with these prompts, or by a head."""
+        kept = self.findings.get(finding) if self.prompts.get(finding) == prompts else None
+        return kept if kept and kept.by_head == by_head else None
 
 
 def prompts_beside(model: ImageTextModel) -> dict[str, Prompts]:
-    """The prompts that a model's checkpoint keeps; CheX5's where it keeps none."""
+    """The prompts that a model's checkpoint keeps, or else CheX5's."""
     kept = KeptCalibration.beside(model)
     return dict(CHEX5_PROMPTS if kept is None else kept.prompts)
 
@@ -101,12 +102,12 @@ def prompts_beside(model: ImageTextModel) -> dict[str, Prompts]:
 def calibrations_of(
     model: ImageTextModel, prompts: Mapping[str, Prompts]
 ) -> dict[str, Calibration]:
-    """The calibration of each finding whose prompts the model's checkpoint calibrated."""
+    """The calibration of each finding that the model's checkpoint has for these prompts."""
     if (kept := KeptCalibration.beside(model)) is None:
         return {}
     by_head = BetterHeads(model.heads, prompts).findings
-    found = {
+    fitted = {
         name: kept.measured_of(name, asked, by_head=name in by_head)
         for name, asked in prompts.items()
     }
-    return {name: known.calibration for name, known in found.items() if known}
+    return {name: entry.calibration for name, entry in fitted.items() if entry}

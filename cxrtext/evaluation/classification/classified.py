@@ -1,4 +1,4 @@
-"""What a model said of each image and finding: the scores of both prompts, beside the labels."""
+"""What a model said about each image and finding: both prompts' scores, with the labels."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from cxrtext.evaluation.predictions.columns import (
-    Images,
-    Pivot,
-    codes,
-    flags,
-    floats,
-    words,
-)
+from cxrtext.evaluation.predictions.columns import Images, Pivot, codes, flags, floats, words
 from cxrtext.metrics.ranking import UNKNOWN_LABEL, Floats, Truth, Uncertain, settled
 
 if TYPE_CHECKING:
@@ -28,11 +21,10 @@ Places = NDArray[np.intp]
 class Classified:
     """Part "classification": F findings of B images.
 
-    ``positive`` and ``negative``, [F, B], are the scores of the prompts that say that the finding
-    is there, and that it is not, times γ²; their difference is the score of the finding.
-    ``labels`` [F, B] are 1, 0, −1 (uncertain) or −2 (unknown).  ``measured`` [B]: whether an image
-    is of the split measured; the others are validation images, which choose thresholds and
-    calibration.
+    ``positive`` and ``negative``, [F, B], are the scores of the prompts for and against the
+    finding, times γ²; their difference is the score of the finding.  ``labels`` [F, B] are 1, 0,
+    −1 (uncertain) or −2 (unknown).  ``measured`` [B]: whether an image belongs to the split
+    measured; the others are validation images, which choose thresholds and calibration.
     """
 
     findings: tuple[str, ...]
@@ -44,7 +36,7 @@ class Classified:
 
     @property
     def scores(self) -> Floats:
-        """Scores of the positive prompt less those of the negative one, [F, B]."""
+        """Scores of the positive prompt minus those of the negative one, [F, B]."""
         return self.positive - self.negative
 
     @property
@@ -54,18 +46,18 @@ class Classified:
     def rows(
         self, finding: int, uncertain: Uncertain, *, measured: bool = True
     ) -> tuple[Places, Truth]:
-        """Places of the images whose label is known, and what it says.
+        """Places and labels of the images with a known label.
 
-        Of the images measured, or of the validation images.
+        They are among the images measured, or among the validation images.
         """
         known, truth = settled(self.labels[finding], uncertain)
         places = np.flatnonzero(known & (self.measured == measured))
         return places, truth[places]
 
     def ordered_as(self, other: "Classified") -> "Classified":
-        """The same with images and findings in another's order, as far as both have them.
+        """Sort images and findings in the order of another part, those that both have first.
 
-        The influences of patients on two models go together by the order of their images.
+        Comparisons pair the influences of patients on two models by the order of their images.
         """
         names = {name: place for place, name in enumerate(other.images.names)}
         places = sorted(
@@ -84,7 +76,7 @@ class Classified:
         )
 
     def to_table(self) -> "pa.Table":
-        """A row a finding and image: its images' columns, ``finding``, scores and ``label``."""
+        """A row for each finding and image: the image's columns, ``finding``, scores, ``label``."""
         import pyarrow as pa
 
         F, B = self.labels.shape
@@ -101,9 +93,9 @@ class Classified:
 
     @classmethod
     def from_table(cls, table: "pa.Table") -> Self:
-        """Of rows in any order, one for every image and finding.
+        """Read rows in any order, one for every image and finding.
 
-        Without ``score_positive`` and ``score_negative``, ``score`` stands for the former: a model
+        Without ``score_positive`` and ``score_negative``, ``score`` replaces the former: a model
         without prompts has one score.
         """
         pivot = Pivot.of(table)
@@ -122,7 +114,7 @@ class Classified:
 def label_codes(
     labels: Mapping[str, Mapping[str, int | None]], studies: Sequence[str], findings: Sequence[str]
 ) -> Codes:
-    """The labels of images by their studies, [F, B], −2 where unknown."""
+    """The labels of images from their studies, [F, B], −2 if unknown."""
     codes = np.full((len(findings), len(studies)), UNKNOWN_LABEL, dtype=np.int8)
     for place, study in enumerate(studies):
         for row, finding in enumerate(findings):

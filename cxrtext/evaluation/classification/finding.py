@@ -1,4 +1,4 @@
-"""Every measure of one finding, by the scores of its prompts."""
+"""Every measure of one finding, from the scores of its prompts."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,9 +23,9 @@ Value = Measured | float | None
 
 @dataclass(frozen=True, slots=True)
 class ValidationFit:
-    """What the validation images of a finding choose, and how many of them have it or not.
+    """What a finding's validation images choose, and how many of them have it or not.
 
-    ``calibration`` is by a temperature alone, ``platt`` by a scale and a shift.
+    ``calibration`` has only a temperature, ``platt`` a scale and a shift.
     """
 
     threshold: float
@@ -40,10 +40,10 @@ UNFITTED = ValidationFit(0.0, UNSCALED, UNSCALED, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What a measure of a finding is taken of: scores and labels of [n] images, and the fit.
+    """What a finding is measured from: scores and labels of [n] images, and the fit.
 
     ``positive`` and ``negative`` are the scores of each prompt, ``scores`` their difference;
-    ``codes`` [n] number the images' patients, of ``total`` in all.
+    ``codes`` [n] number the images' patients, ``total`` in all.
     """
 
     positive: Floats
@@ -68,7 +68,7 @@ class Case:
         return mean_of((probabilities - self.truth) ** 2, self.codes, self.total)
 
     def right(self, threshold: float, rows: Truth | None = None) -> Measured:
-        """Share of images, or of some, that are on the right side of a threshold."""
+        """The share of images, or of some rows, on the right side of a threshold."""
         right = (self.scores > threshold) == self.truth
         at = np.ones_like(self.truth) if rows is None else rows
         return share(right[at], self.codes[at], self.total)
@@ -78,10 +78,10 @@ class Case:
 class FindingMeasure:
     """A measure of one finding, and how it is computed.
 
-    ``definition`` is what the report says of it, several under one ``title``; ``digits`` those
-    after the point.  ``both``: it wants images with and without the finding; ``fitted``: a fit to
-    validation images; ``sides``: scores of two prompts; ``mean``: its mean over findings is
-    measured, by which models are compared.
+    ``definition`` is its text in the report, where several share one ``title``; ``digits`` counts
+    those after the point.  It needs images with and without the finding if ``both``, a fit to
+    validation images if ``fitted``, and scores of two prompts if ``sides``.  ``mean``: models are
+    compared by its mean over findings.
     """
 
     name: str
@@ -153,17 +153,17 @@ FITTED = (
     ),
 )  # fmt: skip
 MEASURES = SCORED + FITTED
-"""Every measure of a finding; the report's two tables of them and its definitions follow from it.
+"""Every measure of a finding; the report takes its two tables and its definitions from here.
 
 The accuracy is at 0; the threshold (Youden) and the temperature T are chosen on validation images,
-the sensitivity and specificity are at that threshold, and the Brier score is at T, else at 1.
-Where the calibration error (ECE) with Platt's scale and shift is far lower than with T, the prompts
+the sensitivity and specificity are at that threshold, and the Brier score is at T, or else at 1.
+If the calibration error (ECE) with Platt's scale and shift is far lower than with T, the prompts
 are shifted, which no temperature corrects.
 """
 
 
 def fit_validation(scores: Floats, truth: Truth) -> ValidationFit | None:
-    """Choose a threshold and a temperature; None where validation images lack a class."""
+    """Choose a threshold and a temperature; None if validation images have one class only."""
     positives = int(truth.sum())
     if not positives or positives == len(truth):
         return None
@@ -179,7 +179,7 @@ def fit_validation(scores: Floats, truth: Truth) -> ValidationFit | None:
 def measure_finding(
     rows: Rows, finding: str, case: Case, left_out: int, part: str = ZERO_SHOT
 ) -> dict[str, Value]:
-    """Measure one finding, of the [n] images whose label is known, into a part of the rows.
+    """Measure one finding on the [n] images with a known label, into a part of the rows.
 
     ``left_out`` counts the other images.  Returns the measures by name.
     """
@@ -188,13 +188,16 @@ def measure_finding(
     negatives = len(truth) - positives
     both, fitted = bool(positives and negatives), case.fit is not UNFITTED
     sides = bool(case.negative.any())  # a model without prompts has one score
-    found = {
-        one.name: one.of(case)
-        for one in MEASURES
-        if len(truth) and both >= one.both and fitted >= one.fitted and sides >= one.sides
+    values = {
+        measure.name: measure.of(case)
+        for measure in MEASURES
+        if len(truth)
+        and both >= measure.both
+        and fitted >= measure.fitted
+        and sides >= measure.sides
     }
-    for one in MEASURES:
-        rows.add(part, finding, one.name, found.get(one.name), len(truth))
+    for measure in MEASURES:
+        rows.add(part, finding, measure.name, values.get(measure.name), len(truth))
     for name, count in (("with", positives), ("without", negatives), ("left out", left_out)):
         rows.add(part, finding, name, count)
-    return found
+    return values

@@ -1,4 +1,4 @@
-"""Findings that a head ranks better than its prompts: its logits in place of theirs."""
+"""Findings with a head that ranks better than their prompts: its logits replace the scores."""
 
 from collections.abc import Mapping
 
@@ -9,19 +9,19 @@ from cxrtext.models.heads import FindingHeads
 
 
 def heads_for(heads: FindingHeads | None, prompts: Mapping[str, Prompts]) -> list[str]:
-    """The findings that have a head which was compared with just these prompts."""
+    """The findings with a head that was compared with exactly these prompts."""
     asked = {} if heads is None else heads.asked
     return [
         name
-        for name, one in prompts.items()
-        if asked.get(name) == {"positive": list(one.positive), "negative": list(one.negative)}
+        for name, texts in prompts.items()
+        if asked.get(name) == {"positive": list(texts.positive), "negative": list(texts.negative)}
     ]
 
 
 class BetterHeads:
-    """Heads of a checkpoint that rank validation images better than some prompts.
+    """A checkpoint's heads that rank validation images better than these prompts.
 
-    ``findings`` are theirs.
+    ``findings`` are the findings of these heads.
     """
 
     def __init__(self, heads: FindingHeads | None, prompts: Mapping[str, Prompts]) -> None:
@@ -32,9 +32,9 @@ class BetterHeads:
         self._rows = heads.rows(self.findings) if heads else []
 
     def put(self, regions: Tensor, scores: Tensor) -> Tensor:
-        """Scores [F, B] of the prompts in images with regions [B, N, D], theirs in place."""
+        """Put the heads' logits into prompt scores [F, B] of images with regions [B, N, D]."""
         if self._heads is None or not self._rows:
             return scores
-        found = scores.clone()
-        found[self._asked] = self._heads.logits(regions)[self._rows].to(scores)
-        return found
+        mixed = scores.clone()
+        mixed[self._asked] = self._heads.logits(regions)[self._rows].to(scores)
+        return mixed

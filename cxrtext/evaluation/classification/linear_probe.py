@@ -1,4 +1,4 @@
-"""What frozen image features hold: linear probes of findings."""
+"""Linear probes of findings on frozen image features."""
 
 import warnings
 from collections.abc import Sequence
@@ -22,14 +22,14 @@ RIDGES = (10.0, 1.0, 1e-1, 1e-2, 1e-3, 1e-4)
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A logistic regression on features: weights [D], a bias, the penalty it was fitted with."""
+    """A logistic regression on features: weights [D], a bias, and the penalty of its fit."""
 
     weights: Floats
     bias: float
     ridge: float
 
     def logits(self, features: ArrayLike) -> Floats:
-        """Logits of rows of features, [n, D] -> [n]."""
+        """Logits of features, [n, D] -> [n]."""
         return np.asarray(features, dtype=np.float64) @ self.weights + self.bias
 
 
@@ -42,10 +42,10 @@ def linear_probe(
 ) -> Probe:
     """Fit a probe, with the ridge that gives validation images the lowest log-loss.
 
-    Mean log-loss + ridge / 2 · |w|² over features brought to mean 0 and deviation 1, so that one
-    ridge suits all; the probe takes features as they are, and one that is constant weighs nothing.
-    The bias is not penalized.  Each fit begins at the last; of several equally good ridges the
-    first counts.  Features [n, D] are finite, labels [n] 1 or 0, and both occur.
+    It minimizes mean log-loss + ridge / 2 · |w|² over features scaled to mean 0 and deviation 1, so
+    that one ridge suits all; the returned probe takes unscaled features, and constant features
+    get weight 0.  The bias is not penalized.  Each fit starts at the last; the first of several
+    equally good ridges is used.  Features [n, D] are finite, labels [n] are 1 or 0, and both occur.
 
     Source: Alain and Bengio 2017.
     """
@@ -60,11 +60,11 @@ def linear_probe(
     for ridge in ridges:
         model.set_params(C=1 / (ridge * len(truth)))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a fit that is not quite at its end is as good
+            warnings.simplefilter("ignore")  # a fit that has not quite converged is as good
             model.fit((every - center) * scale, truth)
         weights = model.coef_[0] * scale
         fits.append(Probe(weights, float(model.intercept_[0] - weights @ center), ridge))
-    return min(fits, key=lambda one: log_loss(one.logits(validation_features), validation_labels))
+    return min(fits, key=lambda fit: log_loss(fit.logits(validation_features), validation_labels))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +98,10 @@ def fit_probes(
     images: Images,
     settings: Settings,
 ) -> tuple[Classified | None, dict[str, dict[str, Any]], list[str]]:
-    """Part "probe": a probe a finding applied to the test images, its logits [F, B] as scores.
+    """Part "probe": one probe for each finding, with its logits on test images [F, B] as scores.
 
-    None where there is no probe; by finding the ridge, and to how many images it was fitted
-    ("train"); a line where a part lacks a class.
+    Returns the part, or None without any probe; by finding the ridge and the number of images it
+    was fitted to ("train"); and a line for each finding with one class only in one of the parts.
     """
     logits: dict[str, Floats] = {}
     fits: dict[str, dict[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""Findings as classes, of which an image has exactly one: CheXpert 5x200 and its like.
+"""Findings as classes, for images with exactly one finding: CheXpert 5x200 and similar sets.
 
 ``scores`` are [F, B], of F findings and B images, ``labels`` [F, B] are 1, 0, −1 (uncertain) or
 anything else (unknown).
@@ -13,18 +13,18 @@ from cxrtext.evaluation.settings import Settings
 from cxrtext.metrics.intervals import share
 
 PRECISION_AT = (5, 10, 100)
-"""Those of ConVIRT and GLoRIA."""
+"""The cutoffs of ConVIRT and GLoRIA."""
 LARGEST = 40
-"""Most findings that are taken for classes."""
+"""The most findings that are treated as classes."""
 SCORES = "positive prompt", "difference"
-"""What classes are told apart by."""
+"""The scores that tell classes apart."""
 
 
 def only_class(labels: ArrayLike) -> NDArray[np.int64]:
-    """The one finding that each image has, [F, B] -> [B]; −1 where it is not exactly one.
+    """The one finding of each image, [F, B] -> [B]; −1 if it does not have exactly one.
 
-    An image that has a finding for certain and another one perhaps is left out; a finding that is
-    unknown counts as absent, as in CheXpert 5x200, whose labels leave out what reports do not name.
+    An image with one certain finding and an uncertain one is left out.  An unknown finding counts
+    as absent, as in CheXpert 5x200: its labels leave out what reports do not name.
     """
     given = np.asarray(labels)
     alone = ((given == 1).sum(axis=0) == 1) & ~(given == -1).any(axis=0)
@@ -32,9 +32,9 @@ def only_class(labels: ArrayLike) -> NDArray[np.int64]:
 
 
 def precision_at(scores: ArrayLike, right: ArrayLike, k: int) -> float:
-    """The share of the first k candidates that is right; of one query, [B].
+    """The share of the first k candidates that are right, for one query, [B].
 
-    Where equal scores stand across the k-th place, it is what they give in a random order.
+    If equal scores span the k-th place, it is the expected share in a random order.
 
     >>> precision_at([0.9, 0.8, 0.1], [True, False, True], 2)
     0.5
@@ -48,7 +48,7 @@ def precision_at(scores: ArrayLike, right: ArrayLike, k: int) -> float:
 
 
 def measure_classes(given: Classified, settings: Settings) -> tuple[Rows, str]:
-    """Findings as classes of images with exactly one; and why they are left out, "" if not.
+    """Findings as classes, on images with exactly one; and why this was left out, or "".
 
     Accuracy: the share of images whose own class scores highest, the first of equal ones.
 

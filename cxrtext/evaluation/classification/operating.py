@@ -1,7 +1,7 @@
 """What a threshold does: counts, shares, predictive values.
 
 Scores are [n], labels [n] are 1 or 0, ``patients`` [n] are those of the rows; above a threshold
-means present.  What does not fit is a ValueError.
+means present.  Arguments that do not fit raise a ValueError.
 """
 
 from collections.abc import Mapping
@@ -24,12 +24,7 @@ from cxrtext.evaluation.rows import (
 from cxrtext.evaluation.settings import Settings
 from cxrtext.metrics.calibration import THRESHOLDS, net_benefit, recalibration
 from cxrtext.metrics.intervals import Measured, ratio_of, share
-from cxrtext.metrics.ranking import (
-    Patients,
-    patient_codes,
-    scores_and_truth,
-    sensitivity_threshold,
-)
+from cxrtext.metrics.ranking import Patients, patient_codes, scores_and_truth, sensitivity_threshold
 
 RATIO = "from the intervals of sensitivity and specificity (Donner and Zou)"
 Ends = tuple[float, float, float]
@@ -38,16 +33,16 @@ Found = Measured | Estimate | float | None
 
 
 def quotient_of(one: Ends, other: Ends) -> Ends:
-    """The ratio of two shares with its interval, from theirs; NaN for 0 / 0, and may be infinite.
+    """The ratio of two shares, with an interval made from theirs; NaN for 0 / 0, may be infinite.
 
-    Those of independent shares (positives and negatives); where both come from the same patients
-    their errors go along, and the interval is rather too wide than too narrow.
+    It treats the shares (positives and negatives) as independent; if both come from the same
+    patients, their errors are correlated and the interval is rather too wide than too narrow.
 
     Source: Donner and Zou 2012 (method of variance estimates recovery).
     """
     (first, l1, u1), (second, l2, u2) = one, other
     if not second:
-        # All of the interval's low end is known of: what the share above it can be at its least.
+        # Only the low end is known: the least that the upper share can be.
         low = sqrt(l1 * (2 * first - l1)) / u2
         return (inf if first else nan), low, inf
     middle = first * second
@@ -59,7 +54,7 @@ def quotient_of(one: Ends, other: Ends) -> Ends:
 
 
 def likelihood_ratios(sensitivity: Ends, specificity: Ends) -> tuple[Ends, Ends]:
-    """The likelihood ratios of a positive and of a negative, from both shares.
+    """The likelihood ratios of a positive and of a negative result, from both shares.
 
     sensitivity / (1 − specificity) and (1 − sensitivity) / specificity; see :func:`quotient_of`.
 
@@ -71,16 +66,12 @@ def likelihood_ratios(sensitivity: Ends, specificity: Ends) -> tuple[Ends, Ends]
 
 
 def operating_point(
-    scores: ArrayLike,
-    labels: ArrayLike,
-    threshold: float,
-    *,
-    patients: Patients = None,
+    scores: ArrayLike, labels: ArrayLike, threshold: float, *, patients: Patients = None
 ) -> dict[str, Found]:
     """Measure a threshold that was chosen on other rows; both classes must occur.
 
-    By the names of ``results.csv``.  Likelihood ratios, which may be infinite, have intervals that
-    follow from those of sensitivity and specificity.
+    Names are those of ``results.csv``.  Likelihood ratios may be infinite; their intervals follow
+    from those of sensitivity and specificity.
 
     Source: Altman and Bland 1994 (predictive values); Donner and Zou 2012 (:func:`quotient_of`);
     van Rijsbergen 1979 (F1).
@@ -109,7 +100,7 @@ def operating_point(
 
 
 def _ends(one: Found) -> Ends:
-    """A share with its interval; of a single patient all that it can be."""
+    """A share with its interval; 0 to 1 for a single patient."""
     assert isinstance(one, Measured)  # noqa: S101 - both classes occur
     return one.value, *(one.interval() or (0.0, 1.0))
 
@@ -119,25 +110,25 @@ def measure_operating(
 ) -> Rows:
     """Operating points by how their threshold was chosen, calibration and net benefit by finding.
 
-    Of the findings with both classes among the images measured and among validation images, which
-    choose the thresholds (Youden's, and that of a given sensitivity) and Platt's scale and shift.
-    ``scores`` are those of :func:`~.zero_shot.measure_zero_shot`.
+    Only findings with both classes among the images measured and among validation images count.
+    The latter choose the thresholds (Youden's, and that of a given sensitivity) and Platt's scale
+    and shift.  ``scores`` come from :func:`~.zero_shot.measure_zero_shot`.
     """
     rows = Rows()
     patients = [given.images.patients[place] for place in np.flatnonzero(given.measured).tolist()]
     for number, (finding, one) in enumerate(scores.items()):
         if one.fit is None or not one.truth.any() or one.truth.all():
             continue
-        seen, said = given.rows(number, settings.uncertain, measured=False)
-        other = sensitivity_threshold(given.scores[number][seen], said, settings.sensitivity)
+        seen, labels = given.rows(number, settings.uncertain, measured=False)
+        other = sensitivity_threshold(given.scores[number][seen], labels, settings.sensitivity)
         theirs = [patients[row] for row in one.rows.tolist()]
         for chosen, threshold in (
             (YOUDEN, one.fit.threshold),
             (f"sensitivity {settings.sensitivity:g}", other),
         ):
             point = operating_point(one.scores, one.truth, threshold, patients=theirs)
-            for name, found in point.items():
-                rows.add(f"{OPERATING}, {chosen}", finding, name, found)
+            for name, figure in point.items():
+                rows.add(f"{OPERATING}, {chosen}", finding, name, figure)
         platt = one.fit.platt
         slope, intercept = recalibration(platt.scale * one.scores + platt.shift, one.truth, theirs)
         rows.add(CALIBRATION, finding, "slope", slope)

@@ -1,4 +1,4 @@
-"""Scores of prompts in images: the part of zero-shot classification with a model."""
+"""Scores of prompts in images: the part of zero-shot classification that needs a model."""
 
 from collections.abc import Callable, Mapping
 
@@ -12,7 +12,7 @@ from cxrtext.models import ImageTextModel
 
 
 def prompt_embeddings(model: ImageTextModel, prompts: Mapping[str, Prompts]) -> Tensor:
-    """Unit vectors of prompts, [F, 2, D], positive first; several of a side are averaged."""
+    """Unit vectors of prompts, [F, 2, D], positive first; several for one side are averaged."""
     sides = [side for entry in prompts.values() for side in (entry.positive, entry.negative)]
     vectors = model.embed_sentences([phrase for side in sides for phrase in side])
     means = [part.mean(dim=0) for part in vectors.split([len(side) for side in sides])]
@@ -20,7 +20,7 @@ def prompt_embeddings(model: ImageTextModel, prompts: Mapping[str, Prompts]) -> 
 
 
 def score_differences(model: ImageTextModel, regions: Tensor, prompts: Tensor) -> Tensor:
-    """Scaled scores of the positive prompt less the negative one.
+    """Scaled scores of the positive prompt minus the negative one.
 
     Regions [B, N, D] and the prompts [F, 2, D] of :func:`prompt_embeddings` give
     ``γ² (s_pos − s_neg)``, [F, B].
@@ -31,10 +31,10 @@ def score_differences(model: ImageTextModel, regions: Tensor, prompts: Tensor) -
 
 
 def scorer(model: ImageTextModel, prompts: Mapping[str, Prompts]) -> Callable[[Tensor], Floats]:
-    """A function from regions [B, N, D] to scores [2, F, B], the prompts embedded once.
+    """A function from regions [B, N, D] to scores [2, F, B]; the prompts are embedded once.
 
-    Scores of the positive and of the negative prompts, times γ²; of several phrasings of a side
-    the vectors are averaged.
+    It scores the positive and the negative prompts, times γ²; several phrasings for one side have
+    their vectors averaged.
     """
     vectors = prompt_embeddings(model, prompts).flatten(0, 1)
 

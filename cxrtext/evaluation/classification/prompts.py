@@ -1,4 +1,4 @@
-"""Prompts of zero-shot classification: a positive and a negative one a finding."""
+"""Prompts for zero-shot classification: a positive and a negative one for each finding."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from cxrtext.files.yaml_text import parse_yaml
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """Sentences that say that a finding is there, and that it is not."""
+    """Sentences that affirm a finding, and sentences that deny it."""
 
     positive: tuple[str, ...]
     negative: tuple[str, ...]
@@ -38,7 +38,7 @@ def _phrases(path: Path, finding: str, side: str, value: object) -> tuple[str, .
 
 
 def read_yaml(path: Path) -> tuple[bytes, Any]:
-    """The bytes of a YAML file that people write, and what it says."""
+    """The bytes of a YAML file written by people, and its content."""
     try:
         data = path.read_bytes()
         return data, parse_yaml(data)

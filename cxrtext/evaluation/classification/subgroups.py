@@ -20,14 +20,14 @@ PAIRS = "paired logit-DeLong, clustered by patient, of all pairs of groups at on
 UNKNOWN = "unknown"
 NOT_SAID = "the manifest does not say"
 MINIMUM = 10
-"""Fewest images with a finding, and without, with which a group is measured."""
+"""The fewest images with a finding, and without it, for a group to be measured."""
 EDGES = (40, 60, 80)
-"""First years of the age bands but the youngest."""
+"""First years of the age bands after the youngest."""
 BANDS = ("under 40", "40-59", "60-79", "80 and over")
 OLDEST = 122
-"""Years of the longest life that is documented."""
+"""Years of the longest documented life."""
 MOST_GROUPS = 12
-"""Groups of a column beyond which it is taken for something that is not a group."""
+"""A column with more values does not count as groups."""
 
 
 def age_bands(ages: Sequence[str | float | None]) -> list[str]:
@@ -38,17 +38,17 @@ def age_bands(ages: Sequence[str | float | None]) -> list[str]:
 
     Ages are those of :func:`age_years`; a cell that is not an age is unknown.
     """
-    years = [age_years(age) for age in ages]
-    return [UNKNOWN if math.isnan(one) else BANDS[bisect(EDGES, one)] for one in years]
+    years = map(age_years, ages)
+    return [UNKNOWN if math.isnan(age) else BANDS[bisect(EDGES, age)] for age in years]
 
 
 def age_years(age: str | float | None) -> float:
-    """An age in years; NaN where it is blank, no number, below 0 or above any that was lived.
+    """An age in years; NaN if it is blank, not a number, below 0 or above the longest life.
 
     >>> age_years("45.5"), age_years("045Y"), age_years("018M"), age_years("414")
     (45.5, 45.0, 1.0, nan)
 
-    As in DICOM headers it may end in Y, M, W or D, and is then in whole years.  ChestX-ray14 has
+    As in DICOM headers, an age may end in Y, M, W or D, which gives whole years.  ChestX-ray14 has
     ages of 148 to 414.
     """
     try:
@@ -60,11 +60,11 @@ def age_years(age: str | float | None) -> float:
 
 
 def gap_of(areas: Sequence[Area]) -> Estimate | None:
-    """The highest AUC of groups less the lowest; None of fewer than two groups.
+    """The highest AUC of groups minus the lowest; None with fewer than two groups.
 
-    Its interval is of all pairs of groups at once: it holds whichever two turn out to be the best
-    and the worst.  It takes account of patients in several groups.  The gap itself is never below 0
-    and larger by chance the smaller the groups.
+    Its interval covers all pairs of groups at once: it holds whichever two turn out best and worst.
+    It accounts for patients in several groups.  The gap itself is never below 0, and small groups
+    make it larger by chance.
 
     Source: Bonferroni 1936, for the pairs.
     """
@@ -73,18 +73,18 @@ def gap_of(areas: Sequence[Area]) -> Estimate | None:
         return None
     each = 1 - (1 - 0.95) / len(pairs)
     ordered = [(a, b) if a.value >= b.value else (b, a) for a, b in pairs]
-    found = [one for a, b in ordered if (one := difference(a, b, each)) is not None]
-    values = [one.value for one in areas]
-    low, high = max(one.low for one in found), max(one.high for one in found)
+    gaps = [gap for a, b in ordered if (gap := difference(a, b, each)) is not None]
+    values = [area.value for area in areas]
+    low, high = max(gap.low for gap in gaps), max(gap.high for gap in gaps)
     return Estimate(max(values) - min(values), max(low, 0.0), high, PAIRS)
 
 
 def measure_slices(
     images: Images, scores: Mapping[str, FindingScores], settings: Settings
 ) -> tuple[Rows, list[str]]:
-    """AUC by column and group of each finding, and the gap; a line for what was asked in vain.
+    """AUC of each finding by column and group, and the gap; a line for each column that gave none.
 
-    A group is measured with at least :data:`MINIMUM` images with the finding, and without.
+    A group needs at least :data:`MINIMUM` images with the finding, and as many without.
     """
     rows = Rows()
     lines: list[str] = []
@@ -92,7 +92,7 @@ def measure_slices(
         groups = _groups(images, column)
         problem = _problem(groups)
         if problem == NOT_SAID and settings.slices == SLICE_COLUMNS:
-            continue  # not asked for by name
+            continue  # nobody asked for it by name
         if problem:
             lines.append(f"slices: {column}: {problem}")
             continue

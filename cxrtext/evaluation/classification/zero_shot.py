@@ -1,7 +1,7 @@
 """Zero-shot classification: scores of prompts, thresholds and calibration, measures, intervals.
 
-A score difference is that of a finding's positive prompt less that of its negative one, times γ²:
-above 0 the positive prompt wins, and its logistic is the probability before calibration.
+A score difference is the score of a finding's positive prompt minus that of its negative one, times
+γ²: above 0 the positive prompt wins, and its logistic is the probability before calibration.
 """
 
 import hashlib
@@ -37,9 +37,9 @@ Labels = Mapping[str, Mapping[str, int | None]]
 
 @dataclass(frozen=True, slots=True)
 class FindingScores:
-    """Scores of one finding beside its labels: of the [n] images whose label is known.
+    """Scores and labels of one finding, for the [n] images with a known label.
 
-    ``rows`` are their places in the cohort, ``fit`` what validation images chose.
+    ``rows`` are their places in the cohort, ``fit`` is what validation images chose.
     """
 
     scores: Floats
@@ -52,8 +52,7 @@ class FindingScores:
 class ZeroShot:
     """Zero-shot classification of a cohort: figures, and the scores by finding.
 
-    Models are compared by the means over findings, where they are defined, and by the AUC of each
-    finding.
+    Models are compared by the means over findings, if defined, and by the AUC of each finding.
     """
 
     rows: Rows
@@ -67,7 +66,7 @@ def classify(
     labels: Labels,
     settings: Settings,
 ) -> Classified:
-    """Score every finding in every image of a cohort, beside the labels; without thresholds."""
+    """Score every finding in every image of a cohort, with the labels but no thresholds."""
     score = scorer(model, prompts)
     positive, negative = np.concatenate([score(part) for part in cohort.chunks(model)], axis=2)
     return Classified(
@@ -81,9 +80,9 @@ def classify(
 
 
 def measure_zero_shot(given: Classified, settings: Settings, part: str = ZERO_SHOT) -> ZeroShot:
-    """Measure every finding, with thresholds and calibration by the validation images.
+    """Measure every finding, with thresholds and calibration from the validation images.
 
-    ``part`` of the rows is another one for heads, which are measured alike.
+    Heads are measured alike, with another ``part`` of the rows.
     """
     places = np.flatnonzero(given.measured)
     patients = [given.images.patients[place] for place in places]
@@ -94,34 +93,34 @@ def measure_zero_shot(given: Classified, settings: Settings, part: str = ZERO_SH
     compared: dict[str, tuple[Measured, tuple[Hashable, ...]]] = {}
     names = [given.images.names[place] for place in places]
     for number, finding in enumerate(given.findings):
-        seen, said = given.rows(number, settings.uncertain, measured=False)
-        fit = fit_validation(given.scores[number][seen], said) if len(seen) else None
+        seen, known = given.rows(number, settings.uncertain, measured=False)
+        fit = fit_validation(given.scores[number][seen], known) if len(seen) else None
         own, truth = given.rows(number, settings.uncertain)
         at = np.searchsorted(places, own)
         positive, negative = given.positive[number][own], given.negative[number][own]
         case = Case(positive, negative, truth, codes[at], total, fit or UNFITTED)
         scores[finding] = FindingScores(case.scores, truth, at, fit)
-        found = measure_finding(rows, finding, case, len(places) - len(at), part)
-        measured.append(found)
-        if isinstance(one := found.get("AUC"), Measured):
+        values = measure_finding(rows, finding, case, len(places) - len(at), part)
+        measured.append(values)
+        if isinstance(auc := values.get("AUC"), Measured):
             same = rows_digest([(names[row] for row in at), codes[at].tolist(), truth.tolist()])
-            compared[OF_FINDING + finding] = one, same
+            compared[OF_FINDING + finding] = auc, same
     labels = given.labels[:, places].ravel().tolist()
     same = rows_digest([names, patients, given.findings, labels, [settings.uncertain]])
     for measure in MEASURES:
         if measure.mean:
-            each = [found.get(measure.name) for found in measured]
+            each = [values.get(measure.name) for values in measured]
             some = [value for value in each if isinstance(value, Measured)]
             mean = average(some) if some and len(some) == len(each) else None
             rows.add(part, MEAN, measure.name, mean, None if mean is None else len(places))
             rows.compare_by(measure.name, mean, same)
-    for name, (one, same) in compared.items():
-        rows.compare_by(name, one, same)
+    for name, (auc, same) in compared.items():
+        rows.compare_by(name, auc, same)
     return ZeroShot(rows, scores)
 
 
 def rows_digest(columns: Iterable[Iterable[Hashable]]) -> tuple[Hashable, ...]:
-    """What stands for the rows that something was measured on, in place of their ids."""
+    """A digest for the rows that something was measured on, in place of their ids."""
     digest = hashlib.sha256()
     for column in columns:
         digest.update(repr(list(column)).encode())

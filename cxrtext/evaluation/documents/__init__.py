@@ -1,1 +1,1 @@
-"""What a paper or a technical file needs beside the figures, made from the run itself."""
+"""What a paper or a technical file needs besides the figures, made from the run itself."""

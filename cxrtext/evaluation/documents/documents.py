@@ -1,4 +1,4 @@
-"""The documents of an evaluation: what is known of its images, its model and its making."""
+"""The documents of an evaluation: what is known about its images, its model and its making."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -44,10 +44,10 @@ TEXTS = Path(__file__).parent / "texts"
 
 @dataclass(frozen=True)
 class Material:
-    """An evaluation, and what is known of its images, its model and its making.
+    """An evaluation, and what is known about its images, its model and its making.
 
-    ``command`` is empty where a program asked for it, ``given`` is the data folder where the
-    figures were computed from predictions.
+    ``command`` is empty if a program asked for it, ``given`` is the data folder if the figures were
+    computed from predictions.
     """
 
     result: Evaluation
@@ -72,18 +72,18 @@ class Material:
         if self.folder is None:
             return population_in(part, bool(self.result.predictions.about["labeled"]))
         measured = {name for name, own in zip(part.images.names, part.measured, strict=True) if own}
-        found = population_of(self.folder, part.findings, measured)
-        if lacking := len(measured) - int(found.measured.sum()):
+        population = population_of(self.folder, part.findings, measured)
+        if missing := len(measured) - int(population.measured.sum()):
             raise DataError(
-                f"{self.folder.path}: lacks {lacking} of the {len(measured)} images that were "
-                "measured; give the data folder of the evaluation"
+                f"{self.folder.path}: {missing} of the {len(measured)} images that were measured "
+                "are missing; give the data folder of the evaluation"
             )
-        if other := _labeled_otherwise(found, part):
+        if other := _labeled_otherwise(population, part):
             raise DataError(
-                f"{self.folder.path}: labels {other} of the {len(measured)} images otherwise than "
+                f"{self.folder.path}: {other} of the {len(measured)} images have other labels than "
                 "those that were measured; evaluate again, or give the data folder as it was"
             )
-        return found
+        return population
 
     @cached_property
     def flow(self) -> Flow | None:
@@ -110,7 +110,7 @@ class Material:
 
     @cached_property
     def checkpoint(self) -> dict[str, Any]:
-        """The model: its name and fingerprint, and the rest where its folder is there."""
+        """The model: its name and fingerprint, and more if its folder exists."""
         return provenance.checkpoint_facts(Path(self.result.checkpoint), self.result.fingerprint)
 
     @property
@@ -136,18 +136,18 @@ class Material:
         }
 
     def kept(self) -> dict[str, Any]:
-        """What a file of predictions keeps of their making, for documents made from it."""
+        """What a file of predictions keeps about their making, for documents made from it."""
         unread = {name: reason_class(why) for name, why in self.unread.items()}
         return {"making": self.making, "unread": unread}
 
     def provenance(self, folder: Path) -> dict[str, Any]:
-        """What ``provenance.json`` holds; ``folder`` is where the evaluation was written.
+        """The content of ``provenance.json``; ``folder`` is where the evaluation was written.
 
-        Where figures were computed from predictions, ``predictions_sha256`` says from which file,
-        and ``predictions_making`` when, how and where a model made it.
+        If figures were computed from predictions, ``predictions_sha256`` says from which file, and
+        ``predictions_making`` when, how and where a model made it.
         """
         result, data = self.result, self.folder.path if self.folder else None
-        found: dict[str, Any] = {
+        facts: dict[str, Any] = {
             "about": "research use only; not a medical device; no claim of conformity",
             **self.making,
             "model_applied": result.details is not None,
@@ -162,40 +162,40 @@ class Material:
             },
         }
         if result.details is None:
-            found["predictions_sha256"] = result.predictions.sha256
-            found["predictions_making"] = result.predictions.about.get("making")
+            facts["predictions_sha256"] = result.predictions.sha256
+            facts["predictions_making"] = result.predictions.about.get("making")
         if self.population is not None:
             images, rows = self.population.images, self.population.measured
-            found["data"]["images"] = len(images)
+            facts["data"]["images"] = len(images)
             key = "split_sha256" if self.population.whole else "split_sha256_of_predictions"
-            found["data"][key] = provenance.split_digest(images.names, images.splits)
-            own = images.take([int(row) for row in rows.nonzero()[0]])
-            found["data"]["measured_sha256"] = provenance.split_digest(own.names, own.splits)
+            facts["data"][key] = provenance.split_digest(images.names, images.splits)
+            own = images.take(rows.nonzero()[0])
+            facts["data"]["measured_sha256"] = provenance.split_digest(own.names, own.splits)
         if data is not None:
             boxes = Settings.from_dict(result.settings).boxes
-            found["data"]["tables"] = provenance.table_facts(data, boxes)
+            facts["data"]["tables"] = provenance.table_facts(data, boxes)
         if result.recipe:
-            told = ("recipe", "version", "recipe_sha256", "benchmark", "why_not", "list")
-            found["benchmark"] = {name: result.recipe[name] for name in told}
-        # What is not JSON (a path, a numpy number) is a fault of ours, and raises here.
-        return dict(json.loads(json.dumps(found, allow_nan=False)))
+            keys = ("recipe", "version", "recipe_sha256", "benchmark", "why_not", "list")
+            facts["benchmark"] = {key: result.recipe[key] for key in keys}
+        # A value that is not JSON (a path, a numpy number) is our mistake, and raises here.
+        return dict(json.loads(json.dumps(facts, allow_nan=False)))
 
     def card(self, sections: Sequence[Section]) -> str:
         """The model card, with the first table of each section of the report."""
         result = self.result
-        found = Environment(  # noqa: S701 - Markdown; cells are escaped where they stand
+        environment = Environment(  # noqa: S701 - Markdown; the template escapes cells
             loader=FileSystemLoader(TEXTS),
             undefined=ChainableUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        found.filters |= {"cell": markdown_cell, "counted": counted}
+        environment.filters |= {"cell": markdown_cell, "counted": counted}
         population = self.population
         tables = {
             one.title: [block for block in one.blocks if isinstance(block, Table)]
             for one in sections
         }
-        return found.get_template("model-card.md.j2").render(
+        return environment.get_template("model-card.md.j2").render(
             research=RESEARCH,
             material=self,
             result=result,
@@ -217,8 +217,8 @@ class Material:
 def write_documents(folder: Path, material: Material, sections: Sequence[Section]) -> Path:
     """Write all documents into ``documents/`` of an evaluation's folder; returns that folder.
 
-    A model card that somebody changed since it was written, as the folder's list of digests tells,
-    stays; the new one is ``model-card.new.md``.
+    If somebody has changed the model card, according to the folder's list of digests, it stays, and
+    the new one is ``model-card.new.md``.
     """
     own = folder / FOLDER
     card = own / CARD
@@ -240,7 +240,7 @@ def write_documents(folder: Path, material: Material, sections: Sequence[Section
 
 
 def _labeled_otherwise(population: Population, part: Classified) -> int:
-    """How many images measured have another label than in the predictions, as far as both do."""
+    """How many images measured have a label here and another in the predictions."""
     place = {name: at for at, name in enumerate(population.images.names)}
     own = np.flatnonzero(part.measured)
     there = [place[part.images.names[at]] for at in own.tolist()]

@@ -1,6 +1,6 @@
-"""The images that an evaluation knew of: table 1, and their flow to those measured (STARD).
+"""The images known to an evaluation: table 1, and the flow to those measured (STARD).
 
-All columns have one entry an image, in the order of the manifest.
+All columns have one entry for each image, in the order of the manifest.
 """
 
 import re
@@ -30,7 +30,7 @@ from cxrtext.records.tables import read_table
 PLURALS = {"study": "studies", "box": "boxes", "file or row": "files and rows"}
 LABEL_NAMES = {1: "with", 0: "without", -1: "uncertain", UNKNOWN_LABEL: "missing"}
 COLUMNS = {"sex": "patient", "view": "image", "site": "image", "manufacturer": "image"}
-"""Columns of a manifest that table 1 counts, and of what."""
+"""Manifest columns that table 1 counts, and whether by patient or by image."""
 MISSING = "missing"
 TABLE_NOTE = (
     "Numbers with percentages of their column, or median [first and third quartile]. Age and sex "
@@ -38,7 +38,7 @@ TABLE_NOTE = (
     "study and counts for each of its images."
 )
 MOST_REASONS = 6
-"""Reasons that are told apart; the rest is counted together."""
+"""Reasons listed separately; the rest are counted together."""
 NO_REASON = "not measured, with no reason noted"
 _NAMED = re.compile(r"^[^:]*([/\\]|\.(png|jpe?g|dcm|dicom)\b)[^:]*:\s*", re.IGNORECASE)
 
@@ -64,8 +64,7 @@ class Counts:
 class Population:
     """Images [B], their labels by finding (int8 [B]), and which of them were measured.
 
-    ``whole``: these are all images of a manifest, and not only those that a file of predictions
-    holds.
+    ``whole``: these are all images of a manifest, not only those in a file of predictions.
     """
 
     images: Images
@@ -90,14 +89,14 @@ class Population:
 
 
 def population_of(folder: DataFolder, findings: Sequence[str], measured: Set[str]) -> Population:
-    """The images of a data folder, and those of them that were measured, by name."""
+    """The images of a data folder; ``measured`` names those that were measured."""
     records = folder.records
     columns = list(dict.fromkeys(name for record in records for name in record.metadata))
     labels: Mapping[str, Codes] = {}
     if folder.labels is not None:
         codes = label_codes(folder.labels, [record.study_id for record in records], findings)
         labels = dict(zip(findings, codes, strict=True))
-    own = np.array([one.name in measured for one in records], dtype=np.bool_)
+    own = np.array([record.name in measured for record in records], dtype=np.bool_)
     return Population(images_of(records, columns), labels, own)
 
 
@@ -107,9 +106,9 @@ def population_in(classified: Classified, labeled: bool) -> Population:
 
 
 def table_one(population: Population) -> list[list[str]]:
-    """Describe the images by split, and those measured where they are none of the splits.
+    """Describe the images by split, and those measured if they are not one of the splits.
 
-    Rows of cells, the header first.
+    Returns rows of cells, the header first.
     """
     parts = {name: population.of_split(name) for name in population.split_names}
     measured, everything = population.measured, population.of_split("all")
@@ -153,12 +152,12 @@ def _share(number: int, total: int) -> str:
 
 
 def _first(population: Population, mask: Truth, cells: Sequence[str]) -> dict[str, str]:
-    """What the first image of each patient says that says something; "" where none does."""
-    found: dict[str, str] = {}
+    """The first cell of each patient's images that is not empty, or ""."""
+    first: dict[str, str] = {}
     for row in np.flatnonzero(mask):
         patient = population.images.patients[row]
-        found[patient] = found.get(patient) or cells[int(row)]
-    return found
+        first[patient] = first.get(patient) or cells[int(row)]
+    return first
 
 
 def _age(population: Population, masks: Sequence[Truth]) -> list[list[str]]:
@@ -207,7 +206,7 @@ def _levels(
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Images at one point, and those that go no further, by reason; ``noun`` is what they are."""
+    """Images at one point, and those that go no further, by reason; ``noun`` names them."""
 
     title: str
     counts: Counts
@@ -220,7 +219,7 @@ class Flow:
     """Steps from the first to the images measured, and their labels by finding.
 
     ``labels[finding]`` counts images by "with", "without", "uncertain" and "missing".  Figures that
-    do not add up are a ValueError.
+    do not add up raise a ValueError.
     """
 
     steps: Sequence[Step]
@@ -242,7 +241,7 @@ class Flow:
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "steps": [asdict(one) for one in self.steps],
+            "steps": [asdict(step) for step in self.steps],
             "labels": {name: dict(numbers) for name, numbers in self.labels.items()},
             "notes": list(self.notes),
         }
@@ -276,7 +275,7 @@ def flow_of(
     validation: bool = False,
     first: Step | None = None,
 ) -> Flow:
-    """Follow the images of a population, of which a split was measured, or "all".
+    """Follow the images of a population to those measured, of one split or "all".
 
     ``rejects`` are names of images that could not be read, and why; ``validation`` says whether
     images of split "val" chose thresholds; ``first`` is a step before all others.
@@ -306,9 +305,9 @@ def flow_of(
         steps.append(Step(f"Images of split {split}", own))
     asked = population.of_split(split)
     failed = (population.images.names[at] for at in np.flatnonzero(asked & ~population.measured))
-    told = rejects or {}
+    rejects = rejects or {}
     reasons = Counter(
-        f"cannot be read: {reason_class(told[name])}" if name in told else NO_REASON
+        f"cannot be read: {reason_class(rejects[name])}" if name in rejects else NO_REASON
         for name in failed
     )
     lost = {why: Counts(n) for why, n in _fewer(dict(reasons.most_common())).items()}
@@ -323,7 +322,7 @@ def flow_of(
 
 
 def reason_class(reason: str) -> str:
-    """A reason without what stands in it of one file: no path, no name, no number.
+    """A reason without its details of one file: no path, no name, no number.
 
     >>> reason_class("/data/a.png: is 12 x 9 pixels; send a larger image")
     'is n x n pixels'
@@ -331,7 +330,7 @@ def reason_class(reason: str) -> str:
     'cannot be decoded'
     """
     text = re.sub(r"'[^']*'|\"[^\"]*\"", "…", reason.partition(";")[0])
-    # What it is about stands before a colon; names may hold spaces, and be those of people.
+    # The subject is before a colon; names may hold spaces, and be people's.
     text = _NAMED.sub("", text)
     text = re.sub(r"\S*/\S*:?", "", text)
     text = " ".join(re.sub(r"\d+", "n", text).split()).strip(" :")
@@ -350,8 +349,8 @@ def _fewer(counts: Mapping[str, int]) -> dict[str, int]:
 class Imported:
     """An import into a data folder.
 
-    ``left_out``: images (files and rows that would have been images) by the reason, most first.
-    ``unchanged``: whether the manifest is what the import wrote, as its list of digests says.
+    ``left_out``: images (files and rows that would have been images) by reason, most first.
+    ``unchanged``: whether the manifest is still what the import wrote, by its list of digests.
     """
 
     left_out: Mapping[str, int]
@@ -361,8 +360,8 @@ class Imported:
 def read_imported(folder: Path) -> Imported | None:
     """What ``cxrtext import`` noted in a folder.
 
-    None where there is no note, or a damaged one, or its list of what was left out is damaged or
-    gone: images that nobody knows of would seem never to have been there.
+    None if the note is missing or damaged, or the list of what was left out is damaged or gone:
+    images that nobody knows about would seem never to have been there.
     """
     log = folder / WRITTEN[-1]
     try:

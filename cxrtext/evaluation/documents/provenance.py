@@ -1,6 +1,6 @@
-"""Where figures come from: digests of everything they follow from, versions, machine, command.
+"""Where figures come from: digests of all inputs, versions, machine, command.
 
-Nothing of it names a person, a host or a folder: of every path only the last part is kept.
+Nothing here names a person, a host or a folder: only the last part of every path is kept.
 """
 
 import hashlib
@@ -25,14 +25,14 @@ PACKAGES = (
     *("scikit-learn", "pyarrow", "pillow", "pydicom", "pysbd", "imagecodecs", "faiss-cpu"),
     "matplotlib",
 )
-"""Whose versions can change a figure."""
+"""Packages whose versions can change a figure."""
 TABLES = ("manifest", "reports", "labels", "boxes")
 NO_PATHS = ("best", "validation")
-"""Keys of a training's description under which a slash belongs to the name of a measure."""
+"""Keys of a training's description with names of measures, which may contain a slash."""
 
 
 def last_part(text: str) -> str:
-    """A path without the folders that it lies in, which may name people; else the text itself.
+    """A path without its folders, which may name people; any other text unchanged.
 
     >>> last_part("/home/someone/runs/a/checkpoint"), last_part("test"), last_part("a/b=1")
     ('checkpoint', 'test', 'b=1')
@@ -43,29 +43,30 @@ def last_part(text: str) -> str:
 
 
 def without_paths(value: Any) -> Any:
-    """A JSON value in which every text is its :func:`last_part`.
+    """A JSON value with every text cut to its :func:`last_part`.
 
     Names of measures ("val/loss") and of known language models ("owner/model") stay whole.
     """
     if isinstance(value, Mapping):
         return {
-            name: one if name in NO_PATHS else without_paths(one) for name, one in value.items()
+            name: entry if name in NO_PATHS else without_paths(entry)
+            for name, entry in value.items()
         }
     if isinstance(value, list | tuple):
-        return [without_paths(one) for one in value]
+        return [without_paths(entry) for entry in value]
     if not isinstance(value, str) or value.partition("@")[0] in PINNED:
         return value
     return last_part(value)
 
 
 def shown_command(arguments: Sequence[str]) -> list[str]:
-    """A command line of which paths have their last part alone; `evaluate` takes no keys."""
+    """A command line with only the last part of each path; `evaluate` takes no keys."""
     parted = (argument.rpartition("=") for argument in arguments)
     return [f"{name}{equals}{last_part(value)}" for name, equals, value in parted]
 
 
 def split_digest(names: Iterable[str], splits: Iterable[str]) -> str:
-    """SHA-256 of the sorted lines "image<tab>split", in hexadecimal, whatever their order."""
+    """SHA-256 of the sorted lines "image<tab>split", in hexadecimal."""
     return _digest(sorted(f"{name}\t{split}\n" for name, split in zip(names, splits, strict=True)))
 
 
@@ -85,19 +86,18 @@ def prompt_facts(prompts: Mapping[str, Mapping[str, Sequence[str]]]) -> dict[str
 
 
 def table_facts(data: Path, boxes: Path | None) -> dict[str, Any]:
-    """SHA-256 and size of each table of a data folder, by the name of its file."""
-    found = {}
+    """Name, SHA-256 and size of each table file of a data folder."""
+    facts = {}
     for stem in TABLES:
         path = boxes if stem == "boxes" and boxes else find_table(data, stem)
         if path is not None and path.is_file():
-            found[stem] = {
-                "file": path.name, "sha256": sha256(path), "bytes": path.stat().st_size,
-            }  # fmt: skip
-    return found
+            size = path.stat().st_size
+            facts[stem] = {"file": path.name, "sha256": sha256(path), "bytes": size}
+    return facts
 
 
 def checkpoint_facts(folder: Path, fingerprint: str) -> dict[str, Any]:
-    """What a model is and how it was trained, as far as its folder is there and is the same."""
+    """A model and its training, or only its name if its folder is gone or has changed."""
     facts: dict[str, Any] = {"name": model_name(folder), "fingerprint": fingerprint}
     try:
         sums = read_sums(folder)
@@ -114,17 +114,17 @@ def checkpoint_facts(folder: Path, fingerprint: str) -> dict[str, Any]:
 
 
 def model_name(folder: Path) -> str:
-    """The run and the checkpoint that a folder is: "run/checkpoint-best"."""
+    """The run and checkpoint of a folder, as in "run/checkpoint-best"."""
     path = folder.resolve()
     return f"{path.parent.name}/{path.name}" if path.name.startswith("checkpoint") else path.name
 
 
 def versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
+    installed = {"python": platform.python_version()}
     for name in PACKAGES:
         with suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
+            installed[name] = version(name)
+    return installed
 
 
 def machine(device: str) -> dict[str, Any]:

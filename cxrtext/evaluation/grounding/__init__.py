@@ -1,1 +1,1 @@
-"""Grounding: boxes, and how well maps of scores agree with them."""
+"""Grounding: boxes, and how well score maps agree with them."""

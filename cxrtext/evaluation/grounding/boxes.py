@@ -1,4 +1,4 @@
-"""Boxes and masks of a cohort: brought to its images, and the features of boxes (RoIAlign).
+"""Boxes and masks placed on a cohort's images, and the features of boxes (RoIAlign).
 
 Boxes are COCO's, (x, y, width, height).
 """
@@ -26,7 +26,7 @@ BoxRow = tuple[float, float, float, float]
 BOXES_AT_ONCE = 64
 """Boxes pooled at the same time; bounds memory."""
 ASPECT = 0.02
-"""Share by which the sides of an image may be scaled unevenly before its boxes are left out."""
+"""Boxes are left out if their image's sides are scaled more unevenly than this share."""
 NO_SENTENCE = "boxes without a sentence"
 NOT_ONE_SIZE = "boxes that count in another image's size"
 NO_PIXEL = "boxes that cover no pixel of their image"
@@ -35,22 +35,22 @@ NO_PIXEL = "boxes that cover no pixel of their image"
 def region_boxes(boxes: ArrayLike, geometry: Geometry, grid: tuple[int, int]) -> Tensor:
     """Map COCO boxes [n, 4] in original pixels into cells of a grid (h, w), float64, clipped.
 
-    A box wholly outside the crop has no area, and is for the caller to leave out and count.
+    A box wholly outside the crop has no area; the caller leaves it out and counts it.
     """
     return torch.from_numpy(geometry.boxes_to_cells(boxes, grid))
 
 
 def region_of_interest_align(features: Tensor, boxes: Tensor, bins: int) -> Tensor:
-    """Pool region grids over a box each: RoIAlign.
+    """Pool each region grid over one box: RoIAlign.
 
-    Each box is divided into ``bins`` x ``bins`` parts; a part's value is the mean of samples taken
-    bilinearly at regular points in it, along each side as many as the part has cells, rounded up.
-    Bilinear sampling and the mean act on rows and columns apart, so the whole is two matrix
-    products a box.
+    Each box is divided into ``bins`` x ``bins`` parts.  A part's value is the mean of bilinear
+    samples at regular points in it, along each side as many as the part has cells, rounded up.
+    Bilinear sampling and the mean act on rows and columns separately, so the whole is two matrix
+    products for each box.
 
     Args:
         features: [R, D, h, w], values at the centers of the cells.
-        boxes: [R, 4], COCO boxes (x, y, width, height) in cells (:func:`region_boxes`), of a width
+        boxes: [R, 4], COCO boxes (x, y, width, height) in cells (:func:`region_boxes`), with width
             and height above 0.
         bins: Parts down and across.
 
@@ -76,8 +76,8 @@ def _weights(start: Tensor, extent: Tensor, bins: int, cells: int) -> Tensor:
     share = (steps + 0.5) / samples[:, None]  # [R, s]
     bin_starts = start[:, None] + wide[:, None] * torch.arange(bins, device=wide.device)
     at = bin_starts[:, :, None] + (share * wide[:, None])[:, None, :]  # [R, bins, s]
-    # Boxes have different numbers of samples; those beyond a box's own, and those more than one
-    # cell outside the grid, weigh nothing.
+    # Boxes have different numbers of samples; samples beyond a box's own number, and those more
+    # than one cell outside the grid, weigh nothing.
     counts = (steps < samples[:, None])[:, None, :] & (at >= -1) & (at <= cells)
     at = at.clamp(0, cells - 1)
     before = at.floor().clamp(max=max(cells - 2, 0))
@@ -92,7 +92,7 @@ def _weights(start: Tensor, extent: Tensor, bins: int, cells: int) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class DrawnMask:
-    """A mask as its file has it: runs over height x width of stored pixels, or of a copy."""
+    """A mask as in its file: runs over height x width of stored pixels, or of a copy."""
 
     runs: Runs
     height: int
@@ -100,7 +100,7 @@ class DrawnMask:
     placement: Placement | None
 
     def shown(self, height: int, width: int) -> Mask:
-        """The mask of the picture shown, at a size of it, [height, width]; the nearest pixels."""
+        """The mask for the picture shown, resized to [height, width] by nearest pixels."""
         mask, placement = mask_of_runs(self.runs, self.height, self.width), self.placement
         if placement is not None:
             across, down = (
@@ -118,7 +118,7 @@ class DrawnMask:
 
 @dataclass(frozen=True, slots=True)
 class PlacedBox:
-    """A box, in original pixels, of the image at a row of the cohort, its mask and sentence."""
+    """A box in original pixels, with mask and sentence, of the image at a row of the cohort."""
 
     row: int
     finding: str
@@ -129,7 +129,7 @@ class PlacedBox:
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """A sentence with all its boxes in one image, and masks; of several findings the first."""
+    """A sentence with all its boxes and masks in one image, and its first finding."""
 
     row: int
     finding: str
@@ -140,7 +140,7 @@ class Phrase:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """The boxes that can be used, by image, and how many of its cohort cannot, by reason."""
+    """The usable boxes by image, and how many of the cohort's boxes are not usable, by reason."""
 
     boxes: list[PlacedBox]
     left_out: Counter[str]
@@ -163,12 +163,12 @@ class Placed:
 
 
 def place_boxes(boxes: Iterable[Box], cohort: Cohort) -> Placed:
-    """Bring boxes to the images of a cohort.
+    """Place boxes on the images of a cohort.
 
-    An image is found by its name, else by the stem of its file where only one has it (MS-CXR says
+    An image is found by its name, or else by the stem of its file if only one has it (MS-CXR says
     ``.jpg``, an archive ``.dcm``).  Boxes drawn on a resized copy are scaled to the image.  Boxes
-    count in the pixels that a file stores; where the picture shown was turned, mirrored or made
-    square, they go along.
+    are in the pixels that a file stores; if the picture shown was turned, mirrored or made square,
+    the boxes are too.
     """
     find = image_finder([record.name for record in cohort.records])
     placement = lru_cache(maxsize=1024)(lambda row: placement_in(cohort, row))
@@ -201,21 +201,22 @@ def image_finder(names: Sequence[str]) -> Callable[[str], int | None]:
 
 
 def placement_in(cohort: Cohort, row: int) -> Placement | None:
-    """How the picture shown lies over the pixels of its file; None where it is these."""
+    """How the picture shown lies over the pixels of its file; None if it is the same."""
     try:
-        found = placement_of(cohort.records[row].path)
+        placement = placement_of(cohort.records[row].path)
     except OSError:  # removed since it was embedded
         return None
-    size = None if found is None else (found.height, found.width)
-    return found if found is not None and not found.plain and size == cohort.sizes[row] else None
+    if placement is None or placement.plain:
+        return None
+    return placement if (placement.height, placement.width) == cohort.sizes[row] else None
 
 
 def _shown(box: Box, size: tuple[int, int], placement: Placement | None) -> BoxRow | None:
-    """Bring a box to the picture shown, whose size is (height, width)."""
+    """Map a box to the picture shown, of size (height, width)."""
     if placement is None:
         return _scaled(box, size)
     stored = _scaled(box, (placement.stored_height, placement.stored_width))
-    if stored is None:  # drawn on a copy of the picture as it is shown
+    if stored is None:  # drawn on a copy of the picture shown
         return _scaled(box, size)
     x, y, w, h = placement.boxes_to_shown(stored).tolist()
     return x, y, w, h

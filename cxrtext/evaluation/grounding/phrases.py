@@ -1,9 +1,9 @@
 """Sentences in single images: places, masks, sides, and whether there is anything to find.
 
-Each task gives measures of a sentence in its image.  A measure stands beside the same of other
-patients' images (its control), since words alone move it: "left" pulls a peak to the left whatever
-the image shows.  A measure with a truth (left or right, with a box or without) is ranked: its
-figure is an AUC; others are means.
+Each task gives measures of a sentence in its image.  Each measure is compared with the same measure
+on other patients' images (its control), because words alone move it: "left" pulls a peak to the
+left whatever the image shows.  Measures with a truth (left or right, with a box or without) are
+ranked: their figure is an AUC; others are means.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -55,11 +55,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 LONGEST_SIDE = 640
-"""Larger images are measured on maps of this longest side, their boxes scaled alike: more than 40
-pixels a region, which changed the mean CNR and mIoU of 2048 x 2500 images by 0.2 % and took a tenth
-of the time."""
+"""Larger images are measured on maps with this longest side, with their boxes scaled alike: more
+than 40 pixels a region, which changed the mean CNR and mIoU of 2048 x 2500 images by 0.2 % and took
+a tenth of the time."""
 OTHERS = 4
-"""Images of other patients that each sentence with boxes is also measured in."""
+"""How many images of other patients each sentence with boxes is also measured in."""
 SIGNED, CNR, MIOU, COMMON, POINTING = (
     "signed CNR", "CNR", "mIoU", "mIoU 0.1-0.5", "pointing game",
 )  # fmt: skip
@@ -74,11 +74,11 @@ TASKS: Mapping[str, tuple[str, ...]] = {
 }
 SHARES = (POINTING, ABOVE, PEAK)
 TRUTHS = {SIDES: ("left", "right"), ABSENCE: ("with a box", "without")}
-"""What sentences are called whose truth is true, and false."""
+"""Names for sentences whose truth is true, and false."""
 
 
 class Sentence(NamedTuple):
-    """A measure of a sentence in the image at a row; ``truth`` is None where it is not ranked."""
+    """A measure of a sentence in the image at a row; ``truth`` is None if it is not ranked."""
 
     row: int
     task: str
@@ -92,9 +92,9 @@ class Sentence(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Phrases:
-    """Part "phrases": measures of sentences, whose rows are places in ``images``.
+    """Part "phrases": measures of sentences; their rows are places in ``images``.
 
-    Values and controls are NaN where they are not defined.
+    Undefined values and controls are NaN.
     """
 
     images: Images
@@ -154,14 +154,14 @@ class Maps:
     def heat(self, phrase: Phrase, row: int) -> NDArray[np.float32]:
         """The map of a sentence in the image at a row, laid over the phrase's own image.
 
-        Its region scores, [h, w] in [−1, 1], as `Geometry.map_to_original` enlarges them.
+        These are its region scores, [h, w] in [−1, 1], enlarged by `Geometry.map_to_original`.
         """
         with torch.inference_mode():
             grid = (self.cohort.grid(row) @ self.vectors[phrase.text]).numpy()  # [h, w, D] @ [D]
         return _copy(self.cohort.geometry(phrase.row)).map_to_original(grid.astype(np.float64))
 
     def inside(self, phrase: Phrase) -> tuple[Mask | None, Mask | None]:
-        """The pixels of a phrase's boxes and masks; None without, or where they vanish."""
+        """The pixels of a phrase's boxes and masks; None if it has none, or if they vanish."""
         whole = self.cohort.geometry(phrase.row)
         copy = _copy(whole)
         across, down = copy.width / whole.width, copy.height / whole.height
@@ -176,20 +176,20 @@ class Maps:
 
 
 def _places(heat: ArrayLike, boxed: Mask | None) -> dict[str, float]:
-    """Measures of a map beside boxes."""
+    """Measures of a map against boxes."""
     if boxed is None:
         return dict.fromkeys(TASKS[GROUNDING], float("nan"))
     signed = contrast_to_noise(heat, boxed, signed=True)
     overlap = overlap_by_threshold(heat, boxed)
     common = overlap[[PAPER_THRESHOLDS.index(cut) for cut in COMMON_THRESHOLDS]]
     values = (signed, abs(signed), overlap.mean(), common.mean(), pointing_game(heat, boxed))
-    # Infinite: one value inside and another outside, with no noise to compare.
+    # Infinite if the map has one value inside and another outside: no noise to compare with.
     finite = (float(value) if np.isfinite(value) else float("nan") for value in values)
     return dict(zip(TASKS[GROUNDING], finite, strict=True))
 
 
 def dice_threshold(model: ImageTextModel, cohort: Cohort, phrases: Sequence[Phrase]) -> int | None:
-    """The place of the threshold with the best mean Dice; None without a mask."""
+    """The index of the threshold with the best mean Dice; None without a mask."""
     masked = [phrase for phrase in phrases if phrase.masks]
     maps = Maps.of(model, cohort, masked)
     dice = [
@@ -206,15 +206,15 @@ def ground_phrases(
     phrases: Sequence[Phrase],
     threshold: int | None = None,
 ) -> list[Sentence]:
-    """Places and masks of sentences in their images, and in :data:`OTHERS` other patients'.
+    """Measure places and masks of sentences in their images, and in :data:`OTHERS` others.
 
-    ``threshold`` is that of :func:`dice_threshold`.
+    The others are other patients' images.  ``threshold`` comes from :func:`dice_threshold`.
     """
     maps = Maps.of(model, cohort, phrases)
     rows = np.array(sorted({phrase.row for phrase in phrases}))
     patients = np.array([cohort.records[row].patient_id for row in rows])
     generator = np.random.default_rng(0)
-    found: list[Sentence] = []
+    sentences: list[Sentence] = []
     for phrase in phrases:
         boxed, drawn = maps.inside(phrase)
 
@@ -225,7 +225,7 @@ def ground_phrases(
             drawn: Mask | None = drawn,
         ) -> dict[tuple[str, str], float]:
             heat = maps.heat(phrase, row)
-            values = {(GROUNDING, name): one for name, one in _places(heat, boxed).items()}
+            values = {(GROUNDING, name): value for name, value in _places(heat, boxed).items()}
             if drawn is not None:
                 values[MASKS, AUROC] = pixel_auroc(heat, drawn)
                 if threshold is not None:
@@ -235,14 +235,16 @@ def ground_phrases(
         others = rows[patients != cohort.records[phrase.row].patient_id]
         elsewhere = [measured(row) for row in generator.permutation(others)[:OTHERS].tolist()]
         for (task, name), value in measured(phrase.row).items():
-            control = [one[task, name] for one in elsewhere]
+            control = [values[task, name] for values in elsewhere]
             mean = float(np.mean(control)) if control else float("nan")
-            found.append(Sentence(phrase.row, task, phrase.finding, phrase.text, name, value, mean))
-    return found
+            sentences.append(
+                Sentence(phrase.row, task, phrase.finding, phrase.text, name, value, mean)
+            )
+    return sentences
 
 
 class Sided(NamedTuple):
-    """A sentence that names one side, of the image at a row; left, or right."""
+    """A sentence about one side, left or right, of the image at a row."""
 
     row: int
     finding: str
@@ -253,12 +255,12 @@ class Sided(NamedTuple):
 def sided_phrases(
     said: Mapping[int, Sequence[tuple[str, str]]], reports: Mapping[int, Sequence[str]]
 ) -> list[Sided]:
-    """The sentences whose mirror is false of their image, of findings and sentences by row.
+    """The sentences in ``said``, findings and sentences by row, that are false when mirrored.
 
-    They name one side, affirm a finding and are false when mirrored, as far as words tell.
+    They name one side, affirm a finding and, judging by their words, are false when mirrored.
     ``reports``: by row, other sentences of its report, which may say that the mirror is true too.
     """
-    found = []
+    sided = []
     for row, entries in said.items():
         own = list(dict.fromkeys(text for _, text in entries))
         if not any(map(side_of, own)):
@@ -266,25 +268,25 @@ def sided_phrases(
         forms = dict(zip(own, false_mirrors([*own, *reports.get(row, ())]), strict=False))
         for finding, text in dict.fromkeys(entries):
             if forms[text]:
-                found.append(Sided(row, finding, text, side_of(text) == "left"))
-    return found
+                sided.append(Sided(row, finding, text, side_of(text) == "left"))
+    return sided
 
 
 @torch.inference_mode()
 def score_sides(model: ImageTextModel, cohort: Cohort, phrases: Sequence[Sided]) -> list[Sentence]:
     """Score each sentence and its mirror, and find the peak of its map, in its image and others.
 
-    What a sentence scores on any image is no evidence of the image, so the AUC is of the score of
-    the form that says left less that of the form that says right, less the mean of this over the
-    other patients' images; its control is the same of one of these.
+    The usual score of a sentence says nothing about one image.  So the AUC takes the score of the
+    form that says left minus that of the form that says right, minus the mean of this difference
+    over other patients' images; the control is the same for one of these images.
     """
     rows = list(dict.fromkeys(phrase.row for phrase in phrases))
     place = {row: at for at, row in enumerate(rows)}
     patients = np.array([cohort.records[row].patient_id for row in rows])
     pairs = list(dict.fromkeys((phrase.text, phrase.left) for phrase in phrases))
-    said, lefts = [text for text, _ in pairs], [left for _, left in pairs]
-    vectors = model.embed_sentences([*said, *map(other_side, said)])
-    # Of every sentence in every image, [pairs, images].
+    forms, lefts = [text for text, _ in pairs], [left for _, left in pairs]
+    vectors = model.embed_sentences([*forms, *map(other_side, forms)])
+    # For every sentence in every image, [pairs, images].
     ahead, peaks = (np.empty((len(pairs), len(rows))) for _ in range(2))
     for at, row in enumerate(rows):
         regions = cohort.regions[row : row + 1].to(model.device).float()
@@ -298,14 +300,15 @@ def score_sides(model: ImageTextModel, cohort: Cohort, phrases: Sequence[Sided])
     heads = None if left is None else left.double().cpu().numpy()
     of_pair = {pair: number for number, pair in enumerate(pairs)}
     generator = np.random.default_rng(0)
-    found: list[Sentence] = []
+    sentences: list[Sentence] = []
     for phrase in phrases:
         pair, at = of_pair[phrase.text, phrase.left], place[phrase.row]
         others = np.flatnonzero(patients != patients[at])
         usual, drawn, above_elsewhere, peaks_elsewhere = 0.0, *[float("nan")] * 3
         if len(others):
             usual, drawn = ahead[pair, others].mean(), ahead[pair, generator.choice(others)]
-            above_elsewhere, peaks_elsewhere = (one[pair, others].mean() for one in (above, peaks))
+            above_elsewhere = above[pair, others].mean()
+            peaks_elsewhere = peaks[pair, others].mean()
         sign = 1 if phrase.left else -1
         measures: list[tuple[str, float, float, bool | None]] = [
             (SIDE_AUC, sign * (ahead[pair, at] - usual), sign * (drawn - usual), phrase.left),
@@ -314,12 +317,12 @@ def score_sides(model: ImageTextModel, cohort: Cohort, phrases: Sequence[Sided])
         ]
         if heads is not None:
             measures.insert(1, (HEAD_AUC, heads[at], float("nan"), phrase.left))
-        found += [
+        sentences += [
             Sentence(phrase.row, SIDES, phrase.finding, phrase.text, name, float(value),
                      float(control), truth)
             for name, value, control, truth in measures
         ]  # fmt: skip
-    return found
+    return sentences
 
 
 def looked_for(
@@ -327,29 +330,30 @@ def looked_for(
 ) -> tuple[list[tuple[int, str, str, bool]], int]:
     """Sentences with a box (row, finding, text, True) and without (False).
 
-    And how many of the latter deny what they name, which are left out.
+    Also returns the number of sentences without a box that deny their finding: these are left out.
     """
     find = image_finder([record.name for record in cohort.records])
-    found = [(one.row, one.finding, one.text, True) for one in phrases]
-    boxed = {(one.row, one.text) for one in phrases}
+    asked = [(phrase.row, phrase.finding, phrase.text, True) for phrase in phrases]
+    boxed = {(phrase.row, phrase.text) for phrase in phrases}
     denying = 0
-    for one in absent:
-        row, text = find(one.image), one.label_text.strip()
+    for phrase in absent:
+        row, text = find(phrase.image), phrase.label_text.strip()
         if row is None or not text or (row, text) in boxed:
             continue
         affirmed, denied = mentions(text)
-        if denied and not affirmed:  # "no effusion" is true where there is nothing to draw
+        if denied and not affirmed:  # "no effusion" is true if there is nothing to draw
             denying += 1
         else:
-            found.append((row, one.finding, text, False))
-    return list(dict.fromkeys(found)), denying
+            asked.append((row, phrase.finding, text, False))
+    return list(dict.fromkeys(asked)), denying
 
 
 def score_absence(
     model: ImageTextModel, cohort: Cohort, asked: Sequence[tuple[int, str, str, bool]]
 ) -> list[Sentence]:
-    """Score sentences with a box and without in their images."""
-    scores = score_pairs(model, cohort, [one[0] for one in asked], [one[2] for one in asked])
+    """Score sentences with and without a box in their images."""
+    rows, texts = [row for row, *_ in asked], [text for _, _, text, _ in asked]
+    scores = score_pairs(model, cohort, rows, texts)
     return [
         Sentence(row, ABSENCE, finding, text, AUC, score, truth=present)
         for (row, finding, text, present), score in zip(asked, scores.tolist(), strict=True)
@@ -361,21 +365,21 @@ def phrases_of(cohort: Cohort, sentences: list[Sentence]) -> Phrases:
 
 
 def measure_phrases(given: Phrases) -> Rows:
-    """Each measure by finding, the mean of findings, and of all sentences, beside its control.
+    """Each measure by finding, the mean over findings, and over all sentences, with its control.
 
-    Of sentences without a box those of findings count that have sentences of both kinds, where any
-    has: others would compare sentences that differ anyway.
+    For absence, only findings with sentences of both kinds count, if there are any: the others
+    would compare sentences that differ anyway.
     """
     rows = Rows()
     for task, measures in TASKS.items():
-        own = [one for one in given.sentences if one.task == task]
+        own = [sentence for sentence in given.sentences if sentence.task == task]
         if not own:
             continue
-        names = sorted({one.finding for one in own})
+        names = sorted({sentence.finding for sentence in own})
         whole = MEAN_OF_SENTENCES if task == GROUNDING else ALL
         several = names if names != [""] or task in (GROUNDING, ABSENCE) else []
         for name in several:
-            some = [one for one in own if one.finding == name]
+            some = [sentence for sentence in own if sentence.finding == name]
             _add(rows, task, name or NO_FINDING, some, given.images)
         for measure in measures if several else ():
             each = [rows.value(task, name or NO_FINDING, measure) for name in several]
@@ -384,26 +388,27 @@ def measure_phrases(given: Phrases) -> Rows:
                 rows.add(task, MEAN_OF_FINDINGS, measure, float(np.mean(known)))
         if task == ABSENCE:
             both = [n for n in names if rows.value(task, n or NO_FINDING, AUC) is not None]
-            own = [one for one in own if not both or one.finding in both]
+            own = [sentence for sentence in own if not both or sentence.finding in both]
         _add(rows, task, whole, own, given.images)
     return rows
 
 
 def _add(rows: Rows, task: str, group: str, own: Sequence[Sentence], images: Images) -> None:
-    """The measures of some sentences of a task."""
+    """Add the measures of some sentences of a task."""
     for measure in TASKS[task]:
-        some = [one for one in own if one.measure == measure]
+        some = [sentence for sentence in own if sentence.measure == measure]
         if not some:
             continue
-        values, controls = (np.array([one[at] for one in some]) for at in (5, 6))
-        patients = np.array([images.patients[one.row] for one in some], dtype=object)
-        truth = np.array([one.truth is True for one in some])
+        values = np.array([sentence.value for sentence in some])
+        controls = np.array([sentence.control for sentence in some])
+        patients = np.array([images.patients[sentence.row] for sentence in some], dtype=object)
+        truth = np.array([sentence.truth is True for sentence in some])
         ranked = some[0].truth is not None
-        found = _figure(measure, values, patients.tolist(), truth if ranked else None)
-        rows.add(task, group, measure, found, int((~np.isnan(values)).sum()))
+        figure = _figure(measure, values, patients.tolist(), truth if ranked else None)
+        rows.add(task, group, measure, figure, int((~np.isnan(values)).sum()))
         if measure in (CNR, MIOU, POINTING) and group == MEAN_OF_SENTENCES:
-            same = [(images.names[one.row], one.finding) for one in some]
-            rows.compare_by(measure, found, tuple(same))
+            same = [(images.names[sentence.row], sentence.finding) for sentence in some]
+            rows.compare_by(measure, figure, tuple(same))
         both = ~np.isnan(values) & ~np.isnan(controls)
         if both.any():
             control: Measured | float | None = float(controls[both].mean())
@@ -413,12 +418,12 @@ def _add(rows: Rows, task: str, group: str, own: Sequence[Sentence], images: Ima
             if not ranked:
                 gain = mean_of((values - controls)[both], patients[both].tolist())
                 rows.add(task, group, measure + GAIN, gain, int(both.sum()))
-    counted = min((one.measure for one in own), key=TASKS[task].index, default="")
-    first = [one for one in own if one.measure == counted]
+    counted = min((sentence.measure for sentence in own), key=TASKS[task].index, default="")
+    first = [sentence for sentence in own if sentence.measure == counted]
     for name, side in zip(TRUTHS.get(task, ()), (True, False), strict=False):
-        rows.add(task, group, name, sum(one.truth is side for one in first))
+        rows.add(task, group, name, sum(sentence.truth is side for sentence in first))
     rows.add(task, group, "sentences", len(first))
-    rows.add(task, group, "images", len({one.row for one in first}))
+    rows.add(task, group, "images", len({sentence.row for sentence in first}))
 
 
 def _figure(

@@ -1,6 +1,6 @@
 """Columns of a part: from lists and arrays to Arrow and back.
 
-What is read and cannot be such a column is a ValueError.
+Values that do not fit a column raise a ValueError when read.
 """
 
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 Places = NDArray[np.intp]
 MANIFEST = "manifest."
-"""What names of columns begin with that come from the manifest, such as ``manifest.sex``."""
+"""The prefix of columns that come from the manifest, such as ``manifest.sex``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """The images that rows belong to, [B]; ``metadata`` has columns of the manifest."""
+    """The images of rows, [B]; ``metadata`` has columns of the manifest."""
 
     names: list[str]
     studies: list[str]
@@ -48,7 +48,7 @@ class Images:
         )
 
     def to_columns(self, places: Places) -> dict[str, Any]:
-        """The columns of rows that belong to the images at some places, [n]."""
+        """The columns for rows of the images at these places, [n]."""
         columns = {
             "image": self.names,
             "study_id": self.studies,
@@ -60,7 +60,7 @@ class Images:
 
     @classmethod
     def from_columns(cls, table: "pa.Table") -> tuple["Images", Places]:
-        """The images in the order in which they come first, and the place of each row's, [n]."""
+        """The images in order of first appearance, and the place of each row's image, [n]."""
         names, places = numbered(table["image"])
         first = np.full(len(names), -1, dtype=np.intp)
         first[places[::-1]] = np.arange(len(places))[::-1]
@@ -79,14 +79,14 @@ class Images:
             if name.startswith(MANIFEST) and table[name].null_count < len(table)
         }
         studies, patients, splits = map(of_first, ("study_id", "patient_id", "split"))
-        # As in a manifest, the study stands for a patient who is not named; here the image for it.
+        # As in a manifest, the study stands in for a missing patient; here also the image for it.
         studies = [study or name for study, name in zip(studies, names, strict=True)]
         patients = [patient or study for patient, study in zip(patients, studies, strict=True)]
         return cls(names, studies, patients, splits, metadata), places
 
 
 def images_of(records: "Sequence[ImageRecord]", columns: Sequence[str] = ()) -> Images:
-    """The images of records, with columns of the manifest as far as any of them fills them."""
+    """The images of records, with the manifest columns that are not empty."""
     metadata = {
         name: [str(record.metadata.get(name, "")).strip() for record in records] for name in columns
     }
@@ -100,7 +100,7 @@ def images_of(records: "Sequence[ImageRecord]", columns: Sequence[str] = ()) -> 
 
 
 def words(values: Sequence[str], places: Places | None = None) -> "pa.DictionaryArray":
-    """Texts, each kept once; with ``places`` [n] the texts there."""
+    """Texts, each stored once; with ``places`` [n], the texts at those places."""
     import pyarrow as pa
 
     if places is None:
@@ -114,12 +114,12 @@ def texts(table: "pa.Table", column: str) -> list[str]:
 
 
 def numbered(column: "pa.ChunkedArray") -> tuple[list[str], Places]:
-    """The distinct texts of a column as they first come, and the place of each row's."""
+    """The distinct texts of a column in order of appearance, and the place of each row's text."""
     import pyarrow as pa
 
     plain = column.cast(pa.string()).combine_chunks()
     if plain.null_count:
-        raise ValueError("a row lacks an image or a finding")
+        raise ValueError("a row has no image or no finding")
     encoded = plain.dictionary_encode()
     return encoded.dictionary.to_pylist(), encoded.indices.to_numpy(zero_copy_only=False).astype(
         np.intp
@@ -127,7 +127,7 @@ def numbered(column: "pa.ChunkedArray") -> tuple[list[str], Places]:
 
 
 def floats(table: "pa.Table", column: str) -> NDArray[np.float64]:
-    """A column of numbers, float64 [n]; NaN where it is empty."""
+    """A column of numbers, float64 [n]; NaN for empty cells."""
     values: NDArray[np.float64] = table[column].to_numpy().astype(np.float64)
     return values
 
@@ -136,7 +136,7 @@ def flags(table: "pa.Table", column: str) -> NDArray[np.bool_]:
     """A column of true and false, or of 1 and 0, [n]."""
     values: NDArray[Any] = table[column].to_numpy()
     if values.dtype != np.bool_ and not all(value in (0, 1) for value in values.tolist()):
-        raise ValueError(f"column '{column}' wants true or false in every row")
+        raise ValueError(f"column '{column}' needs true or false in every row")
     return values.astype(np.bool_)
 
 
@@ -152,7 +152,7 @@ def whole(table: "pa.Table", column: str) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True)
 class Pivot:
-    """Rows in any order, one for every finding and image, brought to [F, B]."""
+    """Rows in any order, one for every finding and image, arranged as [F, B]."""
 
     findings: tuple[str, ...]
     images: Images
@@ -161,7 +161,6 @@ class Pivot:
 
     @classmethod
     def of(cls, table: "pa.Table") -> "Pivot":
-        """By the columns ``finding`` and ``image``."""
         images, rows = Images.from_columns(table)
         findings, which = numbered(table["finding"])
         cells = len(findings) * len(images)
@@ -170,14 +169,14 @@ class Pivot:
         return cls(tuple(findings), images, which, rows)
 
     def placed(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Values of the rows, [F · B] -> [F, B]."""
-        found = np.empty((len(self.findings), len(self.images)), dtype=values.dtype)
-        found[self.which, self.rows] = values
-        return found
+        """Arrange values of the rows, [F · B] -> [F, B]."""
+        arranged = np.empty((len(self.findings), len(self.images)), dtype=values.dtype)
+        arranged[self.which, self.rows] = values
+        return arranged
 
 
 def codes(table: "pa.Table") -> NDArray[np.int8]:
-    """The column ``label``: 1, 0, −1 or, where empty, :data:`UNKNOWN_LABEL`."""
+    """The column ``label``: 1, 0, −1, or :data:`UNKNOWN_LABEL` for empty cells."""
     given = floats(table, "label")
     labels = np.where(np.isnan(given), UNKNOWN_LABEL, given)
     if not np.isin(labels, (1, 0, -1, UNKNOWN_LABEL)).all():

@@ -1,8 +1,7 @@
 """``predictions.parquet``: the parts of an evaluation in one long table.
 
-Column ``part`` says which kind of measurement a row belongs to; columns that a part has no use for
-are empty there.  What was measured on what stands as JSON in the schema's metadata, under
-"cxrtext".
+Column ``part`` says which kind of measurement a row belongs to; a part leaves columns it does not
+use empty.  What was measured on what is JSON in the schema's metadata, under "cxrtext".
 """
 
 import json
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 NAME = "predictions.parquet"
 KIND, VERSION = "cxrtext predictions", 1
 AGAIN = (
-    "make it again with 'cxrtext evaluate CHECKPOINT --data DIR --out DIR', or, of a model of your "
-    "own, as the guide to evaluating says"
+    "make it again with 'cxrtext evaluate CHECKPOINT --data DIR --out DIR', or, for a model of "
+    "your own, as the guide to evaluating says"
 )
 KEY = b"cxrtext"
 COLUMNS = "columns"
@@ -31,11 +30,11 @@ class Part(Protocol):
     """The rows of one kind of measurement; their columns are those of the table."""
 
     def to_table(self) -> "pa.Table":
-        """The rows as they stand in the file."""
+        """The rows as they are in the file."""
 
     @classmethod
     def from_table(cls, table: "pa.Table") -> Self:
-        """The rows of such a table; a KeyError or a ValueError where it is not one."""
+        """Read the rows of a table; a KeyError or a ValueError if they do not fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +42,8 @@ class Predictions:
     """Everything that figures are computed from.
 
     ``about``: what was measured on what, with which settings and prompts, as JSON holds it.
-    ``parts``: by name the part, as far as the data had what it needs.  ``sha256`` is that of the
-    file that they were read from, in hexadecimal; "" where they were just made.
+    ``parts``: by name, if the data had what they need.  ``sha256``: of the file they were read
+    from, in hexadecimal; "" for new predictions.
     """
 
     about: dict[str, Any]
@@ -55,8 +54,8 @@ class Predictions:
 def write_predictions(path: Path, predictions: Predictions, *, sentences: bool = True) -> None:
     """Write all parts to a Parquet file, whole or not at all.
 
-    Without ``sentences`` those of reports are numbered in place of written out; every figure stays
-    the same.
+    Without ``sentences``, the sentences of reports are replaced by numbers; every figure stays the
+    same.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -65,7 +64,7 @@ def write_predictions(path: Path, predictions: Predictions, *, sentences: bool =
     if not sentences:
         tables = _numbered_sentences(tables)
     names = pa.field("part", pa.dictionary(pa.int32(), pa.string()))
-    schema = pa.unify_schemas([pa.schema([names]), *(one.schema for one in tables.values())])
+    schema = pa.unify_schemas([pa.schema([names]), *(table.schema for table in tables.values())])
     about = {"format": KIND, "version": VERSION, **predictions.about}
     about = sealed({**about, COLUMNS: schema.names})
     schema = schema.with_metadata({KEY: json.dumps(about)})
@@ -92,23 +91,23 @@ def _numbered_sentences(tables: "dict[str, pa.Table]") -> "dict[str, pa.Table]":
     import pyarrow as pa
 
     numbers: dict[str, str] = {}
-    found = {}
+    numbered = {}
     for name, table in tables.items():
         if "sentence" in table.column_names:
-            said = [
+            texts = [
                 None if text is None else numbers.setdefault(text, f"sentence {len(numbers) + 1}")
                 for text in table["sentence"].cast(pa.string()).to_pylist()
             ]
-            column = pa.array(said, pa.string()).dictionary_encode()
+            column = pa.array(texts, pa.string()).dictionary_encode()
             table = table.set_column(table.column_names.index("sentence"), "sentence", column)
-        found[name] = table
-    return found
+        numbered[name] = table
+    return numbered
 
 
 def read_predictions(path: Path, kinds: Mapping[str, type[Part]]) -> Predictions:
     """Read a file of :func:`write_predictions`.
 
-    ``kinds``: by name the parts that are wanted; others in the file are passed over.
+    ``kinds``: the parts to read, by name; others in the file are skipped.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -119,7 +118,7 @@ def read_predictions(path: Path, kinds: Mapping[str, type[Part]]) -> Predictions
     note_source(path)
     try:
         table = pq.read_table(path, page_checksum_verification=True)
-    # What a damaged file holds can be no text, too large, or of no type.
+    # A damaged file may hold broken text, sizes that are too large, or unknown types.
     except (OSError, ValueError, MemoryError, pa.ArrowException):
         raise DataError(f"{path}: not a Parquet file, or a damaged one; {AGAIN}") from None
     try:
@@ -137,7 +136,7 @@ def read_predictions(path: Path, kinds: Mapping[str, type[Part]]) -> Predictions
     if not isinstance(about, dict) or about.get("format") != KIND:
         raise DataError(
             f"{path}: not a file of predictions: the metadata of its schema have no "
-            f"'{KEY.decode()}' that says so; {AGAIN}"
+            f"'{KEY.decode()}' entry that says so; {AGAIN}"
         )
     if "part" not in table.column_names:
         raise DataError(f"{path}: not a file of predictions: it has no column 'part'; {AGAIN}")
@@ -151,8 +150,8 @@ def read_predictions(path: Path, kinds: Mapping[str, type[Part]]) -> Predictions
         try:
             parts[name] = kind.from_table(rows)
         except (KeyError, ValueError, TypeError, pa.ArrowException) as error:
-            said = str(error).strip("'\"").splitlines()[0]
-            raise DataError(f"{path}: part '{name}': {said}; {AGAIN}") from None
+            fault = str(error).strip("'\"").splitlines()[0]
+            raise DataError(f"{path}: part '{name}': {fault}; {AGAIN}") from None
     if not parts:
-        raise DataError(f"{path}: no row is of a part that is known: {', '.join(kinds)}; {AGAIN}")
+        raise DataError(f"{path}: no row belongs to a known part: {', '.join(kinds)}; {AGAIN}")
     return Predictions(about, parts, sha256(path))

@@ -1,4 +1,4 @@
-"""Benchmarks on public sets as frozen recipes: list of images, prompts, settings, measures."""
+"""Benchmarks on public sets as frozen recipes: images, prompts, settings, measures."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Lists of images: those of an imported manifest, or a file's, compared by digest."""
+"""Lists of images, from an imported manifest or a file, compared by digest."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,8 +17,8 @@ ENDINGS = (".png", ".jpg", ".jpeg", ".dcm", ".dicom")
 class FoundList:
     """The names of a benchmark's images.
 
-    ``test`` are measured, ``val`` choose thresholds; ``known`` is the official list that the names
-    are, or None.
+    ``test`` are measured, ``val`` choose thresholds; ``known`` is the official list with the same
+    names, or None.
     """
 
     where: str
@@ -33,7 +33,7 @@ class FoundList:
 
 
 def name_of(kind: str, path: str) -> str:
-    """What stands for an image in a list; endings are in small letters, as in official lists."""
+    """The name of an image in a list; suffixes are in lower case, as in official lists."""
     parts = path.replace("\\", "/").rstrip("/").split("/")
     if kind == "tail":
         return "/".join(parts[-3:])
@@ -45,19 +45,16 @@ def name_of(kind: str, path: str) -> str:
 
 def digest_of_names(names: Iterable[str]) -> str:
     """SHA-256 of the distinct names, sorted by their code points, with a line feed after each."""
-    found = hashlib.sha256()
-    for name in sorted(set(names)):
-        found.update(f"{name}\n".encode())
-    return found.hexdigest()
+    return hashlib.sha256("".join(f"{name}\n" for name in sorted(set(names))).encode()).hexdigest()
 
 
 def _lines(path: Path) -> list[str]:
     text = decode(path.read_bytes())
     if text is None:
-        raise DataError(f"{path}: not UTF-8 text; give a file with a name a line")
+        raise DataError(f"{path}: not UTF-8 text; give a file with one name a line")
     names = [line.strip() for line in text.splitlines() if line.strip()]
     if not names:
-        raise DataError(f"{path}: lists no image; give a file with a name a line")
+        raise DataError(f"{path}: lists no image; give a file with one name a line")
     return names
 
 
@@ -70,18 +67,18 @@ def draw_studies(names: Iterable[str]) -> tuple[frozenset[str], frozenset[str]]:
 
 def _known(images: ImageList, names: frozenset[str]) -> KnownList | None:
     digest = digest_of_names(names)
-    for one in images.known:
-        if len(names) == one.count and one.sha256 in ("", digest):
-            return one
+    for official in images.known:
+        if len(names) == official.count and official.sha256 in ("", digest):
+            return official
     return None
 
 
 def read_list(
     recipe: Recipe, rows: Sequence[Mapping[str, str]], given: Path | None = None
 ) -> FoundList:
-    """The images that a recipe measures, by the rows of a manifest or a file of names.
+    """The images that a recipe measures, from the rows of a manifest or a file of names.
 
-    A DataError where the recipe wants such a file and none is given.
+    A DataError if the recipe needs such a file and none is given.
     """
     images = recipe.content.images
     splits = {name_of(images.name, row["image"]): row.get("split", "") for row in rows}
@@ -90,7 +87,7 @@ def read_list(
         listed = frozenset(name_of(images.name, name) for name in _lines(given))
     elif images.listed == "file":
         raise DataError(
-            f"{recipe.name}: an imported set does not tell its images; give a file with a name a "
+            f"{recipe.name}: an imported set does not tell its images; give a file with one name a "
             f"line as --list FILE (which they are: cxrtext evaluate --recipe {recipe.name})"
         )
     else:

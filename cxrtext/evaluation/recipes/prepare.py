@@ -1,4 +1,4 @@
-"""The images of a benchmark: compared with the official list, and taken out of a data folder."""
+"""The images of a benchmark: compared with the official list, and taken from a data folder."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,11 +15,11 @@ from cxrtext.records import ImageRecord
 
 @dataclass(slots=True)
 class Selection:
-    """What a benchmark measures of a data folder.
+    """What a benchmark measures in a data folder.
 
-    ``short`` says why it is not the benchmark, else it is empty; ``missing`` counts images that the
-    folder lacks, ``apart`` those that choose no thresholds, as another one of their patient is
-    measured; ``findings`` are those with a column of labels that are measured.
+    ``short`` says why it is not the benchmark, or is empty; ``missing`` counts images missing from
+    the folder, ``apart`` images that choose no thresholds because another image of their patient is
+    measured; ``findings`` are those measured, which have a column of labels.
     """
 
     folder: DataFolder
@@ -32,19 +32,19 @@ class Selection:
 
 
 def check_list(recipe: Recipe, found: FoundList) -> list[str]:
-    """Compare a list with the official ones: a line where it is not one of them, else nothing."""
+    """Compare a list with the official ones; returns a line if it is none of them."""
     if found.known is not None:
         return []
-    known = recipe.content.images.known
-    official = " or ".join(f"the {one.count:,} of {one.title}" for one in known)
+    lists = recipe.content.images.known
+    official = " or ".join(f"the {known.count:,} of {known.title}" for known in lists)
     listed = f"{found.where} lists {counted(len(found.names), 'image')}"
-    if any(len(found.names) == one.count for one in known):
+    if any(len(found.names) == known.count for known in lists):
         return [f"{listed}, and not {official}: the digest of the names differs"]
     return [f"{listed}, and not {official}"]
 
 
 def check_images(found: FoundList, kept: Iterable[str]) -> list[str]:
-    """Compare the images that there are with a list; the first that is missing is named."""
+    """Compare the images at hand with a list; the line names the first missing one."""
     missing = sorted(found.wanted - set(kept))
     if not missing:
         return []
@@ -53,73 +53,69 @@ def check_images(found: FoundList, kept: Iterable[str]) -> list[str]:
     return [f"{total - len(missing):,} of {total:,} images; missing {missing[0]}{more}"]
 
 
-def _refuse(recipe: Recipe, short: list[str], subset: bool) -> None:
-    if short and not subset:
-        raise DataError(
-            f"{recipe.name}: {'; '.join(short)}. This is not the benchmark; import the whole set "
-            f"({recipe.content.get}), whose {WRITTEN[-1]} says what was left out, or try what is "
-            "there with --subset"
-        )
-
-
 def prepare(
     recipe: Recipe, data: Path, *, listed: Path | None = None, subset: bool = False
 ) -> Selection:
-    """Compare the images of a data folder with the official list, and take out what is measured.
+    """Compare the images of a data folder with the official list, and select those measured.
 
-    ``data`` is what ``cxrtext import`` made of the set; ``listed`` a file with a name a line.
-    With ``subset`` a list that is not the official one, or not complete, is used all the same.
+    ``data`` is the set imported by ``cxrtext import``, ``listed`` a file with one name a line.
+    With ``subset``, a list that is incomplete or not the official one is used all the same.
     """
     if data.is_dir() and find_table(data, "manifest") is None:
         raise DataError(f"{data}: holds no manifest.csv; import the set: {recipe.import_command}")
     content = recipe.content
     folder = read_data_folder(data, allow_outside=True, findings=tuple(recipe.prompts))
-    rows = [{"image": one.name, "split": one.split} for one in folder.records]
+    rows = [{"image": record.name, "split": record.split} for record in folder.records]
     found = read_list(recipe, rows, listed)
     by_name: dict[str, ImageRecord] = {}
     for record in folder.records:
         by_name.setdefault(name_of(content.images.name, record.name), record)
     short = [*check_list(recipe, found), *check_images(found, by_name)]
-    _refuse(recipe, short, subset)
+    if short and not subset:
+        raise DataError(
+            f"{recipe.name}: {'; '.join(short)}. This is not the benchmark; import the whole set "
+            f"({content.get}), whose {WRITTEN[-1]} says what was left out, or try what is there "
+            "with --subset"
+        )
     records = [
         replace(by_name[name], split="test" if name in found.test else "val")
         for name in sorted(found.wanted & by_name.keys())
     ]
-    # Of those that choose thresholds without the patients who are measured.
-    measured = {one.patient_id for one in records if one.split == "test"}
+    # Images that choose thresholds must not be of patients who are measured.
+    measured = {record.patient_id for record in records if record.split == "test"}
     if not measured:
         raise DataError(f"{data}: has none of the images that {recipe.name} measures")
-    kept = [one for one in records if one.split == "test" or one.patient_id not in measured]
+    kept = [r for r in records if r.split == "test" or r.patient_id not in measured]
     folder = _of_images(recipe, folder, kept)
     missing, apart = len(found.wanted - by_name.keys()), len(records) - len(kept)
     selection = Selection(folder, found, short, missing, apart)
-    tested = [one for one in kept if one.split == "test"]
+    tested = [record for record in kept if record.split == "test"]
     if "labels" in content.takes:
-        _check_labels(recipe, selection, [one.study_id for one in tested])
+        _check_labels(recipe, selection, [record.study_id for record in tested])
     if "boxes" in content.takes:
-        _check_boxes(recipe, selection, {one.name for one in tested})
+        _check_boxes(recipe, selection, {record.name for record in tested})
     return selection
 
 
 def _of_images(recipe: Recipe, folder: DataFolder, records: list[ImageRecord]) -> DataFolder:
-    """A data folder of some images, with the tables that a recipe takes."""
+    """A data folder with only these images and the tables that a recipe needs."""
     takes = recipe.content.takes
     for stem, has in (("labels", folder.labels), ("boxes", folder.boxes)):
         if stem in takes and has is None:
-            raise DataError(f"{folder.path}: holds no {stem}, which {recipe.name} wants")
-    names, studies = {one.name for one in records}, {one.study_id for one in records}
+            raise DataError(f"{folder.path}: has no {stem}, which {recipe.name} needs")
+    names, studies = {r.name for r in records}, {r.study_id for r in records}
     labels = {k: v for k, v in (folder.labels or {}).items() if k in studies}
     if recipe.content.blank == "absent":
         labels = {s: {k: v or 0 for k, v in one.items()} for s, one in labels.items()}
     boxed, reported = "boxes" in takes, "reports" in takes
-    said, boxes = folder.sentences or (), folder.boxes or ()
+    sentences, boxes = folder.sentences or (), folder.boxes or ()
     return replace(
         folder,
         records=records,
         labels=labels if "labels" in takes else None,
-        sentences=[one for one in said if one.study_id in studies] if reported else None,
-        boxes=[one for one in boxes if one.image in names] if boxed else None,
-        absent=tuple(one for one in folder.absent if boxed and one.image in names),
+        sentences=[s for s in sentences if s.study_id in studies] if reported else None,
+        boxes=[box for box in boxes if box.image in names] if boxed else None,
+        absent=tuple(phrase for phrase in folder.absent if boxed and phrase.image in names),
         bad_boxes=folder.bad_boxes if boxed else (),
     )
 
@@ -128,14 +124,17 @@ def _check_labels(recipe: Recipe, selection: Selection, measured: Sequence[str])
     """Choose the findings that enough of the images measured have; check how many have each."""
     content, labels = recipe.content, selection.folder.labels or {}
     asked = tuple(recipe.prompts)
-    said = {name: [labels.get(study, {}).get(name) for study in measured] for name in asked}
-    counts = {name: values.count(1) for name, values in said.items()}
-    # short: a few images to try with
+    values_of = {name: [labels.get(study, {}).get(name) for study in measured] for name in asked}
+    counts = {name: values.count(1) for name, values in values_of.items()}
+    # a short selection is a few images to try with
     least = content.prompts.more_than if content.prompts and not selection.short else 0
-    findings = tuple(name for name in asked if counts[name] > least or not least)
-    findings = tuple(name for name in findings if any(one is not None for one in said[name]))
+    findings = tuple(
+        name
+        for name in asked
+        if (counts[name] > least or not least) and any(v is not None for v in values_of[name])
+    )
     if len(findings) < len(asked):
-        few = f"that not more than {least} of the images have" if least else "without a label"
+        few = f"that at most {least} of the images have" if least else "without a label"
         selection.left_out.append(
             f"classification: {counted(len(asked) - len(findings), 'finding')} {few}"
         )
@@ -156,11 +155,11 @@ def _check_boxes(recipe: Recipe, selection: Selection, tested: set[str]) -> None
 
 
 def _annotations(recipe: Recipe, selection: Selection, what: str, wrong: list[str]) -> None:
-    """Refuse annotations that are not the official ones, though the images are."""
+    """Refuse annotations that are not the official ones although the images are."""
     if not wrong:
         return
     line = f"the {what} are not the official ones: {wrong[0]}"
     if len(wrong) > 1:
         line += f", and {len(wrong) - 1} more"
-    if not selection.short:  # of other images other counts are expected
+    if not selection.short:  # other images have other counts
         raise DataError(f"{recipe.name}: {line}; get them from {recipe.content.get}")

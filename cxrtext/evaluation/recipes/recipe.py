@@ -1,6 +1,6 @@
 """A recipe: a YAML file that says which images a benchmark has, and how it is done.
 
-Those of public sets lie in ``data/``.  A file of one's own is read likewise.
+Recipes for public sets are in ``data/``.  Your own files are read the same way.
 """
 
 import hashlib
@@ -29,30 +29,31 @@ class KnownList(_Part):
     title: str
     count: int = Field(gt=0)
     sha256: str = Field("", pattern=r"^([0-9a-f]{64})?$")
-    """Of the sorted names, a line feed after each; "" where none could be had."""
+    """Digest of the sorted names, with a line feed after each; "" if they are not available."""
     source: str
 
 
 class ImageList(_Part):
     listed: Literal["all", "test", "file"]
-    """The images of the list: all of an imported manifest, those of its test split, or the names in
-    a file, where the manifest does not tell them."""
+    """The images of the list: all of an imported manifest, its test split, or the names in a file
+    if the manifest does not tell them."""
     measured: Literal["listed", "test", "drawn"] = "listed"
-    """Of the list: all, those of the test split, or those drawn by the SHA-256 of their study, by
-    which others choose thresholds."""
+    """Which of them are measured: all, the test split, or those drawn by the SHA-256 of their
+    study, which also draws others to choose thresholds."""
     name: Literal["file", "stem", "tail"]
-    """What is compared: an image's file name, without its ending, or its last three parts."""
+    """What is compared: an image's file name, the name without its suffix, or its last three
+    path parts."""
     known: tuple[KnownList, ...] = Field(min_length=1)
 
 
 class Phrasings(_Part):
-    """Prompts of a side: phrases, or all combinations of parts of a phrase."""
+    """Prompts for one side: all combinations of parts of a phrase."""
 
     combine: tuple[tuple[str, ...], ...]
 
     def phrases(self) -> tuple[str, ...]:
-        made = (" ".join(" ".join(parts).split()) for parts in product(*self.combine))
-        return tuple(dict.fromkeys(made))
+        phrases = (" ".join(" ".join(parts).split()) for parts in product(*self.combine))
+        return tuple(dict.fromkeys(phrases))
 
 
 Side = Text | Phrasings
@@ -64,13 +65,13 @@ class Pair(_Part):
 
 
 class PromptSet(_Part):
-    """Prompts by finding; a text stands for both sides of a template."""
+    """Prompts by finding; a text fills both sides of the template."""
 
     source: str
     template: Pair = Pair(positive="{}", negative="no {}")
     findings: dict[str, str | Pair]
     more_than: int = 0
-    """Findings that fewer of the images have, or as many, are left out."""
+    """A finding is left out unless more images than this have it."""
 
     def prompts(self) -> dict[str, Prompts]:
         return {
@@ -91,7 +92,7 @@ class HowDone(_Part):
 
 
 class Expected(_Part):
-    """What the annotations of the measured images must hold."""
+    """What the annotations of the measured images must contain."""
 
     positives: dict[str, int] = {}
     """Images by finding."""
@@ -105,16 +106,16 @@ class RecipeFile(_Part):
     layout: str
     """Of ``cxrtext import``."""
     get: str
-    """Where the set is given out."""
+    """Where to get the set."""
     images: ImageList
     takes: tuple[Literal["labels", "boxes", "reports"], ...] = Field(min_length=1)
     """Tables that are measured."""
     blank: Literal["unknown", "absent"] = "unknown"
-    """What a label that is left blank counts as."""
+    """What a blank label counts as."""
     prompts: PromptSet | None = None
     settings: HowDone = HowDone()
     primary: str
-    """The one measure that the benchmark is about, named as for ``evaluate --primary``."""
+    """The benchmark's main measure, named as for ``evaluate --primary``."""
     expected: Expected = Expected()
     keep: tuple[str, ...] = ()
     """Metadata of the set to import."""
@@ -166,8 +167,8 @@ def load_recipe(name: str | Path) -> Recipe:
     try:
         content = RecipeFile.model_validate(tree)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_context=False)
-        first = min(found, key=lambda one: one["type"] != "extra_forbidden")
+        errors = error.errors(include_url=False, include_context=False)
+        first = min(errors, key=lambda each: each["type"] != "extra_forbidden")
         key = ".".join(map(str, first["loc"]))
         raise DataError(f"{path}: {key}: {first['msg']}; see `evaluate --recipe rsna`") from None
     return Recipe(content, hashlib.sha256(data).hexdigest(), data.decode("utf-8"))

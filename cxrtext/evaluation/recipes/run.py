@@ -1,4 +1,4 @@
-"""A benchmark from beginning to end: the list, the images, the evaluation, what is written."""
+"""Run a benchmark from start to end: the list, the images, the evaluation, the files."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -26,7 +26,7 @@ NOT_MEASURED = {"value": None, "low": None, "high": None, "method": ""}
 
 @dataclass(frozen=True, slots=True)
 class RecipeRun:
-    """What a benchmark gave: the evaluation, what ``recipe.json`` says, and the files written."""
+    """The result of a benchmark: the evaluation, the content of ``recipe.json``, and the files."""
 
     evaluation: Evaluation
     record: dict[str, Any]
@@ -48,20 +48,20 @@ def run_recipe(
     max_rejected: int = 100,
     progress: Callable[[int, int], None] | None = None,
 ) -> RecipeRun:
-    """Measure a checkpoint by a frozen recipe.
+    """Measure a checkpoint with a frozen recipe.
 
     Args:
-        recipe: A name of ``cxrtext evaluate --recipe``, or a recipe's YAML file.
-        data: The data folder that ``cxrtext import`` made of the public set.
+        recipe: A name for ``cxrtext evaluate --recipe``, or a recipe's YAML file.
+        data: The data folder that ``cxrtext import`` made from the public set.
         out: Gets ``recipe.json``, and what ``cxrtext evaluate --out`` writes.
-        listed: A file with the name of an image a line, where a manifest does not tell them.
-        subset: Whether images that are there are measured where some are missing or the list is
-            not the official one; the result is then marked as not the benchmark.
+        listed: A file with one image name a line, if a manifest does not tell them.
+        subset: Whether to measure the images at hand even if some are missing or the list is not
+            the official one; the result is then marked as not the benchmark.
     """
-    found = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
-    content, rejects = found.content, Rejects(max_rejected)
-    selection = prepare(found, data, listed=listed, subset=subset)
-    prompts = found.prompts
+    recipe = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
+    content, rejects = recipe.content, Rejects(max_rejected)
+    selection = prepare(recipe, data, listed=listed, subset=subset)
+    prompts = recipe.prompts
     result = evaluate(
         checkpoint,
         selection.folder,
@@ -74,11 +74,11 @@ def run_recipe(
         progress=progress,
         settings=Settings(**content.settings.model_dump(), primary=content.primary),
     )
-    record = _record(found, selection, result, rejects)
+    record = _record(recipe, selection, result, rejects)
     result.recipe.update(record)
     if record["why_not"]:
         reasons = "; ".join(record["why_not"])
-        result.warnings.insert(0, f"This is not the benchmark {found.name}: {reasons}.")
+        result.warnings.insert(0, f"This is not the benchmark {recipe.name}: {reasons}.")
     result.left_out.extend(selection.left_out)
     files = [*write_report(out, result, report), out / NOTE]
     write_json(out / NOTE, record)
@@ -89,7 +89,7 @@ def run_recipe(
 def _record(
     recipe: Recipe, selection: Selection, result: Evaluation, rejects: Rejects
 ) -> dict[str, Any]:
-    """What ``recipe.json`` says; no path and nothing of a patient but a missing image's name."""
+    """The content of ``recipe.json``: no path, and at most a missing image's name of a patient."""
     content, found = recipe.content, selection.found
     why = list(selection.short)
     if rejects.rows:

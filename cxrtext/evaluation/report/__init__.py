@@ -1,4 +1,4 @@
-"""An evaluation as files that a person reads: ``report.html``, ``results.csv`` and the others."""
+"""Write an evaluation as files for people: ``report.html``, ``results.csv`` and others."""
 
 from cxrtext.evaluation.report.write import ReportOptions, write_report
 

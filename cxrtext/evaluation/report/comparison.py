@@ -7,25 +7,16 @@ from pathlib import Path
 from cxrtext.evaluation.comparison import Comparison
 from cxrtext.evaluation.report.sections import digits_of, told
 from cxrtext.files import write_json, write_text
-from cxrtext.page import (
-    RESEARCH,
-    Block,
-    Bullets,
-    Section,
-    Table,
-    Text,
-    html_page,
-    with_interval,
-)
+from cxrtext.page import RESEARCH, Block, Bullets, Section, Table, Text, html_page, with_interval
 
 PARTS = "checkpoint", "checkpoint-best", "run", "evaluation"
-"""Folders of a project or a run, which say nothing of whose they are."""
+"""Folders inside a project or a run; their names do not say which one."""
 
 
 def model_names(paths: Sequence[Path]) -> list[str]:
-    """A short name each: its folder's, or that of its project or run; numbered if alike."""
+    """A short name each: that of its folder, project or run; numbered if two are alike."""
     names = []
-    for path in (one.resolve() for one in paths):
+    for path in (path.resolve() for path in paths):
         while path.parent.name and (path.name in PARTS or path.suffix == ".parquet"):
             path = path.parent
         names.append(path.name)
@@ -35,9 +26,9 @@ def model_names(paths: Sequence[Path]) -> list[str]:
 
 
 def measure_rows(comparison: Comparison) -> list[list[str]]:
-    names = list(dict.fromkeys(name for one in comparison.measures.values() for name in one))
+    names = dict.fromkeys(name for named in comparison.measures.values() for name in named)
     rows = [["measure", *comparison.models]]
-    for name in sorted(names, key=lambda one: one != comparison.primary):
+    for name in sorted(names, key=lambda name: name != comparison.primary):
         cells = []
         for model in comparison.models:
             cells.append(told(comparison.measures[model].get(name, {}), digits_of(name)))
@@ -47,10 +38,10 @@ def measure_rows(comparison: Comparison) -> list[list[str]]:
 
 def difference_rows(comparison: Comparison) -> list[list[str]]:
     rows = [["measure", "difference of", "and", "second less first", "p", "Holm p", "second is"]]
-    for one in comparison.differences:
-        text = with_interval(one.estimate, (one.low, one.high), digits_of(one.measure))
-        cells = [one.measure, one.first, one.second, text, _p(one.p_value), _p(one.adjusted_p)]
-        rows.append([*cells, one.verdict])
+    for gap in comparison.differences:
+        text = with_interval(gap.estimate, (gap.low, gap.high), digits_of(gap.measure))
+        cells = [gap.measure, gap.first, gap.second, text, _p(gap.p_value), _p(gap.adjusted_p)]
+        rows.append([*cells, gap.verdict])
     return rows
 
 
@@ -60,37 +51,35 @@ def _p(value: float) -> str:
 
 def primary_lines(comparison: Comparison) -> list[str]:
     lines = []
-    for one in comparison.differences:
-        if one.measure != comparison.primary:
+    for gap in comparison.differences:
+        if gap.measure != comparison.primary:
             continue
-        text = with_interval(one.estimate, (one.low, one.high), digits_of(one.measure))
-        line = f"Primary measure {one.measure}: {one.second} less {one.first} {text}, "
-        p = f"p {_p(one.p_value)}"
-        if one.adjusted_p != one.p_value:
-            p += f", with Holm {_p(one.adjusted_p)}"
-        lines.append(f"{line}{p}: {one.second} is {one.verdict}.")
+        text = with_interval(gap.estimate, (gap.low, gap.high), digits_of(gap.measure))
+        line = f"Primary measure {gap.measure}: {gap.second} less {gap.first} {text}, "
+        p = f"p {_p(gap.p_value)}"
+        if gap.adjusted_p != gap.p_value:
+            p += f", with Holm {_p(gap.adjusted_p)}"
+        lines.append(f"{line}{p}: {gap.second} is {gap.verdict}.")
     return lines
 
 
 def _sections(comparison: Comparison) -> list[Section]:
     measures = (
-        "Brackets: 95 % intervals, by how far each patient moves a figure. CNR, mIoU and the "
-        "pointing game are means over sentences; Recall and MedR are those of boxes and sentences."
+        "Brackets: 95 % intervals, from how far each patient moves a figure. CNR, mIoU and the "
+        "pointing game are means over sentences; Recall and MedR are for boxes and sentences."
     )
-    others = sum(one.measure != comparison.primary for one in comparison.differences)
+    others = sum(gap.measure != comparison.primary for gap in comparison.differences)
     differences = (
         "On the same images of the same patients, so that what both models find hard cancels out. "
         "A difference counts from .005 on (CNR: .02, MedR: 1), if its interval leaves out 0 and "
         "its Holm p is below .05. "
         "MedR is better when smaller. p is two-sided; Holm p is adjusted, so that the chance of "
-        f"any false finding among all {others} comparisons beside the primary measure's stays at "
+        f"any false finding among all {others} comparisons except the primary measure's stays at "
         "the level."
     )
-    first: list[Block] = [Text(measures), Table(measure_rows(comparison))]
-    second: list[Block] = [Text(differences), Table(difference_rows(comparison))]
     sections = [
-        Section("Measures", first),
-        Section("Differences", second),
+        Section("Measures", [Text(measures), Table(measure_rows(comparison))]),
+        Section("Differences", [Text(differences), Table(difference_rows(comparison))]),
     ]
     if comparison.left_out:
         sections.append(Section("Left out", [Bullets(comparison.left_out)]))
@@ -100,7 +89,7 @@ def _sections(comparison: Comparison) -> list[Section]:
 def write_comparison(
     folder: Path, comparison: Comparison, evaluated: Mapping[str, str]
 ) -> list[Path]:
-    """Write and return ``comparison.html`` and ``.json``; ``evaluated`` is on what."""
+    """Write and return ``comparison.html`` and ``.json``; ``evaluated`` says on what, by model."""
     sections = _sections(comparison)
     head: list[Block] = [Text(line, "lead") for line in primary_lines(comparison)]
     head.append(Bullets([f"{name}: {line}" for name, line in evaluated.items()]))

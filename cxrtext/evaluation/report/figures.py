@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 PANELS = 12
-"""Most findings whose net benefit is drawn."""
+"""Net benefit is drawn for at most this many findings."""
 PANEL = 215
-"""Sides of a drawing of one finding, of several beside each other, in pixels."""
+"""Sides in pixels of a drawing of one finding, several of them side by side."""
 Scores = Mapping[str, FindingScores]
 
 
@@ -29,10 +29,9 @@ def _unit(axes: "Axes", x_label: str, y_label: str, ticks: Sequence[float]) -> N
 
 
 def classification_figures(result: Evaluation) -> list[Figure]:
-    """ROC and reliability of findings with both classes, as many as there are colors."""
-    found = result.scores
-    both = [name for name, one in found.items() if one.truth.any() and not one.truth.all()]
-    scores = {name: found[name] for name in both[: len(COLORS)]}
+    """ROC and reliability of findings with both classes, at most one for each color."""
+    both = [name for name, one in result.scores.items() if one.truth.any() and not one.truth.all()]
+    scores = {name: result.scores[name] for name in both[: len(COLORS)]}
     if not scores:
         return []
     fitted = any(one.fit for one in scores.values())
@@ -70,7 +69,7 @@ def _roc(scores: Scores) -> bytes:
 def _reliability(name: str, one: FindingScores) -> bytes:
     """Share of positives against mean probability.
 
-    A drawing a finding, so that several stand below each other where the screen is narrow.
+    Each finding is drawn separately, so that drawings stack up on a narrow screen.
     """
     kinds = [UNSCALED, *((one.fit.calibration, one.fit.platt) if one.fit is not None else ())]
 
@@ -89,23 +88,23 @@ def _reliability(name: str, one: FindingScores) -> bytes:
 
 
 def benefit_figures(rows: Rows) -> list[Figure]:
-    found = rows.groups(NET_BENEFIT)[:PANELS]
-    if not found:
+    names = rows.groups(NET_BENEFIT)[:PANELS]
+    if not names:
         return []
     caption = (
-        "Net benefit in true positives an image, against the probability from which on one would "
+        "Net benefit in true positives an image, against the lowest probability at which one would "
         "act; false positives are weighed by the odds of that probability. Blue: acting by the "
-        "model, which is of use where it is above both lines, acting on all (orange) and on none "
+        "model, which is useful where it is above both lines, acting on all (orange) and on none "
         "(gray). Band: 95 %."
     )
-    return [Figure([(_benefit(rows, name), f"Net benefit of {name}") for name in found], caption)]
+    return [Figure([(_benefit(rows, name), f"Net benefit of {name}") for name in names], caption)]
 
 
 def _curve(rows: Rows, part: str, group: str) -> tuple[Floats, Floats]:
-    """Thresholds [k], which are the measures' names, and value, low and high at them, [3, k]."""
-    found = [row for row in rows if (row.part, row.group) == (part, group)]
-    cuts = np.array([float(row.measure) for row in found])
-    values = np.array([row[3:6] for row in found], dtype=np.float64)  # None becomes NaN
+    """Thresholds [k], from the measures' names, and value, low and high at them, [3, k]."""
+    own = [row for row in rows if (row.part, row.group) == (part, group)]
+    cuts = np.array([float(row.measure) for row in own])
+    values = np.array([row[3:6] for row in own], dtype=np.float64)  # None becomes NaN
     return cuts, values.reshape(-1, 3).T
 
 

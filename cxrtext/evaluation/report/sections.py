@@ -1,7 +1,7 @@
-"""The sections of a report: of each part what was measured, and its rows as a table.
+"""The sections of a report: what was measured in each part, and its rows as a table.
 
-A table has a row a group and a column a measure; titles, notes and columns stand in
-``sections.yaml``.  Tables are lists of cells, the first row the header.
+A table has a row for each group and a column for each measure; titles, notes and columns are in
+``sections.yaml``.  Tables are lists of cells, the first row is the header.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +43,7 @@ from cxrtext.page import EMPTY, Block, Bullets, Section, Table, Text, with_inter
 
 Cells = list[list[str]]
 LIMIT = 99.99
-"""Temperature from which on it is taken for the limit of its fit, 100."""
+"""A temperature this high means the limit of its fit, 100."""
 WRITTEN: dict[str, Any] = read_own(Path(__file__).with_name("sections.yaml"))
 
 
@@ -51,26 +51,26 @@ def definitions() -> dict[str, str]:
     """What each measure is, by its title."""
     named = {"area": Area.METHOD, "share": Share.METHOD, "logit": OnLogit.METHOD}
     named["median"] = Median.METHOD
-    found = {one.title or one.name: one.definition for one in MEASURES if one.definition}
-    return found | {name: text.format(**named) for name, text in WRITTEN["definitions"].items()}
+    own = {each.title or each.name: each.definition for each in MEASURES if each.definition}
+    return own | {name: text.format(**named) for name, text in WRITTEN["definitions"].items()}
 
 
 def cell(row: Row | None, digits: int = 3) -> str:
-    """A figure with its interval: a dash where it could not be measured, nothing without a row."""
+    """A figure with its interval: a dash if it could not be measured, nothing without a row."""
     if row is not None and row.measure == "T" and row.value is not None and row.value >= LIMIT:
-        return f"≥ {LIMIT:.0f}"  # the fit has no end: the scores rank, but have no zero
+        return f"≥ {LIMIT:.0f}"  # the fit has no limit: the scores rank, but have no zero
     return "" if row is None else with_interval(row.value, row.ends, digits)
 
 
-def told(one: Mapping[str, Any], digits: int) -> str:
-    """``value``, ``low`` and ``high`` of a measure, as far as it has them."""
-    low, high = one.get("low"), one.get("high")
+def told(figure: Mapping[str, Any], digits: int) -> str:
+    """The ``value`` of a figure, with ``low`` and ``high`` if it has them."""
+    low, high = figure.get("low"), figure.get("high")
     ends = None if low is None or high is None else (low, high)
-    return with_interval(one.get("value"), ends, digits)
+    return with_interval(figure.get("value"), ends, digits)
 
 
 Columns = Mapping[str, int]
-"""Measures as columns, and how many digits each has after the point."""
+"""Measures as columns, each with its digits after the point."""
 COUNTS = dict.fromkeys(("with", "without", "left out"), 0)
 SHARES = dict.fromkeys(("sensitivity", "specificity", "PPV", "NPV", "LR+", "LR−", "F1"), 2)
 
@@ -83,52 +83,52 @@ def pivot(
     first: str = "finding",
     groups: Sequence[str] | None = None,
 ) -> Cells:
-    """A row a group of a part, with a column a measure; ``first`` is the head of the groups."""
-    found = [[first, *columns]]
+    """A row for each group of a part, a column for each measure; ``first`` heads the groups."""
+    cells = [[first, *columns]]
     for group in rows.groups(part) if groups is None else groups:
-        found.append([group, *(cell(rows.find(part, group, m), n) for m, n in columns.items())])
-    return found
+        cells.append([group, *(cell(rows.find(part, group, m), n) for m, n in columns.items())])
+    return cells
 
 
 def digits_of(name: str) -> int:
-    """Digits after the point that a measure is printed with."""
+    """How many digits of a measure are printed after the point."""
     if name in ("queries", "candidates"):
         return 0
     return 1 if name.removesuffix(BY_CHANCE).endswith(SMALLER_IS_BETTER) else 3
 
 
 def ranked(rows: Rows, part: str) -> Cells:
-    """A row a direction; of boxes strict and with equal sentences right."""
-    directions = [one for one in rows.groups(part) if not one.startswith(BOTH)]
-    names = dict.fromkeys(name for one in directions for name in rows.of(part, one))
+    """A row for each direction; for boxes strict and with equal sentences right."""
+    directions = [group for group in rows.groups(part) if not group.startswith(BOTH)]
+    names = dict.fromkeys(name for group in directions for name in rows.of(part, group))
     shown = {name: digits_of(name) for name in names}
     cells = pivot(rows, part, shown, first="direction", groups=directions)
     return [[text or EMPTY for text in line] for line in cells]
 
 
 def points(rows: Rows, columns: Columns = SHARES) -> Cells:
-    """A row a finding and way in which its threshold was chosen."""
+    """A row for each finding and way of choosing its threshold."""
     chosen = rows.below(OPERATING)
-    tables = {how: pivot(rows, f"{OPERATING}, {how}", columns) for how in chosen}
-    found = [["finding", "threshold by", *columns]]
-    for lines in zip(*(table[1:] for table in tables.values()), strict=True):
+    tables = [pivot(rows, f"{OPERATING}, {how}", columns)[1:] for how in chosen]
+    table = [["finding", "threshold by", *columns]]
+    for lines in zip(*tables, strict=True):
         for how, (finding, *cells) in zip(chosen, lines, strict=True):
-            found.append([finding, how, *cells])
-    return found
+            table.append([finding, how, *cells])
+    return table
 
 
 def _band_order(name: str) -> tuple[bool, int, str]:
-    """Age bands by age, other groups by name, the unknown last."""
+    """Sort age bands by age, other groups by name, unknown last."""
     numbers = "".join(c if c.isdigit() else " " for c in name).split()
     first = int(numbers[0]) if numbers else 0
     return name == UNKNOWN, first - (1 if name.startswith("under ") else 0), name
 
 
 def slices(rows: Rows, column: str) -> Cells:
-    """A row a finding, with a column a group of the manifest's column, and the gap."""
+    """A row for each finding, a column for each group of the manifest's column and for the gap."""
     part = f"{GROUPS}, {column}"
     groups = sorted((name for name in rows.groups(part) if name != GAP), key=_band_order)
-    found = [["finding", *groups, GAP]]
+    table = [["finding", *groups, GAP]]
     for measure in rows.of(part, GAP):
         finding = measure.removeprefix(OF_FINDING)
         cells = []
@@ -138,8 +138,8 @@ def slices(rows: Rows, column: str) -> Cells:
             few = [f"{count} {side}" for side, count in counts.items() if count < MINIMUM]
             few_text = f"too few ({', '.join(few)})"
             cells.append(few_text if few else cell(rows.find(part, name, measure), 2))
-        found.append([finding, *cells, cell(rows.find(part, GAP, measure), 2)])
-    return found
+        table.append([finding, *cells, cell(rows.find(part, GAP, measure), 2)])
+    return table
 
 
 TABLES: dict[str, Callable[[Rows], Cells]] = {
@@ -161,13 +161,15 @@ TABLES: dict[str, Callable[[Rows], Cells]] = {
     RETRIEVAL: lambda rows: ranked(rows, RETRIEVAL),
     GROUPS: lambda rows: slices(rows, rows.below(GROUPS)[0]),
 }  # fmt: skip
-"""By part the tables that are more than the columns of ``sections.yaml``."""
+"""Tables by part, if they need more than the columns in ``sections.yaml``."""
 
 
 def _calibrated(result: Evaluation, note: str) -> list[Block]:
     rows = result.rows
     fitted = [
-        one for one in rows.groups(ZERO_SHOT) if rows.value(ZERO_SHOT, one, "threshold") is not None
+        name
+        for name in rows.groups(ZERO_SHOT)
+        if rows.value(ZERO_SHOT, name, "threshold") is not None
     ]
     figures: list[Block] = [*classification_figures(result)]
     if not fitted:
@@ -188,18 +190,19 @@ def _counted(result: Evaluation, note: str) -> list[Block]:
 
 
 def _other_columns(result: Evaluation, _: str) -> list[Block]:
-    return [Table(slices(result.rows, one), f"By {one}") for one in result.rows.below(GROUPS)[1:]]
+    columns = result.rows.below(GROUPS)[1:]
+    return [Table(slices(result.rows, column), f"By {column}") for column in columns]
 
 
 MORE: dict[str, Callable[[Evaluation, str], list[Block]]] = {
     ZERO_SHOT: _calibrated, OPERATING: _counted, GROUPS: _other_columns,
 }  # fmt: skip
-"""By part what follows its table."""
+"""What follows the table of a part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A section of ``sections.yaml``, which says what its fields are."""
+    """A section of ``sections.yaml``, which explains the fields."""
 
     title: str
     part: str
@@ -219,7 +222,7 @@ SECTIONS = tuple(Part(**one) for one in WRITTEN["sections"])
 
 
 def facts_of(result: Evaluation) -> dict[str, object]:
-    """What notes of sections say of this evaluation."""
+    """What the notes of sections say about this evaluation."""
     settings, rows = result.settings, result.rows
     asked = result.predictions.about.get("prompts", True) or any(
         rows.value(ZERO_SHOT, name, "AUC, positive prompt") for name in result.findings
@@ -242,7 +245,7 @@ def facts_of(result: Evaluation) -> dict[str, object]:
 
 
 def sections_of(result: Evaluation) -> list[Section]:
-    found = [Section("Benchmark", _benchmark(result))] if result.recipe else []
+    sections = [Section("Benchmark", _benchmark(result))] if result.recipe else []
     measured = {row.part.partition(", ")[0] for row in result.rows}
     facts = facts_of(result)
     for one in SECTIONS:
@@ -251,18 +254,18 @@ def sections_of(result: Evaluation) -> list[Section]:
             strong = frozenset({len(cells) - 1}) if one.strong else frozenset[int]()
             more = MORE[one.part](result, one.then) if one.part in MORE else []
             note = Text(one.note.format(**facts))
-            found.append(Section(one.title, [note, Table(cells, strong=strong), *more]))
-    return found
+            sections.append(Section(one.title, [note, Table(cells, strong=strong), *more]))
+    return sections
 
 
 def shown(rows: Rows) -> dict[str, Cells]:
-    """By title the tables that the terminal shows; those with a row."""
+    """The tables for the terminal by title, if they have a row."""
     tables = {one.terminal: one.table(rows) for one in SECTIONS if one.terminal}
     return {title: cells for title, cells in tables.items() if len(cells) > 1}
 
 
 def _benchmark(result: Evaluation) -> list[Block]:
-    """What was measured by which recipe, and what that rests on."""
+    """What was measured with which recipe, and what that rests on."""
     note = result.recipe
     listed, primary = note["list"], note["primary"]
     value = "not measured" if primary["value"] is None else str(told(primary, 3))
@@ -305,11 +308,11 @@ HEADLINE = {
     "Recall": ("box retrieval Recall", BOX_RETRIEVAL, BOTH, 2),
     "MedR": ("box retrieval MedR", BOX_RETRIEVAL, BOTH, 0),
 }
-"""Six figures of all three tasks: what they are called, where they stand, and their digits."""
+"""Six figures from all three tasks: their titles, places in the rows, and digits."""
 
 
 def headline(rows: Rows) -> dict[str, str]:
-    """The six figures by what they are called, a dash for one that was not measured."""
+    """The six figures by title, a dash for one that was not measured."""
     return {
         title: cell(rows.find(part, group, name), places) or EMPTY
         for name, (title, part, group, places) in HEADLINE.items()

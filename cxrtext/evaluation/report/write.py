@@ -1,4 +1,4 @@
-"""Writing an evaluation: the report, documents, results and predictions."""
+"""Write an evaluation: the report, documents, results and predictions."""
 
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -11,26 +11,16 @@ from cxrtext.evaluation.predictions.file import NAME, write_predictions
 from cxrtext.evaluation.report.sections import definitions, headline, primary_line, sections_of
 from cxrtext.evaluation.result import ABOUT, RESULTS, Evaluation
 from cxrtext.files import write_json, write_text
-from cxrtext.page import (
-    EMPTY,
-    RESEARCH,
-    Block,
-    Bullets,
-    Section,
-    Table,
-    Text,
-    Tile,
-    html_page,
-)
+from cxrtext.page import EMPTY, RESEARCH, Block, Bullets, Section, Table, Text, Tile, html_page
 
 
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
     """How a report is written.
 
-    ``sentences``: whether predictions have the sentences of reports, and not numbers in their
-    place.  ``command`` is the command line that asked for it.  ``data`` is the data folder that the
-    documents describe, where figures are computed from predictions.
+    ``sentences``: whether predictions hold the sentences of reports rather than numbers.
+    ``command`` is the command line that asked for the report.  ``data`` is the data folder for the
+    documents to describe if figures come from predictions.
     """
 
     sentences: bool = True
@@ -39,29 +29,29 @@ class ReportOptions:
 
 
 def summary_line(result: Evaluation) -> str:
-    known = f", fingerprint `{result.fingerprint[:16]}`" if result.fingerprint else ""
+    fingerprint = f", fingerprint `{result.fingerprint[:16]}`" if result.fingerprint else ""
     return (
         f"{result.images} images of {result.patients} patients, split '{result.split}' of "
-        f"`{result.data}`; model `{result.checkpoint}`{known}. Brackets: 95 % intervals."
+        f"`{result.data}`; model `{result.checkpoint}`{fingerprint}. Brackets: 95 % intervals."
     )
 
 
 def _sections(result: Evaluation, material: Material) -> list[Section]:
-    found = sections_of(result)
+    sections = sections_of(result)
     if material.population is not None and material.flow is not None:
         table = Table(table_one(material.population), "By split")
-        found.append(Section("The images", [Text(TABLE_NOTE), table, *material.flow.blocks()]))
+        sections.append(Section("The images", [Text(TABLE_NOTE), table, *material.flow.blocks()]))
     rows = [["measure", "definition"], *([name, text] for name, text in definitions().items())]
-    found.append(Section("Definitions", [Table(rows, words=True)]))
+    sections.append(Section("Definitions", [Table(rows, words=True)]))
     if result.left_out:
-        found.append(Section("Left out", [Bullets(result.left_out)]))
-    return found
+        sections.append(Section("Left out", [Bullets(result.left_out)]))
+    return sections
 
 
 def write_report(
     folder: Path, result: Evaluation, options: ReportOptions | None = None
 ) -> list[Path]:
-    """Write results, predictions, the page and documents; returns what was written."""
+    """Write results, predictions, the page and documents; returns the files written."""
     options = options or ReportOptions()
     material = Material(result, options.command, options.data)
     files = [folder / name for name in ("report.html", RESULTS, ABOUT)]
@@ -74,8 +64,8 @@ def write_report(
     sections = _sections(result, material)
     primary = [Text(primary_line(result), "lead")] if result.primary else []
     good = how_good_of(result)
-    told = [Text(good.warning, "warn")] if good.at_chance else []
-    head: list[Block] = [*told, Bullets(good.lines), Text(summary_line(result)), *primary]
+    warning = [Text(good.warning, "warn")] if good.at_chance else []
+    head: list[Block] = [*warning, Bullets(good.lines), Text(summary_line(result)), *primary]
     head += [Text(line, "warn") for line in result.warnings]
     tiles = [
         Tile(name, *text.split(" ", 1))

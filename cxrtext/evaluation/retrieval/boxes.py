@@ -22,18 +22,18 @@ from cxrtext.metrics.ranking import CUTOFFS, Ranks, embedding_ranks
 from cxrtext.models import ImageTextModel
 
 PAPER_CUTOFFS = (10, 50, 100)
-"""Those whose mean over both directions the paper calls Recall."""
+"""The cutoffs whose mean over both directions the paper calls Recall."""
 BINS = 7
-"""Bins along each side of a box; their mean is the feature of the box."""
+"""Bins along each side of a box; their mean is the box's feature."""
 DIRECTIONS = ("sentence to box", "box to sentence")
 EQUAL_RIGHT = ", equal sentences right"
-"""What follows the name of a direction in the variant in which equal sentences are right."""
+"""Suffix of a direction's name for the variant where equal sentences are right."""
 Vectors = NDArray[np.float64]
 
 
 @torch.inference_mode()
 def box_features(cohort: Cohort, boxes: Sequence[PlacedBox]) -> tuple[Vectors, list[int]]:
-    """Unit vectors of boxes, [n, D], and the places of the boxes that lie in the crop, [n]."""
+    """Unit vectors of the boxes that lie in the crop, [n, D], and their places, [n]."""
     kept: list[int] = []
     cells = []
     for number, box in enumerate(boxes):
@@ -55,7 +55,10 @@ def box_features(cohort: Cohort, boxes: Sequence[PlacedBox]) -> tuple[Vectors, l
 def rank_boxes(
     model: ImageTextModel, cohort: Cohort, boxes: Sequence[PlacedBox]
 ) -> tuple[Ranked | None, int]:
-    """Rank pairs of a box and its sentence, None if no box lies in a crop; how many lie outside."""
+    """Rank pairs of a box and its sentence; also returns how many boxes lie outside the crop.
+
+    The ranks are None if all do.
+    """
     features, kept = box_features(cohort, boxes)
     if not kept:
         return None, len(boxes)
@@ -79,14 +82,14 @@ def rank_boxes(
 
 
 def measure_box_retrieval(given: Ranked) -> Rows:
-    """Recall, median ranks and their intervals; strict, and with equal sentences right."""
+    """Recall, median ranks and intervals; strictly, and with equal sentences right."""
     rows = Rows()
     first = given.queries[DIRECTIONS[0]]
     for suffix in ("", EQUAL_RIGHT):
         ranks = {name + suffix: given.queries[name + suffix].ranks for name in DIRECTIONS}
-        for name, found in _both(rows, ranks, first.patients, suffix).items():
+        for name, figure in _both(rows, ranks, first.patients, suffix).items():
             if not suffix:
-                rows.compare_by(name, found, tuple(first.names))
+                rows.compare_by(name, figure, tuple(first.names))
     rows.add(BOX_RETRIEVAL, BOTH, "pairs", len(first.names))
     return rows
 
@@ -94,10 +97,10 @@ def measure_box_retrieval(given: Ranked) -> Rows:
 def _both(
     rows: Rows, ranks: Mapping[str, Ranks], patients: Sequence[str], suffix: str
 ) -> dict[str, Measured | None]:
-    """Measures of each direction, and the paper's of both: "Recall", and the mean of "MedR"."""
+    """Measures of each direction, and the paper's for both: "Recall", and the mean "MedR"."""
     n = len(patients)
     cutoffs = [k for k in CUTOFFS if k < n]
-    # Of each pair the share of directions and cutoffs at which it is found.
+    # For each pair the share of directions and cutoffs at which it is found.
     right = np.mean([some <= k for some in ranks.values() for k in PAPER_CUTOFFS], axis=0)
     recall = share(right, patients) if set(PAPER_CUTOFFS) <= set(cutoffs) else None
     own = Rows()
@@ -106,7 +109,7 @@ def _both(
         for name, some in ranks.items()
     ]
     both: dict[str, Measured | None] = {"Recall": recall, "MedR": average(medians)}
-    for name, found in both.items():
-        rows.add(BOX_RETRIEVAL, BOTH + suffix, name, found, n)
+    for name, figure in both.items():
+        rows.add(BOX_RETRIEVAL, BOTH + suffix, name, figure, n)
     rows.update(own)
     return both

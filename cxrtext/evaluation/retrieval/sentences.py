@@ -11,13 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from cxrtext.evaluation.cohort import IMAGES_AT_ONCE, Cohort
-from cxrtext.evaluation.predictions.columns import (
-    images_of,
-    numbered,
-    texts,
-    whole,
-    words,
-)
+from cxrtext.evaluation.predictions.columns import images_of, numbered, texts, whole, words
 from cxrtext.evaluation.rows import BY_CHANCE, RETRIEVAL, Rows
 from cxrtext.metrics.intervals import Median, mean_of, median_of, share
 from cxrtext.metrics.ranking import CUTOFFS, Ranks, chance_median_rank, positive_ranks
@@ -28,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ON_DISK = 1 << 27
-"""Scores from which on their matrix lies in a temporary file."""
+"""A matrix of at least this many scores is kept in a temporary file."""
 ROWS_AT_ONCE = 512
 Scores = NDArray[np.float32]
 Answers = dict[int, list[int]]
@@ -38,8 +32,8 @@ Answers = dict[int, list[int]]
 class Wording:
     """The distinct sentences of a cohort's reports, [S].
 
-    By sentence the images whose report holds it; and [S] the patient of the first report that
-    holds it.
+    ``images`` are by sentence the images with it in their report, ``patients`` [S] the patient of
+    the first report with it.
     """
 
     texts: list[str]
@@ -67,11 +61,11 @@ def gather_wording(cohort: Cohort, sentences: Sequence[Sentence]) -> Wording:
 
 
 def transposed(answers: Answers) -> Answers:
-    found: Answers = defaultdict(list)
+    swapped: Answers = defaultdict(list)
     for number, places in answers.items():
         for place in places:
-            found[place].append(number)
-    return found
+            swapped[place].append(number)
+    return swapped
 
 
 DIRECTIONS = ("sentence to image", "image to sentence")
@@ -79,7 +73,7 @@ DIRECTIONS = ("sentence to image", "image to sentence")
 
 @dataclass(frozen=True, slots=True)
 class Queries:
-    """Ranks [Q] of a direction among so many candidates, and how many answers [Q] are right.
+    """Ranks [Q] of a direction among ``candidates``, and how many answers [Q] are ``right``.
 
     ``names`` are the sentences, the images, or the boxes with their image.
     """
@@ -104,9 +98,9 @@ class Ranked:
         sizes = [len(one.ranks) for _, one in parts]
         own = np.repeat(np.arange(len(parts)), sizes)
 
-        def asking(said: bool) -> "pa.DictionaryArray":
+        def asking(by_sentence: bool) -> "pa.DictionaryArray":
             names = [
-                name if (of == DIRECTIONS[0]) == said else None
+                name if (of == DIRECTIONS[0]) == by_sentence else None
                 for of, one in parts
                 for name in one.names
             ]
@@ -133,24 +127,24 @@ class Ranked:
         queries = [a or b for a, b in zip(asking["sentence"], asking["image"], strict=True)]
         patients = texts(table, "patient_id")
         ranks, candidates, right = (whole(table, name) for name in ("rank", "candidates", "right"))
-        found = {}
+        ranked = {}
         for number, name in enumerate(directions):
             at = np.flatnonzero(which == number)
             if len(set(candidates[at].tolist())) != 1:
                 raise ValueError("candidates differ within a direction")
             names, people = ([of[row] for row in at] for of in (queries, patients))
-            found[name] = Queries(names, people, ranks[at], int(candidates[at[0]]), right[at])
-        return cls(found)
+            ranked[name] = Queries(names, people, ranks[at], int(candidates[at[0]]), right[at])
+        return cls(ranked)
 
 
 @torch.inference_mode()
 def score_matrix(model: ImageTextModel, cohort: Cohort, texts: Sequence[str]) -> Scores:
-    """Scores [S, B] in float32; where they are many, in a temporary file mapped into memory."""
+    """Scores [S, B] in float32; large ones are in a temporary file mapped into memory."""
     shape = len(texts), len(cohort.records)
     if shape[0] * shape[1] < ON_DISK:
         scores = np.empty(shape, dtype=np.float32)
     else:
-        with TemporaryFile() as handle:  # the map keeps the file that no longer has a name
+        with TemporaryFile() as handle:  # the map keeps the file, which has no name any more
             scores = np.memmap(handle, dtype=np.float32, mode="w+", shape=shape)
     vectors = model.embed_sentences(texts)
     for number, part in enumerate(cohort.chunks(model)):
@@ -178,7 +172,7 @@ def _ranks_of(
 
 
 def rank_sentences(model: ImageTextModel, cohort: Cohort, wording: Wording) -> Ranked:
-    """Rank images for the distinct sentences of their reports, at least one, and the other way."""
+    """Rank images for the distinct sentences of their reports, at least one, and vice versa."""
     scores = score_matrix(model, cohort, wording.texts)
     right, spoken = transposed(wording.images), sorted(transposed(wording.images))
     S, B = scores.shape
@@ -203,13 +197,13 @@ def measure_retrieval(given: Ranked) -> Rows:
         rows.add(RETRIEVAL, direction, "MedR" + BY_CHANCE, chance, len(one.ranks))
         rows.add(RETRIEVAL, direction, "queries", len(one.ranks))
         rows.add(RETRIEVAL, direction, "candidates", one.candidates)
-        # The patients of the queries alone, so that no sentence is kept for a comparison.
+        # Only the patients of the queries, so that a comparison keeps no sentences.
         keys = (*one.patients, *images)
         top = share(one.ranks <= 10, one.patients) if 10 in cutoffs else None
-        for name, found in (
+        for name, figure in (
             ("R@10", top), ("MedR", median), ("MRR", mean_of(1 / one.ranks, one.patients))
         ):  # fmt: skip
-            rows.compare_by(f"{direction} {name}", found, keys)
+            rows.compare_by(f"{direction} {name}", figure, keys)
     return rows
 
 
@@ -220,7 +214,7 @@ def add_ranks(
     cutoffs: Sequence[int],
     patients: Sequence[str],
 ) -> Median:
-    """Add recall, median rank and mean reciprocal rank of the queries [n] of (part, group).
+    """Add recall, median rank and mean reciprocal rank of queries [n] for (part, group).
 
     ``patients`` [n] are the queries'.  Returns the median rank.
     """

@@ -1,7 +1,7 @@
 """DICOM files: header, pixels and display.
 
-Everything in here raises :class:`ImageError` where a file is damaged, cut off, not supported or
-too large; its text does not name the file.  Memory and time are bounded whatever a file claims.
+Everything in here raises :class:`ImageError` for a file that is damaged, cut off, not supported or
+too large; the message does not name the file.  Memory and time are bounded whatever a file claims.
 """
 
 import struct
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def decode_dicom(data: bytes, frame: int | None, least: int | None = None) -> Gray:
-    """Decode one frame, as `cxrtext.images.read.decode_image`."""
+    """Decode one frame; see `cxrtext.images.read.decode_image`."""
     syntax, dataset, value = read_file(data)
     pixels = pixel_format(dataset)
     index = choose_frame(pixels.frames, frame)

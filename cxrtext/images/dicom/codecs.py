@@ -1,8 +1,8 @@
-"""Decompressing one DICOM frame, each transfer syntax by one named decoder.
+"""Decompress one DICOM frame; each transfer syntax has one decoder.
 
-Not used, because they crash the interpreter on damaged frames or accept them: GDCM,
-pylibjpeg-libjpeg, and the lossless JPEG and HTJ2K decoders of imagecodecs other than
-``jpeg8_decode`` and ``jpeg2k_decode``.
+GDCM, pylibjpeg-libjpeg, and imagecodecs' lossless JPEG and HTJ2K decoders other than
+``jpeg8_decode`` and ``jpeg2k_decode`` are not used: they crash the interpreter on damaged frames,
+or accept them.
 """
 
 from contextlib import suppress
@@ -38,11 +38,11 @@ def decompress(
     """Decode one JPEG, JPEG-LS or JPEG 2000 frame, which must agree with the header.
 
     Args:
-        least: Of JPEG 2000, sides may come out half as long, or a quarter and so on, but none
-            shorter than this; None decodes the whole frame.
+        least: JPEG 2000 may come out with its sides halved, quartered and so on, but none shorter
+            than this; None decodes the whole frame.
 
     Returns:
-        [H, W] or [H, W, 3] as the decoder gives them, and what the frame says of itself.
+        [H, W] or [H, W, 3] from the decoder, and what the frame says about itself.
     """
     check_end(data)
     if syntax in JPEG_2000:
@@ -84,7 +84,7 @@ def _check_agreement(stream: Codestream, pixels: PixelFormat) -> None:
 def _jpeg(data: bytes, stream: Codestream) -> tuple[Samples, Codestream]:
     if stream.precision == 8 and not stream.lossless:
         image = decode_jpeg(data, stream, raw=stream.luma_first is not False)
-        if image.info.get("adobe_transform") == 1:  # which Pillow made RGB
+        if image.info.get("adobe_transform") == 1:  # Pillow has made it RGB
             stream = replace(stream, luma_first=False)
         return np.asarray(image), stream
     samples = _jpeg8(data, stream)
@@ -102,7 +102,7 @@ def _jpeg8(data: bytes, stream: Codestream) -> Samples:
 
 
 def _jpeg_2000(data: bytes, stream: Codestream, halved: int) -> tuple[Samples, int]:
-    """Decode, and say how often the sides were halved; of some sizes Pillow cannot do all."""
+    """Decode, and say how often the sides were halved: for some sizes Pillow manages fewer."""
     if stream.components == 1 or stream.precision <= 8:  # Pillow reduces deeper colors to 8 bits
         for times in range(halved, 0, -1):
             with suppress(OSError, ValueError, SyntaxError):
@@ -113,7 +113,7 @@ def _jpeg_2000(data: bytes, stream: Codestream, halved: int) -> tuple[Samples, i
 
 
 def _halved_jpeg_2000(data: bytes, stream: Codestream, halved: int) -> Samples:
-    """Decode by Pillow, and undo how it stretches values to 8 or 16 unsigned bits."""
+    """Decode with Pillow, and undo its stretching of values to 8 or 16 unsigned bits."""
     with Image.open(BytesIO(data), formats=("JPEG2000",)) as image:
         image.reduce = halved  # type: ignore[method-assign, assignment]
         image.load()

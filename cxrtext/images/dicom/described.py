@@ -1,6 +1,6 @@
-"""What a DICOM header says of its object in words and codes, as plain texts by element.
+"""What a DICOM header says about its object in words and codes, as plain texts by element.
 
-Plain, so that a process of its own can read a hostile file and hand the texts over as JSON.
+They are plain so that a separate process can read a hostile file and pass the texts on as JSON.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,64 +20,62 @@ SEQUENCES: Mapping[str, tuple[str, ...]] = {
     "IssuerOfPatientIDQualifiersSequence": ("UniversalEntityID",),
     "OriginalAttributesSequence": ("AttributeModificationDateTime",),
 }
-"""Sequences that are read, and the elements that are read of their items."""
+"""The sequences that are read, each with the elements read from its items."""
 
 LONGEST = 1024  # characters kept of a text, and texts of an element
 
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What a header says; JSON can hold its fields."""
+    """What a header says; its fields fit into JSON."""
 
     texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Values by element, without space around them; those of a sequence's items in one row."""
-    syntax: str = ""  # transfer syntax; "" where the file names none
+    """Values by element, without space around them; a sequence's items are in one list."""
+    syntax: str = ""  # transfer syntax; "" if the file names none
     pixels: bool = True  # whether pixels follow
 
     def all(self, keyword: str) -> Sequence[str]:
-        """The values of an element; () where there is none."""
+        """The values of an element, or ()."""
         return self.texts.get(keyword, ())
 
     def first(self, keyword: str) -> str:
-        """The first value of an element that is not empty; "" where there is none."""
+        """The first value of an element that is not empty, or ""."""
         return next(filter(None, self.all(keyword)), "")
 
 
 def described(header: Header, keywords: Iterable[str]) -> Described:
-    """Take texts out of a header; a damaged value gives none."""
-    texts = {}
-    for keyword in keywords:
-        if found := _texts(header.dataset, keyword):
-            texts[keyword] = found
-    return Described(texts, header.syntax, header.pixels)
+    """Read texts from a header; a damaged value gives none."""
+    texts = {keyword: _texts(header.dataset, keyword) for keyword in keywords}
+    given = {keyword: values for keyword, values in texts.items() if values}
+    return Described(given, header.syntax, header.pixels)
 
 
 def texts_of(dataset: "Dataset", keyword: str) -> list[str]:
-    """The values of an element as text without space around them; [] where there is none."""
+    """The values of an element as text without space around them, or []."""
     try:
         with quiet():
             value = dataset.get(keyword)
-            if isinstance(value, bytes):  # of another representation than the standard's
+            if isinstance(value, bytes):  # its value representation is not the standard's
                 value = value.decode("latin-1").split("\\")
             several = [value] if isinstance(value, str) or not hasattr(value, "__iter__") else value
-            texts = [str(one) for one in several if one is not None]
+            texts = [str(text) for text in several if text is not None]
     except Exception:  # noqa: BLE001 - converting a damaged value raises anything
         return []
     return [text.replace("\0", "").strip()[:LONGEST] for text in texts[:LONGEST]]
 
 
 def text_of(dataset: "Dataset", keyword: str) -> str:
-    """The first value of an element as text; "" where there is none."""
+    """The first value of an element as text, or ""."""
     return next(iter(texts_of(dataset, keyword)), "")
 
 
 def _texts(dataset: "Dataset", keyword: str) -> list[str]:
     if (parts := SEQUENCES.get(keyword)) is None:
         return texts_of(dataset, keyword)
-    found: list[str] = []
+    texts: list[str] = []
     try:
         for item in dataset.get(keyword) or []:
-            found += [text for part in parts for text in texts_of(item, part)]
+            texts += [text for part in parts for text in texts_of(item, part)]
     except Exception:  # noqa: BLE001 - a damaged sequence raises anything
-        return found
-    return found[:LONGEST]
+        return texts
+    return texts[:LONGEST]

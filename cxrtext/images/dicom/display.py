@@ -1,7 +1,7 @@
-"""How a DICOM file wants its grayscale shown, and stored values made gray that way.
+"""Turn stored values into gray as the DICOM file asks for.
 
-Modality, contrast, and the meaning of black and white: everything is worked out once for each
-stored value that there can be, not for each pixel.
+Modality, contrast, and the meaning of black and white are worked out once for each possible stored
+value, not for each pixel.
 """
 
 import math
@@ -23,9 +23,9 @@ _BROKEN = "a look-up table is damaged; export the file again"
 
 
 def render_gray(stored: Samples, pixels: PixelFormat, dataset: "Dataset", *, little: bool) -> Gray:
-    """Show stored values [H, W] as a viewer would: MONOCHROME1 inverted, the first contrast taken.
+    """Show stored values [H, W] as a viewer would; MONOCHROME1 is inverted.
 
-    That is the first VOI LUT, or else the first window; without one, percentiles.
+    The contrast is the first VOI LUT, or else the first window, or else percentiles.
     """
     axis = np.arange(pixels.lowest, pixels.highest + 1, dtype=np.int64)
     places = places_of(stored, pixels)
@@ -48,7 +48,7 @@ def _in_units(
 ) -> tuple[Doubles, bool]:
     """Stored values in the units of windows, and whether any can be negative.
 
-    Entries of a modality table are not.
+    Entries of a modality table cannot.
     """
     for item in dataset.get("ModalityLUTSequence") or ():
         return _looked_up(axis, item, little, pixels.signed)[0], False
@@ -65,10 +65,10 @@ def _in_units(
 
 
 def _windowed(values: Doubles, dataset: "Dataset") -> Doubles | None:
-    """Map modality values through the first window to [0, 1]; None where there is none.
+    """Map modality values through the first window to [0, 1], or None without a window.
 
-    One that is damaged is passed over, as viewers do.  LINEAR is not defined for widths under 1, as
-    rescaled data in small units has them, and is taken as LINEAR_EXACT there.
+    Damaged windows are skipped, as viewers do.  LINEAR is not defined for widths under 1, which
+    rescaled data in small units has; they are treated as LINEAR_EXACT.
 
     Source: DICOM PS3.3 C.11.2.1.2 and C.11.2.1.3.
     """
@@ -84,7 +84,7 @@ def _windowed(values: Doubles, dataset: "Dataset") -> Doubles | None:
     center, width = found
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         if function == "SIGMOID":
-            # exp(-4 (x - c) / w) by way of tanh, which cannot overflow
+            # exp(-4 (x - c) / w), written with tanh, which cannot overflow
             gray = 0.5 + 0.5 * np.tanh(2.0 * ((values - center) / width))
         elif function == "LINEAR" and width == 1:
             gray = np.where(values > center - 0.5, 1.0, 0.0)
@@ -103,7 +103,7 @@ def _padding(dataset: "Dataset", pixels: PixelFormat) -> tuple[float, float] | N
 
 
 def _as_stored(values: list[float], pixels: PixelFormat) -> list[float]:
-    """Stored values that some writers give without their sign, or with one that they have not."""
+    """Repair stored values that some writers give with a wrong sign, or without their sign."""
     cells = 1 << 16
     if pixels.signed:
         return [v - cells if v > pixels.highest and v >= cells / 2 else v for v in values]
@@ -113,14 +113,14 @@ def _as_stored(values: list[float], pixels: PixelFormat) -> list[float]:
 def _looked_up(
     values: Doubles, item: "Dataset", little: bool, signed: bool
 ) -> tuple[Doubles, float]:
-    """Look values up in a table, and say the largest value of the depth that its entries need.
+    """Look values up in a table; also return the largest value of the depth its entries need.
 
-    The descriptor says how many entries, for which input the first is, and bits an entry, often 16
-    over entries of fewer, which would come out dark.  Smaller inputs get the first entry, inputs
-    past the end the last.
+    The descriptor gives the number of entries, the input of the first, and the bits of an entry.
+    Often it says 16 where the entries need fewer, which would come out dark.  Smaller inputs get
+    the first entry, inputs past the end the last.
     """
     try:
-        count, first, _bits = (int(one) for one in item.get("LUTDescriptor"))
+        count, first, _bits = (int(number) for number in item.get("LUTDescriptor"))
         words = _words(item.get("LUTData"), little)
     except (ValueError, TypeError, OverflowError):
         raise ImageError(_BROKEN) from None
@@ -128,7 +128,7 @@ def _looked_up(
     if signed and first > 0x7FFF:
         first -= 0x10000
     if not signed and first + count <= 0:
-        # Below all that can occur: an input read with the sign of the pixels, which it has not.
+        # Below every possible value: the input is unsigned but was read with a sign.
         first += 0x10000
     if len(words) < count:  # entries of 8 bits, two a word
         words = words.view(np.uint8)
@@ -145,13 +145,13 @@ def _words(data: Any, little: bool) -> npt.NDArray[Any]:
         whole = data[: len(data) // 2 * 2]
         return np.frombuffer(whole, dtype="<u2" if little else ">u2").astype("<u2")
     numbers = [data] if isinstance(data, int) else list(data)
-    return np.array([int(one) & 0xFFFF for one in numbers], dtype="<u2")
+    return np.array([int(number) & 0xFFFF for number in numbers], dtype="<u2")
 
 
 def _without_padding(
     axis: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], padding: tuple[float, float] | None
 ) -> npt.NDArray[np.int64]:
-    """Leave padding out of the statistics, unless nothing else is there."""
+    """Leave padding out of the statistics, unless there is nothing else."""
     if padding is None:
         return counts
     picture = np.where((axis >= padding[0]) & (axis <= padding[1]), 0, counts)

@@ -1,6 +1,6 @@
 """The bytes of a DICOM file: its kind, its transfer syntax, its header.
 
-Only elements that are asked for are kept; names, dates and numbers of a patient are skipped.
+Only requested elements are kept; a patient's names, dates and numbers are skipped.
 """
 
 import re
@@ -29,15 +29,15 @@ JPEG = frozenset(f"1.2.840.10008.1.2.4.{n}" for n in (50, 51, 53, 55, 57, 70))
 JPEG_LS = frozenset(f"1.2.840.10008.1.2.4.{n}" for n in (80, 81))
 # 201 to 203 are High-Throughput JPEG 2000.
 JPEG_2000 = frozenset(f"1.2.840.10008.1.2.4.{n}" for n in (90, 91, 201, 202, 203))
-# Codestreams that give back every bit of what went in.
+# Codestreams that restore every bit.
 LOSSLESS = frozenset(f"1.2.840.10008.1.2.4.{n}" for n in (57, 70, 80, 90, 201, 202))
 NATIVE = frozenset({IMPLICIT, "1.2.840.10008.1.2.1", BIG_ENDIAN})
 ALLOWED = NATIVE | JPEG | JPEG_LS | JPEG_2000 | {RLE}
-_DEFLATED = "1.2.840.10008.1.2.1.99"  # which no radiograph has
+_DEFLATED = "1.2.840.10008.1.2.1.99"  # no radiograph has it
 PIXEL_GROUP = 0x7FE00008  # the first element of the group that holds the pixels
 PIXEL_DATA = 0x7FE00010
 UNDEFINED = 0xFFFFFFFF  # the length of a value that ends with a delimiter
-_FIRST_BYTES = 2**16  # read of a header at first; those of most files are shorter
+_FIRST_BYTES = 2**16  # read from a file at first; most headers are shorter
 _BARE_START = b"DICM\x02\x00"
 _HEADLESS = re.compile(rb".{0,2}\x08\x00.\x00", re.DOTALL)
 _DAMAGED = "its header is damaged; copy or export the file again"
@@ -50,17 +50,17 @@ class NotDicomError(ImageError):
 
 
 def is_dicom(data: bytes) -> bool:
-    """Tell a DICOM file, with its 128-byte preamble, with only that or also "DICM" left out."""
+    """Recognize a DICOM file, also without its 128-byte preamble, or without "DICM" as well."""
     return data[128:132] == b"DICM" or data.startswith((b"\x02\x00\x00\x00UL", _BARE_START))
 
 
 def looks_headless(data: bytes) -> bool:
-    """Tell bare DICOM elements, which start with group 0008, from what is not DICOM at all."""
+    """Recognize bare DICOM elements, which start with group 0008."""
     return _HEADLESS.match(data) is not None
 
 
 def transfer_syntax(data: bytes) -> tuple[str, int]:
-    """Read the transfer syntax, "" where none is named, and where what it describes begins."""
+    """Read the transfer syntax, or "", and the place where the data it describes begins."""
     from pydicom.valuerep import EXPLICIT_VR_LENGTH_32
 
     syntax, place = b"", 0
@@ -82,10 +82,10 @@ def transfer_syntax(data: bytes) -> tuple[str, int]:
 
 
 def uid_name(uid: str) -> str:
-    """Name a UID of the standard; any other text could be a patient's."""
+    """Name a UID of the standard; any other text could name a patient."""
     from pydicom.uid import UID
 
-    known = UID(uid)  # takes blanks and line ends off
+    known = UID(uid)  # strips blanks and line ends
     return f"'{known.name}'" if known.name != str(known) else "of a private kind"
 
 
@@ -98,36 +98,37 @@ def not_supported(syntax: str) -> ImageError:
 @dataclass(frozen=True, slots=True)
 class Header:
     dataset: "Dataset"  # the wanted elements
-    syntax: str  # transfer syntax; "" where the file names none
+    syntax: str  # transfer syntax; "" if the file names none
     pixels: bool  # whether pixels follow
-    tag: int = 0  # of the element that follows, at or after the pixels; 0 where the data ends
+    tag: int = 0  # of the element that follows, at or after the pixels; 0 if the data ends
     value: int = 0  # where its value starts
     length: int = 0
 
 
 class _Source(BytesIO):
-    """A header, of which pydicom reads so many elements and items of sequences, and no more.
+    """A header that limits how many elements and sequence items pydicom reads from it.
 
-    It makes an object of every item of a sequence of undefined length, wanted or not: 8 bytes of a
-    hostile file become hundreds in memory.
+    pydicom makes an object of every item of a sequence of undefined length, requested or not: 8
+    bytes of a hostile file become hundreds in memory.
     """
 
     reads = items = 0
 
     def read(self, size: int | None = -1, /) -> bytes:
-        found = super().read(size)
+        data = super().read(size)
         self.reads += 1
-        self.items += size == 8 and found.startswith(_ITEM)
-        if self.reads > 2 * MAX_ELEMENTS or self.items > MAX_ITEMS:  # an element has two: its value
+        self.items += size == 8 and data.startswith(_ITEM)
+        # an element takes two reads, one for its value
+        if self.reads > 2 * MAX_ELEMENTS or self.items > MAX_ITEMS:
             raise ImageError(_TOO_MANY)
-        return found
+        return data
 
 
 def header_of(data: bytes, keywords: Iterable[str]) -> Header:
-    """Read some elements of a DICOM file, with its 128-byte preamble or without, and no others.
+    """Read only some elements of a DICOM file, with or without its 128-byte preamble.
 
     Args:
-        data: The file; may end within its header.
+        data: The file; it may end within its header.
     """
     from pydicom.datadict import tag_for_keyword
     from pydicom.filereader import read_dataset
@@ -136,7 +137,7 @@ def header_of(data: bytes, keywords: Iterable[str]) -> Header:
     if syntax == _DEFLATED:
         raise not_supported(syntax)
     little = syntax != BIG_ENDIAN
-    tags = [tag_for_keyword(one) for one in ("SpecificCharacterSet", *keywords)]
+    tags = [tag_for_keyword(keyword) for keyword in ("SpecificCharacterSet", *keywords)]
     source, follows = _Source(data), (0, len(data), 0)
     source.seek(start)
 
@@ -160,23 +161,23 @@ def header_of(data: bytes, keywords: Iterable[str]) -> Header:
         raise
     except Exception:  # noqa: BLE001 - pydicom raises anything on a hostile file
         raise ImageError(_DAMAGED) from None  # its own words may quote the file
-    if data.count(_ITEM[not little], start, follows[1]) > MAX_ITEMS:  # also in values not yet read
+    if data.count(_ITEM[not little], start, follows[1]) > MAX_ITEMS:  # also in values not parsed
         raise ImageError(_TOO_MANY)
     return Header(dataset, syntax, PIXEL_GROUP <= follows[0] <= PIXEL_DATA, *follows)
 
 
 def wanted_of(data: bytes, keywords: Iterable[str]) -> Header:
     """Read some elements of a DICOM file that was sent, or of its first ``MAX_HEADER_BYTES``."""
-    found = header_of(data[:MAX_HEADER_BYTES], keywords)
-    if not found.tag and len(data) >= MAX_HEADER_BYTES:
+    header = header_of(data[:MAX_HEADER_BYTES], keywords)
+    if not header.tag and len(data) >= MAX_HEADER_BYTES:
         raise ImageError(f"its header is longer than {MAX_HEADER_BYTES >> 20} MiB; export it again")
-    return found
+    return header
 
 
 def read_wanted(path: Path, keywords: Iterable[str]) -> Header:
     """Read some elements of a stored DICOM file; see `header_of`.
 
-    Memory is bounded whatever the file claims.  What is not DICOM is a NotDicomError.
+    Memory is bounded whatever the file claims.  A file that is not DICOM is a NotDicomError.
     """
     if path.stat().st_size > MAX_FILE_BYTES:
         raise ImageError("larger than 1 GiB; split it into single frames")
@@ -187,9 +188,9 @@ def read_wanted(path: Path, keywords: Iterable[str]) -> Header:
             if looks_headless(data):
                 raise ImageError("DICOM data without its file header; export the file again")
             raise NotDicomError("is not a DICOM file; leave it out")
-        with suppress(ImageError):  # of a header that goes on
-            found = header_of(data, wanted)
-            if found.tag or len(data) < _FIRST_BYTES:
-                return found
+        with suppress(ImageError):  # the header may go on
+            header = header_of(data, wanted)
+            if header.tag or len(data) < _FIRST_BYTES:
+                return header
         data += handle.read(MAX_HEADER_BYTES - len(data))
     return wanted_of(data, wanted)

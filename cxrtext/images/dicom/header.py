@@ -33,7 +33,7 @@ class PixelFormat:
 
     rows: int
     columns: int
-    frames: int  # how many images the file holds
+    frames: int  # images in the file
     samples: int  # samples a pixel, 1 or 3
     allocated: int  # bits of storage a sample: 8 or 16
     stored: int
@@ -44,17 +44,16 @@ class PixelFormat:
 
     @property
     def lowest(self) -> int:
-        """The smallest stored value that fits."""
+        """The smallest possible stored value."""
         return -(1 << (self.stored - 1)) if self.signed else 0
 
     @property
     def highest(self) -> int:
-        """The largest stored value that fits."""
+        """The largest possible stored value."""
         return self.lowest + (1 << self.stored) - 1
 
     @property
     def color(self) -> bool:
-        """Whether a pixel has several samples."""
         return self.samples > 1
 
 
@@ -71,16 +70,16 @@ def whole_number(dataset: "Dataset", keyword: str, default: int | None = None) -
 
 
 def numbers(dataset: "Dataset", keyword: str, *, lenient: bool = False) -> list[float]:
-    """Read an element of any number of decimal numbers; a missing one gives none.
+    """Read an element that holds any number of decimal numbers; a missing one gives none.
 
-    What is not a number is refused (ImageError); where ``lenient`` it is NaN or infinite.
+    A value that is not a number raises an ImageError, or if ``lenient`` is NaN or infinite.
     """
     try:
         value = dataset.get(keyword)
         if value is None or value == "":
             return []
         several = value if hasattr(value, "__iter__") and not isinstance(value, str) else [value]
-        values = [math.nan if one in (None, "") else float(one) for one in several]
+        values = [math.nan if each in (None, "") else float(each) for each in several]
     except (ValueError, TypeError, OverflowError, AttributeError):
         values = [math.nan]
     if lenient or all(map(math.isfinite, values)):
@@ -96,7 +95,7 @@ def pixel_format(dataset: "Dataset") -> PixelFormat:
         raise ImageError(
             "PhotometricInterpretation is missing or not supported; export it as grayscale"
         )
-    found = PixelFormat(
+    pixels = PixelFormat(
         rows=whole_number(dataset, "Rows"),
         columns=whole_number(dataset, "Columns"),
         frames=whole_number(dataset, "NumberOfFrames", 1),
@@ -108,22 +107,18 @@ def pixel_format(dataset: "Dataset") -> PixelFormat:
         photometric=photometric,
         planar=whole_number(dataset, "PlanarConfiguration", 0) == 1,
     )
-    _check(found)
-    return found
-
-
-def _check(found: PixelFormat) -> None:
-    check_size(found.rows, found.columns)
-    if not 1 <= found.frames <= MAX_FRAMES:
+    check_size(pixels.rows, pixels.columns)
+    if not 1 <= pixels.frames <= MAX_FRAMES:
         raise ImageError(f"NumberOfFrames is not within 1 to {MAX_FRAMES}; split the file")
-    if found.samples != _SAMPLES[found.photometric]:
+    if pixels.samples != _SAMPLES[pixels.photometric]:
         raise ImageError(
             "SamplesPerPixel contradicts PhotometricInterpretation; export the file again"
         )
-    if found.allocated not in (8, 16) or not 1 <= found.stored <= found.allocated:
+    if pixels.allocated not in (8, 16) or not 1 <= pixels.stored <= pixels.allocated:
         raise ImageError("BitsAllocated or BitsStored is not supported; export 8 or 16 bits")
-    if not found.stored - 1 <= found.high_bit < found.allocated:
+    if not pixels.stored - 1 <= pixels.high_bit < pixels.allocated:
         raise ImageError("HighBit contradicts BitsStored; export the file again")
+    return pixels
 
 
 def choose_frame(frames: int, wanted: int | None) -> int:

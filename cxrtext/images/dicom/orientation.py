@@ -1,4 +1,4 @@
-"""Where a DICOM header says that an image lies turned or mirrored, or has pixels not square.
+"""What a DICOM header says about turned or mirrored images and pixels that are not square.
 
 Source: DICOM PS3.3 C.7.6.1.1.1 (Patient Orientation), C.7.6.2.1.1 (Image Orientation), C.7.6.3.1.7
 (Pixel Aspect Ratio).
@@ -28,7 +28,7 @@ KEYWORDS = (
     *("PatientOrientation", "ImageOrientationPatient", "PixelSpacing", "ImagerPixelSpacing"),
     *("NominalScannedPixelSpacing", "PixelAspectRatio"),
 )
-"""What is read of a header, beside Rows and Columns."""
+"""The elements read from a header, besides Rows and Columns."""
 
 _SPACINGS = KEYWORDS[2:]
 _TOLERANCE = 0.01  # share by which the sides of a pixel may differ and count as equal
@@ -37,7 +37,7 @@ _DIRECTIONS = (("R", "L"), ("A", "P"), ("F", "H"))  # along -x, +x; -y, +y; -z, 
 
 
 def read_placement(dataset: "Dataset", rows: int, columns: int) -> Placement:
-    """Say how the picture lies over its stored pixels; a header that does not say, says upright."""
+    """Say how the picture lies over its stored pixels: upright if the header does not say."""
     transposed, mirrored, inverted = _movement(directions(dataset))
     height, width = _square_size(rows, columns, _aspect(dataset))
     if transposed:
@@ -46,7 +46,7 @@ def read_placement(dataset: "Dataset", rows: int, columns: int) -> Placement:
 
 
 def placement_of(path: Path) -> Placement | None:
-    """Read how the picture of a stored file lies over its pixels; None where nothing says so."""
+    """Read how the picture of a stored file lies over its pixels; None if nothing says so."""
     try:
         header = read_wanted(path, ("Rows", "Columns", *KEYWORDS)).dataset
         size = whole_number(header, "Rows"), whole_number(header, "Columns")
@@ -56,7 +56,7 @@ def placement_of(path: Path) -> Placement | None:
 
 
 def directions(dataset: "Dataset") -> tuple[str, str] | None:
-    """Where rows and columns lead, a letter each of L R A P H F; None where nothing says so."""
+    """Where rows and columns lead, a letter of L R A P H F each; None if nothing says so."""
     cosines: list[float] = []
     with suppress(ImageError):
         cosines = numbers(dataset, "ImageOrientationPatient")
@@ -64,12 +64,12 @@ def directions(dataset: "Dataset") -> tuple[str, str] | None:
 
 
 def movement_said(letters: Sequence[str], cosines: Sequence[str]) -> str:
-    """Say what a reader undoes: "mirrored", "turned", or "" where a header has it upright.
+    """Say what a reader undoes: "mirrored", "turned", or "" if the header says upright.
 
-    ``letters`` and ``cosines`` are those of PatientOrientation and ImageOrientationPatient.
+    ``letters`` is the PatientOrientation and ``cosines`` the ImageOrientationPatient.
     """
     try:
-        numbers = [float(one) for one in cosines]
+        numbers = [float(cosine) for cosine in cosines]
     except ValueError:
         numbers = []
     flips = _movement(_from_letters(letters) or _from_cosines(numbers))
@@ -77,7 +77,7 @@ def movement_said(letters: Sequence[str], cosines: Sequence[str]) -> str:
 
 
 def upright(gray: Gray, placement: Placement) -> Gray:
-    """Make the picture that is shown of stored pixels, of all or of a halved picture."""
+    """Turn stored pixels, all of them or halved, into the picture shown."""
     stored = placement.stored_height, placement.stored_width
     whole = None if gray.pixels.shape == stored else (placement.height, placement.width)
     if placement.plain:
@@ -91,8 +91,8 @@ def upright(gray: Gray, placement: Placement) -> Gray:
 
 
 def _from_letters(letters: Sequence[str]) -> tuple[str, str] | None:
-    texts = [one.strip().upper() for one in letters]
-    # Letters after the first tell of an oblique view; the words for animals have others.
+    texts = [text.strip().upper() for text in letters]
+    # Letters after the first mean an oblique view; the terms for animals use other letters.
     if len(texts) != 2 or not all(0 < len(t) <= 3 and set(t) <= set("LRAPHF") for t in texts):
         return None
     return texts[0][0], texts[1][0]
@@ -101,22 +101,22 @@ def _from_letters(letters: Sequence[str]) -> tuple[str, str] | None:
 def _from_cosines(cosines: Sequence[float]) -> tuple[str, str] | None:
     if len(cosines) != 6:
         return None
-    found = []
+    leads = []
     for start in (0, 3):
         values = cosines[start : start + 3]
         axis = max(range(3), key=lambda i: abs(values[i]))
-        if abs(values[axis]) < 0.75:  # oblique by more than 41 degrees: no side to speak of
+        if abs(values[axis]) < 0.75:  # oblique by more than 41 degrees: no clear side
             return None
-        found.append(_DIRECTIONS[axis][values[axis] > 0])
-    return found[0], found[1]
+        leads.append(_DIRECTIONS[axis][values[axis] > 0])
+    return leads[0], leads[1]
 
 
-def _movement(found: tuple[str, str] | None) -> tuple[bool, bool, bool]:
-    """Say whether to transpose, mirror and turn over, so that feet are below and left is right.
+def _movement(leads: tuple[str, str] | None) -> tuple[bool, bool, bool]:
+    """Say whether to transpose, mirror and invert so that feet are below and left is right.
 
-    Lateral views have no such side; they are turned, never mirrored.  Other planes stay.
+    Lateral views have no left or right: they are turned, never mirrored.  Other planes stay.
     """
-    row, column = found or ("", "")
+    row, column = leads or ("", "")
     transposed = row in ("H", "F")
     across, down = (column, row) if transposed else (row, column)
     if down not in ("H", "F") or across not in ("L", "R", "A", "P"):
@@ -128,7 +128,7 @@ def _movement(found: tuple[str, str] | None) -> tuple[bool, bool, bool]:
 
 
 def _aspect(dataset: "Dataset") -> float:
-    """Give the height of a pixel over its width; 1 where nothing says otherwise."""
+    """The height of a pixel over its width; 1 if nothing says otherwise."""
     for keyword in _SPACINGS:
         with suppress(ImageError):
             sides = numbers(dataset, keyword)
@@ -140,7 +140,7 @@ def _aspect(dataset: "Dataset") -> float:
 
 
 def _square_size(rows: int, columns: int, aspect: float) -> tuple[int, int]:
-    """Give the size with square pixels: the coarser side enlarged, or the finer one made less."""
+    """The size with square pixels: the coarser side enlarged, or else the finer one shrunk."""
     down, across = max(aspect, 1.0), max(1 / aspect, 1.0)
     if rows * down * columns * across > MAX_PIXELS:
         down, across = min(aspect, 1.0), min(1 / aspect, 1.0)

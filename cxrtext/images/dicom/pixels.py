@@ -1,6 +1,6 @@
 """The pixels of a DICOM file: its frames, and the stored values of one.
 
-Only elements that decide how pixels look are read.
+Only elements that affect how pixels look are read.
 """
 
 import struct
@@ -53,7 +53,7 @@ _KEYWORDS = (
 
 
 def read_file(data: bytes) -> tuple[str, "Dataset", memoryview]:
-    """Split a DICOM file: its transfer syntax, its elements, and the value of its Pixel Data.
+    """Split a DICOM file into transfer syntax, elements, and the value of Pixel Data.
 
     The value is raw samples, or items that hold compressed frames.
     """
@@ -67,7 +67,7 @@ def read_file(data: bytes) -> tuple[str, "Dataset", memoryview]:
 
 
 def _pixel_value(body: memoryview, header: Header) -> memoryview:
-    """Cut out the value of Pixel Data, which starts where the wanted elements end."""
+    """Cut out the value of Pixel Data, which starts where the requested elements end."""
     start, end = header.value, header.value + header.length
     if header.tag != PIXEL_DATA:
         raise _no_pixels(header.dataset)
@@ -84,7 +84,7 @@ def _pixel_value(body: memoryview, header: Header) -> memoryview:
 
 
 def _bytes_in_order(value: memoryview, dataset: "Dataset") -> memoryview:
-    """Undo how big-endian words swap samples of one byte."""
+    """Swap one-byte samples back, which big-endian words store in pairs."""
     if str(dataset.get("BitsAllocated")) != "8" or len(value) % 2:
         return value
     return memoryview(np.frombuffer(value, dtype=np.uint16).byteswap().tobytes())
@@ -110,7 +110,7 @@ def native_frame(value: memoryview, pixels: PixelFormat, frame: int) -> memoryvi
 
 
 def compressed_frame(value: memoryview, frames: int, frame: int, dataset: "Dataset") -> bytes:
-    """Put the fragments of one compressed frame, counted from 0, together."""
+    """Join the fragments of one compressed frame, counted from 0."""
     from pydicom.encaps import get_frame
 
     offsets = [dataset.get(f"ExtendedOffsetTable{part}") for part in ("", "Lengths")]
@@ -131,8 +131,8 @@ def stored_values(
 ) -> tuple[Samples, bool]:
     """Decode the stored values of one frame, counted from 0, and say whether they are RGB.
 
-    [H, W] for gray and YCbCr (of which Y alone is kept), [H, W, 3] for RGB, all within
-    ``pixels.lowest`` to ``pixels.highest``.  ``least`` is as of `decompress`.
+    [H, W] for gray and YCbCr (only Y is kept), [H, W, 3] for RGB, all within ``pixels.lowest`` to
+    ``pixels.highest``.  For ``least`` see `decompress`.
     """
     luma_first = pixels.photometric in ("YBR_FULL", "YBR_FULL_422")
     if syntax in NATIVE:
@@ -158,7 +158,7 @@ def stored_values(
 
 
 def _arranged(cells: Samples, pixels: PixelFormat, *, planar: bool) -> Samples:
-    """Give cells that lie in a row as [H, W], or as [H, W, 3]."""
+    """Arrange a flat row of cells as [H, W], or as [H, W, 3]."""
     size = (pixels.rows, pixels.columns)
     if not pixels.color:
         return cells.reshape(size)
@@ -166,14 +166,14 @@ def _arranged(cells: Samples, pixels: PixelFormat, *, planar: bool) -> Samples:
 
 
 def _from_cells(cells: Samples, pixels: PixelFormat) -> Samples:
-    """Take the bits in use out of storage cells, whose other bits may hold an overlay."""
+    """Extract the bits in use from storage cells; the other bits may hold an overlay."""
     return _used_bits(cells, pixels, pixels.high_bit - pixels.stored + 1)
 
 
 def _used_bits(cells: Samples, pixels: PixelFormat, shift: int) -> Samples:
     """Shift unsigned cells to the lowest bit in use, mask the others, and extend the sign.
 
-    The values stay as narrow as the cells, because most of the time goes into moving them.
+    The values stay as narrow as the cells, because moving them takes most of the time.
     """
     values = np.right_shift(cells, shift) if shift else cells
     if pixels.stored < 8 * cells.itemsize:
@@ -185,14 +185,14 @@ def _used_bits(cells: Samples, pixels: PixelFormat, shift: int) -> Samples:
 def _sign_extended(values: Samples, bits: int) -> Samples:
     """Read the lowest bits of whole numbers as two's complement; the others must be 0."""
     half = 1 << (bits - 1)
-    # Unsigned numbers wrap round, which is what two's complement is.
+    # Unsigned numbers wrap round, as two's complement does.
     shifted = np.bitwise_xor(values, half)
     np.subtract(shifted, half, out=shifted)
     return shifted.view(f"i{shifted.itemsize}")
 
 
 def places_of(values: Samples, pixels: PixelFormat) -> Samples:
-    """Count stored values from the lowest that fits, [H, W] of 0 to ``highest - lowest``."""
+    """Count stored values from the lowest possible one, [H, W] of 0 to ``highest - lowest``."""
     if values.dtype.kind == "u" and pixels.lowest == 0:
         return values
     if values.dtype.kind == "i" and values.itemsize <= 2:
@@ -206,10 +206,10 @@ def _from_codestream(
 ) -> Samples:
     """Bring decoded samples into the header's range.
 
-    JPEG knows no sign, and some writers of JPEG 2000 leave it out, so the header decides.  A
-    stream deeper than the bits in use holds whole storage cells, an overlay or a shift among
-    them.  Lossy coding (not ``exact``) may step out of the range, where masking would turn white
-    into black.
+    The header decides about the sign: JPEG has none, and some writers of JPEG 2000 leave it out.
+    A stream deeper than the bits in use holds whole storage cells, perhaps with an overlay or a
+    shift.  Lossy coding (not ``exact``) may leave the range, where masking would turn white into
+    black.
     """
     shift = pixels.high_bit - pixels.stored + 1 if stream.precision > pixels.high_bit else 0
     if exact and stream.precision > pixels.stored:

@@ -1,8 +1,8 @@
-"""Is it a frontal chest radiograph?  A guess from the picture alone, which is shown, never obeyed.
+"""Is it a frontal chest radiograph?  A guess from the picture alone: shown, never acted on.
 
 A small network, shipped with the package (``weights.npz``), looks at 64 x 64 pixels.  It knows
-nothing of findings.  What it was trained on, how often it errs and what it cannot tell are in
-docs/reference/images.md; commit ff276b16 has the script that trained and measured it
+nothing about findings.  docs/reference/images.md says what it was trained on, how often it errs and
+what it cannot tell; commit ff276b16 has the script that trained and measured it
 (``benchmarks/images/frontal_check.py``).
 """
 
@@ -20,7 +20,7 @@ from cxrtext.images.gray import Floats, eight_bit
 
 SIDE = 64  # side of the picture that the network sees, in pixels
 
-LONGEST = 3  # times its width or height; what is longer is not a radiograph of a chest
+LONGEST = 3  # longer side over shorter; beyond that, it is not a radiograph of a chest
 
 _LOW, _HIGH = 0.01, 0.99
 
@@ -28,7 +28,7 @@ _LOW, _HIGH = 0.01, 0.99
 def prepare(pixels: npt.NDArray[Any]) -> Floats:
     """Make a picture of any size and contrast small and even, [1, H, W] or [H, W] -> [64, 64].
 
-    The longer side is squeezed as much as it needs; values have mean 0 and variance 1.
+    The longer side is squeezed to fit; values have mean 0 and variance 1.
     """
     gray = pixels[0] if pixels.ndim == 3 and len(pixels) == 1 else pixels
     if gray.ndim != 2 or not gray.size:
@@ -36,7 +36,7 @@ def prepare(pixels: npt.NDArray[Any]) -> Floats:
     image = Image.fromarray(
         np.ascontiguousarray(gray if gray.dtype == np.uint8 else eight_bit(gray))
     )
-    # Blocks are averaged first, which is quicker and no worse at four times the size.
+    # Averaging blocks first, down to four times the size, is quicker and no worse.
     small = image.resize((SIDE, SIDE), Image.Resampling.BILINEAR, reducing_gap=4.0)
     values = np.asarray(small, dtype=np.float32)
     low, high = np.quantile(values, [_LOW, _HIGH])
@@ -46,13 +46,13 @@ def prepare(pixels: npt.NDArray[Any]) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """Layers of 3 x 3 convolutions that halve the picture, then two of all to all."""
+    """3 x 3 convolutions that halve the picture, then two dense layers."""
 
     convolutions: list[tuple[Floats, Floats]]  # weights [3, 3, C, K] and biases [K]
     dense: list[tuple[Floats, Floats]]  # weights [C, K] and biases [K]
 
     def __call__(self, picture: Floats) -> npt.NDArray[np.float64]:
-        """Give the score of each kind, [64, 64] -> [6]; they add up to 1."""
+        """The score of each kind, [64, 64] -> [6]; scores add up to 1."""
         values = picture[..., np.newaxis]
         for weights, biases in self.convolutions:
             values = np.maximum(_halved(values, weights) + biases, 0)
@@ -75,9 +75,8 @@ def _halved(values: Floats, weights: Floats) -> Floats:
 
 FRONTAL = "frontal"
 KINDS = (FRONTAL, "lateral", "turned", "mirrored", "inverted", "other")
-"""The answers: a frontal chest as it should be; a lateral chest; a frontal chest that lies on its
-side or on its head; one with left and right exchanged; one with black and white exchanged; and
-anything else."""
+"""The answers: a frontal chest as it should be; a lateral chest; a frontal chest on its side or on
+its head; one with left and right swapped; one with black and white swapped; anything else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +92,14 @@ class Look:
 
 
 def look(pixels: npt.NDArray[Any]) -> Look:
-    """Say what a picture looks like; under a thousandth of a second beside making it small.
+    """Say what a picture looks like; under a thousandth of a second once it is small.
 
     Args:
         pixels: [1, H, W] or [H, W] gray values, float in [0, 1] or uint8, bone bright, as
-            `read_image` gives them, or the square that `Preprocessing.square` makes of them.
+            `read_image` returns them, or the square that `Preprocessing.square` makes of them.
     """
     scores = _network()(prepare(pixels))
-    if max(pixels.shape[-2:]) > LONGEST * min(pixels.shape[-2:]):  # squeezed, all look alike
+    if max(pixels.shape[-2:]) > LONGEST * min(pixels.shape[-2:]):  # all look alike when squeezed
         scores = np.eye(len(KINDS))[-1]
     best = int(scores.argmax())
     named = {kind: float(score) for kind, score in zip(KINDS, scores, strict=True)}
@@ -109,10 +108,10 @@ def look(pixels: npt.NDArray[Any]) -> Look:
 
 @cache
 def _network() -> Network:
-    """The network of the package: weights and biases of ``conv0``, … and ``dense0``, …."""
+    """The package's network: weights and biases of ``conv0``, … and ``dense0``, …."""
     data = (files(__package__) / "weights.npz").read_bytes()
-    with np.load(BytesIO(data), allow_pickle=False) as found:
-        arrays = {name: found[name].astype(np.float32) for name in found.files}
+    with np.load(BytesIO(data), allow_pickle=False) as stored:
+        arrays = {name: stored[name].astype(np.float32) for name in stored.files}
     layers: dict[str, list[tuple[Floats, Floats]]] = {"conv": [], "dense": []}
     for kind, layer in layers.items():
         while (name := f"{kind}{len(layer)}") + ".weight" in arrays:

@@ -72,7 +72,7 @@ def test_lists_of_a_file_and_of_none(tmp_path: Path) -> None:
     assert found.test == {"aa", "bb"}
     assert not found.val
     path.write_bytes(b"\n")
-    with pytest.raises(DataError, match="lists no image; give a file with a name a line"):
+    with pytest.raises(DataError, match="lists no image; give a file with one name a line"):
         read_list(recipe, [], path)
     path.write_bytes(b"\x89PNG\r\n\xff\xfe")
     with pytest.raises(DataError, match="not UTF-8 text"):
