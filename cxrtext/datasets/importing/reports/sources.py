@@ -43,7 +43,7 @@ def as_reports(
 
 
 def open_table(path: Path, names: Names = NO_COLUMNS, files: Files | None = None) -> Versions:
-    """The rows of a table; without a ``study_id``, the image that ``files`` have is the study."""
+    """The rows of a table; without a ``study_id``, the image found in ``files`` is the study."""
     table = TableRows(path, names)
     columns = table.columns
     texts = [name for name in columns if name in REPORT_COLUMNS]
@@ -120,7 +120,7 @@ def _folder(root: Path) -> Versions:
 
 
 def file_versions(path: Path, item: str) -> Versions:
-    """The versions in one file; none where it holds no report."""
+    """The versions in one file; none if it holds no report."""
     if (kind := _kind(path)) == "hl7":
         yield from _messages(path, item)
     elif kind == "dicom":
@@ -133,12 +133,12 @@ def file_versions(path: Path, item: str) -> Versions:
                 yield version
     elif path.suffix.lower() == ".txt":
         read = read_report_file(path, item, 1)
-        # MIMIC-CXR's tables leave out the s of its files' names, and others do not.
+        # MIMIC-CXR's tables leave out the s of its file names, other tables do not.
         yield read if isinstance(read, LeftOut) else replace(of_study(read[1]), accession=path.stem)
 
 
 def _kind(path: Path) -> str:
-    """What a file holds by its content: "hl7", "dicom" or ""."""
+    """The kind of a file's content: "hl7", "dicom" or ""."""
     try:
         with open_regular(path) as handle:
             start = handle.read(_HEAD)
@@ -148,7 +148,7 @@ def _kind(path: Path) -> str:
 
 
 def _messages(path: Path, item: str) -> Versions:
-    """The reports of a file of HL7 messages; messages without one are passed over."""
+    """The reports in a file of HL7 messages; messages without a report are skipped."""
     try:
         with open_regular(path) as handle:
             data = handle.read(MAX_BYTES + 1)
