@@ -114,7 +114,7 @@ def _before(block: str, match: re.Match[str]) -> str:
 
 
 def list_marks(block: str) -> Iterator[tuple[int, int]]:
-    """Give ``(start, end)`` of each mark that opens a list item, in lines of which none is blank."""
+    """Give ``(start, end)`` of each mark that opens a list item; no line may be blank."""
     candidates = list(_CANDIDATE.finditer(block))
     # "Chest 1. Normal heart. 2. Clear lungs." is a list, "in zone 1. The one in zone 2." is not.
     twos = [match for match in candidates if _number(match) == 2]
