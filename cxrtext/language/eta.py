@@ -102,9 +102,9 @@ def _check_can_be_fitted(log_p: Floats, count: Counts) -> None:
     if not repeated.any():
         raise refuse(f"none of the {len(log_p)} distinct sentences occurs twice")
     if log_p.min() == log_p.max():
-        raise refuse(f"all {len(log_p)} distinct sentences have one log-likelihood")
+        raise refuse(f"all {len(log_p)} distinct sentences have the same log-likelihood")
     if log_p[repeated].min() == log_p.max():
-        raise refuse("only sentences of the largest log-likelihood occur twice")
+        raise refuse("only sentences with the largest log-likelihood occur twice")
 
 
 def fit_class_probability(log_likelihood: Floats, count: Counts) -> tuple[float, float]:

@@ -141,7 +141,7 @@ def fit_gaussian(values: Rows) -> KnownImages:
     """Fit a Gaussian to values [n, d], still without a limit."""
     count, width = values.shape
     if count < FEWEST:
-        raise ValueError(f"{count} rows are too few; give {FEWEST} at least")
+        raise ValueError(f"{count} rows are too few; give at least {FEWEST}")
     mean, spread = values.mean(axis=0), values.std(axis=0)
     # A constant value has no deviation to be measured by: use a small share of the largest one.
     scale = np.maximum(spread, max(1e-3 * float(spread.max()), 1e-6))

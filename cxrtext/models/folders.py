@@ -115,7 +115,7 @@ def find_vision_folder(name_or_path: str, *, offline: bool = False) -> Path:
         return folder
     if not is_hub_name(name_or_path):
         raise CheckpointError(
-            f"{name_or_path}: no such folder, and no name of the hub such as owner/model; "
+            f"{name_or_path}: no such folder, and not a hub name such as owner/model; "
             "'cxrtext encoders' lists some"
         )
     return _snapshot(name_or_path, _VISION, offline=offline)
@@ -317,7 +317,7 @@ def foreign(folder: Path) -> Iterator[None]:
         raise
     except Exception as error:  # noqa: BLE001 - see above
         raise CheckpointError(
-            f"{folder}: not as the model's authors save it ({type(error).__name__}: "
+            f"{folder}: not in the form that the model's authors save ({type(error).__name__}: "
             f"{line_of(error)}); copy it again"
         ) from None
 

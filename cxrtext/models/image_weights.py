@@ -236,7 +236,7 @@ def _prefix(path: Path, state: Mapping[str, Tensor]) -> str:
     if len(prefixes) > 1:
         raise CheckpointError(
             f"{path}: holds {len(prefixes)} ResNets, under {listed(prefixes)}; save the one that "
-            "is wanted alone"
+            "is wanted"
         )
     return prefixes[0]
 

@@ -114,7 +114,7 @@ def _network(found: TextFolder) -> MaskedBert:
     if has_encoder and not any(name.startswith(_HEAD) for name in state):
         raise CheckpointError(
             f"{found.source}: holds an encoder without the masked-language-model head ({_HEAD}*), "
-            "so it cannot score sentences; take a checkpoint that was saved with its head "
+            "so it cannot score sentences; use a checkpoint saved with its head "
             f"(BertForMaskedLM), or train one: {TRAIN}"
         )
     named = {name if name.startswith("cls.") else f"bert.{name}": x for name, x in state.items()}

@@ -162,8 +162,8 @@ def require_features(model: ImageTextModel, features: FeatureFolder) -> None:
     where = model.folder or "the model"
     if own is None:
         raise CheckpointError(
-            f"{features.folder}: are features of {given['name']}, and {where} has an image encoder "
-            "of its own; leave --features out"
+            f"{features.folder}: has features of {given['name']}, but {where} has its own image "
+            "encoder; leave --features out"
         )
     if own["digest"] != given["digest"]:
         raise CheckpointError(

@@ -117,7 +117,7 @@ def load_bound(
     return notes, tensors
 
 
-AGAIN = "remove it; training writes it anew"
+AGAIN = "remove it; training writes it again"
 KEEP_AGAIN = "make it again with 'cxrtext calibrate CHECKPOINT --data DIR --keep-reference'"
 
 

@@ -140,7 +140,7 @@ def _table_boxes(path: Path) -> Iterator[Box | Absent | LeftOut]:
     )
     if not image or not text:
         raise DataError(
-            f"{path}: no boxes: columns are image, label_text, x, y, w, h, and if wanted finding, "
+            f"{path}: no boxes: columns are image, label_text, x, y, w, h, and optionally finding, "
             f"width, height, segmentation (columns found: {', '.join(table.columns)})"
         )
     for entry in table:
@@ -182,7 +182,7 @@ def _checked(
     if corners is None and not absent:
         return LeftOut(where, "it has no bbox; fix or remove it")
     if image is None:
-        return LeftOut(where, "its image_id is that of no image; fix or remove it")
+        return LeftOut(where, "no image has its image_id; fix or remove it")
     if not (image := image.strip()):
         return LeftOut(where, "the image is not named; name it")
     try:

@@ -82,5 +82,5 @@ def finding_columns(path: Path) -> tuple[str, ...]:
     names = [name for name in columns if name in CHEXPERT and name not in NO_FINDINGS]
     names = names or [name for name in columns if name not in NO_FINDINGS]
     if not names:
-        raise DataError(f"{path}: no column of a finding; give a table of study_id and findings")
+        raise DataError(f"{path}: no finding column; give a table with study_id and findings")
     return tuple(names)

@@ -88,7 +88,7 @@ def check_mark(mark: Mark, width: float, height: float) -> None:
     if not mark.text.strip() or len(mark.text) > MAX_TEXT or not mark.text.isprintable():
         raise InputError(f"text: give 1 to {MAX_TEXT} printable characters on one line")
     if (mark.box is None) == (mark.kind == "box"):
-        raise InputError("box: give one where the mark is of a box, and nowhere else")
+        raise InputError("box: give one for a mark of kind box, and for no other")
     if mark.box is None:
         return
     x, y, w, h = mark.box

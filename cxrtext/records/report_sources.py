@@ -36,7 +36,7 @@ def open_stdin() -> TextSource:
     data = b"" if stream is None else stream.read()
     if not data.strip():
         state = "closed" if stream is None else "empty"
-        raise DataError(f"{NAME} is {state}; pipe sentences into it, one a line")
+        raise DataError(f"{NAME} is {state}; pipe sentences into it, one per line")
 
     def lines() -> Iterator[str]:
         return read_lines(open_text(io.BufferedReader(io.BytesIO(data)), NAME))
@@ -136,7 +136,7 @@ def open_source(path: Path | str, columns: Mapping[str, str] = NO_COLUMNS) -> Te
         if opener is _open_table:
             return _open_table(path, columns)
         if columns:
-            raise DataError(f"{path}: --columns is of a table; leave it out")
+            raise DataError(f"{path}: --columns only works with a table; leave it out")
         check_listed(path, DataError)
         note_source(path)
         return opener(path)

@@ -40,7 +40,7 @@ def choose_columns(name: str, columns: Sequence[str]) -> tuple[Holds, tuple[str,
         return "sentences", tuple(column for column in SENTENCE_COLUMNS if column in columns)
     raise DataError(
         f"{name}: no text to read; columns are 'study_id' with 'report' or any of "
-        f"{', '.join(SECTION_COLUMNS)} for reports; 'sentence', and if wanted study_id, section, "
+        f"{', '.join(SECTION_COLUMNS)} for reports; 'sentence', and optionally study_id, section, "
         f"position, for sentences ({found})"
     )
 

@@ -254,7 +254,7 @@ def read_words(path: Path, studies: Sequence[StudyWords]) -> list[FindingWord]:
                 )
         words.append(word)
     if not words:
-        raise DataError(f"{path}: holds no word; write one a line, such as effusion")
+        raise DataError(f"{path}: has no words; write one per line, such as effusion")
     found = counted(words, studies)
     for word in found:
         if not word.affirmed:
@@ -273,7 +273,7 @@ def _word_of_line(path: Path, number: int, line: str) -> FindingWord:
     forms = tuple(form.strip() for form in text.removeprefix(side).split(","))
     if not all(map(WORD.fullmatch, forms)) or len(set(forms)) < len(forms):
         raise DataError(
-            f"{path}: line {number}: is no word of a finding; write a single word, such as "
+            f"{path}: line {number}: is not a finding word; write a single word, such as "
             "effusion, its other forms after commas (effusion, effusions), or a side before it "
             "(left effusion)"
         )

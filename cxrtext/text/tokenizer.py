@@ -203,7 +203,7 @@ def load_tokenizer(folder: Path) -> TextTokenizer:
     path = folder / _SETTINGS
     source, ids, settings = _word_pieces(folder, _json(path) if path.is_file() else {})
     if missing := [token for token in SPECIAL_TOKENS if token not in ids]:
-        raise CheckpointError(f"{source}: the vocabulary lacks {', '.join(missing)}")
+        raise CheckpointError(f"{source}: the vocabulary has no {', '.join(missing)}")
     numbers = list(ids.values())
     if not all(type(number) is int for number in numbers) or sorted(numbers) != [*range(len(ids))]:
         raise CheckpointError(
@@ -282,6 +282,6 @@ def _check_added(folder: Path, source: Path, ids: Mapping[str, int]) -> None:
         added = {str(item.get("content")): item.get("id") for item in tokens}
     if orphans := [token for token, number in added.items() if ids.get(token) != number]:
         raise CheckpointError(
-            f"{path}: {len(orphans)} added tokens do not stand in the vocabulary by the same id; "
-            "write them into the vocabulary, each at its id"
+            f"{path}: {len(orphans)} added tokens are not in the vocabulary with the same id; "
+            "add each to the vocabulary at its id"
         )

@@ -291,7 +291,7 @@ def _second_pass(
     total = cached[0].new_zeros(())
     first = [0, 0]
     for k, ((images, tokens), seed) in enumerate(zip(parts, seeds, strict=True)):
-        torch.manual_seed(seed)  # the same dropout as in the first pass
+        torch.manual_seed(seed)  # the dropout of the first pass
         with _without_sync(learner.towers, k + 1 < len(parts)):
             *features, mlm = learner.towers(images, tokens)
             loss = learner.scaler.scale(weight * mlm)

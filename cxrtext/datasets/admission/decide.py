@@ -195,7 +195,7 @@ def _part(said: Described) -> tuple[Decision | None, bool]:
         return None, True
     unknown = next((part for part in parts if part.unknown), None)
     if unknown is not None:
-        return Decision(OTHER_PART, f"{unknown.keyword} is not one of the chest's"), False
+        return Decision(OTHER_PART, f"{unknown.keyword} names no part of the chest"), False
     for keyword in _STUDY:
         part = _Part(keyword, said.first(keyword))
         if part.chest:

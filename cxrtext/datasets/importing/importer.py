@@ -146,7 +146,7 @@ class Import:
         self.label_sentences: LabelSentences | None = None
         if options.label_sentences:
             if not reading.findings:
-                raise DataError(f"{root}: has no labels, of which --label-sentences makes reports")
+                raise DataError(f"{root}: has no labels for --label-sentences to make reports from")
             self.label_sentences = LabelSentences(reading.findings)
             reading = replace(reading, reports=None)
         open_boxes = partial(iter_boxes, options.boxes) if options.boxes else reading.boxes
@@ -229,7 +229,7 @@ class Import:
                     writer.write({"study_id": study, "report": text, SOURCE: LABELS})
                     done.reports += 1
         if not done.reports:
-            raise DataError(f"{self.out}: no label is 1 or 0 of a finding that has sentences")
+            raise DataError(f"{self.out}: no finding with sentences has a label 1 or 0")
         done.studies_without_report = len(self.studies) - done.reports
         done.without_sentence = sentences.without
 

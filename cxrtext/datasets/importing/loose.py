@@ -17,7 +17,7 @@ from cxrtext.errors import DataError
 IdMatching = Literal["exact", "loose"]
 SHORTEST_CUT = 12  # characters that a cut id must still have to be recognized
 
-AS_TEXT = "give the column the format text, fill it anew and export it again"
+AS_TEXT = "give the column the format text, fill it in again and export it again"
 _FORMULA = re.compile(r'="(.*)"')
 _FLOAT = re.compile(r"(\d+)[.,]0*")
 _EXPONENT = re.compile(r"(\d)(?:[.,](\d+))?E\+?(\d+)", re.IGNORECASE)
@@ -117,8 +117,8 @@ def match_ids(
         for other in index.merged(one):
             if other not in known:
                 raise DataError(
-                    f"{table}: several reports have the {what} id '{one}', and none has '{other}' "
-                    f"of the films: a spreadsheet made them one; {AS_TEXT}"
+                    f"{table}: several reports have the {what} id '{one}', and none has "
+                    f"the films' '{other}': a spreadsheet made them one; {AS_TEXT}"
                 )
     if not unknown:
         return {}, ""
@@ -137,7 +137,7 @@ def match_ids(
     )
     if matching != "loose":
         if len(found) > len(distinct) - len(unknown):
-            raise DataError(f"{table}: {said}; to join them all the same, give --ids loose")
+            raise DataError(f"{table}: {said}; to join them anyway, give --ids loose")
         return {}, f"{said}; --ids loose joins them"
     mended: dict[str, str] = {}
     taken: dict[str, str] = {one: one for one in distinct if one in own}

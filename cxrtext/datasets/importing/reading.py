@@ -52,9 +52,7 @@ class ImportOptions:
         if self.ids not in ("exact", "loose"):
             raise ConfigError("--ids is exact or loose")
         if self.label_sentences and self.reports:
-            raise ConfigError(
-                "--label-sentences goes without --reports: it makes reports of labels"
-            )
+            raise ConfigError("--label-sentences makes reports from labels; leave --reports out")
         for name in ("date", ACQUIRED):
             if self.hash_key is not None and name in self.keep:
                 raise ConfigError(
@@ -133,7 +131,7 @@ def columns_kept(
             has = ", ".join(offered) or "none"
             raise ConfigError(
                 f"--keep {name}: the {layout} layout has no such metadata; it has: {has}"
-                + f"; if one is it, add --columns {name}=HEADER" * (name in NAMES)
+                + f"; if one of them is meant, add --columns {name}=HEADER" * (name in NAMES)
             )
     if {ACQUIRED, DAYS} & {*keep} and DATES in offered:
         keep = (*keep, DATES)  # says whether dates are shifted

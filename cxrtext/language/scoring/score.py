@@ -84,7 +84,7 @@ class Scorer:
             raise ConfigError(f"batch_tokens is {batch_tokens}; it must be at least 1")
         check_precision(precision)
         if precision == "float16" and language.model.device.type == "cpu":
-            raise ConfigError("float16 is for GPUs; on a CPU take bfloat16")
+            raise ConfigError("float16 is only for GPUs; use bfloat16 on a CPU")
         self.language, self.precision = language, precision
         on_gpu = language.model.device.type == "cuda"
         self.batch_tokens = batch_tokens or (BATCH_TOKENS_CUDA if on_gpu else BATCH_TOKENS_CPU)

@@ -112,7 +112,7 @@ def _read_about(folder: Path) -> dict[str, Any]:
                 f"{folder}: holds no features; make them with 'cxrtext encode MANIFEST --backbone "
                 f"DIR --out {folder}'"
             )
-        raise NotFoundError(f"{folder}: the features are not finished; go on with '{command}'")
+        raise NotFoundError(f"{folder}: the features are not finished; continue with '{command}'")
     try:
         about = read_sealed(path)
         kind = about["format"], about["version"]
@@ -122,8 +122,8 @@ def _read_about(folder: Path) -> dict[str, Any]:
         raise CheckpointError(f"{path}: is damaged ({error}); {again}") from None
     if kind != (FORMAT, VERSION):
         raise CheckpointError(
-            f"{path}: is of another version of cxrtext ({about.get('cxrtext')}); encode the images "
-            "again, into another folder"
+            f"{path}: was written by another version of cxrtext ({about.get('cxrtext')}); encode "
+            "the images again, into another folder"
         )
     return about
 

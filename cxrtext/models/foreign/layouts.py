@@ -157,7 +157,7 @@ def _open_clip(folder: Path) -> Parts:
     for part, given in (("vision_cfg", vision), ("text_cfg", text)):
         for key, value in given.items():
             if key not in _HARMLESS and value and value != _WANTED[part].get(key):
-                raise CheckpointError(f"{path}: {part}.{key} {value!r} is a rule not known here")
+                raise CheckpointError(f"{path}: {part}.{key} {value!r} is not supported")
     prepared = _open_clip_images(path, rules, vision.get("image_size", 224))
     stems = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
     source = next((folder / name for name in stems if (folder / name).is_file()), None)

@@ -68,7 +68,7 @@ def read_vision(folder: Path) -> tuple[str, Any]:
     model_type = values.get("model_type")
     if model_type not in BACKBONES:
         raise CheckpointError(
-            f"{path}: model_type {model_type!r} is not a backbone that is known; known are "
+            f"{path}: model_type {model_type!r} is not a known backbone; known are "
             f"{', '.join(BACKBONES)}"
         )
     own = str(model_type)
@@ -179,7 +179,7 @@ def _vision_tensors(source: Path, state: Mapping[str, Tensor]) -> dict[str, Tens
     """The tensors of the vision model, by its own names."""
     prefixes = sorted(found[1] for name in state if (found := STEM.fullmatch(name)))
     if len(prefixes) != 1:
-        which = f", under {listed(prefixes)}; save the one that is wanted alone" if prefixes else ""
+        which = f", under {listed(prefixes)}; save only the wanted one" if prefixes else ""
         raise CheckpointError(
             f"{source}: holds {len(prefixes) or 'no'} vision models in transformers' names{which}"
         )

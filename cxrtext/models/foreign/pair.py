@@ -92,7 +92,7 @@ def load_pair(folder: Path, device: str = "cpu") -> FinishedPair:
 def _load(folder: Path) -> FinishedPair:
     layout = layout_of(folder)
     if layout is None:
-        raise CheckpointError(f"{folder}: holds no finished pair that is known")
+        raise CheckpointError(f"{folder}: has no known finished pair")
     adopted = (folder / ADOPTED).is_file()
     again = f"copy the folder again, or take {ADOPTED}, {GOLDEN} and {SUMS} away"
     noted: Mapping[str, Any] = {}
@@ -102,7 +102,9 @@ def _load(folder: Path) -> FinishedPair:
         if (noted.get("format"), noted.get("version")) != (FORMAT, VERSION) or (
             "continued" in noted  # an earlier version trained it further
         ):
-            raise CheckpointError(f"{folder / ADOPTED}: of another version of cxrtext; {again}")
+            raise CheckpointError(
+                f"{folder / ADOPTED}: written by another version of cxrtext; {again}"
+            )
     parts = _parts(folder, layout)
     title = f"{noted.get('name', folder.resolve().name)} ({layout})"
     model = FinishedPair(parts, title, noted or _described(folder, layout, parts))

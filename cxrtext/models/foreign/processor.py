@@ -85,8 +85,7 @@ def read_processor(folder: Path, default: str, channels: int) -> Prepared:
     for key in sorted(values):
         if key.startswith("do_") and key not in _KNOWN and values[key]:
             raise CheckpointError(
-                f"{path}: {key} is a rule that this program does not have; known are "
-                f"{', '.join(sorted(_KNOWN))}"
+                f"{path}: {key} is not supported; known are {', '.join(sorted(_KNOWN))}"
             )
     if values.get("do_resize") is False:
         raise CheckpointError(
@@ -139,8 +138,8 @@ def _squares(rules: Any, *, ratio_rule: bool) -> Preprocessing:
     stretch = sides.keys() == {"height", "width"} and sides["height"] == sides["width"]
     if not stretch and sides.keys() != {"shortest_edge"}:
         raise ValueError(
-            f"size {json.dumps(sides)} is not a rule that this program has; those are "
-            '{"shortest_edge": N}, and {"height": N, "width": N} with two equal sides'
+            f"size {json.dumps(sides)} is not supported; use "
+            '{"shortest_edge": N}, or {"height": N, "width": N} with two equal sides'
         )
     resize = crop = size = _pixels("size", next(iter(sides.values())))
     if ratio_rule:
@@ -203,7 +202,7 @@ def _a_channel(name: str, given: Any, channels: int) -> tuple[float, ...]:
 
 def _numbers(name: str, given: Any) -> tuple[float, ...]:
     if not all(isinstance(x, int | float) and math.isfinite(x) for x in given):
-        raise ValueError(f"{name} {given!r} holds what is not a finite number")
+        raise ValueError(f"{name} {given!r} has a value that is not a finite number")
     return tuple(float(x) for x in given)
 
 

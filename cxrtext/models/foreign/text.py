@@ -153,7 +153,7 @@ def check_pieces(folder: Path, tokenizer: Any, rows: int) -> None:
     if rows - pieces > max(SPARE_ROWS, SPARE_SHARE * rows):
         raise CheckpointError(
             f"{folder}: the vocabulary has {pieces} word pieces, the model {rows}: the "
-            "tokenizer's files are of another model; copy those of this one"
+            "tokenizer's files belong to another model; copy this model's"
         )
 
 

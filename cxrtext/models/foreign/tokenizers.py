@@ -29,7 +29,7 @@ def clip_tokenizer(folder: Path) -> Any:
         raise CheckpointError(f"{path}: not CLIP's byte pairs")
     for token in ("<|startoftext|>", "<|endoftext|>"):
         if token not in vocabulary:
-            raise CheckpointError(f"{path}: the vocabulary lacks {token}")
+            raise CheckpointError(f"{path}: the vocabulary has no {token}")
     pairs: Any = [tuple(one.split(" ")) if isinstance(one, str) else tuple(one) for one in merges]
     return CLIPTokenizer(vocab=vocabulary, merges=pairs)
 
@@ -45,7 +45,7 @@ def siglip_tokenizer(folder: Path) -> Any:
     pieces, charsmap = _unigrams(folder)
     ids = {piece: number for number, (piece, _) in enumerate(pieces)}
     if "</s>" not in ids or "<unk>" not in ids:
-        raise CheckpointError(f"{folder}: SigLIP's vocabulary lacks </s> or <unk>")
+        raise CheckpointError(f"{folder}: SigLIP's vocabulary has no </s> or no <unk>")
     tokenizer = Tokenizer(models.Unigram(pieces, unk_id=ids["<unk>"]))
     clean = [normalizers.Replace(mark, "") for mark in string.punctuation]
     mapped = [normalizers.Precompiled(charsmap)] if charsmap else []

@@ -107,7 +107,7 @@ def check_output(out: Path, resume: bool) -> None:
     is_begun = (out / "state").exists()
     if is_begun and not resume:
         raise ConfigError(
-            f"{out}: holds a training run already; go on with it with --resume, or name another "
+            f"{out}: holds a training run already; continue it with --resume, or name another "
             "folder"
         )
     if resume and not is_begun:

@@ -181,7 +181,7 @@ def local_device(name: str) -> str:
     if name.startswith("cuda:") and here > 1:
         raise ConfigError(
             f"training.device: '{name}' is one GPU, and torchrun started {here} processes on this "
-            "machine; give cuda, and each takes its own"
+            "machine; give cuda, so that each takes its own"
         )
     if name not in ("auto", "cuda"):
         return name
@@ -191,7 +191,7 @@ def local_device(name: str) -> str:
     if rank >= torch.cuda.device_count():
         raise WorkError(
             f"torchrun started process {rank} of this machine, which has "
-            f"{torch.cuda.device_count()} GPUs; start one process a GPU (--nproc-per-node)"
+            f"{torch.cuda.device_count()} GPUs; start one process per GPU (--nproc-per-node)"
         )
     return f"cuda:{rank}"
 

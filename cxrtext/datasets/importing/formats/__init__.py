@@ -74,7 +74,7 @@ def open_layout(folder: Path, options: ImportOptions, out: Path) -> tuple[Path, 
             cells = (row[1]["image"] for row in opened.read(["image"]) if isinstance(row, tuple))
             files.bare = not any("/" in cell.replace("\\", "/") for cell in cells)
     elif options.columns:
-        raise ConfigError("--columns is of a table; give one as --reports")
+        raise ConfigError("--columns needs a table; give one with --reports")
     openers: dict[str, Opener] = {name: opener for name, (opener, _) in LAYOUTS.items()}
     table_of = partial(open_generic, table=table, names=names, files=files)
     openers["pictures"] = (
@@ -98,7 +98,7 @@ def open_layout(folder: Path, options: ImportOptions, out: Path) -> tuple[Path, 
                 reading = replace(reading, notes=(*reading.notes, *notes))
             return root, name, _with_tables(reading, options, names, files)
     if asked != "auto":
-        raise DataError(f"{folder}: holds no set of the layout {asked}: {LAYOUTS[asked][1]}")
+        raise DataError(f"{folder}: no set with the layout {asked}: {LAYOUTS[asked][1]}")
     endings = Counter(
         "that lead out of it" if inside(root, name) is None else PurePosixPath(name).suffix.lower()
         for name in files.names
@@ -108,7 +108,7 @@ def open_layout(folder: Path, options: ImportOptions, out: Path) -> tuple[Path, 
     advice = f"name the table of its images and reports: --reports {(*tables, 'TABLE')[0]}"
     if not files.pictures:
         advice = "give a folder of DICOM, PNG or JPEG files"
-    raise DataError(f"{folder}: no set that is known; files: {held or 'none'}; {advice}")
+    raise DataError(f"{folder}: no known set; files: {held or 'none'}; {advice}")
 
 
 def _with_tables(reading: Reading, options: ImportOptions, names: Names, files: Files) -> Reading:

@@ -234,7 +234,7 @@ def _drawn(labels: dict[str, dict[str, str]], item: str, row: dict[str, str]) ->
         return None
     left, top, right, bottom = numbers(row, *_EDGES)
     if not (kind and 0 <= left < right and 0 <= top < bottom):
-        raise reject(item, "no box of a finding; fix the row")
+        raise reject(item, "not a box with a finding; fix the row")
     place = (left, top, right - left, bottom - top)
     return Box(image, 0, 0, finding, PHRASES.get(kind, finding), place)
 

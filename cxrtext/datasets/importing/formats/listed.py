@@ -122,7 +122,7 @@ def open_mimic(root: Path, _: Path) -> Reading | None:
     def make(columns: Columns, item: str, row: dict[str, str]) -> FoundImage:
         image, subject, study = row["dicom_id"], row["subject_id"], row["study_id"]
         if not _IDS.fullmatch(f"{image} {subject} {study}"):
-            raise reject(item, "dicom_id, subject_id or study_id is not one; fix the row")
+            raise reject(item, "dicom_id, subject_id or study_id is not valid; fix the row")
         if (part := splits().get(image)) is None:
             raise reject(item, f"its dicom_id has no split in {PREFIX}split; fix that table")
         day = row.get("StudyDate", "")

@@ -63,7 +63,7 @@ def _labels(item: str, text: str) -> dict[str, str]:
     """Labels from "Effusion|Mass" or "No Finding"; every finding gets 1 or 0, never blank."""
     names = text.split("|")
     if any(name != "No Finding" and name not in NAMES for name in names):
-        raise reject(item, "Finding Labels has a name that is not of this set; fix the cell")
+        raise reject(item, "Finding Labels has a name unknown in this set; fix the cell")
     present = {NAMES.get(name, name) for name in names}
     return {name: "1" if name in present else "0" for name in COLUMNS}
 
@@ -72,7 +72,7 @@ def _box(item: str, cells: dict[str, str]) -> Box:
     finding = BOX_NAMES.get(cells["Finding Label"])
     x, y, w, h = numbers(cells, *_CORNERS)
     if finding is None or not (0 <= x < SIDE and 0 <= y < SIDE and w > 0 and h > 0):
-        raise reject(item, "no box of a finding of this set; fix the row")
+        raise reject(item, "not a box with a finding of this set; fix the row")
     return Box(cells["Image Index"], SIDE, SIDE, finding, finding, (x, y, w, h))
 
 
@@ -138,13 +138,13 @@ def _found(item: str, entry: dict[str, Any]) -> tuple[str, list[tuple[str, list[
     """The image of an entry, and its findings with the box of each."""
     name, syms, boxes = (entry.get(key) for key in ("file_name", "syms", "boxes"))
     if not isinstance(name, str) or not name or "/" in name:
-        raise reject(item, "file_name is not a name of a file; get the list again")
+        raise reject(item, "file_name is not a file name; get the list again")
     if not isinstance(syms, list) or not isinstance(boxes, list) or len(syms) != len(boxes):
-        raise reject(item, "syms and boxes are not lists of one length; get the list again")
+        raise reject(item, "syms and boxes are not lists of equal length; get the list again")
     if any(not isinstance(sym, str) or sym not in DET10 for sym in syms):
-        raise reject(item, "syms has a name that is not of this set; get the list again")
+        raise reject(item, "syms has a name unknown in this set; get the list again")
     if not all(map(_is_box, boxes)):
-        raise reject(item, "boxes has one that is not left, top, right, bottom; fix it")
+        raise reject(item, "a box is not left, top, right, bottom; fix it")
     return name, [(DET10[sym], box) for sym, box in zip(syms, boxes, strict=True)]
 
 

@@ -118,7 +118,7 @@ def _decoded(message: bytes, unnamed: str) -> tuple[list[str], _Marks]:
 def _texts(lines: list[bytes], names: list[str]) -> tuple[list[str], str]:
     """Decode lines with the character sets of MSH-18; only one set may go beyond ASCII."""
     if not all(name in CHARACTER_SETS for name in names):
-        raise MessageError("names a character set that is not known (MSH-18)")
+        raise MessageError("names an unknown character set (MSH-18)")
     codecs = [CHARACTER_SETS[name] for name in names if name or names == [""]]
     codec = next((one for one in codecs if one != "ascii"), "ascii")
     try:
@@ -244,7 +244,7 @@ def read_merges(message: bytes, unnamed: str = "") -> list[tuple[str, str]]:
                 raise MessageError("merges patients without naming both (PID-3, MRG-1)")
             merges.append((old, new))
     if not merges:
-        raise MessageError("merges patients, and has no MRG segment")
+        raise MessageError("merges patients but has no MRG segment")
     return merges
 
 

@@ -127,7 +127,7 @@ def check_kernels(kernels: Sequence[Kernel], columns: int) -> None:
     if len(kernels) not in (0, 1, columns):
         raise ValueError(
             f"kernel: {len(kernels)} kernels for {columns} column(s) of condition; give "
-            "one for all, or one a column in their order"
+            "one for all, or one per column in order"
         )
 
 

@@ -209,7 +209,7 @@ def table(key: str, given: Path | None, manifest: Path, name: str, stem: str) ->
     path = given or find_table(manifest.parent, stem)
     if path is None or not path.is_file():
         raise ConfigError(
-            f"objective.{key}: {name} reads a table of {stem}, and there is no "
+            f"objective.{key}: {name} needs a table of {stem}, and there is no "
             f"{given or manifest.parent / f'{stem}.csv'}; give its path with objective.{key}"
         )
     return path
