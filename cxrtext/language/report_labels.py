@@ -100,8 +100,8 @@ class Understood:
     @property
     def by_language(self) -> dict[str, float]:
         least = FEW * sum(map(len, self._languages.values()))
-        told = {name: some for name, some in self._languages.items() if len(some) >= least}
-        return {name: sum(some) / len(some) for name, some in told.items()}
+        listed = {name: some for name, some in self._languages.items() if len(some) >= least}
+        return {name: sum(some) / len(some) for name, some in listed.items()}
 
     @property
     def by_section(self) -> dict[str, float]:

@@ -117,8 +117,8 @@ def _image_encoder(folder: Path, spec: ModelSpec) -> Callable[[], BackboneEncode
     """A function that makes the encoder with a checkpoint's backbone; None without a backbone."""
     if spec.backbone is None:
         return lambda: None
-    kept = read_training(folder).get(NOTED_FOLDER)
-    backbone = find_backbone({**spec.backbone, "folder": kept}, folder)
+    noted = read_training(folder).get(NOTED_FOLDER)
+    backbone = find_backbone({**spec.backbone, "folder": noted}, folder)
     golden = {name: x.numpy() for name, x in read_safetensors(folder / GOLDEN).items()}
     check_golden(backbone, golden)
     note = {key: value for key, value in spec.backbone["reduce"].items() if key != "scale"}

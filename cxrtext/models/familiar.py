@@ -147,11 +147,11 @@ def fit_gaussian(values: Rows) -> KnownImages:
     scale = np.maximum(spread, max(1e-3 * float(spread.max()), 1e-6))
     _, singular, axes = np.linalg.svd((values - mean) / scale, full_matrices=False)
     variances = singular**2 / (count - 1)
-    kept = max(1, min(FREE, count // 4, width - 1))
-    rest = float(variances[kept:].sum() / (width - kept))
+    count_kept = max(1, min(FREE, count // 4, width - 1))
+    rest = float(variances[count_kept:].sum() / (width - count_kept))
     floor = 1e-6
-    variances = np.maximum(variances[:kept], floor)
-    return KnownImages(mean, scale, axes[:kept], variances, max(rest, floor))
+    variances = np.maximum(variances[:count_kept], floor)
+    return KnownImages(mean, scale, axes[:count_kept], variances, max(rest, floor))
 
 
 def know_images(train: Rows, held_out: Rows | None = None) -> KnownImages | None:
@@ -299,14 +299,14 @@ def save_familiar(folder: Path, familiar: Familiar, fingerprint: str) -> Path:
 def load_familiar(folder: Path, fingerprint: str) -> Familiar | None:
     """What is familiar to a checkpoint's model, or None if unknown."""
     path = folder / FAMILIAR
-    kept = load_bound(
+    loaded = load_bound(
         path, (FORMAT, VERSION), "the description of the training data", fingerprint, AGAIN
     )
-    if kept is None:
+    if loaded is None:
         return None
     parts: dict[str, dict[str, Any]] = {"images": {}, "words": {}}
     try:
-        for name, tensor in kept[1].items():
+        for name, tensor in loaded[1].items():
             part, field = name.split(".")
             parts[part][field] = tensor.numpy() if tensor.ndim else float(tensor)
         images = KnownImages(**parts["images"]) if parts["images"] else None

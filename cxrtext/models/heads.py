@@ -123,20 +123,20 @@ def fit_ridge(features: Tensor, labels: Labels, ridges: Sequence[float] = RIDGES
     x = features.double()
     center, spread = x.mean(dim=0), x.std(dim=0).clamp_min(1e-9)
     x = (x - center) / spread
-    said = torch.from_numpy(labels)
-    known = (said >= 0).double()
-    mean = (said.double() * known).sum(dim=0) / known.sum(dim=0).clamp_min(1)
-    y = (said.double() - mean) * known  # [n, F]
+    targets = torch.from_numpy(labels)
+    known = (targets >= 0).double()
+    mean = (targets.double() * known).sum(dim=0) / known.sum(dim=0).clamp_min(1)
+    y = (targets.double() - mean) * known  # [n, F]
     is_wide = x.shape[1] > len(x)
     values, vectors = torch.linalg.eigh(x @ x.T if is_wide else x.T @ x)
     turned = vectors.T @ (y if is_wide else x.T @ y)
-    found = torch.empty(len(ridges), y.shape[1], x.shape[1] + 1, dtype=torch.float64)
+    fits = torch.empty(len(ridges), y.shape[1], x.shape[1] + 1, dtype=torch.float64)
     for row, ridge in enumerate(ridges):
         solved = vectors @ (turned / (values.clamp_min(0) + ridge * len(x))[:, None])
         weight = (x.T @ solved if is_wide else solved) / spread[:, None]  # [K, F]
-        found[row, :, :-1] = weight.T
-        found[row, :, -1] = mean - center @ weight
-    return found
+        fits[row, :, :-1] = weight.T
+        fits[row, :, -1] = mean - center @ weight
+    return fits
 
 
 def fit_side(features: Tensor, sides: Tensor, ridge: float) -> Tensor:
@@ -167,10 +167,10 @@ def save_heads(folder: Path, heads: FindingHeads, fingerprint: str) -> None:
 def load_heads(folder: Path, fingerprint: str, dimension: int) -> FindingHeads | None:
     """The heads of a checkpoint, for a model with this fingerprint and D; None without heads."""
     path = folder / HEADS
-    kept = load_bound(path, (FORMAT, VERSION), "the finding heads", fingerprint, AGAIN)
-    if kept is None:
+    loaded = load_bound(path, (FORMAT, VERSION), "the finding heads", fingerprint, AGAIN)
+    if loaded is None:
         return None
-    notes, tensors = kept
+    notes, tensors = loaded
     try:
         figures = {name: HeadFigures(*one) for name, one in notes["figures"].items()}
         weight, bias = tensors["weight"], tensors["bias"]

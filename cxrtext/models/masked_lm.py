@@ -86,8 +86,8 @@ def load_masked_language_model(
     """
     folder, name = found_folder(name_or_path, offline=offline)
     with foreign(folder):
-        found = read_text_folder(folder)
-        model, tokenizer = _network(found), found.tokenizer
+        parts = read_text_folder(folder)
+        model, tokenizer = _network(parts), parts.tokenizer
     fingerprint = fingerprint_of(model, tokenizer)
     nn.Module.to(model, torch.device(device))
     return MaskedLanguageModel(model, tokenizer, name, fingerprint, commit_of(folder))

@@ -94,12 +94,12 @@ def save_reference(folder: Path, reference: Reference, fingerprint: str) -> Path
 def load_reference(folder: Path, model: ImageTextModel) -> Reference | None:
     """The reference of a checkpoint, or None."""
     path = folder / REFERENCE
-    kept = load_bound(
+    loaded = load_bound(
         path, (FORMAT, VERSION), "the reference images", model.fingerprint, KEEP_AGAIN
     )
-    if kept is None:
+    if loaded is None:
         return None
-    notes, tensors = kept
+    notes, tensors = loaded
     if "regions" not in tensors:
         raise CheckpointError(f"{path}: holds no regions; {KEEP_AGAIN}")
     rows = tensors["regions"].numpy()

@@ -60,11 +60,11 @@ def _seal_of_tensors(notes: Mapping[str, Any], tensors: Mapping[str, Tensor]) ->
 
 def save_sealed(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> None:
     """Write a ``.safetensors`` with notes and a digest of both, whole or not at all."""
-    kept = on_cpu(tensors)
-    text = json.dumps({**notes, SEAL: _seal_of_tensors(notes, kept)})
+    plain = on_cpu(tensors)
+    text = json.dumps({**notes, SEAL: _seal_of_tensors(notes, plain)})
     with replacing(path) as temporary:
         # A single note, because several come in random order, and files should be reproducible.
-        save_file(kept, temporary, metadata={_NOTES: text})
+        save_file(plain, temporary, metadata={_NOTES: text})
 
 
 def load_sealed(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:

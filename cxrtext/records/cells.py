@@ -40,19 +40,19 @@ _GERMAN = {"jahr", "jahre", "monat", "monate", "mon", "tag", "tage", "woche", "w
 
 def years(text: str, units: Mapping[str, int] = _PER_YEAR) -> str:
     """An age in whole years: "058Y", "58,0" and "58 J." are 58, "007M" is 0; "" if not an age."""
-    found = _AGE.fullmatch(text.strip())
-    per_year = (units.get(found[2]) or units.get(found[2].casefold())) if found else None
-    if not found or not per_year or (age := int(found[1]) // per_year) > OLDEST:
+    match = _AGE.fullmatch(text.strip())
+    per_year = (units.get(match[2]) or units.get(match[2].casefold())) if match else None
+    if not match or not per_year or (age := int(match[1]) // per_year) > OLDEST:
         return ""
     return str(age)
 
 
 def _units(header: str, texts: Iterable[str]) -> dict[str, int]:
     """Units per year: "12 j" is days in a column with French words, years with German ones."""
-    said = {found[2].casefold() for text in texts if (found := _AGE.fullmatch(text))}
-    french = bool(said & _FRENCH) or "â" in header.lower()
-    german = bool(said & _GERMAN or re.search("(?i)alter|leeftijd", header))
-    if french == german and (french or said - {"j"}):
+    units = {found[2].casefold() for text in texts if (found := _AGE.fullmatch(text))}
+    french = bool(units & _FRENCH) or "â" in header.lower()
+    german = bool(units & _GERMAN or re.search("(?i)alter|leeftijd", header))
+    if french == german and (french or units - {"j"}):
         return {**_PER_YEAR, "j": 0, "J": int(german)}  # German abbreviates in capitals
     return {**_PER_YEAR, "j": 365} if french else _PER_YEAR
 
@@ -142,22 +142,22 @@ def read_time(text: str, order: str = "") -> str:
 def _digits(text: str, order: str) -> str:
     if plain := _DIGITS.fullmatch(text):
         return plain[1] + plain[2]
-    if (found := _TIME.fullmatch(text)) is None:
+    if (match := _TIME.fullmatch(text)) is None:
         return ""
-    parts = [found[name] for name in ("year", "month", "day")]
-    if found["mark"]:
+    parts = [match[name] for name in ("year", "month", "day")]
+    if match["mark"]:
         # Dates with points begin with the day; dates with slashes may begin with either.
-        order = order or ("day" if found["mark"] == "." else "")
+        order = order or ("day" if match["mark"] == "." else "")
         if not order:
             return ""
-        year = found["year_"]
+        year = match["year_"]
         if len(year) == 2:
             year = f"{19 if int(year) >= CENTURY else 20}{year}"
-        days = found["one"], found["other"]
+        days = match["one"], match["other"]
         parts = [year, *(reversed(days) if order == "day" else days)]
-    clock = [found[name] for name in ("hour", "minute", "second")]
-    if found["half"]:
-        clock[0] = str(int(clock[0]) % 12 + 12 * (found["half"] in "Pp"))
+    clock = [match[name] for name in ("hour", "minute", "second")]
+    if match["half"]:
+        clock[0] = str(int(clock[0]) % 12 + 12 * (match["half"] in "Pp"))
     return "".join(part.zfill(2) for part in (*parts, *clock) if part)
 
 
@@ -167,10 +167,10 @@ def moment(day: str, time: str = "") -> str:
     if time and len(digits) == 8:
         digits = read_time(digits + time.replace(":", "")) or digits
     try:
-        found = datetime.strptime(digits.ljust(TIME_DIGITS, "0"), "%Y%m%d%H%M%S").isoformat()
+        text = datetime.strptime(digits.ljust(TIME_DIGITS, "0"), "%Y%m%d%H%M%S").isoformat()
     except ValueError:
         return ""
-    return found if len(digits) > 8 else found[:10]
+    return text if len(digits) > 8 else text[:10]
 
 
 def days_between(first: str, taken: str) -> str:
@@ -233,7 +233,7 @@ def _reader(name: str, header: str, texts: Collection[str]) -> Callable[[str], s
     if name == AGE:
         return partial(years, units=_units(header, texts))
     if name == SEX:
-        said = ((code.casefold(), word.casefold()) for code, word in _CODES.findall(header))
-        codes = {code: word for code, word in said if code.isdigit() or len(word) > 1}
+        pairs = ((code.casefold(), word.casefold()) for code, word in _CODES.findall(header))
+        codes = {code: word for code, word in pairs if code.isdigit() or len(word) > 1}
         return partial(sex, codes={**_letters(header, texts), **codes})
     return partial(read_time, order=date_order(texts))

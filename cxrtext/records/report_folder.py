@@ -55,7 +55,7 @@ def walk(root: Path, wanted: Callable[[os.DirEntry[str]], bool]) -> Iterator[str
                     continue
                 seen.add(place)
             with os.scandir(root / name) as entries:
-                found = [
+                names = [
                     name + entry.name + "/" * entry.is_dir(follow_symlinks=follow)
                     for entry in entries
                     if not entry.name.startswith(".") and wanted(entry)
@@ -64,7 +64,7 @@ def walk(root: Path, wanted: Callable[[os.DirEntry[str]], bool]) -> Iterator[str
             reason = f"the folder cannot be read ({error.strerror}); see its permissions"
             yield LeftOut(printable(name) or ".", reason)
         else:
-            stack += sorted(found, reverse=True)
+            stack += sorted(names, reverse=True)
 
 
 FILE_LIMIT = 10_000_000  # largest report file, in bytes

@@ -29,11 +29,11 @@ def choose_columns(name: str, columns: Sequence[str]) -> tuple[Holds, tuple[str,
     for column in (*REPORT_COLUMNS, *SENTENCE_COLUMNS):
         if columns.count(column) > 1:
             raise DataError(f"{name}: column '{column}' occurs more than once; keep one of them")
-    found = found_columns(columns)
+    listed = found_columns(columns)
     if not set(REPORT_COLUMNS[1:]).isdisjoint(columns):
         if "study_id" not in columns:
             raise DataError(
-                f"{name}: column 'study_id' is missing; every report needs one ({found})"
+                f"{name}: column 'study_id' is missing; every report needs one ({listed})"
             )
         return "reports", tuple(column for column in REPORT_COLUMNS if column in columns)
     if "sentence" in columns:
@@ -41,7 +41,7 @@ def choose_columns(name: str, columns: Sequence[str]) -> tuple[Holds, tuple[str,
     raise DataError(
         f"{name}: no text to read; columns are 'study_id' with 'report' or any of "
         f"{', '.join(SECTION_COLUMNS)} for reports; 'sentence', and optionally study_id, section, "
-        f"position, for sentences ({found})"
+        f"position, for sentences ({listed})"
     )
 
 

@@ -211,10 +211,10 @@ def list_head(name: str, own: Rules) -> Answer | None:
     for kind, pattern in own.lists.items():
         if pattern.fullmatch(name):
             return kind
-    found = answer(name, own)
-    if found is None or found[0] not in ("absent", "uncertain") or WORD.search(name, found[1]):
+    value = answer(name, own)
+    if value is None or value[0] not in ("absent", "uncertain") or WORD.search(name, value[1]):
         return None
-    return found[0]
+    return value[0]
 
 
 def _of_a_side(item: str, finding: str, own: Rules) -> Field | None:
@@ -225,17 +225,17 @@ def _of_a_side(item: str, finding: str, own: Rules) -> Field | None:
 
 def _items(text: str, own: Rules) -> list[tuple[str, str]]:
     """The parts of a sentence between commas and the like, each with its separator."""
-    found, done = list[tuple[str, str]](), 0
+    items, done = list[tuple[str, str]](), 0
     for match in [*_ITEM.finditer(text), None]:
         item = text[done : match.start() if match else len(text)]
         end = match[0] if match else ""
         # "Effusion, none": the value is an item of its own.
-        if found and _denies(item, own) and is_bare_name(found[-1][0]):
-            found[-1] = (f"{found[-1][0].rstrip(' :?')}: {item}", end)
+        if items and _denies(item, own) and is_bare_name(items[-1][0]):
+            items[-1] = (f"{items[-1][0].rstrip(' :?')}: {item}", end)
         else:
-            found.append((item, end))
+            items.append((item, end))
         done = match.end() if match else done
-    return found
+    return items
 
 
 def _telegram(items: list[tuple[str, str]], own: Rules) -> list[tuple[str, str]]:
@@ -252,12 +252,12 @@ def _telegram(items: list[tuple[str, str]], own: Rules) -> list[tuple[str, str]]
     one = not any(denies) or sum(says if slashed else denies) < 2
     if one or any(len(end.split()) > 1 or _OR.search(item) for item, end in items):
         return items
-    found = list[tuple[str, str]]()
+    read = list[tuple[str, str]]()
     for place, (item, end) in enumerate(items):
         unread = not says[place] and any(denies[:place]) and items[place - 1][1].strip() in ",/"
         end = end.replace(",", ";").replace(" /", ";")
-        found.append((UNREAD * len(item) if unread else item, end))
-    return found
+        read.append((UNREAD * len(item) if unread else item, end))
+    return read
 
 
 def _says_itself(item: str, own: Rules) -> bool:

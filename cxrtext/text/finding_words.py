@@ -145,7 +145,7 @@ def find_words(studies: Sequence[StudyWords], *, sides: bool = False) -> list[Fi
     affirmed, denied = _counts(studies, forms)
     least = max(FEWEST, min(math.ceil(AFFIRMED * total), ENOUGH))
     least_denied = max(FEWEST_DENIED, math.ceil(DENIED * total))
-    found = [
+    chosen = [
         FindingWord(tuple(sorted({*same}, key=lambda w: (w != word, w))), "", count, denied[word])
         for word, same in forms.items()
         if least <= (count := affirmed[word]) <= MOST * total
@@ -153,8 +153,8 @@ def find_words(studies: Sequence[StudyWords], *, sides: bool = False) -> list[Fi
         and len(word) > 2
         and (denied[word] >= least_denied or word in SELDOM_DENIED)
     ]
-    found.sort(key=lambda one: (-one.affirmed, one.name))
-    return found + (_by_side(studies, found, least) if sides else [])
+    chosen.sort(key=lambda one: (-one.affirmed, one.name))
+    return chosen + (_by_side(studies, chosen, least) if sides else [])
 
 
 def _by_side(
@@ -255,15 +255,15 @@ def read_words(path: Path, studies: Sequence[StudyWords]) -> list[FindingWord]:
         words.append(word)
     if not words:
         raise DataError(f"{path}: has no words; write one per line, such as effusion")
-    found = counted(words, studies)
-    for word in found:
+    counts = counted(words, studies)
+    for word in counts:
         if not word.affirmed:
             place = first[word.side, word.forms[0]]
             raise DataError(
                 f"{path}: line {place}: no training report affirms '{word.name}'; correct its "
                 "spelling, or remove the line"
             )
-    return found
+    return counts
 
 
 def _word_of_line(path: Path, number: int, line: str) -> FindingWord:

@@ -59,9 +59,9 @@ def label_report(sentences: Iterable[str]) -> dict[str, Label]:
                 labels[finding] = old._replace(side="" if everywhere else side)
             elif _STRENGTH.index(new.value) > _STRENGTH.index(old.value):
                 labels[finding] = new
-    found = [one for name, one in labels.items() if one.value and name != DEVICES]
-    if found or (normal and understood):
-        labels[NO_FINDING] = Label(int(not found), "", found[0].sentence if found else "")
+    present = [one for name, one in labels.items() if one.value and name != DEVICES]
+    if present or (normal and understood):
+        labels[NO_FINDING] = Label(int(not present), "", present[0].sentence if present else "")
     return labels
 
 

@@ -95,8 +95,8 @@ def _file(language: str) -> dict[str, Any]:
     if language not in LANGUAGES:
         raise ConfigError(f"language '{language}' is not one of: {', '.join(LANGUAGES)}")
     path = Path(__file__).with_name("languages") / f"{language}.yaml"
-    said: dict[str, Any] = parse_yaml(path.read_bytes())
-    return said
+    content: dict[str, Any] = parse_yaml(path.read_bytes())
+    return content
 
 
 def headings(language: str) -> dict[str, tuple[str, ...]]:
@@ -107,44 +107,44 @@ def headings(language: str) -> dict[str, tuple[str, ...]]:
 
 @cache
 def rules(language: str) -> Rules:
-    said = _file(language)
-    parts = said["parts"]
+    content = _file(language)
+    parts = content["parts"]
 
     def phrases(text: str) -> re.Pattern[str]:
         return re.compile(_any(text, parts), _FLAGS)
 
-    patterns = {name: phrases(said.get(name, "")) for name in _PHRASES}
+    patterns = {name: phrases(content.get(name, "")) for name in _PHRASES}
     # "?pneumonia" is a doubt in every language.
-    patterns["uncertain"] = re.compile(_any(said["uncertain"], parts) + r"|\?(?=\s*\w)", _FLAGS)
+    patterns["uncertain"] = re.compile(_any(content["uncertain"], parts) + r"|\?(?=\s*\w)", _FLAGS)
     for name in _ALTERNATIVES:
-        ends = said[name].replace("\n,?\\s+", f"\n{_GAP}").split("\n")[:-1]
+        ends = content[name].replace("\n,?\\s+", f"\n{_GAP}").split("\n")[:-1]
         patterns[name] = re.compile("|".join(ends), _FLAGS)
-    words = {name: _typed(said[name].split()) for name in _WORDS}
-    findings = said["findings"]
+    words = {name: _typed(content[name].split()) for name in _WORDS}
+    findings = content["findings"]
     named = {name: one["named"] for name, one in findings.items() if "named" in one}
-    triggers = (said[name] for name in ("own", "before", "after", "uncertain", "aside"))
-    words_of_values = said["answers"].values()
+    triggers = (content[name] for name in ("own", "before", "after", "uncertain", "aside"))
+    words_of_values = content["answers"].values()
     patterns["own"] = phrases("\n".join([*triggers, *words_of_values, *named.values()]))
     return Rules(
         patterns,
         words | {"known": words["function_words"] | words["empty"]},
-        _opposites(said["sides"], "left", "right"),
-        _opposites(said["levels"], "upper", "lower"),
+        _opposites(content["sides"], "left", "right"),
+        _opposites(content["levels"], "upper", "lower"),
         {name: phrases(text) for name, text in named.items()},
-        tuple((phrases(one["says"]), tuple(one["of"].split(", "))) for one in said["ruled_out"]),
+        tuple((phrases(one["says"]), tuple(one["of"].split(", "))) for one in content["ruled_out"]),
         {
             name: (tuple(one["prompts"]["positive"]), tuple(one["prompts"]["negative"]))
             for name, one in findings.items()
         },
-        {name: phrases(text) for name, text in said["comparing"].items()},
+        {name: phrases(text) for name, text in content["comparing"].items()},
         {
             name: re.compile(
-                rf"(?:{_SIGNS[name]}|{_any(said['answers'][name], parts)})(?!\w)", _FLAGS
+                rf"(?:{_SIGNS[name]}|{_any(content['answers'][name], parts)})(?!\w)", _FLAGS
             )
             for name in get_args(Answer)
         },
-        {name: phrases(text) for name, text in said["lists"].items()},
-        said["prose"],
+        {name: phrases(text) for name, text in content["lists"].items()},
+        content["prose"],
     )
 
 
@@ -190,10 +190,10 @@ def _opposites(pairs: Iterable[Mapping[str, str]], one: str, other: str) -> Oppo
 
 @cache
 def _others() -> Mapping[str, frozenset[str]]:
-    said = parse_yaml(Path(__file__).with_name("languages").joinpath("others.yaml").read_bytes())
+    content = parse_yaml(Path(__file__).with_name("languages").joinpath("others.yaml").read_bytes())
     return {
         language: frozenset(word for word in words.split() if not is_answer(word))
-        for language, words in said.items()
+        for language, words in content.items()
     }
 
 

@@ -165,7 +165,7 @@ def _stands_out(text: str, match: re.Match[str]) -> bool:
 
 def find_headings(text: str) -> list[Heading]:
     r"""Find the headings of a report with ``\n`` line ends, and lines printed by the system."""
-    found = []
+    headings_found = []
     for match in _HEADING.finditer(text):
         kind = match.lastgroup or ""
         words = match[kind]
@@ -177,19 +177,19 @@ def find_headings(text: str) -> list[Heading]:
             continue
         if kind == "near":
             if (near := _near_section(" ".join(words.lower().split()))) is not None:
-                found.append(Heading(start, end, near))
+                headings_found.append(Heading(start, end, near))
         elif kind == "newer":
-            found.append(Heading(start, end, ADDENDUM))
+            headings_found.append(Heading(start, end, ADDENDUM))
         elif kind in ("boilerplate", "old"):
-            found.append(Heading(start, end, SUPERSEDED if kind == "old" else None))
+            headings_found.append(Heading(start, end, SUPERSEDED if kind == "old" else None))
         elif kind == "title":
-            found.append(Heading(start, end, "examination", title=True))
+            headings_found.append(Heading(start, end, "examination", title=True))
         elif kind == "view":
-            found.append(Heading(start, end, _view_section(words), view=True))
+            headings_found.append(Heading(start, end, _view_section(words), view=True))
         else:
             section = ALIASES_TO_SECTIONS.get(" ".join(words.lower().split()))
-            found.append(Heading(start, end, section))
-    return found
+            headings_found.append(Heading(start, end, section))
+    return headings_found
 
 
 _DESCRIBES = frozenset({"findings", "impression", "conclusion", "findings and impression"})

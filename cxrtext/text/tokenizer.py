@@ -103,17 +103,17 @@ class TextTokenizer:
         if add_special_tokens:
             ids = [[self.cls_token_id, *one, self.sep_token_id] for one in ids]
         width = max(map(len, ids), default=0) if padding else 0
-        found: dict[str, Any] = {
+        lists: dict[str, Any] = {
             "input_ids": [[*one, *[self.pad_token_id] * (width - len(one))] for one in ids],
             "attention_mask": [[1] * len(one) + [0] * (width - len(one)) for one in ids],
         }
         if return_token_type_ids:
-            found["token_type_ids"] = [[0] * len(one) for one in found["input_ids"]]
+            lists["token_type_ids"] = [[0] * len(one) for one in lists["input_ids"]]
         if return_tensors is not None:
             import torch
 
-            return {name: torch.tensor(rows) for name, rows in found.items()}
-        return {name: rows[0] for name, rows in found.items()} if isinstance(texts, str) else found
+            return {name: torch.tensor(rows) for name, rows in lists.items()}
+        return {name: rows[0] for name, rows in lists.items()} if isinstance(texts, str) else lists
 
     def save_pretrained(self, folder: Path) -> None:
         """Write ``tokenizer.json`` and ``tokenizer_config.json`` into a folder."""

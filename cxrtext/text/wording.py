@@ -87,13 +87,13 @@ def _asserts(word: str, rules: Rules) -> bool:
 
 def merged(spans: Iterable[Span]) -> list[Span]:
     """The same places as disjoint spans in order."""
-    found: list[Span] = []
+    apart: list[Span] = []
     for start, end in sorted(spans):
-        if found and start < found[-1][1]:
-            found[-1] = found[-1][0], max(found[-1][1], end)
+        if apart and start < apart[-1][1]:
+            apart[-1] = apart[-1][0], max(apart[-1][1], end)
         else:
-            found.append((start, end))
-    return found
+            apart.append((start, end))
+    return apart
 
 
 def meets(span: Span, apart: list[Span]) -> bool:
@@ -104,11 +104,11 @@ def meets(span: Span, apart: list[Span]) -> bool:
 
 def _blanked(text: str, spans: list[Span]) -> str:
     """A text of the same length with some parts blanked, given as disjoint spans in order."""
-    kept, done = list[str](), 0
+    parts, done = list[str](), 0
     for start, end in spans:
-        kept += [text[done:start], " " * (end - start)]
+        parts += [text[done:start], " " * (end - start)]
         done = end
-    return "".join([*kept, text[done:]])
+    return "".join([*parts, text[done:]])
 
 
 def _denied(text: str, rules: Rules) -> list[Span]:

@@ -60,20 +60,20 @@ def fit_heads(
     values = torch.cat(shown) @ fits[..., :-1].transpose(1, 2) + fits[:, None, :, -1]  # [R, n, F]
     scores = torch.cat(differences, dim=1).numpy()  # [F, n]
     known = [~np.isnan(truths[name]) for name in measured]
-    said = [truths[name][own] for name, own in zip(measured, known, strict=True)]
+    known_truths = [truths[name][own] for name, own in zip(measured, known, strict=True)]
 
     def areas(of: NDArray[np.float64]) -> list[float]:
         """AUCs of scores [n, F]."""
         return [
             area_under_curve(of[own, column], truth)
-            for column, (own, truth) in enumerate(zip(known, said, strict=True))
+            for column, (own, truth) in enumerate(zip(known, known_truths, strict=True))
         ]
 
     every = [areas(one.numpy()) for one in values]
     best = max(range(len(RIDGES)), key=lambda row: float(np.mean(every[row])))
     by_prompts = areas(scores.T)
     figures, weights, biases = {}, [], []
-    for column, (name, own, truth) in enumerate(zip(measured, known, said, strict=True)):
+    for column, (name, own, truth) in enumerate(zip(measured, known, known_truths, strict=True)):
         platt = fit_platt(values[best, own, column].numpy(), truth)
         if platt.scale <= 0:  # the head ranks images the wrong way round
             continue
@@ -84,13 +84,13 @@ def fit_heads(
         figures[name] = HeadFigures(every[best][column], by_prompts[column], *counts)
     if not figures:
         return None
-    kept = {
-        name: {side: list(said) for side, said in asdict(zero_shot.prompts[name]).items()}
+    prompts_kept = {
+        name: {side: list(texts) for side, texts in asdict(zero_shot.prompts[name]).items()}
         for name in figures
     }
     side = _fit_side(model, train, validation) or (None, (0.5, 0, 0))
     return FindingHeads(
-        torch.stack(weights).float(), torch.stack(biases).float(), figures, kept, *side
+        torch.stack(weights).float(), torch.stack(biases).float(), figures, prompts_kept, *side
     )
 
 
@@ -116,12 +116,12 @@ def _fit_side(
 
 def _sides_of(examples: Examples) -> NDArray[np.int64]:
     """For each report, 1 if all its affirmed findings are on the left, -1 on the right, else 0."""
-    found = np.zeros(len(examples), dtype=np.int64)
+    one_sided = np.zeros(len(examples), dtype=np.int64)
     for row, own in enumerate(examples.sentences):
         labels = label_report(examples.texts[int(i)].sentence for i in own)
         sides = {label.side for label in labels.values() if label.value == 1 and label.side}
-        found[row] = 1 if sides == {"left"} else -1 if sides == {"right"} else 0
-    return found
+        one_sided[row] = 1 if sides == {"left"} else -1 if sides == {"right"} else 0
+    return one_sided
 
 
 def _both(labels: NDArray[np.generic], fewest: int = 2) -> bool:

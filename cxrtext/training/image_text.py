@@ -347,13 +347,13 @@ def with_findings(
             "another; take data.findings out, or give a table with labels of these studies"
         )
     chosen = [list(prompts.values())[column] for column in used]
-    said = tokenize([text for one in chosen for text in (one.positive[0], one.negative[0])])
+    pieces = tokenize([text for one in chosen for text in (one.positive[0], one.negative[0])])
     first = len(examples.tokens)
     return replace(
         examples,
-        tokens=[*examples.tokens, *said],
+        tokens=[*examples.tokens, *pieces],
         asked=[list(prompts)[column] for column in used],
-        prompts=range(first, first + len(said)),
+        prompts=range(first, first + len(pieces)),
         findings=np.ascontiguousarray(table[:, used]),
     )
 

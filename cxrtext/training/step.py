@@ -340,8 +340,8 @@ def score_batch(
     """
     gamma_sq, rank, world = model.gamma_sq, processes.rank, processes.world
     if world == 1:
-        said = _rows(texts, batch.text_of)
-        return gamma_sq * model.scores(regions, said), gamma_sq, said
+        texts_said = _rows(texts, batch.text_of)
+        return gamma_sq * model.scores(regions, texts_said), gamma_sq, texts_said
     shares = [span(batch.distinct, r, world) for r in range(world)]
     sizes = [share.stop - share.start for share in shares]
     everyone = _rows(gather_shared(texts, sizes, rank), batch.text_of)

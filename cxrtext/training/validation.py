@@ -178,19 +178,19 @@ def not_learned(
         counts = [((own == 1).sum(), (own == 0).sum()) for own in zero_shot.labels]
         errors = [((m + n + 1) / (12 * m * n)) ** 0.5 for m, n in counts if m and n]
         p = norm.sf((numbers["auc"] - 0.5) / np.mean(errors))
-        told, what = f"AUC {numbers['auc']:.2f}, chance 0.50", "tell findings"
+        result, what = f"AUC {numbers['auc']:.2f}, chance 0.50", "tell findings"
     elif "accuracy" in numbers:
         size = min(config.training.batch, len(examples))
         images = len(examples) // size * size
         p = binom.sf(np.ceil(numbers["accuracy"] * images - 1e-6) - 1, images, 1 / size)
-        told = f"in-batch accuracy {numbers['accuracy']:.3f}, chance {1 / size:.3f}"
+        result = f"in-batch accuracy {numbers['accuracy']:.3f}, chance {1 / size:.3f}"
         what = "match images and sentences"
     else:
         return ""
     if p <= LEVEL:
         return ""
     return without_zero(
-        f"validation {told} (p = {p:.2f}, {len(examples)} images): nothing shows that the model "
+        f"validation {result} (p = {p:.2f}, {len(examples)} images): nothing shows that the model "
         f"has learned to {what}; do not use its answers"
     )
 

@@ -74,13 +74,13 @@ class Ids:
 
     def of_metadata(self, values: Mapping[str, str]) -> dict[str, str]:
         """Metadata of a header; with hashed ids, numbers are hashed and ages above 89 become 90."""
-        kept = dict(values)
+        metadata = dict(values)
         if self.hashed:
-            for name in kept.keys() & {"accession", "subject_id"}:
-                kept[name] = self.of("accession", kept[name])
-            if kept.get("age", "").isdigit() and int(kept["age"]) > AGE_TOP:
-                kept["age"] = str(AGE_TOP + 1)
-        return kept
+            for name in metadata.keys() & {"accession", "subject_id"}:
+                metadata[name] = self.of("accession", metadata[name])
+            if metadata.get("age", "").isdigit() and int(metadata["age"]) > AGE_TOP:
+                metadata["age"] = str(AGE_TOP + 1)
+        return metadata
 
     def of_object(self, own: "ObjectIds") -> "ObjectIds":
         """The ids of an object as they are written; a hashed patient has no issuer."""

@@ -79,8 +79,8 @@ def check_data(
     if reports is None:
         problems.add("no-reports", manifest.name)
     else:
-        told = partial(progress, "reading reports")
-        report.summary["reports"] = check_reports(reports, studies, problems, told)
+        update = partial(progress, "reading reports")
+        report.summary["reports"] = check_reports(reports, studies, problems, update)
     if labels := _existing(folder, "labels.csv", "labels.parquet"):
         check_labels(labels, studies, problems)
     boxes = _existing(folder, "boxes.json", "boxes.csv", "boxes.parquet")

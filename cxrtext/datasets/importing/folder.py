@@ -104,20 +104,20 @@ class Files:
 
     @cached_property
     def _called(self) -> dict[str, set[str]]:
-        found: dict[str, set[str]] = {}
+        called_so: dict[str, set[str]] = {}
         for name in self.names:
             for one in (name, name.rpartition("/")[2]):
                 for called in (one, without_ending(one)):
-                    found.setdefault(_alike(called), set()).add(name)
-        return found
+                    called_so.setdefault(_alike(called), set()).add(name)
+        return called_so
 
     @cached_property
     def _first(self) -> dict[str, str]:
-        found: dict[str, str] = {}
+        first: dict[str, str] = {}
         for path in self.names:
             stem, dot, ending = path.rpartition("/")[2].rpartition(".")
-            found.setdefault(stem + dot + ending.lower(), path)
-        return found
+            first.setdefault(stem + dot + ending.lower(), path)
+        return first
 
     def __getitem__(self, name: str) -> str:
         """The first path with a file name, its ending in small letters; "" if there is none."""

@@ -253,26 +253,26 @@ class Import:
 
     def _rows(self, left_out: LeftOutList) -> Iterator[dict[str, Any]]:
         """Give the rows of the manifest and put their images in place."""
-        found = list[Waiting]()
-        self._scan(found, left_out)
-        self._settle_ids(found, left_out)
-        seen = self._look(found) if self.summary.layout == "dicom" else {}
-        reasons = refused(found, seen)
-        left = [one for one in found if one.number not in reasons]
+        images = list[Waiting]()
+        self._scan(images, left_out)
+        self._settle_ids(images, left_out)
+        seen = self._look(images) if self.summary.layout == "dicom" else {}
+        reasons = refused(images, seen)
+        left = [one for one in images if one.number not in reasons]
         self.together, groups = find_equal(left, seen)
         self._keep_names(left)
         self._draw_splits(left, left_out)
-        kept: dict[str, str] = {}  # the split of each image, by its name
-        for one in found:
-            self.tell("putting images in place", one.number + 1, len(found))
+        split_of: dict[str, str] = {}  # the split of each image, by its name
+        for one in images:
+            self.tell("putting images in place", one.number + 1, len(images))
             row = reasons.get(one.number) or self._keep(one)
             if not isinstance(row, dict):
                 self.placer.remove([one.name])  # of an earlier run
                 left_out.add(row)
                 continue
-            kept[one.name] = row["split"]
+            split_of[one.name] = row["split"]
             yield row
-        self._write_equal(groups, kept)
+        self._write_equal(groups, split_of)
 
     def _scan(self, found: list[Waiting], left_out: LeftOutList) -> None:
         """Read everything that the set lists, before any image is put in place."""
@@ -340,10 +340,10 @@ class Import:
         again = written_twice(Counter(one.image.patient_id for one in found))
         if not again or not self.reading.names or self.summary.layout == "dicom":
             return
-        said = "patients who are written in two ways"
-        said += "" if self.ids.hashed else ": '{}' and '{}'".format(*next(iter(again.items())))
+        note = "patients who are written in two ways"
+        note += "" if self.ids.hashed else ": '{}' and '{}'".format(*next(iter(again.items())))
         loose = self.options.ids == "loose"
-        self.summary.notes[f"{said}; {'' if loose else '--ids loose '}joins them"] = len(again)
+        self.summary.notes[f"{note}; {'' if loose else '--ids loose '}joins them"] = len(again)
         for n, one in enumerate(found if loose else ()):
             patient = again.get(one.image.patient_id, one.image.patient_id)
             found[n] = replace(one, image=replace(one.image, patient_id=patient))

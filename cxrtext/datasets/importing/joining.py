@@ -94,9 +94,9 @@ class Studies:
     def all_named(self, version: ReportVersion) -> list[str]:
         """The studies that a report's accession number, study and image name; one if they agree."""
         by_number = version.accession and self.named(version.accession, version.issuer)
-        found = [by_number, version.study and self.named(version.study)]
-        found += [self._of_image.get(version.image)] * any(found)
-        return list(dict.fromkeys(filter(None, found)))
+        named = [by_number, version.study and self.named(version.study)]
+        named += [self._of_image.get(version.image)] * any(named)
+        return list(dict.fromkeys(filter(None, named)))
 
     def is_of(self, study_id: str, patient: str) -> bool:
         """Whether a study may belong to a patient; an id without issuer is compared alone."""
@@ -212,7 +212,7 @@ class Reports:
         self, studies: Studies | None, merged: Mapping[str, str], left_out: LeftOutList
     ) -> dict[str, list[ReportVersion]]:
         """The versions of each study."""
-        found: dict[str, list[ReportVersion]] = {}
+        joined: dict[str, list[ReportVersion]] = {}
         for version in self.versions:
             study = version.study or version.accession
             if studies is not None:
@@ -231,15 +231,15 @@ class Reports:
                     self.counts.without_study += why != OTHER_PATIENT
                     continue
                 study = named[0]
-            found.setdefault(study, []).append(version)
-        return found
+            joined.setdefault(study, []).append(version)
+        return joined
 
     def findings(self, studies: Studies, tell: StageProgress) -> Iterator[tuple[str, set[str]]]:
         """The study of each version that has one, and the findings that the version affirms."""
         for number, version in enumerate(self.versions):
             for study in studies.all_named(version)[:1]:
-                said = study_sentences(Study(study, version.report, version.sections))
-                yield study, affirmed_findings(one.sentence for one in said)
+                sentences = study_sentences(Study(study, version.report, version.sections))
+                yield study, affirmed_findings(one.sentence for one in sentences)
             if number % 100 == 0:
                 tell("reading findings", number + 1, len(self.versions))
 

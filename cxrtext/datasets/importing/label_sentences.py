@@ -51,9 +51,9 @@ class LabelSentences:
         """Sentences for a study with these labels, drawn by a key; "" if there are none."""
         draw = np.random.default_rng(digest(f"0 {key}"))
         present = [name for name, value in labels.items() if value == 1 and name != NO_FINDING]
-        said = [_one(self._present[name], draw) for name in present if name in self._present]
+        sentences = [_one(self._present[name], draw) for name in present if name in self._present]
         if labels.get(NO_FINDING) == 1 and set(present) <= {DEVICES}:
-            said.append(_one(_lists()["no finding"], draw))
+            sentences.append(_one(_lists()["no finding"], draw))
         # A label such as "multiple nodules" has the word of another finding in its name.
         told = {self._forms.get(word) for n in present for word in _TOKEN.findall(n.lower())}
         left = sorted(
@@ -64,8 +64,8 @@ class LabelSentences:
         for _ in range(min(DENIALS, len(left))):
             name = _one(left, draw)
             left.remove(name)
-            said.append(_one(self._absent[name], draw))
-        return " ".join(said)
+            sentences.append(_one(self._absent[name], draw))
+        return " ".join(sentences)
 
 
 def _phrased(kind: str, phrases: Iterable[str]) -> list[str]:

@@ -27,8 +27,8 @@ _PARTS = re.compile(r"(\D*?)0*(\d.*)")
 
 def lost_digits(text: str) -> bool:
     """Whether an id is a number with an exponent that has lost digits."""
-    found = _EXPONENT.fullmatch(text.strip())
-    return found is not None and int(found[3]) > len(found[2] or "")
+    number = _EXPONENT.fullmatch(text.strip())
+    return number is not None and int(number[3]) > len(number[2] or "")
 
 
 def refuse_lost_digits(where: str, **ids: str) -> None:
@@ -124,24 +124,24 @@ def match_ids(
         return {}, ""
     for one in unknown:
         refuse_lost_digits(str(table), **{f"a {what} id": one})
-    found = {one: index.find(one) for one in unknown}
-    found = {one: some for one, some in found.items() if some}
-    if not found:
+    alike = {one: index.find(one) for one in unknown}
+    alike = {one: some for one, some in alike.items() if some}
+    if not alike:
         return {}, ""
-    damages = Counter(_damage(one, some[0]) for one, some in found.items())
+    damages = Counter(_damage(one, some[0]) for one, some in alike.items())
     damage = damages.most_common(1)[0][0]
-    example = next((one, some[0]) for one, some in found.items() if _damage(one, some[0]) == damage)
-    said = (
-        f"{len(found)} of {len(distinct)} {what} ids {damage}: '{example[0]}' in {table.name}, "
+    example = next((one, some[0]) for one, some in alike.items() if _damage(one, some[0]) == damage)
+    note = (
+        f"{len(alike)} of {len(distinct)} {what} ids {damage}: '{example[0]}' in {table.name}, "
         f"'{example[1]}' in the films"
     )
     if matching != "loose":
-        if len(found) > len(distinct) - len(unknown):
-            raise DataError(f"{table}: {said}; to join them anyway, give --ids loose")
-        return {}, f"{said}; --ids loose joins them"
+        if len(alike) > len(distinct) - len(unknown):
+            raise DataError(f"{table}: {note}; to join them anyway, give --ids loose")
+        return {}, f"{note}; --ids loose joins them"
     mended: dict[str, str] = {}
     taken: dict[str, str] = {one: one for one in distinct if one in own}
-    for one, some in found.items():
+    for one, some in alike.items():
         other = taken.setdefault(some[0], one)
         if len(some) > 1 or other.casefold() != one.casefold():
             both: Sequence[str] = some if len(some) > 1 else (other, one)
@@ -150,4 +150,4 @@ def match_ids(
                 f"'{both[0]}' and '{both[1]}'; correct the table"
             )
         mended[one] = some[0]
-    return mended, f"{said}; joined"
+    return mended, f"{note}; joined"

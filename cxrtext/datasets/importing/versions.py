@@ -150,15 +150,15 @@ def choose(versions: Sequence[ReportVersion], *, arrived: bool = False) -> Chose
 
 
 def _appended(best: ReportVersion, addenda: Sequence[ReportVersion]) -> Chosen:
-    said = " ".join(best.texts)
-    longer = [one for one in addenda if said and said in " ".join(one.texts)]
+    text = " ".join(best.texts)
+    longer = [one for one in addenda if text and text in " ".join(one.texts)]
     if longer:  # a later copy of the report that already has the addendum
         whole = max(longer, key=_order)
         found = _appended(whole, [one for one in addenda if one is not whole])
         return replace(
             found, replaced=[(best, "a report with its addendum holds it"), *found.replaced]
         )
-    held = [one for one in addenda if " ".join(one.texts) in said]
+    held = [one for one in addenda if " ".join(one.texts) in text]
     new = sorted((one for one in addenda if one not in held), key=lambda one: one.time)
     return Chosen(best, new, [(one, "an addendum that the report holds") for one in held])
 

@@ -82,19 +82,19 @@ class ScoreCache:
 
     def find(self, sentences: Sequence[bytes]) -> Scores:
         """The log-likelihoods of those sentences that the cache has."""
-        found: Scores = {}
+        scores: Scores = {}
         with self._errors():
             for start in range(0, len(sentences), 500):
                 some = sentences[start : start + 500]
                 places = ",".join("?" * len(some))
                 query = "SELECT sentence, tokens, checksum FROM score WHERE model = ? AND sentence "
                 rows = self._base.execute(f"{query}IN ({places})", [self._model, *some])
-                found.update(
+                scores.update(
                     (key, np.frombuffer(value, dtype="<f4"))
                     for key, value, checksum in rows
                     if _row_is_whole(self._identity, key, value, checksum)
                 )
-        return found
+        return scores
 
     def add(self, scores: Scores) -> None:
         """Save scores; they are in the file when this returns."""

@@ -91,7 +91,7 @@ def read_sentences(
 ) -> Corpus:
     """Read the text (DataError if there is nothing to score, or no sentence can have an η)."""
     counter, corpus = WordCounter(tokenizer), Corpus()
-    said = time.monotonic()
+    told_at = time.monotonic()
     for item in source:
         if isinstance(item, LeftOut):
             rejects.add(item.where, item.why)
@@ -110,9 +110,9 @@ def read_sentences(
                 place = f"study {sentence.study_id}, {sentence.section} {sentence.position}"
                 why = f"{len(ids)} word pieces, where a sentence has 1 to {MAX_PIECES}"
                 rejects.add(place, why)
-        if on_read is not None and time.monotonic() - said > READ_SECONDS:
+        if on_read is not None and time.monotonic() - told_at > READ_SECONDS:
             on_read(corpus.studies)
-            said = time.monotonic()
+            told_at = time.monotonic()
     if not corpus.sentences:
         why = "there is no sentence in it"
         if source.holds == "reports":
@@ -137,9 +137,9 @@ def _score(
     """Score what is not in the cache, and save it there; return how many scores were known."""
     texts = list(corpus.texts.values())
     if cache is not None:
-        found = cache.find([text.digest for text in texts])
+        scores = cache.find([text.digest for text in texts])
         for text in texts:
-            text.values = found.get(text.digest)
+            text.values = scores.get(text.digest)
     # Groups are scored in order and saved whole, so after a stop the remaining groups are the same.
     # So are the scores: their last digits depend on the other sentences of the group.
     left = sorted(
@@ -147,7 +147,7 @@ def _score(
     )
     done = known = len(texts) - len(left)
     unkept: Scores = {}
-    kept = time.monotonic()
+    saved_at = time.monotonic()
     try:
         for group in groups_of(
             left, lambda text: len(text.pieces), scorer.language.window, scorer.batch_tokens
@@ -156,10 +156,10 @@ def _score(
             values = scorer.score([text.pieces.tolist() for text in group])
             for text, value in zip(group, values, strict=True):
                 text.values = unkept[text.digest] = value
-            if cache is not None and time.monotonic() - kept > KEEP_SECONDS:
+            if cache is not None and time.monotonic() - saved_at > KEEP_SECONDS:
                 cache.add(unkept)
                 unkept.clear()
-                kept = time.monotonic()
+                saved_at = time.monotonic()
             if progress is not None:
                 progress(done, len(texts))
     finally:

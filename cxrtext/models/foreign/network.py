@@ -127,8 +127,8 @@ def load_network(folder: Path, config: Any) -> tuple[Any, str]:
     for name in (CONFIG, SAFE_WEIGHTS, PICKLED_WEIGHTS):  # if SHA256SUMS lists them
         check_listed(folder / name, CheckpointError)
     source, state = read_state(folder)
-    kept = _vision_tensors(source, state)
-    return network_of(source, config, kept), _digest(kept)
+    tensors = _vision_tensors(source, state)
+    return network_of(source, config, tensors), _digest(tensors)
 
 
 def network_of(source: Path, config: Any, state: Mapping[str, Tensor]) -> Any:

@@ -108,14 +108,14 @@ def _load(folder: Path) -> FinishedPair:
     parts = _parts(folder, layout)
     title = f"{noted.get('name', folder.resolve().name)} ({layout})"
     model = FinishedPair(parts, title, noted or _described(folder, layout, parts))
-    found = model.answers()
-    if not all(np.isfinite(found[what]).all() for what in ("regions", "text")):
+    vectors = model.answers()
+    if not all(np.isfinite(vectors[what]).all() for what in ("regions", "text")):
         raise CheckpointError(f"{folder}: its embeddings are not finite numbers; {again}")
-    if found["regions"].shape[-1] != found["text"].shape[-1]:
+    if vectors["regions"].shape[-1] != vectors["text"].shape[-1]:
         raise CheckpointError(f"{folder}: its two towers embed in different numbers of dimensions")
     if adopted:
         kept = {name: x.numpy() for name, x in read_safetensors(folder / GOLDEN).items()}
-        compare(str(folder), found, kept)
+        compare(str(folder), vectors, kept)
     model.folder, model.fingerprint = folder, pair_fingerprint(folder)
     return model
 

@@ -261,19 +261,19 @@ def collect(
     """
     by_study: dict[str, list[int]] = defaultdict(list)
     studies = {record.study_id for record in records}
-    kept = [sentence for sentence in sentences if sentence.study_id in studies]
-    for i, sentence in enumerate(kept):
+    used = [sentence for sentence in sentences if sentence.study_id in studies]
+    for i, sentence in enumerate(used):
         by_study[sentence.study_id].append(i)
     with_text = [record for record in records if record.study_id in by_study]
     usable, images = look(with_text, rejects)
-    distinct = list(dict.fromkeys(sentence.sentence for sentence in kept))
+    distinct = list(dict.fromkeys(sentence.sentence for sentence in used))
     pieces = dict(zip(distinct, tokenize(distinct) if distinct else [], strict=True))
     return Examples(
         **images,
         sentences=[np.asarray(by_study[with_text[row].study_id]) for row in usable],
-        tokens=[pieces[sentence.sentence] for sentence in kept],
-        eta=np.asarray([sentence.eta for sentence in kept], dtype=np.float32),
+        tokens=[pieces[sentence.sentence] for sentence in used],
+        eta=np.asarray([sentence.eta for sentence in used], dtype=np.float32),
         pad_id=pad_id,
         records=[with_text[row] for row in usable],
-        texts=kept,
+        texts=used,
     )

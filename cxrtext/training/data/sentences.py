@@ -22,10 +22,10 @@ _WORD = re.compile(r"[a-z][a-z-]*")
 
 
 def study_words(sentences: Iterable[Sentence]) -> dict[str, StudyWords]:
-    said: dict[str, list[str]] = defaultdict(list)
+    by_study: dict[str, list[str]] = defaultdict(list)
     for one in sentences:
-        said[one.study_id].append(one.sentence)
-    return dict(zip(said, corpus_words(said.values()), strict=True))
+        by_study[one.study_id].append(one.sentence)
+    return dict(zip(by_study, corpus_words(by_study.values()), strict=True))
 
 
 def short_sentences(
@@ -40,21 +40,21 @@ def short_sentences(
     """
     names = _names(words, {one.sentence for one in sentences})
     total = max(1, len(studies))
-    found: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
     for word in words:
         denied = [name for name, said in studies.items() if said.denies(word)]
         if word.side or len(denied) < DENIED * total:
             continue
         name = names[word.name]
-        found += [
+        pairs += [
             (study, f"{name[0].upper()}{name[1:]}.")
             for study, said in studies.items()
             if said.affirms(word)
         ]
-        found += [(study, f"No {name}.") for study in denied]
-    shares = Counter(sentence for _, sentence in found)
+        pairs += [(study, f"No {name}.") for study in denied]
+    shares = Counter(sentence for _, sentence in pairs)
     own: dict[str, list[str]] = defaultdict(list)
-    for study, sentence in found:
+    for study, sentence in pairs:
         own[study].append(sentence)
     return [
         Sentence(
@@ -74,8 +74,8 @@ def _names(words: Sequence[FindingWord], sentences: Iterable[str]) -> dict[str, 
     of = {form: word.name for word in words if not word.side for form in word.forms}
     before: dict[str, Counter[str]] = {name: Counter() for name in of.values()}
     for sentence in sentences:
-        said = _WORD.findall(sentence.lower())
-        for first, second in zip(["", *said], said, strict=False):
+        words_said = _WORD.findall(sentence.lower())
+        for first, second in zip(["", *words_said], words_said, strict=False):
             if second in of:
                 before[of[second]][first] += 1
     names = {}

@@ -127,8 +127,8 @@ def pretrain_image(
             write_words(out / WORDS, targets.findings)
         saved = load_newest_state(out / "state", heard.say) if resume else None
         rejects = Rejects(max_rejected)
-        told = [record for record in records if record.study_id in targets.of_study]
-        splits = {name: [one for one in told if one.split == name] for name in ("train", "val")}
+        known = [record for record in records if record.study_id in targets.of_study]
+        splits = {name: [one for one in known if one.split == name] for name in ("train", "val")}
         _check_count(manifest, len(splits["train"]), chosen, targets)
         decoded = DecodedCache(cache or out / "cache", heard.say)
         train, val = (

@@ -56,20 +56,20 @@ def targets_of_words(
     if reports is not None:
         require_match(reports, "reports", set(by_study), set(studies), "study_id", manifest)
     known = [study for study in studies if study in by_study]
-    said = dict(zip(known, corpus_words(by_study[study] for study in known), strict=True))
-    if not (training := [said[study] for study in known if studies[study] == "train"]):
+    words_of = dict(zip(known, corpus_words(by_study[study] for study in known), strict=True))
+    if not (training := [words_of[study] for study in known if studies[study] == "train"]):
         raise DataError(
             f"{source or manifest}: no study of the split 'train' has a report; check study_id and "
             "split, or give a table with --reports or --labels"
         )
-    found = read_words(words, training) if words else find_words(training, sides=sides)
-    if not found:
+    findings = read_words(words, training) if words else find_words(training, sides=sides)
+    if not findings:
         raise DataError(
             f"{source}: no word of a finding is affirmed often enough in {len(training)} training "
             "reports; name the words in a file (--words), or give a table of labels (--labels)"
         )
-    rows = dict(zip(said, word_targets(found, list(said.values())), strict=True))
-    return Targets("words", found, rows, len(training), source)
+    rows = dict(zip(words_of, word_targets(findings, list(words_of.values())), strict=True))
+    return Targets("words", findings, rows, len(training), source)
 
 
 def targets_of_labels(path: Path, manifest: Path, records: Sequence[ImageRecord]) -> Targets:

@@ -79,14 +79,14 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
 
 
 def _lines_up_to(path: Path, start: int) -> list[str]:
-    kept = []
+    lines = []
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True):
         try:
             if json.loads(line)["step"] <= start and line.endswith("\n"):
-                kept.append(line)
+                lines.append(line)
         except (json.JSONDecodeError, KeyError, TypeError):
             continue  # a killed process may leave a cut last line
-    return kept
+    return lines
 
 
 def _tensorboard(folder: Path, start: int) -> Any:

@@ -122,8 +122,8 @@ def check_same(
     Messages name the folder ``state``, the fingerprinted data (``read``), and the ``option`` for
     another folder.
     """
-    if found := first_difference(saved["configuration"], configuration):
-        key, before, now = found
+    if difference := first_difference(saved["configuration"], configuration):
+        key, before, now = difference
         raise CheckpointError(
             f"{state}: saved by a run with another configuration: {key} was {before} and is now "
             f"{now}; resume with the old value, or train into a new folder ({option})"

@@ -93,8 +93,8 @@ def open_layout(folder: Path, options: ImportOptions, out: Path) -> tuple[Path, 
                 sure = ("patient_id", options.columns.get("patient_id"))
                 known = {k: h for k, h in names.items() if k != "patient_id" or h in sure}
                 rest = [k for k in names if k not in known or k in ("age", "sex", "view")]
-                said = ", ".join(f"{k} = {names[k]}" for k in rest)
-                names, notes = known, (f"not read, but from the films: {said}",) * bool(rest)
+                ignored = ", ".join(f"{k} = {names[k]}" for k in rest)
+                names, notes = known, (f"not read, but from the films: {ignored}",) * bool(rest)
                 reading = replace(reading, notes=(*reading.notes, *notes))
             return root, name, _with_tables(reading, options, names, files)
     if asked != "auto":

@@ -110,8 +110,8 @@ def open_rsna(root: Path, out: Path) -> Reading | None:
             image = row["patientId"]
             check_ids(item, image, image)
             labels, file = _labels(item, row["Target"], classes.get(image)), places[f"{image}.dcm"]
-            found = listed_object(root, item, image, file, columns=columns, layout="rsna")
-            return replace(found, patient_id=patients.get(image, image), labels=labels)
+            seen = listed_object(root, item, image, file, columns=columns, layout="rsna")
+            return replace(seen, patient_id=patients.get(image, image), labels=labels)
 
         return make_each(first_rows(table, _RSNA), make)
 
@@ -160,9 +160,9 @@ def open_siim(root: Path, out: Path) -> Reading | None:
         def make(item: str, row: dict[str, str]) -> FoundImage:
             image = row["ImageId"]
             file = places[f"{image}.dcm"]
-            found = listed_object(root, item, image, file, columns=columns, layout="siim")
-            check_ids(item, image, found.patient_id)
-            return replace(found, labels={PNEUMOTHORAX: "1" if image in positive() else "0"})
+            seen = listed_object(root, item, image, file, columns=columns, layout="siim")
+            check_ids(item, image, seen.patient_id)
+            return replace(seen, labels={PNEUMOTHORAX: "1" if image in positive() else "0"})
 
         return make_each(first_rows(table, _SIIM), make)
 
@@ -277,8 +277,8 @@ def open_vindr(root: Path, out: Path) -> Reading | None:
             check_ids(item, image, "")
             paths = (files[f"{image}{ending}"] for ending in _ENDINGS)
             seen = listed_object(root, item, image, *paths, columns=columns, layout="vindr")
-            said = {k: "" if (k, v) == ("age", "0") else v for k, v in seen.metadata.items()}
-            return replace(seen, patient_id="", split=_PARTS[split], metadata=said, labels=labels)
+            known = {k: "" if (k, v) == ("age", "0") else v for k, v in seen.metadata.items()}
+            return replace(seen, patient_id="", split=_PARTS[split], metadata=known, labels=labels)
 
         for split in tables:
             labels, places, wrong = read(split)

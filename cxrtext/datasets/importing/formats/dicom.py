@@ -180,12 +180,12 @@ def _image(root: Path, name: str, columns: Columns) -> Entry:
 def _reports(root: Path, name: str, item: str, else_: LeftOut) -> Iterator[Entry]:
     """The reports in a file that is not an image, or ``else_``."""
     path = inside(root, name)
-    found = False
+    has_report = False
     if path is not None and path.is_file() and not name.lower().endswith(".txt"):
         for entry in file_versions(path, item):
-            found = True
+            has_report = True
             yield entry
-    if not found:
+    if not has_report:
         yield else_
 
 

@@ -80,8 +80,8 @@ def _image(
 def _cell(column: str, row: Mapping[str, str], meanings: Mapping[str, Meaning]) -> str:
     """A metadata cell: of a date the year; `ACQUIRED` and `DAYS` get when the image was taken."""
     if column == ACQUIRED or (column == DAYS and column not in row):
-        said = ((name, row.get(name, "")) for name in (ACQUIRED, "date") if name in meanings)
-        return next((taken for n, cell in said if (taken := moment(meanings[n].read(cell)))), "")
+        times = ((name, row.get(name, "")) for name in (ACQUIRED, "date") if name in meanings)
+        return next((taken for n, cell in times if (taken := moment(meanings[n].read(cell)))), "")
     text = meanings[column].read(row[column]) if column in meanings else row[column]
     return text[:4] if column == "date" else text
 
@@ -93,9 +93,9 @@ def _tables(root: Path) -> list[Path]:
 def _manifest(root: Path) -> Path | None:
     if (named := find_table(root, "manifest")) is not None:
         return named
-    found = [path for path in _tables(root) if "image" in columns_of(path)]
-    is_one = len(found) == 1 and any(_there(found[0], NO_COLUMNS, Files(root, root)))
-    return found[0] if is_one else None
+    tables = [path for path in _tables(root) if "image" in columns_of(path)]
+    is_one = len(tables) == 1 and any(_there(tables[0], NO_COLUMNS, Files(root, root)))
+    return tables[0] if is_one else None
 
 
 def _there(table: Path, names: Names, files: Files) -> Iterator[bool]:

@@ -194,8 +194,8 @@ def _impressions(table: Path) -> Iterator[Study]:
 
 
 def open_chexpert(root: Path, _: Path) -> Reading | None:
-    found = {stem: find_table(root, stem) for stem in (LIST_5X200, *TABLES)}
-    tables = {stem: path for stem, path in found.items() if path and "Path" in columns_of(path)}
+    named = {stem: find_table(root, stem) for stem in (LIST_5X200, *TABLES)}
+    tables = {stem: path for stem, path in named.items() if path and "Path" in columns_of(path)}
     if not tables:
         return None
     findings = findings_of({name for path in tables.values() for name in columns_of(path)})
@@ -222,13 +222,13 @@ def open_chexpert(root: Path, _: Path) -> Reading | None:
         for stem, path in tables.items():
             yield from map_rows(path, ["Path"], partial(make, stem))
 
-    told = five is not None and IMPRESSION in columns_of(five)
+    has_reports = five is not None and IMPRESSION in columns_of(five)
     return Reading(
         count=lambda: sum(map(count_rows, tables.values())),
         images=images,
         offered=("age", "sex"),
         findings=findings,
-        reports=partial(_impressions, five) if told and five else None,
+        reports=partial(_impressions, five) if has_reports and five else None,
     )
 
 

@@ -161,8 +161,8 @@ def _text(entry: dict[str, Any], key: str) -> str:
 
 
 def _entries(entry: dict[str, Any]) -> list[dict[str, Any]]:
-    found = entry.get("findings")
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    findings = entry.get("findings")
+    return [one for one in findings if isinstance(one, dict)] if isinstance(findings, list) else []
 
 
 def _names(finding: dict[str, Any]) -> list[str]:
@@ -242,11 +242,11 @@ def open_padchest_gr(root: Path, out: Path) -> Reading | None:
 
     def labels() -> Iterator[LabelRow]:
         for _, entry in listed:
-            found = _entries(entry)
-            names = [name for one in found for name in _names(one)]
-            normal = not any(one.get("abnormal") for one in found)
-            said = _labels_of(names, findings[1:])
-            yield _text(entry, "StudyID"), {NO_FINDING: "1" if normal else "0", **said}
+            entries = _entries(entry)
+            names = [name for one in entries for name in _names(one)]
+            normal = not any(one.get("abnormal") for one in entries)
+            values = _labels_of(names, findings[1:])
+            yield _text(entry, "StudyID"), {NO_FINDING: "1" if normal else "0", **values}
 
     def reports() -> Iterator[Study]:
         for number, (_, entry) in enumerate(listed, 1):

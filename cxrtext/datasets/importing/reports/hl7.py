@@ -211,13 +211,13 @@ def read_message(message: bytes, item: str, unnamed: str = "") -> list[ReportVer
     if segments[0].get(9) not in ("ORU", "MDM"):
         return []
     versions = [_version(part, marks, item) for part in _orders(segments)]
-    found = [one for one in versions if one.report or one.status == Status.WITHDRAWN]
+    reported = [one for one in versions if one.report or one.status == Status.WITHDRAWN]
     is_notice = segments[0].get(9) == "MDM" and segments[0].get(9, 2) in _NOTICES
     # Some of several orders may have no report yet.
     final = (one for one in versions if one.status in (Status.FINAL, Status.CORRECTED))
-    if not is_notice and (not found or not all(one.report for one in final)):
+    if not is_notice and (not reported or not all(one.report for one in final)):
         raise MessageError("holds no text in its OBX segments")
-    return found
+    return reported
 
 
 def is_merge(message: bytes) -> bool:

@@ -69,10 +69,10 @@ def open_table(path: Path, names: Names = NO_COLUMNS, files: Files | None = None
                 continue
             image = ""
         study = row.get("study_id", image)
-        said = row.get("status", "")
-        said *= len(said) > 1 or "status" in names.get("status", "status").lower()  # not a code
-        status, addendum = read_status(said)
-        if said and not (status or addendum) and "status" in table.headers:
+        word = row.get("status", "")
+        word *= len(word) > 1 or "status" in names.get("status", "status").lower()  # not a code
+        status, addendum = read_status(word)
+        if word and not (status or addendum) and "status" in table.headers:
             reason = "status is not one of preliminary, final, corrected, addendum; fix the cell"
             yield LeftOut(item, reason)
         elif not (study or row.get("accession")):
@@ -99,7 +99,7 @@ def open_table(path: Path, names: Names = NO_COLUMNS, files: Files | None = None
 
 
 def _folder(root: Path) -> Versions:
-    found = False
+    has_report = False
     root = root.resolve()
     for name in walk(root, lambda _: True):
         if isinstance(name, LeftOut):
@@ -110,9 +110,9 @@ def _folder(root: Path) -> Versions:
             yield LeftOut(item, "a link that leads out of the folder; put the file itself there")
             continue
         for version in file_versions(path, item):
-            found = True
+            has_report = True
             yield version
-    if not found:
+    if not has_report:
         raise DataError(
             f"{root}: no report in this folder or below; give text files (.txt), HL7 messages or "
             "structured reports, or a table of reports (.csv, .xlsx, .parquet)"

@@ -55,8 +55,8 @@ def source_of(
     """The part of the tables for training and validation."""
     used = [record for record in records if record.split in ("train", "val")]
     studies = {record.study_id for record in used}
-    said = [sentence for sentence in sentences if sentence.study_id in studies]
-    return Source(config, used, said, model, progress)
+    used_sentences = [sentence for sentence in sentences if sentence.study_id in studies]
+    return Source(config, used, used_sentences, model, progress)
 
 
 @dataclass(frozen=True, slots=True)
