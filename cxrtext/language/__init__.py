@@ -1,4 +1,4 @@
-"""Pseudo-log-likelihoods of sentences, and the language models that give them."""
+"""Pseudo-log-likelihoods of sentences, and the language models that compute them."""
 
 from typing import TYPE_CHECKING
 

@@ -1,10 +1,10 @@
 """The class probability η of a sentence, and which sentences have none.
 
-A word that the vocabulary lacks is one piece, [UNK], and a sentence of nothing else is short and
-may well come out as a common one.  So unknown words are counted, and a sentence of which the model
-knows too few has no η.  Words are counted, not pieces: a known word may be of many pieces.
-Punctuation marks are not words.  Text in another language with the same letters is not noticed: its
-words fall into known pieces, and their likelihood is low, as it should be.
+A word outside the vocabulary is a single piece, [UNK], so a sentence of such words is short and may
+score like a common one.  Unknown words are therefore counted, and a sentence with too many has no
+η.  Words are counted, not pieces, because a known word may have many pieces.  Punctuation marks
+are not words.  Text in another language with the same letters is not noticed: its words split into
+known pieces and get a low likelihood, as they should.
 """
 
 import math
@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from cxrtext.objectives.debiasing import MIN_ETA
 from cxrtext.text.tokenizer import TextTokenizer, continues_word, vocabulary_of
 
-MOSTLY_UNKNOWN = 0.5  # share of unknown words from which on a sentence has no η
+MOSTLY_UNKNOWN = 0.5  # a sentence with at least this share of unknown words has no η
 
 FOREIGN = 0.01
-"""Share of unknown words above which a corpus is foreign to a model.  Of 3,095 reports of Open-i
-none of the words is unknown to a vocabulary of the other half of them, and 0.6 % are of case notes
-from many hospitals, full of units and arrows; of text in another script it is most."""
+"""A corpus with a larger share of unknown words is foreign to a model.  The share is 0 in 3,095
+Open-i reports for a vocabulary made from the other half, 0.6 % in case notes from many hospitals,
+full of units and arrows, and most words in another script."""
 
 WITHOUT_ETA = "half of its words or more are not in the language model's vocabulary"
 """Why a sentence has no η."""
@@ -32,11 +32,11 @@ class Words:
 
     @property
     def mostly_unknown(self) -> bool:
-        """Whether too few are known for an η."""
+        """Whether too few words are known for an η."""
         return self.unknown > 0 and self.unknown >= MOSTLY_UNKNOWN * self.words
 
     def warning(self) -> str | None:
-        """A line that says that a corpus of these words is foreign to the model, or None."""
+        """A warning that a corpus with these words is foreign to the model, or None."""
         share = self.unknown / max(1, self.words)
         if share <= FOREIGN:
             return None
@@ -57,7 +57,7 @@ class WordCounter:
         ]
 
     def count(self, pieces: Sequence[int]) -> Words:
-        """The words of a sentence; [UNK] is one."""
+        """The words of a sentence; each [UNK] is one."""
         return Words(
             sum(self._begins[piece] for piece in pieces),
             sum(piece == self._unknown for piece in pieces),
@@ -65,7 +65,7 @@ class WordCounter:
 
 
 def class_probability(log_likelihood: float, a: float, k: float) -> float:
-    """``η = a · p^k`` of a log-likelihood in nats, at most 0: in (0, a], at least ``MIN_ETA``.
+    """``η = a · p^k`` for a log-likelihood in nats, at most 0; at least ``MIN_ETA``, at most a.
 
     Source: Wang et al. 2023 (sample-specific debiasing), §2.3.
     """
@@ -73,5 +73,5 @@ def class_probability(log_likelihood: float, a: float, k: float) -> float:
 
 
 def eta_of(log_likelihood: float, words: Words, a: float, k: float) -> float | None:
-    """η of a sentence; None for one that is mostly unknown (:data:`WITHOUT_ETA`)."""
+    """η of a sentence; None if its words are mostly unknown (:data:`WITHOUT_ETA`)."""
     return None if words.mostly_unknown else class_probability(log_likelihood, a, k)

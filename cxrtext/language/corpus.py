@@ -1,4 +1,4 @@
-"""The sentences of some reports, in memory."""
+"""The sentences of a corpus of reports, in memory."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from cxrtext.text import check_sections, study_sentences
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """The sentences of some reports, by study."""
+    """The sentences of a corpus of reports, by study."""
 
-    # The sentences of each study, in order of the source; some are empty.  A source of
-    # sentences gives each as a study of its own, unless it names its study.
+    # The sentences of each study, in order of the source; a study may have none.  In a source of
+    # sentences, each one is a study of its own unless its study is named.
     studies: list[list[Sentence]]
-    rejected: int = 0  # rows or files that could not be read, and were left out
+    rejected: int = 0  # rows or files that could not be read and were left out
 
     @property
     def sentences(self) -> list[Sentence]:
@@ -32,7 +32,7 @@ def read_corpus(
     reports: Path | str, sections: Sequence[str] | None = None,
     columns: Mapping[str, str] = NO_COLUMNS,
 ) -> Corpus:  # fmt: skip
-    """Read reports, a table or a folder of text files, and divide each into sentences."""
+    """Read reports from a table or a folder of text files, and divide each into sentences."""
     if sections is not None:
         check_sections(sections)
     studies: dict[str, list[Sentence]] = {}

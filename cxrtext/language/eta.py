@@ -1,4 +1,4 @@
-"""Fitting the scale and the exponent of the class probability to a corpus of sentences."""
+"""Fits the scale and the exponent of the class probability to a corpus of sentences."""
 
 import math
 from collections.abc import Callable
@@ -11,14 +11,14 @@ from cxrtext.errors import DataError
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
-MAX_A = 0.99  # largest scale that is fitted; the loss divides by 1 - η
+MAX_A = 0.99  # largest fitted scale; the loss divides by 1 - η
 
 MAX_K = 1e6
-"""An exponent beyond this is not a fit: only the likeliest sentence of the corpus repeats."""
+"""A larger exponent is not a fit: only the likeliest sentence of the corpus repeats."""
 
 
 def _falling_root(function: Callable[[float], float]) -> float:
-    """Find the root, at least 0, of a falling function."""
+    """The root of a falling function, at least 0."""
     from scipy.optimize import brentq
 
     if function(0.0) <= 0.0:
@@ -35,7 +35,7 @@ def _falling_root(function: Callable[[float], float]) -> float:
 
 
 def _tilted(log_p: Floats, log_weight: Floats, k: float) -> tuple[float, float]:
-    """Log of the sum of ``weight · p^k``, and the mean of log p under these weights."""
+    """Log of the sum of ``weight · p^k``, and the mean of log p with these weights."""
     exponent = log_weight + k * log_p
     peak = float(exponent.max())
     share = np.exp(exponent - peak)
@@ -44,12 +44,12 @@ def _tilted(log_p: Floats, log_weight: Floats, k: float) -> tuple[float, float]:
 
 
 def solve(log_p: Floats, count: Counts, share: Floats | None = None) -> tuple[float, float]:
-    """Find the a in (0, 0.99] and k, at least 0, under which the repeats are likeliest.
+    """The a in (0, 0.99] and k, at least 0, that make the repeats likeliest.
 
-    Log-likelihoods in nats and counts are those of the distinct sentences, [D]; one occurs twice.
-    ``share`` [D], some above 0, takes the place of the share of repeats among other occurrences.
+    Log-likelihoods in nats and counts belong to the distinct sentences, [D]; at least one occurs
+    twice.  ``share`` [D], some above 0, replaces the share of repeats among other occurrences.
 
-    Source: the likelihood is that of ``fit_class_probability``.
+    Source: the likelihood of ``fit_class_probability``.
     """
     occurrences = count.astype(np.float64)
     if share is None:
@@ -59,14 +59,14 @@ def solve(log_p: Floats, count: Counts, share: Floats | None = None) -> tuple[fl
     target = float(repeats @ log_p) / float(repeats.sum())
     log_repeats = math.log(float(repeats.sum()))
 
-    # The best a for a given k is known; what is left is one equation in k: the mean of log p over
-    # the occurrences, tilted by p^k, is the mean over the repeats.
+    # The best a for a given k is known, which leaves one equation in k: the mean of log p over the
+    # occurrences, tilted by p^k, equals the mean over the repeats.
     k = _falling_root(lambda k: target - _tilted(log_p, log_weight, k)[1])
     log_a = log_repeats - _tilted(log_p, log_weight, k)[0]
     if log_a <= math.log(MAX_A):
         return math.exp(log_a), k
 
-    # The likelihood is concave, so that the best a within its range is then at the end of it.
+    # The likelihood is concave, so the best a within its range is then the largest.
     def at_the_end(k: float) -> float:
         total, mean = _tilted(log_p, log_weight, k)
         return target - math.exp(total + math.log(MAX_A) - log_repeats) * mean
@@ -74,7 +74,7 @@ def solve(log_p: Floats, count: Counts, share: Floats | None = None) -> tuple[fl
     return MAX_A, _falling_root(at_the_end)
 
 
-MIN_SENTENCES = 20  # distinct sentences below which two numbers are not fitted
+MIN_SENTENCES = 20  # least distinct sentences for fitting two numbers
 
 
 def check_corpus(log_likelihood: Floats, count: Counts) -> None:
@@ -102,32 +102,33 @@ def _check_can_be_fitted(log_p: Floats, count: Counts) -> None:
     if not repeated.any():
         raise refuse(f"none of the {len(log_p)} distinct sentences occurs twice")
     if log_p.min() == log_p.max():
-        raise refuse(f"all {len(log_p)} distinct sentences have one log-likelihood")
+        raise refuse(f"all {len(log_p)} distinct sentences have the same log-likelihood")
     if log_p[repeated].min() == log_p.max():
-        raise refuse("only sentences of the largest log-likelihood occur twice")
+        raise refuse("only sentences with the largest log-likelihood occur twice")
 
 
 def fit_class_probability(log_likelihood: Floats, count: Counts) -> tuple[float, float]:
-    """Fit a and k of ``η = a · p^k`` to how often the sentences of a corpus come back.
+    """Fit a and k of ``η = a · p^k`` to how often the sentences of a corpus repeat.
 
-    An anchor of the loss is an occurrence of a sentence.  Each of the other N - 1 occurrences of
-    the corpus is one more of sentence i with probability π_i, so that the repeats ``n_i - 1`` have
-    mean ``(N - 1) π_i``.  Their Poisson log-likelihood under π = η, summed over anchors,
+    An anchor of the loss is an occurrence of a sentence.  Each of the corpus's other N - 1
+    occurrences is again sentence i with probability π_i, so the repeats ``n_i - 1`` have mean
+    ``(N - 1) π_i``.  Their Poisson log-likelihood under π = η, summed over anchors,
 
         ``Σ_i n_i [ (n_i - 1) log((N - 1) η_i) - (N - 1) η_i ]``,
 
     is concave in (log a, k) and is maximized under 0 < a ≤ 0.99 and k ≥ 0.
 
-    - Sentences that never occurred need no correction: they have no anchor.
-    - Counts of sentences are heavy-tailed.  The Poisson estimating equation needs the mean alone to
-      be right; a zero-truncated Poisson lay 5 times below the rate of repeats of 17,918 real
-      sentences, and a line through log frequencies picks its points by what it is to explain.
+    - Sentences that never occurred need no correction, because they have no anchor.
+    - Counts of sentences are heavy-tailed.  The Poisson estimating equation only needs the right
+      mean; a zero-truncated Poisson was 5 times below the rate of repeats of 17,918 real sentences,
+      and a line through log frequencies selects its points by what it should explain.
     - Mean η over the anchors is the corpus's rate of repeats, ``Σ n_i (n_i - 1) / (N (N - 1))``
       (Simpson's index), unless a stopped at 0.99.
 
-    A paraphrase is a false negative, too, and is not counted: the fitted η is a lower bound.
+    Paraphrases are false negatives too but are not counted, so the fitted η is a lower bound.
 
-    Natural log-likelihoods, at most 0, and counts, at least 1, are of the distinct sentences, [D].
+    Natural log-likelihoods, at most 0, and counts, at least 1, belong to the distinct sentences,
+    [D].
 
     Source: Wang et al. 2023 (sample-specific debiasing), section 2.3, for η; Simpson 1949 for
         the rate of repeats; Santos Silva and Tenreyro 2006 for Poisson against log-linear fits.

@@ -1,4 +1,4 @@
-"""The labels of a table or folder of reports, with the sentences that they were read off."""
+"""The labels of a table or folder of reports, with the sentences they come from."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,21 +11,21 @@ from cxrtext.records.columns import NO_COLUMNS
 from cxrtext.text.labelling import FINDINGS, NO_FINDING, label_report, understands
 from cxrtext.text.rules import language_of
 
-UNKNOWN = "unknown"  # the language of sentences that no rules read
+UNKNOWN = "unknown"  # the language of sentences without rules
 FEW = 0.01
 COLUMNS = (NO_FINDING, *(name for name in FINDINGS if name != NO_FINDING))
 
 
 @dataclass(frozen=True, slots=True)
 class ReportLabels:
-    """What was read, in counts."""
+    """What was labelled, in counts."""
 
     studies: int
-    rejected: int  # rows or files that could not be read, and were left out
-    values: dict[str, Counter[int | None]]  # by finding, studies with each value
-    languages: Counter[str]  # sentences
+    rejected: int  # rows or files that could not be read and were left out
+    values: dict[str, Counter[int | None]]  # studies with each value, by finding
+    languages: Counter[str]  # sentences by language
     understood: float  # the share of sentences that the rules understand
-    by_language: dict[str, float]  # the same of each language; "unknown" of others
+    by_language: dict[str, float]  # the same for each language; "unknown" for others
     by_section: dict[str, float]
     evidence: Path
 
@@ -40,22 +40,20 @@ def label_reports(
 ) -> ReportLabels:
     """Write a table of labels, and beside it the sentence behind each (``.evidence``).
 
-    ``silence`` is what stands for a finding that a report does not mention, ``columns`` what the
-    table calls its columns; the others are guessed.
+    ``silence`` is the value of a finding that a report does not mention.  ``columns`` gives the
+    table's own headers; the others are guessed.
     """
     corpus = read_corpus(reports, sections, columns)
-    studies = {
-        (some[0].study_id): [one.sentence for one in some] for some in corpus.studies if some
-    }
+    studies = {some[0].study_id: [one.sentence for one in some] for some in corpus.studies if some}
     labels = {study: label_report(sentences) for study, sentences in studies.items()}
     evidence = out.with_name(f"{out.stem}.evidence{out.suffix}")
-    found = [
+    behind = [
         {"study_id": study, "finding": name, **labels[study][name]._asdict()}
         for study in labels
         for name in COLUMNS
         if labels[study][name].value is not None
     ]
-    write_table(evidence, ("study_id", "finding", "value", "side", "sentence"), found)
+    write_table(evidence, ("study_id", "finding", "value", "side", "sentence"), behind)
     rows = (
         {"study_id": study}
         | {n: silence if one[n].value is None else one[n].value for n in COLUMNS}
@@ -77,10 +75,10 @@ def label_reports(
 
 
 class Understood:
-    """The share of sentences that the rules understand: of all, by language and by section.
+    """The share of sentences that the rules understand: in all, by language and by section.
 
-    A language of fewer than :data:`FEW` of the sentences is not told: short sentences are sometimes
-    taken for another.
+    A language with a share of sentences below :data:`FEW` is not listed, because short sentences
+    are sometimes taken for another language.
     """
 
     def __init__(self) -> None:
@@ -102,8 +100,8 @@ class Understood:
     @property
     def by_language(self) -> dict[str, float]:
         least = FEW * sum(map(len, self._languages.values()))
-        told = {name: some for name, some in self._languages.items() if len(some) >= least}
-        return {name: sum(some) / len(some) for name, some in told.items()}
+        listed = {name: some for name, some in self._languages.items() if len(some) >= least}
+        return {name: sum(some) / len(some) for name, some in listed.items()}
 
     @property
     def by_section(self) -> dict[str, float]:

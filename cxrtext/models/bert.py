@@ -1,7 +1,7 @@
 """BERT, with and without its language-model head, for training, scoring and serving.
 
-Tensors have transformers' names, and a new network the weights that it would draw: both compute the
-same.  transformers itself is not imported, which takes seconds.
+Tensors have transformers' names, and a new network draws the same weights, so both compute the
+same.  transformers itself is not imported, because that takes seconds.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BertConfig:
-    """The keys of a BERT's ``config.json`` that are read, with transformers' defaults."""
+    """The keys read from a BERT's ``config.json``, with transformers' defaults."""
 
     model_type: ClassVar = "bert"
     vocab_size: int = 30_522
@@ -44,7 +44,7 @@ class BertConfig:
 
 
 class States(NamedTuple):
-    """What a network gives, named as transformers' networks name it."""
+    """A network's output, with transformers' name."""
 
     last_hidden_state: Tensor
 
@@ -91,7 +91,7 @@ class SelfAttention(nn.Module):
 
 
 class Residual(nn.Module):
-    """A linear map added to what came before, and normalized."""
+    """A linear map, added to the earlier states and normalized."""
 
     def __init__(self, inputs: int, config: BertConfig) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ class Attention(nn.Module):
 
 
 class Dense(nn.Module):
-    """A linear map and what follows it."""
+    """A linear map and an activation."""
 
     def __init__(self, inputs: int, outputs: int, config: BertConfig) -> None:
         super().__init__()
@@ -167,12 +167,12 @@ class Bert(nn.Module):
 
         Args:
             attention_mask: [S, T], 1 on tokens and 0 on padding; or boolean, to be broadcast to
-                [S, 1, T, T]; None where nothing is padded.
+                [S, 1, T, T]; None without padding.
         """
         mask = attention_mask
         if mask is not None and mask.ndim == 2:
             real, count = mask.bool(), mask.shape[1]
-            # Only on a CPU, where to look costs no wait for the device.
+            # Only checked on a CPU, where it does not wait for the device.
             is_full = real.device.type == "cpu" and bool(real.all())
             mask = None if is_full else real[:, None, None].expand(-1, 1, count, -1)
         return States(self.encoder(self.embeddings(input_ids), mask))
@@ -230,14 +230,14 @@ class MaskedBert(nn.Module):
         return self.cls.predictions.bias.device
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
-        """Logits [S, T, V] of word pieces; arguments as of :class:`Bert`."""
+        """Logits [S, T, V] of word pieces; arguments as in :class:`Bert`."""
         logits: Tensor = self.cls(self.bert(input_ids, attention_mask).last_hidden_state)
         return logits
 
 
 @torch.no_grad()
 def initialize(network: nn.Module, config: BertConfig) -> None:
-    """Draw new weights as BERT's authors do, in transformers' order."""
+    """Draw new weights like BERT's authors, in transformers' order."""
 
     def draw(module: nn.Module) -> None:
         if isinstance(module, nn.Linear | nn.Embedding):

@@ -1,4 +1,4 @@
-"""A model as a folder: configuration, weights, tokenizer files, and how it was trained."""
+"""Checkpoints: a folder with configuration, weights, tokenizer files and notes on training."""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -17,6 +17,7 @@ from cxrtext.models.features.feature_map import FeatureMap
 from cxrtext.models.folders import (
     CONFIG,
     FORMAT,
+    GOLDEN,
     TOKENIZER_FILES,
     TRAINING,
     VERSION,
@@ -44,17 +45,16 @@ from cxrtext.models.weight_files import filled, on_cpu, read_safetensors
 from cxrtext.text.tokenizer import load_tokenizer
 
 _AGAIN = "copy the checkpoint again, or train it anew"
-GOLDEN = "golden.safetensors"
 NOTED_FOLDER = "backbone_folder"
-"""Where the backbone lay when the model was trained, in ``training.json``."""
+"""Key in ``training.json`` for the backbone's folder when the model was trained."""
 _LATER = {"position", "pooling", "backbone"}
-"""Fields that older checkpoints lack: such have their defaults."""
+"""Fields with defaults, because older checkpoints do not have them."""
 
 
 def save_checkpoint(folder: Path, model: ImageTextModel, training: Mapping[str, Any]) -> None:
     """Write a model, whole or not at all.
 
-    ``training`` goes into ``training.json``: resolved configuration, data fingerprint, metrics.
+    ``training`` goes into ``training.json``: the resolved configuration, data fingerprint, metrics.
     """
     spec = {**asdict(model.spec), "preprocessing": model.spec.preprocessing.to_dict()}
     with replacing_folder(folder) as temporary:
@@ -70,7 +70,7 @@ def save_checkpoint(folder: Path, model: ImageTextModel, training: Mapping[str, 
 
 
 def copy_model(folder: Path, model: ImageTextModel) -> None:
-    """Write a copy of a loaded model, of the files that are its own and no others."""
+    """Copy a loaded model's own files into a new folder."""
     if isinstance(model, FinishedPair):
         save_pair(folder, model)
         return
@@ -82,7 +82,7 @@ def copy_model(folder: Path, model: ImageTextModel) -> None:
 def checkpoint_fingerprint(folder: Path, sums: Mapping[str, str] | None = None) -> str:
     """SHA-256 over a checkpoint's configuration, weights and tokenizer, in hexadecimal.
 
-    ``sums`` are the digests of its files, where they are known; else the files are read.
+    ``sums`` are the digests of its files, if known; otherwise the files are read.
     """
     if layout_of(folder) is not None:
         return pair_fingerprint(folder)
@@ -114,17 +114,17 @@ def _read_spec(folder: Path) -> ModelSpec:
 
 
 def _image_encoder(folder: Path, spec: ModelSpec) -> Callable[[], BackboneEncoder | None]:
-    """Makes the encoder over the backbone that a checkpoint names; None of one with its own."""
+    """A function that makes the encoder with a checkpoint's backbone; None without a backbone."""
     if spec.backbone is None:
         return lambda: None
-    kept = read_training(folder).get(NOTED_FOLDER)
-    backbone = find_backbone({**spec.backbone, "folder": kept}, folder)
+    noted = read_training(folder).get(NOTED_FOLDER)
+    backbone = find_backbone({**spec.backbone, "folder": noted}, folder)
     golden = {name: x.numpy() for name, x in read_safetensors(folder / GOLDEN).items()}
     check_golden(backbone, golden)
     note = {key: value for key, value in spec.backbone["reduce"].items() if key != "scale"}
     return lambda: BackboneEncoder(
         backbone,
-        FeatureMap(**note),  # its numbers are among the checkpoint's weights
+        FeatureMap(**note),  # the checkpoint's weights have its numbers
         spec.dimension,
         spec.position,
         golden=golden,
@@ -134,9 +134,9 @@ def _image_encoder(folder: Path, spec: ModelSpec) -> Callable[[], BackboneEncode
 def load_model(folder: str | Path, device: str = "cpu") -> ImageTextModel:
     """Load a checkpoint, checking the digest of every file and the shape of every tensor.
 
-    So is the folder of a finished pair of elsewhere (:mod:`cxrtext.models.foreign`).  The model is
-    in evaluation mode, and has its tokenizer, fingerprint and folder: what is kept beside it
-    (reference images, calibration) is read from there when it is asked for.
+    The folder may also be a finished pair from elsewhere (:mod:`cxrtext.models.foreign`).  The
+    model is in evaluation mode and has its tokenizer, fingerprint and folder; other files there
+    (reference images, calibration) are read when they are needed.
     """
     folder = Path(folder)
     with foreign(folder):

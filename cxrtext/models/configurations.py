@@ -1,8 +1,8 @@
-"""Configurations of networks of transformers, from values that somebody else wrote.
+"""Configurations of transformers' networks, from untrusted values.
 
 A ``config.json`` can name code to run (``auto_map``), kernels to fetch (``_attn_implementation``)
-and more.  Only the keys of :data:`KEYS` are read; transformers' own classes check their types and
-fill in what is absent, and every number is bounded before a network is built.
+and more.  Only the keys in :data:`KEYS` are read; transformers' own classes check types and fill in
+missing keys, and every number is bounded before a network is built.
 """
 
 from collections.abc import Mapping
@@ -37,8 +37,8 @@ KEYS = {
     "hidden_act hidden_dropout_prob attention_probs_dropout_prob max_position_embeddings "
     "initializer_range layer_norm_eps tie_word_embeddings pad_token_id type_vocab_size",
 }
-"""The keys that are read, by ``model_type``; a folder cannot name a type that is not here."""
-_UNUSED = {"bos_token_id": 0, "pad_token_id": 0}  # of a tower of text; nothing reads them here
+"""The keys that are read, by ``model_type``; other types are refused."""
+_UNUSED = {"bos_token_id": 0, "pad_token_id": 0}  # keys of text towers that nothing reads here
 _FIXED = {"clip_text_model": _UNUSED, "siglip_text_model": {**_UNUSED, "eos_token_id": 1}}
 _MOST = {
     **dict.fromkeys(("num_hidden_layers", "num_stages", "depths", "num_block_repeats"), 200),
@@ -46,11 +46,11 @@ _MOST = {
     **dict.fromkeys(("vocab_size", "eos_token_id", "pad_token_id"), 2_000_000),
 }
 _WIDEST = 131_072  # largest number under any other key
-_GRID = 128  # patches a side; attention takes time by the fourth power of it
+_GRID = 128  # most patches along a side; attention's time grows with its fourth power
 
 
 def configuration(model_type: str, values: Mapping[str, Any]) -> Any:
-    """Transformers' configuration of a ``model_type`` (ValueError, of one line)."""
+    """The configuration in transformers for a ``model_type`` (ValueError with one line)."""
     from huggingface_hub.errors import StrictDataclassError
     from transformers import CONFIG_MAPPING, AutoConfig
     from transformers.activations import ACT2FN
@@ -73,7 +73,7 @@ def configuration(model_type: str, values: Mapping[str, Any]) -> Any:
 
 
 def bert_configuration(values: Mapping[str, Any]) -> BertConfig:
-    """A BERT's configuration, of this program (ValueError, of one line)."""
+    """A BERT's configuration for this program (ValueError with one line)."""
     given = _given("bert", values)
     for field in fields(BertConfig):
         value, wanted = given.get(field.name, field.default), type(field.default)
@@ -94,7 +94,7 @@ def _given(model_type: str, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_sizes(settings: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """Refuse numbers of a configuration, as they were ``given``, that are out of range."""
+    """Refuse numbers of a configuration out of range; messages show them as ``given``."""
     for key, value in settings.items():
         numbers, most = value if isinstance(value, list) else [value], _MOST.get(key, _WIDEST)
         plain = (number for number in numbers if isinstance(number, int | float))
@@ -111,7 +111,7 @@ def check_sizes(settings: Mapping[str, Any], given: Mapping[str, Any]) -> None:
             f"num_attention_heads {heads}"
         )
     stages = {k: len(x) for k, x in settings.items() if isinstance(x, list)}
-    stages.pop("depthwise_padding", None)  # names blocks
+    stages.pop("depthwise_padding", None)  # lists blocks, not stages
     stages |= {"num_stages": settings["num_stages"]} if "num_stages" in settings else {}
     if len(set(stages.values())) > 1:
         raise ValueError(f"the numbers of stages differ: {stages}")

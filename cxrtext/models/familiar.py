@@ -1,14 +1,14 @@
-"""What a model knows: how far images and sentences lie from those it was trained on.
+"""How far images and sentences are from those that a model was trained on.
 
-A model answers whatever it is asked: a hand, an ultrasound and noise get probabilities, too, and
-"asdf qwerty" has hits.  A checkpoint therefore keeps statistics of its training data, and a limit
-that few held-out images or sentences exceed.  Beyond it an answer means little.
+A model answers anything: a hand, an ultrasound and noise get probabilities too, and "asdf qwerty"
+has hits.  So a checkpoint keeps statistics of its training data, and a limit that few held-out
+images or sentences exceed.  Beyond it, an answer means little.
 
-An image is described by 192 numbers, its *look*: gray values of a coarse grid, and contrasts at
-four scales in sixteen places.  Its distance is that of a Gaussian with few free directions (Tipping
-and Bishop 1999), fitted to looks of training images.  A sentence is described by the share of its
-words that fewer than three training studies say.  What is kept are means, directions and digests
-of words; no pixel, no name, no text.
+An image is described by 192 numbers, its *look*: gray values on a coarse grid, and contrasts at
+four scales in sixteen places.  Its distance comes from a Gaussian with few free directions (Tipping
+and Bishop 1999), fitted to the looks of training images.  A sentence is described by the share of
+its words that fewer than three training studies use.  Only means, directions and digests of words
+are kept: no pixel, no name, no text.
 """
 
 import hashlib
@@ -36,19 +36,19 @@ from cxrtext.text.rules import words_in_any
 FAMILIAR = "familiar.safetensors"
 FORMAT, VERSION = "cxrtext familiar images and sentences", 2
 
-EXCEEDED = 0.03  # share of the held-out images that may lie beyond the limit
-MOST_DESCRIBED = 2048  # training images that are described; more make the limit no better
-FREE = 32  # directions of the Gaussian that have a variance of their own; of few images fewer
-FEWEST = 8  # images, or sentences, from which on statistics are made
+EXCEEDED = 0.03  # share of held-out images that may exceed the limit
+MOST_DESCRIBED = 2048  # most training images described; more do not improve the limit
+FREE = 32  # most directions of the Gaussian with their own variance; fewer with few images
+FEWEST = 8  # least images, or sentences, for statistics
 FOLDS = 5
-LEAST_DISTANCE = 1e-3  # the limit of images is this at least; that of real ones lies above 1
-SAID_BY = 3  # studies that have to say a word until it counts as known
+LEAST_DISTANCE = 1e-3  # least limit for images; with real ones it is above 1
+SAID_BY = 3  # a word is known if at least this many studies use it
 LEAST_UNKNOWN = 0.25
-"""Share of unknown words from which on a sentence is unlike those of the corpus, at least: held-out
-reports have nearly none, and one odd word in a long sentence does no harm."""
+"""Least share of unknown words that makes a sentence unlike the corpus: held-out reports have
+nearly none, and one odd word in a long sentence is harmless."""
 
 _GRID, _PLACES, _SCALES, _SIDE = 8, 4, 4, 128
-LOOK = _GRID**2 + 2 * _SCALES * _PLACES**2  # numbers of a look
+LOOK = _GRID**2 + 2 * _SCALES * _PLACES**2  # numbers in a look
 
 _STEP = 1 / 255
 _SIZES_AND_SIDES = frozenset({"left", "right", "bilateral", "tiny", "small", "big", "large"})
@@ -60,19 +60,19 @@ Squares = NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class Unlike:
-    """How far something lies from what a model was trained on."""
+    """How far something is from what a model was trained on."""
 
     distance: float
-    threshold: float  # the limit, above which few held-out images or sentences are
+    threshold: float  # the limit, which few held-out images or sentences exceed
 
     @property
     def share(self) -> float:
-        """The distance over the limit: above 1 is flagged."""
+        """The distance divided by the limit: above 1 is flagged."""
         return self.distance / self.threshold
 
     @property
     def flagged(self) -> bool:
-        """Whether it is beyond the limit, so that answers mean little."""
+        """Whether it exceeds the limit, so that answers mean little."""
         return self.distance > self.threshold
 
 
@@ -80,9 +80,9 @@ class Unlike:
 
 
 def looks(squares: Squares | Tensor, preprocessing: Preprocessing) -> Rows:
-    """Describe images by gray values and contrasts, as the model's own crop has them.
+    """Describe images by gray values and contrasts, within the model's own crop.
 
-    8-bit squares [b, 1, R, R] of `Preprocessing.square` -> [b, 192].
+    8-bit squares [b, 1, R, R] from `Preprocessing.square` -> [b, 192].
     """
     if not isinstance(squares, Tensor):
         squares = torch.from_numpy(np.ascontiguousarray(squares))
@@ -97,31 +97,31 @@ def looks(squares: Squares | Tensor, preprocessing: Preprocessing) -> Rows:
                 parts.append(torch.log(mean + _STEP))
             if scale < _SCALES - 1 and gray.shape[-1] >= 4:
                 gray = F.avg_pool2d(gray, 2)
-        found: Rows = torch.cat(parts, dim=1).double().numpy()
-    return found
+        described: Rows = torch.cat(parts, dim=1).double().numpy()
+    return described
 
 
 @dataclass(frozen=True, slots=True)
 class KnownImages:
-    """A Gaussian of looks, of one variance in all but a few directions, and a limit."""
+    """A Gaussian of looks, with one variance in all but a few directions, and a limit."""
 
     mean: Rows  # [d], of the values
     scale: Rows  # [d], their standard deviations
-    axes: Rows  # [k, d], orthonormal directions of greatest variance, of values in these units
-    variances: Rows  # [k], along them
-    rest: float  # the variance along any other direction
+    axes: Rows  # [k, d], orthonormal directions of largest variance, for values in units of scale
+    variances: Rows  # [k], along these directions
+    rest: float  # the variance in any other direction
     threshold: float = LEAST_DISTANCE  # the distance that few held-out images exceed
 
     @property
     def fits(self) -> bool:
-        """Whether its numbers can belong together, as read from a file."""
+        """Whether its numbers, read from a file, can belong together."""
         shapes = self.axes.shape == (*self.variances.shape, *self.mean.shape)
         numbers = (*self.scale, *self.variances, self.rest, self.threshold)
         finite = all(np.isfinite(x).all() for x in (self.mean, self.axes, numbers))
         return shapes and self.scale.shape == self.mean.shape and finite and min(numbers) > 0
 
     def distances(self, values: Rows) -> Rows:
-        """Mahalanobis distances of values [n, d] over √d, [n]: about 1 for those it was fitted to.
+        """Mahalanobis distances of values [n, d] over √d, [n]: about 1 for those of the fit.
 
         Source: Tipping and Bishop 1999, *Probabilistic principal component analysis*.
         """
@@ -133,32 +133,32 @@ class KnownImages:
         return distances
 
     def of(self, values: Rows) -> list[Unlike]:
-        """How unlike images of some looks [n, 192] are."""
+        """How unlike images with these looks [n, 192] are."""
         return [Unlike(float(d), self.threshold) for d in self.distances(values)]
 
 
 def fit_gaussian(values: Rows) -> KnownImages:
-    """Fit a Gaussian to values [n, d]; its limit is not known yet."""
+    """Fit a Gaussian to values [n, d], still without a limit."""
     count, width = values.shape
     if count < FEWEST:
-        raise ValueError(f"{count} rows are too few; give {FEWEST} at least")
+        raise ValueError(f"{count} rows are too few; give at least {FEWEST}")
     mean, spread = values.mean(axis=0), values.std(axis=0)
-    # What never changes has no unit of its own; the least of the others says how much is a lot.
+    # A constant value has no deviation to be measured by: use a small share of the largest one.
     scale = np.maximum(spread, max(1e-3 * float(spread.max()), 1e-6))
     _, singular, axes = np.linalg.svd((values - mean) / scale, full_matrices=False)
     variances = singular**2 / (count - 1)
-    kept = max(1, min(FREE, count // 4, width - 1))
-    rest = float(variances[kept:].sum() / (width - kept))
+    count_kept = max(1, min(FREE, count // 4, width - 1))
+    rest = float(variances[count_kept:].sum() / (width - count_kept))
     floor = 1e-6
-    variances = np.maximum(variances[:kept], floor)
-    return KnownImages(mean, scale, axes[:kept], variances, max(rest, floor))
+    variances = np.maximum(variances[:count_kept], floor)
+    return KnownImages(mean, scale, axes[:count_kept], variances, max(rest, floor))
 
 
 def know_images(train: Rows, held_out: Rows | None = None) -> KnownImages | None:
-    """Describe the images that a model was trained on by their looks, both [n, 192].
+    """Describe the images that a model was trained on by looks of training and held-out images.
 
-    Where few were held out, training images stand in for them: a fifth of them at a time, each
-    measured by what was fitted to the other four.  None where there are too few of both.
+    Looks are [n, 192].  With few held-out images, training images are added: each fifth is measured
+    by a fit to the other four.  None if there are too few of both.
     """
     if held_out is None:
         held_out = train[:0]
@@ -170,21 +170,21 @@ def know_images(train: Rows, held_out: Rows | None = None) -> KnownImages | None
     distances = gaussian.distances(held_out)
     if len(distances) * EXCEEDED < 1:
         distances = np.concatenate([distances, _crossed(train)])
-    # Images that are all the same lie at 0.
+    # If all images are the same, distances are 0.
     return replace(gaussian, threshold=max(_limit(distances), LEAST_DISTANCE))
 
 
 def _crossed(values: Rows) -> Rows:
-    """Distances of values, each by what was fitted without its fold."""
+    """Distances of values, each by a fit without its fold."""
     fold = np.arange(len(values)) % FOLDS
-    found = np.empty(len(values))
+    distances = np.empty(len(values))
     for one in range(FOLDS):
-        found[fold == one] = fit_gaussian(values[fold != one]).distances(values[fold == one])
-    return found
+        distances[fold == one] = fit_gaussian(values[fold != one]).distances(values[fold == one])
+    return distances
 
 
 def _limit(values: Rows) -> float:
-    """The value that at most :data:`EXCEEDED` of new ones exceed, as far as these can tell.
+    """The value that at most a share :data:`EXCEEDED` of new ones exceed, estimated from these.
 
     Source: Vovk, Gammerman and Shafer 2005, *Algorithmic learning in a random world*.
     """
@@ -202,44 +202,44 @@ def _digest(word: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class KnownWords:
-    """Digests of the words of a corpus, [n] in rising order, and the share that may be unknown."""
+    """Digests of a corpus's words, [n] in rising order, and the share that may be unknown."""
 
     digests: NDArray[np.int64]
-    counts: NDArray[np.int64]  # [n], the sentences that say each
+    counts: NDArray[np.int64]  # [n], number of sentences with each word
     threshold: float
 
     @property
     def fits(self) -> bool:
-        """Whether its numbers can belong together, as read from a file."""
+        """Whether its numbers, read from a file, can belong together."""
         both = (self.digests, self.counts)
         plain = all(x.dtype == np.int64 and x.shape == (len(self.digests),) for x in both)
         return plain and len(self.digests) > 0 and self.counts.min() > 0 and 0 < self.threshold < 1
 
     def said(self, word: str) -> int:
-        """The sentences that say a word in lower case; 0 where it is unknown."""
+        """The number of sentences with a word, given in lower case; 0 if it is unknown."""
         wanted = _digest(word)
         place = min(int(np.searchsorted(self.digests, wanted)), len(self.digests) - 1)
         return int(self.counts[place]) if self.digests[place] == wanted else 0
 
     def share(self, sentence: str) -> float:
-        """Share of a sentence's words that are unknown; 1 where it has no word.
+        """Share of a sentence's words that are unknown; 1 without any word.
 
-        Articles, sides and sizes tell nothing, and count where there is nothing else.
+        Articles, sides and sizes only count if there are no other words.
         """
         every = words_of(sentence)
         words = [word for word in every if word not in _TELLS_NOTHING] or every
         return 1 - sum(self.said(word) > 0 for word in words) / len(words) if words else 1.0
 
     def of(self, sentence: str) -> Unlike:
-        """How unlike those of the corpus a sentence is."""
+        """How unlike the corpus a sentence is."""
         return Unlike(self.share(sentence), self.threshold)
 
 
 def know_words(said: Iterable[tuple[str, str]], held_out: Iterable[str] = ()) -> KnownWords | None:
-    """Describe the sentences that a model was trained on, each with the study that says it.
+    """Describe the sentences that a model was trained on, given as (study, sentence).
 
-    ``held_out`` are sentences of other studies, of which few are to be beyond the limit.  None
-    where there are too few sentences, or no word is said by enough studies.
+    Few of ``held_out``, sentences of other studies, will exceed the limit.  None if no word is used
+    by enough studies.
     """
     studies: dict[str, set[str]] = defaultdict(set)
     counts: Counter[str] = Counter()
@@ -256,7 +256,7 @@ def know_words(said: Iterable[tuple[str, str]], held_out: Iterable[str] = ()) ->
     made = KnownWords(digests, numbers, 0.0)
     shares = np.array([made.share(sentence) for sentence in dict.fromkeys(held_out)])
     limit = _limit(shares) if len(shares) >= FEWEST else 0.0
-    # Just below it: a sentence that has this share is beyond the limit.
+    # Just below, so that a sentence with this share exceeds the limit.
     threshold = max(limit, float(np.nextafter(LEAST_UNKNOWN, 0)))
     return replace(made, threshold=min(threshold, float(np.nextafter(1, 0))))
 
@@ -266,7 +266,7 @@ def know_words(said: Iterable[tuple[str, str]], held_out: Iterable[str] = ()) ->
 
 @dataclass(frozen=True, slots=True)
 class Familiar:
-    """What a model was trained on; each part None where it is not known."""
+    """What a model was trained on; a part is None if unknown."""
 
     images: KnownImages | None = None
     words: KnownWords | None = None
@@ -274,7 +274,7 @@ class Familiar:
     def of_squares(
         self, squares: Sequence[Squares], preprocessing: Preprocessing
     ) -> list[Unlike | None]:
-        """How unlike images are, 8-bit squares [1, R, R] each."""
+        """How unlike images are, given as 8-bit squares [1, R, R]."""
         if self.images is None or not squares:
             return [None] * len(squares)
         return list(self.images.of(looks(np.stack(squares), preprocessing)))
@@ -284,7 +284,7 @@ class Familiar:
 
 
 def save_familiar(folder: Path, familiar: Familiar, fingerprint: str) -> Path:
-    """Put what is familiar into the checkpoint of the model of a fingerprint, which stays."""
+    """Save this in the checkpoint of the model with this fingerprint, which does not change."""
     path = folder / FAMILIAR
     tensors = {
         f"{part.name}.{one.name}": torch.from_numpy(np.array(getattr(known, one.name)))
@@ -297,20 +297,20 @@ def save_familiar(folder: Path, familiar: Familiar, fingerprint: str) -> Path:
 
 
 def load_familiar(folder: Path, fingerprint: str) -> Familiar | None:
-    """What is familiar to the model of a checkpoint, or None where that is not known."""
+    """What is familiar to a checkpoint's model, or None if unknown."""
     path = folder / FAMILIAR
-    kept = load_bound(
+    loaded = load_bound(
         path, (FORMAT, VERSION), "the description of the training data", fingerprint, AGAIN
     )
-    if kept is None:
+    if loaded is None:
         return None
-    found: dict[str, dict[str, Any]] = {"images": {}, "words": {}}
+    parts: dict[str, dict[str, Any]] = {"images": {}, "words": {}}
     try:
-        for name, tensor in kept[1].items():
+        for name, tensor in loaded[1].items():
             part, field = name.split(".")
-            found[part][field] = tensor.numpy() if tensor.ndim else float(tensor)
-        images = KnownImages(**found["images"]) if found["images"] else None
-        words = KnownWords(**found["words"]) if found["words"] else None
+            parts[part][field] = tensor.numpy() if tensor.ndim else float(tensor)
+        images = KnownImages(**parts["images"]) if parts["images"] else None
+        words = KnownWords(**parts["words"]) if parts["words"] else None
         for known in (images, words):
             if known is not None and not known.fits:
                 raise ValueError
@@ -320,5 +320,5 @@ def load_familiar(folder: Path, fingerprint: str) -> Familiar | None:
 
 
 def familiar_beside(model: ImageTextModel) -> Familiar | None:
-    """What is familiar to a model, from beside its checkpoint, if it is noted there."""
+    """What is familiar to a model, from its checkpoint's folder, or None."""
     return None if model.folder is None else load_familiar(model.folder, model.fingerprint)

@@ -1,8 +1,7 @@
-"""Folders of models, of this program and of the hub; looked at without torch, to refuse at once.
+"""Folders of models, from this program and the hub; checked without torch, to refuse them at once.
 
-A name of the hub is looked up in the local cache, and with the hub only if need be.  It may carry a
-revision, ``owner/model@revision``: a branch, a tag or a commit.  Without one ``PINNED`` says which
-is meant.
+A hub name is looked up in the local cache, and on the hub only if necessary.  It may have a
+revision, ``owner/model@revision``: a branch, a tag or a commit; the default is in ``PINNED``.
 """
 
 from __future__ import annotations
@@ -27,20 +26,20 @@ VERSION = 1
 CONFIG, WEIGHTS, TRAINING = "config.json", "model.safetensors", "training.json"
 """Files of a checkpoint."""
 ADOPTED, GOLDEN = "cxrtext.json", "golden.safetensors"
-"""Files of a copy of a finished pair: what it is, and what it makes of a drawn image and a
+"""Files in a copy of a finished pair: its description, and its embeddings of a drawn image and a
 sentence."""
 OPEN_CLIP, BIOVIL, OPENAI, CXR_CLIP = "open_clip_config.json", "biovil*.pt", "*.pt", "*.tar"
-"""What tells the layouts of finished pairs apart: a file, and patterns of weight files."""
+"""A file, and patterns of weight files, that distinguish the layouts of finished pairs."""
 KEPT = (
     *("calibration.json", "verdicts.json", "how-good.json"),
     *("familiar.safetensors", "heads.safetensors", "reference.safetensors"),
 )
-"""Files that lie beside a checkpoint's own, each bound to the model by its fingerprint."""
-BACKBONE_FOLDER = "backbone"  # where a checkpoint may hold the backbone that its regions come from
+"""Files beside a checkpoint's own, each bound to the model by its fingerprint."""
+BACKBONE_FOLDER = "backbone"  # the folder in a checkpoint that may have its backbone
 BACKBONES_VARIABLE = "CXRTEXT_BACKBONES"
-"""Environment variable: folders in which backbones are looked for, separated as in PATH."""
+"""Environment variable: folders to look for backbones in, separated as in PATH."""
 SAFE_WEIGHTS, PICKLED_WEIGHTS = "model.safetensors", "pytorch_model.bin"
-"""Files of which a language model has one."""
+"""A language model has one of these files."""
 DEFAULT_MODEL = "microsoft/BiomedVLP-CXR-BERT-general"
 """CXR-BERT's masked language model, on the hub or in its local cache."""
 
@@ -48,33 +47,33 @@ PINNED = {
     DEFAULT_MODEL: "main",
     "microsoft/BiomedVLP-CXR-BERT-specialized": "v1.1",
 }
-"""Revisions of known models; "main" of any other.  v1.1 is the tag that its authors' own library
-asks for; the general model has no tag that is known."""
+"""Revisions of known models; "main" for any other.  v1.1 is the tag that its authors' own library
+uses; no tag is known for the general model."""
 
 TOKENIZER_FILES = ("tokenizer.json", "vocab.txt")
-"""Files of which a folder with a tokenizer has one, which decides its ids."""
+"""A folder with a tokenizer has one of these files, which decides its ids."""
 PAIR_FILES = (
     *(CONFIG, OPEN_CLIP, "preprocessor_config.json", "processor_config.json"),
     *(*TOKENIZER_FILES, "tokenizer_config.json", "added_tokens.json"),
     *("spiece.model", SAFE_WEIGHTS, PICKLED_WEIGHTS),
     *("open_clip_model.safetensors", "open_clip_pytorch_model.bin", OPENAI, CXR_CLIP),
 )
-"""Patterns of all files that are read of the folder of a finished pair."""
+"""Patterns of all files that are read from a finished pair's folder."""
 CARDS = ("README.md*", "LICENSE*")  # files that name a licence
-POOLING = "1_Pooling/config.json"  # says in a folder of sentence-transformers how states are pooled
+POOLING = "1_Pooling/config.json"  # how a sentence-transformers folder pools states
 TEXT_FILES = (CONFIG, *TOKENIZER_FILES, "tokenizer_config.json", "added_tokens.json", POOLING)
 VISION_FILES = (CONFIG, "preprocessor_config.json", "processor_config.json", *CARDS)
-HUB_TIMEOUT = 10.0  # seconds that the hub may take to answer
-TRAIN = "cxrtext pretrain-text REPORTS --out DIR"  # what makes a language model where there is none
+HUB_TIMEOUT = 10.0  # seconds to wait for the hub
+TRAIN = "cxrtext pretrain-text REPORTS --out DIR"  # the command that makes a language model
 
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What is fetched of a repository of the hub, beside its weights."""
+    """What to fetch from a hub repository, besides its weights."""
 
     files: tuple[str, ...]  # patterns
-    one_of: tuple[str, ...]  # files of which a snapshot that can be used has one
-    instead: str  # what else to do where the hub does not give it
+    one_of: tuple[str, ...]  # a usable snapshot has one of these files
+    instead: str  # what else to do if the hub does not give it
 
 
 _TEXT = _Wanted(TEXT_FILES, TOKENIZER_FILES, f"train a model on your reports: {TRAIN}")
@@ -90,7 +89,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def read_training(folder: Path) -> dict[str, Any]:
-    """What a checkpoint notes of its training; nothing where it does not, or not readably."""
+    """A checkpoint's notes on its training; empty if there are no readable ones."""
     try:
         return read_object(folder / TRAINING)
     except CheckpointError:
@@ -98,9 +97,9 @@ def read_training(folder: Path) -> dict[str, Any]:
 
 
 def find_model_folder(name_or_path: str | Path, *, offline: bool = False) -> Path:
-    """Return the local folder of a model, fetched from the hub when it is not here yet.
+    """The local folder of a model, fetched from the hub if it is not here yet.
 
-    ``offline`` never touches the network; HF_HUB_OFFLINE and TRANSFORMERS_OFFLINE say the same.
+    ``offline`` never uses the network; HF_HUB_OFFLINE and TRANSFORMERS_OFFLINE do the same.
     """
     folder = Path(name_or_path)
     if folder.is_dir():
@@ -110,13 +109,13 @@ def find_model_folder(name_or_path: str | Path, *, offline: bool = False) -> Pat
 
 
 def find_vision_folder(name_or_path: str, *, offline: bool = False) -> Path:
-    """Return the local folder of a vision model; as :func:`find_model_folder`."""
+    """The local folder of a vision model, like :func:`find_model_folder`."""
     folder = Path(name_or_path)
     if folder.is_dir():
         return folder
     if not is_hub_name(name_or_path):
         raise CheckpointError(
-            f"{name_or_path}: no such folder, and no name of the hub such as owner/model; "
+            f"{name_or_path}: no such folder, and not a hub name such as owner/model; "
             "'cxrtext encoders' lists some"
         )
     return _snapshot(name_or_path, _VISION, offline=offline)
@@ -128,13 +127,13 @@ def is_hub_name(text: str) -> bool:
 
 
 def _snapshot(name: str, wanted: _Wanted, *, offline: bool) -> Path:
-    """A snapshot of the local cache that is complete, or one that is fetched (HubError)."""
+    """A complete snapshot from the local cache, or else from the hub (HubError)."""
     from huggingface_hub import HfApi, constants, snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
     match = _HUB_NAME.fullmatch(name)
-    assert match is not None  # noqa: S101 - as was checked
+    assert match is not None  # noqa: S101 - checked by the callers
     repository = match["id"]
     revision = match["revision"] or PINNED.get(repository, "main")
     needed = (CONFIG,), wanted.one_of, (SAFE_WEIGHTS, PICKLED_WEIGHTS)
@@ -148,7 +147,7 @@ def _snapshot(name: str, wanted: _Wanted, *, offline: bool) -> Path:
     if not (is_offline or constants.HF_HUB_OFFLINE):
         disable_progress_bars()
         try:
-            # One question first: the download itself would try again for minutes.
+            # A single request first: the download itself would retry for minutes.
             info = HfApi().model_info(repository, revision=revision, timeout=HUB_TIMEOUT)
             files = {entry.rfilename for entry in info.siblings or []}
             weights = SAFE_WEIGHTS if SAFE_WEIGHTS in files else PICKLED_WEIGHTS
@@ -168,7 +167,7 @@ def _snapshot(name: str, wanted: _Wanted, *, offline: bool) -> Path:
             )
         except CheckpointError:
             raise
-        # Its transport has had three different families of errors so far.
+        # Its transport has had three families of errors so far.
         except Exception as error:  # noqa: BLE001
             why = f"the hub did not give it ({type(error).__name__})"
     raise HubError(
@@ -178,7 +177,7 @@ def _snapshot(name: str, wanted: _Wanted, *, offline: bool) -> Path:
 
 
 def check_model_name(name_or_path: str | Path) -> None:
-    """Refuse what is neither the folder of a language model nor a hub id; nothing is fetched."""
+    """Refuse anything but a language model's folder or a hub id; nothing is fetched."""
     folder = Path(name_or_path)
     if folder.is_dir():
         if not (folder / CONFIG).is_file():
@@ -192,13 +191,13 @@ def check_model_name(name_or_path: str | Path) -> None:
 
 
 def commit_of(folder: Path) -> str | None:
-    """Return the commit of a snapshot in the hub's cache; None for any other folder."""
+    """The commit of a snapshot in the hub's cache; None for any other folder."""
     is_snapshot = folder.parent.name == "snapshots" and _COMMIT.fullmatch(folder.name)
     return folder.name if is_snapshot else None
 
 
 def read_json(path: Path) -> Any:
-    """What a JSON file of a model's folder holds."""
+    """Parse a JSON file in a model's folder (CheckpointError)."""
     try:
         return json.loads(read_regular(path).decode("utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -206,7 +205,7 @@ def read_json(path: Path) -> Any:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """As :func:`read_json`, of a file that has to hold an object."""
+    """Like :func:`read_json`, for a file that must have an object."""
     value = read_json(path)
     if not isinstance(value, dict):
         raise CheckpointError(f"{path}: not a JSON object; copy it again")
@@ -214,9 +213,9 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def read_checkpoint_config(folder: Path) -> dict[str, Any]:
-    """What a checkpoint's ``config.json`` says, its fields not yet checked.
+    """A checkpoint's ``config.json``, with its fields still unchecked.
 
-    Of the copy of a finished pair it is what was noted when it was made.
+    For a copy of a finished pair, the notes made with the copy.
     """
     if (folder / ADOPTED).is_file():
         return read_object(folder / ADOPTED)
@@ -242,7 +241,7 @@ def read_checkpoint_config(folder: Path) -> dict[str, Any]:
 
 
 def check_checkpoint(folder: Path) -> None:
-    """Refuse a folder that is neither a whole checkpoint nor a finished pair (CheckpointError)."""
+    """Refuse a folder that is not a whole checkpoint or a finished pair (CheckpointError)."""
     if layout_of(folder) is not None:
         return
     read_checkpoint_config(folder)
@@ -251,7 +250,7 @@ def check_checkpoint(folder: Path) -> None:
 
 
 def layout_of(folder: Path) -> str | None:
-    """The layout of a finished pair's folder; None for a checkpoint, and for anything else."""
+    """The layout of a finished pair's folder; None for a checkpoint and anything else."""
     try:
         config = read_object(folder / CONFIG)
     except CheckpointError:
@@ -270,20 +269,20 @@ def layout_of(folder: Path) -> str | None:
 
 
 def has_model(folder: Path) -> bool:
-    """Whether a folder holds a checkpoint or a finished pair, whole or not."""
+    """Whether a folder has a checkpoint or a finished pair, whole or not."""
     return (folder / CONFIG).is_file() or layout_of(folder) is not None
 
 
 def pair_files(folder: Path) -> list[str]:
-    """The files of a finished pair's folder that are read, in order."""
+    """The files read from a finished pair's folder, in order."""
     names = sorted(path.name for path in folder.iterdir())
     return [name for name in names if any(fnmatchcase(name, one) for one in PAIR_FILES)]
 
 
 def model_files(folder: Path) -> list[str]:
-    """The files of a model's folder that a copy of it has.
+    """The files of a model's folder that belong into a copy.
 
-    Its backbone's are among them, and what training and ``cxrtext calibrate`` keep beside it.
+    They include its backbone's, and those that training and ``cxrtext calibrate`` keep there.
     """
     kept = [name for name in KEPT if (folder / name).exists()]
     if (listed := read_sums(folder)) is None:
@@ -293,9 +292,9 @@ def model_files(folder: Path) -> list[str]:
 
 
 def pair_fingerprint(folder: Path) -> str:
-    """SHA-256 over the files that decide what a finished pair computes; the same for a copy of it.
+    """SHA-256 over the files that decide what a finished pair computes; the same for its copies.
 
-    Of a copy that cxrtext made the digests are taken from its list.
+    For a copy made by cxrtext, the digests come from its list.
     """
     names = pair_files(folder)
     try:
@@ -308,35 +307,35 @@ def pair_fingerprint(folder: Path) -> str:
 
 @contextmanager
 def foreign(folder: Path) -> Iterator[None]:
-    """Refuse what a folder holds in one line, whatever reading it raises.
+    """Turn any error from reading a folder into a CheckpointError with one line.
 
-    Libraries that build networks and tokenizers raise anything of numbers that nobody foresaw.
+    Libraries that build networks and tokenizers may raise anything for unexpected numbers.
     """
     try:
         yield
     except CxrTextError:
         raise
-    except Exception as error:  # noqa: BLE001 - as said
+    except Exception as error:  # noqa: BLE001 - see above
         raise CheckpointError(
-            f"{folder}: not as the model's authors save it ({type(error).__name__}: "
+            f"{folder}: not in the form that the model's authors save ({type(error).__name__}: "
             f"{line_of(error)}); copy it again"
         ) from None
 
 
 def checkpoints_in(folder: Path) -> str:
-    """The end of an error about a folder that may have been given for a checkpoint in it."""
-    found = [one.parent for depth in ("*", "*/*") for one in folder.glob(f"{depth}/{CONFIG}")]
+    """The end of an error message: a checkpoint inside the folder, if there is one."""
+    candidates = [one.parent for depth in ("*", "*/*") for one in folder.glob(f"{depth}/{CONFIG}")]
     below = []
-    for inside in found:
-        with suppress(OSError):  # a language model's folder is none
+    for inside in candidates:
+        with suppress(OSError):  # other models have a config.json too
             below += [inside] if FORMAT.encode() in read_regular(inside / CONFIG) else []
     # "checkpoint-best" comes after "checkpoint".
     return f"; give one of those in it, such as {max(below)}" if below else ""
 
 
 def backbone_elsewhere(folder: Path) -> str | None:
-    """What to know before a checkpoint is copied: that its backbone does not lie in it."""
-    if layout_of(folder) is not None:  # both of its towers lie there
+    """A warning for copying a checkpoint without its backbone in the folder, or None."""
+    if layout_of(folder) is not None:  # a pair has both towers in its folder
         return None
     named = read_checkpoint_config(folder).get("backbone")
     if not isinstance(named, dict) or (folder / BACKBONE_FOLDER).is_dir():

@@ -1,12 +1,11 @@
-"""Heads for named findings, kept with a checkpoint: linear maps of the regions of an image.
+"""Heads for named findings, kept with a checkpoint: linear maps of an image's regions.
 
-A prompt asks for any finding in words; a head knows one finding, and finds it better where enough
-reports of the training images name it.  It reads the same regions as a prompt does, so that it
-answers for images of an index, too.  Validation images say for each finding which of both ranks
-better.
+A prompt asks for any finding in words; a head knows one finding, and detects it better if enough
+training reports name it.  It uses the same regions as a prompt, so it also works for images in an
+index.  Validation images decide for each finding which of the two ranks better.
 
-A head of the side tells left from right, whatever the finding: it reads the left cells less the
-mirrored right ones, so that an image and its mirror have opposite logits.
+A side head tells left from right for any finding: it uses the left cells minus the mirrored right
+ones, so that an image and its mirror have opposite logits.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,19 +26,18 @@ from cxrtext.models.weight_files import AGAIN, load_bound, save_sealed
 HEADS = "heads.safetensors"
 FORMAT, VERSION = "cxrtext finding heads", 1
 CELLS = 3
-"""Cells along each side of the grid that a head reads, beside the mean of the whole image."""
+"""Cells along each side of a head's grid, in addition to the mean of the whole image."""
 RIDGES = (3.0, 10.0, 30.0, 100.0, 300.0)
-"""Penalties that are tried, as shares of the number of images."""
+"""Penalties to try, relative to the number of images."""
 SIDE_RIDGES = (0.1, 0.3, 1.0, 3.0, 10.0)
 FEWEST = 8
-"""Training images that a finding must be in, and absent from, to have a head."""
+"""Least training images with a finding, and least without it, for a head."""
 
 Labels = NDArray[np.int8]
-Floats = NDArray[np.float64]
 
 
 def pooled(regions: Tensor) -> Tensor:
-    """What a head reads of regions [B, N, D]: means of 3 × 3 cells and of all, [B, 10 D]."""
+    """A head's input from regions [B, N, D]: means of 3 × 3 cells and of all, [B, 10 D]."""
     side = isqrt(regions.shape[1])
     grid = regions.float().transpose(1, 2).unflatten(2, (side, side))
     cells = F.adaptive_avg_pool2d(grid, min(CELLS, side)).flatten(2)
@@ -47,9 +45,9 @@ def pooled(regions: Tensor) -> Tensor:
 
 
 def left_less_right(regions: Tensor) -> Tensor:
-    """The patient's left column of the 3 × 3 cells less the right one, [B, N, D] -> [B, 3 D].
+    """The patient's left column of the 3 × 3 cells minus the right one, [B, N, D] -> [B, 3 D].
 
-    The patient's left is at the right of the picture.
+    The patient's left is on the right of the picture.
     """
     side = isqrt(regions.shape[1])
     grid = regions.float().transpose(1, 2).unflatten(2, (side, side))
@@ -73,9 +71,9 @@ class HeadFigures:
 
 @dataclass(frozen=True, slots=True)
 class FindingHeads:
-    """Heads of F findings; ``asked`` are the prompts that each was compared with, as kept in JSON.
+    """Heads for F findings; ``asked`` has the prompts that each was compared with, as in JSON.
 
-    Logits are of a scale and shift that fit validation images.
+    The scale and shift of logits fit validation images.
     """
 
     weight: Tensor  # [F, K]
@@ -83,7 +81,7 @@ class FindingHeads:
     figures: Mapping[str, HeadFigures]  # by finding, in order
     asked: Mapping[str, Any]
     side: Tensor | None = None  # [3 D]
-    # its AUC on validation images whose reports name one side, and how many are of the left, right
+    # AUC on validation images whose reports name one side, and how many name the left, the right
     side_figures: tuple[float, int, int] = (0.5, 0, 0)
 
     def logits(self, regions: Tensor) -> Tensor:
@@ -92,9 +90,9 @@ class FindingHeads:
         return (pooled(regions) @ weight.T + bias).T
 
     def left(self, regions: Tensor) -> Tensor | None:
-        """Logits [B] that what an image shows is on the patient's left; None where none tells.
+        """Logits [B] that an image's finding is on the patient's left; None if unknown.
 
-        That takes a head whose AUC on validation images is above a half by more than chance.
+        This needs a side head with an AUC on validation images above 0.5 by more than chance.
         """
         if self.side is None or not self.side_tells:
             return None
@@ -102,7 +100,7 @@ class FindingHeads:
 
     @property
     def side_tells(self) -> bool:
-        """Whether validation images show it, at 2.5 % on one side.  Source: Mann, Whitney 1947."""
+        """Whether the side head beats chance (one-sided, 2.5 %).  Source: Mann, Whitney 1947."""
         auc, left, right = self.side_figures
         if not left or not right:
             return False
@@ -110,39 +108,39 @@ class FindingHeads:
         return auc - 1.96 * error > 0.5
 
     def rows(self, findings: Sequence[str]) -> list[int]:
-        """Places of some of its findings."""
+        """The places of findings among its own."""
         own = list(self.figures)
         return [own.index(name) for name in findings]
 
 
 def fit_ridge(features: Tensor, labels: Labels, ridges: Sequence[float] = RIDGES) -> Tensor:
-    """Ridge regressions of labels [n, F], 1 or 0, or -1 unknown, on features [n, K].
+    """Ridge regressions of labels [n, F] (1, 0, or -1 unknown) on features [n, K].
 
-    Features are brought to mean 0 and deviation 1, and an unknown label to the mean of its finding.
-    What comes is for features as they are, [R, F, K + 1], a ridge each, the bias last.  Source:
-    Hoerl and Kennard 1970.
+    Features are scaled to mean 0 and deviation 1, and an unknown label counts as its finding's
+    mean.  The result is for unscaled features: [R, F, K + 1], one for each ridge, with the bias
+    last.  Source: Hoerl and Kennard 1970.
     """
     x = features.double()
     center, spread = x.mean(dim=0), x.std(dim=0).clamp_min(1e-9)
     x = (x - center) / spread
-    said = torch.from_numpy(labels)
-    known = (said >= 0).double()
-    mean = (said.double() * known).sum(dim=0) / known.sum(dim=0).clamp_min(1)
-    y = (said.double() - mean) * known  # [n, F]
+    targets = torch.from_numpy(labels)
+    known = (targets >= 0).double()
+    mean = (targets.double() * known).sum(dim=0) / known.sum(dim=0).clamp_min(1)
+    y = (targets.double() - mean) * known  # [n, F]
     is_wide = x.shape[1] > len(x)
     values, vectors = torch.linalg.eigh(x @ x.T if is_wide else x.T @ x)
     turned = vectors.T @ (y if is_wide else x.T @ y)
-    found = torch.empty(len(ridges), y.shape[1], x.shape[1] + 1, dtype=torch.float64)
+    fits = torch.empty(len(ridges), y.shape[1], x.shape[1] + 1, dtype=torch.float64)
     for row, ridge in enumerate(ridges):
         solved = vectors @ (turned / (values.clamp_min(0) + ridge * len(x))[:, None])
         weight = (x.T @ solved if is_wide else solved) / spread[:, None]  # [K, F]
-        found[row, :, :-1] = weight.T
-        found[row, :, -1] = mean - center @ weight
-    return found
+        fits[row, :, :-1] = weight.T
+        fits[row, :, -1] = mean - center @ weight
+    return fits
 
 
 def fit_side(features: Tensor, sides: Tensor, ridge: float) -> Tensor:
-    """Ridge regression of sides [n], 1 left or -1 right, on features [n, K], no bias: [K]."""
+    """Ridge regression of sides [n] (1 left, -1 right) on features [n, K], without bias: [K]."""
     x = features.double()
     spread = x.square().mean(dim=0).sqrt().clamp_min(1e-9)
     x = x / spread
@@ -152,7 +150,7 @@ def fit_side(features: Tensor, sides: Tensor, ridge: float) -> Tensor:
 
 
 def save_heads(folder: Path, heads: FindingHeads, fingerprint: str) -> None:
-    """Put heads into the checkpoint whose model, of that fingerprint, they are for."""
+    """Save heads in the checkpoint of the model with this fingerprint, for which they are."""
     notes: dict[str, Any] = {"format": FORMAT, "version": VERSION, "fingerprint": fingerprint}
     figures = {
         name: [round(one.head, 4), round(one.prompts, 4), one.present, one.absent]
@@ -167,12 +165,12 @@ def save_heads(folder: Path, heads: FindingHeads, fingerprint: str) -> None:
 
 
 def load_heads(folder: Path, fingerprint: str, dimension: int) -> FindingHeads | None:
-    """The heads in a checkpoint, of its model's fingerprint and D; None where there are none."""
+    """The heads of a checkpoint, for a model with this fingerprint and D; None without heads."""
     path = folder / HEADS
-    kept = load_bound(path, (FORMAT, VERSION), "the finding heads", fingerprint, AGAIN)
-    if kept is None:
+    loaded = load_bound(path, (FORMAT, VERSION), "the finding heads", fingerprint, AGAIN)
+    if loaded is None:
         return None
-    notes, tensors = kept
+    notes, tensors = loaded
     try:
         figures = {name: HeadFigures(*one) for name, one in notes["figures"].items()}
         weight, bias = tensors["weight"], tensors["bias"]

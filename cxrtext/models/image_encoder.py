@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from cxrtext.images.preprocessing import strided_offset
 from cxrtext.models.resnet import ResNet, ResNetConfig
 
-POSITIONS = ("none", "additive", "mlp")  # the names that `build_position` knows
-WAVES = 4  # frequencies along an axis: half a wave over the grid, one, one and a half, two
+POSITIONS = ("none", "additive", "mlp")  # names for `build_position`
+WAVES = 4  # frequencies along an axis: 0.5, 1, 1.5 and 2 waves over the grid
 
 
 def waves(height: int, width: int, device: torch.device | None = None) -> Tensor:
-    """Sines and cosines of the centers of a grid's cells, [h, w, 4 · WAVES]."""
+    """Sines and cosines at the centers of a grid's cells, [h, w, 4 · WAVES]."""
     y, x = torch.meshgrid(
         (torch.arange(height, device=device) + 0.5) / height,
         (torch.arange(width, device=device) + 0.5) / width,
@@ -32,7 +32,7 @@ def _waves_of(features: Tensor) -> Tensor:
 
 
 class AdditivePosition(nn.Module):
-    """A linear map of the waves: the same at a place whatever is seen there."""
+    """A linear map of the waves: at a place it is always the same, whatever is seen there."""
 
     def __init__(self, dimension: int) -> None:
         super().__init__()
@@ -40,13 +40,13 @@ class AdditivePosition(nn.Module):
         nn.init.zeros_(self.map.weight)
 
     def forward(self, features: Tensor) -> Tensor:
-        """What is added to the embeddings of features [B, h, w, C]: [h, w, D]."""
+        """The addition to the embeddings of features [B, h, w, C]: [h, w, D]."""
         added: Tensor = self.map(_waves_of(features))
         return added
 
 
 class MlpPosition(nn.Module):
-    """Two layers over what is seen and where: "an effusion on the left" can be one direction."""
+    """Two layers over what is seen and where, so "an effusion on the left" can be a direction."""
 
     def __init__(self, channels: int, dimension: int) -> None:
         super().__init__()
@@ -56,14 +56,14 @@ class MlpPosition(nn.Module):
         nn.init.zeros_(self.second.weight)
 
     def forward(self, features: Tensor) -> Tensor:
-        """What is added to the embeddings of features [B, h, w, C]: [B, h, w, D]."""
+        """The addition to the embeddings of features [B, h, w, C]: [B, h, w, D]."""
         place = self.place(_waves_of(features))
         added: Tensor = self.second(torch.relu(self.seen(features) + place))
         return added
 
 
 def build_position(name: str, channels: int, dimension: int) -> nn.Module | None:
-    """Make the map of features [B, h, w, C] to what is added to [B, h, w, D]; "none" is None."""
+    """The map from features [B, h, w, C] to the addition to [B, h, w, D]; None for "none"."""
     match name:
         case "none":
             return None
@@ -78,20 +78,19 @@ _SHAPES = {
     "resnet18": ResNetConfig(
         layer_type="basic", hidden_sizes=(64, 128, 256, 512), depths=(2, 2, 2, 2)
     ),
-    # The stride is in a block's 3×3 convolution, as in torchvision ("v1.5") and in weights trained
-    # there; with the stride elsewhere such weights load and compute nonsense.
+    # The stride is in a block's 3×3 convolution, as in torchvision ("v1.5") and its weights; with
+    # the stride elsewhere, such weights would load but compute nonsense.
     "resnet50": ResNetConfig(
         layer_type="bottleneck", hidden_sizes=(256, 512, 1024, 2048), depths=(3, 4, 6, 3)
     ),
-    "resnet50-half": ResNetConfig(  # of half as many channels
+    "resnet50-half": ResNetConfig(  # with half as many channels
         layer_type="bottleneck",
         hidden_sizes=(128, 256, 512, 1024),
         depths=(3, 4, 6, 3),
-        downsample_in_bottleneck=True,  # as in the weights given out as "thin" (open_nsfw)
+        downsample_in_bottleneck=True,  # as in the published "thin" weights (open_nsfw)
     ),
-    # For small images on a CPU.  The first stage halves the size instead of the pooling, by a
-    # learned convolution: at 128 pixels a pleural line is one pixel wide, and does not survive max
-    # pooling.
+    # For small images on a CPU.  A learned convolution in the first stage halves the size, not max
+    # pooling: at 128 pixels a pleural line is one pixel wide and would not survive pooling.
     "resnet-narrow": ResNetConfig(
         layer_type="basic",
         hidden_sizes=(32, 64, 128),
@@ -104,24 +103,24 @@ _SHAPES = {
 
 ARCHITECTURES = tuple(_SHAPES)
 STRIDES = {"resnet18": 32, "resnet50": 32, "resnet50-half": 32, "resnet-narrow": 16}
-"""Pixels of the input a region, along each axis."""
+"""Input pixels per region, along each axis."""
 
 
 def architecture_of(config: Any) -> str | None:
-    """Which ResNet a configuration of transformers describes, whatever channels it takes."""
+    """Which ResNet a transformers configuration describes, with any number of channels."""
     for name, shape in _SHAPES.items():
         values = {key: value for key, value in asdict(shape).items() if key != "num_channels"}
-        # transformers has no configuration of a stem that does not pool.
-        found = {key: getattr(config, key, True) for key in values}
-        if values == {k: tuple(x) if isinstance(x, list) else x for k, x in found.items()}:
+        # transformers has no key for a stem without pooling.
+        own = {key: getattr(config, key, True) for key in values}
+        if values == {k: tuple(x) if isinstance(x, list) else x for k, x in own.items()}:
             return name
     return None
 
 
 class RegionEncoder(nn.Module):
-    """Features of regions, [B, h, w, C], and what is trained to bring them to the joint space.
+    """Region features, [B, h, w, C], and a trained map of them to the joint space.
 
-    That is a linear map with bias to D dimensions, and what is added to it by a region's place.
+    The map is linear with bias, to D dimensions, plus an addition for a region's place.
     """
 
     def _train_on(self, channels: int, dimension: int, position: str) -> None:
@@ -130,12 +129,12 @@ class RegionEncoder(nn.Module):
 
     @property
     def trunk(self) -> nn.Module:
-        """What makes the features, and can be held still."""
+        """The network that gives the features; it can be locked."""
         raise NotImplementedError
 
     @property
     def offset(self) -> float:
-        """How far left of and above its cell's middle a region is centered, in pixels."""
+        """How many pixels a region's center lies left of and above its cell's middle."""
         raise NotImplementedError
 
     def features(self, images: Tensor) -> Tensor:
@@ -155,9 +154,9 @@ class RegionEncoder(nn.Module):
 
 
 class ImageEncoder(RegionEncoder):
-    """A one-channel ResNet, trained with the rest; h and w are H and W over the stride, rounded up.
+    """A one-channel ResNet, trained with the rest; h and w are H and W / stride, rounded up.
 
-    :mod:`cxrtext.models.image_weights` starts it from weights of elsewhere.
+    :mod:`cxrtext.models.image_weights` starts it from other weights.
     """
 
     def __init__(self, architecture: str, dimension: int = 128, position: str = "none") -> None:
@@ -177,9 +176,9 @@ class ImageEncoder(RegionEncoder):
 
     @property
     def offset(self) -> float:
-        """Each strided convolution, of an odd kernel and padded, is centered on its first pixel."""
+        """Each strided convolution has an odd, padded kernel, centered on its first pixel."""
         return strided_offset(STRIDES[self.architecture])
 
     def features(self, images: Tensor) -> Tensor:
-        found: Tensor = self.backbone(images).last_hidden_state
-        return found.permute(0, 2, 3, 1).contiguous()
+        states: Tensor = self.backbone(images).last_hidden_state
+        return states.permute(0, 2, 3, 1).contiguous()

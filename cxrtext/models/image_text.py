@@ -28,14 +28,14 @@ from cxrtext.models.text_encoder import POOLINGS, TextEncoder
 MAX_DIMENSION = 16_384  # of the joint space
 GAMMA_SQ_CAP = 100.0  # largest γ² that training can reach
 BACKBONE = "backbone"
-"""The image encoder of a model whose regions a backbone computes that is kept elsewhere."""
+"""The image encoder of a model with a separate backbone."""
 
 AboveZero = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """What a model is made of; a checkpoint's ``config.json`` holds it, checked by these types."""
+    """The parts of a model; kept in a checkpoint's ``config.json`` and checked by these types."""
 
     image: str
     text: Mapping[str, Any]  # the fields of the text encoder's configuration (text_config)
@@ -45,20 +45,20 @@ class ModelSpec:
     # the query map of the bags: "linear", "mlp" (dual-stream MIL's) or "none" (q = r)
     query: str = "linear"
     gamma_sq: AboveZero = 14.0  # initial γ²
-    # longest sentence in word pieces, special tokens included
+    # longest sentence in word pieces, with special tokens
     max_tokens: Annotated[int, Field(gt=2, le=100_000)] = 96
     preprocessing: Preprocessing = field(default_factory=Preprocessing)  # how an image is prepared
-    # how the place of a region enters its embedding: "none", "additive" or "mlp"
+    # how a region's place enters its embedding: "none", "additive" or "mlp"
     position: str = "none"
-    # what a sentence's state is: "cls", its first piece's, or "mean", of all pieces
+    # a sentence's state: "cls", from the first piece, or "mean", over all pieces
     pooling: str = "cls"
-    # of the image encoder `BACKBONE`, which backbone it is (its note, without a folder) and, under
-    # reduce, to what its regions are reduced
+    # with `BACKBONE`, the backbone's note (without its folder) and, under reduce, how its regions
+    # are reduced
     backbone: Mapping[str, Any] | None = None
 
     @property
     def image_title(self) -> str:
-        """What the image encoder is, for people."""
+        """The image encoder's name, for people."""
         if self.backbone is None:
             return self.image
         return f"{self.backbone['name']} ({self.backbone['model_type']})"
@@ -67,8 +67,8 @@ class ModelSpec:
 class ImageTextModel(nn.Module):
     """Embeds images as regions and sentences as vectors, and scores one against the other.
 
-    ``image_encoder`` is wanted where the specification names a backbone; a ResNet is made.  So is
-    ``text_encoder`` for a finished pair of elsewhere (:mod:`cxrtext.models.foreign`).
+    If the specification names a backbone, pass ``image_encoder``; a ResNet is built otherwise.
+    ``text_encoder`` is for a finished pair from elsewhere (:mod:`cxrtext.models.foreign`).
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class ImageTextModel(nn.Module):
         self.bound()
 
     def feed(self, preprocessing: Preprocessing) -> None:
-        """Have images prepared otherwise, as the image encoder's weights want them."""
+        """Change how images are prepared, to fit the image encoder's weights."""
         prepared = replace(preprocessing, offset=self.image_encoder.offset)
         self.spec = replace(self.spec, preprocessing=prepared)
 
@@ -118,10 +118,10 @@ class ImageTextModel(nn.Module):
 
     @torch.no_grad()
     def bound(self) -> None:
-        """Bring γ² back to its cap where a step has pushed it above; the loop does so after each.
+        """Put γ² back to its cap if a step pushed it above; the loop does this after each step.
 
-        A cap inside :attr:`gamma_sq` would have no gradient above it, and γ² would stay there for
-        ever.
+        A cap inside :attr:`gamma_sq` would have no gradient above it, so γ² would stay there
+        forever.
         """
         self.log_gamma_sq.clamp_(max=math.log(GAMMA_SQ_CAP))
 
@@ -133,7 +133,7 @@ class ImageTextModel(nn.Module):
     def tokenize(self, sentences: Sequence[str]) -> dict[str, Tensor]:
         """Turn sentences into padded ``input_ids`` and ``attention_mask``, each [S, T].
 
-        A sentence of more than ``max_tokens`` word pieces is cut there.
+        A sentence is cut after ``max_tokens`` word pieces.
         """
         encoded = self.tokenizer(
             list(sentences),
@@ -154,7 +154,7 @@ class ImageTextModel(nn.Module):
     def embed_sentences(self, sentences: Sequence[str], batch: int = 256) -> Tensor:
         """Embed sentences as [S, D], unit vectors, without gradients.
 
-        The result does not depend on the order of the sentences: batches are made by length.
+        Batches are made by length, so the result does not depend on the order of the sentences.
         """
         vectors = torch.empty(len(sentences), self.spec.dimension, device=self.device)
         order = sorted(range(len(sentences)), key=lambda i: len(sentences[i]))
@@ -167,7 +167,7 @@ class ImageTextModel(nn.Module):
         return vectors
 
     def bags(self, regions: Tensor) -> Tensor:
-        """Bags [..., N, D] of regions [..., N, D], to be given to :meth:`scores_of_bags`."""
+        """Bags [..., N, D] of regions [..., N, D], for :meth:`scores_of_bags`."""
         return non_local_bags(regions, self.query)
 
     @property
@@ -176,15 +176,15 @@ class ImageTextModel(nn.Module):
         return True
 
     def maps(self, regions: Tensor, texts: Tensor) -> Tensor:
-        """Scores [S, B, N] of every region [B, N, D] against every text [S, D], in [−1, 1]."""
+        """Scores [S, B, N] of every region [B, N, D] with every text [S, D], in [−1, 1]."""
         return region_scores(regions, texts)
 
     def scores(self, regions: Tensor, texts: Tensor) -> Tensor:
-        """Similarities [S, B] before γ² of regions [B, N, D] and texts [S, D], in [−1, 1]."""
+        """Similarities [S, B] of regions [B, N, D] and texts [S, D], in [−1, 1], before γ²."""
         return similarity(self.spec.aggregator, regions, texts, self.spec.lam, self.query)
 
     def scores_of_bags(self, regions: Tensor, bags: Tensor, texts: Tensor) -> Tensor:
-        """:meth:`scores`, [S, B], with the bags [B, N, D] at hand."""
+        """:meth:`scores`, [S, B], from bags [B, N, D] computed before."""
         match self.spec.aggregator:
             case "lse+nl":
                 return lse_nl_of_bags(regions, bags, texts, self.spec.lam)

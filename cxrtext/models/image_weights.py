@@ -1,4 +1,4 @@
-"""Starting an image encoder from a ResNet that was trained elsewhere, and fed as it was there."""
+"""Starts an image encoder from a ResNet trained elsewhere, with that ResNet's preprocessing."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -36,23 +36,23 @@ STEMS = {
     "conv1.weight": "layer1.0.conv1.weight",
     _STEM: "encoder.stages.0.layers.0.layer.0.convolution.weight",
 }
-"""The first convolution of each layout, and another tensor that the layout always has."""
+"""Each layout's first convolution, and another tensor that it always has."""
 _TRUNK = re.compile(r"(conv1|bn1|layer\d+|embedder|encoder\.stages)\.")
 _BIOVIL = "projector.model.0.weight"  # its gray values are neither shifted nor scaled
 LIKENESS = 0.98
-"""Least correlation of features with the source's own, over a drawn image."""
-DRAWN = 224  # side of it, in pixels
+"""Least correlation of features with the source's own, on a drawn image."""
+DRAWN = 224  # side of the drawn image, in pixels
 AT_ONCE = 32
 NORM_IMAGES = 256  # training images that set the batch norms
 
 
 @dataclass(frozen=True, slots=True)
 class ImageStart:
-    """What an encoder was started from."""
+    """The weights that an encoder was started from."""
 
-    line: str  # what was loaded, and what was not
-    preprocessing: Preprocessing  # the source's, its levels as of one channel
-    is_own: bool  # whether `pretrain-image` wrote it, its batch norms set by radiographs
+    line: str  # what was loaded and what was ignored
+    preprocessing: Preprocessing  # the source's, with levels for one channel
+    is_own: bool  # whether `pretrain-image` wrote them, so batch norms fit radiographs already
 
     def prepared(self, resize: int, crop: int) -> Preprocessing:
         """The source's preprocessing at another size."""
@@ -60,21 +60,21 @@ class ImageStart:
 
 
 def load_image_weights(encoder: ImageEncoder, path: Path) -> ImageStart:
-    """Set the weights of an encoder's ResNet from a file in torchvision's or transformers' names.
+    """Set the weights of an encoder's ResNet from a file with torchvision's or transformers' names.
 
-    Either all of the ResNet is loaded or nothing is changed.  Names may have any prefix
-    (``module.``, ``encoder.encoder.``) and lie under ``state_dict``, ``model_state_dict`` or
-    ``model``.  Heads, projections and BioViL's projector are left out.
+    Either the whole ResNet is loaded or nothing changes.  Names may have any prefix (``module.``,
+    ``encoder.encoder.``) and be under ``state_dict``, ``model_state_dict`` or ``model``.  Heads,
+    projections and BioViL's projector are ignored.
 
-    How the source's pixels were scaled and resized stands in the notes of a file of
-    ``pretrain-image``, or in ``preprocessor_config.json`` beside the weights; BioViL's are known.
-    Three channels become one by summing the first convolution over them, each channel's deviation
-    taken along, and its mean in the batch norm behind it.  Features of a drawn image must then be
-    those that the weights give as they came (CheckpointError); where the channels' means differ
-    they differ at the border, which the source pads with black of three different levels.
+    The notes of a ``pretrain-image`` file, or ``preprocessor_config.json`` beside the weights, say
+    how the source's pixels were scaled and resized; BioViL's preprocessing is known.  Three
+    channels become one by summing the first convolution over them, with each channel's deviation;
+    the means go into the batch norm after it.  Features of a drawn image must then be nearly those
+    of the original weights (CheckpointError).  If the channels' means differ, features differ at
+    the border, because the source pads with black of three different levels.
 
-    ``path`` is a ``.safetensors`` file, a folder that holds ``model.safetensors``, or a pickle of
-    tensors (``.pt``, ``.pth``, ``.bin``), which is read without running what it holds.
+    ``path`` is a ``.safetensors`` file, a folder with ``model.safetensors``, or a pickle of tensors
+    (``.pt``, ``.pth``, ``.bin``), which is read without running code in it.
     """
     path = path / SAFE_WEIGHTS if path.is_dir() else path
     state = read_tensors(path)
@@ -122,10 +122,10 @@ def _prepared(path: Path, notes: Mapping[str, Any], channels: int, *, is_biovil:
 def _of_one_channel(
     source: Mapping[str, Tensor], prepared: Prepared
 ) -> tuple[dict[str, Tensor], Preprocessing]:
-    """Tensors that give of one channel what the source's give of equal ones, and its levels.
+    """Tensors for one channel that compute what the source does on equal channels, and its levels.
 
-    Deviations are taken into the first convolution: of images in 0 to 255 its weights are so small
-    that a step of AdamW would replace them.
+    Deviations go into the first convolution: for images from 0 to 255, its weights are so small
+    that a step of AdamW would overwrite them.
     """
     stem = source[_STEM].double()
     mean = sum(prepared.mean) / len(prepared.mean)
@@ -147,7 +147,7 @@ def _check_likeness(
     network: ResNet,
     preprocessing: Preprocessing,
 ) -> None:
-    """Compare features of a drawn image with those of the source's network (CheckpointError)."""
+    """Compare a drawn image's features with those of the source's network (CheckpointError)."""
     config = replace(network.config, num_channels=len(prepared.mean))
     with torch.random.fork_rng(devices=[]):
         theirs = ResNet(config).eval()
@@ -157,8 +157,8 @@ def _check_likeness(
     mean, std = (torch.tensor(some).view(1, -1, 1, 1) for some in (prepared.mean, prepared.std))
     wanted = theirs((gray - mean) / std).last_hidden_state.flatten()
     own = (gray - preprocessing.mean) / preprocessing.std
-    found = network.eval()(own).last_hidden_state.flatten()
-    likeness = float(torch.corrcoef(torch.stack([found, wanted]).double())[0, 1])
+    features = network.eval()(own).last_hidden_state.flatten()
+    likeness = float(torch.corrcoef(torch.stack([features, wanted]).double())[0, 1])
     if not likeness >= LIKENESS:
         raise CheckpointError(
             f"{path}: features of a drawn image correlate with the source's own by "
@@ -169,9 +169,9 @@ def _check_likeness(
 def sample_images(
     pixels: Any, rows: NDArray[np.int64], preprocessing: Preprocessing, device: torch.device
 ) -> Iterator[Tensor]:
-    """Up to :data:`NORM_IMAGES` images for :func:`set_norms`, [b, 1, crop, crop], evenly drawn.
+    """Up to :data:`NORM_IMAGES` evenly chosen images for :func:`set_norms`, [b, 1, crop, crop].
 
-    ``pixels`` are 8-bit squares [slots, R, R], ``rows`` the slot of each training image.
+    ``pixels`` are 8-bit squares [slots, R, R], ``rows`` has the slot of each training image.
     """
     chosen = rows[np.linspace(0, len(rows), min(NORM_IMAGES, len(rows)), endpoint=False, dtype=int)]
     for some in np.array_split(chosen, -(-len(chosen) // AT_ONCE)):
@@ -183,10 +183,10 @@ def sample_images(
 def set_norms(network: nn.Module, batches: Iterable[Tensor]) -> None:
     """Set a network's batch norms from images [b, 1, H, W], so that its features stay the same.
 
-    Statistics become those of these images, and weight and bias take up the difference: in
-    evaluation mode nothing changes, and in training mode, where a batch's own statistics count,
-    the features are nearly the same.  Weights whose norms were folded into the convolutions, or
-    that saw other pictures, would else be normalized anew at the first step.
+    The statistics become those of these images, and weight and bias make up for the difference: in
+    evaluation mode nothing changes, and in training mode, with batch statistics, features are
+    nearly the same.  Otherwise the first step would change the features of weights with folded
+    norms, or from other pictures.
     """
     norms: list[Any] = [one for one in network.modules() if isinstance(one, nn.BatchNorm2d)]
     sums = {norm: torch.zeros(3, norm.num_features, dtype=torch.float64) for norm in norms}
@@ -217,9 +217,9 @@ def set_norms(network: nn.Module, batches: Iterable[Tensor]) -> None:
 
 
 def _prefix(path: Path, state: Mapping[str, Tensor]) -> str:
-    """Whatever stands before a ResNet's own names: "", ``module.``, ``encoder.encoder.`` and so on.
+    """The prefix of a ResNet's names: "", ``module.``, ``encoder.encoder.`` and so on.
 
-    A file may hold several ResNets, a student and a teacher for example; such is refused.
+    A file with several ResNets, such as a student and a teacher, is refused.
     """
     prefixes = sorted(
         name.removesuffix(stem)
@@ -236,22 +236,22 @@ def _prefix(path: Path, state: Mapping[str, Tensor]) -> str:
     if len(prefixes) > 1:
         raise CheckpointError(
             f"{path}: holds {len(prefixes)} ResNets, under {listed(prefixes)}; save the one that "
-            "is wanted alone"
+            "is wanted"
         )
     return prefixes[0]
 
 
 def _check_configuration(path: Path, encoder: ImageEncoder) -> None:
-    """Refuse what tensors do not show: where strides are, in the configuration beside the file."""
+    """Refuse a configuration beside the file that differs in strides, which tensors do not show."""
     beside = path.with_name(CONFIG)
-    found = read_object(beside) if beside.exists() else {}
-    if found.get("model_type") != "resnet":
+    theirs = read_object(beside) if beside.exists() else {}
+    if theirs.get("model_type") != "resnet":
         return
     ours = encoder.backbone.config
     for key in ("downsample_in_bottleneck", "downsample_in_first_stage", "hidden_act"):
-        if key in found and found[key] != getattr(ours, key):
+        if key in theirs and theirs[key] != getattr(ours, key):
             raise CheckpointError(
-                f"{beside}: {key} is {found[key]!r}, and this model's {_title(encoder)} has "
+                f"{beside}: {key} is {theirs[key]!r}, and this model's {_title(encoder)} has "
                 f"{getattr(ours, key)!r}: the weights would load and compute something else"
             )
 

@@ -1,6 +1,6 @@
-"""Masked language models: from a folder or the hub, checked key by key, and back to a folder.
+"""Masked language models: loaded from a folder or the hub, checked key by key, and saved.
 
-Nothing of the hub's own code is used, and no file can name code to run.
+No code from the hub is used, and no file can name code to run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cxrtext.models.foreign.text import TextFolder, found_folder, read_text_fold
 from cxrtext.models.weight_files import filled, on_cpu
 from cxrtext.text.tokenizer import TextTokenizer, save_tokenizer, vocabulary_of
 
-PROJECTION = 128  # size of CXR-BERT's projection head, which is not read; part of every fingerprint
+PROJECTION = 128  # size of CXR-BERT's projection head; not read, but part of every fingerprint
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +34,19 @@ class MaskedLanguageModel:
     # the network, in evaluation mode; model.bert is the encoder without a head
     model: MaskedBert
     tokenizer: TextTokenizer
-    name: str  # what it was asked for by: a hub id or a folder's name
-    # SHA-256 over configuration, weights and vocabulary; the same weights have the same fingerprint
-    # in either file format
+    name: str  # the hub id or folder name that it was loaded by
+    # SHA-256 over configuration, weights and vocabulary, the same for both file formats
     fingerprint: str
-    revision: str | None = None  # the hub's commit that it came from; None for a folder
+    revision: str | None = None  # the hub's commit; None for a folder
 
     @property
     def window(self) -> int:
-        """Most word pieces that fit the network at once, special tokens not counted."""
+        """Most word pieces in one pass of the network, without special tokens."""
         return int(self.model.config.max_position_embeddings) - 2
 
 
 def fingerprint_of(model: MaskedBert, tokenizer: TextTokenizer) -> str:
-    """Return the SHA-256 digest of a model's configuration, weights and vocabulary."""
+    """SHA-256 over a model's configuration, weights and vocabulary."""
     config = _known(model) | {"projection_size": PROJECTION}
     del config["hidden_dropout_prob"], config["attention_probs_dropout_prob"]
     vocabulary: list[Any] = [bool(tokenizer.do_lower_case), vocabulary_of(tokenizer)]
@@ -61,7 +60,7 @@ def fingerprint_of(model: MaskedBert, tokenizer: TextTokenizer) -> str:
 
 
 def _known(model: MaskedBert) -> dict[str, Any]:
-    """The configuration of a model in memory, the keys that are read."""
+    """The keys that are read, from the configuration of a model in memory."""
     both = {"model_type": "bert", "position_embedding_type": "absolute"}
     return settings_of(model.config) | both
 
@@ -80,15 +79,15 @@ def load_masked_language_model(
     """Load a masked language model, in evaluation mode and float32.
 
     Args:
-        name_or_path: A folder of the ``BertForMaskedLM`` family or of CXR-BERT's layout, whose
-            projection head is left aside; or a hub id, with or without ``@revision``, for which
-            the local cache is looked at first.
-        offline: Never touch the network; HF_HUB_OFFLINE and TRANSFORMERS_OFFLINE say the same.
+        name_or_path: A folder with a ``BertForMaskedLM`` or CXR-BERT's layout (its projection head
+            is ignored); or a hub id, with or without ``@revision``, which is first looked up in
+            the local cache.
+        offline: Never use the network; HF_HUB_OFFLINE and TRANSFORMERS_OFFLINE do the same.
     """
     folder, name = found_folder(name_or_path, offline=offline)
     with foreign(folder):
-        found = read_text_folder(folder)
-        model, tokenizer = _network(found), found.tokenizer
+        parts = read_text_folder(folder)
+        model, tokenizer = _network(parts), parts.tokenizer
     fingerprint = fingerprint_of(model, tokenizer)
     nn.Module.to(model, torch.device(device))
     return MaskedLanguageModel(model, tokenizer, name, fingerprint, commit_of(folder))
@@ -97,7 +96,7 @@ def load_masked_language_model(
 def save_masked_language_model(model: MaskedBert, tokenizer: TextTokenizer, folder: Path) -> None:
     """Write ``config.json``, ``model.safetensors`` and the tokenizer's files into a folder.
 
-    Tensors that repeat others are written once; transformers' own classes load it too.
+    Tensors that repeat others are written once; transformers' own classes can load the folder too.
     """
     config = {"architectures": ["BertForMaskedLM"], **_known(model), "dtype": "float32"}
     write_json(folder / "config.json", config)
@@ -109,13 +108,13 @@ _HEAD = "cls.predictions."
 
 
 def _network(found: TextFolder) -> MaskedBert:
-    """A folder's network on the CPU, in float32; every key of the file is checked."""
+    """A folder's network on the CPU, in float32; every key of its file is checked."""
     state = found.state
     has_encoder = "embeddings.word_embeddings.weight" in state
     if has_encoder and not any(name.startswith(_HEAD) for name in state):
         raise CheckpointError(
             f"{found.source}: holds an encoder without the masked-language-model head ({_HEAD}*), "
-            "so it cannot score sentences; take a checkpoint that was saved with its head "
+            "so it cannot score sentences; use a checkpoint saved with its head "
             f"(BertForMaskedLM), or train one: {TRAIN}"
         )
     named = {name if name.startswith("cls.") else f"bert.{name}": x for name, x in state.items()}

@@ -1,9 +1,9 @@
-"""Reference images kept with a checkpoint: what a score of an image is compared with.
+"""Reference images kept with a checkpoint, for comparing scores.
 
 A score alone says little: "The lungs are clear." scores high in most chests, "Left chest tube." in
-few.  The percentile of a score among those of the same sentence in a fixed set of other images
-says more.  Those images are of the validation split, so that the model has not learned from them.
-What is kept is their regions; no name, no text, no pixel.
+few.  The percentile of a score among the same sentence's scores in a fixed set of other images says
+more.  These images come from the validation split, so the model has not learned from them.  Only
+their regions are kept: no name, no text, no pixel.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ from cxrtext.models.weight_files import KEEP_AGAIN, load_bound, save_sealed
 
 REFERENCE = "reference.safetensors"
 FORMAT, VERSION = "cxrtext reference images", 1
-MAX_IMAGES = 512  # images of a reference: a percentile of 75 is then known to about ±2
+MAX_IMAGES = 512  # images of a reference: the 75th percentile is then known to about ±2
 EMBEDDED_AT_ONCE = 32
 
 
@@ -35,7 +35,7 @@ EMBEDDED_AT_ONCE = 32
 class Reference:
     """Images that scores are compared with."""
 
-    rows: NDArray[Any]  # [n, N, …], their regions as `cxrtext.models.regions.pack` gives them
+    rows: NDArray[Any]  # [n, N, …], their regions, packed by `cxrtext.models.regions.pack`
     source: str  # "validation" or "index"
 
     def __len__(self) -> int:
@@ -47,17 +47,17 @@ class Reference:
         return isqrt(self.rows.shape[1])
 
     def regions(self, start: int, stop: int) -> Tensor:
-        """Regions of some images, [b, N, D] in float32."""
+        """Regions of the images from ``start`` to ``stop``, [b, N, D] in float32."""
         return unpack(self.rows[start:stop])
 
 
 def choose_reference(
     names: Sequence[str], patients: Sequence[str], count: int = MAX_IMAGES
 ) -> list[int]:
-    """Choose images for a reference: one a patient first, then a second one, and so on.
+    """Choose images for a reference: first one per patient, then a second one, and so on.
 
-    The choice depends on names alone, not on their order, and images that come to a split later
-    displace as few as can be.  Places of at most ``count`` images are given, in rising order.
+    The choice only depends on names, not on their order, and images that are added to a split later
+    displace as few as possible.  Returns the places of at most ``count`` images in rising order.
     """
     digests = [hashlib.blake2b(name.encode(), digest_size=16).digest() for name in names]
     seen: Counter[str] = Counter()
@@ -76,14 +76,14 @@ def embed_reference(model: ImageTextModel, squares: Iterable[Square]) -> Referen
 
 
 def reference_of(regions: Iterable[Tensor]) -> Reference:
-    """A reference of validation images embedded already, some at a time: [b, N, D]."""
-    if not (parts := [pack(some, "int8") for some in regions]):
+    """A reference from batches of embedded validation images, [b, N, D] each."""
+    if not (parts := [pack(batch, "int8") for batch in regions]):
         raise ValueError("a reference needs an image")
     return Reference(np.concatenate(parts), "validation")
 
 
 def save_reference(folder: Path, reference: Reference, fingerprint: str) -> Path:
-    """Put a reference into the checkpoint whose model, of that fingerprint, made it."""
+    """Save a reference in the checkpoint of the model with this fingerprint, which made it."""
     path = folder / REFERENCE
     notes = {"format": FORMAT, "version": VERSION, "fingerprint": fingerprint}
     rows = torch.from_numpy(np.array(reference.rows))
@@ -92,14 +92,14 @@ def save_reference(folder: Path, reference: Reference, fingerprint: str) -> Path
 
 
 def load_reference(folder: Path, model: ImageTextModel) -> Reference | None:
-    """The reference of a checkpoint, or None where it has none."""
+    """The reference of a checkpoint, or None."""
     path = folder / REFERENCE
-    kept = load_bound(
+    loaded = load_bound(
         path, (FORMAT, VERSION), "the reference images", model.fingerprint, KEEP_AGAIN
     )
-    if kept is None:
+    if loaded is None:
         return None
-    notes, tensors = kept
+    notes, tensors = loaded
     if "regions" not in tensors:
         raise CheckpointError(f"{path}: holds no regions; {KEEP_AGAIN}")
     rows = tensors["regions"].numpy()

@@ -1,7 +1,7 @@
-"""Regions of image files, embedded in batches, and as they are kept.
+"""Embeds image files as regions, in batches, and packs regions for storage.
 
-Files are decoded in other processes and embedded as they come; pixels travel to the device as 8
-bits and are normalized there.  Regions are kept in float16, or in 8 bits with a scale a region.
+Files are decoded in other processes and embedded as they come; pixels go to the device in 8 bits
+and are normalized there.  Regions are stored in float16, or in 8 bits with one scale per region.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -29,20 +29,20 @@ from cxrtext.records import ImageRecord
 
 Square = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 STORAGES = ("float16", "int8")
-FEATURES_AT_ONCE = 256  # images whose features are brought to the joint space together
-EMBED_BATCH = 32  # images that are embedded together
+FEATURES_AT_ONCE = 256  # images with features projected to the joint space together
+EMBED_BATCH = 32  # images embedded together
 LEVELS = 127
-SCALE_BYTES = 2  # of the scale of a region that is kept in 8 bits
+SCALE_BYTES = 2  # size of a region's scale in 8-bit storage
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedBatch:
-    rows: list[int]  # [b], their places in the list of paths
-    sizes: list[tuple[int, int]]  # [b], height and width of the original of each, in pixels
+    rows: list[int]  # [b], places in the list of paths
+    sizes: list[tuple[int, int]]  # [b], height and width of the originals, in pixels
     regions: Tensor  # [b, N, D], unit vectors, on the model's device
-    squares: list[Square]  # [b], the 8-bit squares [1, R, R] that were embedded
+    squares: list[Square]  # [b], the embedded 8-bit squares [1, R, R]
     failed: list[tuple[int, str]]  # place and reason of each image that could not be read
-    # [b, 192], where they are kept in place of squares
+    # [b, 192], if looks are stored instead of squares
     known_looks: NDArray[np.float64] | None = None
 
     def looks(self, preprocessing: Preprocessing) -> NDArray[np.float64]:
@@ -53,13 +53,13 @@ class EmbeddedBatch:
 
 
 def normalized(squares: Tensor, preprocessing: Preprocessing) -> Tensor:
-    """Cut the center crops out of 8-bit squares and normalize them, on the device they lie on.
+    """Cut the center crops out of 8-bit squares and normalize them, on the squares' device.
 
-    [b, 1, R, R] uint8 of `Preprocessing.square` become [b, 1, crop, crop], as the preprocessing of
-    one image gives them; on a CPU bit for bit.
+    [b, 1, R, R] uint8 from `Preprocessing.square` become [b, 1, crop, crop], as in preprocessing a
+    single image; on a CPU bit for bit.
     """
-    # Numbers of no dimension on the device: by a number of Python's, a GPU multiplies by the
-    # reciprocal, which rounds otherwise.
+    # Scalar tensors on the device: a GPU divides by a Python number by multiplying with its
+    # reciprocal, which rounds differently.
     levels, mean, std = torch.tensor(
         [255.0, preprocessing.mean, preprocessing.std], device=squares.device
     )
@@ -67,7 +67,7 @@ def normalized(squares: Tensor, preprocessing: Preprocessing) -> Tensor:
 
 
 def standardized(images: Tensor, preprocessing: Preprocessing) -> Tensor:
-    """Images in [0, 1] as an image encoder takes them; changed in place where contiguous."""
+    """Images in [0, 1], standardized for an image encoder; changed in place if contiguous."""
     images = images.sub_(preprocessing.mean).div_(preprocessing.std)
     return images.contiguous(memory_format=torch.channels_last)
 
@@ -90,13 +90,13 @@ def embed_files(
     cache: DecodedCache | None = None,
     readers: ReaderPool | None = None,
 ) -> Iterator[EmbeddedBatch]:
-    """Embed image files, in order, a batch at a time; every path is named once, or has failed.
+    """Embed image files, in order, a batch at a time; each path comes once, embedded or failed.
 
     Args:
-        batch: Images a batch; at most a few batches of pixels are held at once.
-        processes: Processes that decode; None for one a core, 0 to decode in this one.
+        batch: Images per batch; memory holds at most a few batches of pixels.
+        processes: Processes that decode; None for one per core, 0 to decode in this one.
         cache: Where decoded images are kept; without it they are decoded each time.
-        readers: The processes that decode where there is no cache; they stay open.
+        readers: The processes that decode without a cache; they stay open.
     """
     # While one batch is embedded the next is decoded.
     preprocessing = model.spec.preprocessing
@@ -114,22 +114,22 @@ def embed_records(
     features: FeatureFolder | None = None,
     cache: DecodedCache | None = None,
 ) -> Iterator[EmbeddedBatch]:
-    """Embed images of rows of a manifest, from features where there are some, else from files."""
+    """Embed the images of a manifest's rows, from features if there are any, else from files."""
     names = [record.name for record in records]
-    lacking: Sequence[int] = range(len(records))
+    from_files: Sequence[int] = range(len(records))
     if features is not None:
         kept = features.places(names) >= 0
-        lacking = [i for i in lacking if not kept[i] and names[i] not in features.rejected]
-        others = sorted({*range(len(records))} - {*lacking})
+        from_files = [i for i in from_files if not kept[i] and names[i] not in features.rejected]
+        others = sorted({*range(len(records))} - {*from_files})
         for batch in embed_features(model, features, [names[i] for i in others]):
             yield _renumbered(batch, others)
-    paths = [records[i].path for i in lacking]
+    paths = [records[i].path for i in from_files]
     for batch in embed_files(model, paths, cache=cache) if paths else ():
-        yield _renumbered(batch, lacking)
+        yield _renumbered(batch, from_files)
 
 
 def _renumbered(batch: EmbeddedBatch, places: Sequence[int]) -> EmbeddedBatch:
-    """A batch of some of the rows, by their places among all."""
+    """A batch of some rows, renumbered by their places among all rows."""
     failed = [(places[row], reason) for row, reason in batch.failed]
     return replace(batch, rows=[places[row] for row in batch.rows], failed=failed)
 
@@ -137,33 +137,33 @@ def _renumbered(batch: EmbeddedBatch, places: Sequence[int]) -> EmbeddedBatch:
 def embed_features(
     model: ImageTextModel, features: FeatureFolder, names: Sequence[str]
 ) -> Iterator[EmbeddedBatch]:
-    """Embed images of a folder of features, by id; as :func:`embed_files`.
+    """Embed images of a folder of features by name, like :func:`embed_files`.
 
-    There are no squares; ``looks`` stand for them.
+    Batches have looks instead of squares.
     """
     require_features(model, features)
     places = features.places(names)
     for start in range(0, len(names), FEATURES_AT_ONCE):
         own = places[start : start + FEATURES_AT_ONCE]
         rows = [start + int(row) for row in np.flatnonzero(own >= 0)]
-        lost = [start + int(row) for row in np.flatnonzero(own < 0)]
-        failed = [(row, features.why_not(names[row])) for row in lost]
-        found = places[rows]
+        missing = [start + int(row) for row in np.flatnonzero(own < 0)]
+        failed = [(row, features.why_not(names[row])) for row in missing]
+        present = places[rows]
         with torch.inference_mode():
-            kept = torch.from_numpy(features.of(found)).to(model.device).float()
+            kept = torch.from_numpy(features.of(present)).to(model.device).float()
             regions = model.image_encoder.project(kept).flatten(1, 2).float()
-        sizes = [(int(height), int(width)) for height, width in features.sizes(found)]
-        yield EmbeddedBatch(rows, sizes, regions, [], failed, features.looks(found))
+        sizes = [(int(height), int(width)) for height, width in features.sizes(present)]
+        yield EmbeddedBatch(rows, sizes, regions, [], failed, features.looks(present))
 
 
 def require_features(model: ImageTextModel, features: FeatureFolder) -> None:
-    """Refuse features that are not those that a model was trained on."""
+    """Refuse features unlike those that a model was trained on."""
     own, given = model.spec.backbone, features.backbone
     where = model.folder or "the model"
     if own is None:
         raise CheckpointError(
-            f"{features.folder}: are features of {given['name']}, and {where} has an image encoder "
-            "of its own; leave --features out"
+            f"{features.folder}: has features of {given['name']}, but {where} has its own image "
+            "encoder; leave --features out"
         )
     if own["digest"] != given["digest"]:
         raise CheckpointError(
@@ -191,7 +191,7 @@ def read_squares(
     processes: int | None = None,
     readers: ReaderPool | None = None,
 ) -> Generator[ReadImage | ImageError, None, None]:
-    """The square of each image file, in order, or why there is none; see :func:`embed_files`."""
+    """The square of each image file, in order, or its error; see :func:`embed_files`."""
     if cache is not None:
         yield from cache.read(paths, preprocessing, processes=processes, ahead=ahead)
         return
@@ -220,21 +220,21 @@ def _embed(
 
 
 def pack(regions: Tensor, storage: str) -> NDArray[Any]:
-    """Regions [B, N, D], unit vectors, as rows of a file.
+    """Pack regions [B, N, D], unit vectors, into rows of a file.
 
-    [B, N, D] float16, or [B, N, D + 2] int8, which take half the room and move a score by about
-    0.001; the last two are the scale's bytes.
+    Rows are [B, N, D] float16, or [B, N, D + 2] int8 with the scale in the last two bytes, which
+    take half the space and change a score by about 0.001.
     """
     if storage == "float16":
         return regions.cpu().half().numpy()
-    # The scale is rounded before it divides, so that both sides use the same one.
+    # The scale is rounded before the division, so that unpacking uses the same one.
     scales = (regions.abs().amax(dim=-1, keepdim=True) / LEVELS).clamp_min(1e-6).half().cpu()
     levels = (regions.cpu() / scales.float()).round().clamp(-LEVELS, LEVELS).to(torch.int8)
     return np.concatenate([levels.numpy(), scales.numpy().view(np.int8)], axis=-1)
 
 
 def unpack(rows: NDArray[Any]) -> Tensor:
-    """Regions [B, N, D] in float32, of rows that :func:`pack` gave."""
+    """Regions [B, N, D] in float32, from the rows of :func:`pack`."""
     whole = torch.from_numpy(np.array(rows))
     if rows.dtype == np.float16:
         return whole.float()

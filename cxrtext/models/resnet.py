@@ -1,4 +1,4 @@
-"""ResNets with tensors of transformers' names and its new weights, without importing it."""
+"""ResNets with transformers' tensor names and initial weights, without importing it."""
 
 import json
 from collections import OrderedDict
@@ -15,7 +15,7 @@ from cxrtext.models.bert import States
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResNetConfig:
-    """transformers' keys, but for ``pools``."""
+    """transformers' keys, and ``pools``."""
 
     model_type: ClassVar = "resnet"
     num_channels: int = 1
@@ -26,7 +26,7 @@ class ResNetConfig:
     hidden_act: str = "relu"
     downsample_in_first_stage: bool = False
     downsample_in_bottleneck: bool = False  # the stride in the first 1×1 convolution, not the 3×3
-    pools: bool = True  # the stem, after its convolution
+    pools: bool = True  # whether the stem pools after its convolution
 
 
 def _convolve(
@@ -94,7 +94,7 @@ class ResNet(nn.Module):
         self.encoder = _named(stages=nn.Sequential(*stages))
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
-                nn.init.normal_(module.weight)  # transformers draws twice: a seed gives its weights
+                nn.init.normal_(module.weight)  # transformers draws twice: keeps its random state
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, pixels: Tensor) -> States:

@@ -1,11 +1,11 @@
 """Image–sentence similarity from region–sentence scores.
 
-``regions`` is [B, N, D], unit vectors; ``texts`` is [S, D], unit vectors; ``lam`` is λ, the
-sharpness of the soft maximum; ``query`` is the query map of the bags, whose None is q = r.  Scores
-come as [S, B]: sentences in rows, images in columns, in [−1, 1] before γ².  They are computed in
-float32 at least, also where half precision comes in or autocast is on: in bfloat16 many regions
-tie for the critical one.  Of equal regions the first is critical.  Large matrices are computed in
-tiles, with the same result.  A λ that is not above 0 is a ``ValueError``.
+``regions`` is [B, N, D] and ``texts`` [S, D], both unit vectors; ``lam`` is λ, the sharpness of the
+soft maximum; ``query`` is the query map of the bags, None for q = r.  Scores are [S, B], sentences
+in rows and images in columns, in [−1, 1] before γ².  They are computed in float32 or better, also
+for half-precision input and under autocast: in bfloat16 many regions would tie for the critical
+one.  Of equal regions, the first is critical.  Large matrices are computed in tiles, with the same
+result.  A λ that is not above 0 raises ``ValueError``.
 
 Source: Wang et al. 2023, LSE+NL; DECISIONS.md.
 """
@@ -20,20 +20,20 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-PLAIN_BYTES = 32 * 2**20  # largest [S, B, N] of region scores that is not a tile, with gradients
+PLAIN_BYTES = 32 * 2**20  # largest [S, B, N] of region scores without tiles, with gradients
 KEPT_BYTES = 512 * 2**20
-"""Largest [S, B, N] that autograd may keep between forward and backward; above it tiles are
-computed once more in the backward pass."""
+"""Largest [S, B, N] that autograd may keep for the backward pass; above it, the backward pass
+computes tiles again."""
 
-TILE_BYTES = 4 * 2**20  # size of one tile's region scores on a CPU: they stay in its cache
+TILE_BYTES = 4 * 2**20  # size of a tile's region scores on a CPU, so that they stay in its cache
 DEVICE_TILE_BYTES = 64 * 2**20
-"""The same on other devices, where few large products are better than many small ones."""
+"""The same on other devices, which are faster with few large products."""
 Score = Callable[..., Tensor]
-"""Takes tensors of images [b, N, ...] and texts [s, D], and gives [s, b]."""
+"""Gives [s, b] for tensors of images [b, N, ...] and texts [s, D]."""
 
 
 def region_scores(regions: Tensor, texts: Tensor) -> Tensor:
-    """Score every region against every sentence: the grounding maps [S, B, N], in [−1, 1]."""
+    """Scores of every region with every sentence: the grounding maps [S, B, N], in [−1, 1]."""
     B, N, D = regions.shape
     with without_autocast(regions):
         products = full_precision(texts) @ full_precision(regions).reshape(B * N, D).T
@@ -43,14 +43,15 @@ def region_scores(regions: Tensor, texts: Tensor) -> Tensor:
 def lse(region_scores: Tensor, lam: float) -> Tensor:
     """Soft maximum over regions, ``(1/λ) log( (1/N) Σ_n exp(λ h_n) )``.
 
-    Of [..., N], between the mean and the maximum; λ, above 0, is nearer the maximum where large.
+    For scores [..., N]; the result lies between mean and maximum, nearer the maximum for a larger
+    λ, which is above 0.
     """
     check_lam(lam)
     return lse_of_scaled(lam * region_scores, lam)
 
 
 def lse_of_scaled(scaled: Tensor, lam: float) -> Tensor:
-    """:func:`lse` of scores [..., N] that have been multiplied by λ."""
+    """:func:`lse` of scores [..., N] already multiplied by λ."""
     return (torch.logsumexp(scaled, dim=-1) - math.log(scaled.shape[-1])) / lam
 
 
@@ -61,35 +62,35 @@ def check_lam(lam: float) -> None:
 
 
 def full_precision(tensor: Tensor) -> Tensor:
-    """Bring half precision to float32, and leave float32 and float64."""
+    """Half precision converted to float32; float32 and float64 unchanged."""
     return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
 
 
 def without_autocast(tensor: Tensor) -> AbstractContextManager[object]:
-    """Turn autocast off, where it is on, for the device of a tensor."""
+    """Turn autocast off for a tensor's device, if it is on."""
     kind = tensor.device.type
     return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
 
 
 def in_tiles(score: Score, images: Sequence[Tensor], texts: Tensor) -> Tensor:
-    """Apply a function of images and sentences to a tile of them at a time, where they are many.
+    """Apply a function of images and sentences in tiles, if they are many.
 
-    A score depends on its own image and its own sentence alone, so tiles change nothing but the
-    memory.  Where gradients are asked for and all region scores are above ``KEPT_BYTES``, a tile
-    keeps nothing but its inputs, and the backward pass computes it again: it takes about
-    ``TILE_BYTES`` times a small number then, beside the inputs, the scores and their gradients.
-    ``images`` have one row an image, the first of them [B, N, D].
+    A score only depends on its own image and sentence, so tiles only change the memory.  With
+    gradients, and with region scores above ``KEPT_BYTES`` in all, a tile keeps only its inputs, and
+    the backward pass computes it again: this takes about ``TILE_BYTES`` times a small number,
+    besides the inputs, the scores and their gradients.  ``images`` have one row per image; the
+    first is [B, N, D].
     """
     first = images[0]
     sentence_bytes = first.shape[1] * max(first.element_size(), 4)  # of one image's region scores
-    keeps = torch.is_grad_enabled()  # the query map may learn where the embeddings do not
+    keeps = torch.is_grad_enabled()  # the query map may learn even if the embeddings do not
     tile_bytes = TILE_BYTES if first.device.type == "cpu" else DEVICE_TILE_BYTES
     size = len(first) * len(texts) * sentence_bytes
     if size <= (PLAIN_BYTES if keeps else tile_bytes):
         return score(*images, texts)
     most_sentences = max(1, tile_bytes // sentence_bytes)
     most_images = max(1, most_sentences // max(1, len(texts)))
-    # Splits, not slices: the gradient of a split is joined once, not added up in full size.
+    # Splits, not slices: gradients of splits are joined once, not added up in full size.
     groups = list(zip(*(x.split(most_images) for x in images), strict=True))
     tile = partial(checkpoint, score, use_reentrant=False) if keeps and size > KEPT_BYTES else score
     rows = [
@@ -99,13 +100,13 @@ def in_tiles(score: Score, images: Sequence[Tensor], texts: Tensor) -> Tensor:
     return rows[0] if len(rows) == 1 else torch.cat(rows)
 
 
-QUERIES = ("linear", "mlp", "none")  # the names that `build_query` knows
+QUERIES = ("linear", "mlp", "none")  # names for `build_query`
 
 
 class LinearQuery(nn.Linear):
-    """``q = W r``, which starts as q = r: ``⟨q_n, q_c⟩ / √D`` is at most ``1 / √D`` then.
+    """``q = W r``, which starts as q = r.
 
-    So every bag is close to the mean region at first.
+    Then ``⟨q_n, q_c⟩ / √D`` is at most ``1 / √D``, so every bag is close to the mean region.
     """
 
     def __init__(self, dimension: int) -> None:
@@ -127,7 +128,7 @@ class MlpQuery(nn.Module):
 
 
 def build_query(name: str, dimension: int) -> nn.Module | None:
-    """Make the query map of a name, of regions [..., D] to queries [..., D]; "none" is q = r."""
+    """The query map with a name, from regions [..., D] to queries [..., D]; None for "none"."""
     match name:
         case "linear":
             return LinearQuery(dimension)
@@ -139,17 +140,17 @@ def build_query(name: str, dimension: int) -> nn.Module | None:
 
 
 Query = Callable[[Tensor], Tensor]
-"""A map of regions [..., D] to queries [..., d], each region by itself."""
+"""A map from regions [..., D] to queries [..., d], each region by itself."""
 _SMALLEST_NORM = 1e-12
 
 
 def non_local_bags(regions: Tensor, query: Query | None = None) -> Tensor:
-    """The bag ``r̄_c`` of each region c: all regions, weighted by their likeness to c.
+    """The bag ``r̄_c`` of each region c: all regions, weighted by their similarity to c.
 
-    ``w_n = softmax_n( ⟨q_n, q_c⟩ / √d )``, ``r̄_c = normalize( Σ_n w_n r_n )``.  Bags depend on the
-    image alone and are computed once an image, not once an image–sentence pair.
+    ``w_n = softmax_n( ⟨q_n, q_c⟩ / √d )``, ``r̄_c = normalize( Σ_n w_n r_n )``.  Bags only depend on
+    the image and are computed once per image, not per image–sentence pair.
 
-    Of regions [..., N, D], as unit vectors [..., N, D] in the order of the critical region.
+    Regions [..., N, D] give unit vectors [..., N, D], in the order of the critical region.
     """
     queries = _queries(regions, query)
     with without_autocast(regions):
@@ -158,7 +159,7 @@ def non_local_bags(regions: Tensor, query: Query | None = None) -> Tensor:
 
 
 def non_local(scores: Tensor, bags: Tensor, texts: Tensor) -> Tensor:
-    """Score [S, B] of the bag of each pair's critical region, ``⟨r̄_c, t⟩``, ``c = argmax_n h_n``.
+    """Scores [S, B] of the bag of each pair's critical region, ``⟨r̄_c, t⟩``, ``c = argmax_n h_n``.
 
     ``scores`` are region–sentence scores h, [S, B, N].
     """
@@ -166,7 +167,7 @@ def non_local(scores: Tensor, bags: Tensor, texts: Tensor) -> Tensor:
 
 
 def non_local_of(critical: Tensor, regions: Tensor, texts: Tensor, query: Query | None) -> Tensor:
-    """NL from critical regions [S, B], by whichever number of bags an image is the smaller."""
+    """NL from critical regions [S, B]: with S bags per image if S < N, else with N."""
     if len(texts) < regions.shape[1]:
         return _non_local_of_pairs(critical, regions, texts, query)
     return non_local_at(critical, non_local_bags(regions, query), texts)
@@ -175,7 +176,7 @@ def non_local_of(critical: Tensor, regions: Tensor, texts: Tensor, query: Query 
 def _non_local_of_pairs(
     critical: Tensor, regions: Tensor, texts: Tensor, query: Query | None
 ) -> Tensor:
-    """NL where sentences are fewer than regions: S bags an image, of the critical regions only."""
+    """NL with fewer sentences than regions: only the S bags of the critical regions per image."""
     queries = _queries(regions, query)
     with without_autocast(regions):
         of_critical = _rows(queries, critical.T)  # [B, S, d]
@@ -187,7 +188,7 @@ def _non_local_of_pairs(
 
 
 def non_local_at(critical: Tensor, bags: Tensor, texts: Tensor) -> Tensor:
-    """``⟨r̄_c, t⟩`` of critical regions [S, B]: gathered, or multiplied out, by the smaller."""
+    """``⟨r̄_c, t⟩`` for critical regions [S, B], by the smaller of two intermediate results."""
     if bags.shape[-1] > bags.shape[-2]:  # [S, B, N] is smaller than [S, B, D]
         return region_scores(bags, texts).gather(-1, critical[..., None]).squeeze(-1)
     with without_autocast(bags):
@@ -200,7 +201,7 @@ def _rows(of_images: Tensor, indices: Tensor) -> Tensor:
     """Rows [B, S, d] of [B, N, d] by their indices [B, S]."""
     B, N, d = of_images.shape
     starts = torch.arange(B, device=indices.device)[:, None] * N
-    # As a look-up this is several times faster than gather with an expanded index.
+    # A look-up is several times faster than gather with an expanded index.
     return F.embedding(indices + starts, of_images.reshape(B * N, d))
 
 
@@ -212,7 +213,7 @@ def _likeness(queries: Tensor, others: Tensor) -> Tensor:
     return queries @ others.mT / math.sqrt(queries.shape[-1])
 
 
-SIMILARITIES = ("global", "max", "lse", "nl", "lse+nl")  # the names that `similarity` knows
+SIMILARITIES = ("global", "max", "lse", "nl", "lse+nl")  # names for `similarity`
 
 
 def lse_nl(regions: Tensor, texts: Tensor, lam: float, query: Query | None = None) -> Tensor:
@@ -222,7 +223,7 @@ def lse_nl(regions: Tensor, texts: Tensor, lam: float, query: Query | None = Non
 
 
 def lse_nl_of_bags(regions: Tensor, bags: Tensor, texts: Tensor, lam: float) -> Tensor:
-    """:func:`lse_nl` with the bags at hand, as an index keeps them."""
+    """:func:`lse_nl` from bags computed before, as in an index."""
     check_lam(lam)
     return in_tiles(partial(_lse_nl_of_bags, lam=lam), [regions, bags], texts)
 
@@ -230,9 +231,9 @@ def lse_nl_of_bags(regions: Tensor, bags: Tensor, texts: Tensor, lam: float) -> 
 def similarity(
     name: str, regions: Tensor, texts: Tensor, lam: float, query: Query | None = None
 ) -> Tensor:
-    """Score every sentence against every image with one of :data:`SIMILARITIES`.
+    """Scores of every sentence with every image by one of :data:`SIMILARITIES`.
 
-    "global" is that of the mean region, "max" of the best one.
+    "global" scores the mean region, "max" the best one.
     """
     match name:
         case "global":
@@ -255,7 +256,7 @@ def similarity(
 
 def _max(regions: Tensor, texts: Tensor) -> Tensor:
     scores = region_scores(regions, texts)
-    # Unlike amax, which shares the gradient among equal regions.
+    # Not amax, which shares the gradient among equal regions.
     return scores.gather(-1, scores.argmax(dim=-1, keepdim=True)).squeeze(-1)
 
 
@@ -275,5 +276,5 @@ def _lse_nl_of_bags(regions: Tensor, bags: Tensor, texts: Tensor, lam: float) ->
 
 def _critical_and_lse(regions: Tensor, texts: Tensor, lam: float) -> tuple[Tensor, Tensor]:
     scores = region_scores(regions, texts)
-    # In place: no second [S, B, N] is kept for the backward pass.
+    # In place, so that the backward pass keeps no second [S, B, N].
     return scores.argmax(dim=-1), lse_of_scaled(scores.mul_(lam), lam)

@@ -1,4 +1,4 @@
-"""The text encoder: a BERT, its pooled state, and a map to the joint space."""
+"""The text encoder: a BERT, pooling of its states, and a map to the joint space."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from cxrtext.models.configurations import bert_configuration, settings_of
 POOLINGS = ("cls", "mean")
 """The state of the first piece (``[CLS]``), or the mean over a sentence's pieces."""
 MODEL_TYPES = ("bert", "cxr-bert")
-"""Each ``model_type`` that a configuration may have."""
+"""The ``model_type`` values that a configuration may have."""
 
 
 def text_configuration(values: Mapping[str, Any]) -> BertConfig:
-    """A text encoder's configuration (ValueError, of one line)."""
+    """A text encoder's configuration (ValueError with one line)."""
     if (kind := values.get("model_type", "bert")) not in MODEL_TYPES:
         raise ValueError(
             f"model_type: {str(kind)[:40]!r} is not read here, only {', '.join(MODEL_TYPES)}"
@@ -31,7 +31,7 @@ def text_configuration(values: Mapping[str, Any]) -> BertConfig:
 def text_config(values: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a configuration that a checkpoint keeps; others are dropped unread.
 
-    A ``ValueError`` tells of what is out of range.
+    Raises ``ValueError`` for values out of range.
     """
     settings = settings_of(text_configuration(values))
     del settings["tie_word_embeddings"]
@@ -40,12 +40,12 @@ def text_config(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def mean_state(states: Tensor, real: Tensor | None) -> Tensor:
-    """The mean over a sentence's pieces, special tokens included, of states [S, T, H].
+    """The mean of states [S, T, H] over a sentence's pieces, with special tokens.
 
-    ``real`` is [S, T], 1 on pieces and 0 on padding; None where nothing is padded.
+    ``real`` is [S, T], 1 on pieces and 0 on padding; None without padding.
 
     Source: Reimers and Gurevych 2019 (Sentence-BERT), section 3; its library counts special
-        tokens, too.
+        tokens too.
     """
     states = states.float()
     if real is None:
@@ -57,7 +57,7 @@ def mean_state(states: Tensor, real: Tensor | None) -> Tensor:
 class TextEncoder(nn.Module):
     """A text encoder's pooled state and a linear map of it to D dimensions.
 
-    ``config`` is of :func:`text_config`; ``pooling`` one of :data:`POOLINGS`.
+    ``config`` comes from :func:`text_config`; ``pooling`` is one of :data:`POOLINGS`.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class TextEncoder(nn.Module):
         self.projection = nn.Linear(int(config["hidden_size"]), dimension)
 
     def extra_repr(self) -> str:
-        """What states depend on beside the weights."""
+        """What states depend on apart from the weights."""
         return "" if self.pooling == "cls" else self.pooling
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
@@ -78,20 +78,20 @@ class TextEncoder(nn.Module):
         Args:
             input_ids: [S, T], word pieces with special tokens.
             attention_mask: [S, T], 1 on tokens and 0 on padding; or boolean [S, 1, T, T], the same
-                for each piece; None where nothing is padded.
+                for each piece; None without padding.
         """
         return self.project(self.states(input_ids, attention_mask))
 
     @property
     def trunk(self) -> nn.Module:
-        """What makes states of pieces."""
+        """The network that gives the states of pieces."""
         trunk: nn.Module = self.backbone
         return trunk
 
     def states(self, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
-        """Pooled states [S, H] of sentences, arguments as above."""
-        found = self.backbone(input_ids=input_ids, attention_mask=attention_mask)
-        states: Tensor = found.last_hidden_state
+        """Pooled states [S, H] of sentences; arguments as in :meth:`forward`."""
+        output = self.backbone(input_ids=input_ids, attention_mask=attention_mask)
+        states: Tensor = output.last_hidden_state
         if self.pooling == "cls":
             return states[:, 0]
         real = attention_mask

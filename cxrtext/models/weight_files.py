@@ -1,4 +1,4 @@
-"""Files of weights: safetensors, sealed or not, and pickles read without running what they hold."""
+"""Files of weights: safetensors, sealed or not, and pickles, read without running code in them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from cxrtext.models.folders import PICKLED_WEIGHTS, SAFE_WEIGHTS
 
 M = TypeVar("M", bound=nn.Module)
 _NOTES = "notes"
-SHOWN = 4  # names that a message lists
-MAX_HEADER = 4 * 2**20  # bytes of the header of a safetensors file
+SHOWN = 4  # most names in a message
+MAX_HEADER = 4 * 2**20  # most bytes in a safetensors header
 _NUMBERS = {
     *(torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.bool, torch.uint8),
     *(torch.int8, torch.int16, torch.int32, torch.int64),
@@ -32,7 +32,7 @@ _WRAPPERS = ("state_dict", "model_state_dict", "model")
 
 
 def read_state(folder: Path) -> tuple[Path, dict[str, Tensor]]:
-    """Read a model folder's weights, safetensors or a pickle: their file, and tensors by name."""
+    """A model folder's weights, from safetensors or a pickle: their file, and tensors by name."""
     safe, pickled = folder / SAFE_WEIGHTS, folder / PICKLED_WEIGHTS
     if safe.is_file():
         return safe, read_safetensors(safe)
@@ -46,7 +46,7 @@ def read_state(folder: Path) -> tuple[Path, dict[str, Tensor]]:
 
 
 def on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors as a file takes them: on the CPU, without gradients, in one piece each."""
+    """Tensors ready to be saved: on the CPU, without gradients, contiguous."""
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
 
 
@@ -60,19 +60,19 @@ def _seal_of_tensors(notes: Mapping[str, Any], tensors: Mapping[str, Tensor]) ->
 
 def save_sealed(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> None:
     """Write a ``.safetensors`` with notes and a digest of both, whole or not at all."""
-    kept = on_cpu(tensors)
-    text = json.dumps({**notes, SEAL: _seal_of_tensors(notes, kept)})
+    plain = on_cpu(tensors)
+    text = json.dumps({**notes, SEAL: _seal_of_tensors(notes, plain)})
     with replacing(path) as temporary:
-        # One note: the order of several is drawn anew each time, and equal files are to be equal.
-        save_file(kept, temporary, metadata={_NOTES: text})
+        # A single note, because several come in random order, and files should be reproducible.
+        save_file(plain, temporary, metadata={_NOTES: text})
 
 
 def load_sealed(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Read what :func:`save_sealed` wrote: the notes, and the tensors by name.
 
     Raises:
-        ValueError: The file is damaged or something else.
-        OSError: It cannot be read.
+        ValueError: The file is damaged or of another kind.
+        OSError: The file cannot be read.
     """
     try:
         notes = json.loads(_notes_of(path))
@@ -91,14 +91,15 @@ def load_sealed(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 def load_bound(
     path: Path, kind: tuple[str, int], what: str, fingerprint: str, again: str
 ) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
-    """Read what an evaluation kept with a checkpoint; None where there is no file.
+    """Read a file kept with a checkpoint; None if it does not exist.
 
     Args:
-        path: Of :func:`save_sealed`; its notes have ``format``, ``version`` and ``fingerprint``.
-        kind: The format and version that are read.
-        what: What the file holds, for messages: "the reference images".
-        fingerprint: Of the model that it must be of.
-        again: What to do about a file that is not it.
+        path: A file of :func:`save_sealed`; its notes have ``format``, ``version`` and
+            ``fingerprint``.
+        kind: The expected format and version.
+        what: The file's content, for messages: "the reference images".
+        fingerprint: The expected fingerprint of the model.
+        again: What to do about another file.
     """
     if not path.exists():
         return None
@@ -116,14 +117,14 @@ def load_bound(
     return notes, tensors
 
 
-AGAIN = "remove it; training writes it anew"
+AGAIN = "remove it; training writes it again"
 KEEP_AGAIN = "make it again with 'cxrtext calibrate CHECKPOINT --data DIR --keep-reference'"
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read the tensors of one file by name: safetensors, or a pickle.
+    """The tensors of a file by name, from safetensors or a pickle.
 
-    A pickle's may lie under ``state_dict``, ``model_state_dict`` or ``model``; what is not a tensor
+    In a pickle they may be under ``state_dict``, ``model_state_dict`` or ``model``; everything else
     (an epoch, an optimizer's state) is left out.
     """
     if not path.is_file():
@@ -138,7 +139,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def read_notes(path: Path) -> dict[str, Any]:
-    """The notes of a file of :func:`save_sealed`, not compared with its digest; {} of any other."""
+    """The notes of a file of :func:`save_sealed`, without checking its digest; {} for others."""
     try:
         notes = json.loads(_notes_of(path))
     except (SafetensorError, OSError, ValueError, RecursionError):
@@ -152,16 +153,16 @@ def _notes_of(path: Path) -> str:
 
 
 def read_archive(path: Path, tensors: str, values: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Tensors and plain values of a pickled training state, each under a key of its own."""
+    """Tensors and plain values of a pickled training state, under the keys given for each."""
     state = _read_pickle(path, "save its weights and its configuration as plain values")
-    found, said = state.get(tensors), state.get(values)
-    if not isinstance(found, Mapping) or not isinstance(said, Mapping):
+    weights, plain = state.get(tensors), state.get(values)
+    if not isinstance(weights, Mapping) or not isinstance(plain, Mapping):
         raise CheckpointError(f"{path}: has no {tensors!r} with tensors and {values!r} beside it")
-    return {str(k): x for k, x in found.items() if isinstance(x, Tensor)}, dict(said)
+    return {str(k): x for k, x in weights.items() if isinstance(x, Tensor)}, dict(plain)
 
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:
-    """Read a file of tensors, compared with its digest where it is one of this program's."""
+    """Read a file of tensors; its digest is checked if this program sealed it."""
     try:
         with open_regular(path) as raw:
             if int.from_bytes(raw.read(8), "little") > MAX_HEADER:
@@ -175,7 +176,7 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
 
 
 def _check_plain(path: Path, tensors: Mapping[str, Any]) -> None:
-    """Refuse tensors that are not numbers of this file: a few bytes can claim terabytes."""
+    """Refuse tensors that are not plain numbers in this file: a few bytes can claim terabytes."""
     total = 0
     for name, tensor in tensors.items():
         plain = tensor.layout is torch.strided and tensor.device.type == "cpu"
@@ -183,15 +184,15 @@ def _check_plain(path: Path, tensors: Mapping[str, Any]) -> None:
             kind = f"{tensor.dtype}, {list(tensor.shape)}"
             raise CheckpointError(f"{path}: {name} ({kind}) is not a plain tensor of numbers")
         total += tensor.numel() * tensor.element_size()
-    if total > 2 * (size := path.stat().st_size):  # one that stands under two names counts twice
+    if total > 2 * (size := path.stat().st_size):  # a tensor with two names counts twice
         raise CheckpointError(f"{path}: claims {total} bytes of tensors, and has {size}")
 
 
 def _read_pickle(path: Path, advice: str = "convert it to model.safetensors") -> Mapping[str, Any]:
-    """Read a pickled state with torch's restricted unpickler, which builds tensors only."""
+    """Read a pickled state with torch's restricted unpickler, which only builds tensors."""
     try:
         with open_regular(path) as file:
-            if zipfile.is_zipfile(file):  # torch compresses nothing
+            if zipfile.is_zipfile(file):  # torch never compresses
                 parts = zipfile.ZipFile(file).infolist()
                 if sum(part.file_size for part in parts) > path.stat().st_size:
                     raise CheckpointError(f"{path}: unpacks to more than its own size")
@@ -200,7 +201,7 @@ def _read_pickle(path: Path, advice: str = "convert it to model.safetensors") ->
             state = torch.load(path, map_location="cpu", weights_only=True)
     except CheckpointError:
         raise
-    # A damaged pickle can raise anything at all.
+    # A damaged pickle can raise anything.
     except Exception:  # noqa: BLE001
         raise CheckpointError(
             f"{path}: not a plain file of weights: it is damaged, or holds objects that could run "
@@ -214,7 +215,7 @@ def _read_pickle(path: Path, advice: str = "convert it to model.safetensors") ->
 
 
 class _Undrawn(TorchFunctionMode):
-    """Networks are made without drawing their weights, which takes as long as to read them."""
+    """Builds networks without drawing their weights, which takes as long as reading them."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
@@ -231,11 +232,11 @@ class _Undrawn(TorchFunctionMode):
 def filled(
     source: Path, make: Callable[[], M], state: Mapping[str, Tensor], fix: str = "copy it again"
 ) -> M:
-    """A module with the tensors of a file, every one of them used (CheckpointError)."""
+    """A module with the tensors of a file, using each of them (CheckpointError)."""
     try:
-        with _Undrawn():  # memory that nothing is written to is none
+        with _Undrawn():  # memory that is never written to takes no space
             module = make()
-    except (RuntimeError, MemoryError):  # more than there is: its shapes tell why
+    except (RuntimeError, MemoryError):  # not enough memory: the shapes will show why
         with torch.device("meta"):
             module = make()
     if fault := misfit(state, module.state_dict()):
@@ -246,17 +247,14 @@ def filled(
 
 
 def is_counter(name: str) -> bool:
-    """Whether a tensor counts a batch norm's batches: files may lack it, nothing is computed."""
+    """Whether a tensor counts a batch norm's batches: files may omit it, and nothing uses it."""
     return name.endswith("num_batches_tracked")
 
 
-def misfit(
-    found: Mapping[str, Tensor],
-    wanted: Mapping[str, Tensor],
-) -> str:
-    """In what the tensors of a file differ from those of a model, in one line; "" where they fit.
+def misfit(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> str:
+    """How a file's tensors differ from a model's, in one line; "" if they fit.
 
-    Counters of batches may be there or not.
+    Batch counters may be missing or extra.
     """
     return difference(
         [name for name in wanted if name not in found and not is_counter(name)],
@@ -280,7 +278,7 @@ def difference(
     shapes: Sequence[tuple[str, Sequence[int], Sequence[int]]],
     types: Sequence[str] = (),
 ) -> str:
-    """The line of :func:`misfit`; ``shapes``: of a tensor as it is, and as it should be."""
+    """The line of :func:`misfit`; ``shapes`` has names with the actual and the expected shape."""
     parts = [
         f"{what}: {listed(names)}"
         for what, names in (("missing", missing), ("unexpected", extra))
@@ -291,14 +289,14 @@ def difference(
 
 
 def listed(names: Iterable[str]) -> str:
-    """Some names, in quotes, and how many there are more."""
+    """The first :data:`SHOWN` names, quoted, and the number of others."""
     every = sorted(names)
     more = f" and {len(every) - SHOWN} more" if len(every) > SHOWN else ""
     return ", ".join(map(repr, every[:SHOWN])) + more
 
 
 def check_finite(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Refuse tensors that are not of floating point, or hold values that are not finite."""
+    """Refuse tensors that are not floating point or not finite."""
     for name, tensor in tensors.items():
         if not tensor.is_floating_point():
             raise CheckpointError(

@@ -1,11 +1,11 @@
-"""Contrastive objectives: pure functions of a score matrix, one loss an anchor.
+"""Contrastive objectives: pure functions of a score matrix, with one loss per anchor.
 
 ``scores`` is [A, C], anchors in rows and candidates in columns, already multiplied by γ²; an entry
 of −inf is not a candidate and is not counted in N.  ``positive`` is [A], int64, the column of each
 row's positive; by default the diagonal.  ``kernel`` is [C, C], a Gram matrix of the candidates'
-metadata or embeddings, as :mod:`~cxrtext.objectives.kernels` makes them.  A loss is [A], in nats,
-unless its docstring says otherwise.  Arguments whose shapes do not fit or whose values are out of
-range, and a positive that is not a candidate, raise ``ValueError``.
+metadata or embeddings from :mod:`~cxrtext.objectives.kernels`.  A loss is [A], in nats, unless its
+docstring says otherwise.  Wrong shapes, values out of range, and a positive that is not a candidate
+raise ``ValueError``.
 """
 
 from cxrtext.objectives import kernels

@@ -1,16 +1,17 @@
-"""Contrast with metadata by a kernel, and alignment and uniformity.
+"""Contrastive losses with a kernel of metadata, and alignment and uniformity.
 
-N is the number of candidates of a row, the positive included, and ``w_i`` is the row of the
-kernel's Gram matrix that belongs to the anchor's positive.
+N is the number of candidates in a row, with the positive, and ``w_i`` is the row of the kernel's
+Gram matrix for the anchor's positive.
 
-In CCL-K z enters by its Gram matrix K_Z, not by sampling: of ``K_ij = e^{s_ij}``, ``C = K W`` with
-``W = (K_Z + λI)^{-1} K_Z`` is what K would be with x and y drawn apart given z.  The system is
-solved, and C summed, in float64: W has entries of both signs, and ``e^200`` overflows float32.  No
-gradient flows through W.  ``ridge`` is λ, above 0; a score of −inf adds nothing to any sum.
+In CCL-K, z enters by its Gram matrix K_Z, not by sampling: with ``K_ij = e^{s_ij}`` and
+``W = (K_Z + λI)^{-1} K_Z``, ``C = K W`` is what K would be if x and y were drawn independently
+given z.  The system is solved, and C summed, in float64: W has entries of both signs, and ``e^200``
+overflows float32.  No gradient flows through W.  ``ridge`` is λ, above 0; a score of −inf adds
+nothing to any sum.
 
 Sources: Dufumier et al. 2021 (conditional alignment and uniformity), eq. 1, 2 and 4; Wang and Isola
-2020 (alignment and uniformity), section 4; Tsai et al. 2022 (CCL-K), eq. 7-9 and proposition 2.2,
-whose floor is ours (docs/reference/objectives.md).
+2020 (alignment and uniformity), section 4; Tsai et al. 2022 (CCL-K), eq. 7-9 and proposition 2.2;
+the floor is ours (docs/reference/objectives.md).
 """
 
 import math
@@ -35,7 +36,7 @@ from cxrtext.objectives.scores import (
 def y_aware(scores: Tensor, kernel: Tensor, positive: Tensor | None = None) -> Tensor:
     """y-Aware InfoNCE, ``−(1/N) Σ_k (w_ik/Ẑ_i) log( e^{s_ik} / ((1/N) Σ_j e^{s_ij}) )``.
 
-    It can be below 0.  A row's weights must sum to more than 0.
+    It may be below 0.  A row's weights must sum to more than 0.
     """
     weights = _weights(scores, kernel, positive)
     check_shares(weights)
@@ -43,7 +44,7 @@ def y_aware(scores: Tensor, kernel: Tensor, positive: Tensor | None = None) -> T
 
 
 def y_aware_terms(scores: Tensor, weights: Tensor) -> Tensor:
-    """:func:`y_aware` with the weights [A, C], 0 where there is no candidate, unchecked."""
+    """:func:`y_aware` with weights [A, C], 0 without a candidate, unchecked."""
     scores = full_precision(scores, "scores")
     count = (~torch.isneginf(scores)).sum(dim=1).to(scores.dtype)
     return (_shares(weights, scores) * surprisal(scores)).sum(dim=1) - count.log()
@@ -57,7 +58,7 @@ def conditional_alignment(scores: Tensor, kernel: Tensor, positive: Tensor | Non
 
 
 def conditional_alignment_terms(scores: Tensor, weights: Tensor) -> Tensor:
-    """:func:`conditional_alignment` with the weights [A, C], unchecked."""
+    """:func:`conditional_alignment` with weights [A, C], unchecked."""
     scores = full_precision(scores, "scores")
     return -(_shares(weights, scores) * torch.where(torch.isneginf(scores), 0.0, scores)).sum(dim=1)
 
@@ -68,12 +69,12 @@ def conditional_uniformity(
     """Conditional uniformity, ``log (1/N²) Σ_ij ((‖w‖∞ − w_ij)/(‖w‖∞ − Ẑ_i)) e^{s_ij}``.
 
     Args:
-        supremum: ‖w‖∞, the largest value that the kernel can take: 1 for RBF, Laplacian, cosine, δ
-            and their products.
+        supremum: ‖w‖∞, the kernel's largest possible value: 1 for RBF, Laplacian, cosine, δ and
+            their products.
 
     Returns:
-        A scalar, in nats.  Where all candidates of a row are as like the anchor as can be, none can
-        be repelled, which is refused.
+        A scalar, in nats.  A row is refused if the kernel is largest for all its candidates,
+        because then none can be repelled.
     """
     weights = _weights(scores, kernel, positive)
     if not 0 < supremum < math.inf:
@@ -83,19 +84,19 @@ def conditional_uniformity(
 
 
 def conditional_uniformity_terms(scores: Tensor, weights: Tensor, supremum: float = 1.0) -> Tensor:
-    """:func:`conditional_uniformity` with the weights [A, C], unchecked."""
+    """:func:`conditional_uniformity` with weights [A, C], unchecked."""
     scores = full_precision(scores, "scores")
     present = ~torch.isneginf(scores)
     count = present.sum(dim=1).to(weights.dtype)
     room = supremum - weights.sum(dim=1) / count
-    # Cosines may exceed 1 by rounding: such a pair is not repelled.
+    # Rounding may put cosines above 1: such a pair is not repelled.
     repulsion = torch.where(present, (supremum - weights).clamp(min=0.0), 0.0).log()
     logits = scores + (repulsion - (room * count).log()[:, None]).to(scores.dtype)
     return torch.logsumexp(logits.flatten(), dim=0) - math.log(len(scores))
 
 
 def check_repulsion(weights: Tensor, candidates: Tensor | int, supremum: float = 1.0) -> None:
-    """Refuse weights [A, C] above the supremum, or a row whose mean is the supremum."""
+    """Refuse weights [A, C] above the supremum, or rows with the supremum as mean."""
     above = weights > supremum * (1 + 1e-5)
     if bool(above.any()):
         row = first_row(above)
@@ -112,7 +113,7 @@ def check_repulsion(weights: Tensor, candidates: Tensor | int, supremum: float =
 
 
 def check_shares(weights: Tensor) -> None:
-    """Refuse weights [A, C] of which a row does not sum to more than 0."""
+    """Refuse weights [A, C] if a row does not sum to more than 0."""
     bad = ~(weights.sum(dim=1) > 0)
     if bool(bad.any()):
         raise ValueError(
@@ -137,19 +138,19 @@ def check_kernel(scores: Tensor, kernel: Tensor) -> None:
 
 
 def _weights(scores: Tensor, kernel: Tensor, positive: Tensor | None) -> Tensor:
-    """Checked weights [A, C] in float64, 0 where there is no candidate."""
+    """Checked weights [A, C] in float64, 0 without a candidate."""
     columns = positive_columns(scores, positive)
     check_kernel(scores, kernel)
     return weights_of(kernel, columns).masked_fill(torch.isneginf(scores), 0.0)
 
 
 def weights_of(kernel: Tensor, column: Tensor) -> Tensor:
-    """The Gram matrix's rows of the anchors' positives, [A, C], without gradient, in float64."""
+    """The Gram matrix's rows for the anchors' positives, [A, C], without gradient, in float64."""
     return kernel.detach().double()[column]
 
 
 def _shares(weights: Tensor, scores: Tensor) -> Tensor:
-    """``w_ik / (N Ẑ_i)``, rows that sum to 1."""
+    """``w_ik / (N Ẑ_i)``; each row sums to 1."""
     return (weights / weights.sum(dim=1, keepdim=True)).to(scores.dtype)
 
 
@@ -158,9 +159,9 @@ def alignment_uniformity(
 ) -> Tensor:
     """``E‖x − y‖^α + λ log E e^{−t‖x − x'‖²}``, a scalar.
 
-    Uniformity is the mean of that of x and that of y, each over pairs of distinct rows.  Rows of
-    x and y, [B, D], are unit vectors and positives of each other; α and t are above 0, ``weight``
-    is λ.
+    Uniformity is the mean over x and y of the uniformity of each, over pairs of distinct rows.
+    Rows of x and y, [B, D], are unit vectors and each other's positives; α and t are above 0,
+    ``weight`` is λ.
     """
     if x.ndim != 2 or x.shape != y.shape or len(x) < 2:
         raise ValueError(
@@ -175,7 +176,7 @@ def alignment_uniformity(
 
 
 def _uniformity(x: Tensor, t: float) -> Tensor:
-    # ‖x‖² + ‖x'‖² − 2⟨x, x'⟩ errs by 1e-7 for near vectors, which e^{−t‖x − x'‖²} does not feel.
+    # ‖x‖² + ‖x'‖² − 2⟨x, x'⟩ is off by 1e-7 for near vectors: too little to matter here.
     with torch.autocast(x.device.type, enabled=False):
         products = x @ x.T
     norms = products.diagonal()
@@ -186,7 +187,7 @@ def _uniformity(x: Tensor, t: float) -> Tensor:
 
 
 LOG_FLOOR = math.log(1e-8)
-"""Smallest ``log C_ii``."""
+"""Least ``log C_ii``."""
 
 
 def cclk_weakly_supervised(
@@ -199,10 +200,7 @@ def cclk_weakly_supervised(
 def cclk_fair(
     scores: Tensor, kernel: Tensor, ridge: float, positive: Tensor | None = None
 ) -> Tensor:
-    """Fair-CCLK, ``−log( K_ii / (K_ii + (b − 1) C_ii) )``; b − 1 is the row's count of negatives.
-
-    Equation 8.
-    """
+    """Fair-CCLK, ``−log( K_ii / (K_ii + (b − 1) C_ii) )``, eq. 8; a row has b − 1 negatives."""
     return cclk_terms(scores, *_solved(scores, kernel, ridge, positive), fair=True)[0]
 
 
@@ -216,9 +214,9 @@ def cclk_hard_negative(
     """HardNeg-CCLK: :func:`cclk_fair` with the anchors' own embeddings as z, eq. 9.
 
     Args:
-        embeddings: [C, D], row j the embedding of the anchor that candidate j is paired with; for
-            A = C and the diagonal, of anchor j.  No gradient reaches them.
-        kernel: Makes a Gram matrix of embeddings, one of ``kernels``.
+        embeddings: [C, D]; row j is the embedding of the anchor paired with candidate j; for
+            A = C and the diagonal, that is anchor j.  They get no gradient.
+        kernel: Gives the Gram matrix of embeddings; one of ``kernels``.
     """
     return cclk_fair(scores, kernel(embeddings.detach()), ridge, positive)
 
@@ -226,7 +224,7 @@ def cclk_hard_negative(
 def _solved(
     scores: Tensor, kernel: Tensor, ridge: float, positive: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """The weights of C, and the columns of the positives."""
+    """The weights W, and the columns of the positives."""
     column = candidate_columns(scores, positive)
     check_kernel(scores, kernel)
     return conditional_weights(kernel, ridge), column
@@ -235,7 +233,7 @@ def _solved(
 def conditional_weights(kernel: Tensor, ridge: float) -> Tensor:
     """``W = (K_Z + λI)^{-1} K_Z``, [C, C], in float64 and without gradient.
 
-    Not a number where the system has no solution: a kernel is positive semidefinite.
+    NaN if the system has no solution, which cannot be with a positive semidefinite kernel.
     """
     if not 0 < ridge < math.inf:
         raise ValueError(f"ridge must be above 0 and finite, got {ridge}")
@@ -248,14 +246,14 @@ def conditional_weights(kernel: Tensor, ridge: float) -> Tensor:
 def cclk_terms(
     scores: Tensor, weights: Tensor, column: Tensor, *, fair: bool
 ) -> tuple[Tensor, Tensor]:
-    """A CCL-K loss with ``weights`` W, unchecked, and which anchors are floored; each [A]."""
+    """A CCL-K loss with ``weights`` W, unchecked, and which anchors are floored; both [A]."""
     dtype = full_precision(scores, "scores").dtype
     rows = rows_of(scores.double(), column)
     relative = rows.negatives.scatter(1, column[:, None], 0.0)
     top = relative.detach().amax(dim=1)
-    # [A, C]: W_jp for candidate j and p the positive
+    # [A, C]: W_jp for candidate j and the positive p
     total = (torch.exp(relative - top[:, None]) * weights.T[column]).sum(dim=1)
-    # log of C_ii over K_ii, with its floor
+    # log of C_ii / K_ii, with its floor
     floor = LOG_FLOOR - rows.positive
     possible = total > 0
     estimate = torch.where(possible, total, 1.0).log() + top

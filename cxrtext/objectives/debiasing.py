@@ -1,9 +1,9 @@
-"""The debiased contrastive loss: false negatives are taken out of the sum of negatives.
+"""The debiased contrastive loss, which takes false negatives out of the sum of negatives.
 
-``−log( pos / (pos + N g) )`` with ``N g = max( (neg − N η pos) / (1 − η), N e^{−γ²} )``.  All is
-computed in log space and relative to the positive, so that the losses stay finite and accurate for
-|score| up to 200 in float32.  The floor assumes that no score is below −γ²; no gradient flows
-through its γ², and none from a negative of an anchor whose loss is floored there.
+``−log( pos / (pos + N g) )`` with ``N g = max( (neg − N η pos) / (1 − η), N e^{−γ²} )``.
+Everything is computed in log space and relative to the positive, so losses stay finite and accurate
+for |score| up to 200 in float32.  The floor assumes that no score is below −γ²; no gradient flows
+through its γ², or from the negatives of an anchor at the floor.
 
 Sources: Wang et al. 2023 (sample-specific debiasing), section 2.3, eq. 6-8 and figure 5; Robinson
 et al. 2021 (hard negative samples).
@@ -29,14 +29,14 @@ from cxrtext.objectives.scores import (
 Aggregate = Literal["loss", "group"]
 
 MIN_ETA = torch.finfo(torch.float32).tiny
-"""Least class probability, in every type that can hold it: what is scored is trained on."""
+"""Least class probability, in every type that can represent it; scoring and training use it."""
 
 
 def class_probability(log_p: Tensor, a: float = DEFAULT_A, k: float = DEFAULT_K) -> Tensor:
     """Estimate class probabilities, ``η = a · p^k``, in log space.
 
-    Of log-likelihoods in nats, at most 0, of any shape; ``a`` lies in (0, 1), k is at least 0.
-    ``η`` is in (0, a], at least ``MIN_ETA``, of the shape and type of ``log_p``.
+    ``log_p`` has log-likelihoods in nats, at most 0, in any shape; ``a`` lies in (0, 1), k is at
+    least 0.  ``η`` is in (0, a], at least ``MIN_ETA``, with the shape and type of ``log_p``.
     """
     if not 0.0 < a < 1.0:
         raise ValueError(f"a must lie in (0, 1), got {a}")
@@ -55,13 +55,13 @@ def debiased(
     extra: Tensor | None = None,
     positive: Tensor | None = None,
 ) -> Tensor:
-    """Debiased contrastive loss with one class probability an anchor: DCL-η, DCL-η_LM.
+    """Debiased contrastive loss with a class probability per anchor: DCL-η, DCL-η_LM.
 
     Args:
         eta: Class probability of each anchor [A], or one for all; in [0, 1).
         gamma_sq: γ², the largest possible score.
         extra: [A, M], scaled scores of extra positives; ``pos`` inside g is then their mean.  −inf
-            is none, but a row must have one.
+            means none, but each row must have one.
     """
     rows = split_rows(scores, positive)
     in_class = None if extra is None else mean_positive(rows.positive, extra)
@@ -89,14 +89,14 @@ def hard_negative(
     gamma_sq: Tensor | float,
     positive: Tensor | None = None,
 ) -> Tensor:
-    """Hard-negative loss: negatives weighted ``∝ e^{β s}``, mean 1, then debiased with τ⁺.
+    """Hard-negative loss: negatives weighted ``∝ e^{β s}`` with mean 1, then debiased with τ⁺.
 
-    ``N g = max( (Σ_j w_j e^{s_j} − N τ⁺ pos) / (1 − τ⁺), N e^{−γ²} )``.  The weights are part of
-    the loss: gradients flow through them.
+    ``N g = max( (Σ_j w_j e^{s_j} − N τ⁺ pos) / (1 − τ⁺), N e^{−γ²} )``.  Gradients flow through the
+    weights.
 
     Args:
         tau_plus: τ⁺, the class probability, in [0, 1).
-        beta: β, the concentration on hard negatives, at least 0; 0 is :func:`debiased`.
+        beta: β, the concentration on hard negatives, at least 0; 0 gives :func:`debiased`.
         gamma_sq: γ², the largest possible score.
     """
     if not 0 <= tau_plus < 1:
@@ -109,7 +109,7 @@ def hard_negative(
 def hard_negative_terms(
     rows: Rows, tau_plus: float, beta: float, gamma_sq: Tensor | float
 ) -> tuple[Tensor, Tensor]:
-    """:func:`hard_negative` of rows, unchecked, and which anchors are floored; each [A]."""
+    """:func:`hard_negative` from rows, unchecked, and which anchors are floored; both [A]."""
     weights = log_weights(beta * rows.negatives, ~torch.isneginf(rows.negatives))
     return _corrected(rows, log_sum(rows.negatives + weights), tau_plus, gamma_sq)
 
@@ -117,9 +117,9 @@ def hard_negative_terms(
 def debiased_terms(
     rows: Rows, eta: Tensor | float, gamma_sq: Tensor | float, in_class: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """:func:`debiased` of rows, unchecked, and which anchors are floored; each [A].
+    """:func:`debiased` from rows, unchecked, and which anchors are floored; both [A].
 
-    ``in_class`` is the ``log`` of what stands for ``pos`` in the correction, over pos; None is 0.
+    ``in_class`` is the ``log`` of the correction's ``pos`` divided by the positive's; None means 0.
     """
     return _corrected(rows, log_sum(rows.negatives), eta, gamma_sq, in_class)
 
@@ -131,17 +131,17 @@ def _corrected(
     gamma_sq: Tensor | float,
     in_class: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The loss from ``marginal``, ``log( neg / pos )`` [A] with negatives weighted or not."""
+    """The loss from ``marginal``, ``log( neg / pos )`` [A], with or without weighted negatives."""
     eta = _per_row(eta, rows, "eta")
     gamma = _per_row(gamma_sq, rows, "gamma_sq").detach()
     log_count = rows.count.log()
     floor = log_count - gamma - rows.positive
-    # log of (N η pos) / neg: the part of the negatives that the correction takes away
+    # log of (N η pos) / neg: the part of the negatives that the correction removes
     taken = log_count + torch.log(eta) - marginal
     if in_class is not None:
         taken = taken + in_class
     possible = (taken < 0) & ~torch.isneginf(marginal)
-    # log(1 − e^taken) without cancellation; the inner where keeps NaN out of the gradient
+    # log(1 − e^taken) without cancellation; the inner `where` keeps NaN out of the gradient
     rest = torch.log(-torch.expm1(torch.where(possible, taken, -1.0)))
     estimate = torch.where(possible, marginal + rest - torch.log1p(-eta), -torch.inf)
     # A NaN score stays NaN: a floor would hide that training diverged.
@@ -176,13 +176,13 @@ def positive_debiased(
     ``τ⁺ e^{−γ²}``, in numerator and denominator alike; no gradient flows through that γ².
 
     Args:
-        positive: [A, M], scaled scores s(x, v) of the positives; −inf is not one.
+        positive: [A, M], scaled scores s(x, v) of the positives; −inf means none.
         negative: [A, N], scaled scores s(x, u) of the negatives; −inf is not counted.
-        self_score: s(x, x), γ² where embeddings are normalized; [A] or one for all.
+        self_score: s(x, x), which is γ² for normalized embeddings; [A] or one for all.
         tau_plus: τ⁺, the class probability, in (0, 1); τ⁻ = 1 − τ⁺.
         gamma_sq: γ², the largest possible score.
         aggregate: "loss" is the mean of the losses with each positive as v (loss-combination);
-            "group" puts all M inside P, whose divisor is then N + M + 1 (pos-grouping).
+            "group" puts all M inside P, with the divisor N + M + 1 (pos-grouping).
 
     Returns:
         [A], in nats; 0 for an anchor without negatives.
@@ -203,13 +203,13 @@ def positive_debiased_terms(
     gamma_sq: Tensor | float,
     aggregate: Aggregate = "loss",
 ) -> tuple[Tensor, Tensor]:
-    """:func:`positive_debiased`, unchecked, and which anchors are floored; each [A]."""
+    """:func:`positive_debiased`, unchecked, and which anchors are floored; both [A]."""
     positive, negative = full_precision(positive, "positive"), full_precision(negative, "negative")
     own = torch.as_tensor(self_score, dtype=negative.dtype, device=negative.device)
     if own.ndim > 1 or (own.ndim == 1 and len(own) != len(negative)):
         raise ValueError(f"self_score must be a number or [{len(negative)}], got {own.shape}")
     own = own.expand(len(negative))[:, None, None].expand(-1, positive.shape[1], 1)
-    # [A, K, inside]: the scores that P holds beside the negatives
+    # [A, K, inside]: the scores in P apart from the negatives
     inside = torch.cat([positive[:, :, None], own], dim=2)
     if aggregate == "group":
         inside = torch.cat([positive, own[:, 0]], dim=1)[:, None]
@@ -231,10 +231,10 @@ def positive_debiased_terms(
 def _numerator(
     known: Tensor, total: Tensor, count: Tensor, size: Tensor, tau_plus: float, floor: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """``log( P − τ⁻P⁻ )`` with its floor, and where it is floored there.
+    """``log( P − τ⁻P⁻ )`` with its floor, and where it is floored.
 
-    The negatives stand in P as well, so they are collected before anything is subtracted:
-    ``P − τ⁻P⁻ = e^known + c Σ e^u`` with ``c = (Nτ⁺ − kτ⁻) / (N (N + k))``, k the size of the rest.
+    P contains the negatives too, so they are collected before anything is subtracted:
+    ``P − τ⁻P⁻ = e^known + c Σ e^u`` with ``c = (Nτ⁺ − kτ⁻) / (N (N + k))``; k counts the rest of P.
     """
     coefficient = (count * tau_plus - size * (1 - tau_plus)) / (count * (count + size))
     some = count > 0

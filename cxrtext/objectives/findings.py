@@ -1,13 +1,13 @@
-"""The loss of findings that are present or absent, and of some not known."""
+"""The loss for findings that are present, absent or unknown."""
 
 import torch.nn.functional as F
 from torch import Tensor
 
 
 def known_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """Mean binary cross-entropy of the known targets, in nats; 0 where none is known.
+    """Mean binary cross-entropy of the known targets, in nats; 0 if none is known.
 
-    Logits and int8 targets [B, findings].
+    Logits and int8 targets (1, 0, or -1 unknown) are [B, findings].
     """
     losses = F.binary_cross_entropy_with_logits(
         logits, targets.clamp(min=0).float(), reduction="none"

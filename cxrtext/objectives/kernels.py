@@ -1,8 +1,8 @@
-"""Kernels of metadata or embeddings: each makes the Gram matrix [n, n] of n values.
+"""Kernels of metadata or embeddings: each gives the Gram matrix [n, n] of n values.
 
-``z`` is [n] or [n, d], finite, and ``sigma``, above 0, is in the unit of z; all else is a
-``ValueError``.  Gram matrices of several attributes multiply: ``rbf(age, 5.0) * delta(sex)``, or
-:func:`product`.  Distances and products are taken in full precision, also under autocast.
+``z`` is [n] or [n, d] and finite, and ``sigma``, above 0, is in units of z; anything else raises
+``ValueError``.  Multiply the Gram matrices of several attributes: ``rbf(age, 5.0) * delta(sex)``,
+or :func:`product`.  Distances and products use full precision, also under autocast.
 
 Sources: CCL-K (Tsai et al. 2022), and conditional alignment and uniformity.
 """
@@ -50,9 +50,9 @@ def polynomial(z: Tensor, degree: int = 3) -> Tensor:
 
 
 def delta(z: Tensor) -> Tensor:
-    """Kernel of categories, 1 where z = z' and 0 elsewhere; its supremum is 1.
+    """Kernel of categories, 1 if z = z' and else 0; its supremum is 1.
 
-    Rows of z are equal where all d categories are.  The matrix is of float32 for integers.
+    Rows of z are equal if all d categories are.  For integers the matrix is float32.
     """
     values = _checked(z)
     compared = values if z.is_floating_point() else z.reshape(len(z), -1)
@@ -60,7 +60,7 @@ def delta(z: Tensor) -> Tensor:
 
 
 def gram(name: str, z: Tensor, sigma: float = 1.0) -> Tensor:
-    """The kernel of a name of vectors [n, d], unchecked."""
+    """The kernel with this name, of vectors [n, d], unchecked."""
     match name:
         case "rbf":
             return torch.exp(-_distances(z, 2.0, sigma).square() / 2)
@@ -78,10 +78,7 @@ def gram(name: str, z: Tensor, sigma: float = 1.0) -> Tensor:
 
 
 def product(*grams: Tensor) -> Tensor:
-    """Product of Gram matrices [n, n] of the same values, again one.
-
-    Its supremum is the product of theirs.
-    """
+    """Product of Gram matrices [n, n] of the same values; the suprema multiply too."""
     if not grams or any(gram.shape != grams[0].shape for gram in grams):
         raise ValueError(f"kernels must be alike, got shapes {[tuple(g.shape) for g in grams]}")
     return math.prod(grams[1:], start=grams[0])
@@ -100,7 +97,7 @@ def _above_zero(sigma: float) -> float:
 
 
 def _checked(z: Tensor) -> Tensor:
-    """``z`` as [n, d], floating point of at least 32 bits."""
+    """``z`` as [n, d], in floating point of at least 32 bits."""
     if z.ndim not in (1, 2):
         raise ValueError(f"z must be [n] or [n, d], got shape {tuple(z.shape)}")
     z = z.to(torch.promote_types(z.dtype, torch.float32))

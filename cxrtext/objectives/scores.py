@@ -1,9 +1,9 @@
-"""What every objective does first to a score matrix: check it, and find each row's positive.
+"""What every objective does first with a score matrix: check it, and find each row's positive.
 
-Public functions check values, which waits for the device; :func:`rows_of` and the functions whose
-names end in ``_terms`` do not: training calls them with what it knows to be right, and a row that
-is wrong comes out as NaN.  Half-precision scores, as autocast gives them, are converted to float32
-here, so that no later exponential or logarithm is taken in half precision.
+Public functions check values, which waits for the device.  :func:`rows_of` and functions with names
+ending in ``_terms`` do not: training calls them with correct input, and a wrong row gives NaN.
+Half-precision scores from autocast are converted to float32 here, so that no later exponential or
+logarithm is in half precision.
 """
 
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ _HALVES = (torch.float16, torch.bfloat16)
 
 
 def full_precision(values: Tensor, name: str) -> Tensor:
-    """``values`` in float32 if they came in half precision; otherwise as they are."""
+    """``values`` in float32 if they are in half precision, otherwise unchanged."""
     if not values.is_floating_point():
         raise ValueError(f"{name} must be floating point, got {values.dtype}")
     return values.float() if values.dtype in _HALVES else values
 
 
 def first_row(mask: Tensor) -> int:
-    """The index of the first row that holds a True, for an error message."""
+    """The index of the first row with a True, for an error message."""
     return int(mask.reshape(len(mask), -1).any(dim=1).nonzero()[0])
 
 
@@ -53,13 +53,13 @@ def positive_columns(scores: Tensor, positive: Tensor | None) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Scores seen from the positive."""
+    """Scores relative to the positive."""
 
     positive: Tensor  # the positive's score, [A]
-    # the other scores minus the positive's, [A, C]; −inf at the positive itself and where there is
-    # no candidate.  Subtracting first keeps small losses accurate
+    # the other scores minus the positive's, [A, C]; −inf at the positive itself and without a
+    # candidate.  Subtracting first keeps small losses accurate
     negatives: Tensor
-    count: Tensor  # how many negatives a row has, [A], of the type of the scores
+    count: Tensor  # number of negatives in a row, [A], in the scores' type
 
 
 def rows_of(scores: Tensor, column: Tensor) -> Rows:
@@ -73,12 +73,12 @@ def rows_of(scores: Tensor, column: Tensor) -> Rows:
 
 
 def split_rows(scores: Tensor, positive: Tensor | None) -> Rows:
-    """:func:`rows_of` of :func:`candidate_columns`."""
+    """:func:`rows_of` with :func:`candidate_columns`."""
     return rows_of(scores, candidate_columns(scores, positive))
 
 
 def candidate_columns(scores: Tensor, positive: Tensor | None) -> Tensor:
-    """:func:`positive_columns`, of positives that are candidates."""
+    """:func:`positive_columns`; each positive must be a candidate."""
     column = positive_columns(scores, positive)
     missing = torch.isneginf(full_precision(scores, "scores").gather(1, column[:, None]))
     if bool(missing.any()):
@@ -93,7 +93,7 @@ def without(scores: Tensor, same: Tensor, column: Tensor) -> Tensor:
 
 
 def check_mask(scores: Tensor, same: Tensor) -> None:
-    """Refuse a mask that is not boolean or not of the shape of the scores."""
+    """Refuse a mask that is not boolean or does not have the scores' shape."""
     if same.shape != scores.shape or same.dtype != torch.bool:
         raise ValueError(
             f"same must be boolean {tuple(scores.shape)}, got {same.dtype} {tuple(same.shape)}"
@@ -103,10 +103,10 @@ def check_mask(scores: Tensor, same: Tensor) -> None:
 def without_negatives(
     scores: Tensor, positive: Tensor | None = None, same: Tensor | None = None
 ) -> Tensor:
-    """Tell which anchors have no negative, [A]: their loss is 0 and teaches nothing.
+    """Which anchors have no negative, [A]: their loss is 0 and teaches nothing.
 
-    A trainer may warn where the mean is not small.  ``same`` [A, C], boolean, are the negatives to
-    be removed, as ``remove_negatives`` takes them; for ``fair``, where clusters differ.
+    A trainer may warn if the mean is not small.  ``same`` [A, C], boolean, marks negatives to
+    remove, as for ``remove_negatives``; for ``fair``, mark where clusters differ.
     """
     scores = scores.detach()
     if same is not None:
@@ -115,16 +115,16 @@ def without_negatives(
 
 
 def log_sum(values: Tensor) -> Tensor:
-    """``log Σ exp`` over the last dimension; −inf with a zero gradient for a row of −inf."""
+    """``log Σ exp`` over the last dimension; a row of −inf gives −inf with a zero gradient."""
     empty = torch.isneginf(values).all(dim=-1, keepdim=True)
     total = torch.logsumexp(values.masked_fill(empty, 0.0), dim=-1)
     return total.masked_fill(empty.squeeze(-1), -torch.inf)
 
 
 def log_weights(logits: Tensor, present: Tensor) -> Tensor:
-    """``log`` of weights ∝ ``e^logits`` whose mean over the present entries of a row is 1.
+    """``log`` of weights ∝ ``e^logits`` with mean 1 over the present entries of a row.
 
-    All are [A, C]; what stands at absent entries is not read, and their weight is −inf.
+    All are [A, C]; absent entries are not read, and get −inf.
     """
     logits = logits.masked_fill(~present, -torch.inf)
     total = log_sum(logits)
@@ -134,10 +134,10 @@ def log_weights(logits: Tensor, present: Tensor) -> Tensor:
 
 
 def surprisal(scores: Tensor) -> Tensor:
-    """``−log softmax`` of each row, accurate where it is small, [A, C]; 0 where no candidate.
+    """``−log softmax`` of each row, also accurate if small, [A, C]; 0 without a candidate.
 
-    ``logsumexp − score`` rounds a loss below 1e-7 to 0 in float32.  Only a row's highest entry can
-    be that sure, so that entry alone is computed without the difference.
+    In float32, ``logsumexp − score`` rounds a loss below 1e-7 to 0.  Only a row's highest entry can
+    be so small, so only that entry is computed without the difference.
     """
     absent = torch.isneginf(scores)
     top, column = scores.max(dim=-1, keepdim=True)

@@ -1,4 +1,4 @@
-"""Studies, sentences, images, labels and boxes, and the files they are kept in."""
+"""Studies, sentences, images, labels and boxes, and their files."""
 
 from cxrtext.records.boxes import Absent, Box, iter_boxes, write_boxes
 from cxrtext.records.columns import SECTION_COLUMNS

@@ -1,6 +1,6 @@
-"""Boxes and masks with the sentence each one illustrates, and sentences that have none.
+"""Boxes and masks with their sentences, and sentences without a box.
 
-COCO JSON as MS-CXR lays it out, and tables.
+Files are COCO JSON as in MS-CXR, or tables.
 """
 
 import json
@@ -17,7 +17,7 @@ from cxrtext.records.numbers import read_number
 from cxrtext.records.rows import TABLES, TableRows
 from cxrtext.records.study import LeftOut
 
-SMALLEST = 1.0  # pixels across a box, and down
+SMALLEST = 1.0  # least width and height of a box, in pixels
 Corners = tuple[float, float, float, float]  # x, y, w, h in pixels, from the top left
 
 _IMAGE = ("image", "dicom_id", "path")
@@ -28,7 +28,7 @@ _FINDING = ("finding", "category_name")
 @dataclass(frozen=True, slots=True)
 class _Sought:
     image: str  # the ``image`` cell of the manifest
-    width: int  # of the image, in original pixels; 0 where a table does not say
+    width: int  # of the image, in original pixels; 0 if a table does not say
     height: int
     finding: str  # the category, such as "Pneumonia"
     label_text: str  # the sentence that was looked for in the image
@@ -36,14 +36,14 @@ class _Sought:
 
 @dataclass(frozen=True, slots=True)
 class Box(_Sought):
-    bbox: Corners  # what the sentence says is there, in original pixels
-    # the mask, as runs over height x width (see `masks`); None where there is but a box.
+    bbox: Corners  # where the image shows what the sentence says, in original pixels
+    # the mask, as runs over height x width (see `masks`); None if there is only a box.
     segmentation: Runs | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Absent(_Sought):
-    """What a sentence says is not in the image."""
+    """A sentence without a box: the image does not show what it says."""
 
 
 def write_boxes(path: Path, boxes: Iterable[Box | Absent]) -> None:
@@ -97,7 +97,7 @@ def _load_coco(path: Path) -> dict[str, list[Any]]:
 
 
 def _text(value: Any) -> str:
-    """MS-CXR gives a sentence as text, or as a list of one."""
+    """A sentence, which MS-CXR gives as text or as a list with one text."""
     if isinstance(value, list):
         return " ".join(part for part in value if isinstance(part, str))
     return value if isinstance(value, str) else ""
@@ -114,20 +114,20 @@ def _coco_boxes(path: Path) -> Iterator[Box | Absent | LeftOut]:
         for part in ("images", "categories")
     )
     for number, entry in enumerate(coco["annotations"], 1):
-        found = entry if isinstance(entry, dict) else {}
-        keys = (found.get("image_id"), found.get("category_id"))
+        annotation = entry if isinstance(entry, dict) else {}
+        keys = (annotation.get("image_id"), annotation.get("category_id"))
         image_id, kind = (key if isinstance(key, (int, str)) else None for key in keys)
         image, category = images.get(image_id), categories.get(kind, {})
-        bbox = found.get("bbox")
+        bbox = annotation.get("bbox")
         yield _checked(
             f"annotation {number}",
             _text(image.get("file_name") or image.get("path")) if image else None,
             (image.get("width"), image.get("height")) if image else (None, None),
             _text(category.get("name")),
-            _text(found.get("label_text")),
+            _text(annotation.get("label_text")),
             bbox if isinstance(bbox, list) else None,
-            found.get("segmentation"),
-            absent="bbox" in found and bbox is None,
+            annotation.get("segmentation"),
+            absent="bbox" in annotation and bbox is None,
         )
 
 
@@ -140,7 +140,7 @@ def _table_boxes(path: Path) -> Iterator[Box | Absent | LeftOut]:
     )
     if not image or not text:
         raise DataError(
-            f"{path}: no boxes: columns are image, label_text, x, y, w, h, and if wanted finding, "
+            f"{path}: no boxes: columns are image, label_text, x, y, w, h, and optionally finding, "
             f"width, height, segmentation (columns found: {', '.join(table.columns)})"
         )
     for entry in table:
@@ -163,7 +163,7 @@ def _table_boxes(path: Path) -> Iterator[Box | Absent | LeftOut]:
 
 
 def _segmentation(cell: str) -> Any:
-    """COCO's segmentation, out of a cell of a table; text that is not JSON stays as it is."""
+    """COCO's segmentation from a table cell; text that is not JSON stays as it is."""
     try:
         return json.loads(cell) if cell.strip() else None
     except (ValueError, RecursionError):
@@ -174,15 +174,15 @@ def _checked(
     where: str, image: str | None, size: tuple[Any, Any], finding: str | None, text: str,
     corners: list[Any] | None, segmentation: Any, *, absent: bool,
 ) -> Box | Absent | LeftOut:  # fmt: skip
-    """A box as its file has it; or what is wrong with it.
+    """A box from the values in its file, or what is wrong with it.
 
-    ``image`` is None where an annotation names none, ``finding`` where a table has no column of it;
-    ``absent`` says that there is no box.
+    ``image`` is None if an annotation names none, ``finding`` if a table has no column for it;
+    ``absent`` means that there is no box.
     """
     if corners is None and not absent:
         return LeftOut(where, "it has no bbox; fix or remove it")
     if image is None:
-        return LeftOut(where, "its image_id is that of no image; fix or remove it")
+        return LeftOut(where, "no image has its image_id; fix or remove it")
     if not (image := image.strip()):
         return LeftOut(where, "the image is not named; name it")
     try:
@@ -216,22 +216,22 @@ def _bbox(where: str, values: list[Any], height: int, width: int) -> Corners | L
     if min(w, h) < SMALLEST:
         why = f"a box is at least {SMALLEST:g} pixel wide and high; fix it"
         return LeftOut(where, why)
-    # Boxes drawn by hand may stand a pixel over the edge, and those of a resized image more.
+    # Boxes drawn by hand may cross the edge by a pixel, and those of a resized image by more.
     if x + w <= 0 or y + h <= 0 or (width and x >= width) or (height and y >= height):
         return LeftOut(where, "the box lies outside its image; fix it")
     return x, y, w, h
 
 
 def iter_boxes(path: Path) -> Iterator[Box | Absent | LeftOut]:
-    """Give the boxes of a file, the sentences that have none, and what is damaged among them.
+    """Give the boxes of a file, the sentences without a box, and what is wrong with others.
 
     Args:
-        path: COCO JSON (``.json``), whose annotations have ``bbox`` and ``label_text``, and if
-            wanted ``segmentation``; or a table (``.csv``, ``.parquet``) with ``image``,
-            ``label_text``, ``x``, ``y``, ``w``, ``h`` and if wanted ``finding``, ``width``,
-            ``height`` and ``segmentation`` (COCO's, as JSON).  MS-CXR's own columns are taken too.
-            A sentence whose ``bbox`` is null, or whose ``x``, ``y``, ``w`` and ``h`` are empty, has
-            no box, or the smallest around its segmentation.
+        path: COCO JSON (``.json``) with ``bbox``, ``label_text`` and optional ``segmentation`` for
+            each annotation; or a table (``.csv``, ``.parquet``) with ``image``, ``label_text``,
+            ``x``, ``y``, ``w``, ``h`` and optional ``finding``, ``width``, ``height`` and
+            ``segmentation`` (COCO's, as JSON).  MS-CXR's own columns work too.  If ``bbox`` is
+            null, or ``x``, ``y``, ``w`` and ``h`` are empty, the sentence has no box, or the
+            smallest one around its segmentation.
     """
     if path.name.lower().endswith(TABLES):
         return _table_boxes(path)

@@ -1,4 +1,4 @@
-"""What cells mean: ages, sexes, dates and times as people and devices write them."""
+"""Reads ages, sexes, dates and times as people and devices write them."""
 
 import re
 import unicodedata
@@ -39,26 +39,26 @@ _GERMAN = {"jahr", "jahre", "monat", "monate", "mon", "tag", "tage", "woche", "w
 
 
 def years(text: str, units: Mapping[str, int] = _PER_YEAR) -> str:
-    """An age in whole years: "058Y", "58,0" and "58 J." are 58, "007M" is 0; "" if it is none."""
-    found = _AGE.fullmatch(text.strip())
-    per_year = (units.get(found[2]) or units.get(found[2].casefold())) if found else None
-    if not found or not per_year or (age := int(found[1]) // per_year) > OLDEST:
+    """An age in whole years: "058Y", "58,0" and "58 J." are 58, "007M" is 0; "" if not an age."""
+    match = _AGE.fullmatch(text.strip())
+    per_year = (units.get(match[2]) or units.get(match[2].casefold())) if match else None
+    if not match or not per_year or (age := int(match[1]) // per_year) > OLDEST:
         return ""
     return str(age)
 
 
 def _units(header: str, texts: Iterable[str]) -> dict[str, int]:
-    """How many units are a year: "12 j" are days beside French words, years beside German ones."""
-    said = {found[2].casefold() for text in texts if (found := _AGE.fullmatch(text))}
-    french = bool(said & _FRENCH) or "â" in header.lower()
-    german = bool(said & _GERMAN or re.search("(?i)alter|leeftijd", header))
-    if french == german and (french or said - {"j"}):
+    """Units per year: "12 j" is days in a column with French words, years with German ones."""
+    units = {found[2].casefold() for text in texts if (found := _AGE.fullmatch(text))}
+    french = bool(units & _FRENCH) or "â" in header.lower()
+    german = bool(units & _GERMAN or re.search("(?i)alter|leeftijd", header))
+    if french == german and (french or units - {"j"}):
         return {**_PER_YEAR, "j": 0, "J": int(german)}  # German abbreviates in capitals
     return {**_PER_YEAR, "j": 365} if french else _PER_YEAR
 
 
 def _letters(header: str, texts: Iterable[str]) -> dict[str, str]:
-    """What letters of sex mean beside those of their column ("M" beside "H"); "?" if unsure."""
+    """What letters for sex mean given the others in the column ("M" next to "H"); "?" if unsure."""
     beside = {text.rstrip(".").casefold() for text in texts}
     if any(one.startswith(("f", "w")) for one in beside):
         return {"m": "?" if beside & {"h", "v"} else "m", "v": "?" if "m" in beside else "m"}
@@ -73,9 +73,9 @@ def _letters(header: str, texts: Iterable[str]) -> dict[str, str]:
 
 
 def sex(text: str, codes: Mapping[str, str] | None = None) -> str:
-    """M, F or O, from a letter or a word of seven languages; "" where it is not one of these.
+    """M, F or O from a letter or a word in seven languages; "" for anything else.
 
-    ``codes`` are what a column shows that numbers and letters mean.
+    ``codes`` says what numbers and letters mean in the column.
     """
     word = text.strip().rstrip(".").casefold()
     word = (codes or {}).get(word.removesuffix(".0"), word)
@@ -92,7 +92,7 @@ _SHORT = re.compile(r"\s*(?:n\W+[adv]|k\W+a|n\.n|s\W+d|\\n)\W*", re.IGNORECASE)
 
 
 def says_nothing(text: str) -> bool:
-    """Whether a cell stands for a missing value: NULL, n/a, unknown, "-"; or is empty."""
+    """Whether a cell is empty or stands for a missing value: NULL, n/a, unknown, "-"."""
     word = re.sub(r"[\W_]+", "", text).casefold()
     return bool(_NOTHING.fullmatch(word) or _SHORT.fullmatch(text))
 
@@ -110,23 +110,22 @@ _TIME = re.compile(
 )
 _ZONE = re.compile(r"(?<=\d)\s*(Z|[+-]\d\d:?\d\d)$")
 _BEGIN = re.compile(rf"\s*{_PARTS}(?!\d)")
-CENTURY = 70  # of two digits, from here on years are of the last century
+CENTURY = 70  # two-digit years from here on belong to the last century
 
 
 def date_order(texts: Iterable[str]) -> str:
-    """Whether the dates of a column begin with the "day" or the "month"; "" where none tells."""
-    found = [(int(m["one"]), int(m["other"])) for text in texts if (m := _BEGIN.match(text))]
-    days = any(one > 12 for one, _ in found)
-    months = any(other > 12 for _, other in found)
+    """Whether the dates of a column begin with the "day" or the "month"; "" if unclear."""
+    pairs = [(int(m["one"]), int(m["other"])) for text in texts if (m := _BEGIN.match(text))]
+    days = any(first > 12 for first, _ in pairs)
+    months = any(second > 12 for _, second in pairs)
     return "day" if days and not months else "month" if months and not days else ""
 
 
 def read_time(text: str, order: str = "") -> str:
     """The digits of a time such as 2024-03-01 12:00, 1.3.2024 or 20240301120000+0100.
 
-    One that names its zone becomes local time, which those without are taken for.  "" where it is
-    not a time, or may be read as two: nobody knows the month of 3/1/2024 but by the `date_order` of
-    its column.
+    A time with a zone becomes local time; one without is taken as local.  Returns "" for text that
+    is not a time or is ambiguous: only the `date_order` of the column tells the month of 3/1/2024.
     """
     text = text.strip()
     zone = _ZONE.search(text)
@@ -143,39 +142,39 @@ def read_time(text: str, order: str = "") -> str:
 def _digits(text: str, order: str) -> str:
     if plain := _DIGITS.fullmatch(text):
         return plain[1] + plain[2]
-    if (found := _TIME.fullmatch(text)) is None:
+    if (match := _TIME.fullmatch(text)) is None:
         return ""
-    parts = [found[name] for name in ("year", "month", "day")]
-    if found["mark"]:
-        # Points stand in dates that begin with the day; slashes stand in others too.
-        order = order or ("day" if found["mark"] == "." else "")
+    parts = [match[name] for name in ("year", "month", "day")]
+    if match["mark"]:
+        # Dates with points begin with the day; dates with slashes may begin with either.
+        order = order or ("day" if match["mark"] == "." else "")
         if not order:
             return ""
-        year = found["year_"]
+        year = match["year_"]
         if len(year) == 2:
             year = f"{19 if int(year) >= CENTURY else 20}{year}"
-        days = found["one"], found["other"]
+        days = match["one"], match["other"]
         parts = [year, *(reversed(days) if order == "day" else days)]
-    clock = [found[name] for name in ("hour", "minute", "second")]
-    if found["half"]:
-        clock[0] = str(int(clock[0]) % 12 + 12 * (found["half"] in "Pp"))
+    clock = [match[name] for name in ("hour", "minute", "second")]
+    if match["half"]:
+        clock[0] = str(int(clock[0]) % 12 + 12 * (match["half"] in "Pp"))
     return "".join(part.zfill(2) for part in (*parts, *clock) if part)
 
 
 def moment(day: str, time: str = "") -> str:
-    """A date and time of DICOM or of a table as 2019-03-02T10:15:00, or as 2019-03-02, else ""."""
+    """A date and time from DICOM or a table as 2019-03-02T10:15:00 or 2019-03-02, else ""."""
     digits = read_time(day) or day.replace(".", "")
     if time and len(digits) == 8:
         digits = read_time(digits + time.replace(":", "")) or digits
     try:
-        found = datetime.strptime(digits.ljust(TIME_DIGITS, "0"), "%Y%m%d%H%M%S").isoformat()
+        text = datetime.strptime(digits.ljust(TIME_DIGITS, "0"), "%Y%m%d%H%M%S").isoformat()
     except ValueError:
         return ""
-    return found if len(digits) > 8 else found[:10]
+    return text if len(digits) > 8 else text[:10]
 
 
 def days_between(first: str, taken: str) -> str:
-    """Days from one `moment` to another, with two decimals where both have a time."""
+    """Days from one `moment` to another, with two decimals if both have a time of day."""
     times = datetime.fromisoformat(first), datetime.fromisoformat(taken)
     if min(len(first), len(taken)) <= 10:
         return str((times[1].date() - times[0].date()).days)
@@ -189,15 +188,15 @@ AGE, SEX, TIMES = "age", "sex", ("date", "acquired", "time")
 
 @dataclass(slots=True)
 class Meaning:
-    """What the cells of a column mean: whole years, M, F or O, the digits of a time."""
+    """How to read the cells of a column: as whole years, as M, F or O, or as digits of a time."""
 
     read: Callable[[str], str]
     filled: int = 0
     unread: int = 0
-    row: int = 0  # the first that cannot be read
+    row: int = 0  # the first row that cannot be read
 
     def fault(self, name: str, header: str) -> str:
-        """What is to be said of cells that cannot be read, without them; "" where all can."""
+        """A message about unreadable cells, without quoting them; "" if all can be read."""
         if not self.unread:
             return ""
         shown = name if name == header else f"{name} ({header})"
@@ -212,29 +211,29 @@ class Meaning:
 
 
 def meanings_of(table: TableRows, wanted: Collection[str]) -> dict[str, Meaning]:
-    """How those columns of a table are to be read that have a meaning, as they themselves show."""
+    """How to read the wanted columns for age, sex and times, judged by their own cells."""
     names = [name for name in table.columns if name in wanted and name in (AGE, SEX, *TIMES)]
-    rows: dict[str, dict[str, list[int]]] = {name: {} for name in names}  # by cell, its rows
+    rows: dict[str, dict[str, list[int]]] = {name: {} for name in names}  # rows by cell
     for entry in table.read(names) if names else ():
         if not isinstance(entry, LeftOut):
             for name, cell in entry[1].items():
                 if text := cell.strip():
                     rows[name].setdefault(text, []).append(entry[0])
-    found = {}
+    meanings = {}
     for name, cells in rows.items():
         meaning = Meaning(_reader(name, table.names.get(name, name), cells))
         unread = [row for text, some in cells.items() if not meaning.read(text) for row in some]
         meaning.filled, meaning.unread = sum(map(len, cells.values())), len(unread)
         meaning.row = min(unread, default=0)
-        found[name] = meaning
-    return found
+        meanings[name] = meaning
+    return meanings
 
 
 def _reader(name: str, header: str, texts: Collection[str]) -> Callable[[str], str]:
     if name == AGE:
         return partial(years, units=_units(header, texts))
     if name == SEX:
-        said = ((code.casefold(), word.casefold()) for code, word in _CODES.findall(header))
-        codes = {code: word for code, word in said if code.isdigit() or len(word) > 1}
+        pairs = ((code.casefold(), word.casefold()) for code, word in _CODES.findall(header))
+        codes = {code: word for code, word in pairs if code.isdigit() or len(word) > 1}
         return partial(sex, codes={**_letters(header, texts), **codes})
     return partial(read_time, order=date_order(texts))

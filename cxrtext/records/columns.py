@@ -1,4 +1,4 @@
-"""Which column of a table is what: by its own name, by what hospitals call it, or as given."""
+"""Recognizes the columns of a table: by our name, by a hospital's name, or as the user says."""
 
 import re
 import unicodedata
@@ -11,16 +11,16 @@ from cxrtext.errors import ConfigError, DataError
 from cxrtext.files.yaml_text import read_own
 
 SECTION_COLUMNS = ("findings", "impression", "indication", "comparison")
-"""Columns that hold one section of a report each."""
+"""Columns that each hold one section of a report."""
 
 NO_COLUMNS: Mapping[str, str] = MappingProxyType({})
-HEADER_WITHIN = 20  # rows of which one may be the header
+HEADER_WITHIN = 20  # first rows, one of which may be the header
 
 _NAME = re.compile(r"[^\W\d][\w /()%.,:;°²³µ*+#&'\"\[\]-]{0,39}(?<![.,:;])")
 
 
 def _folded(name: str) -> str:
-    """A name in capitals, without accents, signs and spaces; digits count in none."""
+    """A name in capitals, without accents, signs, spaces and digits."""
     plain = unicodedata.normalize("NFKD", name.replace("ß", "ss")).upper()
     return "".join(c for c in plain if "A" <= c <= "Z")
 
@@ -29,18 +29,18 @@ _WORDS: dict[str, set[str]] = {
     name: {_folded(word) for word in (name, *words.split())}
     for name, words in read_own(Path(__file__).with_name("columns.yaml")).items()
 }
-"""What columns are called, by their own names."""
+"""Hospitals' names for each column, folded."""
 _EVERY = set[str]().union(*_WORDS.values())
 _TEXT = ("report", *SECTION_COLUMNS)
 NAMES = (*_WORDS, "accession", "issuer", "split", "acquired", "dates")
 _KEYS = ("image", "study_id")
-ORDERING = ("status", "time", "section", "line", "version", "issuer")  # of the rows of a report
+ORDERING = ("status", "time", "section", "line", "version", "issuer")  # order a report's rows
 _MAY_BE_MISSED = {"age", "sex", "date", *ORDERING}
 _ELSE = "; for a command without --columns, import the table first"
 
 
 def parse_columns(text: str) -> dict[str, str]:
-    """What ``--columns`` says: headers by the names of their columns (ConfigError)."""
+    """Parse ``--columns``: headers by the name of their column (ConfigError)."""
     pairs = [one.partition("=") for one in text.split(",") if one.strip()]
     for name, equals, header in pairs:
         if not (name.strip() and equals and header.strip()):
@@ -49,44 +49,44 @@ def parse_columns(text: str) -> dict[str, str]:
 
 
 def header_place(rows: Sequence[Sequence[str]], given: Collection[str] = ()) -> tuple[int, int]:
-    """Which of a table's first rows is the header, else the first; how many columns are known."""
+    """Which of a table's first rows is the header (default: 0), and how many columns are known."""
     known = [sum(_folded(c) in _EVERY or c.strip() in given for c in row) for row in rows]
     return next(((place, n) for place, n in enumerate(known) if n > (place > 0)), (0, 0))
 
 
 def has_known_header(headers: Sequence[str]) -> bool:
-    """Whether some columns, more than one, are known, among them one of images or studies."""
+    """Whether at least two columns are known, one of them for images or studies."""
     folded = {_folded(name) for name in headers}
     keys = _WORDS["image"] | _WORDS["study_id"] | {"ACCESSION"}
     return len(folded & {*_EVERY, "ACCESSION"}) > 1 and not folded.isdisjoint(keys)
 
 
 def found_columns(columns: Sequence[str]) -> str:
-    # A table without a header has report text where the names should be.
+    # Without a header, the first line is report text and must not be quoted.
     if all(_NAME.fullmatch(name) or not name for name in columns):
         return f"columns found: {', '.join(filter(None, columns[:40])) or 'none'}"
     return f"{len(columns)} columns found, not all of them names; is the header missing?"
 
 
 def called(name: str) -> str:
-    """A header as it may stand in a message."""
+    """A header for a message, quoted only if it looks like a name."""
     return f"'{name}'" if _NAME.fullmatch(name) else "of one name"
 
 
 def second(name: str, number: int = 2) -> str:
-    """What the second column of a name is called, or a later one."""
+    """The name given to the second or a later column of the same name."""
     return f"{name} ({number})"
 
 
 def match_columns(
     path: Path, headers: Sequence[str], given: Mapping[str, str], *, text: bool = True
 ) -> dict[str, str]:
-    """The header of each column that is known, by its own name.
+    """The header of each known column, by our name.
 
     Args:
         path: The table, for messages.
-        given: What the user says of columns; the others are guessed.
-        text: Whether a table without report text is refused.
+        given: Headers that the user named; the others are guessed.
+        text: Whether to refuse a table without report text.
     """
     for name, header in given.items():
         if name not in NAMES:
@@ -104,20 +104,20 @@ def match_columns(
                 f'{name}={name} or "{name}={second(name)}"'
             )
     found = {**given, **exact}
-    # What was a table before there were guesses stays what it was.
+    # A table with our own names is read by them, even if other headers are ambiguous.
     is_own = not exact.keys().isdisjoint(_KEYS) and not set(_TEXT).isdisjoint(exact)
     for name, words in _WORDS.items():
         like = [one for one in rest if one not in exact and _folded(one) in words]
         if name == "sex":  # "Geschlecht (1=m, 2=w)"
             like = like or [one for one in rest if _folded(one.partition("(")[0]) in words]
-        if len(like) == 1 or (like and name == "time"):  # of a day and a time of day, the day
+        if len(like) == 1 or (like and name == "time"):  # the first: a day before its time of day
             found.setdefault(name, like[0])
         elif like and name not in found and not is_own and name not in _MAY_BE_MISSED:
             choice = f"{name} may be {' or '.join(like)}; say which: --columns {name}={like[0]}"
             raise DataError(f"{path}: {choice}")
     if "study_id" not in found and "accession" in found:
         found["study_id"] = found.pop("accession")
-    # Beside a Beurteilung, a Befund is what was found.
+    # If there is also a Beurteilung (impression), a Befund is the findings.
     guessed = found.get("report") not in (None, "report", given.get("report"))
     if guessed and "impression" in found and "findings" not in found:
         found["findings"] = found.pop("report")
@@ -133,7 +133,7 @@ def match_columns(
 def _refused(
     path: Path, what: str, headers: Sequence[str], wanted: Mapping[str, Set[str]]
 ) -> DataError:
-    """That a column is missing, with the header that is nearest to some words, by its name."""
+    """The error for a missing column, suggesting the header most like the wanted words."""
     said = found_columns(headers)
     near = [
         (SequenceMatcher(None, _folded(header), _folded(word)).ratio(), name, header)
@@ -150,7 +150,7 @@ def _refused(
 
 
 def shown(columns: Mapping[str, str]) -> str:
-    """A mapping as it is told; "" where every column has its own name."""
+    """A mapping for a message; "" if every column has our name."""
     if all(name == header for name, header in columns.items()):
         return ""
     return "columns: " + ", ".join(f"{name} = {header}" for name, header in columns.items())

@@ -1,4 +1,4 @@
-"""Text of unknown making, decoded without guessing and read line by line in little memory."""
+"""Text of unknown origin, decoded strictly and read line by line in little memory."""
 
 import codecs
 import gzip
@@ -14,13 +14,13 @@ from typing import Any, TextIO
 from cxrtext.errors import DataError
 from cxrtext.files import open_regular
 
-LINE_LIMIT = 1_000_000  # longest line that is read, in characters
-JSON_LIMIT = 2**28  # largest JSON file that is read, in bytes: it is read whole
+LINE_LIMIT = 1_000_000  # longest line, in characters
+JSON_LIMIT = 2**28  # largest JSON file, in bytes, because it is read whole
 NO_LINE = 100 * LINE_LIMIT  # longer lines mean the file is not text
 NOT_UTF8 = "not UTF-8 text; save it as UTF-8"
 LEGACY = {"cp1252": "Windows-1252", "mac_roman": "Mac Roman"}
-"""Encodings in which Excel of Western Europe writes what it calls CSV, with their names."""
-LOOKED_AT = 65_536  # bytes of a table by which its encoding is told
+"""Encodings of "CSV" from Excel in Western Europe, with their names."""
+LOOKED_AT = 65_536  # bytes of a table that decide its encoding
 
 _MAGIC = {
     b"\x1f\x8b": "compressed with gzip; unpack it first (gunzip)",
@@ -29,7 +29,7 @@ _MAGIC = {
     b"PAR1": "a Parquet file; give it a name that ends in .parquet",
 }
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-# Characters of more than one byte in UTF-8, and bytes that are not a character of Windows-1252.
+# Characters that take several bytes in UTF-8.
 _UTF8 = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
 _CONTROLS = re.compile(rb"[\0-\x08\x0e-\x1f\x7f]")
 _ACCENTED = re.compile(rb"[\x80-\xff]+")
@@ -38,12 +38,12 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def undecoded(text: str) -> bool:
-    """Whether bytes that are not text stand in it, as the lone surrogates of ``open_text``."""
+    """Whether a text has bytes that are not text, as lone surrogates from ``open_text``."""
     return not text.isascii() and _SURROGATE.search(text) is not None
 
 
 def unreadable(start: bytes) -> str | None:
-    """Say why content is not text that can be read, from its first four bytes or more."""
+    """Why content is not readable text, from its first four or more bytes; None if it may be."""
     for magic, reason in _MAGIC.items():
         if start.startswith(magic):
             return reason
@@ -55,16 +55,16 @@ def unreadable(start: bytes) -> str | None:
 
 
 def _encoding(start: bytes) -> tuple[str, str]:
-    """The encoding, and how its decoder marks what is wrong with lone surrogates."""
+    """The encoding, and the error handler that turns bad bytes into lone surrogates."""
     if start.startswith(_UTF16_MARKS):
         return "utf-16", "surrogatepass"
     return "utf-8-sig", "surrogateescape"
 
 
 def _legacy(start: bytes, least: int) -> str:
-    """Which of `LEGACY` text is in that is not UTF-8: what gives usual signs; "" where none does.
+    """Which of `LEGACY` text that is not UTF-8 is in, by how usual its characters are; "" if none.
 
-    Fewer bytes than ``least`` beyond ASCII are damage.
+    Fewer bytes than ``least`` beyond ASCII count as damage.
     """
     high = b"".join(_ACCENTED.findall(start))
     if len(high) < least or _UTF8.search(start) or _CONTROLS.search(start):
@@ -76,9 +76,9 @@ def _legacy(start: bytes, least: int) -> str:
 
 
 def decode(content: bytes) -> str | None:
-    """Decode a whole text, line ends as line feeds; None where it is not text.
+    """Decode a whole text, with line feeds as line ends; None if it is not text.
 
-    It is UTF-8, UTF-16 with its mark, or of `LEGACY`.
+    It may be UTF-8, UTF-16 with its mark, or `LEGACY`.
     """
     try:
         text = content.decode(_encoding(content)[0])
@@ -90,7 +90,7 @@ def decode(content: bytes) -> str | None:
 
 
 def read_json(path: Path, if_large: str, if_none: str) -> Any:
-    """What a JSON file of at most `JSON_LIMIT` holds; else a DataError that ends in an advice."""
+    """Parse a JSON file of at most `JSON_LIMIT`; a DataError ends in one of the given hints."""
     try:
         with open_regular(path) as handle:
             data = handle.read(JSON_LIMIT + 1)
@@ -108,27 +108,26 @@ def open_text(
 ) -> io.TextIOWrapper:
     """Open UTF-8, or UTF-16 with its mark, from the start of a binary stream.
 
-    A ``table``, whose stream can go back, may be of `LEGACY`; `LOOKED_AT` bytes of it decide.
-
-    Bytes that are not text become lone surrogates (see ``undecoded``), so that what stands around
-    them can be read.  Line ends are kept as they are.
+    A ``table`` may also be in `LEGACY`, decided by its first `LOOKED_AT` bytes; its stream must be
+    seekable.  Bytes that are not text become lone surrogates (see ``undecoded``), so that the rest
+    can be read.  Line ends stay as they are.
     """
     start = raw.peek(4)
     if (reason := unreadable(start)) is not None:
         raise DataError(f"{name}: {reason}")
     encoding, errors = _encoding(start)
     if table and encoding != "utf-16":
-        with suppress(EOFError, zlib.error):  # the reading of its lines will come to it
+        with suppress(EOFError, zlib.error):  # reading the lines will raise it again
             encoding = _legacy(raw.read(LOOKED_AT), 3) or encoding
         raw.seek(0)
     return io.TextIOWrapper(raw, encoding=encoding, errors=errors, newline="")
 
 
 def read_lines(handle: TextIO) -> Iterator[str]:
-    """Give the lines with their ends, never holding more than one.
+    """Give the lines with their ends, one at a time.
 
-    Of a line longer than ``LINE_LIMIT`` only the first ``LINE_LIMIT + 1`` characters are given, so
-    that its length tells.  UTF-16 that ends within a character gives a last line ``undecoded``.
+    A line longer than ``LINE_LIMIT`` is cut after ``LINE_LIMIT + 1`` characters, so that callers
+    can tell.  If UTF-16 ends within a character, the last line is ``undecoded``.
     """
     while True:
         try:

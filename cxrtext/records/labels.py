@@ -1,4 +1,4 @@
-"""Labels as CheXpert and MIMIC-CXR lay them out: 1 present, 0 absent, -1 uncertain, or blank."""
+"""Labels in CheXpert's and MIMIC-CXR's form: 1 present, 0 absent, -1 uncertain, or blank."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cxrtext.errors import DataError
 from cxrtext.records.rows import Row, TableRows
-from cxrtext.records.study import LeftOut
+from cxrtext.records.study import LeftOut, none_left_out
 from cxrtext.records.tables import read_table
 
 CHEX5 = ("Cardiomegaly", "Edema", "Pleural Effusion", "Pneumonia", "Pneumothorax")
@@ -20,15 +20,15 @@ CHEXPERT = (
 """The 14 columns of CheXpert and MIMIC-CXR, in their order."""
 
 NO_FINDINGS = ("study_id", "patient_id", "subject_id", "split", "No Finding")
-"""Columns of a table of labels that are not findings."""
+"""Columns of a label table that are not findings."""
 
 VALUES = {"1": 1, "0": 0, "-1": -1, "1.0": 1, "0.0": 0, "-1.0": -1, "": None}
 
 
 def read_labels(path: Path, findings: tuple[str, ...] = CHEX5) -> dict[str, dict[str, int | None]]:
-    """Labels by study and finding: 1, 0, -1, or None where unknown, as without a column.
+    """Labels by study and finding: 1, 0, -1, or None if unknown or without a column.
 
-    ``path`` is a CSV or Parquet file with ``study_id`` and a column a finding.
+    ``path`` is a CSV or Parquet file with ``study_id`` and one column per finding.
     """
     if "study_id" in TableRows(path).headers:
         table = read_table(path, required=["study_id"])
@@ -36,28 +36,23 @@ def read_labels(path: Path, findings: tuple[str, ...] = CHEX5) -> dict[str, dict
         table = read_table(TableRows.known(path, text=False), required=["study_id"])
     if not set(findings) & set(table.columns):
         raise DataError(f"{path}: no label column: expected any of {', '.join(findings)}")
-    labels: dict[str, dict[str, int | None]] = {}
-    for row in labelled_studies(enumerate(table.rows, 1), findings):
-        if not isinstance(row, LeftOut):
-            labels[row.study_id] = row.values
-        else:
-            raise DataError(f"{path}: {row.where}: {row.why}")
-    return labels
+    rows = none_left_out(path, labelled_studies(enumerate(table.rows, 1), findings))
+    return {row.study_id: row.values for row in rows}
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledStudy:
-    """The labels of a row, but for cells that hold none."""
+    """The labels of a row; cells that are not labels are missing."""
 
     row: int
     study_id: str
-    values: dict[str, int | None]  # 1, 0, -1, or None where unknown
+    values: dict[str, int | None]  # 1, 0, -1, or None if unknown
 
 
 def labelled_studies(
     rows: Iterable[Row | LeftOut], findings: Sequence[str]
 ) -> Iterator[LabelledStudy | LeftOut]:
-    """The labels of a table, and what is wrong with its rows, before the row that it is about."""
+    """The labels of each row, and before them what is wrong with the row."""
     seen: dict[str, tuple[int, int]] = {}  # row and digest of the labels of each study
     for row in rows:
         if isinstance(row, LeftOut):
@@ -82,10 +77,10 @@ def labelled_studies(
 
 
 def finding_columns(path: Path) -> tuple[str, ...]:
-    """The findings of a table of labels: its columns of CheXpert, else all columns but ids."""
+    """The findings of a label table: its CheXpert columns, or else all columns except ids."""
     columns = TableRows(path).columns
     names = [name for name in columns if name in CHEXPERT and name not in NO_FINDINGS]
     names = names or [name for name in columns if name not in NO_FINDINGS]
     if not names:
-        raise DataError(f"{path}: no column of a finding; give a table of study_id and findings")
+        raise DataError(f"{path}: no finding column; give a table with study_id and findings")
     return tuple(names)

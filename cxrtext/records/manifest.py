@@ -1,4 +1,4 @@
-"""Manifests: a table with one row an image."""
+"""Manifests: tables with one row per image."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,22 +17,23 @@ SOURCE, RECEIVED = "source", "received"
 """Columns that say which hospital system sent an image, and when."""
 ACQUIRED, DATES, FOLLOW_UP = "acquired", "dates", "follow_up"
 """Columns that say when an image was taken, what was done to its dates ("modified", "removed", or
-"shifted": by one number of days for all of a patient's), and which of a patient's it is."""
+"shifted": by the same number of days for all images of a patient), and its number among the
+patient's images."""
 DAYS = "days_since_first"
-"""Column of the days since the first study of the patient: an order in time without a date."""
+"""Column of the days since the patient's first study: an order in time without a date."""
 INSTANCE = "instance"
-"""Column of the SOPInstanceUID of an image, or of its hash, by which hospital systems name it."""
+"""Column of an image's SOPInstanceUID or its hash, for systems of the hospital."""
 LABEL, OF_MODEL = "label.", "model."
-"""How the columns begin that hold what a model says of images: its labels, and all else."""
+"""Prefixes of columns that a model writes: its labels, and everything else."""
 
 
 def is_own_column(name: str) -> bool:
-    """Whether this program alone writes a column, and so relies on what it holds."""
+    """Whether only this program writes a column, and so can rely on it."""
     return name.lower() == RECEIVED or name.lower().startswith((LABEL, OF_MODEL))
 
 
 class ImageFolder:
-    """Where the images of a folder lie, links followed; a folder is looked at once."""
+    """Finds the images of a folder, following links; each subfolder is resolved once."""
 
     KNOWN = 10_000  # folders that are remembered
 
@@ -53,10 +54,10 @@ class ImageFolder:
         return os.path.realpath(place) if os.path.islink(place) else place  # noqa: PTH114
 
     def find(self, name: str, allow_outside: bool) -> Path | None:
-        """The image's path, or None where it leaves the folder."""
+        """The image's path, or None if it lies outside the folder."""
         try:
             place = self._real(name)
-        except ValueError:  # a null character, by which no file is found
+        except ValueError:  # a null character: there is no such file
             return Path(self._root, name)
         inside = place == self._root or place.startswith(self._prefix)
         return Path(place) if inside or allow_outside else None
@@ -65,19 +66,19 @@ class ImageFolder:
 def read_manifest(
     path: Path, *, allow_outside: bool = False, columns: Mapping[str, str] = NO_COLUMNS
 ) -> list[ImageRecord]:
-    """The records of a manifest, one a row; whether an image exists is not looked at.
+    """The records of a manifest, one per row, without checking that the images exist.
 
     ``path`` is a table with ``image`` (a path relative to the manifest) and ``study_id`` (default:
     the image without its ending); optional ``patient_id`` (default: the study), ``split`` (default:
-    train) and any other column.  ``columns`` are what it calls them; the others are guessed, unless
-    it has the first two.
+    train) and any other column.  ``columns`` gives the table's own headers; without the first two
+    columns, other headers are guessed.
     """
     records = stream_manifest(path, allow_outside=allow_outside, columns=columns)
     return list(_checked(path, records))
 
 
 def checked_manifest(path: Path, *, allow_outside: bool = False) -> Iterator[ImageRecord]:
-    """The records of :func:`read_manifest` one at a time; a row takes some 100 bytes of memory."""
+    """The records of :func:`read_manifest` one at a time, in some 100 bytes of memory per row."""
     return _checked(path, stream_manifest(path, allow_outside=allow_outside))
 
 
@@ -100,10 +101,9 @@ def _checked(path: Path, records: Iterable[ImageRecord]) -> Iterator[ImageRecord
 def stream_manifest(
     path: Path, *, allow_outside: bool = False, columns: Mapping[str, str] = NO_COLUMNS
 ) -> Iterator[ImageRecord]:
-    """The records of a manifest one at a time, each checked by itself alone.
+    """The records of a manifest one at a time, each checked alone.
 
-    Arguments and errors are those of :func:`read_manifest`; what rows say together is checked by
-    :func:`checked_manifest`.
+    Arguments and errors as in :func:`read_manifest`; :func:`checked_manifest` also compares rows.
     """
     places = ImageFolder(path.parent)
     table = TableRows(path, given=tuple(columns.values()))
@@ -126,7 +126,7 @@ def stream_manifest(
 def listed_image(
     number: int, cells: dict[str, str], places: ImageFolder, *, allow_outside: bool = False
 ) -> tuple[ImageRecord | None, list[LeftOut]]:
-    """The image of a row, whose cells become its metadata, and what is wrong with the row.
+    """The image of a row with its other cells as metadata, and what is wrong with the row.
 
     A wrong split counts as train.
     """

@@ -1,8 +1,8 @@
-"""Marks of readers: what of a model's answers they found right or wrong, and boxes they drew.
+"""Readers' marks: which of a model's answers they found right or wrong, and boxes they drew.
 
-A SQLite file beside an index, which no rebuild of the index touches.  Its one table only grows: a
-later mark of the same reader on the same thing takes the place of the earlier one where marks are
-read, and both stay.  Rows go by ``cxrtext forget`` alone.
+A SQLite file beside an index; rebuilding the index does not touch it.  Its one table only grows: if
+a reader marks the same thing again, both rows stay, but only the later one counts.  Only
+``cxrtext forget`` removes rows.
 """
 
 from collections.abc import Iterator
@@ -14,13 +14,7 @@ from sqlite3 import Connection
 from typing import Literal
 
 from cxrtext.errors import DataError, InputError
-from cxrtext.files.sqlite import (
-    check_once,
-    make_tables,
-    open_database,
-    sqlite_errors,
-    transaction,
-)
+from cxrtext.files.sqlite import check_once, make_tables, open_database, sqlite_errors, transaction
 from cxrtext.records.boxes import SMALLEST, Corners
 from cxrtext.records.numbers import read_number
 
@@ -29,8 +23,8 @@ VERSION = 1
 Kind = Literal["finding", "sentence", "hit", "box"]
 Verdict = Literal["right", "wrong", "unclear"]
 MAX_TEXT = 500
-MAX_MARKS = 100_000  # of a reader, those that no longer hold among them
-EDGE = 0.5  # pixels by which a box may lie over the edge of its image, as it does when rounded
+MAX_MARKS = 100_000  # per reader, with those that no longer count
+EDGE = 0.5  # pixels by which a box may cross the edge of its image after rounding
 
 _TABLES = """
 CREATE TABLE marks (
@@ -56,10 +50,10 @@ _MEND = "put it back from a backup, or move it away to begin anew"
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a reader says of one thing that was shown of an image.
+    """A reader's verdict on one thing that was shown for an image.
 
-    ``said``: whether the thing was said to be there, as a sentence does, and a finding above its
-    threshold; the verdict is on that.
+    ``said``: whether the thing was said to be present, as by a sentence or by a finding above its
+    threshold; the verdict is about that.
     """
 
     who: str
@@ -76,12 +70,12 @@ class Mark:
 
     @property
     def value(self) -> int:
-        """What it makes of the finding or sentence: 1 there, 0 absent, -1 uncertain."""
+        """The label it gives the finding or sentence: 1 present, 0 absent, -1 uncertain."""
         return -1 if self.verdict == "unclear" else int(self.said == (self.verdict == "right"))
 
 
 def marks_beside(index: Path) -> Path:
-    """The file of an index's marks, which is there once something was marked."""
+    """The file of an index's marks; it exists once something was marked."""
     return index.with_name(index.name + ENDING)
 
 
@@ -90,11 +84,11 @@ def now() -> str:
 
 
 def check_mark(mark: Mark, width: float, height: float) -> None:
-    """Refuse a mark that is not one, or whose box lies outside its image (InputError)."""
+    """Refuse a mark with wrong text, or with a box missing or outside its image (InputError)."""
     if not mark.text.strip() or len(mark.text) > MAX_TEXT or not mark.text.isprintable():
         raise InputError(f"text: give 1 to {MAX_TEXT} printable characters on one line")
     if (mark.box is None) == (mark.kind == "box"):
-        raise InputError("box: give one where the mark is of a box, and nowhere else")
+        raise InputError("box: give one for a mark of kind box, and for no other")
     if mark.box is None:
         return
     x, y, w, h = mark.box
@@ -110,10 +104,7 @@ def check_mark(mark: Mark, width: float, height: float) -> None:
 
 
 def add_mark(path: Path, mark: Mark) -> bool:
-    """Append a mark that was checked; False where its reader has ``MAX_MARKS`` already.
-
-    The file is made where there is none.
-    """
+    """Append a checked mark, making the file if needed; False if its reader has ``MAX_MARKS``."""
     row = (*astuple(mark)[:-1], *(mark.box or (None,) * 4))
     with _opened(path, write=True) as database, transaction(database):
         count = "SELECT count(*) FROM marks WHERE who = ?"
@@ -126,9 +117,9 @@ def add_mark(path: Path, mark: Mark) -> bool:
 def page_of_marks(
     path: Path, image: str | None = None, after: int = 0, limit: int = -1
 ) -> tuple[list[Mark], int | None]:
-    """So many of the marks that hold, and ``after`` of the next page; None where there is none.
+    """A page of the marks that count, and ``after`` for the next page; None on the last.
 
-    ``after`` is 0 for the first page.  A negative ``limit`` stands for all.
+    ``after`` is 0 for the first page.  A negative ``limit`` means all.
     """
     if not path.is_file():
         return [], None
@@ -144,27 +135,26 @@ def page_of_marks(
             "ORDER BY mark LIMIT :limit",
             {"image": image, "after": after, "limit": limit},
         ).fetchall()
-    found = []
+    marks = []
     for *cells, x, y, w, h, _ in rows:
-        told = dict(zip(names, cells, strict=True))
+        named = dict(zip(names, cells, strict=True))
         box = None if x is None else (x, y, w, h)
-        found.append(Mark(**{**told, "said": bool(told["said"])}, box=box))
-    return found, rows[-1][-1] if len(rows) == limit else None
+        marks.append(Mark(**{**named, "said": bool(named["said"])}, box=box))
+    return marks, rows[-1][-1] if len(rows) == limit else None
 
 
 def copy_marks(path: Path, out: Path) -> None:
-    """Copy a file of marks, as it is at one moment."""
+    """Copy a file of marks as it is at one moment."""
     with _opened(path, write=False) as database, closing(open_database(out)) as copy:
         database.backup(copy)
 
 
 @contextmanager
 def _opened(path: Path, *, write: bool) -> Iterator[Connection]:
-    told = {"wrong": DataError, "mend": _MEND}
     with (
         sqlite_errors(path, DataError, _MEND, "then mark it again"),
         closing(open_database(path, write=write)) as database,
     ):
-        make_tables(database, path, _TABLES, VERSION, write=write, **told)  # type: ignore[arg-type]
+        make_tables(database, path, _TABLES, VERSION, write=write, wrong=DataError, mend=_MEND)
         check_once(database, path)
         yield database

@@ -1,7 +1,7 @@
 """Masks of box files: COCO's run lengths and polygons.
 
-A mask [H, W] is kept as its runs: lengths of runs of pixels down the columns, one column after the
-other, the first run outside the mask (0 where the first pixel lies in it).
+A mask [H, W] is kept as runs: lengths of runs of pixels down the columns, one column after the
+other; the first run lies outside the mask (length 0 if the first pixel is in the mask).
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,13 +14,13 @@ Mask = npt.NDArray[np.bool_]
 Runs = tuple[int, ...]
 
 PIXEL_LIMIT = 100_000_000
-"""Largest image a mask may be of, in pixels: a mask is unfolded to be measured."""
+"""Largest image of a mask, in pixels, because measuring unfolds the mask."""
 
 ADVICE = "a segmentation is a list of polygons, or {size, counts} of run lengths; fix it"
 
 
 def runs_of_mask(mask: npt.ArrayLike) -> Runs:
-    """Give the runs of a mask [H, W].
+    """The runs of a mask [H, W].
 
     >>> runs_of_mask([[0, 1], [0, 1]])
     (2, 2)
@@ -43,16 +43,16 @@ def mask_of_runs(runs: Sequence[int], height: int, width: int) -> Mask:
 
 
 def box_of_mask(mask: Mask) -> tuple[float, float, float, float]:
-    """The smallest box (x, y, w, h) that holds a mask [H, W], which covers at least one pixel."""
+    """The smallest box (x, y, w, h) around a mask [H, W] with at least one pixel."""
     rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
     x, y = float(columns[0]), float(rows[0])
     return x, y, float(columns[-1]) + 1 - x, float(rows[-1]) + 1 - y
 
 
 def mask_of_polygons(polygons: Iterable[Sequence[float]], height: int, width: int) -> Mask:
-    """The pixels [H, W] whose centers lie in any of the polygons.
+    """The mask [H, W] of the pixels with their center in any of the polygons.
 
-    Each is x1, y1, x2, y2, and so on; one that crosses itself is filled by the even-odd rule.
+    A polygon is x1, y1, x2, y2, and so on; if it crosses itself, the even-odd rule fills it.
     """
     mask: Mask = np.zeros((height, width), dtype=np.bool_)
     for polygon in polygons:
@@ -78,13 +78,13 @@ def _filled(corners: npt.NDArray[np.float64], height: int, width: int) -> Mask:
 
 
 def read_segmentation(value: Any, height: int, width: int) -> tuple[Runs, int, int] | None:
-    """Read COCO's ``segmentation`` of an image of a size, or of 0 x 0 where that is not known.
+    """Read COCO's ``segmentation`` for an image of this size (0 x 0 if unknown).
 
     Polygons are filled; run lengths may be a list, or compressed text as pycocotools writes it.
-    A ValueError says what is wrong with it.
+    A ValueError says what is wrong.
 
     Returns:
-        Runs, height and width; None where there is no segmentation (None, "" or an empty list).
+        Runs, height and width; None without a segmentation (None, "" or an empty list).
     """
     if value is None or value in ("", []):
         return None
@@ -142,9 +142,9 @@ def _polygons(value: Any) -> list[list[float]]:
 
 
 def _uncompressed(text: str) -> list[int] | None:
-    """Counts out of COCO's compressed text: six bits a letter, from the third count on differences.
+    """Counts from COCO's compressed text: six bits per letter, differences from the third count on.
 
-    None where it is no such text.
+    None if it is not such text.
 
     Source: rleFrString of the COCO API's maskApi.c.
     """

@@ -1,4 +1,4 @@
-"""Numbers from outside: finite and in their range, whoever reads them."""
+"""Reads numbers from outside: always finite and within their range."""
 
 import json
 import re
@@ -10,9 +10,9 @@ _DECIMAL = re.compile(r"[+-]?([0-9]{1,40}\.?[0-9]{0,400}|\.[0-9]{1,400})([eE][+-
 
 
 def read_number(given: Any, low: float = -float_info.max, high: float = float_info.max) -> float:
-    """A finite number from ``low`` to ``high``, of a number or of text as people write it.
+    """A finite number from ``low`` to ``high``, from a number or from text as people write it.
 
-    Neither nan, infinity nor 1_0, which Python takes (ValueError, which does not quote it).
+    Raises ValueError, without quoting it, also for nan, infinity and 1_0, which Python accepts.
     """
     if isinstance(given, str) and _DECIMAL.fullmatch(given.strip()):
         given = float(given)
@@ -23,5 +23,5 @@ def read_number(given: Any, low: float = -float_info.max, high: float = float_in
 
 
 def read_strict_json(text: str | bytes) -> Any:
-    """What JSON says (ValueError), every number in it finite; Python's own takes NaN and 1e999."""
+    """Parse JSON with finite numbers only (ValueError); Python's parser accepts NaN and 1e999."""
     return json.loads(text, parse_float=read_number, parse_constant=read_number)

@@ -1,6 +1,6 @@
-"""Parquet tables and workbooks of Excel as rows of text, a few at a time.
+"""Parquet tables and Excel workbooks as rows of text, a few at a time.
 
-A file of a few kilobytes may stand for gigabytes: what is unpacked at once is bounded.
+A file of a few kilobytes may unpack to gigabytes, so what is unpacked at once is bounded.
 """
 
 import math
@@ -17,9 +17,9 @@ from cxrtext.files import open_regular
 from cxrtext.records.columns import HEADER_WITHIN, header_place
 
 MEMORY_BYTES = 512 << 20
-"""Largest part of a Parquet file, and largest workbook, beside `TIMES` the size of the file."""
+"""Most bytes unpacked from a Parquet row group or a workbook, plus `TIMES` the file's size."""
 TIMES = 100
-ROW_BYTES = 200  # what a row counts, even of nothing: about what Python needs to hold one
+ROW_BYTES = 200  # least size counted for a row: about what Python needs for an empty one
 
 _BATCH_ROWS = 500
 _BUFFER_BYTES = 1 << 20  # without a buffer Arrow holds a whole column of a row group
@@ -28,7 +28,7 @@ _PADDED = re.compile("0+")
 
 
 def cell_text(value: Any) -> str:
-    """Return a value of a table as text: "" where it is missing, whole floats without a point."""
+    """A table value as text: "" if it is missing, whole floats without a point."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, datetime):
@@ -39,8 +39,8 @@ def cell_text(value: Any) -> str:
 class ParquetTable:
     """A Parquet table; its errors are DataErrors that name it.
 
-    ``columns`` are its names, ``no_text`` the Arrow types of those that hold lists, structs or
-    dates, by name, and ``count`` the rows it says it has.
+    ``columns`` are its column names, ``no_text`` the Arrow types of columns with lists, structs or
+    dates, by name, and ``count`` the number of rows in its footer.
     """
 
     def __init__(self, path: Path) -> None:
@@ -67,10 +67,10 @@ class ParquetTable:
         )
 
     def rows(self, columns: Sequence[str] | None = None) -> Iterator[tuple[str, ...]]:
-        """Give the rows, each cell as `cell_text` has it.
+        """Give the rows, each cell made text by `cell_text`.
 
-        Text that is not UTF-8 comes with lone surrogates; a binary column counts as text where it
-        is named.
+        Text that is not UTF-8 comes with lone surrogates; a binary column counts as text if it is
+        in ``columns``.
         """
         most = MEMORY_BYTES + TIMES * self._path.stat().st_size
         if max(self._largest, self.count * ROW_BYTES) > most:
@@ -93,7 +93,7 @@ def _refused(path: Path, why: str) -> DataError:
 
 @contextmanager
 def _errors(path: Path) -> Iterator[None]:
-    """A library's errors, whose words may quote what the file holds, in words of ours."""
+    """Replace a library's errors, which may quote the file's content, by our own."""
     try:
         with open_regular(path):
             yield
@@ -108,8 +108,8 @@ def _errors(path: Path) -> Iterator[None]:
 def _texts(column: Any, asked: bool) -> list[str]:
     """The cells of a column as text; bytes that are not UTF-8 become lone surrogates.
 
-    Those of a binary column that nobody asked for by name may be pictures: what is not UTF-8 there
-    becomes Python's notation of bytes, so that it does not take its row along.
+    A binary column that was not ``asked`` for may hold pictures: there such bytes become Python's
+    bytes notation, so that the row is not rejected.
     """
     import pyarrow as pa
 
@@ -129,7 +129,7 @@ def _texts(column: Any, asked: bool) -> list[str]:
 
 
 def _text(value: bytes, asked: bool) -> str:
-    try:  # Spark and Impala write text into binary columns.
+    try:  # Spark and Impala write text into binary columns
         return value.decode(errors="surrogateescape" if asked else "strict")
     except UnicodeDecodeError:
         return str(value)
@@ -141,9 +141,10 @@ WORKBOOKS = (".xlsx", ".xlsm")
 def workbook_rows(
     path: Path, given: Sequence[str] = (), names: list[str] | None = None
 ) -> Iterator[tuple[str, ...]]:
-    """The rows from the header on of the sheet that has most known columns; hidden ones come last.
+    """The rows from the header on of the sheet with most known columns; hidden sheets come last.
 
-    A number whose format is zeros has as many digits.  ``names`` takes the titles of the sheets.
+    A number formatted as "0000" gets as many digits.  ``names`` receives the titles of the sheet
+    that is read and of others with known columns.
     """
     from openpyxl import load_workbook
 
@@ -154,14 +155,15 @@ def workbook_rows(
                 raise _refused(path, "it unpacks to far more than its size; save it as CSV")
         book = load_workbook(path, read_only=True, data_only=True, keep_links=False)
         try:
-            found = []
+            sheets = []
             for sheet in book.worksheets:
-                sheet.reset_dimensions()  # which a file may say as it likes
+                sheet.reset_dimensions()  # the file's own dimensions may be wrong
                 rows = sheet.iter_rows(max_row=HEADER_WITHIN)
-                found.append((sheet, *header_place([[*map(_shown, row)] for row in rows], given)))
-            best = max(found, key=lambda s: (s[2] > 0, s[0].sheet_state == "visible", s[2]))
+                sheets.append((sheet, *header_place([[*map(_shown, row)] for row in rows], given)))
+            best = max(sheets, key=lambda s: (s[2] > 0, s[0].sheet_state == "visible", s[2]))
             if names is not None:
-                names += [best[0].title, *(s[0].title for s in found if s[2] > 1 and s is not best)]
+                others = (s[0].title for s in sheets if s[2] > 1 and s is not best)
+                names += [best[0].title, *others]
             for row in best[0].iter_rows(min_row=best[1] + 1):
                 yield tuple(map(_shown, row))
         finally:

@@ -1,4 +1,4 @@
-"""The files of a folder and of those below it; reports in text files, as MIMIC-CXR has them."""
+"""The files in a folder and its subfolders, and reports in text files as in MIMIC-CXR."""
 
 import hashlib
 import os
@@ -17,12 +17,12 @@ from cxrtext.records.text_source import TextSource, distinct_studies
 
 
 def printable(name: str) -> str:
-    """A file's name as it may stand in a message: one line, and text."""
+    """A file name that is safe in a message: printable and on one line."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)
 
 
 FOLLOW_LINKS: ContextVar[bool] = ContextVar("FOLLOW_LINKS", default=False)
-"""Whether links are followed that lead out of a folder, and links to folders."""
+"""Whether to follow links to folders, and links that lead out of a folder."""
 
 
 @contextmanager
@@ -37,9 +37,9 @@ def following_links(follow: bool) -> Iterator[None]:
 def walk(root: Path, wanted: Callable[[os.DirEntry[str]], bool]) -> Iterator[str | LeftOut]:
     """Give the relative path of every file that is not hidden, in order, and unreadable folders.
 
-    Links to folders are given, and followed with `FOLLOW_LINKS`, but to no folder twice.  Only the
-    names of one folder a level are held.  ``wanted`` says whether a file is to be given, or a
-    folder to be looked into.
+    Links to folders are given as files or, with `FOLLOW_LINKS`, followed, but no folder is read
+    twice.  Memory holds the names of one folder per level.  ``wanted`` decides about each file and
+    folder.
     """
     stack, follow = [""], FOLLOW_LINKS.get()
     seen = set[tuple[int, int]]()
@@ -55,7 +55,7 @@ def walk(root: Path, wanted: Callable[[os.DirEntry[str]], bool]) -> Iterator[str
                     continue
                 seen.add(place)
             with os.scandir(root / name) as entries:
-                found = [
+                names = [
                     name + entry.name + "/" * entry.is_dir(follow_symlinks=follow)
                     for entry in entries
                     if not entry.name.startswith(".") and wanted(entry)
@@ -64,20 +64,20 @@ def walk(root: Path, wanted: Callable[[os.DirEntry[str]], bool]) -> Iterator[str
             reason = f"the folder cannot be read ({error.strerror}); see its permissions"
             yield LeftOut(printable(name) or ".", reason)
         else:
-            stack += sorted(found, reverse=True)
+            stack += sorted(names, reverse=True)
 
 
-FILE_LIMIT = 10_000_000  # largest file that is read, in bytes
+FILE_LIMIT = 10_000_000  # largest report file, in bytes
 
 
 def _walk(root: Path) -> Iterator[str | LeftOut]:
-    """Every text file, and every link to a folder, in the order of their relative paths."""
+    """Every text file and every link to a folder, in order of their relative paths."""
     return walk(root, lambda entry: entry.is_dir() or entry.name.lower().endswith(".txt"))
 
 
 def read_report_file(path: Path, item: str, number: int) -> tuple[str, Study] | LeftOut:
     """Read a text file as one report: the item and its study, or what is wrong with the file."""
-    # MIMIC-CXR calls the report of study 50414267 s50414267.txt; its tables leave out the s.
+    # MIMIC-CXR names the report of study 50414267 s50414267.txt; its tables leave out the s.
     match = re.fullmatch(r"s([0-9]+)", path.stem)
     study_id = match[1] if match else path.stem.strip()
     if not study_id or not study_id.isprintable():
@@ -106,7 +106,7 @@ def _files(root: Path) -> Iterator[tuple[str, Study] | LeftOut]:
         path, item = root / name, printable(name)
         if path.is_symlink() and not path.resolve().is_relative_to(root):
             yield LeftOut(item, "a link that leads out of the folder; put the file itself there")
-        elif not path.is_dir():  # a link to a folder: its files are read where they lie
+        elif not path.is_dir():  # a link to a folder in this one: its files are read there
             number += 1
             yield read_report_file(path, item, number)
 
@@ -127,7 +127,7 @@ def _folder_digest(root: Path) -> str:
 def open_folder(path: Path) -> TextSource:
     """Open a folder of reports: every ``*.txt`` in it and in the folders below.
 
-    Hidden files are passed over.  Links are followed to files in the folder, not out of it.
+    Hidden files are skipped.  Links to files in the folder are followed, others are not.
     """
     root = path.resolve()
     wrong = ""
@@ -145,7 +145,7 @@ def open_folder(path: Path) -> TextSource:
 
 
 def open_report_file(path: Path) -> TextSource:
-    """Open one text file as one report; one that is empty or no report raises a DataError."""
+    """Open a text file as one report; an empty or unreadable file raises a DataError."""
     read = partial(read_report_file, path, path.name, 1)
     first = read()
     if isinstance(first, LeftOut):

@@ -1,4 +1,4 @@
-"""Text to be scored, from whatever table, folder, file or stream holds it."""
+"""Opens text to be scored: a table, a folder, a file or standard input."""
 
 import hashlib
 import io
@@ -18,7 +18,7 @@ from cxrtext.records.study import LeftOut, Sentence, Study, none_left_out
 from cxrtext.records.text_source import TextSource, choose_columns, read_items
 
 SOURCE, LABELS = "source", "labels"
-"""The column of a table of reports that says where they are from, and what it says of made ones."""
+"""The column of a report table that says where reports come from; its value if made from labels."""
 MADE = (
     "the sentences of the reports were made of labels: retrieval and likelihoods of sentences are "
     "figures of made sentences"
@@ -28,15 +28,15 @@ NAME = "standard input"
 
 
 def open_stdin() -> TextSource:
-    """Read standard input to its end, and open it as one sentence a line.
+    """Read standard input to its end and open it as one sentence per line.
 
-    Sentences have the number of their line for a study_id; blank lines are passed over.
+    A sentence's study_id is its line number; blank lines are skipped.
     """
     stream = getattr(sys.stdin, "buffer", None)
     data = b"" if stream is None else stream.read()
     if not data.strip():
         state = "closed" if stream is None else "empty"
-        raise DataError(f"{NAME} is {state}; pipe sentences into it, one a line")
+        raise DataError(f"{NAME} is {state}; pipe sentences into it, one per line")
 
     def lines() -> Iterator[str]:
         return read_lines(open_text(io.BufferedReader(io.BytesIO(data)), NAME))
@@ -57,7 +57,6 @@ def open_stdin() -> TextSource:
 
 
 def _open_table(path: Path, columns: Mapping[str, str] = NO_COLUMNS) -> TextSource:
-    """Open a table of reports or sentences; ids may be whole numbers."""
     table = TableRows(path, given=tuple(columns.values()))
     if "sentence" not in table.headers or columns:
         table = TableRows.known(path, columns)
@@ -80,9 +79,9 @@ _REFUSED = {
 
 
 def is_table(path: Path) -> bool:
-    """Whether a path names a table, and not messages, text or a folder (DataError: a workbook).
+    """Whether a path is a table, not messages, text or a folder (DataError for old workbooks).
 
-    A ``.txt`` is one where a known header has several cells, as in Excel's "Unicode text".
+    A ``.txt`` is a table if it has a known header with several cells, as in Excel's "Unicode text".
     """
     if path.suffix.lower() in OTHER_BOOKS:
         raise DataError(f"{path}: this workbook is not read; {EXCEL}")
@@ -104,7 +103,7 @@ def _opener(path: Path) -> Callable[[Path], TextSource]:
 
 
 def check_source(path: Path | str) -> None:
-    """Refuse what :func:`open_source` cannot read by its place or name; nothing is opened."""
+    """Refuse a path that :func:`open_source` cannot read, by its name and kind."""
     path = Path(path)
     if str(path) == "-" or path.is_dir():
         return
@@ -118,15 +117,15 @@ def check_source(path: Path | str) -> None:
 def open_source(path: Path | str, columns: Mapping[str, str] = NO_COLUMNS) -> TextSource:
     """Open reports or sentences to be read one by one.
 
-    What is wrong with single rows or files comes as a ``LeftOut`` in its place; a report that is
-    repeated under its study_id comes once.
+    A wrong row or file comes as a ``LeftOut`` in its place; a report repeated under the same
+    study_id comes once.
 
     Args:
         path: A table (CSV, Excel, Parquet) with ``study_id`` and either ``report`` or any of
             ``findings``, ``impression``, ``indication``, ``comparison``; a table with ``sentence``;
             a folder of ``.txt`` reports, or one of them; or "-" for sentences on standard input,
-            one a line.
-        columns: What columns of a table are called, by their own names; the others are guessed.
+            one per line.
+        columns: A table's own headers by our names; the others are guessed.
     """
     if str(path) == "-":
         return open_stdin()
@@ -137,7 +136,7 @@ def open_source(path: Path | str, columns: Mapping[str, str] = NO_COLUMNS) -> Te
         if opener is _open_table:
             return _open_table(path, columns)
         if columns:
-            raise DataError(f"{path}: --columns is of a table; leave it out")
+            raise DataError(f"{path}: --columns only works with a table; leave it out")
         check_listed(path, DataError)
         note_source(path)
         return opener(path)
@@ -146,7 +145,7 @@ def open_source(path: Path | str, columns: Mapping[str, str] = NO_COLUMNS) -> Te
 
 
 def open_reports(path: Path, columns: Mapping[str, str] = NO_COLUMNS) -> Iterable[Study | LeftOut]:
-    """Open reports to be read one by one, as `open_source`; sentences are refused."""
+    """Open reports to be read one by one, like `open_source`; sentences are refused."""
     source = open_source(path, columns)
     if source.holds != "reports":
         raise DataError(f"{path}: holds sentences; give reports with a study_id each")
@@ -154,12 +153,12 @@ def open_reports(path: Path, columns: Mapping[str, str] = NO_COLUMNS) -> Iterabl
 
 
 def read_reports(path: Path) -> list[Study]:
-    """Read reports whole, for instance the columns of a manifest; see `open_source`."""
+    """Read all reports, for instance from the columns of a manifest; see `open_source`."""
     return list(none_left_out(path, open_reports(path)))
 
 
 def made_of_labels(reports: Path | str | None) -> str:
-    """:data:`MADE` where a table of reports says that any of them was made of labels, else ""."""
+    """:data:`MADE` if a report table says that any report was made from labels, else ""."""
     if not str(reports or "").lower().endswith(TABLES):
         return ""
     table = TableRows(Path(str(reports)))

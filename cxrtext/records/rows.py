@@ -1,9 +1,9 @@
-"""Rows of CSV and Parquet tables and of workbooks, one at a time, going on past the bad ones.
+"""Rows of CSV and Parquet tables and of workbooks, one at a time, skipping bad ones.
 
-One verdict on one file, whoever reads it: UTF-8, UTF-16 with its mark or, by its beginning,
-Windows-1252 or Mac Roman; commas, semicolons, tabs or bars between the cells; titles or ``sep=;``
-before the header.  A row whose bytes are not text, or whose cells are too many or too few, is
-rejected and does not take others along; a quote that is not closed ends the reading, with its line.
+Every reader treats a file alike: UTF-8, UTF-16 with its mark or, judged by its beginning,
+Windows-1252 or Mac Roman; commas, semicolons, tabs or bars between cells; titles or ``sep=;``
+before the header.  A row with bytes that are not text, or with too many or too few cells, is
+rejected alone; an unclosed quote ends the reading with an error that names its line.
 """
 
 import csv
@@ -27,31 +27,25 @@ from cxrtext.records.columns import (
     match_columns,
     second,
 )
-from cxrtext.records.decoding import (
-    LEGACY,
-    NOT_UTF8,
-    open_text,
-    read_lines,
-    undecoded,
-)
+from cxrtext.records.decoding import LEGACY, NOT_UTF8, open_text, read_lines, undecoded
 from cxrtext.records.parquet_tables import WORKBOOKS, ParquetTable, workbook_rows
 from cxrtext.records.study import LeftOut
 
 Row = tuple[int, dict[str, str]]
-"""The number of a row, the first after the header being 1, and its text by column."""
+"""The number of a row, counted from 1 after the header, and its text by column."""
 
 ROW_LIMIT = 1_000_000
-"""Longest row, in characters: a quote that is never closed makes one row of the rest of a file."""
+"""Longest row, in characters: an unclosed quote makes one row of the rest of a file."""
 
-TABLES = (".csv", ".csv.gz", ".tsv", ".parquet", *WORKBOOKS)  # how the names of tables end
+TABLES = (".csv", ".csv.gz", ".tsv", ".parquet", *WORKBOOKS)  # endings of tables
 EXCEL = "save the table as .xlsx, or as CSV UTF-8 (in Excel: Save as, 'CSV UTF-8')"
 OTHER_BOOKS = (".xls", ".xlsb", ".ods", ".numbers")
 ERRORS = frozenset(
     ["#NAME?", "#REF!", "#VALUE!", "#N/A", "#DIV/0!", "#NULL!", "#NUM!", "#SPILL!", "#CALC!"]
 )
-"""What a spreadsheet shows in the place of a value; read as blank."""
+"""What a spreadsheet shows instead of a value; read as blank."""
 FORMULA = re.compile("'* *[=+\\-@\t\r\n]")
-"""How a text begins that a spreadsheet takes for a formula, or that was made plain before."""
+"""The beginning of a text that a spreadsheet takes for a formula, or that was made plain before."""
 _SEP = re.compile(r"\ufeff?sep=(.)\s*", re.IGNORECASE)
 _SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 
@@ -62,17 +56,17 @@ def as_written(cell: str) -> str:
 
 
 def separator_of(header: str) -> str:
-    """What separates the cells of a table: what divides its first line into most of them."""
+    """The separator of a table's cells: the one that divides its header into most cells."""
     cells = {one: next(csv.reader([header], delimiter=one), []) for one in _SEPARATORS}
-    return max(cells, key=lambda one: len(cells[one]))  # of several the first, a comma
+    return max(cells, key=lambda one: len(cells[one]))  # if equal, the first: a comma
 
 
 class RowLines:
-    """The lines of a file for ``csv.reader``, counted, and no more of a row than `ROW_LIMIT`."""
+    """The lines of a file for ``csv.reader``, counted; a row over `ROW_LIMIT` is a csv.Error."""
 
     def __init__(self, lines: Iterator[str]) -> None:
-        self.number = 0  # the line given last, the first of the file being 1
-        self.first = 1  # where the row that is being read begins
+        self.number = 0  # number of the last line given, counted from 1
+        self.first = 1  # number of the current row's first line
         self._lines, self._size = lines, 0
 
     def __iter__(self) -> "RowLines":
@@ -90,7 +84,7 @@ class RowLines:
         self.first, self._size = self.number + 1, 0
 
     def ahead(self, count: int) -> list[str]:
-        """The next lines, which are still to come."""
+        """Look at the next lines without consuming them."""
         some = list(islice(self._lines, count))
         self._lines = chain(some, self._lines)
         return some
@@ -100,7 +94,7 @@ class RowLines:
 
 
 def _fitted(cells: list[str], columns: Sequence[str]) -> list[str]:
-    """A row as wide as the header; those of some sets end in commas, not always equally many."""
+    """A row as wide as the header: in some sets, rows end in varying numbers of commas."""
     missing = len(columns) - len(cells)
     if missing > 0 and not any(columns[len(cells) :]):
         return [*cells, *[""] * missing]
@@ -130,7 +124,7 @@ def _csv_cells(
         row += 1
         cells = _fitted(cells, columns)
         if not any(map(str.strip, cells)):
-            continue  # spreadsheets leave rows of nothing but commas
+            continue  # spreadsheets leave rows with only commas
         if len(cells) == width:
             yield row, cells
         else:
@@ -142,7 +136,7 @@ def _csv_cells(
 
 
 def _header(path: Path, lines: RowLines, given: Sequence[str]) -> tuple[tuple[str, ...], str]:
-    """The names of the columns, and what separates the cells; titles before are passed over."""
+    """The column names and the separator; titles before the header are skipped."""
     try:
         mark = _SEP.fullmatch("".join(lines.ahead(1)))
         lines.skip(int(mark is not None))
@@ -166,7 +160,7 @@ def _header(path: Path, lines: RowLines, given: Sequence[str]) -> tuple[tuple[st
 
 
 def _clean_row(number: int, names: Sequence[str], cells: Sequence[str]) -> Row | LeftOut:
-    """The cells by column, those that say "nan" or `ERRORS` empty; or that one is not text."""
+    """The cells by column, with "nan" and `ERRORS` as ""; a rejected row if one is not text."""
     if undecoded("".join(cells)):
         name = next(name for name, text in zip(names, cells, strict=True) if undecoded(text))
         return LeftOut(f"row {number}", f"{name}: {NOT_UTF8}")
@@ -175,7 +169,7 @@ def _clean_row(number: int, names: Sequence[str], cells: Sequence[str]) -> Row |
 
 
 def _numbered(names: Iterable[str]) -> tuple[str, ...]:
-    """Names without space around them, the second of one name as `second` has it."""
+    """Stripped names; repeated ones are numbered by `second`."""
     seen, numbered = Counter[str](), list[str]()
     for name in map(str.strip, names):
         seen[name] += 1
@@ -184,18 +178,18 @@ def _numbered(names: Iterable[str]) -> tuple[str, ...]:
 
 
 class TableRows:
-    """A table that is read anew by each loop: ``.csv``, ``.csv.gz``, ``.tsv``, ``.parquet``, Excel.
+    """A table that each loop reads anew: ``.csv``, ``.csv.gz``, ``.tsv``, ``.parquet``, Excel.
 
-    Rows of nothing but blanks are passed over.  ``headers`` are the names in the header, a second
-    column of one name being "name (2)"; ``columns`` what they are read as, "" where another one is
-    read under the name; ``no_text`` the types of those columns of a Parquet table that hold lists,
-    structs or dates; ``legacy`` the name of an encoding before Unicode; ``errors`` by column how
-    many cells that were read held an error of a spreadsheet; ``sheets`` of a workbook the one that
-    is read, and others with known columns.
+    Blank rows are skipped.  ``headers`` are the names in the header; a second column of the same
+    name is "name (2)".  ``columns`` are the names they are read under, "" if another column is read
+    under that name.  ``no_text`` has the types of Parquet columns with lists, structs or dates;
+    ``legacy`` names an encoding before Unicode.  ``errors`` counts, by column, the cells read so
+    far with a spreadsheet's error.  ``sheets`` are a workbook's sheet that is read, and others with
+    known columns.
 
     Args:
-        names: Headers by the names that they are read under; the others keep theirs.
-        given: Headers that are known to be some.
+        names: Headers by the names they are read under; the others keep theirs.
+        given: Further headers that help to find the header's row.
     """
 
     def __init__(
@@ -238,7 +232,7 @@ class TableRows:
     def known(
         cls, path: Path, given: Mapping[str, str] | None = None, *, text: bool = True
     ) -> "TableRows":
-        """A table whose columns are read as they are known; see `match_columns`."""
+        """A table with its known columns read under our names; see `match_columns`."""
         given = given or {}
         headers = cls(path, given=tuple(given.values())).headers
         return cls(path, match_columns(path, headers, given, text=text))
@@ -266,7 +260,7 @@ class TableRows:
             raise DataError(f"{self.path}: {reason}") from None
 
     def require(self, *columns: str) -> None:
-        """Raise a DataError for a column that is missing, or occurs more than once."""
+        """Raise a DataError for a column that is missing or occurs more than once."""
         for name in columns:
             if name not in self.columns:
                 raise DataError(
@@ -278,7 +272,7 @@ class TableRows:
                 )
 
     def require_text(self, columns: Iterable[str]) -> None:
-        """Raise a DataError for a column that holds no text."""
+        """Raise a DataError for a column that does not hold text."""
         for name in columns:
             if name in self.no_text:
                 raise DataError(
@@ -286,7 +280,7 @@ class TableRows:
                 )
 
     def read(self, wanted: Sequence[str] | None = None) -> Iterator[Row | LeftOut]:
-        """Give the rows with some of their columns, by default all, and what was rejected."""
+        """Give the rows with the wanted columns, by default all, and the rejected rows."""
         names = tuple(filter(None, self.columns if wanted is None else wanted))
         places = [self.columns.index(name) for name in names]
         if self.is_parquet:
@@ -318,7 +312,7 @@ class TableRows:
 
     @property
     def count(self) -> int:
-        """About how many rows there are: a line break within quotes begins none."""
+        """About how many rows there are; a line break within quotes begins no row."""
         if self.is_parquet:
             return self._parquet.count
         if self.path.suffix.lower() in WORKBOOKS:

@@ -12,7 +12,7 @@ from cxrtext.records.study import Sentence
 from cxrtext.records.tables import Kind, RowWriter, read_table
 
 META = ".meta.json"
-"""What a table's notes are called, behind its name: how it was made, and its digest."""
+"""Appended to a table's name for its notes: how it was made, and its digest."""
 
 TABLE = "table_sha256"
 
@@ -27,10 +27,10 @@ WRITTEN_COLUMNS: dict[str, Kind] = {
     "log_likelihood_per_token": "real",
     "unknown": "whole",
 }
-"""The columns that are written: ``log_likelihood_per_token``, in nats a word piece, is for people
-to compare by; ``unknown`` counts words that the language model's vocabulary lacks."""
+"""The written columns: ``log_likelihood_per_token``, in nats per word piece, is for people to
+compare; ``unknown`` counts words that are not in the language model's vocabulary."""
 
-COLUMNS = tuple(WRITTEN_COLUMNS)[:-2]  # those that are read
+COLUMNS = tuple(WRITTEN_COLUMNS)[:-2]  # the columns that a reader needs
 
 
 class SentenceWriter(RowWriter):
@@ -45,15 +45,15 @@ class SentenceWriter(RowWriter):
 
 
 def write_notes(path: Path, notes: Mapping[str, Any], digest: str | None = None) -> None:
-    """Write ``<path>.meta.json``: how a table was made, and the digest by which it is known.
+    """Write ``<path>.meta.json``: how a table was made, and its digest.
 
-    ``digest`` is that of a table that will be put there, of the one there by default.
+    ``digest`` is for a table that is not at ``path`` yet; by default the file there is read.
     """
     write_sealed(path.with_name(path.name + META), {**notes, TABLE: digest or sha256(path)})
 
 
 def check_notes(path: Path) -> None:
-    """Refuse a table that is not the one that its notes were written for; one without is let by."""
+    """Refuse a table that does not match its notes; a table without notes passes."""
     notes = path.with_name(path.name + META)
     fix = f"copy both again, score again, or, if you changed the table yourself, remove {notes}"
     try:
@@ -67,7 +67,7 @@ def check_notes(path: Path) -> None:
 
 
 def _number(path: Path, row: int, name: str, text: str) -> float:
-    """A number of a cell, within what the column may hold."""
+    """The number in a cell, within the range of its column (DataError)."""
     again = "write the table again with 'cxrtext score-text'"
     try:
         value = read_number(text)
@@ -87,7 +87,7 @@ def _number(path: Path, row: int, name: str, text: str) -> float:
 
 
 def read_sentences(path: Path) -> list[Sentence]:
-    """Read scored sentences, one a row; one with unknown words may lack its η."""
+    """Read scored sentences, one per row; with unknown words, η may be empty."""
     table = read_table(path, required=COLUMNS)
     check_notes(path)
     sentences = []

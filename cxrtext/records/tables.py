@@ -1,4 +1,4 @@
-"""CSV and Parquet tables, read whole, and written whole or not at all; and lists of rejects."""
+"""Reads whole CSV and Parquet tables, writes them whole or not at all, and lists rejects."""
 
 import csv
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from cxrtext.records.study import none_left_out
 
 
 def plain(value: Any) -> Any:
-    """A cell that no spreadsheet runs: an apostrophe before a formula, which readers take off."""
+    """A cell that no spreadsheet runs: a formula gets an apostrophe, which our readers remove."""
     if not isinstance(value, str) or not FORMULA.match(value):
         return value
     try:
@@ -25,7 +25,7 @@ def plain(value: Any) -> Any:
 
 
 def csv_writer(stream: TextIO) -> Callable[[Iterable[Any]], object]:
-    """Give what writes a row of cells as CSV, each `plain`; all our CSV is written by it."""
+    """A function that writes a row of `plain` cells; all our CSV is written by it."""
     writer = csv.writer(stream)
     return lambda cells: writer.writerow(map(plain, cells))
 
@@ -41,15 +41,14 @@ class Table:
 def require_match(
     path: Path, what: str, keys: Collection[str], owners: Collection[str], column: str, to: Path
 ) -> None:
-    """Refuse a table of which no row belongs to any of what it is joined to.
+    """Refuse a table if none of its rows can be joined.
 
-    One that belongs in part is taken: tables are larger than what they are joined to, and images
-    come before their reports.
+    A partial match is fine: tables may have more rows, and images come before their reports.
 
     Args:
         what: What the rows of the table are, such as "reports".
-        keys: The values of ``column`` that they are joined by; without any nothing is refused.
-        owners: The values that ``to``, what they are joined to, has.
+        keys: The table's values of ``column``; if empty, nothing is refused.
+        owners: The values in ``to``, which the table is joined to.
     """
     if keys and set(owners).isdisjoint(keys):
         raise DataError(
@@ -60,16 +59,16 @@ def require_match(
 
 
 def read_table(path: Path | TableRows, required: Iterable[str] = ()) -> Table:
-    """Read a table whole; every cell comes as text.
+    """Read a whole table; every cell comes as text.
 
-    ``NaN`` as pandas writes it into Parquet is a missing value; in CSV so are "nan" and "NaN".
+    pandas' ``NaN`` in Parquet, and "nan" and "NaN" in CSV, are missing values.
     """
     rows = list(stream_table(path, required))
     return Table(tuple(rows[0]), rows)
 
 
 def stream_table(path: Path | TableRows, required: Iterable[str] = ()) -> Iterator[dict[str, str]]:
-    """The rows of :func:`read_table`, one at a time; it refuses what it comes to."""
+    """The rows of :func:`read_table` one at a time; errors are raised when they are reached."""
     table = TableRows(path) if isinstance(path, Path) else path
     table.require(*required)
     empty = True
@@ -100,7 +99,7 @@ def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, 
 
 
 Kind = Literal["text", "whole", "real"]  # what a column holds
-ROW_GROUP = 10_000  # rows that a Parquet file keeps together, and that its writer holds
+ROW_GROUP = 10_000  # rows per Parquet row group, held in memory by the writer
 
 
 def _check_ending(path: Path) -> None:
@@ -112,7 +111,7 @@ def _check_ending(path: Path) -> None:
 def _writing(
     target: Path | TextIO, columns: Mapping[str, Kind]
 ) -> Iterator[Callable[[Mapping[str, Any]], object]]:
-    """Give what writes a row; a file is put in place at the end."""
+    """Give a function that writes a row; a file is put in place at the end."""
     if not isinstance(target, Path):
         try:
             yield _csv_rows(target, columns)
@@ -153,7 +152,7 @@ def _csv_rows(stream: TextIO, columns: Iterable[str]) -> Callable[[Mapping[str, 
 
 
 class RowWriter:
-    """Writes rows; a file appears whole at the end or not at all.  An open text stream gets CSV."""
+    """Writes rows; a file appears whole at the end or not at all.  A text stream gets CSV."""
 
     def __init__(self, target: Path | TextIO, columns: Mapping[str, Kind]) -> None:
         if isinstance(target, Path):
@@ -177,13 +176,13 @@ class RowWriter:
 
 @dataclass(slots=True)
 class Rejects:
-    """Collects what was rejected, up to a limit."""
+    """Collects rejected items, up to a limit."""
 
-    limit: int = 100  # how many are left out; one more raises
+    limit: int = 100  # how many may be rejected; one more raises
     # the item (a row number, file name or study id), and why.
     rows: list[tuple[str, str]] = field(default_factory=list)
-    name: str = "--max-rejected"  # what the user sets the limit with
-    where: str = ""  # what the items are of, for the message
+    name: str = "--max-rejected"  # the option that sets the limit
+    where: str = ""  # the items' source, for the message
 
     def add(self, item: str, reason: str) -> None:
         """Reject one item; more than ``limit`` raise a DataError."""
@@ -196,7 +195,7 @@ class Rejects:
             )
 
     def write(self, output: Path) -> Path | None:
-        """Write ``<output>.rejected.csv`` and give its path; without rejects remove an old one."""
+        """Write ``<output>.rejected.csv`` and return its path; without rejects, remove it."""
         path = output.with_name(output.name + ".rejected.csv")
         if not self.rows:
             path.unlink(missing_ok=True)

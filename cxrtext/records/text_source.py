@@ -1,4 +1,4 @@
-"""What sources of text give: studies, sentences, or rows that were rejected."""
+"""Sources of text: they give studies or sentences, and rows that were rejected."""
 
 import hashlib
 import re
@@ -15,7 +15,7 @@ from cxrtext.records.rows import Row
 from cxrtext.records.study import LeftOut, Sentence, Study
 
 Holds = Literal["reports", "sentences"]
-"""Reports are split into sections and sentences; sentences are taken as they are."""
+"""Reports are split into sections and sentences; sentences are used as they are."""
 
 Item = Study | Sentence | LeftOut
 REPORT_COLUMNS = ("study_id", "report", *SECTION_COLUMNS)
@@ -25,23 +25,23 @@ _WHOLE_NUMBER = re.compile(r"\d{1,15}(\.0*)?", re.ASCII)
 
 
 def choose_columns(name: str, columns: Sequence[str]) -> tuple[Holds, tuple[str, ...]]:
-    """Say what a table holds and which of its columns are read."""
+    """What a table holds, and which of its columns to read (DataError)."""
     for column in (*REPORT_COLUMNS, *SENTENCE_COLUMNS):
         if columns.count(column) > 1:
             raise DataError(f"{name}: column '{column}' occurs more than once; keep one of them")
-    found = found_columns(columns)
+    listed = found_columns(columns)
     if not set(REPORT_COLUMNS[1:]).isdisjoint(columns):
         if "study_id" not in columns:
             raise DataError(
-                f"{name}: column 'study_id' is missing; every report needs one ({found})"
+                f"{name}: column 'study_id' is missing; every report needs one ({listed})"
             )
         return "reports", tuple(column for column in REPORT_COLUMNS if column in columns)
     if "sentence" in columns:
         return "sentences", tuple(column for column in SENTENCE_COLUMNS if column in columns)
     raise DataError(
         f"{name}: no text to read; columns are 'study_id' with 'report' or any of "
-        f"{', '.join(SECTION_COLUMNS)} for reports; 'sentence', and if wanted study_id, section, "
-        f"position, for sentences ({found})"
+        f"{', '.join(SECTION_COLUMNS)} for reports; 'sentence', and optionally study_id, section, "
+        f"position, for sentences ({listed})"
     )
 
 
@@ -57,12 +57,12 @@ def _digest(*texts: str) -> int:
 def distinct_studies(
     studies: Iterable[tuple[str, Study] | LeftOut], unit: str
 ) -> Iterator[Study | LeftOut]:
-    """Give each study once, and reject a second report of one study, if words of it differ.
+    """Give each study once, and reject a second report of a study if its words differ.
 
-    A study comes with the name of its row or file; rows are numbered from 1, and ``unit`` is what
-    a number counts: "row", "line" or "file".  Each takes about 130 bytes.
+    A study comes with the name of its row or file.  Numbers count from 1 in ``unit``: "row",
+    "line" or "file".  A study takes about 130 bytes of memory.
     """
-    seen: dict[int, int] = {}  # by the digest of an id, the row and the digest of the text
+    seen: dict[int, int] = {}  # row and digest of the text, by the digest of the id
     for entry in studies:
         if isinstance(entry, LeftOut):
             yield entry
@@ -115,9 +115,9 @@ def _sentences(rows: Iterable[Row | LeftOut]) -> Iterator[Sentence | LeftOut]:
 def read_items(holds: Holds, rows: Iterable[Row | LeftOut]) -> Iterator[Item]:
     """Turn the rows of a table into studies or sentences.
 
-    A sentence without a study_id has the number of its row, without a section "sentence", without
-    a position its place among the rows of the same study and section before it.  Rows whose
-    sentence is empty are passed over; a study may be without text.
+    A sentence without study_id gets its row number; without section, "sentence"; without position,
+    its place among the earlier rows of the same study and section.  Rows with an empty sentence are
+    skipped; a study may have no text.
     """
     if holds == "sentences":
         return _sentences(rows)
@@ -127,11 +127,11 @@ def read_items(holds: Holds, rows: Iterable[Row | LeftOut]) -> Iterator[Item]:
 
 @dataclass
 class TextSource:
-    """Reports or sentences that can be read any number of times, never all of them in memory."""
+    """Reports or sentences that can be read again and again, and are never all in memory."""
 
-    description: str  # what it is called in messages: the path, or "standard input"
+    description: str  # its name in messages: the path, or "standard input"
     holds: Holds  # whether it gives reports (each a ``Study``) or sentences (each a ``Sentence``)
-    # of the bytes of a file; of names, sizes and times of a folder.
+    # from the bytes of a file, or from a folder's names, sizes and times.
     compute_digest: Callable[[], str]
     items: Callable[[], Iterator[Item]]  # starts reading from the beginning
 
@@ -141,7 +141,7 @@ class TextSource:
             return self.compute_digest()
 
     def __iter__(self) -> Iterator[Item]:
-        """Give the studies or sentences, and what was rejected, in the same order every time."""
+        """Give the studies or sentences, and the rejected rows, in the same order every time."""
         with self._named_errors():
             yield from self.items()
 

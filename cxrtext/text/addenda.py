@@ -1,4 +1,4 @@
-"""Addenda and corrections beat what they contradict."""
+"""Addenda and corrections override the sentences that they contradict."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
@@ -10,15 +10,15 @@ from cxrtext.text.sections import ADDENDUM
 from cxrtext.text.sides import sides_of
 
 MOST = 200
-"""Sentences of addenda that are read in a report, so that work stays linear in its length."""
+"""Most addendum sentences read per report, so that time stays linear in its length."""
 
 
 def standing(said: Sequence[tuple[str, str]]) -> list[bool]:
-    """Which sentences of a report, each after its section, its addenda leave standing.
+    """Which sentences of a report, given as (section, sentence), its addenda leave standing.
 
-    A sentence falls where an addendum says otherwise of a finding or of its side, or takes back
-    what it says.  Where only a side is put right, what named the other side is not understood any
-    more, and falls; so does the addendum's sentence, which names no finding.
+    A sentence falls if an addendum contradicts its finding or side, or retracts it.  If an addendum
+    corrects only a side, sentences that name the other side fall, because they can no longer be
+    understood; so does the addendum's sentence, because it names no finding.
     """
     said = [(ADDENDUM if _corrects(sentence) else name, sentence) for name, sentence in said]
     addenda = dict.fromkeys(sentence for section, sentence in said if section == ADDENDUM)
@@ -40,7 +40,7 @@ def _corrects(sentence: str) -> bool:
 
 
 class _Falls:
-    """What an addendum's sentence takes back."""
+    """What an addendum's sentence overrides."""
 
     def __init__(
         self,
@@ -63,10 +63,10 @@ def _differ(old: Label, new: Label) -> bool:
 
 
 def _reader(addendum: str) -> tuple[_Falls, bool]:
-    """What a sentence of an addendum takes back, and whether it says something itself."""
+    """What an addendum's sentence overrides, and whether it stands as a statement itself."""
     own, prose = rules_of(addendum), as_prose(addendum)
     named = {name for name, pattern in own.findings.items() if pattern.search(prose.text)}
-    labels = sentence_labels(addendum)  # "The heart is normal in size." rules out one alone
+    labels = sentence_labels(addendum)  # "The heart is normal in size." rules out just one
     new = {name: one for name, one in labels.items() if name in named or len(labels) == 1}
     if match := own.patterns["retracts"].search(addendum):
         return _Falls(new, _named(addendum[: match.start()]) - named), bool(new)

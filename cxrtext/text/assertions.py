@@ -1,6 +1,6 @@
-"""What sentences and reports assert of findings: there or not there, and on which side.
+"""What sentences and reports assert about findings: present or absent, and on which side.
 
-It is what :mod:`cxrtext.text.labelling` reads, but for what is hedged.
+These are the labels of :mod:`cxrtext.text.labelling` without hedged ones.
 """
 
 from collections import defaultdict
@@ -13,16 +13,16 @@ from cxrtext.text.rules import rules_of
 from cxrtext.text.sides import SIDES, Side
 
 MOST_RULED_OUT = 6
-"""Findings that a statement without a word of one is judged by."""
+"""Most findings asserted by a statement that names none."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Assertion:
     finding: str  # one of FINDINGS in lower case
     present: bool
-    side: Side = ""  # the one side that it is said of
-    limited: bool = False  # a denial of a large one alone: "no large effusion"
-    implied: bool = False  # a denial by a sentence without a word of the finding
+    side: Side = ""  # the only side that it is about
+    limited: bool = False  # denies only a large one: "no large effusion"
+    implied: bool = False  # from a sentence that names no finding
 
     def __str__(self) -> str:
         words = " ".join(word for word in (self.side, self.finding) if word)
@@ -31,15 +31,15 @@ class Assertion:
 
 @dataclass(frozen=True, slots=True)
 class StudySays:
-    """What a report says of findings."""
+    """What a report says about findings."""
 
-    # those that it affirms, with the sides that it names (both where it names none)
+    # affirmed findings with the sides that are named (both if none is)
     present: Mapping[str, frozenset[Side]]
-    absent: frozenset[str]  # those that it rules out and nowhere affirms or hedges
-    named: frozenset[str]  # all that it names or rules out, in whatever way
+    absent: frozenset[str]  # findings ruled out and nowhere affirmed or hedged
+    named: frozenset[str]  # all findings that it names or rules out in any way
 
     def contradicts(self, assertions: Iterable[Assertion]) -> bool:
-        """Whether it says the opposite of any of some assertions."""
+        """Whether it says the opposite of any of the assertions."""
         return any(map(self._contradicts, assertions))
 
     def _contradicts(self, one: Assertion) -> bool:
@@ -53,7 +53,7 @@ class StudySays:
 
 
 def assertions_of(sentence: str) -> tuple[Assertion, ...]:
-    """What a sentence says of findings; nothing where it hedges, or is about none."""
+    """What a sentence asserts about findings; hedged findings are left out."""
     labels = _labels(sentence)
     named = _named(sentence, labels) or dict(list(labels.items())[:MOST_RULED_OUT])
     implied = not _named(sentence, labels)
@@ -74,7 +74,7 @@ def assertions_of(sentence: str) -> tuple[Assertion, ...]:
 
 
 def says_of(sentences: Iterable[str]) -> StudySays:
-    """What the sentences of one report say together."""
+    """What the sentences of a report say together."""
     present: dict[str, set[Side]] = defaultdict(set)
     hedged: dict[str, set[Side]] = defaultdict(set)
     absent, named = set[str](), set[str]()
@@ -97,7 +97,7 @@ def says_of(sentences: Iterable[str]) -> StudySays:
 
 
 def _labels(sentence: str) -> dict[str, Label]:
-    """The labels of a sentence in the order of findings; an opacity beside what it is is none."""
+    """The labels of a sentence in the order of `FINDINGS`, without an opacity that is explained."""
     labels = sentence_labels(sentence)
     told = any(name in labels and labels[name].value for name in OPACITIES)
     return {

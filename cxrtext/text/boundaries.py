@@ -1,4 +1,4 @@
-"""Where a sentence ends: PySBD, cured of its slow patterns, and corrected for reports."""
+"""Where a sentence ends: PySBD without its slow patterns, corrected for reports."""
 
 import functools
 import re
@@ -11,7 +11,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# A name or more of the sentence follows these, so none ends in them.
+# A sentence never ends in these: a name or more of the sentence follows.
 _NEVER_LAST = _words(
     """
     dr drs mr mrs ms prof rev st vs e.g i.e eg ie cf ca approx appx fig figs esp incl dept
@@ -24,7 +24,7 @@ _BEFORE_NUMBER = _words(
     ref acc
     """
 )
-# They end a sentence, but not before a small letter: "1.5 cm. in length", "4:15 p.m. by phone".
+# These end a sentence, but not before a small letter: "1.5 cm. in length", "4:15 p.m. by phone".
 _BEFORE_SMALL = _words(
     """
     cm mm kg lb lbs ft hr hrs min mins sec secs wk wks mo mos yr yrs a.m p.m am pm ant lat bilat
@@ -33,7 +33,7 @@ _BEFORE_SMALL = _words(
     abd jr sr re li bds dtl ggf evtl bzw izq der dcha dcho izda izdo
     """
 )
-# German abbreviations of two words, whole or after the first of them.
+# German abbreviations of two words, whole or only the first.
 _TWO_WORDS = re.compile(
     r"\b(?:[Vvu]\. ?a|Z\. ?n|St\. ?n|[zon]\. ?[Bb]|d\. ?h|k\. ?A|i\. ?S|a\. ?e|s\. ?o|kl"
     r"|(?<=[,;:] )[no]|(?:re|li)(?=\. [OMU][LF]\b))\.(?= ?\S|$)"
@@ -53,24 +53,24 @@ _STARTER = (
     r"|Findings|Impression|Status|Patient|If|In|Is|As|On|At|With|Without|Right|Left"
     r"|A(?= [a-z0-9]))\b"
 )
-# PySBD takes the stop of "hepatitis C." and of "R.N." for part of the word, whatever follows.
+# PySBD takes the stop of "hepatitis C." and "R.N." as part of the word, whatever follows.
 _MISSED = re.compile(rf"(?<=[\w)\"”]\.)\s(?={_STARTER})")
-# The ends that nobody doubts, for text that PySBD garbles.
+# Certain ends, for text that PySBD garbles.
 PLAIN_END = re.compile(r"(?<=[a-z0-9_X)]{3}[.!?])\s+(?=[A-Z])")
 
 
 def _last_word(before: str) -> str:
-    """The last word in small letters, without its stop and what is written against its front."""
+    """The last word in small letters, without its stop and without marks and digits before it."""
     word = before[-_MAX_WORD:].rsplit(" ", 1)[-1].rsplit("/", 1)[-1]
     return _WORD_FRONT.sub("", word).rstrip(".").lower()
 
 
 def is_end(text: str, end: int) -> bool:
-    """Whether a sentence may end at a place, of a text with single spaces, that looks like an end.
+    """Whether a sentence may end at a place that looks like an end, in text with single spaces.
 
     Returns:
-        False where the text has no space or no stop there, and after an abbreviation, an ordinal
-        ("3. rib"), an ellipsis or a question mark that stands before its word ("? pneumonia").
+        False without a space and a stop there, and after an abbreviation, an ordinal ("3. rib"),
+        an ellipsis or a question mark before its word ("? pneumonia").
     """
     before = text[max(0, end - 2 * _MAX_WORD) : end].rstrip()
     after = text[end : end + 20].lstrip()
@@ -93,7 +93,7 @@ def is_end(text: str, end: int) -> bool:
     if word in _NEVER_LAST or (word == "v" and before.endswith("v.")):
         return False
     if word in _BEFORE_NUMBER and after[0].isdigit():
-        # "Is there edema? No. 3 mm nodule." holds an answer and no number.
+        # "Is there edema? No. 3 mm nodule.": an answer, not an abbreviation.
         return word == "no" and before[:-3].rstrip().endswith("?")
     if small and word in _BEFORE_SMALL:
         return _SMALL_STARTER.match(after) is not None
@@ -101,10 +101,9 @@ def is_end(text: str, end: int) -> bool:
 
 
 def corrected(text: str, proposed: Iterable[int]) -> list[int]:
-    """Return the true ends among those proposed, and those that PySBD is known to miss, in order.
+    """The true ends among those proposed, and those that PySBD is known to miss, in order.
 
-    The length of the text comes last; what lies between two ends is a sentence and the space
-    after it.
+    The last end is the length of the text; between two ends lie a sentence and the space after it.
     """
     missed = (match.start() for match in _MISSED.finditer(text))
     ends = {end for end in proposed if is_end(text, end)}
@@ -114,7 +113,7 @@ def corrected(text: str, proposed: Iterable[int]) -> list[int]:
         if is_end(text, end) and text.rfind("(", 0, end) <= text.rfind(")", 0, end)
     }
     ends = {end for end in ends if 0 < end < len(text)} | {len(text)}
-    # "No effusion..": the second stop is no part of the sentence.
+    # "No effusion..": the second stop is not part of the sentence.
     ends |= {match.end() for match in _TWO_STOPS.finditer(text) if match.end() + 1 in ends}
     return sorted(ends)
 
@@ -136,7 +135,7 @@ _INNER_STOP = re.compile(r"[.?!。．！？]\S*\s")
 def _language() -> Any:
     """PySBD's English with the cured pattern, and without its abbreviations.
 
-    They are American states and ranks ("miss.", "ill.", "pa."); those of reports stand above.
+    Those are American states and ranks ("miss.", "ill.", "pa."); the reports' own are above.
     """
     from pysbd.lang.english import English
 
@@ -150,8 +149,8 @@ def _sentences(chunk: str) -> list[str]:
     from pysbd.processor import Processor
 
     processor: Any = Processor(chunk, _language())
-    # The steps of process(), but for its lists ("in zone 2. The nodule" is none; list items have
-    # been divided already), and not segment(): that looks every sentence up in the text again, in
+    # The steps of process() without its lists ("in zone 2. The nodule" is not one, and list items
+    # are divided already).  segment() is not used: it looks every sentence up in the text again, in
     # quadratic time, and drops those it does not find.
     processor.replace_abbreviations()
     processor.replace_numbers()
@@ -161,7 +160,7 @@ def _sentences(chunk: str) -> list[str]:
 
 
 def _proposed(chunk: str) -> list[int]:
-    """The ends of PySBD's sentences, or the plain ones where its sentences are not the text."""
+    """The ends of PySBD's sentences, or `PLAIN_END` if its sentences are not in the text."""
     if not _INNER_STOP.search(chunk):
         return []
     ends = []
@@ -179,7 +178,7 @@ def _proposed(chunk: str) -> list[int]:
 def _chunks(text: str) -> list[str]:
     """Cut a text into chunks of at most CHUNK_LIMIT characters, at sentence ends where possible.
 
-    A word is never cut: one that is longer is a chunk by itself.
+    A word is never cut; a longer word is a chunk of its own.
     """
     chunks, done = [], 0
     while len(text) > done + CHUNK_LIMIT:
@@ -200,12 +199,12 @@ def _chunks(text: str) -> list[str]:
 def segment(text: str) -> list[str]:
     """Divide one paragraph with single spaces and no line breaks into sentences.
 
-    They are cut from the text itself, so that nothing is lost, repeated or altered whatever PySBD
-    makes of it: stripped, of at most CHUNK_LIMIT characters each, or a single longer word.
+    They are cut from the text itself, so nothing is lost or changed, whatever PySBD does.  Each is
+    stripped, and has at most CHUNK_LIMIT characters unless it is a single word.
     """
     sentences = []
     for chunk in _chunks(text):
-        if len(chunk) > CHUNK_LIMIT:  # one word, which rules for sentences have no say in
+        if len(chunk) > CHUNK_LIMIT:  # one word
             sentences.append(chunk.strip())
             continue
         for start, end in pairwise([0, *corrected(chunk, _proposed(chunk))]):

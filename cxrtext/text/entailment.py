@@ -1,9 +1,9 @@
-"""Whether a report makes a sentence true: read off the words that both affirm and deny.
+"""Whether a report makes a sentence true, judged by the words that both affirm and deny.
 
-A report is taken to name whatever is there.  Then a sentence that only denies ("No pneumothorax.")
-is true of every study whose report affirms none of the words, whether it says so itself or not; and
-a sentence that affirms ("Small left effusion.") is true of those whose report says as much or more
-in one sentence ("Small left effusion and atelectasis.").
+A report is assumed to name everything present.  So a sentence that only denies ("No pneumothorax.")
+is true of every study if its report affirms none of the words, even if it does not deny them.  A
+sentence that affirms ("Small left effusion.") is true if one sentence of the report says as much or
+more ("Small left effusion and atelectasis.").
 """
 
 import re
@@ -17,20 +17,22 @@ _WORD = re.compile(rf"{LETTER}+")
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What a sentence asks of a report, and what it offers to others, as marked words."""
+    """What a sentence needs from a report, and what it offers to other sentences, as marked words.
 
-    # must stand in one sentence of the report: what is affirmed, and how; of a sentence that
-    # affirms and denies nothing ("The lungs are clear."), or hedges, all words.
-    asked: frozenset[str]
-    denied: frozenset[str]  # must be affirmed nowhere in the report
-    offered: frozenset[str]  # what it affirms, how, and all of its words
+    A sentence that hedges, or affirms and denies nothing ("The lungs are clear."), needs all its
+    words.
+    """
+
+    asked: frozenset[str]  # affirmed words with qualifiers: one sentence must offer them all
+    denied: frozenset[str]  # no sentence of the report may affirm these
+    offered: frozenset[str]  # affirmed words, qualifiers, and all plain words
 
 
 def statement_of(sentence: str) -> Statement:
     affirmed, denied = mentions(sentence)
     words = set(_WORD.findall(sentence.lower()))
     findings = {f"+{word}" for word in affirmed}
-    # where, or how much: an affirmed finding is asked for with them
+    # where, or how much: needed along with an affirmed finding
     qualifiers = {f"@{word}" for word in words & rules_of(sentence).words["qualifiers"]}
     plain = {f"={word}" for word in words}
     asked = findings | qualifiers if affirmed else set() if denied else plain

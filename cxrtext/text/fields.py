@@ -1,7 +1,7 @@
-"""Statements such as ``Pneumothorax: absent`` put as prose, which the rules of sentences read.
+"""Turns statements such as ``Pneumothorax: absent`` into prose for the rules of sentences.
 
-A value says that a finding is there, that it is not, or that it is uncertain; a finding whose value
-is not understood is taken out of the sentence, so that nothing is affirmed by default.
+A value says that a finding is present, absent or uncertain.  If the value is not understood, the
+finding is taken out of the sentence, so that nothing is affirmed by default.
 """
 
 import re
@@ -11,9 +11,9 @@ from typing import NamedTuple
 from cxrtext.text.rules import WORD, Answer, Rules, answer, denied, every, language_of, rules_of
 
 UNREAD = "·"
-"""Stands for each letter of what is not understood."""
+"""Replaces each letter of text that is not understood."""
 LONGEST_NAME = 8  # words
-NESTED = 3  # fields that stand in one another
+NESTED = 3  # most fields inside one another
 _SHORT = 40  # characters
 
 _ITEM = re.compile(
@@ -43,7 +43,7 @@ _OFFER = re.compile(
 )
 _OR = re.compile(r"\b(?:n?or|and|oder|und|noch|o|y|ni|ou|et|e|nem)\b", re.I)
 _ASKS = re.compile(r"[^\W\d_] ?\?$")
-# What is listed, but for what is said before the colon: "All are absent except edema: edema, mass"
+# A list with exceptions: "All are absent except edema: edema, mass".
 _EXCEPT = re.compile(
     r"(?P<head>[^:,;]{3,80}?)[ ,]+(?:except|other than|apart from|with the exception of|bis auf"
     r"|außer|salvo|excepto|exceto|sauf|hormis)(?: for)? (?P<but>[^:]{3,200}):\s*(?P<list>.+)",
@@ -70,7 +70,7 @@ _SIDES_APART = re.compile(r"\s(?=[LR]\b)")
 
 
 class Prose(NamedTuple):
-    text: str  # on one line; :data:`UNREAD` for what is not understood
+    text: str  # on one line; what is not understood is :data:`UNREAD`
     understood: bool
 
 
@@ -81,7 +81,7 @@ class Field(NamedTuple):
 
 @lru_cache(maxsize=50_000)
 def as_prose(sentence: str) -> Prose:
-    """A sentence with its fields as prose, and what a correction puts right alone.
+    """A sentence with its fields as prose; of a correction, only the corrected statement.
 
     >>> as_prose("Pneumothorax: none, effusion: small.").text
     'no Pneumothorax; effusion small.'
@@ -105,8 +105,8 @@ def as_prose(sentence: str) -> Prose:
     items = _telegram(_items(text, own), own)
     plus = any(_FRONT.match(item) for item, _ in items) or text.startswith("-")
     parts, understood = list[str](), True
-    denial = finding = ""  # what a list is said of, and the finding that a side belongs to
-    names = list[str]()  # of items that say nothing yet: "effusion, pneumothorax: none"
+    denial = finding = ""  # the words before each item of a list, and the finding a side belongs to
+    names = list[str]()  # items still without a value: "effusion, pneumothorax: none"
     for item, end in items:
         field = _field(item, own, plus) or _of_a_side(item, finding, own)
         if field is None:
@@ -138,7 +138,7 @@ def as_prose(sentence: str) -> Prose:
         finding = name if names_finding(name, own) else finding
         prose, known = _put(name, value, own)
         understood = understood and known
-        # "Lungs: no consolidation, effusion": the denial goes on.
+        # "Lungs: no consolidation, effusion": the denial continues.
         goes_on = names_finding(value, own) or not names_finding(name, own)
         parts.append(prose + (end if goes_on else "; " if end else ""))
     text = "".join(parts)
@@ -147,7 +147,7 @@ def as_prose(sentence: str) -> Prose:
 
 @lru_cache(maxsize=10_000)
 def is_field(line: str) -> bool:
-    """Whether a line gives a finding a value, or says something of an organ, in any language."""
+    """Whether a line gives a finding a value or says something about an organ, in any language."""
     name, _, value = line.partition(":")
     value, words = value.strip(), {*WORD.findall(name.lower())}
     for own in every():
@@ -161,13 +161,13 @@ def is_field(line: str) -> bool:
 
 @lru_cache(maxsize=10_000)
 def is_bare_name(line: str) -> bool:
-    """Whether a line names a finding in some language, and says nothing of it."""
+    """Whether a line names a finding in some language and says nothing about it."""
     line = line.strip(" \t:*[]")
     return ":" not in line and any(_is_unsaid(line, own) for own in every())
 
 
 def _is_unsaid(name: str, own: Rules) -> bool:
-    """Whether a name says no more than a finding: "enlarged heart", but not "small effusion"."""
+    """Whether a name only names a finding: "enlarged heart", but not "small effusion"."""
     kind, named = answer(name, own), is_name(name, own) and names_finding(name, own)
     return named and (kind is None or not names_finding(name[kind[1] :], own))
 
@@ -178,12 +178,12 @@ def is_side(text: str) -> bool:
 
 @lru_cache(maxsize=10_000)
 def is_denial(text: str) -> bool:
-    """Whether a text is a value that says no, and nothing else, in some language."""
+    """Whether a text is a value that only says no, in some language."""
     return len(text) < _SHORT and any(_denies(text, own) for own in every())
 
 
 def list_answer(line: str) -> Answer | None:
-    """What a line such as "Pertinent negatives:" says of the list below it, in any language."""
+    """What a line such as "Pertinent negatives:" says about the list below it, in any language."""
     return next(filter(None, (list_head(line, own) for own in every())), None)
 
 
@@ -197,7 +197,7 @@ def names_finding(text: str, own: Rules) -> bool:
 
 
 def is_name(text: str, own: Rules) -> bool:
-    """Whether a text may be what a value is given for: a few words that say nothing themselves."""
+    """Whether a text may be the name of a field: a few words that make no statement."""
     words = len(WORD.findall(text))
     return 0 < words <= LONGEST_NAME and not (
         _VERB.search(text)
@@ -206,42 +206,42 @@ def is_name(text: str, own: Rules) -> bool:
 
 
 def list_head(name: str, own: Rules) -> Answer | None:
-    """What a name says of what is listed behind it: "Absent", "No evidence of the following"."""
+    """What a name says about the list after it: "Absent", "No evidence of the following"."""
     name = name.strip(" *:.-•")
     for kind, pattern in own.lists.items():
         if pattern.fullmatch(name):
             return kind
-    found = answer(name, own)
-    if found is None or found[0] not in ("absent", "uncertain") or WORD.search(name, found[1]):
+    value = answer(name, own)
+    if value is None or value[0] not in ("absent", "uncertain") or WORD.search(name, value[1]):
         return None
-    return found[0]
+    return value[0]
 
 
 def _of_a_side(item: str, finding: str, own: Rules) -> Field | None:
-    """What follows "Effusion: none on the right, " and says otherwise of the other side."""
+    """The field of an item about the other side, after "Effusion: none on the right, "."""
     sided = finding and own.patterns["a_side"].search(item) and not names_finding(item, own)
     return Field(finding, item) if sided and answer(item, own) else None
 
 
 def _items(text: str, own: Rules) -> list[tuple[str, str]]:
-    """The parts of a sentence between commas and the like, each with what ends it."""
-    found, done = list[tuple[str, str]](), 0
+    """The parts of a sentence between commas and the like, each with its separator."""
+    items, done = list[tuple[str, str]](), 0
     for match in [*_ITEM.finditer(text), None]:
         item = text[done : match.start() if match else len(text)]
         end = match[0] if match else ""
-        # "Effusion, none": the value stands by itself.
-        if found and _denies(item, own) and is_bare_name(found[-1][0]):
-            found[-1] = (f"{found[-1][0].rstrip(' :?')}: {item}", end)
+        # "Effusion, none": the value is an item of its own.
+        if items and _denies(item, own) and is_bare_name(items[-1][0]):
+            items[-1] = (f"{items[-1][0].rstrip(' :?')}: {item}", end)
         else:
-            found.append((item, end))
+            items.append((item, end))
         done = match.end() if match else done
-    return found
+    return items
 
 
 def _telegram(items: list[tuple[str, str]], own: Rules) -> list[tuple[str, str]]:
     """Items of "No edema, heart normal, no effusion": each "no" ends with its item.
 
-    What only names a finding behind a comma may belong to the one before, and is not read.
+    An item that only names a finding may belong to the item before, so it is not read.
     """
     slashed = any(end.strip() == "/" for _, end in items)
     denies = [bool(own.patterns["before"].match(_CLOCK.sub("", item))) for item, _ in items]
@@ -252,12 +252,12 @@ def _telegram(items: list[tuple[str, str]], own: Rules) -> list[tuple[str, str]]
     one = not any(denies) or sum(says if slashed else denies) < 2
     if one or any(len(end.split()) > 1 or _OR.search(item) for item, end in items):
         return items
-    found = list[tuple[str, str]]()
+    read = list[tuple[str, str]]()
     for place, (item, end) in enumerate(items):
         unread = not says[place] and any(denies[:place]) and items[place - 1][1].strip() in ",/"
         end = end.replace(",", ";").replace(" /", ";")
-        found.append((UNREAD * len(item) if unread else item, end))
-    return found
+        read.append((UNREAD * len(item) if unread else item, end))
+    return read
 
 
 def _says_itself(item: str, own: Rules) -> bool:
@@ -266,7 +266,7 @@ def _says_itself(item: str, own: Rules) -> bool:
 
 
 def _joined(match: re.Match[str], own: Rules) -> str:
-    """A name as one part, or as two where one says something by itself."""
+    """The two parts of a name joined, or kept apart if one makes a statement by itself."""
     first, sign, last = match.groups()
     told = any(answer(part, own) or not is_name(part, own) for part in (first, last))
     side_by_side = sign == "/" or names_finding(first, own)
@@ -274,7 +274,7 @@ def _joined(match: re.Match[str], own: Rules) -> str:
 
 
 def _chosen(match: re.Match[str], own: Rules) -> str:
-    """What stands for the choices that a form offers: nothing, or an unread value."""
+    """The replacement for the choices that a form offers: nothing, or an unread value."""
     kinds = [
         answer(option.strip(" *"), own)
         for option in re.split("[/,|]", match["inside"] or match["bare"])
@@ -295,7 +295,7 @@ def _denies(text: str, own: Rules) -> bool:
 
 
 def _field(item: str, own: Rules, plus: bool) -> Field | None:
-    """The name and the value of a field; None where an item is none."""
+    """The name and value of a field; None if the item is not a field."""
     if match := _COLON.search(item):
         name, value = item[: match.start()].lstrip(" -*•>"), item[match.end() :]
         last = _LAST.search(name)
@@ -374,7 +374,7 @@ def _put(name: str, value: str, own: Rules) -> tuple[str, bool]:
 
 
 def _meaning(value: str, own: Rules) -> Answer | None:
-    """What the first clause of a value says of the finding before it."""
+    """What the first clause of a value says about the finding before it."""
     patterns = own.patterns
     kind = answer(value, own)
     if kind and kind[0] == "unknown":

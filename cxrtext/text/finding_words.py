@@ -1,13 +1,13 @@
-"""Words of findings in a corpus of reports, and which report affirms which of them.
+"""Words for findings in a corpus of reports, and which report affirms each of them.
 
 A word that some reports affirm and others deny names a finding: articles, anatomy, quantities and
-times are seldom denied.  The words of a corpus are found by that (:func:`find_words`), beside a
-list of findings that are rarely denied, such as devices.  A study's own are the targets of a
-classifier (:func:`word_targets`); no label is needed.  People may edit them (:func:`write_words`,
+times are seldom denied.  :func:`find_words` finds these words in a corpus, and adds a list of
+findings that are rarely denied, such as devices.  A study's words are the targets of a classifier
+(:func:`word_targets`), without any labels.  People may edit the words (:func:`write_words`,
 :func:`read_words`).
 
-The idea is that of labels taken from reports by rules (Irvin et al. 2019, CheXpert; Peng et al.
-2018, NegBio), with the vocabulary found instead of given.
+Like labels made from reports by rules (Irvin et al. 2019, CheXpert; Peng et al. 2018, NegBio), but
+with the vocabulary found instead of given.
 """
 
 import math
@@ -29,22 +29,22 @@ from cxrtext.text.sides import SIDES, Side, sided_parts
 from cxrtext.text.wording import mentions, wording
 
 AFFIRMED, ENOUGH, FEWEST = 0.02, 10, 5
-"""A word is affirmed by this share of the reports, or by so many where that is fewer, so that a
-rare finding of a large archive is kept.  Never by fewer than the last."""
+"""A word needs to be affirmed by this share of the reports, or by this number if that is fewer (so
+that rare findings of a large archive are kept), but always by at least the last number."""
 DENIED, FEWEST_DENIED = 0.005, 3
-"""A word is denied by this share of the reports, and by no fewer than so many."""
+"""A word needs to be denied by this share of the reports, and by at least this number."""
 MOST = 0.5
-"""A word is affirmed by at most this share of the reports."""
+"""A word may be affirmed by at most this share of the reports."""
 
 Targets = np.ndarray[tuple[int, int], np.dtype[np.int8]]
 
 _MARKS = re.compile(r"\[\*\*.{0,200}?\*\*\]|_{2,}|(?<![\w-])(-*)\b[\w-]*X{2,}[\w-]*\b")
-"""What de-identification left: [** **] and ___ of MIMIC, XXXX of Open-i; found in linear time."""
+"""Marks of de-identification: [** **] and ___ in MIMIC, XXXX in Open-i; found in linear time."""
 
 STOP = words_in_any("stop")
-"""Words that are never found; a file of words may hold them."""
+"""Words that are never chosen automatically; a file of words may have them."""
 SELDOM_DENIED = words_in_any("seldom_denied")
-"""Findings and devices that are words of findings even where nobody denies them."""
+"""Findings and devices that need not be denied to be chosen."""
 
 _ABOUT = """\
 # Words of findings: the image encoder learns which reports affirm each of them.
@@ -54,28 +54,28 @@ _ABOUT = """\
 
 
 class StudyWords(NamedTuple):
-    """The words of one report, or of a sentence, in lower case."""
+    """The words of a report or a sentence, in lower case."""
 
-    affirmed: frozenset[str] = frozenset()  # by `mentions` of any of its sentences
+    affirmed: frozenset[str] = frozenset()  # by `mentions`, in any of its sentences
     denied: frozenset[str] = frozenset()
     hedged: frozenset[str] = frozenset()  # all words of sentences that hedge
-    left: frozenset[str] = frozenset()  # those affirmed in a part about this side (`sided_parts`)
+    left: frozenset[str] = frozenset()  # affirmed in a part about this side (`sided_parts`)
     right: frozenset[str] = frozenset()
 
     def affirms(self, finding: "FindingWord") -> bool:
-        """Whether any form of a finding's word is affirmed, on its side where it has one."""
+        """Whether any form of a finding's word is affirmed, on the finding's side if it has one."""
         of = {"": self.affirmed, "left": self.left, "right": self.right}[finding.side]
         return not of.isdisjoint(finding.forms)
 
     def denies(self, finding: "FindingWord") -> bool:
-        """Whether a form of a finding's word is denied, and none affirmed or hedged."""
+        """Whether a form of a finding's word is denied and none is affirmed or hedged."""
         others = self.affirmed | self.hedged
         return not self.denied.isdisjoint(finding.forms) and others.isdisjoint(finding.forms)
 
     def unknown(self, finding: "FindingWord") -> bool:
         """Whether the report leaves a finding open.
 
-        It hedges a form of the word and affirms none, or affirms one without telling the side.
+        It hedges the word without affirming it, or affirms it without naming a side.
         """
         if self.affirms(finding):
             return False
@@ -88,20 +88,20 @@ class StudyWords(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FindingWord:
-    forms: tuple[str, ...]  # it and its other forms, in lower case; the first names the finding
-    side: Side = ""  # the one that it is asked for on alone
+    forms: tuple[str, ...]  # the forms of the word, in lower case; the first names the finding
+    side: Side = ""  # if given, only this side counts
     affirmed: int = field(default=0, compare=False)  # reports of the corpus that affirm it
     denied: int = field(default=0, compare=False)  # reports that deny it and do not affirm it
 
     @property
     def name(self) -> str:
-        """What it is called: "effusion", "left effusion"."""
+        """Such as "effusion" or "left effusion"."""
         return f"{self.side} {self.forms[0]}".strip()
 
 
 def corpus_words(studies: Iterable[Iterable[str]]) -> list[StudyWords]:
-    """The words of each report of a corpus, from its sentences."""
-    remembered = cache(sentence_words)  # sentences repeat; forgotten with this call
+    """The words of each report of a corpus, given as its sentences."""
+    remembered = cache(sentence_words)  # sentences repeat; the cache ends with this call
     return [together(map(remembered, sentences)) for sentences in studies]
 
 
@@ -111,7 +111,7 @@ def together(parts: Iterable[StudyWords]) -> StudyWords:
 
 
 def sentence_words(sentence: str) -> StudyWords:
-    """The words of a sentence; marks of de-identification are none."""
+    """The words of a sentence, without marks of de-identification."""
     text = _MARKS.sub(r"\1 ", sentence)
     affirmed, denied = mentions(text)
     hedged = set(map(str.lower, WORD.findall(text))) if wording(text) == "uncertain" else set()
@@ -119,7 +119,7 @@ def sentence_words(sentence: str) -> StudyWords:
     for part, sides in sided_parts(text) if affirmed else ():
         for side in sides:
             sided[side] |= mentions(part)[0] & affirmed
-    # one text for a word, however many sentences hold it
+    # interned: one string per word, however many sentences have it
     kinds = (affirmed, denied, hedged, sided["left"], sided["right"])
     return StudyWords(*(frozenset(map(sys.intern, words)) for words in kinds))
 
@@ -131,21 +131,21 @@ def affirmed_findings(sentences: Iterable[str]) -> set[str]:
 
 
 def find_words(studies: Sequence[StudyWords], *, sides: bool = False) -> list[FindingWord]:
-    """The words of findings in the reports of a corpus.
+    """The words for findings in the reports of a corpus.
 
-    Plurals are forms of their singular where the corpus has both.  A word is taken where enough
-    reports affirm it (:data:`AFFIRMED`, :data:`ENOUGH`), at most :data:`MOST` do, and
-    :data:`DENIED` deny it, or it is one of :data:`SELDOM_DENIED`.
+    Plurals are forms of their singular if the corpus has both.  A word is chosen if enough reports
+    affirm it (:data:`AFFIRMED`, :data:`ENOUGH`), at most :data:`MOST` do, and :data:`DENIED` deny
+    it, unless it is in :data:`SELDOM_DENIED`.
 
-    The most affirmed come first, equals by name.  With ``sides`` a word that enough reports affirm
-    on the left, and on the right, is also taken by side, after all others.
+    The most affirmed come first, then by name.  With ``sides``, a word that enough reports affirm
+    on the left and on the right is also added once per side, after all others.
     """
     total = len(studies)
     forms = _forms({word for study in studies for word in study.affirmed | study.denied})
     affirmed, denied = _counts(studies, forms)
     least = max(FEWEST, min(math.ceil(AFFIRMED * total), ENOUGH))
     least_denied = max(FEWEST_DENIED, math.ceil(DENIED * total))
-    found = [
+    chosen = [
         FindingWord(tuple(sorted({*same}, key=lambda w: (w != word, w))), "", count, denied[word])
         for word, same in forms.items()
         if least <= (count := affirmed[word]) <= MOST * total
@@ -153,8 +153,8 @@ def find_words(studies: Sequence[StudyWords], *, sides: bool = False) -> list[Fi
         and len(word) > 2
         and (denied[word] >= least_denied or word in SELDOM_DENIED)
     ]
-    found.sort(key=lambda one: (-one.affirmed, one.name))
-    return found + (_by_side(studies, found, least) if sides else [])
+    chosen.sort(key=lambda one: (-one.affirmed, one.name))
+    return chosen + (_by_side(studies, chosen, least) if sides else [])
 
 
 def _by_side(
@@ -169,7 +169,7 @@ def _by_side(
 
 
 def counted(words: Iterable[FindingWord], studies: Sequence[StudyWords]) -> list[FindingWord]:
-    """The words with how many reports affirm and deny each."""
+    """The words with the number of reports that affirm and deny each."""
     return [
         FindingWord(
             word.forms,
@@ -204,7 +204,7 @@ def singular(word: str, vocabulary: Set[str]) -> str:
 def _counts(
     studies: Sequence[StudyWords], forms: dict[str, list[str]]
 ) -> tuple[Counter[str], Counter[str]]:
-    """How many reports affirm a word in any form, and how many deny it and do not affirm it."""
+    """By word, how many reports affirm it in any form, and how many deny and do not affirm it."""
     base = {form: word for word, same in forms.items() for form in same}
     affirmed: Counter[str] = Counter()
     denied: Counter[str] = Counter()
@@ -218,7 +218,7 @@ def _counts(
 def word_targets(words: Sequence[FindingWord], studies: Sequence[StudyWords]) -> Targets:
     """Which report affirms which word, [studies, words].
 
-    1 affirmed; 0 denied or not mentioned; -1 unknown: hedged, or on a side that it does not tell.
+    1 affirmed; 0 denied or not mentioned; -1 unknown: hedged, or without the side.
     """
     values = [
         [1 if study.affirms(word) else -1 if study.unknown(word) else 0 for word in words]
@@ -228,13 +228,13 @@ def word_targets(words: Sequence[FindingWord], studies: Sequence[StudyWords]) ->
 
 
 def write_words(path: Path, words: Iterable[FindingWord]) -> None:
-    """Write words as a file that :func:`read_words` reads and people edit."""
+    """Write words to a file that people can edit and :func:`read_words` reads."""
     lines = (f"{word.side} {', '.join(word.forms)}".strip() + "\n" for word in words)
     write_text(path, _ABOUT + "".join(lines))
 
 
 def read_words(path: Path, studies: Sequence[StudyWords]) -> list[FindingWord]:
-    """Read a file of words, with the counts of a corpus."""
+    """Read a file of words, and count them in a corpus (DataError)."""
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()  # editors add a byte order mark
     except (OSError, UnicodeDecodeError) as error:
@@ -254,16 +254,16 @@ def read_words(path: Path, studies: Sequence[StudyWords]) -> list[FindingWord]:
                 )
         words.append(word)
     if not words:
-        raise DataError(f"{path}: holds no word; write one a line, such as effusion")
-    found = counted(words, studies)
-    for word in found:
+        raise DataError(f"{path}: has no words; write one per line, such as effusion")
+    counts = counted(words, studies)
+    for word in counts:
         if not word.affirmed:
             place = first[word.side, word.forms[0]]
             raise DataError(
                 f"{path}: line {place}: no training report affirms '{word.name}'; correct its "
                 "spelling, or remove the line"
             )
-    return found
+    return counts
 
 
 def _word_of_line(path: Path, number: int, line: str) -> FindingWord:
@@ -273,7 +273,7 @@ def _word_of_line(path: Path, number: int, line: str) -> FindingWord:
     forms = tuple(form.strip() for form in text.removeprefix(side).split(","))
     if not all(map(WORD.fullmatch, forms)) or len(set(forms)) < len(forms):
         raise DataError(
-            f"{path}: line {number}: is no word of a finding; write a single word, such as "
+            f"{path}: line {number}: is not a finding word; write a single word, such as "
             "effusion, its other forms after commas (effusion, effusions), or a side before it "
             "(left effusion)"
         )

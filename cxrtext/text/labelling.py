@@ -1,8 +1,8 @@
-"""Labels read off reports: which findings each affirms, denies or hedges, on which side, and where.
+"""Labels from reports: which findings each affirms, denies or hedges, on which side, and where.
 
-In the manner of CheXpert's labeler: phrases name findings, and what governs a phrase decides.  A
-doubt governs what follows it in its clause, or where no finding does, what stands before it.
-Statements that name no finding may rule some out ("The heart is normal in size.").
+As in CheXpert's labeler, phrases name findings, and what governs a phrase decides.  A hedge governs
+the findings after it in its clause, or, if there are none, those before it.  Statements that name
+no finding may rule some out ("The heart is normal in size.").
 
 Source: Irvin et al. 2019 (CheXpert), section 3.2.
 """
@@ -19,26 +19,27 @@ from cxrtext.text.wording import Parts, Span, meets, merged, parts_of
 
 NO_FINDING, DEVICES = "No Finding", "Support Devices"
 FINDINGS = tuple(rules("en").prompts)
-"""What is looked for; ``No Finding`` comes last, and is of no single sentence."""
+"""The findings; the last, ``No Finding``, is a label of reports, not of sentences."""
 OPACITIES = ("Consolidation", "Pneumonia")
-"""Each is a ``Lung Opacity`` too, where it is affirmed or hedged."""
+"""If affirmed or hedged, each is also a ``Lung Opacity``."""
 MIDLINE = ("Cardiomegaly",)  # has no side
 _STRENGTH = (None, 0, -1, 1)
 
 
 class Label(NamedTuple):
-    """What a report says of a finding: 1 affirmed, 0 denied or ruled out, -1 hedged only."""
+    """What a report says about a finding: 1 affirmed, 0 denied or ruled out, -1 only hedged."""
 
-    value: int | None = None  # None where it says nothing
-    side: str = ""  # left, right or both, where it says so
-    sentence: str = ""  # the first that says it
+    value: int | None = None  # None if it says nothing
+    side: str = ""  # left, right or both, if it says so
+    sentence: str = ""  # the first sentence that says it
 
 
 def label_report(sentences: Iterable[str]) -> dict[str, Label]:
     """The label of each of :data:`FINDINGS`; what is affirmed anywhere is affirmed.
 
-    ``No Finding`` is 0 where a finding is affirmed or hedged, devices apart; 1 where none is, some
-    sentence denies one or says that something is normal, and every one is understood; else None.
+    ``No Finding`` is 0 if a finding other than devices is affirmed or hedged.  It is 1 if none is,
+    every sentence is understood, and one denies a finding or says that something is normal.  Else
+    it is None.
     """
     labels = dict.fromkeys(FINDINGS, Label())
     normal, understood = False, True
@@ -52,25 +53,25 @@ def label_report(sentences: Iterable[str]) -> dict[str, Label]:
             old = labels[finding]
             if new.value == old.value:
                 sides = {old.side, new.side} - {""}
-                # "No effusion." holds of both sides, whatever another sentence adds of one.
+                # "No effusion." holds for both sides, whatever another sentence adds about one.
                 side = "both" if len(sides) > 1 else "".join(sides)
                 everywhere = new.value == 0 and not (old.side and new.side)
                 labels[finding] = old._replace(side="" if everywhere else side)
             elif _STRENGTH.index(new.value) > _STRENGTH.index(old.value):
                 labels[finding] = new
-    found = [one for name, one in labels.items() if one.value and name != DEVICES]
-    if found or (normal and understood):
-        labels[NO_FINDING] = Label(int(not found), "", found[0].sentence if found else "")
+    present = [one for name, one in labels.items() if one.value and name != DEVICES]
+    if present or (normal and understood):
+        labels[NO_FINDING] = Label(int(not present), "", present[0].sentence if present else "")
     return labels
 
 
 def says_normal(sentence: str) -> bool:
-    """Whether a sentence says that something is as it should be."""
+    """Whether a sentence says that something is normal."""
     return rules_of(sentence).patterns["normal"].search(as_prose(sentence).text) is not None
 
 
 def understands(sentence: str) -> bool:
-    """Whether a sentence says something of a finding, or that something is normal."""
+    """Whether a sentence says something about a finding, or that something is normal."""
     return as_prose(sentence).understood and bool(
         sentence_labels(sentence) or says_normal(sentence)
     )
@@ -83,7 +84,7 @@ def covered(sentences: Sequence[str]) -> float:
 
 @lru_cache(maxsize=50_000)
 def sentence_labels(sentence: str) -> dict[str, Label]:
-    """What one sentence says of findings; without those of which it says nothing."""
+    """The labels of one sentence, only for findings that it says something about."""
     parts, prose = parts_of(sentence), as_prose(sentence).text
     bounds = [m.start() for m in parts.rules.patterns["clause_end"].finditer(parts.text)]
     aside = merged(
@@ -120,16 +121,16 @@ def sentence_labels(sentence: str) -> dict[str, Label]:
 
 
 class _Doubts(NamedTuple):
-    """The hedges of a sentence in order: where each and its clause begin, and the clause ends."""
+    """The hedges of a sentence in order."""
 
-    starts: list[int]
-    begins: list[int]
-    stops: list[int]
-    backward: list[Span]  # the clauses of those that also govern what stands before them
+    starts: list[int]  # of each hedge
+    begins: list[int]  # of its clause
+    stops: list[int]  # the end of its clause
+    backward: list[Span]  # the clauses of hedges that also govern what comes before them
 
 
 def _doubts(parts: Parts, bounds: list[int], named: list[int]) -> _Doubts:
-    """``named``: where findings are named, in order."""
+    """The hedges of a sentence; ``named`` are the places that name findings, in order."""
     # No clause ends just after a hedge: "may be | due to".
     clauses = [_clause(parts, bounds, start, end + 2) for start, end in parts.hedges]
     backward = []
@@ -147,13 +148,13 @@ def _value(parts: Parts, span: Span, doubts: _Doubts) -> int:
         return 0
     if meets(first, doubts.backward):
         return -1
-    # Clauses begin and end in the order of their hedges, so the last that can is the one.
+    # Clauses begin and end in the order of their hedges, so the last possible hedge governs.
     one = min(bisect_left(doubts.starts, span[1]), bisect_right(doubts.begins, span[0])) - 1
     return -1 if one >= 0 and span[0] < doubts.stops[one] else 1
 
 
 def _clause(parts: Parts, bounds: list[int], start: int, end: int) -> Span:
-    """The clause around a part of a sentence; ``bounds`` are where clauses end, in order."""
+    """The clause around a part of a sentence; ``bounds`` are the ends of clauses, in order."""
     before, after = bisect_right(bounds, start), bisect_left(bounds, end)
     begin = bounds[before - 1] if before else 0
     return begin, bounds[after] if after < len(bounds) else len(parts.text)

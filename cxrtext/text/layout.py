@@ -1,7 +1,7 @@
-"""Any report text as plain lines: markup, escapes, tables and tick boxes are resolved.
+"""Turns any report text into plain lines: resolves markup, escapes, tables and tick boxes.
 
-RTF, HTML, HL7's escapes and JSON become lines; a row of a table, a dotted leader and a ticked box
-become ``finding: value``.  Each character keeps the place that it came from.
+RTF, HTML, HL7's escapes and JSON become lines; a table row, a dotted leader and a ticked box become
+``finding: value``.  Each character keeps its place in the original text.
 """
 
 import html
@@ -18,7 +18,7 @@ from cxrtext.text.tables import MARK, STATUS, as_field, is_ticked, table_lines
 _M = re.MULTILINE
 _I = re.IGNORECASE
 # Category Cc except the tab and the line breaks, the separators of lines and paragraphs, and two
-# characters without width that text from web pages and from Windows brings along.
+# characters without width that come with text from web pages and Windows.
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\u200b\ufeff]")
 _LINE_END = re.compile(r"\r\n?")
 _REFERENCE = re.compile(r"&(?:#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[^\t\n\f <&#;]{1,32};?)")
@@ -33,7 +33,8 @@ _RTF_HIDDEN = frozenset(
 )
 _HL7 = re.compile(r"\\(?:(?P<sign>[HNTSFRE])|X0[AD](?:0[AD])?|\.[a-z]{2}[+-]?\d{0,3})\\")
 _HL7_SIGNS = {"T": "&", "S": "^", "F": "|", "R": "~", "E": "\\"}
-# "~ 2 cm" is about two, and a repetition elsewhere; "\n" is what a JSON or SQL export leaves.
+# A "~" is "about" before a number ("~ 2 cm") and a repetition elsewhere; JSON and SQL exports leave
+# "\n".
 _BREAK = re.compile(r"~(?! ?\d)|(?:\\r)?\\n(?![a-z])")
 _OBX = re.compile(r"^OBX\|[^|\n]*\|[^|\n]*\|([^|\n]*)\|[^|\n]*\|([^|\n]*)[^\n]*", _M)
 _HIDDEN = re.compile(r"<!--.{0,500}?-->|<(style|script|head)\b.{0,2000}?</\1>", _I | re.DOTALL)
@@ -44,13 +45,14 @@ _TAG = re.compile(
     r"(?:[\s/][^<>]{0,1000})?>",
     _I,
 )
-# A tick box, and an element that says all in its attributes and children.
+# A tick box.
 _INPUT = re.compile(r"<(?:input|option)\b(?P<rest>[^<>]{0,200})>", _I)
 _CHOSEN = re.compile(r"\b(?:checked|selected)\b(?!\s*=\s*.?false)", _I)
-# A part of DICOM's structured report as dcmtk prints it.
+# A part of a DICOM structured report as printed by dcmtk.
 _CONTAINS = re.compile(
     r'<[\w ]{1,40}:\([^"\n]{0,60}"([^"\n]{1,80})"\)=(?:\([^"\n)]{0,60})?"?([^"\n>]{0,999})"?\)?>'
 )
+# An element with all its values in attributes or children.
 _RECORD = re.compile(
     r"<(?P<name>[\w:.-]{1,40})(?P<of>\s[^<>]{0,300})?(?:/>|>(?P<in>"
     r"(?:\s{0,40}<(?P<leaf>[\w:.-]{1,40})(?:\s[^<>]{0,200})?(?:/>|>[^<>]{0,200}</(?P=leaf)>)){1,20}"
@@ -58,7 +60,7 @@ _RECORD = re.compile(
 )
 _PAIR = re.compile(r"\s([\w:.-]{1,40})=([\"'])([^\"'<>]*)\2|<([\w:.-]{1,40})[^<>/]*>([^<>]+)</")
 _ELEMENT = re.compile(r"<([A-Za-z]\w{0,40})>([^<>\n]{0,200})</\1>")
-# "[<Lungs are clear.>]": a dictation system's marks around a template's field; "[<3" is less than.
+# "[<Lungs are clear.>]": a dictation system's marks around a template field; "[<3" is "less than".
 _FIELD_MARK = re.compile(r">\]|\[<(?! ?\d)|\[<(?=(?:(?!\[<|>\]).)*>\])", re.DOTALL)
 _BOLD = re.compile(r"(?<!\[)\*\*([^*\n]{1,80})\*\*(?!\s*$)", _M)
 _UNDERSCORE = re.compile(r"(?<=[a-z])_(?=[a-z])", _I)
@@ -102,11 +104,11 @@ _LISTED = re.compile(
     r"[ \t]*(?:[-*•·–+]|\(?\d{1,2}[.)]|\(?[a-h][.)])?[ \t]*(?P<rest>[^\W\d_][^\n:]*)"
 )
 FARTHEST = 200
-"""Characters of a row within which the next letter of what it became is looked for."""
+"""How many characters ahead the next letter of a replacement is looked for in the original."""
 
 
 class Plain(NamedTuple):
-    """A text, and the place of each of its characters in the one it was made of, and of its end."""
+    """A text, with the place of each character, and of the end, in the original text."""
 
     text: str
     places: Sequence[int]
@@ -115,8 +117,8 @@ class Plain(NamedTuple):
 def plain_text(text: str) -> Plain:
     r"""Return a text as plain lines that end in ``\\n``, in time linear in its length.
 
-    HTML's character references are resolved once, control characters become spaces, and so do a
-    dictation system's field marks ``[<`` and ``>]``.
+    HTML's character references are resolved once.  Control characters and a dictation system's
+    field marks ``[<`` and ``>]`` become spaces.
     """
     plain = Plain(text, range(len(text) + 1))
     stripped = text.strip()
@@ -148,7 +150,7 @@ def plain_text(text: str) -> Plain:
 
 
 def _put(plain: Plain, pattern: re.Pattern[str], put: Callable[[re.Match[str]], str]) -> Plain:
-    """A text with something else in the place of each match."""
+    """A text with each match replaced."""
     parts, places, done = list[str](), list[int](), 0
     for match in pattern.finditer(plain.text):
         if (new := put(match)) != match[0]:
@@ -162,10 +164,10 @@ def _put(plain: Plain, pattern: re.Pattern[str], put: Callable[[re.Match[str]], 
 
 
 def _places_of(plain: Plain, start: int, end: int, new: str) -> Iterator[int]:
-    """The places of what stands in the place of ``plain.text[start:end]``.
+    """The places of the characters that replace ``plain.text[start:end]``.
 
-    What stood there keeps its own, letters and digits also behind others; what did not has that of
-    what comes next.
+    Characters found there keep their places, letters and digits even after skipped ones; a new
+    character gets the place of the next original one.
     """
     for character in new:
         reach = FARTHEST if character.isalnum() else 1
@@ -176,8 +178,8 @@ def _places_of(plain: Plain, start: int, end: int, new: str) -> Iterator[int]:
 
 
 def _rtf() -> Callable[[re.Match[str]], str]:
-    """What stands for each token of RTF, in their order; groups such as fonts are hidden."""
-    depth, hidden = 0, 0  # hidden: the depth of the group that is not shown
+    """A function that replaces RTF's tokens in order; groups such as fonts are hidden."""
+    depth, hidden = 0, 0  # hidden: the depth of the hidden group, or 0
 
     def put(match: re.Match[str]) -> str:
         nonlocal depth, hidden
@@ -204,7 +206,7 @@ def _rtf() -> Callable[[re.Match[str]], str]:
 
 
 def _observation(match: re.Match[str]) -> str:
-    """The value of a segment of HL7, behind its name where that is a finding's."""
+    """The value of an HL7 segment, after its name if that is a finding."""
     name, value = ([*cell.split("^"), ""] for cell in match.groups())
     said = value[1] or value[0]
     names = [one for one in name if is_bare_name(one)]
@@ -225,7 +227,7 @@ def _record(match: re.Match[str]) -> str:
 
 
 def _of_pairs(pairs: Sequence[tuple[str, str]]) -> str:
-    """A record as a row of a table: titles and cells, one of which names a finding."""
+    """A record as a table row of titles and cells, if a cell names a finding, else as lines."""
     pairs = sorted(pairs, key=lambda one: one[0].lower() not in _ABOUT)
     named = next((one for one in pairs if is_bare_name(one[1])), None)
     if named is None:
@@ -235,7 +237,7 @@ def _of_pairs(pairs: Sequence[tuple[str, str]]) -> str:
 
 
 def _of_json(text: str) -> str:
-    """JSON as lines of ``key: value``; "" where the text is none."""
+    """JSON as lines of ``key: value``; "" if the text is not JSON."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -253,7 +255,7 @@ def _said(value: Any) -> str:
 
 
 def _of_nested(record: dict[str, Any]) -> str:
-    """A record as a field, where one of its members names a finding and another one answers."""
+    """A record as a field, if one member names a finding and another answers, else ""."""
     said = {key: [*islice(_leaves(one), _MEMBERS)] for key, one in record.items()}
     names = [(key, name) for key, some in said.items() for name in {*filter(is_bare_name, some)}]
     nested = any(isinstance(one, dict) for one in record.values())
@@ -304,7 +306,7 @@ def _of_value(value: Any) -> Iterator[str]:
 
 
 def _joined(match: re.Match[str]) -> str:
-    """A word that was broken over two lines: whole where that names a finding."""
+    """A word broken over two lines: joined if that names a finding, else hyphenated."""
     whole = match[1] + match[2]
     return whole if is_bare_name(whole) else f"{match[1]}-{match[2]}"
 
@@ -315,7 +317,7 @@ def _question(match: re.Match[str]) -> str:
 
 
 def _bold(match: re.Match[str]) -> str:
-    """What is bold as plain text, but for a line of it, which may be a heading."""
+    """Bold text as plain text, except a bold line, which may be a heading."""
     line = match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()]
     return (
         match[0]
@@ -340,10 +342,10 @@ _STEPS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
 
 
 def _lines(plain: Plain) -> Plain:
-    """Lines that say something together as ``finding: value``.
+    """Put lines that belong together as ``finding: value``.
 
-    They are rows of tables, tick boxes, lists of ``+`` and ``-``, a value below its finding, and
-    lists below "Negative for:".
+    These are table rows, tick boxes, lists of ``+`` and ``-``, a value below its finding, and lists
+    below "Negative for:".
     """
     if _CROSSED.search(plain.text):
         plain = _put(plain, _BLANK_MARK, lambda m: f"{m[1]}[{m[2] or ' '}]")
@@ -368,7 +370,7 @@ def _lines(plain: Plain) -> Plain:
         else:
             listed = "" if line.strip() else listed
             match = _SIGNED.match(line)
-            # A minus sign is no bullet, as a hyphen is.
+            # A hyphen is a bullet, a minus sign is not.
             if match and (signed or (match["sign"] not in "+-" and is_bare_name(match["rest"]))):
                 new = f"{match['rest'].rstrip(' .')}: {match['sign']}"
             elif made and made[-1][1] >= end:
@@ -380,7 +382,7 @@ def _lines(plain: Plain) -> Plain:
         start += len(line) + 1
     parts, places, done = list[str](), list[int](), 0
     for begin, end, new in made:
-        if begin < done:  # a value that was put behind its name
+        if begin < done:  # a value already moved after its name
             continue
         parts += [text[done:begin], new]
         places += [*plain.places[done:begin], *_places_of(plain, begin, end, new)]
@@ -392,7 +394,7 @@ _OF_LIST = {"present": "yes", "absent": "no", "uncertain": "possible", "unknown"
 
 
 def _list_below(line: str, after: str) -> str:
-    """What a line says of a list below it, "" where it says nothing."""
+    """The value that a line gives to the list below it, or ""."""
     opens = line.rstrip(" *").endswith(":") or (_ITEM.match(after) and not _ITEM.match(line))
     kind = list_answer(line.strip(" \t#*:")) if opens else None
     return _OF_LIST[kind] if kind else ""
@@ -402,7 +404,7 @@ _SURELY = re.compile(r"(?:definitely|clearly|certainly|surely) (?=\w)", _I)
 
 
 def _pairs(line: str) -> dict[str, str]:
-    """The codes that a line explains, with what each says; empty where it is no legend."""
+    """The codes that a line explains, with their meanings; empty if it is not a legend."""
     found = dict[str, str]()
     for match in _LEGEND.finditer(line):
         said = _SURELY.sub("", match["said"] or match["first"])
@@ -414,7 +416,7 @@ def _pairs(line: str) -> dict[str, str]:
 
 
 def _decoded(plain: Plain) -> Plain:
-    """A text with what its legend says in the place of each code."""
+    """A text with each code replaced by its meaning in the legend."""
     plain = _put(plain, _LEGEND_HEAD, lambda m: f"{m[1]}:\n" if _pairs(m[1]) else m[0])
     lines = plain.text.split("\n")
     legend = {code: said for line in lines for code, said in _pairs(line).items()}
@@ -437,12 +439,12 @@ def _decoded(plain: Plain) -> Plain:
 
 
 def _value_below(lines: list[str]) -> tuple[str, int] | None:
-    """The value in the next line, or behind a blank one, and how much of the text that takes."""
+    """The value in the next line, or after a blank one, and its length with line breaks."""
     taken = lines[: 1 + bool(lines and not lines[0].strip())]
     below = "\n".join(taken)
     value = below.rpartition(":")[2] if STATUS.match(below.strip()) else below
     value = value.lstrip(" \t\n-–>=→•*").rstrip() or value.strip()
-    # A heading of a list is no value.
+    # The heading of a list is not a value.
     heads = not _ITEM.match(below.strip()) and any(map(_ITEM.match, lines[len(taken) :][:1]))
     is_value = value and not heads and len(below) < _VALUE and all(map(is_answer, value.split(",")))
     return (value, len(below)) if is_value else None
@@ -452,7 +454,7 @@ _VALUE, _MEMBERS = 40, 30
 
 
 def _boxes(line: str) -> str:
-    """A line with tick boxes as what they say."""
+    """A line with tick boxes as ``name: value`` lines."""
     parts = _PARTS.split(line)
     if len(parts) > 1 and all(part[:1].isalnum() and MARK.search(part) for part in parts):
         return "\n".join(map(_boxes, parts))

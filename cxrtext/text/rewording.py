@@ -1,8 +1,8 @@
-"""A typed query in the wording of the training reports.
+"""Puts a typed query into the wording of the training reports.
 
-A denial after its noun comes before it; an abbreviation, a slip of the pen and a side in other
-words give way where the training reports never use them and do use what they stand for.  A
-sentence that the rules cannot read stays as it is, and so does one that is not in English.
+A denial after its noun moves before it.  Abbreviations, misspellings and unusual words for sides
+are replaced if the training reports never use them but use the replacement.  A sentence that the
+rules cannot read, or that is not in English, stays as it is.
 """
 
 import re
@@ -14,14 +14,14 @@ from cxrtext.files.yaml_text import read_own
 from cxrtext.text.rules import language_of, rules
 
 Said = Callable[[str], int]
-"""How often the training reports say a word in lower case; 0 where they do not."""
+"""How often the training reports use a word, given in lower case."""
 
 ONE_SLIP, TWO_SLIPS = 5, 8
-"""Letters of a word from which on it is corrected by one edit, and by two."""
+"""Least letters of a word that is corrected by one edit, and by two."""
 CLEARLY = 5
-"""Of words that are equally near, one that is so many times as frequent as any other is meant."""
+"""Of equally near words, one is chosen only if it is this many times as frequent as any other."""
 MOST_SLIPS = 8
-"""A sentence with more unknown words is in another language rather than misspelled."""
+"""A sentence with more unknown words is probably in another language, not misspelled."""
 
 _FLAGS = re.IGNORECASE
 _WORD = re.compile(r"[^\W\d_]+")
@@ -33,12 +33,12 @@ _LEADING = re.compile(
     r"^(?:(?:the|an?|any|this|that|previous(?:ly)?|prior|earlier|known|seen|noted) )+", _FLAGS
 )
 _TRAILING = re.compile(rf"(?:[\s:,–-]+|\b(?:{_BE}|now|since|completely|fully|entirely))+$", _FLAGS)
-# A noun phrase that says something of its own, or more than one thing.
+# Signs of a noun phrase that makes a statement itself, or lists several things.
 _SAYS = re.compile(
     rf",|\b(?:{_BE}|there|with|new|clear|normal|stable|unchanged|worse\w*|better|\w+ed)\b", _FLAGS
 )
 _LONGEST = 6
-"""Words of a noun phrase that "No" may stand before."""
+"""Most words of a noun phrase that "No" is put before."""
 
 _SIDE = r"(?P<side>left|right|both)(?: (?:sides?|hemi-?thorax|lungs?|chest|thorax))?"
 _ON_A_SIDE = re.compile(rf",? (?:on|in|at|of|to)(?: the)? {_SIDE}(?P<end>\W*)$", _FLAGS)
@@ -50,7 +50,7 @@ _GRADES = (
 
 
 def words_of(sentence: str) -> list[str]:
-    """The words of a sentence, in lower case; numbers and marks are none."""
+    """The words of a sentence in lower case, without numbers and marks."""
     return _WORD.findall(sentence.lower())
 
 
@@ -59,12 +59,12 @@ def _known(text: str, said: Said) -> bool:
 
 
 def reworded(sentence: str, said: Said | None = None, spelled: Collection[str] = ()) -> str:
-    """A query in the wording of the training reports; the same where nothing is to be changed.
+    """A query in the wording of the training reports; unchanged if it already is.
 
     Args:
-        said: None where the words of the reports are not known; only denials are moved then.
-        spelled: Words that are spelled right, in lower case, whether the reports say them or not;
-            those that they say may stand for a misspelled one.
+        said: None if the reports' words are unknown; then only denials move.
+        spelled: Words known to be spelled right, in lower case; those that the reports use may
+            replace a misspelled word.
 
     >>> reworded("Consolidation has resolved.")
     'No consolidation.'
@@ -96,7 +96,7 @@ def _denial_first(text: str) -> str:
 
 
 def _lowered(text: str) -> str:
-    """A text that is no longer the beginning of a sentence."""
+    """A text with its first letter in lower case, except in an abbreviation."""
     return text if text[:2].isupper() else text[:1].lower() + text[1:]
 
 
@@ -170,7 +170,7 @@ def _meant(word: str, said: Said, spelled: Collection[str]) -> str:
 
 
 def edits(one: str, other: str) -> int:
-    """Optimal string alignment distance: letters put in, left out, exchanged or swapped.
+    """Optimal string alignment distance: letters inserted, deleted, replaced or swapped.
 
     Source: Damerau 1964.
     """

@@ -1,4 +1,4 @@
-"""Reports divided into their sections at the headings that stand in them."""
+"""Divides reports into sections at their headings."""
 
 import re
 from collections.abc import Iterator
@@ -10,13 +10,13 @@ from cxrtext.text.layout import plain_text
 from cxrtext.text.rewording import edits
 from cxrtext.text.rules import LANGUAGES, headings
 
-HEADLESS = "report"  # the section of text that no heading opens
+HEADLESS = "report"  # the section of text without a heading
 ADDENDUM, SUPERSEDED = "addendum", "superseded"
 
-SECTIONS = tuple(headings("en"))  # every section name that a report is divided into
+SECTIONS = tuple(headings("en"))  # all section names
 
 ADMINISTRATIVE = frozenset({"indication", "history", "comparison", "technique", "examination"})
-"""Sections of one paragraph: text after a blank line in them belongs to no heading."""
+"""Sections of one paragraph: text after a blank line has no heading."""
 
 ALIASES_TO_SECTIONS = {
     alias: section
@@ -59,19 +59,19 @@ _NEWER = r"^(?P<newer>[A-Z][^:\n]{0,100}\b(?i:supersedes|replaces|ersetzt)\b[^:\
 # A heading with a letter lost or wrong: "INDICATON:", "NDICATION:".
 _NEAR = r"^[ \t]*(?P<near>[A-Z][A-Za-z ]{5,30}):"
 _COUNT = r"(?:[ \t\xa0]*#[ \t\xa0]*\d{1,2})?"
-# At the start of a line any case will do; "**Findings:**" is a heading in Markdown.
+# At the start of a line in any case; "**Findings:**" is a heading in Markdown.
 _LINE_HEADING = rf"{_START}(?P<line>(?i:{_WORDS})){_COUNT}[ \t\xa0]*\*{{0,2}}{_COLON}\*{{0,2}}"
-# A line of its own needs no colon when it is in capitals or marked up.
+# On a line of its own, a heading in capitals or markup needs no colon.
 _BARE_HEADING = (
     rf"{_START}(?P<bare>(?=[A-Z])(?i:{_WORDS})){_COUNT}[ \t\xa0]*(?:\*{{1,2}}[ \t\xa0]*)?$"
 )
-# Nor do capitals before a dash, or before a word that is not in capitals.
+# Neither do capitals before a dash or before a word that is not in capitals.
 _UNMARKED = (
     rf"(?:^[ \t\xa0]*|(?<=[.!?]\s))(?P<unmarked>(?=[A-Z]{{2}})(?i:{_INLINE})(?<=[A-Z)])){_COUNT}"
     r"(?:[ \t\xa0]*[-–—](?=\s)|[ \t\xa0]+(?=[A-Z][a-z]|\d\.\s|___))"
 )
-# Inside a line: in capitals after a space, or in any case after the end of a sentence, where a lost
-# line break may have taken the space along.
+# Inside a line: in capitals after a space, or in any case after the end of a sentence, even if the
+# space was lost with a line break.
 _CAPITALS = rf"(?<=[\s.!?;])(?P<capitals>(?=[A-Z]{{2}})(?i:{_INLINE})(?<=[A-Z)])){_COUNT}:"
 _AFTER_STOP = (
     rf"(?:(?<=[.!?;]\s)[ \t\xa0]?|(?<=[a-z][.!?;])(?=[A-Z]))(?P<stop>(?i:{_INLINE})){_COLON}"
@@ -93,7 +93,7 @@ _VIEW_HEADING = (
     r"[A-Z][A-Z0-9_ ,/&()-]{4,80}|(?=[A-Z][^\n:]{2,40}:)(?i:(?=[^\n:]{0,40}C(?:HEST|XR))"
     rf"{_TITLE_WORD}(?:,?[ \t\xa0]{{1,4}}\(?{_TITLE_WORD}\)?){{0,8}})):(?!\d)"
 )
-# Lines that a reporting system prints and nobody wrote.
+# Lines printed by the reporting system.
 _BOILERPLATE = (
     r"^[ \t\xa0]*(?P<boilerplate>PRELIMINARY REPORT|END OF (?:REPORT|ADDENDUM)|\((?:Over|Cont)\)"
     r"|_{5,}|-{5,}|={5,}|\*{5,}"
@@ -122,10 +122,10 @@ _HEADING = re.compile(
 
 
 class Heading(NamedTuple):
-    """A heading's place, colon included, and its section.
+    """A heading's place, with its colon, and its section.
 
-    ``section`` is None for a line that a reporting system printed.  ``title`` says that the heading
-    is also the text of its section, ``view`` that it names a view ("PORTABLE AP CHEST:").
+    ``section`` is None for a line printed by the reporting system.  ``title``: the heading is also
+    the text of its section; ``view``: it names a view ("PORTABLE AP CHEST:").
     """
 
     start: int
@@ -136,7 +136,7 @@ class Heading(NamedTuple):
 
 
 def _view_section(heading: str) -> str:
-    """The section that a heading in capitals about a view opens, by its first word."""
+    """The section that a heading about a view opens, by its first word."""
     first = heading.split()[0].strip(",").lower()
     section = ALIASES_TO_SECTIONS.get(first, "indication" if first == "reason" else HEADLESS)
     return section if section in ADMINISTRATIVE - {"examination"} else "findings"
@@ -144,7 +144,7 @@ def _view_section(heading: str) -> str:
 
 @lru_cache(maxsize=10_000)
 def _near_section(words: str) -> str | None:
-    """The section whose heading differs in a letter from these words."""
+    """The section with a heading one letter different from these words, or None."""
     close = (
         section
         for alias, section in ALIASES_TO_SECTIONS.items()
@@ -157,19 +157,19 @@ _FEW = 6
 
 
 def _stands_out(text: str, match: re.Match[str]) -> bool:
-    """Whether a heading in mixed case on a line of its own is marked up or opens a paragraph."""
+    """Whether a heading on a line of its own has markup or begins a paragraph."""
     lead = text[max(0, match.start() - 80) : match.start()]
     blank = lead[len(lead.rstrip()) :]
     return "*" in match[0] or "#" in match[0] or blank == lead or blank.count("\n") > 1
 
 
 def find_headings(text: str) -> list[Heading]:
-    """Find the headings of a report, whose lines end in a line feed, and its system's own lines."""
-    found = []
+    r"""Find the headings of a report with ``\n`` line ends, and lines printed by the system."""
+    headings_found = []
     for match in _HEADING.finditer(text):
         kind = match.lastgroup or ""
         words = match[kind]
-        # The patterns' (?i:) lets mixed case by.
+        # The patterns' (?i:) also matches mixed case.
         if kind in ("unmarked", "capitals") and not words.isupper():
             continue
         start, end = match.span()
@@ -177,24 +177,24 @@ def find_headings(text: str) -> list[Heading]:
             continue
         if kind == "near":
             if (near := _near_section(" ".join(words.lower().split()))) is not None:
-                found.append(Heading(start, end, near))
+                headings_found.append(Heading(start, end, near))
         elif kind == "newer":
-            found.append(Heading(start, end, ADDENDUM))
+            headings_found.append(Heading(start, end, ADDENDUM))
         elif kind in ("boilerplate", "old"):
-            found.append(Heading(start, end, SUPERSEDED if kind == "old" else None))
+            headings_found.append(Heading(start, end, SUPERSEDED if kind == "old" else None))
         elif kind == "title":
-            found.append(Heading(start, end, "examination", title=True))
+            headings_found.append(Heading(start, end, "examination", title=True))
         elif kind == "view":
-            found.append(Heading(start, end, _view_section(words), view=True))
+            headings_found.append(Heading(start, end, _view_section(words), view=True))
         else:
             section = ALIASES_TO_SECTIONS.get(" ".join(words.lower().split()))
-            found.append(Heading(start, end, section))
-    return found
+            headings_found.append(Heading(start, end, section))
+    return headings_found
 
 
 _DESCRIBES = frozenset({"findings", "impression", "conclusion", "findings and impression"})
 _BLANK_LINE = re.compile(r"\n[ \t\xa0]*\n")
-# "Comparison: 2017-09-19. Unchanged left pneumothorax.", and no other heading.
+# "Comparison: 2017-09-19. Unchanged left pneumothorax." without another heading.
 _COMPARED = re.compile(
     r"(?:none|no prior|[^.\n]{0,40}\d[^.\n]{0,40})[^.\n]{0,40}\.[ \t]+(?=[A-Z])", re.I
 )
@@ -202,18 +202,18 @@ _LINE = re.compile(r"(?:\n|(?<=[.;])[ \t])([^\n:.]{2,60}:[^\n]{1,100})")
 
 
 class ReportPart(NamedTuple):
-    """A part of a report: a section's text, or with None a heading or a printed line."""
+    """A part of a report: a section's text, or, with None, a heading or a dropped line."""
 
     section: str | None
     text: str
 
 
 def _bodies(section: str | None, body: str, *, described: bool = True) -> Iterator[ReportPart]:
-    """A section's text.
+    """A section's text, and text after it without a heading.
 
-    Administrative ones end at the first blank line after some text, and before the first line or
-    sentence that says ``finding: value``.  A comparison ends with its first sentence where no
-    section has ``described`` the image.
+    An administrative section ends at the first blank line after some text, and before the first
+    line or sentence that says ``finding: value``.  Unless some section has ``described`` the image,
+    a comparison ends after its first sentence.
     """
     if section in ADMINISTRATIVE:
         begin = len(body) - len(body.lstrip())
@@ -229,17 +229,16 @@ def _bodies(section: str | None, body: str, *, described: bool = True) -> Iterat
 
 
 def divide_report(text: str) -> Iterator[ReportPart]:
-    """Divide a plain text into the texts of its sections and what is dropped between them.
+    """Divide a plain text into its sections and the parts dropped between them.
 
-    Together the parts are the text, no character lost or repeated.  What stands behind an addendum
-    to a report belongs to it, but for another report.  A version that says that it is replaced
-    is dropped.
+    Together the parts are the text, unchanged.  Text after an addendum belongs to it until another
+    report begins.  A version that says it was replaced is dropped.
     """
     section, done, described, added, old = HEADLESS, 0, False, False, False
     places = find_headings(text)
     has_findings = any(one.section in _DESCRIBES or one.view for one in places)
     for start, end, opened, title, view in places:
-        # "CHEST:" inside the impression divides it by organs, and opens nothing.
+        # "CHEST:" inside the impression divides it by organs and opens no section.
         if (title or view) and section in _DESCRIBES:
             continue
         yield from _bodies(None if old else section, text[done:start], described=has_findings)
@@ -265,14 +264,14 @@ def divide_report(text: str) -> Iterator[ReportPart]:
 def split_sections(report: str) -> list[tuple[str, str]]:
     """Divide a report at its headings.
 
-    A heading is one of those of MIMIC-CXR, Open-i and common usage (``FINDINGS``, ``IMPRESSION``,
-    ``CLINICAL HISTORY``, ``PORTABLE AP CHEST`` ...), followed by a colon: at the start of a line in
-    any case; inside a line in capitals, or in any case after the end of a sentence.  In capitals
-    it needs no colon on a line of its own, before a dash, and before a word that is not in
-    capitals.  ``indication``, ``history``, ``comparison``, ``technique`` and ``examination`` end
-    at a blank line, because many reports then go on with their findings under no heading.  A line
-    in capitals that only names an examination is an ``examination``.  A letter of a heading may be
-    wrong, and markup is resolved (:mod:`cxrtext.text.layout`).
+    Headings are those of MIMIC-CXR, Open-i and common usage (``FINDINGS``, ``IMPRESSION``,
+    ``CLINICAL HISTORY``, ``PORTABLE AP CHEST`` ...) with a colon: in any case at the start of a
+    line or after the end of a sentence, in capitals anywhere in a line.  In capitals they need no
+    colon on a line of their own, before a dash, or before a word that is not in capitals.
+    ``indication``, ``history``, ``comparison``, ``technique`` and ``examination`` end at a blank
+    line, because many reports then continue with the findings without a heading.  A line in
+    capitals that only names an examination is an ``examination``.  A heading may have one wrong
+    letter, and markup is resolved (:mod:`cxrtext.text.layout`).
 
     Returns:
         ``(section, text)`` in order, stripped; text without a heading is section ``report``.

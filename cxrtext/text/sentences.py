@@ -9,7 +9,7 @@ from cxrtext.text.boundaries import is_end, segment
 from cxrtext.text.fields import is_bare_name, is_denial
 from cxrtext.text.layout import plain_text
 
-# Words that a line wrapped in the middle of a sentence may end in.
+# Ends of a line that was wrapped in the middle of a sentence.
 _GOES_ON = re.compile(
     r"(?:[,/(&]|(?<! )-|(?<![\w/])(?:a|an|and|are|as|at|by|for|from|has|in|is|of|on|or|than|the|to"
     r"|was|were|with|without|versus|(?<![:,–-] )(?:left|right)"
@@ -22,15 +22,16 @@ _FIELD = re.compile(r"[^\W\d_a-z][^:.\n]{1,60}(?::[ \t]{0,40}| [-–—] )\S")
 # De-identification shortens lines after they were wrapped.
 _MARGIN = 15
 _SHORT, _NARROW, _WIDE, _LINES = 60, 40, 90, 3
-"""A statement is seldom longer, and hardly any prose is wrapped at so few characters."""
+"""A statement is seldom longer than the first; prose is hardly ever wrapped at the second."""
 _MOST = 0.75
 
 
 def statement_lines(block: str) -> list[str]:
-    """Divide lines, none of them blank, into statements: all of them, or those ended on purpose.
+    """Divide lines, none of them blank, into statements.
 
-    A block is a list where most of its lines are short and begin as a statement does; else it is
-    prose that was wrapped, and a line was ended on purpose where the next word had room on it.
+    A block is a list if most of its lines are short and begin like a statement; then each line is
+    one.  Otherwise it is wrapped prose, and a statement ends with a line that had room for the next
+    word.
     """
     if "\n" not in block:
         return [block]
@@ -62,7 +63,7 @@ def _is_list(block: str, lines: list[str], width: int) -> bool:
     if block != block.upper() and any(opening):
         short = sum(len(line) <= _SHORT for line in lines)
         return sum(opening[1:]) >= _MOST * len(opening[1:]) and 2 * short >= len(lines)
-    # Without capitals to go by: narrow lines, or lines on which the next word had room.
+    # Capitals do not help here: look for narrow lines, or lines with room for the next word.
     if any(_GOES_ON.search(line) for line in lines[:-1]):
         return False
     room = [
@@ -73,7 +74,7 @@ def _is_list(block: str, lines: list[str], width: int) -> bool:
     return width <= _NARROW or (len(room) > 1 and all(room))
 
 
-# "1." "2)" "(3)" and "2.," before an item, the space before them lost or not; bullets and letters
+# "1." "2)" "(3)" and "2.," before an item, also without a space before them; bullets and letters
 # ("a.", "(b)") only at the start of a line.
 _CANDIDATE = re.compile(
     r"(?:(?P<line>^[ \t]*)|(?<=\s)|(?<=[a-z]{2}[.;])(?=\d{1,2}\.\s))"
@@ -96,7 +97,7 @@ def _is_inline(before: str, after: str, number: int, previous: int, second_follo
         return next_in_order or not after[0].islower()
     if after[0].islower():
         return False
-    # Without a stop before them, numbers have to count: "1. Edema 2. Effusion".
+    # Without a stop before them, numbers must be in sequence: "1. Edema 2. Effusion".
     return next_in_order or (number == 1 and second_follows)
 
 
@@ -113,7 +114,7 @@ def _before(block: str, match: re.Match[str]) -> str:
 
 
 def list_marks(block: str) -> Iterator[tuple[int, int]]:
-    """Give ``(start, end)`` of each mark that opens an item of a list in lines, none blank."""
+    """Give ``(start, end)`` of each mark that opens a list item; no line may be blank."""
     candidates = list(_CANDIDATE.finditer(block))
     # "Chest 1. Normal heart. 2. Clear lungs." is a list, "in zone 1. The one in zone 2." is not.
     twos = [match for match in candidates if _number(match) == 2]
@@ -127,7 +128,7 @@ def list_marks(block: str) -> Iterator[tuple[int, int]]:
             continue
         if match["letter"] is not None:
             letter = _letter(match)
-            # "hepatitis\nC. No effusion" is the end of a sentence that was wrapped.
+            # "hepatitis\nC. No effusion": the end of a wrapped sentence.
             if ord(letter) == previous_letter + 1 and (letter > "a" or "b" in letters):
                 previous_letter = ord(letter)
                 yield match.span()
@@ -135,7 +136,7 @@ def list_marks(block: str) -> Iterator[tuple[int, int]]:
         number = _number(match)
         before = _before(block, match)
         if match["line"] is not None:
-            # "at the level of\n4. The ..." is the end of a sentence that was wrapped.
+            # "at the level of\n4. The ...": the end of a wrapped sentence.
             opens = number in (1, previous + 1) or not before or before.endswith(_STOPS)
         else:
             after = block[match.end() : match.end() + _LOOK_BACK].lstrip()
@@ -155,7 +156,7 @@ _PLACEHOLDERS = re.compile(r"\bX{2,}\b|_+|\[\*\*[^\]]{0,80}\*\*\]")
 
 
 class Segment(NamedTuple):
-    """A part of a text: a sentence that is kept, or what is dropped between sentences."""
+    """A part of a text: a kept sentence, or text dropped between sentences."""
 
     text: str
     kept: bool
@@ -166,26 +167,26 @@ def _item_segments(item: str) -> Iterator[Segment]:
         line = " ".join(part.split())
         if line:
             for sentence in _with_answers(segment(_LOST_SPACE.sub(" ", line))):
-                # A letter stands outside the marks that de-identification leaves.
+                # A sentence has a letter outside the marks of de-identification.
                 said = _LETTER.search(_PLACEHOLDERS.sub(" ", sentence))
                 yield Segment(sentence, kept=said is not None)
 
 
 def _with_answers(sentences: list[str]) -> list[str]:
-    """Sentences, a name and the value behind it as one: "Effusion. None."."""
-    found = list[str]()
+    """Join a bare name and a denial after it into one sentence: "Effusion. None."."""
+    joined = list[str]()
     for sentence in sentences:
-        if found and is_denial(sentence) and is_bare_name(found[-1].rstrip(".")):
-            found[-1] += f" {sentence}"
+        if joined and is_denial(sentence) and is_bare_name(joined[-1].rstrip(".")):
+            joined[-1] += f" {sentence}"
         else:
-            found.append(sentence)
-    return found
+            joined.append(sentence)
+    return joined
 
 
 def divide(text: str) -> Iterator[Segment]:
-    """Divide a plain text into its sentences and what is dropped between them.
+    """Divide a plain text into its sentences and the text dropped between them.
 
-    Apart from white space they are the text, no character lost, repeated or altered.
+    Apart from white space, together they are the text, unchanged.
     """
     for block in _BLANK_LINE.split(text):
         done = 0
@@ -201,9 +202,9 @@ def split_sentences(text: str) -> list[str]:
 
     Markup, tables and tick boxes are resolved (:mod:`cxrtext.text.layout`).  Wrapped lines are
     joined; a blank line, a line that is a statement and a list marker ("1.", "2)", "-") end a
-    sentence, and the marker is dropped.  De-identification marks (``XXXX``, ``___``) are kept, but
-    what holds no letter beside them is no sentence.  Nothing else is lost.  Each sentence is one
-    line with single spaces.  Time grows linearly with the text.
+    sentence.  Markers are dropped, and so is text without a letter outside de-identification marks
+    (``XXXX``, ``___``); the marks are kept.  Nothing else is lost.  Each sentence is one line with
+    single spaces.  Time grows linearly with the text.
 
     Source: Sadvilkar and Neumann 2020 (PySBD).
     """

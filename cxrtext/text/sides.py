@@ -1,4 +1,4 @@
-"""Left and right in a sentence: which sides it names, what each clause is about, and its mirror."""
+"""Left and right in a sentence: the sides it names, the side of each clause, and its mirror."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -12,7 +12,7 @@ SIDES: tuple[Side, ...] = ("left", "right")
 
 
 def sides_of(text: str) -> frozenset[Side]:
-    """The sides that a text names, by word or by lobe; both where it says "bilateral"."""
+    """The sides that a text names, by word or by lobe; both for "bilateral"."""
     rules = rules_of(text)
     if rules.patterns["both"].search(text):
         return frozenset(SIDES)
@@ -25,17 +25,17 @@ def sides_of(text: str) -> frozenset[Side]:
 
 
 def side_of(text: str) -> Side:
-    """The side that a text names where it names one and not the other, else ""."""
+    """The side that a text names, or "" if it names none or both."""
     sides = sides_of(text)
     return next(iter(sides)) if len(sides) == 1 else ""
 
 
 def sided_parts(sentence: str) -> list[tuple[str, frozenset[Side]]]:
-    """The parts of a sentence that are about a side, or say that they are about both.
+    """The parts of a sentence that are about one side, or expressly about both, with their sides.
 
-    It is all about the one side that it names, but for what stands apart from it ("edema; small
-    left effusion").  Where it names both, each clause is about its own; what is said of "right
-    greater than left" is about neither.
+    If it names one side, the whole sentence is about it, except parts set apart ("edema; small left
+    effusion").  If it names both, each clause is about its own side; "right greater than left" is
+    about neither.
     """
     patterns = rules_of(sentence).patterns
     end = patterns["clause_end" if len(sides_of(sentence)) > 1 else "apart"]
@@ -48,7 +48,7 @@ def sided_parts(sentence: str) -> list[tuple[str, frozenset[Side]]]:
 def other_side(sentence: str) -> str:
     """The sentence with left and right exchanged.
 
-    "" where it does not name exactly one side, or something that the other side has not.
+    "" if it does not name exactly one side, or names something that only one side has.
 
     >>> other_side("Opacity in the LLL."), other_side("RML atelectasis.")
     ('Opacity in the RLL.', '')
@@ -60,10 +60,10 @@ def other_side(sentence: str) -> str:
 
 
 def false_mirrors(report: Sequence[str]) -> list[str]:
-    """The mirror of each sentence of a report, "" where it may be true of its study.
+    """The mirror of each sentence of a report, "" if the mirror may be true of the study.
 
-    It may where another sentence affirms one of its findings elsewhere ("small effusion on the
-    other side", "bilateral"), or says the mirror itself.
+    It may be true if a sentence affirms one of its findings elsewhere ("small effusion on the other
+    side", "bilateral"), or is the mirror itself.
 
     >>> false_mirrors(["Left effusion.", "Right pneumothorax."])
     ['Right effusion.', 'Left pneumothorax.']
@@ -96,7 +96,7 @@ def _findings(sentence: str) -> frozenset[str]:
 def mirrored(sentence: str) -> str:
     """The sentence with left and right exchanged.
 
-    "" where it does not name one side, affirms no finding, hedges, or denies something.
+    "" if it does not name exactly one side, affirms no finding, hedges, or denies something.
     """
     affirmed, absent = mentions(sentence)
     if absent or not affirmed or wording(sentence) != "affirmed":

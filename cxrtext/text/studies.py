@@ -13,12 +13,12 @@ from cxrtext.text.sentences import divide
 DESCRIPTIVE_SECTIONS = (
     *("findings", "impression", "conclusion", "findings and impression", HEADLESS, ADDENDUM),
 )
-"""Sections that say what is in the image, and so are scored and trained on."""
-PRELIMINARY = "wet read"  # said so, too, where a report has no other
+"""Sections that describe the image; they are scored and trained on."""
+PRELIMINARY = "wet read"  # describes the image too, if a report has no other such section
 
 
 def check_sections(sections: Sequence[str]) -> frozenset[str]:
-    """Return section names as a set, in lower case (ConfigError for a name of no section)."""
+    """Return section names as a set, in lower case (ConfigError for an unknown name)."""
     names = frozenset(" ".join(name.lower().split()) for name in sections)
     unknown = sorted(names - set(SECTIONS))
     if unknown:
@@ -27,7 +27,7 @@ def check_sections(sections: Sequence[str]) -> frozenset[str]:
 
 
 def _said(text: str, column: str = HEADLESS) -> Iterator[tuple[str, str]]:
-    """The sentences of a text with their sections; text before any heading is of its column."""
+    """The sentences of a text with their sections; before any heading, the column's name."""
     for section, body in divide_report(plain_text(text).text):
         if section is not None:
             name = column if section == HEADLESS else section
@@ -37,10 +37,10 @@ def _said(text: str, column: str = HEADLESS) -> Iterator[tuple[str, str]]:
 def study_sentences(study: Study, sections: Sequence[str] | None = None) -> list[Sentence]:
     """Divide a study's report into the sentences that describe the image.
 
-    Where the table has columns of sections, they are used, and the whole report only when none of
-    the wanted sections has text in them: tables that hold both hold the same text twice.  What an
-    addendum contradicts is left out (:mod:`cxrtext.text.addenda`).  ``position`` counts from 0 in
-    each section.  ``sections`` are ``DESCRIPTIVE_SECTIONS`` by default.
+    Section columns are used if any wanted section has text in them, or else the whole report:
+    tables with both hold the same text twice.  Sentences that an addendum contradicts are left out
+    (:mod:`cxrtext.text.addenda`).  ``position`` counts from 0 in each section.  ``sections`` are
+    ``DESCRIPTIVE_SECTIONS`` by default.
     """
     wanted = check_sections(DESCRIPTIVE_SECTIONS if sections is None else sections)
     said = [one for column, text in study.sections.items() for one in _said(text, column)]
@@ -49,9 +49,9 @@ def study_sentences(study: Study, sections: Sequence[str] | None = None) -> list
     if sections is None and not any(name in wanted for name, _ in said):
         wanted |= {PRELIMINARY}
     positions: Counter[str] = Counter()
-    found = []
+    sentences = []
     for (name, sentence), stands in zip(said, standing(said), strict=True):
         if stands and name in wanted:
-            found.append(Sentence(study.study_id, name, positions[name], sentence))
+            sentences.append(Sentence(study.study_id, name, positions[name], sentence))
             positions[name] += 1
-    return found
+    return sentences

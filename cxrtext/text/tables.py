@@ -1,4 +1,4 @@
-"""Tables in a text: each row as ``finding: value``, whichever way the table lies."""
+"""Tables in a text: rows, or columns of a turned table, become ``finding: value``."""
 
 import re
 from collections.abc import Sequence
@@ -40,12 +40,12 @@ _TITLES = re.compile(
 
 class _Row(NamedTuple):
     number: int  # of its line
-    starts: list[int]  # where each of its cells begins
+    starts: list[int]  # where each cell begins
     cells: list[str]
 
 
 def table_lines(lines: Sequence[str]) -> dict[int, str]:
-    """What each line of a table becomes, by its number."""
+    """The new text of each line of a table, by the line's number."""
     said = dict[int, str]()
     for separator in _SEPARATORS:
         certain = separator is _SEPARATORS[0]
@@ -79,9 +79,10 @@ def is_ticked(mark: re.Match[str]) -> bool:
 
 
 def _table(rows: list[_Row], certain: bool) -> dict[int, str]:
-    """What the lines of a run of rows become; those that are no rows are left out."""
+    """The new text of the lines in a run of rows; lines that stay as they are are left out."""
     first, *others = rows
-    if others and first.starts[0] > max(row.starts[0] for row in others):  # no title for names
+    # The column of names has no title.
+    if others and first.starts[0] > max(row.starts[0] for row in others):
         rows = [first._replace(starts=[0, *first.starts], cells=["", *first.cells]), *others]
     framed = certain and len(rows[0].cells) > 1 and not any(row.cells[0] for row in rows)
     cells = [_placed(row, rows[0])[framed:] for row in rows]
@@ -98,7 +99,7 @@ def _table(rows: list[_Row], certain: bool) -> dict[int, str]:
 
 
 def _placed(row: _Row, header: _Row) -> list[str]:
-    """The cells of a row with fewer of them, each below the title that it is nearest to."""
+    """The cells of a row; if some are missing, each goes below the nearest title."""
     if "" in row.cells or len(row.cells) >= len(header.cells):
         return row.cells
     middles = [a + len(text) / 2 for a, text in zip(header.starts, header.cells, strict=True)]
@@ -111,14 +112,14 @@ def _placed(row: _Row, header: _Row) -> list[str]:
 
 
 def _is_turned(cells: list[list[str]]) -> bool:
-    """Whether names stand in the first row, and their values below them."""
+    """Whether the first row has the names, with their values below."""
     named = [place for place, cell in enumerate(cells[0]) if is_bare_name(cell)]
     values = [row[place] for row in cells[1:] for place in named]
     return len(named) > 1 and all(not one or is_answer(one) for one in values)
 
 
 def _rows(cells: list[list[str]], certain: bool) -> list[str | None]:
-    """What each row becomes; None for one that stays as it is."""
+    """The new text of each row; None for a row that stays as it is."""
     names = [sum(map(is_bare_name, column)) for column in list(zip(*cells, strict=True))[:-1]]
     place = names.index(max(names))
     first = cells[0]
@@ -161,7 +162,7 @@ def _is_name(text: str) -> bool:
 
 
 def as_field(name: str, titles: Sequence[str], cells: Sequence[str]) -> str:
-    """What a row says of what it names, by the titles of its columns."""
+    """A row as ``name: value``, by the titles of its columns."""
     bare = [_DATED.sub("", title) or title for title in titles]  # "Prior (07/06/2020)"
     pairs = zip(bare, cells, strict=True)
     filled = [(title, cell) for title, cell in pairs if cell and not _EARLIER.fullmatch(title)]

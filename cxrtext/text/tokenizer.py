@@ -1,9 +1,9 @@
-"""BERT's tokenizer: read from a folder, trained, and called.
+"""BERT's tokenizer: loaded from a folder, trained, and called.
 
-It stands on ``tokenizers`` alone, for transformers takes seconds to import; ids are the same.  Of
-a folder's files only the vocabulary and what is listed here are read.  A normalizer, a
-pre-tokenizer or an added token that is not is refused, because the ids would not be those that the
-model was trained with.
+It uses only ``tokenizers``, because transformers takes seconds to import; ids are the same.  Only
+the vocabulary and the settings and steps named here are read from a folder.  Another normalizer or
+pre-tokenizer, or an added token missing from the vocabulary, is refused: ids would differ from the
+model's training.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from cxrtext.errors import CheckpointError
 from cxrtext.files import read_regular, write_json, write_text
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-"""Padding, unknown pieces, start, end, mask: what a trained vocabulary starts with."""
+"""Padding, unknown pieces, start, end, mask: the first pieces of a trained vocabulary."""
 OTHER_CHARACTERS = 100
-"""Most characters outside ASCII in a trained vocabulary; the rest become [UNK]."""
+"""Most non-ASCII characters in a trained vocabulary; others become [UNK]."""
 
 _FAST, _SETTINGS = "tokenizer.json", "tokenizer_config.json"
 _STEPS = {
@@ -32,11 +32,11 @@ Settings = dict[str, Any]
 
 
 class TextTokenizer:
-    """Cuts text into the pieces of a vocabulary, called as transformers' tokenizers are.
+    """Cuts text into the pieces of a vocabulary; called like transformers' tokenizers.
 
     Args:
-        settings: ``do_lower_case``, ``strip_accents`` and ``tokenize_chinese_chars``, as
-            transformers calls them.
+        settings: ``do_lower_case``, ``strip_accents`` and ``tokenize_chinese_chars``, as in
+            transformers.
     """
 
     def __init__(self, ids: Mapping[str, int], settings: Mapping[str, Any] | None = None) -> None:
@@ -89,10 +89,10 @@ class TextTokenizer:
         return_tensors: str | None = None,
         return_token_type_ids: bool = False,
     ) -> dict[str, Any]:
-        """Ids and attention masks; of one text, where one is given.
+        """Ids and attention masks, without the outer list for a single text.
 
         Args:
-            truncation: Keep the first ``max_length`` ids, special ones counted.
+            truncation: Keep the first ``max_length`` ids, counting special ones.
             return_tensors: "pt" for padded tensors [S, T]; None for lists.
         """
         every = [texts] if isinstance(texts, str) else list(texts)
@@ -103,17 +103,17 @@ class TextTokenizer:
         if add_special_tokens:
             ids = [[self.cls_token_id, *one, self.sep_token_id] for one in ids]
         width = max(map(len, ids), default=0) if padding else 0
-        found: dict[str, Any] = {
+        lists: dict[str, Any] = {
             "input_ids": [[*one, *[self.pad_token_id] * (width - len(one))] for one in ids],
             "attention_mask": [[1] * len(one) + [0] * (width - len(one)) for one in ids],
         }
         if return_token_type_ids:
-            found["token_type_ids"] = [[0] * len(one) for one in found["input_ids"]]
+            lists["token_type_ids"] = [[0] * len(one) for one in lists["input_ids"]]
         if return_tensors is not None:
             import torch
 
-            return {name: torch.tensor(rows) for name, rows in found.items()}
-        return {name: rows[0] for name, rows in found.items()} if isinstance(texts, str) else found
+            return {name: torch.tensor(rows) for name, rows in lists.items()}
+        return {name: rows[0] for name, rows in lists.items()} if isinstance(texts, str) else lists
 
     def save_pretrained(self, folder: Path) -> None:
         """Write ``tokenizer.json`` and ``tokenizer_config.json`` into a folder."""
@@ -124,7 +124,7 @@ class TextTokenizer:
 
     @property
     def unusual_settings(self) -> dict[str, bool]:
-        """How text is normalized, where it is not as BERT's own beside the lower case."""
+        """The settings other than the lower case that differ from BERT's own."""
         settings: dict[str, bool] = {}
         if self.strip_accents is not None:
             settings["strip_accents"] = self.strip_accents
@@ -134,10 +134,10 @@ class TextTokenizer:
 
 
 def train_tokenizer(sentences: Iterable[str], vocabulary_size: int = 4000) -> TextTokenizer:
-    """Train a lower-casing WordPiece vocabulary of at most so many pieces, special ones included.
+    """Train a lower-casing WordPiece vocabulary of at most so many pieces, with special ones.
 
-    Every printable ASCII character is in it, so that [UNK] is rare.  The same sentences give the
-    same vocabulary.
+    It has every printable ASCII character, so that [UNK] is rare.  The same sentences give the same
+    vocabulary.
 
     Source: Devlin et al. 2019; Schuster and Nakajima 2012 (WordPiece).
     """
@@ -146,8 +146,8 @@ def train_tokenizer(sentences: Iterable[str], vocabulary_size: int = 4000) -> Te
     corpus = list(sentences)
     normalizer = normalizers.BertNormalizer(lowercase=True)
     alphabet = _alphabet(corpus, normalizer.normalize_str)
-    # Both forms of each letter come first and in order: left to the trainer, their ids, and with
-    # them the ties between merges, change from run to run.
+    # Both forms of each letter come first and in order: the trainer would give them other ids in
+    # each run, and so decide ties between merges differently.
     single = [*alphabet, *(f"##{letter}" for letter in alphabet)]
     least = len(SPECIAL_TOKENS) + len(single)
     if vocabulary_size < least:
@@ -188,7 +188,7 @@ def vocabulary_of(tokenizer: TextTokenizer) -> list[str]:
 
 
 def continues_word(tokenizer: TextTokenizer) -> list[bool]:
-    """Return by id whether a piece continues the word of the piece before it."""
+    """By id, whether a piece continues the word of the piece before it."""
     return [piece.startswith("##") and piece != "##" for piece in vocabulary_of(tokenizer)]
 
 
@@ -198,12 +198,12 @@ def continues_word(tokenizer: TextTokenizer) -> list[bool]:
 def load_tokenizer(folder: Path) -> TextTokenizer:
     """Load the tokenizer of a folder, from ``vocab.txt`` or ``tokenizer.json``.
 
-    No class or code that the folder names is read.
+    Classes and code that the folder names are ignored.
     """
     path = folder / _SETTINGS
     source, ids, settings = _word_pieces(folder, _json(path) if path.is_file() else {})
     if missing := [token for token in SPECIAL_TOKENS if token not in ids]:
-        raise CheckpointError(f"{source}: the vocabulary lacks {', '.join(missing)}")
+        raise CheckpointError(f"{source}: the vocabulary has no {', '.join(missing)}")
     numbers = list(ids.values())
     if not all(type(number) is int for number in numbers) or sorted(numbers) != [*range(len(ids))]:
         raise CheckpointError(
@@ -263,7 +263,7 @@ def _part(content: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _check_steps(path: Path, content: Mapping[str, Any]) -> None:
-    """Refuse steps of a ``tokenizer.json`` that are of other types; none at all is fine."""
+    """Refuse steps of a ``tokenizer.json`` of unknown types; missing steps are fine."""
     for name, known in _STEPS.items():
         step = content.get(name)
         kind = step.get("type") if isinstance(step, dict) else step
@@ -274,7 +274,7 @@ def _check_steps(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def _check_added(folder: Path, source: Path, ids: Mapping[str, int]) -> None:
-    """Refuse added tokens that the vocabulary lacks or has by another id: they would be lost."""
+    """Refuse added tokens that are not in the vocabulary by the same id: they would be lost."""
     path = source if source.name == _FAST else folder / "added_tokens.json"
     added = _json(path) if path.is_file() else {}
     if path.name == _FAST:
@@ -282,6 +282,6 @@ def _check_added(folder: Path, source: Path, ids: Mapping[str, int]) -> None:
         added = {str(item.get("content")): item.get("id") for item in tokens}
     if orphans := [token for token, number in added.items() if ids.get(token) != number]:
         raise CheckpointError(
-            f"{path}: {len(orphans)} added tokens do not stand in the vocabulary by the same id; "
-            "write them into the vocabulary, each at its id"
+            f"{path}: {len(orphans)} added tokens are not in the vocabulary with the same id; "
+            "add each to the vocabulary at its id"
         )

@@ -1,10 +1,10 @@
-"""How a sentence of a report puts what it says: as there, as not there, or as uncertain.
+"""Whether a sentence of a report affirms, denies or hedges what it says.
 
-:func:`wording` says it of the sentence, :func:`mentions` of each of its words.
+:func:`wording` decides for the sentence, :func:`mentions` for each of its words.
 
-A short list of rules in the manner of NegEx: a trigger ("no", "is not seen", "cannot be excluded")
-governs a part of its clause.  What is left outside the parts that are denied decides.  The rules
-look at words alone: "The lungs are clear." is affirmed, for it denies nothing.
+A short list of rules like NegEx's: a trigger ("no", "is not seen", "cannot be excluded") governs a
+part of its clause.  What lies outside the denied parts decides.  The rules only look at words: "The
+lungs are clear." is affirmed, because it denies nothing.
 
 The words are those of the sentence's language (``languages/``).
 
@@ -24,13 +24,12 @@ Span = tuple[int, int]
 
 
 def wording(sentence: str) -> Wording:
-    """Say how a sentence puts what it says.
+    """Whether a sentence affirms, denies or hedges.
 
     Returns:
-        "uncertain" where any of it is hedged ("possible", "may represent", "cannot be excluded"),
-        but for what is hedged inside a denial ("no evidence to suggest"), or is not understood;
-        "negated" where all that it names is denied, anatomy and words like "normal" apart; else
-        "affirmed".
+        "uncertain" if any part is not understood or hedged ("possible", "may represent", "cannot be
+        excluded"), not counting hedges inside a denial ("no evidence to suggest"); "negated" if
+        everything it names is denied, except anatomy and words like "normal"; else "affirmed".
     """
     parts = parts_of(sentence)
     if parts.hedges or UNREAD in parts.text:
@@ -43,10 +42,10 @@ def wording(sentence: str) -> Wording:
 
 
 def mentions(sentence: str) -> tuple[set[str], set[str]]:
-    """The words of a sentence, in lower case: those that it affirms, and those that it denies.
+    """The words that a sentence affirms, and those that it denies, in lower case.
 
-    Words without a finding of their own (articles, anatomy, "normal") and those of a sentence that
-    hedges are in neither; a word that is affirmed in one clause and denied in another is in both.
+    Neither has words that name no finding (articles, anatomy, "normal"), or any word of a sentence
+    that hedges; a word affirmed in one clause and denied in another is in both.
     """
     _, plain, denied, hedges, rules = parts_of(sentence)
     if hedges:
@@ -62,12 +61,12 @@ def mentions(sentence: str) -> tuple[set[str], set[str]]:
 
 
 class Parts(NamedTuple):
-    """A sentence in parts; places are of its text as prose (:func:`as_prose`)."""
+    """A sentence in parts; spans are places in its text as prose (:func:`as_prose`)."""
 
-    text: str  # false triggers masked
-    plain: str  # the same without hedges
-    denied: list[Span]  # apart, in order
-    hedges: list[Span]  # those outside of what is denied
+    text: str  # with false triggers masked
+    plain: str  # the same with hedges blanked
+    denied: list[Span]  # disjoint, in order
+    hedges: list[Span]  # those outside the denied parts
     rules: Rules  # of its language
 
 
@@ -82,38 +81,38 @@ def parts_of(sentence: str) -> Parts:
 
 
 def _asserts(word: str, rules: Rules) -> bool:
-    # De-identification leaves XXXX for a word that it took.
+    # De-identification leaves XXXX for a removed word.
     return word.lower() not in rules.words["empty"] and word.strip("X") != ""
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:
-    """The same places as spans that lie apart, in order."""
-    found: list[Span] = []
+    """The same places as disjoint spans in order."""
+    apart: list[Span] = []
     for start, end in sorted(spans):
-        if found and start < found[-1][1]:
-            found[-1] = found[-1][0], max(found[-1][1], end)
+        if apart and start < apart[-1][1]:
+            apart[-1] = apart[-1][0], max(apart[-1][1], end)
         else:
-            found.append((start, end))
-    return found
+            apart.append((start, end))
+    return apart
 
 
 def meets(span: Span, apart: list[Span]) -> bool:
-    """Whether a span has a place in one of those that :func:`merged` gives."""
+    """Whether a span overlaps one of the spans from :func:`merged`."""
     last = bisect_left(apart, (span[1],)) - 1
     return last >= 0 and span[0] < apart[last][1]
 
 
 def _blanked(text: str, spans: list[Span]) -> str:
-    """A text with blanks for some parts of it, which lie apart in order, as long as before."""
-    kept, done = list[str](), 0
+    """A text of the same length with some parts blanked, given as disjoint spans in order."""
+    parts, done = list[str](), 0
     for start, end in spans:
-        kept += [text[done:start], " " * (end - start)]
+        parts += [text[done:start], " " * (end - start)]
         done = end
-    return "".join([*kept, text[done:]])
+    return "".join([*parts, text[done:]])
 
 
 def _denied(text: str, rules: Rules) -> list[Span]:
-    """The parts of a text that a trigger denies, triggers included."""
+    """The parts of a text that a trigger denies, with the triggers."""
     clause_ends = [match.span() for match in rules.patterns["clause_end"].finditer(text)]
     begins, places = [a for a, _ in clause_ends], [0, *(b for _, b in clause_ends)]
     after = [match.span() for match in rules.patterns["after"].finditer(text)]

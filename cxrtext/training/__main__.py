@@ -32,13 +32,13 @@ def _listener(every: int) -> Listener:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a training; returns the exit code."""
+    """Run a training and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m cxrtext.training")
     parser.add_argument("config", type=Path, nargs="?", help="YAML file")
     parser.add_argument("--set", action="append", default=[], dest="overrides", metavar="A.B=C")
     parser.add_argument("--resume", action="store_true", help="resume from the state in 'out'")
     options = parser.parse_args(arguments)
-    first = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun started
+    first = os.environ.get("RANK", "0") == "0"  # of torchrun's processes
     try:
         config = load_config(options.config, options.overrides)
     except CxrTextError as error:

@@ -1,4 +1,4 @@
-"""A whole training run: from a configuration to a checkpoint."""
+"""A whole training run, from a configuration to a checkpoint."""
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -59,12 +59,12 @@ from cxrtext.training.validation import check_best, not_learned, training_prompt
 
 @dataclass(frozen=True, slots=True)
 class TrainSummary:
-    """What a run came to.
+    """The result of a run.
 
-    ``checkpoint`` is the folder of the model after the last of ``steps``; ``best`` that of the
-    model that was best by ``training.best``, after ``best_step``.  ``images`` are trained on,
-    ``rejected`` lists those that could not be.  ``validation`` has the last validation's numbers,
-    none without a validation split, and ``warning`` says where they show no learning.
+    ``checkpoint`` is the folder of the model after the last of ``steps``; ``best`` is the folder of
+    the best model by ``training.best``, after ``best_step``.  ``images`` counts training images,
+    ``rejected`` lists images that could not be read.  ``validation`` has the last validation's
+    numbers, none without a validation split; ``warning`` says if they show no learning.
     """
 
     checkpoint: Path
@@ -80,16 +80,16 @@ class TrainSummary:
 def train(
     config: Config, *, resume: bool = False, listener: Listener | None = None
 ) -> TrainSummary:
-    """Train a model, or resume; in several processes where torchrun started them.
+    """Train a model, or resume; in several processes if torchrun started them.
 
     Writes into ``config.out``: ``config.yaml`` (resolved), ``metrics.jsonl``, ``tensorboard/``,
     ``curves.png``, ``cache/`` (decoded images, unless ``data.cache`` names another folder),
-    ``state/`` (for resuming), ``checkpoint/`` (the model) and ``checkpoint-best/``.  A run that is
-    interrupted (``KeyboardInterrupt``) saves its state first.
+    ``state/`` (for resuming), ``checkpoint/`` (the model) and ``checkpoint-best/``.  An interrupted
+    run (``KeyboardInterrupt``) saves its state first.
     """
     device = choose_device(local_device(config.training.device), training=True)
     if device.type == "cuda" and device.index is not None:
-        torch.cuda.set_device(device)  # NCCL goes by the current one
+        torch.cuda.set_device(device)  # NCCL uses the current device
     with connected(device) as processes, enough_memory(_less_memory(config)):
         heard = (listener or Listener()) if processes.first else Listener()
         if processes.first:
@@ -99,7 +99,7 @@ def train(
 
 
 def _less_memory(config: Config) -> str:
-    """What to do where memory ends."""
+    """Advice for running out of memory."""
     training = config.training
     return (
         f"train into a new folder ({OUT}) with training.accumulate={2 * training.accumulate}, "
@@ -126,7 +126,7 @@ def _train(
     look = look_of(config, model, features, listener)
     objective = as_objective(config.objective)
     source = source_of(config, tables.records, tables.sentences, model, listener.decoding)
-    # Without training images or sentences it is said below which tables do not meet.
+    # Without training images or sentences, gather_examples says which tables do not match.
     meet = source.training and source.sentences
     ask: Ask = objective.prepare(source) if meet else lambda _: {}
     train_set, val_set = (
@@ -150,7 +150,7 @@ def _train(
     learner = _learner(config, model, arguments, processes, arguments.locked(start))
     if saved:
         learner.load(saved["learner"])
-        saved = None  # as large as all that is trained
+        saved = None  # frees as much memory as the trained weights take
     if learner.locked:
         sets = train_set, val_set
         train_set, val_set = processes.in_turn(
@@ -171,13 +171,13 @@ def _train(
     )
     if processes.first:
         trainer.require_room_to_start()
-        # In this order: a folder with a state is resumed by its configuration.
+        # In this order, because resuming a folder with a state reads its configuration.
         write_config(config.out / "config.yaml", with_whole_paths(config).model_dump(mode="json"))
         (config.out / "state").mkdir(parents=True, exist_ok=True)
     _greet(trainer, tables)
     validation = trainer.to_the_end()
     if processes.first:
-        if config.training.unlock:  # features of the locked encoder are no longer its own
+        if config.training.unlock:  # features of the locked encoder are outdated
             train_set, val_set = train_set.unlocked(), val_set.unlocked()
         keep_references(config.out, train_set, val_set, zero_shot, str(device))
     return _summary(trainer, validation, rejects)
@@ -186,7 +186,7 @@ def _train(
 def _saved_state(
     config: Config, resume: bool, tables: "Tables", listener: Listener, processes: Processes
 ) -> dict[str, Any] | None:
-    """The state to resume from, the same one in all processes; None at the beginning of a run."""
+    """The state to resume from, the same in all processes; None to begin a run."""
     folder = config.out / "state"
     if saved := load_newest_state(folder, listener.say) if resume else None:
         read = "the manifest, the sentences or a table of the objective"
@@ -216,10 +216,10 @@ def _summary(trainer: Trainer, validation: dict[str, float], rejects: Rejects) -
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The user's tables: the manifest, and the sentences that are trained on.
+    """The user's tables: the manifest, and the sentences to train on.
 
-    ``unknown`` counts sentences left out, because the language model knows too few of their words;
-    the fingerprint is a SHA-256 over what decides the run.
+    ``unknown`` counts sentences left out because the language model knows too few of their words;
+    the fingerprint is a SHA-256 over the files that decide the run.
     """
 
     records: Sequence[ImageRecord]
@@ -274,7 +274,7 @@ def look_of(
     features: FeatureFolder | None = None,
     listener: Listener | None = None,
 ) -> ReadImages:
-    """How images are read: from features where such are given, else decoded into the cache."""
+    """How to read images: from features if given, else decoded into the cache."""
     if features is not None:
         return stored_images(features)
     heard = listener or Listener()
@@ -285,7 +285,7 @@ def look_of(
 def gather_examples(
     config: Config, tables: Tables, model: ImageTextModel, rejects: Rejects, look: ReadImages
 ) -> tuple[Examples, Examples]:
-    """Read the images of both splits and join them with their sentences."""
+    """Read the images of the training and validation splits and join them with their sentences."""
     tokenize = tokenizer(model)
 
     def of(split: str) -> Examples:
@@ -300,7 +300,7 @@ def gather_examples(
 
     studies = {sentence.study_id for sentence in tables.sentences}
     count = sum(r.split == "train" and r.study_id in studies for r in tables.records)
-    if count >= 2:  # before hours of decoding; else it is said below which tables do not meet
+    if count >= 2:  # before hours of decoding; fewer images have their own message below
         _require_batch(count, config)
     train = of("train")
     if config.data.findings is not None:
@@ -323,11 +323,11 @@ def with_findings(
 ) -> Examples:
     """Training examples with the findings of ``data.findings`` as a second task.
 
-    A finding counts where it is present in one training study at least and absent from one; each is
-    asked by the first of its positive and of its negative prompts.
+    A finding is used if at least one training study has it and one does not; its first positive and
+    first negative prompts ask for it.
     """
     path = config.data.findings
-    assert path is not None  # noqa: S101 - the caller has asked
+    assert path is not None  # noqa: S101 - checked by the caller
     prompts = training_prompts(config)
     columns = set(read_table(path).columns)
     prompts = {name: one for name, one in prompts.items() if name in columns}
@@ -347,19 +347,19 @@ def with_findings(
             "another; take data.findings out, or give a table with labels of these studies"
         )
     chosen = [list(prompts.values())[column] for column in used]
-    said = tokenize([text for one in chosen for text in (one.positive[0], one.negative[0])])
+    pieces = tokenize([text for one in chosen for text in (one.positive[0], one.negative[0])])
     first = len(examples.tokens)
     return replace(
         examples,
-        tokens=[*examples.tokens, *said],
+        tokens=[*examples.tokens, *pieces],
         asked=[list(prompts)[column] for column in used],
-        prompts=range(first, first + len(said)),
+        prompts=range(first, first + len(pieces)),
         findings=np.ascontiguousarray(table[:, used]),
     )
 
 
 def tokenizer(model: ImageTextModel) -> Callable[[list[str]], list[list[int]]]:
-    """The word pieces of sentences as a model takes them, special tokens included."""
+    """A function that turns sentences into a model's word pieces, with special tokens."""
 
     def tokenize(texts: list[str]) -> list[list[int]]:
         encoded = model.tokenizer(texts, truncation=True, max_length=model.spec.max_tokens)
@@ -407,7 +407,7 @@ def _learner(
     locked: tuple[str, ...],
 ) -> PairLearner:
     model.image_encoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    # What is unlocked later has its place in the optimizer from the beginning.
+    # An encoder that is unlocked later is in the optimizer from the beginning.
     lock_towers(model, () if arguments.unlock else arguments.lock)
     if (head := build_head(config, model)) is not None:
         head.to(model.device)
@@ -441,7 +441,7 @@ def _greet(trainer: Trainer, tables: Tables) -> None:
 
 
 def check_sizes(config: Config, processes: Processes) -> None:
-    """Refuse a batch that cannot be divided."""
+    """Refuse a batch that cannot be divided into equal parts."""
     training, world = config.training, processes.world
     if training.batch % (world * training.accumulate):
         raise ConfigError(

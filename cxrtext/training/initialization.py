@@ -1,4 +1,4 @@
-"""From a configuration to a new model, where training starts from, and its optimizer."""
+"""From a configuration to the model that training starts from, and its optimizer."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -19,12 +19,7 @@ from cxrtext.images.augment import center_crop
 from cxrtext.models import ImageTextModel, ModelSpec, load_masked_language_model, load_model
 from cxrtext.models.features.folder import FeatureFolder
 from cxrtext.models.folders import layout_of
-from cxrtext.models.foreign import (
-    BackboneEncoder,
-    check_golden,
-    find_backbone,
-    load_text_encoder,
-)
+from cxrtext.models.foreign import BackboneEncoder, check_golden, find_backbone, load_text_encoder
 from cxrtext.models.image_encoder import STRIDES
 from cxrtext.models.regions import require_features
 from cxrtext.training.data.batches import Batch
@@ -33,16 +28,16 @@ from cxrtext.training.loop.optimization import TrainingArguments, parameter_grou
 from cxrtext.training.step import frozen_statistics
 
 CONTINUED = ("image", "dimension", "position")
-"""Of a model's specification, what must be as in the checkpoint that it starts from."""
-SAMPLE = 128  # images, and sentences, whose mean is taken
+"""Parts of a model's specification that must be as in the checkpoint it starts from."""
+SAMPLE = 128  # images, and sentences, for measuring a mean
 
 
 def build_model(config: Config, features: FeatureFolder | None = None) -> ImageTextModel:
-    """A model as the configuration has it, with the weights that it starts from.
+    """A model as configured, with its initial weights.
 
-    They are those of the checkpoint that ``model.init`` names; without it the text encoder starts
-    from the folder's of ``model.text``, and all else from random ones.  The backbone of
-    ``features``, those that ``data.features`` names, is the image encoder.
+    Weights come from the checkpoint in ``model.init``.  Without it the text encoder starts from the
+    folder in ``model.text``, and everything else is random.  With ``features`` (``data.features``),
+    their backbone is the image encoder.
     """
     stride = 1 if features is not None else STRIDES[config.model.image]
     if config.data.crop % stride:
@@ -73,7 +68,7 @@ def _new_model(spec: ModelSpec, tokenizer: Any, features: FeatureFolder | None) 
     check_golden(backbone, features.golden)
     encoder = BackboneEncoder(
         backbone,
-        deepcopy(features.map),  # the folder's own stays where it is
+        deepcopy(features.map),  # the folder's own map stays unchanged
         spec.dimension,
         spec.position,
         golden=features.golden,
@@ -101,18 +96,18 @@ def _spec(config: Config, text: Mapping[str, Any], pooling: str) -> ModelSpec:
 def _continued(
     config: Config, start: ImageTextModel, features: FeatureFolder | None
 ) -> ImageTextModel:
-    """A model with the weights of another; its similarity may be another one.
+    """A model with the weights of another; its similarity may differ.
 
-    A query map or a position that the other has not starts as in a new model.
+    A query map or a position that the other model does not have starts as in a new model.
     """
     spec = _spec(config, start.spec.text, start.spec.pooling)
     model = _new_model(spec, start.tokenizer, features)
     for name in CONTINUED:
-        wanted, found = getattr(model.spec, name), getattr(start.spec, name)
-        if wanted != found and (name, found) != ("position", "none"):
+        wanted, given = getattr(model.spec, name), getattr(start.spec, name)
+        if wanted != given and (name, given) != ("position", "none"):
             raise ConfigError(
-                f"model.init: {config.model.init} has {name} {found}, and model.{name} is "
-                f"{wanted}; set model.{name}={found}"
+                f"model.init: {config.model.init} has {name} {given}, and model.{name} is "
+                f"{wanted}; set model.{name}={given}"
             )
     if features is not None:
         require_features(start, features)
@@ -128,9 +123,9 @@ def _continued(
 
 
 def build_head(config: Config, model: ImageTextModel) -> nn.Module | None:
-    """The language model's head, tied to the text encoder's embeddings; None where it is not used.
+    """The language model's head, tied to the text encoder's embeddings; None if it is not used.
 
-    It is trained with the encoder, and is not part of the checkpoint.
+    It is trained with the encoder but is not part of the checkpoint.
     """
     if not config.training.mlm_weight:
         return None
@@ -143,7 +138,7 @@ def build_head(config: Config, model: ImageTextModel) -> nn.Module | None:
 def build_optimizer(
     model: ImageTextModel, head: nn.Module | None, config: Config
 ) -> torch.optim.AdamW:
-    """AdamW over everything that is not locked."""
+    """AdamW for everything that is not locked."""
     groups = parameter_groups(model, head, weight_decay=config.training.weight_decay)
     return adamw(groups, model.device, lr=config.training.lr)
 
@@ -151,7 +146,7 @@ def build_optimizer(
 def training_arguments(config: Config, device: torch.device) -> TrainingArguments:
     training = config.training
     precision = choose_precision(training.precision, device)
-    # Keys of the configuration have the arguments' names: a new one of both is taken as it is.
+    # Configuration keys have the arguments' names, so a new key needs no change here.
     given = {one.name: getattr(training, one.name, None) for one in fields(TrainingArguments)}
     return TrainingArguments(
         **{key: value for key, value in given.items() if value is not None}
@@ -164,17 +159,17 @@ def center_projections(
 ) -> None:
     """Set the biases of both linear maps so that the mean embedding of the data is zero.
 
-    A text encoder's states differ little from each other, and so do an untrained ResNet's
-    regions: normalized as they are, all lie in one direction, and hundreds of steps pass before
-    scores tell anything apart.  Taking the mean away leaves the maps linear.
+    A text encoder's states differ little from each other, and so do an untrained ResNet's regions:
+    normalized without this, they all point the same way, and scores tell nothing apart for hundreds
+    of steps.  Subtracting the mean keeps the maps linear.
 
-    The papers do not do it; ``training.center_projections`` turns it off.  ``seed`` chooses the
+    The papers do not do this; ``training.center_projections`` turns it off.  ``seed`` chooses the
     sample; locked encoders use their running statistics.
     """
     generator = np.random.default_rng([seed, 5])
     rows = generator.permutation(len(examples))[:SAMPLE]
     batch = examples.batch(rows, generator).to(model.device)
-    set_training(model, lock)  # batch statistics: the running ones say nothing yet
+    set_training(model, lock)  # batch statistics: the running ones mean nothing yet
     with torch.no_grad(), forked_rng(model.device), frozen_statistics(model):
         torch.manual_seed(seed)
         mean = _mean_region(model, batch)
@@ -185,7 +180,7 @@ def center_projections(
 
 
 def _mean_region(model: ImageTextModel, batch: Batch) -> Tensor:
-    """The mean [C] of what the image encoder's linear map is given of a batch."""
+    """The mean input [C] of the image encoder's linear map for a batch."""
     encoder = model.image_encoder
     if batch.locked:
         return batch.images.float().mean(dim=(0, 1, 2))

@@ -1,7 +1,7 @@
 """One training step: encoders, scores, the loss and its gradients.
 
-A step is computed at once, or in parts that keep every negative.  Nothing is read from the device
-before the backward pass.
+A step is computed in one piece, or in parts that keep all negatives.  Nothing is read from the
+device before the backward pass.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -36,29 +36,29 @@ from cxrtext.training.objectives.shared.objective import Direction, Terms
 
 Loss = Callable[[Direction], Terms]
 FINDINGS_WEIGHT = 0.3
-"""Of the second task's loss."""
+"""Weight of the second task's loss."""
 
 
 def scored(
     scores: Tensor, pairs: Pairs, gamma_sq: Tensor, texts: Tensor, draws: torch.Generator
 ) -> Direction:
-    """Sentences as anchors of the images: what a loss is taken of."""
+    """Sentences as anchors and images as candidates: the input of a loss."""
     return Direction(scores, pairs.image_of, pairs.eta, gamma_sq, pairs.known, draws, texts)
 
 
 def embed_group(encoder: TextEncoder, group: Tokens) -> Tensor:
-    """Unit vectors [n, D] of sentences, from their states where the encoder is locked."""
+    """Unit vectors [n, D] of sentences, from their states if the encoder is locked."""
     if group.states is not None:
         return encoder.project(group.states.float())
-    found: Tensor = encoder(group.input_ids, group.attention)
-    return found
+    texts: Tensor = encoder(group.input_ids, group.attention)
+    return texts
 
 
 class Towers(nn.Module):
-    """The two encoders as one module: what is divided among processes and parts of a step.
+    """The two encoders as one module, whose work is divided among processes and parts of a step.
 
-    γ² and the query map are not in it: they act on all of a batch.  ``head`` is that of the masked
-    language model, or None.
+    γ² and the query map are not in it, because they act on the whole batch.  ``head`` is the masked
+    language model's, or None.
     """
 
     def __init__(self, model: ImageTextModel, head: nn.Module | None, precision: str) -> None:
@@ -69,11 +69,11 @@ class Towers(nn.Module):
         self.precision = precision
 
     def forward(self, images: Tensor, tokens: Sequence[Tokens]) -> tuple[Tensor, Tensor, Tensor]:
-        """Embed images and u sentences in groups.
+        """Embed images, and u sentences in groups.
 
-        Images are [b, 1, H, W], normalized, or features [b, h, w, C] of the locked image encoder,
-        which are in float16.  Regions [b, N, D] and texts [u, D] are unit vectors in float32; the
-        third is the summed cross-entropy of the masked word pieces, in nats (0 without a head).
+        Images are [b, 1, H, W], normalized, or float16 features [b, h, w, C] of the locked image
+        encoder.  Returns regions [b, N, D] and texts [u, D], unit vectors in float32, and the
+        summed cross-entropy of the masked word pieces, in nats (0 without a head).
         """
         with autocast(images.device, self.precision):
             if images.dtype == torch.float16:
@@ -99,7 +99,8 @@ class Towers(nn.Module):
 class PairLearner(Learner):
     """An image–text model that learns; made by :func:`build_learner`.
 
-    ``head`` is the language model's, ``towers`` the encoders, averaging gradients over processes.
+    ``head`` is the language model's; ``towers`` are the encoders, which average their gradients
+    over processes.
     """
 
     model: ImageTextModel
@@ -112,7 +113,7 @@ class PairLearner(Learner):
         return {"model": self.model, "head": self.head or nn.Module()}
 
     def lock(self, names: tuple[str, ...]) -> None:
-        """Hold these encoders still from now on, and train the others."""
+        """Lock these encoders from now on, and train the others."""
         if self.locked != names:
             lock_towers(self.model, names)
             self.locked = names
@@ -120,7 +121,7 @@ class PairLearner(Learner):
         set_training(self.model, names)
 
     def average_the_rest(self) -> None:
-        """Average the gradients of what is not in the towers: γ² and the query map."""
+        """Average the gradients of parameters outside the towers: γ² and the query map."""
         inside = {id(p) for p in self.plain_towers.parameters()}
         outside = [p for p in self.model.parameters() if p.requires_grad and id(p) not in inside]
         for parameter in outside:
@@ -142,9 +143,9 @@ def build_learner(
     processes: Processes,
     locked: tuple[str, ...] = (),
 ) -> PairLearner:
-    """Put the pieces together, on the device where the model is.
+    """A learner on the model's device; ``locked`` names the locked encoders.
 
-    What needs no gradient stays as it is; ``locked`` names the encoders that are held still.
+    Parameters without a gradient stay so.
     """
     plain = Towers(model, head, precision)
     if processes.world > 1:
@@ -162,12 +163,12 @@ def build_learner(
 
 
 def _divided(plain: Towers, processes: Processes) -> nn.Module:
-    """The towers, or those of all processes, which average the gradients of what is trained now."""
+    """The towers; with several processes, they average gradients of what is trained now."""
     if processes.world == 1:
         return plain
     device = next(plain.parameters()).device
     towers = DistributedDataParallel(plain, device_ids=[device] if device.type == "cuda" else None)
-    towers.broadcast_buffers = False  # synchronized norms have the same ones everywhere
+    towers.broadcast_buffers = False  # synchronized norms keep buffers equal
     return towers
 
 
@@ -214,16 +215,16 @@ def backward(
     arguments: TrainingArguments,
     step: int,
 ) -> tuple[Terms, Tensor]:
-    """Compute the gradients of a step; they are left in the parameters, times the loss's scale.
+    """Compute a step's gradients, left in the parameters times the loss's scale.
 
-    Gradients are expected to be empty; batch and augmented images are this process's share.
-    Dropout and the objective draw from seeds that follow from ``step``.  With the losses come the
-    values of :class:`StepNumbers` [6], on the device.
+    Gradients must be empty before; batch and augmented images are this process's share.  Dropout
+    and the objective draw from seeds that depend on ``step``.  Returns the losses and the values of
+    :class:`StepNumbers` [6], on the device.
     """
     count, rank, world = len(batch.parts), learner.processes.rank, learner.processes.world
     draws = torch.Generator().manual_seed(seed_of(arguments.seed, 7, step))
     seeds = [seed_of(arguments.seed, 1, step, rank, k) for k in range(count)]
-    # Where there are fewer sentences than parts, the parts past the last one repeat the first.
+    # If there are fewer sentences than parts, the last parts repeat the first sentences.
     share = span(batch.distinct, rank, world)
     own = share.stop - share.start
     groups = [group for part in batch.parts[:own] for group in part]
@@ -242,7 +243,7 @@ def backward(
             differences = (prompts[::2] - prompts[1::2]).T  # γ² (s₊ − s₋), [B, F]
             second = known_loss(differences, batch.pairs.findings)
             loss = loss + FINDINGS_WEIGHT * second
-        # Gradients are averaged over processes, each of which has a part of this loss's.
+        # Gradients are averaged over processes, and each process has only a part of them.
         return terms, loss * world, measures
 
     if count == 1:
@@ -266,7 +267,7 @@ def backward(
 def _features(
     learner: PairLearner, parts: Sequence[tuple[Tensor, Sequence[Tokens]]], seeds: list[int]
 ) -> list[tuple[Tensor, Tensor]]:
-    """Embeddings of every part, without a graph."""
+    """Embeddings of each part, without a graph."""
     features = []
     with frozen_statistics(learner.model):
         for (images, tokens), seed in zip(parts, seeds, strict=True):
@@ -283,7 +284,7 @@ def _second_pass(
     cached: tuple[Tensor, Tensor],
     weight: float,
 ) -> Tensor:
-    """Carry the gradients of cached embeddings on into the encoders, part by part.
+    """Pass the gradients of cached embeddings on into the encoders, part by part.
 
     Source: Gao et al. 2021 (GradCache), §3.
     """
@@ -305,7 +306,7 @@ def _second_pass(
 
 
 def _without_sync(towers: nn.Module, hold: bool) -> AbstractContextManager[None]:
-    """Gradients are averaged over processes once a step, in its last part."""
+    """Average gradients over processes only once per step, in its last part."""
     if hold and isinstance(towers, DistributedDataParallel):
         return towers.no_sync()
     return nullcontext()
@@ -313,7 +314,7 @@ def _without_sync(towers: nn.Module, hold: bool) -> AbstractContextManager[None]
 
 @contextmanager
 def frozen_statistics(module: nn.Module) -> Iterator[None]:
-    """Batch norms use a batch's statistics inside the block, and do not learn them."""
+    """Inside the block, batch norms use batch statistics but do not learn them."""
     norms = [(m, m.momentum) for m in module.modules() if isinstance(m, _BatchNorm)]
     for norm, _ in norms:
         norm.momentum = 0.0
@@ -329,23 +330,24 @@ def score_batch(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Score all sentences of a batch against all of its images.
 
-    With several processes each scores all sentences against its own images, which is the work that
-    counts; then the columns are put together, so that every process has the whole matrix and can
-    compute any objective on it exactly.  Sentences travel, not regions: they are N times smaller.
+    With several processes, each scores all sentences against its own images, which is most of the
+    work.  Then the columns are put together, so that every process has the whole matrix and can
+    compute any objective exactly.  Sentences are exchanged and not regions, because they are N
+    times smaller.
 
-    Regions [b, N, D] are of this process's images, texts [u, D] of its distinct sentences.  What
-    comes is scores [S + 2 F, B] scaled by γ², γ², and the sentences' unit vectors [S + 2 F, D].
+    Regions [b, N, D] belong to this process's images, texts [u, D] to its distinct sentences.
+    Returns scores [S + 2 F, B] scaled by γ², γ², and the sentences' unit vectors [S + 2 F, D].
     """
     gamma_sq, rank, world = model.gamma_sq, processes.rank, processes.world
     if world == 1:
-        said = _rows(texts, batch.text_of)
-        return gamma_sq * model.scores(regions, said), gamma_sq, said
+        texts_said = _rows(texts, batch.text_of)
+        return gamma_sq * model.scores(regions, texts_said), gamma_sq, texts_said
     shares = [span(batch.distinct, r, world) for r in range(world)]
     sizes = [share.stop - share.start for share in shares]
     everyone = _rows(gather_shared(texts, sizes, rank), batch.text_of)
     columns = gamma_sq * model.scores(regions, everyone)  # [S, b]
     scores = gather_same(columns.T.contiguous(), [len(regions)] * world, rank).T
-    # γ² in the loss itself is seen by every process: each answers for its part of the gradient.
+    # Every process has γ² in its loss, so each contributes its part of the gradient.
     constant = gamma_sq.detach()
     return (
         scores,
@@ -355,11 +357,11 @@ def score_batch(
 
 
 def _rows(texts: Tensor, text_of: Tensor) -> Tensor:
-    # A look-up and not an index, whose gradient several threads sum in the order they come in: with
-    # it no run of two threads could be repeated.
+    # An embedding look-up, not an index: several threads sum an index's gradient in any order, so
+    # that runs with two threads would not be repeatable.
     return F.embedding(text_of, texts)
 
 
 def accuracy(scores: Tensor, image_of: Tensor) -> Tensor:
-    """Share of sentences whose own image scores highest."""
+    """Share of sentences that score highest with their own image."""
     return (scores.detach().argmax(dim=1) == image_of).float().mean()

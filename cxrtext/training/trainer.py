@@ -1,4 +1,4 @@
-"""An image–text run that is under way: validating, keeping the best, and what it leaves."""
+"""An image–text run: validation, the best checkpoint, and what the run leaves for answers."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -47,25 +47,25 @@ LOOKED_AT_ONCE = 64  # images
 def keep_references(
     out: Path, train: Examples, validation: Examples, zero_shot: ZeroShot | None, device: str
 ) -> None:
-    """Put what answers are measured by into checkpoints that are without.
+    """Add what answers are compared with to checkpoints that do not have it yet.
 
-    That is what is familiar to the model, by training and validation images and sentences; heads
-    for findings, where the training learned some; and reference images, of the validation split if
-    it has any.
+    These are descriptions of familiar images and words from training and validation; heads for
+    findings, if training learned any; and reference images from the validation split, if it has
+    any.
     """
-    familiar: Familiar | None = None  # of all: the models of one run look at the same pixels
-    references: dict[str, Reference] = {}  # the best model may be the last one
+    familiar: Familiar | None = None  # for both: the models of a run see the same pixels
+    references: dict[str, Reference] = {}  # by fingerprint: the best model may be the last one
     for folder in (out / "checkpoint", out / "checkpoint-best"):
-        lacking = [name for name in (FAMILIAR, HEADS, REFERENCE) if not (folder / name).is_file()]
-        if not lacking or not folder.is_dir():
+        missing = [name for name in (FAMILIAR, HEADS, REFERENCE) if not (folder / name).is_file()]
+        if not missing or not folder.is_dir():
             continue
         model = load_model(folder, device)
-        if FAMILIAR in lacking:
+        if FAMILIAR in missing:
             familiar = familiar or _familiar(train, validation, model.spec.preprocessing)
             save_familiar(folder, familiar, model.fingerprint)
-        if HEADS in lacking and (heads := fit_heads(model, train, validation, zero_shot)):
+        if HEADS in missing and (heads := fit_heads(model, train, validation, zero_shot)):
             save_heads(folder, heads, model.fingerprint)
-        if REFERENCE in lacking and validation.records:
+        if REFERENCE in missing and validation.records:
             if model.fingerprint not in references:
                 references[model.fingerprint] = _reference(model, validation)
             save_reference(folder, references[model.fingerprint], model.fingerprint)
@@ -87,7 +87,7 @@ def _familiar(train: Examples, validation: Examples, preprocessing: Preprocessin
 
 
 def _looks(examples: Examples, preprocessing: Preprocessing) -> Rows:
-    """Looks [n, 192] of at most :data:`MOST_DESCRIBED` images, one a patient first."""
+    """Looks [n, 192] of at most :data:`MOST_DESCRIBED` images, first one from each patient."""
     records = examples.records
     names, patients = [r.name for r in records], [r.patient_id for r in records]
     chosen = choose_reference(names, patients, MOST_DESCRIBED)
@@ -115,10 +115,7 @@ def _squares(examples: Examples, chosen: list[int]) -> Iterator[Square]:
 
 @dataclass(slots=True, kw_only=True)
 class Trainer(Run):
-    """An image–text run that is under way.
-
-    ``val_set`` may be empty, ``validation`` has the last validation's numbers.
-    """
+    """An image–text run; ``val_set`` may be empty, ``validation`` has the last numbers."""
 
     config: Config
     job: PairJob
@@ -130,9 +127,9 @@ class Trainer(Run):
     validation: dict[str, float] = field(default_factory=dict)
 
     def to_the_end(self) -> dict[str, float]:
-        """Train to the end; returns the last validation's numbers."""
+        """Train to the end and return the last validation's numbers."""
         training, start = self.config.training, self.learner.progress.step
-        if self.config.model.init and not start:  # what training does not improve stays
+        if self.config.model.init and not start:  # training may not improve on the initial model
             self.validation = self._validate()
             self._compare_with_best(0)
         take_steps(
@@ -152,7 +149,7 @@ class Trainer(Run):
         return self.validation
 
     def after_step(self, report: StepReport, log: MetricsLog | None) -> None:
-        """Validate every so many steps and after the last, and keep the best."""
+        """Validate every ``validate_every`` steps and after the last, and keep the best model."""
         training, step = self.config.training, report.step
         if step % training.validate_every and step != training.steps:
             return
@@ -162,20 +159,19 @@ class Trainer(Run):
         self._compare_with_best(step)
 
     def _validate(self) -> dict[str, float]:
-        """Numbers on the validation split; none where it has no pair to tell apart."""
+        """Numbers on the validation split; none with fewer than two images."""
         if len(self.val_set) < 2:
             return {}
         learner, job = self.job.learner, self.job
         numbers: dict[str, float] = {}
         if learner.processes.first:
-            # Measured as trained: on features as long as the encoder is locked.
+            # As in training: on features while the encoder is locked.
             locked = job.schedule.locked(max(0, learner.progress.step - 1))
             examples = self.val_set if locked else self.val_set.unlocked()
             numbers = validate(learner.model, examples, job.loss, job.schedule, self.zero_shot)
         return learner.processes.gather(numbers)[0]
 
     def _compare_with_best(self, step: int) -> None:
-        """Keep the model if it is the best so far."""
         best, progress = self.config.training.best, self.learner.progress
         if best == "auto":
             best = "val/auc" if "auc" in self.validation else "val/loss"
@@ -187,7 +183,7 @@ class Trainer(Run):
             self._checkpoint("checkpoint-best")
 
     def save(self) -> None:
-        """Write a state, and the model beside it."""
+        """Write a state and the model."""
         if self.learner.processes.first:
             super(Trainer, self).save()
             self._checkpoint("checkpoint")

@@ -1,4 +1,4 @@
-"""What is measured on the validation split while a model is trained, and what is kept of it."""
+"""Measures a model on the validation split during training."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -26,10 +26,10 @@ from cxrtext.training.loop.optimization import TrainingArguments, seed_of
 from cxrtext.training.step import Loss, accuracy, embed_group, scored
 
 RETRIEVED = 500
-"""Images, the first of the split, among which sentences are searched, and the other way round."""
+"""Retrieval is measured among this many first images of the split."""
 CUTOFFS = (1, 5)
 LEVEL = 0.025
-"""Chance of a result as good by luck alone from which on a training has shown nothing."""
+"""If luck alone gives as good a result with a higher probability, training has shown nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +48,11 @@ def validate(
     arguments: TrainingArguments,
     zero_shot: ZeroShot | None,
 ) -> dict[str, float]:
-    """Measure a model on at least two other examples, the same ones at every call.
+    """Measure a model on at least two examples, the same way at every call.
 
     Returns:
         ``loss`` in nats, ``accuracy`` and ``floored`` (the share of floored anchors) over whole
-        batches, or the one that there is; ``R@1``, ``R@5`` (mean of both directions, and each as
+        batches, or over the only batch; ``R@1``, ``R@5`` (mean of both directions, and each as
         ``text_to_image_R@1``, …) among the first :data:`RETRIEVED` images; ``auc`` and
         ``auc_<finding>``.
     """
@@ -86,7 +86,7 @@ def _measure_batch(
     number: int,
     sums: dict[str, float],
 ) -> Tensor:
-    """Add one batch's numbers to the sums; returns its regions, [b, N, D]."""
+    """Add a batch's numbers to the sums and return its regions, [b, N, D]."""
     batch = examples.batch(rows, np.random.default_rng([arguments.seed, 4, number]))
     batch = batch.to(model.device)
     with autocast(model.device, arguments.precision):
@@ -114,7 +114,7 @@ def _measure_batch(
 def _searched(
     model: ImageTextModel, examples: Examples, arguments: TrainingArguments
 ) -> tuple[Tensor, np.ndarray[tuple[int, ...], np.dtype[np.bool_]]]:
-    """Distinct sentences of the first images, [T, D], and whose they are, [T, images]."""
+    """Distinct sentences of the first images, [T, D], and which images have them, [T, images]."""
     images = min(RETRIEVED, len(examples))
     owners: dict[tuple[int, ...], set[int]] = defaultdict(set)
     for image in range(images):
@@ -138,7 +138,7 @@ def _retrieval(
     scores: np.ndarray[tuple[int, ...], np.dtype[np.float32]],
     relevant: np.ndarray[tuple[int, ...], np.dtype[np.bool_]],
 ) -> dict[str, float]:
-    """Of scores [T, images], in both directions."""
+    """Retrieval in both directions, from scores [T, images]."""
     sentences = retrieval_metrics(scores, relevant, CUTOFFS)
     images = retrieval_metrics(scores.T, relevant.T, CUTOFFS)
     numbers = {}
@@ -152,7 +152,7 @@ def _retrieval(
 def _areas(
     scores: np.ndarray[tuple[int, ...], np.dtype[np.float64]], zero_shot: ZeroShot
 ) -> dict[str, float]:
-    """Area under the curve of each finding with both classes, by scores [F, n]; and their mean."""
+    """The AUC of each finding with both classes, from scores [F, n], and their mean."""
     areas = {}
     for name, values, labels in zip(zero_shot.prompts, scores, zero_shot.labels, strict=True):
         known = ~np.isnan(labels)
@@ -164,11 +164,11 @@ def _areas(
 def not_learned(
     numbers: Mapping[str, float], examples: Examples, zero_shot: ZeroShot | None, config: Config
 ) -> str:
-    """A warning where a validation's numbers could as well be chance, at 2.5 % on one side; or "".
+    """A warning if a validation's numbers could be chance (one-sided, 2.5 %), else "".
 
-    With labels the mean AUC is tested as that of rank sums, of findings that go together in the
-    worst case; without, the in-batch accuracy as that of so many guesses as there are images,
-    since the sentences of one are not guessed apart.  Images of one patient count as independent.
+    With labels, the mean AUC is tested as a rank sum; in the worst case, findings are fully
+    correlated.  Without, the in-batch accuracy is tested as one guess per image, because the
+    sentences of an image are not independent guesses.  Images of one patient count as independent.
 
     Source: Mann and Whitney 1947; Clopper and Pearson 1934 (the binomial tail).
     """
@@ -178,33 +178,33 @@ def not_learned(
         counts = [((own == 1).sum(), (own == 0).sum()) for own in zero_shot.labels]
         errors = [((m + n + 1) / (12 * m * n)) ** 0.5 for m, n in counts if m and n]
         p = norm.sf((numbers["auc"] - 0.5) / np.mean(errors))
-        told, what = f"AUC {numbers['auc']:.2f}, chance 0.50", "tell findings"
+        result, what = f"AUC {numbers['auc']:.2f}, chance 0.50", "tell findings"
     elif "accuracy" in numbers:
         size = min(config.training.batch, len(examples))
         images = len(examples) // size * size
         p = binom.sf(np.ceil(numbers["accuracy"] * images - 1e-6) - 1, images, 1 / size)
-        told = f"in-batch accuracy {numbers['accuracy']:.3f}, chance {1 / size:.3f}"
+        result = f"in-batch accuracy {numbers['accuracy']:.3f}, chance {1 / size:.3f}"
         what = "match images and sentences"
     else:
         return ""
     if p <= LEVEL:
         return ""
     return without_zero(
-        f"validation {told} (p = {p:.2f}, {len(examples)} images): nothing shows that the model "
+        f"validation {result} (p = {p:.2f}, {len(examples)} images): nothing shows that the model "
         f"has learned to {what}; do not use its answers"
     )
 
 
 def training_prompts(config: Config) -> Mapping[str, Prompts]:
-    """The prompts of findings that a training is measured by, and learns beside the sentences."""
+    """The prompts for measuring a training, and for findings learned along with the sentences."""
     given = config.training.prompts
     return read_prompts(given) if given else CHEX5_PROMPTS
 
 
 def zero_shot_of(config: Config, examples: Examples, say: Callable[[str], None]) -> ZeroShot | None:
-    """Labels and prompts of the validation split, where labels lie beside the manifest.
+    """Labels and prompts of the validation split, if there are labels beside the manifest.
 
-    A table that cannot be used is said, and is an error only where the configuration names it.
+    A table that cannot be used is reported; it is an error only if the configuration needs it.
     """
     path = find_table(config.data.manifest.parent, "labels")
     given = config.training.prompts
@@ -228,7 +228,7 @@ def zero_shot_of(config: Config, examples: Examples, say: Callable[[str], None])
 
 
 def check_best(config: Config, zero_shot: ZeroShot | None) -> None:
-    """Refuse to wait for a measure that will never be there."""
+    """Refuse ``training.best: val/auc`` without labels to measure it."""
     if config.training.best == "val/auc" and zero_shot is None:
         raise ConfigError(
             "training.best: val/auc needs labels of validation images, 1 and 0 of one finding at "

@@ -86,7 +86,7 @@ def test_a_long_report_of_unknown_words_is_set_aside(
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--precision", "float16"], "float16 is for GPUs"),
+        (["--precision", "float16"], "float16 is only for GPUs"),
         (
             ["--cache", "reports.csv"],
             "reports.csv: is damaged (file is not a database); if it is a cache",

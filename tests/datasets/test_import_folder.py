@@ -207,9 +207,9 @@ def test_what_is_not_recognized_is_one_line_that_says_what_is_wanted(tmp_path: P
     (tmp_path / "set/notes.docx").write_bytes(b"x")
     with pytest.raises(DataError) as caught:
         import_folder(tmp_path / "set", tmp_path / "out")
-    what = "no set that is known; files: 1 .docx; give a folder of DICOM, PNG or JPEG files"
+    what = "no known set; files: 1 .docx; give a folder of DICOM, PNG or JPEG files"
     assert str(caught.value) == f"{tmp_path / 'set'}: {what}"
-    with pytest.raises(DataError, match="holds no set of the layout nih"):
+    with pytest.raises(DataError, match="no set with the layout nih"):
         import_folder(tmp_path / "set", tmp_path / "out", ImportOptions(layout="nih"))
     with pytest.raises(ConfigError, match="--layout 'mimik' is not one .*; --layout mimic[?]$"):
         import_folder(tmp_path / "set", tmp_path / "out", ImportOptions(layout="mimik"))

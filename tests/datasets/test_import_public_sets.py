@@ -206,7 +206,7 @@ def test_vindr_of_children_is_another_set(tmp_path: Path) -> None:
     root = sets.vindr(tmp_path / "set", count=2, tested=1)
     for path in (root / "annotations").glob("image_labels_*.csv"):
         path.write_text(path.read_text().replace("Aortic enlargement", "Bronchitis"))
-    with pytest.raises(DataError, match="holds no set of the layout vindr"):
+    with pytest.raises(DataError, match="no set with the layout vindr"):
         import_folder(root, tmp_path / "out", ImportOptions(layout="vindr"))
 
 

@@ -354,7 +354,7 @@ def test_a_null_is_no_text_and_no_number() -> None:
     ("data", "says"),
     [
         (hl7("Größe", charset="8859/1").replace(b"8859/1", b""), "names no character set"),
-        (hl7(charset="EBCDIC"), "character set that is not known"),
+        (hl7(charset="EBCDIC"), "unknown character set"),
         (hl7(accession=""), "neither an accession number nor a study UID"),
         (hl7("").replace(b"OBX", b"NTE"), "holds no text"),
         (hl7().replace(b"OBR", b"ZBR"), "holds no OBR segment"),

@@ -196,9 +196,9 @@ def test_a_table_of_images_in_the_place_of_the_folder(tmp_path: Path) -> None:
     table = written(films(tmp_path, "x/a.png") / "t.csv", "Bild;Patient;Befund", "a;P1;Klar.")
     summary = import_folder(table, tmp_path / "out")
     assert (summary.layout, summary.images, summary.reports) == ("generic", 1, 1)
-    with pytest.raises(ConfigError, match="--columns is of a table; give one as --reports"):
+    with pytest.raises(ConfigError, match="--columns needs a table; give one with --reports"):
         import_folder(table.parent, tmp_path / "out", ImportOptions(columns={"image": "Bild"}))
-    said = f"no set that is known; files: 1 .csv, 1 .png; name the table .*: --reports {table}$"
+    said = f"no known set; files: 1 .csv, 1 .png; name the table .*: --reports {table}$"
     with pytest.raises(DataError, match=said):
         import_folder(table.parent, tmp_path / "none")
 
@@ -405,7 +405,7 @@ def test_keys_that_contradict_and_ids_that_became_one(tmp_path: Path) -> None:
     folder = radiographs(tmp_path)
     with pytest.raises(DataError, match="image name two studies: 0041, 0.dcm; give"):
         imported(folder, "image;accession;report", "0.dcm;0041;Clear.")
-    with pytest.raises(DataError, match="have the study id '40', and none has '0040' of the films"):
+    with pytest.raises(DataError, match="have the study id '40', and none has the films' '0040'"):
         match_ids(tmp_path, "study", ["40", "40"], ["40", "0040"], "loose", ["40"])
 
 

@@ -86,14 +86,14 @@ def test_an_import_with_sentences_of_labels(tmp_path: Path) -> None:
 def test_what_is_refused(tmp_path: Path) -> None:
     nih(tmp_path / "set")
     options = ImportOptions(label_sentences=True, reports=tmp_path)
-    with pytest.raises(ConfigError, match="goes without --reports"):
+    with pytest.raises(ConfigError, match="leave --reports out"):
         import_folder(tmp_path / "set", tmp_path / "out", options)
     assert not (tmp_path / "out").exists()
     save_table(tmp_path / "bare/manifest.csv", [{"image": "a.png", "study_id": "1"}])
     public_sets.save_picture(tmp_path / "bare/a.png")
     save_table(tmp_path / "bare/labels.csv", [{"study_id": "1", "Edema": "-1"}])
-    with pytest.raises(DataError, match="no label is 1 or 0 of a finding that has sentences"):
+    with pytest.raises(DataError, match="no finding with sentences has a label 1 or 0"):
         import_folder(tmp_path / "bare", tmp_path / "odd", ImportOptions(label_sentences=True))
     (tmp_path / "bare/labels.csv").unlink()
-    with pytest.raises(DataError, match="has no labels, of which --label-sentences makes reports"):
+    with pytest.raises(DataError, match="has no labels for --label-sentences to make reports from"):
         import_folder(tmp_path / "bare", tmp_path / "out", ImportOptions(label_sentences=True))

@@ -108,7 +108,9 @@ def test_a_stop_and_a_lost_shard_give_the_same_bytes(
     with pytest.raises(KeyboardInterrupt):
         encode_images(manifest, tiny_backbone, folder, OPTIONS, stage=stop)
     assert len([*folder.glob("shards/0*")]) == 1
-    with pytest.raises(NotFoundError, match=r"not finished; go on with 'cxrtext encode .*manifest"):
+    with pytest.raises(
+        NotFoundError, match=r"not finished; continue with 'cxrtext encode .*manifest"
+    ):
         open_features(folder)
     encode(archive_folder, tiny_backbone, folder)
     assert contents(folder) == contents(features)

@@ -83,8 +83,8 @@ FALLING = -np.arange(1.0, 31.0)
     [
         (FALLING[:19], ONES[:19] + 1, "19 distinct sentences, and at least 20"),
         (FALLING, ONES, "none of the 30 distinct sentences occurs twice"),
-        (np.full(30, -3.0), ONES + 1, "all 30 distinct sentences have one log-likelihood"),
-        (FALLING, np.r_[5, ONES[1:]], "only sentences of the largest log-likelihood"),
+        (np.full(30, -3.0), ONES + 1, "all 30 distinct sentences have the same log-likelihood"),
+        (FALLING, np.r_[5, ONES[1:]], "only sentences with the largest log-likelihood"),
         (
             -np.r_[1.0, 1.0 + 1e-12, np.arange(3.0, 31.0)] * 1e-6,
             np.r_[9, 2, ONES[2:]],

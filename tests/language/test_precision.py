@@ -28,7 +28,7 @@ def test_an_unknown_name_is_refused_with_the_known_ones_and_float16_on_a_cpu(
     known = "float32, bfloat16, float16"
     with pytest.raises(ConfigError, match=f"^precision '{name}' is not one of {known}$"):
         Scorer(tiny, name)
-    with pytest.raises(ConfigError, match="float16 is for GPUs; on a CPU take bfloat16"):
+    with pytest.raises(ConfigError, match="float16 is only for GPUs; use bfloat16 on a CPU"):
         Scorer(tiny, "float16")
 
 

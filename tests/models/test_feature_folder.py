@@ -71,7 +71,7 @@ def test_a_folder_that_is_not_finished_says_how_to_finish_it(tmp_path: Path) -> 
     command = "cxrtext encode m.csv --backbone b"
     (tmp_path / "job.json").write_text(json.dumps({"shared": {"command": command}}))
     with pytest.raises(
-        NotFoundError, match=f"are not finished; go on with '{command} --out {tmp_path}'"
+        NotFoundError, match=f"are not finished; continue with '{command} --out {tmp_path}'"
     ):
         open_features(tmp_path)
 

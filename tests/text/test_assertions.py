@@ -141,5 +141,5 @@ def test_a_file_of_words_is_read_as_it_was_written_and_bad_lines_are_named(tmp_p
         with pytest.raises(DataError, match=wrong):
             read_words(path, studies)
     path.write_text("# nothing\n\n")
-    with pytest.raises(DataError, match="holds no word"):
+    with pytest.raises(DataError, match="has no words"):
         read_words(path, studies)

@@ -40,7 +40,7 @@ def test_training_again_gives_the_same_and_few_pieces_are_refused(
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("vocab.txt", "the\nlungs\n", "lacks \\[PAD\\]"),
+        ("vocab.txt", "the\nlungs\n", "has no \\[PAD\\]"),
         ("vocab.txt", b"\xff\xfe\x00", "not UTF-8"),
         ("vocab.txt", "\n".join([*SPECIAL_TOKENS, "a", "a"]), "without gaps"),
         ("tokenizer.json", "{", "not a readable JSON"),

@@ -83,7 +83,7 @@ def test_a_stopped_run_goes_on_and_ends_in_the_same_weights(
     with pytest.raises(KeyboardInterrupt):
         pretrain_image(manifest, cut, listener=stop_at(7), **given)
     assert not (cut / "encoder.safetensors").exists()
-    with pytest.raises(ConfigError, match="holds a training run already; go on with it"):
+    with pytest.raises(ConfigError, match="holds a training run already; continue it"):
         pretrain_image(manifest, cut, **given)
     with only_one(cut / "run"), pytest.raises(WorkError, match="or choose another with --out"):
         pretrain_image(manifest, cut, resume=True, **given)

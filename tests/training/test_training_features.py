@@ -124,7 +124,7 @@ def test_features_that_a_model_was_not_trained_on_are_refused(
     for model, folder, says in (
         (run / "checkpoint", of_other, "features of other-vit .*trained on those of tiny-vit"),
         (run / "checkpoint", coarser, "reduced otherwise"),
-        (checkpoint, features, "has an image encoder of its own"),
+        (checkpoint, features, "has its own image encoder"),
     ):
         with pytest.raises(CheckpointError, match=says):
             evaluate(model, data_folder, features=open_features(folder))

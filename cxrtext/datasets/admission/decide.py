@@ -1,8 +1,8 @@
 """Whether a DICOM object is a frontal radiograph of a chest, and if not, why.
 
-Import, upload, check-data and whatever else receives objects ask here and nowhere else.  What
-enters wrongly is learnt from wrongly, so a header that contradicts itself stays out, and the
-answer names the elements that decided.  Nothing of the header's own words is repeated.
+Import, upload, check-data and everything else that receives objects ask here and nowhere else.  A
+model would learn from what enters wrongly, so an object whose header contradicts itself stays out.
+The answer names the elements that decided, and never quotes the header.
 """
 
 from collections.abc import Iterator, Sequence
@@ -65,11 +65,11 @@ NO_VIEW = "nothing says its view"
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    refused: str = ""  # why it may not enter, in the words it is counted under; "" where it may
+    refused: str = ""  # why it may not enter, in the words it is counted under; "" if it may
     because: str = ""  # the elements that say so
-    fault: str = ""  # what is wrong with one that would be wanted, and what to do
-    view: str = ""  # "AP", "PA", "frontal", or "" where nothing says
-    notes: tuple[str, ...] = ()  # what there is to know of one that may enter
+    fault: str = ""  # what is wrong with an object of the right kind, and what to do
+    view: str = ""  # "AP", "PA", "frontal", or "" if nothing says
+    notes: tuple[str, ...] = ()  # what to know about an object that may enter
 
     @property
     def enters(self) -> bool:
@@ -82,7 +82,7 @@ class Decision:
 
 
 def decide(said: Described) -> Decision:
-    """Decide by an object's header, of which `NEEDED` was read."""
+    """Decide by an object's header, read for `NEEDED`."""
     if kind := _kind(said):
         return kind
     part, known = _part(said)
@@ -106,7 +106,7 @@ def decide(said: Described) -> Decision:
 
 
 def _kind(said: Described) -> Decision | None:
-    """The decision by class, modality and frames; None where these let it in."""
+    """The decision by class, modality and frames; None if these let the object in."""
     uid, modality = said.first("SOPClassUID"), said.first("Modality").upper()
     name = _class_name(uid)
     if name.endswith("Storage") and "Image" not in name:
@@ -135,7 +135,7 @@ def _class_name(uid: str) -> str:
 
 @dataclass(frozen=True)
 class _Part:
-    """What an element says of the body part."""
+    """What one element says about the body part."""
 
     keyword: str
     text: str
@@ -151,17 +151,17 @@ class _Part:
 
     @cached_property
     def other(self) -> str:
-        """Another part of the body that it names, in English; "" where it names none."""
+        """The other body part that it names, in English; "" if none."""
         return _other(self._words)
 
     @property
     def posture(self) -> bool:
-        """Whether the part that it names only says how the patient was standing or lying."""
+        """Whether it names a body part only to say how the patient stood or lay."""
         return not self.coded and not _other(POSTURES.sub(" ", self._words))
 
     @property
     def unknown(self) -> bool:
-        """Whether it names a part that is not known here."""
+        """Whether it names a body part that is unknown here."""
         return self.coded and not (self.chest or self.other or self._words in NOT_SAID)
 
 
@@ -184,10 +184,10 @@ def _parts(said: Described) -> Iterator[_Part]:
 
 
 def _part(said: Described) -> tuple[Decision | None, bool]:
-    """The decision by body part, None where it lets in; and whether anything names the chest."""
+    """The decision by body part, None if it lets the object in; and whether the chest is named."""
     parts = list(_parts(said))
     chests = [part for part in parts if part.chest]
-    # A description that names the chest among others is of an examination of several parts.
+    # A description that names the chest and other parts describes an examination of several.
     others = [p for p in parts if p.other and (p.coded or not (p.chest or (chests and p.posture)))]
     if others:
         return _other_part(others[0], chests), bool(chests)
@@ -195,7 +195,7 @@ def _part(said: Described) -> tuple[Decision | None, bool]:
         return None, True
     unknown = next((part for part in parts if part.unknown), None)
     if unknown is not None:
-        return Decision(OTHER_PART, f"{unknown.keyword} is not one of the chest's"), False
+        return Decision(OTHER_PART, f"{unknown.keyword} names no part of the chest"), False
     for keyword in _STUDY:
         part = _Part(keyword, said.first(keyword))
         if part.chest:
@@ -216,7 +216,7 @@ def _other_part(part: _Part, chests: Sequence[_Part]) -> Decision:
 
 
 def _view(said: Described) -> Decision:
-    """The view; or the decision that it is another than frontal, or two."""
+    """The view; or a refusal, if it is not frontal or two views are named."""
     views = {
         "ViewPosition": read_view(" ".join(said.all("ViewPosition"))),
         "ViewCodeSequence": coded_view(said.all("ViewCodeSequence")),

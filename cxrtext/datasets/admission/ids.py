@@ -1,4 +1,4 @@
-"""The ids of an object: with their issuers, as they are or replaced by keyed hashes."""
+"""The ids of an object with their issuers, as they are or replaced by keyed hashes."""
 
 import hashlib
 import hmac
@@ -19,19 +19,19 @@ IDS = (
 NO_UID = "its SOPInstanceUID is missing or not a UID"
 _UID = re.compile(r"[0-9]+(\.[0-9]+)+")
 
-AGE_TOP = 89  # years; beside hashed ids, older patients are given as one year more
-KEY_BYTES = 16  # shortest key: with fewer bytes all could be tried
+AGE_TOP = 89  # years; with hashed ids, the age of older patients is written as one year more
+KEY_BYTES = 16  # shortest key: one with fewer bytes could be found by trying all
 KEY_LIMIT = 65_536
 DIGITS = 24  # hexadecimal digits of a hashed id: 96 bits, so that no two ids share one by chance
 
 
 def is_uid(text: str) -> bool:
-    """Whether a text is a UID, and so may name an image, and stand in an address or a question."""
+    """Whether a text is a UID, and so is safe as an image's name, in a URL and in a query."""
     return len(text) <= 64 and _UID.fullmatch(text) is not None
 
 
 def digest(text: str) -> int:
-    """Eight bytes that stand for a text in memory."""
+    """Eight bytes, as a number, that stand for a text in memory."""
     data = text.encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest())
 
@@ -51,7 +51,7 @@ def read_key(path: Path) -> bytes:
 
 
 class Ids:
-    """Gives ids as they are, or with a key their hashes by HMAC-SHA256."""
+    """Gives ids as they are or, with a key, their HMAC-SHA256 hashes."""
 
     def __init__(self, key: bytes | None = None) -> None:
         self._key = key
@@ -62,31 +62,28 @@ class Ids:
 
     @property
     def fingerprint(self) -> str:
-        """What tells one key from another without giving it away; "" without a key."""
+        """Tells one key from another without giving it away; "" without a key."""
         return self.of("key", "fingerprint") if self._key else ""
 
     def of(self, kind: str, value: str) -> str:
-        """The id to be written; equal values of two kinds (such as "study", "file") differ."""
+        """The id to write; equal values of two kinds (such as "study", "file") get other hashes."""
         if self._key is None or not value:
             return value
         message = f"{kind}\0{value}".encode("utf-8", "surrogatepass")
         return hmac.new(self._key, message, hashlib.sha256).hexdigest()[:DIGITS]
 
     def of_metadata(self, values: Mapping[str, str]) -> dict[str, str]:
-        """What is kept of a header, as it may stand beside hashed ids.
-
-        Numbers of studies are hashed, too, and ages above 89 become 90.
-        """
-        kept = dict(values)
+        """Metadata of a header; with hashed ids, numbers are hashed and ages above 89 become 90."""
+        metadata = dict(values)
         if self.hashed:
-            for name in kept.keys() & {"accession", "subject_id"}:
-                kept[name] = self.of("accession", kept[name])
-            if kept.get("age", "").isdigit() and int(kept["age"]) > AGE_TOP:
-                kept["age"] = str(AGE_TOP + 1)
-        return kept
+            for name in metadata.keys() & {"accession", "subject_id"}:
+                metadata[name] = self.of("accession", metadata[name])
+            if metadata.get("age", "").isdigit() and int(metadata["age"]) > AGE_TOP:
+                metadata["age"] = str(AGE_TOP + 1)
+        return metadata
 
     def of_object(self, own: "ObjectIds") -> "ObjectIds":
-        """The ids of an object as they are to be written; a hashed patient has no issuer."""
+        """The ids of an object as they are written; a hashed patient has no issuer."""
         if not self.hashed:
             return own
         return ObjectIds(
@@ -101,10 +98,10 @@ class Ids:
 
 @dataclass(frozen=True, slots=True)
 class ObjectIds:
-    """What a header calls an object, its study and its patient; "" where it does not say."""
+    """What a header calls an object, its study and its patient; "" if it does not say."""
 
     instance: str
-    study: str  # the study's UID, or where there is none its accession number
+    study: str  # the study's UID, or else its accession number
     patient: str  # with its issuer
     issuer: str
     accession: str
@@ -112,13 +109,13 @@ class ObjectIds:
 
 
 def object_ids(said: Described, issuer: str = "") -> ObjectIds:
-    """The ids of an object, of which `IDS` was read; ``issuer`` is of patients without one."""
+    """The ids of an object, read for `IDS`; ``issuer`` is for patients without one."""
     accession = said.first("AccessionNumber")
     named = said.first("IssuerOfPatientID") or said.first("IssuerOfPatientIDQualifiersSequence")
     return ObjectIds(
         said.first("SOPInstanceUID"),
         said.first("StudyInstanceUID") or accession,
-        # A backslash, which divides values, is in the numbers of some systems.
+        # Some systems use a backslash, which divides values, in their numbers.
         issued("\\".join(filter(None, said.all("PatientID"))), named or issuer),
         (named or issuer).replace(":", "%3A"),
         accession,
@@ -127,8 +124,8 @@ def object_ids(said: Described, issuer: str = "") -> ObjectIds:
 
 
 def issued(value: str, issuer: str) -> str:
-    """An id with its issuer, as "HOSPITAL:000123": two issuers give one number to two patients.
+    """An id with its issuer, as "HOSPITAL:000123": two issuers may use one number for two patients.
 
-    Nothing of the id is changed, leading zeros neither; a colon in the issuer is written %3A.
+    The id itself stays as it is, with leading zeros; a colon in the issuer is written %3A.
     """
     return f"{issuer.replace(':', '%3A')}:{value}" if value and issuer else value

@@ -1,8 +1,8 @@
-"""What public sets say of all their files, where the files' own headers do not.
+"""What public sets say about all their files and the files' own headers do not.
 
-A public set is told apart by its layout, which an import recognizes by its tables and notes in the
-data folder.  `decide` is the one rule for its files and for a hospital's: it is only asked with
-what the set's description says added to the header.
+A public set is known by its layout, which an import recognizes by its tables and notes in the data
+folder.  `decide` is the same rule as for a hospital's files; the set's description is only added
+to the header first.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from cxrtext.datasets.admission.decide import RADIOGRAPHS, SECONDARY_CAPTURE
 from cxrtext.files import read_sealed
 from cxrtext.images.dicom.described import Described
 
-NOTE = "import.json"  # the file by which an import knows a folder that it made
+NOTE = "import.json"  # the file by which an import recognizes its own folder
 BY_SET = "its set says what its header leaves out (kind of object, body part or view)"
 
 SAID: Mapping[str, Mapping[str, str]] = {
@@ -24,13 +24,13 @@ SAID: Mapping[str, Mapping[str, str]] = {
     # "18,000 postero-anterior (PA) view CXR scans"; all but 25 elements were removed.
     "vindr": {"Modality": "DX", "BodyPartExamined": "CHEST", "ViewPosition": "PA"},
 }
-"""What the sets of some layouts say of all their files, by element."""
+"""What public sets say about all their files, by layout and element."""
 
 
 def with_set(said: Described, layout: str) -> Described:
-    """A header with what its set says: of elements that are missing, and of a capture's class.
+    """A header with missing elements, and the class of a capture, filled in from its set.
 
-    Nothing else that the header says is replaced, so a view that contradicts the set's stays out.
+    Nothing else is replaced, so a file with a view that contradicts the set's stays out.
     """
     captured = said.first("SOPClassUID") == SECONDARY_CAPTURE
     added = {
@@ -42,7 +42,7 @@ def with_set(said: Described, layout: str) -> Described:
 
 
 def read_note(note: Path) -> Mapping[str, object]:
-    """What an import noted of its folder; nothing where it cannot be read."""
+    """What an import noted about its folder; empty if it cannot be read."""
     try:
         return read_sealed(note)
     except (OSError, ValueError):
@@ -50,5 +50,5 @@ def read_note(note: Path) -> Mapping[str, object]:
 
 
 def noted_layout(out: Path) -> str:
-    """The layout that an import into a folder read; "" where there was none."""
+    """The layout that was imported into a folder; "" if none was."""
     return str(read_note(out / NOTE).get("layout", ""))

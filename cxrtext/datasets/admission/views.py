@@ -19,7 +19,7 @@ from cxrtext.datasets.admission.words import (
 )
 
 FRONTAL = ("AP", "PA", "frontal")
-"""What the ``view`` column holds of an image that is kept and says its view."""
+"""What the ``view`` column says of a kept image with a known view."""
 LATERAL = "lateral view"
 OTHER = "other view (oblique, decubitus, axial)"
 
@@ -29,7 +29,7 @@ _AXES = {**dict.fromkeys("LR", "x"), **dict.fromkeys("AP", "y"), **dict.fromkeys
 def read_view(text: str) -> str:
     """Which view a word or a text names, such as "AP_PORTABLE" or "Thorax seitlich".
 
-    One of `FRONTAL`, ``LATERAL``, ``OTHER``, or "" where it does not say, or says two.
+    One of `FRONTAL`, ``LATERAL``, ``OTHER``, or "" if it names none or two.
     """
     words = BED_SIDE.sub("BEDSIDE", plain_words(text))
     if OBLIQUES.within(words) or SWIMMERS.search(words):
@@ -48,16 +48,16 @@ def read_view(text: str) -> str:
 
 
 def coded_view(values: Sequence[str]) -> str:
-    """The view of a View Code Sequence, whose codes and meanings stand in one row."""
+    """The view of a View Code Sequence, given as its codes and meanings in one list."""
     texts = [VIEW_CODES.get(value, value) for value in values]
     return next(filter(None, map(read_view, texts)), "")
 
 
 def oriented_view(orientation: Sequence[str]) -> str:
-    r"""The view of a PatientOrientation: L\F is frontal, A\F is lateral; "" where it is none.
+    r"""The view of a PatientOrientation: L\F is frontal, A\F is lateral; "" if it is not valid.
 
-    Its first value says where the rows lead, its second where the columns lead; the first letter
-    of each counts, and a row between two directions is oblique.
+    The first value says where the rows point, the second where the columns do.  The first letter
+    of each counts; a direction between left-right and front-back is oblique.
     """
     if len(orientation) != 2:
         return ""

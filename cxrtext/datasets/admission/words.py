@@ -1,4 +1,4 @@
-"""Words of views and body parts, as `words.yaml` lists them, in nine languages."""
+"""Words for views and body parts in nine languages, from `words.yaml`."""
 
 import re
 import unicodedata
@@ -14,7 +14,7 @@ _TERM = re.compile("|".join(sorted(_TERMS, key=len, reverse=True)))
 
 
 def plain_words(text: str) -> str:
-    """A text in capitals without accents, its words divided by single spaces."""
+    """A text in capitals, without accents and with single spaces between words."""
     if not text.isascii():
         text = _TERM.sub(lambda term: f" {_TERMS[term[0]]} ", text.replace("ß", "ss"))
     folded = unicodedata.normalize("NFKD", text)
@@ -23,7 +23,7 @@ def plain_words(text: str) -> str:
 
 
 class Words:
-    """A set of words, of their beginnings, ends and middles."""
+    """A set of words, beginnings (``word*``), ends (``*word``) and middles (``*word*``)."""
 
     def __init__(self, words: str) -> None:
         listed = words.split()
@@ -33,7 +33,7 @@ class Words:
         self._middles = tuple(w[1:-1] for w in listed if w[0] == "*" and w[-1] == "*")
 
     def within(self, words: str) -> bool:
-        """Whether one of them stands in a text made by `plain_words`."""
+        """Whether a text made by `plain_words` has one of them."""
         return any(
             word in self._whole
             or word.startswith(self._beginnings)
@@ -51,12 +51,12 @@ CHEST_CODES = frozenset(_LISTS["chest_codes"])
 VIEW_CODES = {code: view for view, codes in _LISTS["view_codes"].items() for code in codes}
 
 LYING = re.compile(r"DECUBIT\w* (SUPIN|DORSAL)")
-"""A patient who lies on the back: "decubito supino", "décubitus dorsal"."""
+"""The patient lies on the back: "decubito supino", "décubitus dorsal"."""
 LYING_ALONE = re.compile(
     r"^(?!.*\b(?:LAT\w*|R|L|D|S|I|DX|SX|DER\w*|IZQ\w*|DESTR\w*|SINIST\w*|DIR\w*|ESQ\w*|PRON\w*)\b)"
     r"(?=.*\bDECUBITO\b).*\bA ?P\b"
 )
-"""The same where no side is named: "AP decubito" is a bedside film in Spain, Italy and Brazil."""
+"""The same if no side is named: "AP decubito" is a bedside film in Spain, Italy and Brazil."""
 BED_SIDE = re.compile(r"\bBED SIDE\b")
 POSTERO_ANTERIOR = re.compile(
     r"\bP ?A\b|\bPOSTER(?:O|IOR)(?: TO)? ?ANTERIOR\w*|\bDORSO ?VENTRAL\w*|\bACHTER ?VOORWAARTS\w*"
@@ -72,10 +72,10 @@ NOT_SAID = frozenset(
     | {"MOBILE", "BEDSIDE", "BED SIDE", "UNK"}
     | {"MISC", "UNDEFINED", "NOT SPECIFIED", "PORTABLE", "GENERAL", "X", "XX", "XXX"}
 )
-"""What stands in BodyPartExamined where nothing is meant."""
+"""Values of BodyPartExamined that mean nothing."""
 
 POSTURES = re.compile(
     r"\bARMS? (?:UP|DOWN|RAISED|OVERHEAD|ABOVE)\b|\bHEAD (?:UP|DOWN|OF BED)\b"
     r"|\b(?:DE|EN) PIE\b(?! (?:DER|IZQ))|\bMAIN (?:CAMPUS|HOSPITAL|SITE|BUILDING)\b"
 )
-"""What names a part of the body and none that was examined: "de pie" is "standing" in Spanish."""
+"""Words that name a body part which was not examined: "de pie" is "standing" in Spanish."""

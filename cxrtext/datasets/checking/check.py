@@ -13,12 +13,7 @@ from cxrtext.datasets.checking.images import (
 )
 from cxrtext.datasets.checking.pages import draw_pictures
 from cxrtext.datasets.checking.problems import KINDS, CheckReport, Problems
-from cxrtext.datasets.checking.tables import (
-    check_boxes,
-    check_labels,
-    check_reports,
-    read_listing,
-)
+from cxrtext.datasets.checking.tables import check_boxes, check_labels, check_reports, read_listing
 from cxrtext.errors import DataError
 from cxrtext.images.sandbox_worker import cores
 from cxrtext.pausing import StageProgress, silent
@@ -49,11 +44,11 @@ def check_data(
     allow_outside: bool = False,
     pictures: bool = False,
 ) -> CheckReport:
-    """Check a data set; faults of the data are in the report, and only of the manifest raised.
+    """Check a data set.  Faults of the data go into the report; a bad manifest raises DataError.
 
     Args:
-        data: A data folder, or a manifest; reports, labels and boxes are those beside it, and
-            reports may be in the manifest's own columns.
+        data: A data folder or a manifest, with reports, labels and boxes beside it; reports may
+            also be in the manifest's own columns.
         allow_outside: Whether images may lie outside the manifest's folder.
         pictures: Whether to draw example pictures.
     """
@@ -69,7 +64,7 @@ def check_data(
             image.facts = as_set_says(image.facts, Path(image.path), layout)
     suspicious = note_images(images, problems)
     groups = note_duplicates(images, problems)
-    studies: dict[str, int] = {}  # each study, and the first row of it
+    studies: dict[str, int] = {}  # the first row of each study
     for image in images:
         studies.setdefault(image.study, image.row)
     report.summary |= {
@@ -84,8 +79,8 @@ def check_data(
     if reports is None:
         problems.add("no-reports", manifest.name)
     else:
-        told = partial(progress, "reading reports")
-        report.summary["reports"] = check_reports(reports, studies, problems, told)
+        update = partial(progress, "reading reports")
+        report.summary["reports"] = check_reports(reports, studies, problems, update)
     if labels := _existing(folder, "labels.csv", "labels.parquet"):
         check_labels(labels, studies, problems)
     boxes = _existing(folder, "boxes.json", "boxes.csv", "boxes.parquet")

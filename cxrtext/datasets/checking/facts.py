@@ -1,4 +1,4 @@
-"""What is noted of an image file: small, without its pixels, and kept for the next check."""
+"""Facts about an image file: few, without its pixels, and cached for the next check."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ from cxrtext.images.sandbox import ProcessLost, answers
 from cxrtext.images.source import quiet, shown, stored_bytes
 
 CACHE_NAME = ".check-data.sqlite"  # the file, beside the manifest
-SECONDS = 120.0  # longest time for an image
+SECONDS = 120.0  # time limit for an image
 _VERSION = 16  # raised whenever the same file would give other facts
 _COMMIT_SECONDS = 5.0
 Stamp = tuple[int, int]  # size in bytes, and time of change in nanoseconds
@@ -37,24 +37,24 @@ Stamp = tuple[int, int]  # size in bytes, and time of change in nanoseconds
 
 @dataclass(frozen=True, slots=True)
 class ImageFacts:
-    fault: str = ""  # why it cannot be read; "" where it can, and then the rest is known
-    refused: str = ""  # why import would leave a DICOM file out; "" where it would keep it
+    fault: str = ""  # why it cannot be read; "" if it can, and then the rest is known
+    refused: str = ""  # why import would leave a DICOM file out; "" if it would keep it
     burned_in: bool = False  # whether a DICOM header says that text is drawn into the picture
-    stored_width: int = 0  # of the file's pixels; differs from ``width`` where it was turned
+    stored_width: int = 0  # of the file's pixels; differs from ``width`` if the picture was turned
     stored_height: int = 0
-    width: int = 0  # of the picture as it is shown
+    width: int = 0  # of the picture as shown
     height: int = 0
     mean: float = 0.0  # mean gray level, 0 to 255
-    low: int = 0  # gray level below which one pixel in a hundred lies
-    high: int = 0  # gray level above which one pixel in a hundred lies
+    low: int = 0  # gray level with one pixel in a hundred below it
+    high: int = 0  # gray level with one pixel in a hundred above it
     constant: bool = False  # whether all pixels are equal
     pixel_digest: str = ""  # SHA-256 of size and 8-bit pixels, its first 128 bits
-    looks: str = ""  # what its picture looks like, as `cxrtext.images.frontal` says; "" if frontal
+    looks: str = ""  # what the picture looks like to `cxrtext.images.frontal`; "" if frontal
     sure: float = 0.0  # how sure that is, 0 to 1
 
 
 def read_facts(path: str) -> ImageFacts:
-    """Read an image file and note what it holds; what is wrong is noted, not raised."""
+    """Read an image file and note what it holds; errors are noted, not raised."""
     try:
         with quiet():
             return _read(Path(path))
@@ -71,7 +71,7 @@ def facts_work(path: str, _: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 def looked_at(paths: Iterable[str], workers: int) -> Iterator[tuple[str, ImageFacts]]:
-    """The facts of each file, read in processes of their own; a lost one is a fault of its file."""
+    """The facts of each file, read in child processes; a lost process is a fault of its file."""
     for path, answer in answers(facts_work, paths, workers, seconds=SECONDS):
         if isinstance(answer, ProcessLost):
             yield path, ImageFacts(fault=answer.line("read"))
@@ -116,7 +116,7 @@ def _describe(gray: npt.NDArray[np.uint8]) -> ImageFacts:
 
 
 def as_set_says(facts: ImageFacts, path: Path, layout: str) -> ImageFacts:
-    """Facts of a file of a public set, whose description fills in what its header leaves out."""
+    """Facts about a file of a public set; the set's description fills the gaps in its header."""
     if not facts.refused:
         return facts
     try:
@@ -126,16 +126,11 @@ def as_set_says(facts: ImageFacts, path: Path, layout: str) -> ImageFacts:
     return replace(facts, refused=str(decide(with_set(said, layout))))
 
 
-def _gray(path: str) -> npt.NDArray[np.uint8]:
-    gray: npt.NDArray[np.uint8] = decode_image(stored_bytes(Path(path)), path).bytes()[0]
-    return gray
-
-
 def thumbnail_work(task: tuple[str, int], _: bytes) -> tuple[None, bytes]:
-    """Draw a small PNG of a file, of at most so many pixels a side; no bytes if unreadable."""
+    """Draw a small PNG of a file, at most ``side`` pixels long; no bytes if it is unreadable."""
     path, side = task
     try:
-        picture = Image.fromarray(_gray(path))
+        picture = Image.fromarray(decode_image(stored_bytes(Path(path)), path).bytes()[0])
     except (ImageError, MemoryError):
         return None, b""
     picture.thumbnail((side, side), Image.Resampling.BOX)
@@ -143,7 +138,7 @@ def thumbnail_work(task: tuple[str, int], _: bytes) -> tuple[None, bytes]:
 
 
 class FactsCache:
-    """Facts by path, valid while the file's size and time of change stay; without a base, none."""
+    """Facts by path, valid while the file's size and time of change stay; None keeps nothing."""
 
     def __init__(self, database: sqlite3.Connection | None) -> None:
         self._database = database
@@ -162,7 +157,7 @@ class FactsCache:
             return None
 
     def put(self, path: str, stamp: Stamp, facts: ImageFacts) -> None:
-        """Keep what is known of a file; faults are not kept, so that they are looked at again."""
+        """Keep the facts of a file; faults are not kept, so that the file is read again."""
         if self._database is None or facts.fault:
             return
         row = os.fsencode(path), *stamp, json.dumps(asdict(facts))
@@ -175,9 +170,9 @@ class FactsCache:
 
 @contextmanager
 def open_cache(folder: Path) -> Iterator[FactsCache]:
-    """Open the cache of a data folder; what was put is kept also after an error.
+    """Open the cache of a data folder; it is saved also after an error.
 
-    In a folder that cannot be written, nothing is kept.
+    If the folder is not writable, nothing is kept.
     """
     path = folder / CACHE_NAME
     if not os.access(path if path.exists() else path.parent, os.W_OK):

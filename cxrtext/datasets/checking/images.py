@@ -1,4 +1,4 @@
-"""The images of a manifest: what each holds, what is wrong with it, and which occur twice."""
+"""The images of a manifest: what each holds, what is wrong with it, and which are duplicates."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from cxrtext.datasets.checking.facts import FactsCache, ImageFacts, Stamp, looke
 from cxrtext.datasets.checking.problems import Problems
 from cxrtext.pausing import StageProgress
 
-_LATERALS = {"L", "R", "LLO", "RLO"}  # beside those that a device writes
+_LATERALS = {"L", "R", "LLO", "RLO"}  # in addition to what devices write
 _DARK, _BRIGHT = 20.0, 235.0
 _MIN_RANGE = 10
 _MAX_ASPECT = 1.6
@@ -19,23 +19,23 @@ _MIN_SIDE = 64
 
 @dataclass(slots=True)
 class ListedImage:
-    """An image that a manifest lists, and what its row says of it."""
+    """An image that a manifest lists, with what its row says."""
 
     row: int
     name: str
     path: str
     study: str
-    patient: str  # its patient; the study where none is given
-    split: str  # its split; "train" where none or a wrong one is given
-    view: str  # its view as the manifest has it, in capitals; "" where unknown
-    facts: ImageFacts | None = None  # what its file holds; None where it is missing
+    patient: str  # the study if no patient is given
+    split: str  # "train" if none or a wrong one is given
+    view: str  # as the manifest has it, in capitals; "" if unknown
+    facts: ImageFacts | None = None  # what its file holds; None if the file is missing
 
     def __str__(self) -> str:
         return f"{self.name} (row {self.row})"
 
     @property
     def read(self) -> ImageFacts | None:
-        """What its file holds, where that can be read."""
+        """What its file holds; None if it cannot be read."""
         return None if self.facts is None or self.facts.fault else self.facts
 
 
@@ -64,16 +64,16 @@ def read_images(
     total = len(images)
     done = total - sum(map(len, unread.values()))
     progress("reading images", done, total)
-    for name, found in looked_at(list(unread), workers):
-        cache.put(name, stamps[name], found)
+    for name, facts in looked_at(list(unread), workers):
+        cache.put(name, stamps[name], facts)
         for image in unread[name]:
-            image.facts = found
+            image.facts = facts
         done += len(unread[name])
         progress("reading images", done, total)
 
 
 def _suspicions(image: ListedImage, facts: ImageFacts) -> dict[str, str]:
-    """By the code of their kind, what makes one look at an image."""
+    """What makes an image suspicious, by the code of the kind of problem."""
     short, long = sorted((facts.width, facts.height))
     blank = facts.high - facts.low < _MIN_RANGE
     odd = not facts.constant and (blank or not _DARK <= facts.mean <= _BRIGHT)
@@ -81,7 +81,7 @@ def _suspicions(image: ListedImage, facts: ImageFacts) -> dict[str, str]:
     lateral = view in _LATERALS or view.startswith("LAT") or read_view(view) == LATERAL
     lateral = lateral or facts.refused.startswith(LATERAL)
     looks = f": {facts.looks} ({facts.sure:.2f})"
-    found = {
+    checks = {
         "image-constant": (facts.constant, ""),
         "image-exposure": (odd, ""),
         "view-lateral": (lateral, ""),
@@ -90,11 +90,11 @@ def _suspicions(image: ListedImage, facts: ImageFacts) -> dict[str, str]:
         "looks-otherwise": (facts.looks and not lateral and not blank, looks),
         "burned-in": (facts.burned_in, ""),
     }
-    return {code: why for code, (holds, why) in found.items() if holds}
+    return {code: why for code, (holds, why) in checks.items() if holds}
 
 
 def note_images(images: Sequence[ListedImage], problems: Problems) -> dict[str, list[ListedImage]]:
-    """Note what is wrong with single images; return what looks suspicious, by the kind's code."""
+    """Note what is wrong with single images; return the suspicious ones by the problem's code."""
     suspicious: dict[str, list[ListedImage]] = defaultdict(list)
     for image in images:
         if image.facts is None:
@@ -109,7 +109,7 @@ def note_images(images: Sequence[ListedImage], problems: Problems) -> dict[str, 
 
 
 def note_duplicates(images: Sequence[ListedImage], problems: Problems) -> list[list[ListedImage]]:
-    """Note images of equal 8-bit pixels, but constant ones; give those read, by content."""
+    """Note images with equal 8-bit pixels, except constant ones; group the images by content."""
     by_pixels: dict[str, list[ListedImage]] = defaultdict(list)
     for image in images:
         if image.read and not image.read.constant:

@@ -12,11 +12,11 @@ from cxrtext.files import write_json, write_text
 from cxrtext.images.sandbox import ProcessLost, answers
 from cxrtext.page import Block, Cell, Gallery, Picture, Section, Table, Text, Tile, html_page
 
-ENDINGS = (".html", ".json")  # what a report can be written as
+ENDINGS = (".html", ".json")  # of a report's file
 _LEFT_OUT = "Pictures were left out on request: the pixels of a patient's image are protected data."
 _PROTECTED = (
-    "These are pixels of the images that were checked, and protected data where those are: keep "
-    "this page where the images may be kept, or leave the pictures out (`--no-pictures`)."
+    "These pictures show the checked images and are protected data if those are: keep this page "
+    "where the images may be kept, or leave the pictures out (`--no-pictures`)."
 )
 _CELLS: dict[Severity, Literal["", "error", "warning"]]
 _CELLS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: ""}
@@ -70,7 +70,7 @@ def _problems(problems: Sequence[Problem]) -> Text | Table:
 
 
 def draw_pictures(wanted: Mapping[str, Sequence[ListedImage]], workers: int) -> list[Gallery]:
-    """The first images of each kind, drawn small."""
+    """Small pictures of the first images of each kind."""
     first = {title: images[:EXAMPLES] for title, images in wanted.items() if images}
     paths = dict.fromkeys(image.path for images in first.values() for image in images)
     drawn: dict[str, bytes] = {}

@@ -1,4 +1,4 @@
-"""The kinds of problem, as `problems.yaml` lists them, and those that were found in a data set."""
+"""The kinds of problem, from `problems.yaml`, and the problems found in a data set."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    code: str  # its short name, for programs
+    code: str  # short name, for programs
     severity: Severity
     title: str  # what is wrong, in a few words
     advice: str  # what to do about it
@@ -39,7 +39,7 @@ class Problem:
     count: int = 0
     # the first few: file names and row numbers, never report text or names of people.
     examples: list[str] = field(default_factory=list)
-    unnamed: int = 0  # how many of the count no example tells of
+    unnamed: int = 0  # how many of the count have no example
 
     def as_dict(self) -> dict[str, Any]:
         named = {"title": self.kind.title, "advice": self.kind.advice, "examples": self.examples}
@@ -48,7 +48,7 @@ class Problem:
 
 
 def printable(text: str) -> str:
-    """Return text on one line, without control characters, cut where it is long."""
+    """Return text on one line, without control characters, cut to `SHOWN` characters."""
     plain = shown(text)
     return plain if len(plain) <= SHOWN else f"{plain[: SHOWN - 1]}…"
 
@@ -58,7 +58,7 @@ class Problems:
         self._found: dict[str, Problem] = {}
 
     def add(self, code: str, example: str = "", count: int = 1) -> None:
-        """Count a problem by the code of its kind; nothing is noted where the count is 0."""
+        """Count a problem by the code of its kind; a count of 0 does nothing."""
         if count < 1:
             return
         problem = self._found.setdefault(code, Problem(KINDS[code]))
@@ -69,14 +69,14 @@ class Problems:
             problem.unnamed += count
 
     def is_joined(self, what: str, rows: Collection[str], studies: Collection[str]) -> bool:
-        """Whether any row of a table belongs to a study; notes where none does."""
+        """Whether any row of a table belongs to a study; notes a problem if none does."""
         if rows and studies and set(studies).isdisjoint(rows):
             self.add("none-joined", f"{what}: {len(rows)} rows, {len(studies)} studies")
             return False
         return True
 
     def found(self) -> list[Problem]:
-        """Errors first, and of these the most frequent."""
+        """The problems, errors first, and within a severity the most frequent first."""
         order = list(Severity)
         return sorted(
             self._found.values(), key=lambda one: (order.index(one.kind.severity), -one.count)
@@ -88,7 +88,7 @@ class CheckReport:
     data: str
     summary: dict[str, int] = field(default_factory=dict)  # counts by name, in order
     problems: list[Problem] = field(default_factory=list)  # what is wrong, the worst first
-    galleries: list[Gallery] | None = None  # pictures; None where they were left out on request
+    galleries: list[Gallery] | None = None  # pictures; None if they were left out on request
 
     def count(self, severity: Severity) -> int:
         return sum(problem.kind.severity is severity for problem in self.problems)
@@ -97,7 +97,7 @@ class CheckReport:
         return bool(self.count(Severity.ERROR) or (strict and self.count(Severity.WARNING)))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as JSON holds it, without pictures."""
+        """The report for JSON, without pictures."""
         return {
             "data": self.data,
             **{f"{severity}s": self.count(severity) for severity in Severity},

@@ -20,7 +20,7 @@ VIEW_COLUMNS = ("view", "ViewPosition", "view_position")
 def read_listing(
     manifest: Path, problems: Problems, *, allow_outside: bool = False
 ) -> list[ListedImage]:
-    """The images that a manifest lists; what is wrong with its rows is noted."""
+    """The images that a manifest lists; wrong rows are noted."""
     table = TableRows(manifest)
     table.require("image", "study_id")
     images: list[ListedImage] = []
@@ -78,8 +78,8 @@ def check_reports(
     problems: Problems,
     update: Callable[[int, int], None],
 ) -> int:
-    """Note what is wrong with reports, which are never quoted; count the studies that have one."""
-    told: set[str] = set()
+    """Note what is wrong with reports, never quoting them; count the studies with a report."""
+    reported: set[str] = set()
     try:
         reports = open_reports(path)
         total = sum(1 for _ in reports)  # dividing texts into sentences takes far longer
@@ -88,17 +88,17 @@ def check_reports(
             if isinstance(report, LeftOut):
                 problems.add("row-wrong", f"reports {report.where}: {report.why}")
                 continue
-            told.add(report.study_id)
+            reported.add(report.study_id)
             if not any(True for _ in study_sentences(report)):
                 problems.add("report-without-sentence", f"row {report.row}")
     except DataError as error:
         problems.add("table-unreadable", str(error))
         return 0
-    if problems.is_joined("reports", told, studies):
+    if problems.is_joined("reports", reported, studies):
         for study, row in studies.items():
-            if study not in told:
+            if study not in reported:
                 problems.add("study-without-report", f"row {row} of the manifest")
-    return len(told)
+    return len(reported)
 
 
 _WITHOUT_CELL = re.compile(r"'.*' (?=is not a label; )")  # a cell may hold report text
@@ -106,7 +106,6 @@ _NO_LABELS = {"study_id", "patient_id", "subject_id", "dicom_id", "image", "spli
 
 
 def check_labels(path: Path, studies: Mapping[str, int], problems: Problems) -> None:
-    """Note what is wrong with labels."""
     try:
         rows = TableRows(path)
         rows.require("study_id")
@@ -132,7 +131,7 @@ def check_labels(path: Path, studies: Mapping[str, int], problems: Problems) -> 
 
 
 def _findings(rows: TableRows) -> list[str]:
-    """The columns of labels: those of CheXpert, and others whose cells mostly are labels."""
+    """The label columns: CheXpert's, and others if most of their cells are labels."""
     good, filled = Counter[str](), Counter[str]()
     for item in rows:
         for name, cell in () if isinstance(item, LeftOut) else item[1].items():
@@ -150,7 +149,7 @@ _TOLERANCE = 1.0
 
 
 def check_boxes(path: Path, images: Sequence[ListedImage], problems: Problems) -> int:
-    """Note what is wrong with boxes, numbered from 1; count them."""
+    """Note what is wrong with boxes, numbered from 1; return how many there are."""
     by_name = {image.name: image for image in images}
     by_stem = {Path(image.name).stem: image for image in images}
     count = 0
@@ -159,7 +158,7 @@ def check_boxes(path: Path, images: Sequence[ListedImage], problems: Problems) -
             if isinstance(box, LeftOut):
                 problems.add("box-wrong", f"{box.where}: {box.why}")
                 continue
-            # MS-CXR names an image by its file's name alone.
+            # MS-CXR names an image by its file name alone.
             image = by_name.get(box.image) or by_stem.get(Path(box.image).stem)
             if image is None:
                 why = f"its image is not in the manifest: {box.image}"
@@ -174,7 +173,7 @@ def check_boxes(path: Path, images: Sequence[ListedImage], problems: Problems) -
 
 
 def _note(box: Box, where: str, facts: ImageFacts | None, problems: Problems) -> None:
-    # Boxes are drawn on the pixels as the file stores them.
+    # Boxes are in pixels as the file stores them.
     actual = (facts.stored_width, facts.stored_height) if facts else None
     declared = (box.width, box.height) if box.width and box.height else None
     if actual and declared and actual != declared:

@@ -1,4 +1,4 @@
-"""The files of hospitals and of public sets, turned into data folders."""
+"""Turns the files of hospitals and of public sets into data folders."""
 
 from cxrtext.datasets.importing.formats import LAYOUTS
 from cxrtext.datasets.importing.importer import ImportSummary, import_folder

@@ -1,4 +1,4 @@
-"""The folder that an import writes: made by it, or nothing of it is touched; images in it."""
+"""The folder that an import writes, and the images in it; a folder not made by one is refused."""
 
 import fcntl
 import os
@@ -16,11 +16,7 @@ from unicodedata import normalize
 from cxrtext.datasets.admission.ids import Ids
 from cxrtext.datasets.admission.public import NOTE, read_note
 from cxrtext.datasets.importing.loose import IdMatching, match_ids
-from cxrtext.datasets.importing.reading import (
-    FoundImage,
-    ImportOptions,
-    LeftOutError,
-)
+from cxrtext.datasets.importing.reading import FoundImage, ImportOptions, LeftOutError
 from cxrtext.errors import ConfigError, DataError, WorkError
 from cxrtext.files import replacing, sha256, write_sealed
 from cxrtext.records import LeftOut, RowWriter
@@ -42,17 +38,17 @@ LEADS_OUT = "a link that leads nowhere or out of the folder"
 
 
 def walk_set(root: Path, out: Path) -> Iterator[str | LeftOut]:
-    """Give the relative path of every file of a set, in order; see `walk`.
+    """The relative path of every file of a set, in order, without the data folder; see `walk`.
 
-    The data folder to be written, all links followed, is passed over where it lies below.
+    ``out`` is the data folder with all links followed.
     """
     return walk(root, lambda entry: Path(entry.path) != out)
 
 
 def inside(root: Path, name: str) -> Path | None:
-    """The file of a relative path, all links followed; None where that leads out of the folder.
+    """The file of a relative path, all links followed; None if it lies outside the folder.
 
-    With `FOLLOW_LINKS` links may lead out of it.
+    With `FOLLOW_LINKS` links may lead outside.
     """
     if not name or "\0" in name:
         return None
@@ -66,7 +62,7 @@ def inside(root: Path, name: str) -> Path | None:
 
 
 def existing(root: Path, item: str, *names: str) -> tuple[str, Path]:
-    """The first of some relative paths where a file of the folder lies, and that file."""
+    """The first of some relative paths with a file in the folder, and the file (LeftOutError)."""
     for name in names:
         path = inside(root, name)
         if path is not None and path.is_file():
@@ -93,10 +89,10 @@ class Files:
 
     def __init__(self, root: Path, out: Path, matching: IdMatching = "exact") -> None:
         self.root, self._out, self._matching = root, out, matching
-        self.said: list[str] = []  # of names that a spreadsheet has changed
-        self.asked: set[str] = set()  # those that were found
+        self.said: list[str] = []  # notes on names that a spreadsheet changed
+        self.asked: set[str] = set()  # names that a table asked for
         self._mended: dict[str, str] = {}
-        self.bare = False  # whether the cells name files and no folders
+        self.bare = False  # whether the cells name files without folders
 
     @cached_property
     def names(self) -> list[str]:
@@ -108,30 +104,31 @@ class Files:
 
     @cached_property
     def _called(self) -> dict[str, set[str]]:
-        found: dict[str, set[str]] = {}
+        called_so: dict[str, set[str]] = {}
         for name in self.names:
             for one in (name, name.rpartition("/")[2]):
                 for called in (one, without_ending(one)):
-                    found.setdefault(_alike(called), set()).add(name)
-        return found
+                    called_so.setdefault(_alike(called), set()).add(name)
+        return called_so
 
     @cached_property
     def _first(self) -> dict[str, str]:
-        found: dict[str, str] = {}
+        first: dict[str, str] = {}
         for path in self.names:
             stem, dot, ending = path.rpartition("/")[2].rpartition(".")
-            found.setdefault(stem + dot + ending.lower(), path)
-        return found
+            first.setdefault(stem + dot + ending.lower(), path)
+        return first
 
     def __getitem__(self, name: str) -> str:
-        """The first path of a file name, its ending in small letters; "" where there is none."""
+        """The first path with a file name, its ending in small letters; "" if there is none."""
         return self._first.get(name, "")
 
     def find(self, item: str, cell: str) -> tuple[str, Path]:
-        """The relative path of a file, and the file, that a cell names (LeftOutError).
+        """The relative path of the file that a cell names, and the file (LeftOutError).
 
-        A cell is that path, the path of another machine that ends as it does, or the name of a file
-        somewhere below; with its ending or without.  If no cell has a folder, that must be one.
+        A cell holds that path, a longer path of another machine that ends in it, or the name of a
+        file anywhere in the folder; with its ending or without.  If no cell names a folder, only
+        one file may have that name.
         """
         cell = self._mended.get(cell, cell)
         name = PurePosixPath(cell.replace("\\", "/"))
@@ -151,7 +148,7 @@ class Files:
         return existing(self.root, item, *names, own)
 
     def _ending_as(self, name: PurePosixPath) -> list[str]:
-        """The files that a path ends as: of a mere name, those that are called so anywhere."""
+        """The files whose path a path ends in; for a bare name, the files with that name."""
         for start in range(len(name.parts)):
             tail = _alike("/".join(name.parts[start:]))
             some = sorted(self._called.get(tail, ()))
@@ -163,12 +160,12 @@ class Files:
         return []
 
     def settle(self, table: Path, cells: Iterable[str]) -> None:
-        """Look for the files of cells whose names a spreadsheet has changed; see `match_ids`."""
+        """Look for files under names that a spreadsheet has changed; see `match_ids`."""
         stem = partial(without_ending, last=True)
-        lacking = {stem(cell): cell for cell in cells if cell and not self._is_there(cell)}
-        stems = {stem(name): name for name in self.pictures} if lacking else {}
-        mended, said = match_ids(table, "image", lacking, stems, self._matching)
-        self._mended |= {lacking[cell]: stems[own] for cell, own in mended.items()}
+        missing = {stem(cell): cell for cell in cells if cell and not self._is_there(cell)}
+        stems = {stem(name): name for name in self.pictures} if missing else {}
+        mended, said = match_ids(table, "image", missing, stems, self._matching)
+        self._mended |= {missing[cell]: stems[own] for cell, own in mended.items()}
         self.said += [said] * bool(said)
 
     def _is_there(self, cell: str) -> bool:
@@ -178,7 +175,7 @@ class Files:
             return False
 
     def study(self, item: str, row: Mapping[str, str]) -> str:
-        """The study that a row names, or the image whose study it is."""
+        """The study that a row names, or else its image."""
         if "study_id" in row:
             return row["study_id"]
         try:
@@ -186,10 +183,10 @@ class Files:
         except LeftOutError as error:
             if error.entry.why.endswith(SEVERAL):
                 raise
-            return row["image"]  # which is said of the image
+            return row["image"]  # the image itself is reported as missing
 
     def by_folder(self, studies: Set[str]) -> dict[str, list[str]]:
-        """The pictures by the folder they lie in; {} where their own names name more studies."""
+        """The pictures by their folder; {} if file names match more studies than folders do."""
         folders: dict[str, list[str]] = {}
         for name in self.pictures:
             folders.setdefault(PurePosixPath(name).parent.name, []).append(name)
@@ -200,11 +197,10 @@ class Files:
 class Placer:
     """Gives every image its name in the manifest, and puts the file there.
 
-    Images are copied, which takes no space where the file system can share blocks (reflinks of
-    Btrfs and XFS); a symbolic link would lead out of the folder, and a hard link would let whoever
-    edits it change the original: with ``link`` hard links are made where possible, and the right to
-    write is taken from the file.  With hashed ids, files are named by hashes: their names may be
-    patients'.
+    Images are copied, which takes no space if the file system can share blocks (reflinks of Btrfs
+    and XFS).  A symbolic link would lead out of the folder; editing a hard link would change the
+    original.  With ``link``, hard links are made where possible and the file becomes read-only.
+    With hashed ids, files are named by hashes, because their names may be patients'.
     """
 
     def __init__(self, out: Path, ids: Ids, *, link: bool) -> None:
@@ -213,7 +209,7 @@ class Placer:
         self._sources, self._names = set[str](), set[str]()
 
     def name(self, image: FoundImage) -> str | None:
-        """Give an image its ``image`` cell, None where that was given before."""
+        """The ``image`` cell of an image; None if the image or the cell came before."""
         name = self._name(image)
         if image.name in self._sources or name in self._names:
             return None
@@ -225,22 +221,19 @@ class Placer:
         self.counts[self._bring(image.path, self._out / name)] += 1
 
     def placed(self) -> Iterator[str]:
-        """The images in the folder that nobody may write to, as `place` leaves them."""
+        """The read-only images in the folder; `place` makes them so."""
         for name in walk(self._out / "images", lambda _: True):
             if isinstance(name, str):
                 path = self._out / "images" / name
                 if not path.is_symlink() and path.is_file() and not path.stat().st_mode & 0o222:
                     yield f"images/{name}"
 
-    def remove(self, names: Iterable[str]) -> int:
-        """Remove images that an earlier run put there and this one does not keep; count them."""
-        gone = 0
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove images that an earlier run put there and this one does not keep."""
         for name in names:
             path = inside(self._out.resolve(), name)
             if name.startswith("images/") and path is not None and path.is_file():
                 path.unlink()
-                gone += 1
-        return gone
 
     def _name(self, image: FoundImage) -> str:
         if self._ids.hashed:
@@ -271,7 +264,7 @@ class Placer:
                 return "copied"
             target.unlink()
         if self._link:
-            with suppress(OSError):  # another file system, no hard links, or another's file
+            with suppress(OSError):  # another file system or owner, or no hard links
                 os.link(source, target)
                 target.chmod(target.stat().st_mode & ~0o222)
                 return "linked, read-only"
@@ -284,7 +277,7 @@ class Placer:
 
 
 def changed_since(image: FoundImage) -> str:
-    """What is wrong with a file whose header was read before; "" where it is still that file."""
+    """What is wrong with a file after its header was read; "" if it has not changed."""
     try:
         is_changed = image.modified_ns not in (None, image.path.stat().st_mtime_ns)
     except OSError as error:
@@ -292,11 +285,11 @@ def changed_since(image: FoundImage) -> str:
     return "was changed after its header was read; run the import again" if is_changed else ""
 
 
-_CLONE = 0x40049409  # FICLONE of Linux
+_CLONE = 0x40049409  # Linux's FICLONE
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a file; by a reflink, which shares its blocks until one is written, where possible."""
+    """Copy a file, if possible by a reflink, which shares its blocks until one is written."""
     with source.open("rb") as read, target.open("wb") as written, suppress(OSError):
         fcntl.ioctl(written.fileno(), _CLONE, read.fileno())
         return
@@ -312,7 +305,7 @@ _NOT_NOTED = (
 
 
 def _parameters(options: ImportOptions, layout: str, ids: Ids) -> dict[str, Any]:
-    """What decides the content of the folder; no paths, which may name people."""
+    """The options that decide the folder's content; no paths, which may name people."""
     noted = {name: value for name, value in asdict(options).items() if name not in _NOT_NOTED}
     noted["keep"], noted["split"] = list(options.keep), list(options.split)
     noted["sentences_from"] = "plain" if options.label_sentences else None
@@ -321,10 +314,7 @@ def _parameters(options: ImportOptions, layout: str, ids: Ids) -> dict[str, Any]
 
 
 def claim_folder(out: Path, root: Path, options: ImportOptions, layout: str, ids: Ids) -> None:
-    """Note in a folder what it is made with, or check that a run before noted the same.
-
-    It is new, empty or of an earlier run.
-    """
+    """Note the options in a new or empty folder, or check that an earlier run noted the same."""
     if out.exists() and not out.is_dir():
         raise DataError(f"{out}: is a file; name a folder")
     home, parameters = out.resolve(), _parameters(options, layout, ids)
@@ -352,24 +342,25 @@ def claim_folder(out: Path, root: Path, options: ImportOptions, layout: str, ids
 
 
 Of = Literal["image", "report", "labels", "box"]
-"""What an item that is left out would have been part of."""
+"""What a left-out item would have become."""
 _ROW = re.compile(
     r"(?:[\w.-]+ )?(?:row|line|annotation) \d+|labels of [0-9a-f]{24}"  # a hashed id
 )
 
 
 class LeftOutList:
-    """Counts what is left out and lists it with the reason; more than ``limit`` damaged raise.
+    """Counts what is left out and lists it with the reason; over ``limit`` damaged items raise.
 
-    With hashed ids, files are listed under hashes too: their names may be patients'.
+    With hashed ids, files are listed under hashes too, because their names may be patients'.
     """
 
     def __init__(self, out: Path, ids: Ids, limit: int) -> None:
         self.counts: Counter[str] = Counter()
-        self.not_there: list[str] = []  # the first files that are listed and not there
-        self.first = ""  # the first that is damaged
+        self.not_there: list[str] = []  # the first files that are listed but missing
+        self.first = ""  # the first damaged item
         self.path = out / WRITTEN[-1]
-        self._said = set[tuple[str, str]]()  # what is damaged; a row of images and reports once
+        # Damaged items so far: a row of a table of images and reports is listed once.
+        self._said = set[tuple[str, str]]()
         self._ids, self._limit = ids, limit
         self._writer = RowWriter(self.path, dict.fromkeys(("item", "kind", "reason", "of"), "text"))
 
@@ -378,7 +369,7 @@ class LeftOutList:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Written whatever happens: after too many damaged files the list is what is wanted.
+        # Written whatever happens: after too many damaged files the user needs the list.
         self._writer.__exit__(None, None, None)
         if not self.counts:
             self.path.unlink(missing_ok=True)

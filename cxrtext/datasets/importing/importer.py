@@ -72,36 +72,36 @@ COLUMNS = ("image", "study_id", "patient_id", "split", "view")
 class ImportSummary:
     """What an import did, counted."""
 
-    layout: str  # the layout that was read
+    layout: str
     images: int = 0
     studies: int = 0
     patients: int = 0
     columns: dict[str, str] = field(default_factory=dict)  # headers of the table, by column
-    without_patient: int = 0  # images whose patient is not named; their study stands for it
+    without_patient: int = 0  # images without a patient; their study is used instead
     splits: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SPLITS, 0))
-    # images by view; "not said" where nothing says it.
+    # images by view; "not said" if nothing says it.
     views: dict[str, int] = field(default_factory=dict)
-    notes: dict[str, int] = field(default_factory=dict)  # what there is to know of some images
-    not_there: tuple[str, ...] = ()  # the first files that are listed and not there
+    notes: dict[str, int] = field(default_factory=dict)  # what to know about some images
+    not_there: tuple[str, ...] = ()  # the first files that are listed but missing
     # images by how they came into the folder: linked or copied.
     files: dict[str, int] = field(default_factory=dict)
     set_aside: dict[str, int] = field(default_factory=dict)  # files and rows left out, by reason
-    # images whose pixels another has, by what the two have in common.
+    # images with the pixels of another, by what the two have in common.
     same_images: dict[str, int] = field(default_factory=dict)
-    merged: int = 0  # images whose patient the table of merges renames
-    damaged: int = 0  # those of them that should have been read but could not be
+    merged: int = 0  # images with a patient renamed by the table of merges
+    damaged: int = 0  # files and rows that should have been read but could not be
     reports: int | None = None  # reports that belong to a kept study
     reports_without_study: int = 0  # reports that belong to none
-    # what became of all versions of reports, where there are some; see `ReportCounts`.
+    # what became of all versions of reports, if there are any; see `ReportCounts`.
     report_versions: dict[str, int] | None = None
-    studies_without_report: int = 0  # studies that have none
-    without_sentence: tuple[str, ...] = ()  # labels for which no sentence is known
+    studies_without_report: int = 0
+    without_sentence: tuple[str, ...] = ()  # labels without a known sentence
     labelled: int | None = None
     findings: dict[str, int] = field(default_factory=dict)  # studies in which each is present
     boxes: int | None = None
-    absent: int = 0  # phrases that say of themselves that they have no box
+    absent: int = 0  # phrases marked as having no box
     boxes_without_image: int = 0
-    left_out: tuple[str, ...] = ()  # metadata that the set has and the manifest has not
+    left_out: tuple[str, ...] = ()  # metadata that the set has but the manifest does not
     hashed: bool = False  # whether ids were replaced
     rejected_path: Path | None = None  # the list of what was left out
     folder: Path | None = field(default=None, compare=False)  # the data folder
@@ -130,12 +130,12 @@ class Import:
         said = [f"left blank: {one}" for one in said]
         self.summary.notes = dict.fromkeys((*reading.notes, *said), 1)
         self.placer = Placer(out, ids, link=options.link)
-        # Whether a run before was killed, whose images no manifest names.
+        # Whether an earlier run was killed, leaving images that no manifest names.
         self.unfinished = (out / NOTE).is_file() and not (out / SUMS).is_file()
         self.merged = read_merged(options.merged_patients)
         self.together: dict[str, str] = {}
         self.mended = Mended()
-        self.first: dict[str, str] = {}  # by patient, when the first image was taken
+        self.first: dict[str, str] = {}  # when the first image of each patient was taken
         self.studies = Studies(by_image=reading.by_image, mended=self.mended)
         self.splits = Splits(options.split)
         self.split_of: dict[str, str] = {}
@@ -146,7 +146,7 @@ class Import:
         self.label_sentences: LabelSentences | None = None
         if options.label_sentences:
             if not reading.findings:
-                raise DataError(f"{root}: has no labels, of which --label-sentences makes reports")
+                raise DataError(f"{root}: has no labels for --label-sentences to make reports from")
             self.label_sentences = LabelSentences(reading.findings)
             reading = replace(reading, reports=None)
         open_boxes = partial(iter_boxes, options.boxes) if options.boxes else reading.boxes
@@ -180,7 +180,7 @@ class Import:
             if options.labels is not None:
                 self._require_some(options.labels, "labels", done.labelled, self.labels.others)
             done.findings = dict(self.labels.findings.most_common())
-        # What an earlier run wrote and this one has no content for.
+        # Remove what an earlier run wrote and this run did not.
         written = {"reports.csv": done.reports, REPLACED: done.reports, "labels.csv": done.labelled}
         for name, content in {**written, "boxes.json": done.boxes}.items():
             if content is None:
@@ -197,8 +197,7 @@ class Import:
 
     def _write_reports(self, left_out: LeftOutList, reports_only: bool) -> None:
         done, options = self.summary, self.options
-        if self._texts is not None:
-            self.reports.take(self._texts, left_out)
+        self._take_reports(left_out)
         counts = self.reports.counts
         if self._texts is None and not counts.versions:
             return
@@ -215,6 +214,11 @@ class Import:
             others = done.reports_without_study + counts.other_patient
             self._require_some(options.reports, "reports", done.reports, others)
 
+    def _take_reports(self, left_out: LeftOutList) -> None:
+        if self._texts is not None:
+            self.reports.take(self._texts, left_out)
+            self._texts = iter(())
+
     def _write_label_reports(self, sentences: LabelSentences) -> None:
         done, columns = self.summary, ("study_id", "report", SOURCE)
         labels = read_labels(self.out / "labels.csv", self.reading.findings)
@@ -225,7 +229,7 @@ class Import:
                     writer.write({"study_id": study, "report": text, SOURCE: LABELS})
                     done.reports += 1
         if not done.reports:
-            raise DataError(f"{self.out}: no label is 1 or 0 of a finding that has sentences")
+            raise DataError(f"{self.out}: no finding with sentences has a label 1 or 0")
         done.studies_without_report = len(self.studies) - done.reports
         done.without_sentence = sentences.without
 
@@ -248,30 +252,30 @@ class Import:
                     self.labels.add(entry)
 
     def _rows(self, left_out: LeftOutList) -> Iterator[dict[str, Any]]:
-        """The rows of the manifest, whose images are put in place on the way."""
-        found = list[Waiting]()
-        self._scan(found, left_out)
-        self._settle_ids(found, left_out)
-        seen = self._look(found) if self.summary.layout == "dicom" else {}
-        reasons = refused(found, seen)
-        left = [one for one in found if one.number not in reasons]
+        """Give the rows of the manifest and put their images in place."""
+        images = list[Waiting]()
+        self._scan(images, left_out)
+        self._settle_ids(images, left_out)
+        seen = self._look(images) if self.summary.layout == "dicom" else {}
+        reasons = refused(images, seen)
+        left = [one for one in images if one.number not in reasons]
         self.together, groups = find_equal(left, seen)
         self._keep_names(left)
         self._draw_splits(left, left_out)
-        kept: dict[str, str] = {}  # the split of each image, by its name
-        for one in found:
-            self.tell("putting images in place", one.number + 1, len(found))
+        split_of: dict[str, str] = {}  # the split of each image, by its name
+        for one in images:
+            self.tell("putting images in place", one.number + 1, len(images))
             row = reasons.get(one.number) or self._keep(one)
             if not isinstance(row, dict):
                 self.placer.remove([one.name])  # of an earlier run
                 left_out.add(row)
                 continue
-            kept[one.name] = row["split"]
+            split_of[one.name] = row["split"]
             yield row
-        self._write_equal(groups, kept)
+        self._write_equal(groups, split_of)
 
     def _scan(self, found: list[Waiting], left_out: LeftOutList) -> None:
-        """Read what the set lists, before anything is put in place."""
+        """Read everything that the set lists, before any image is put in place."""
         total, done = self.reading.count(), 0
         for entry in self.reading.images(self.columns):
             done += 1
@@ -286,13 +290,13 @@ class Import:
             self.tell("reading headers", total, total)
 
     def _settle_ids(self, found: list[Waiting], left_out: LeftOutList) -> None:
-        """Join ids of the user's tables to those of the films, before a picture is looked at."""
+        """Match ids of the user's tables to those of the films, before any pixels are read."""
         options, patients, studies = self.options, set[str](), set[str]()
         self._join_patients(found)
         is_joined = options.reports is not None or options.labels is not None
         for one in found:
             image = one.image
-            if "-" in (taken := image.metadata.get(DAYS, "")):  # a date, and not days
+            if "-" in (taken := image.metadata.get(DAYS, "")):  # a date, not a number of days
                 key = owner(image)
                 self.first[key] = min(taken, self.first.get(key, taken))
             if is_joined:
@@ -300,9 +304,8 @@ class Import:
                 studies |= {image.study_id, image.accession}
                 studies.update(names_of(image) if self.reading.by_image else ())
         studies.discard("")
-        if options.reports is not None and self._texts is not None:
-            self.reports.take(self._texts, left_out)
-            self._texts = iter(())
+        if options.reports is not None:
+            self._take_reports(left_out)
             given = [
                 one.accession if one.accession in studies else one.study or one.accession
                 for one in self.reports.versions
@@ -333,21 +336,21 @@ class Import:
             self.summary.notes[said] = 1
 
     def _join_patients(self, found: list[Waiting]) -> None:
-        """Say which patients the user's table writes in two ways; make each one if asked."""
+        """Note patients whom the user's table writes in two ways; with "loose" make them one."""
         again = written_twice(Counter(one.image.patient_id for one in found))
         if not again or not self.reading.names or self.summary.layout == "dicom":
             return
-        said = "patients who are written in two ways"
-        said += "" if self.ids.hashed else ": '{}' and '{}'".format(*next(iter(again.items())))
+        note = "patients who are written in two ways"
+        note += "" if self.ids.hashed else ": '{}' and '{}'".format(*next(iter(again.items())))
         loose = self.options.ids == "loose"
-        self.summary.notes[f"{said}; {'' if loose else '--ids loose '}joins them"] = len(again)
+        self.summary.notes[f"{note}; {'' if loose else '--ids loose '}joins them"] = len(again)
         for n, one in enumerate(found if loose else ()):
             patient = again.get(one.image.patient_id, one.image.patient_id)
             found[n] = replace(one, image=replace(one.image, patient_id=patient))
         self.mended.patients |= again if loose else {}
 
     def _issued(self, image: FoundImage) -> FoundImage:
-        """The image under the patient of the hospital's own lists."""
+        """The image with the patient id that the hospital uses now: with issuer, and merged."""
         issuer = self.options.issuer
         if issuer and image.instance and image.patient_id and not image.issuer:
             patient = issued(image.patient_id, issuer)
@@ -369,13 +372,13 @@ class Import:
             found.append(Waiting(len(found), image, name))
 
     def _look(self, found: Sequence[Waiting]) -> dict[int, Seen]:
-        """Look at the pixels of all images; what was seen before a kill is not looked at again."""
+        """Look at the pixels of all images, except those already seen by an earlier run."""
         self.tell("looking at images", 0, len(found))
         with open_cache(self.out) as cache:
             return look_at(found, self.out, cache, self.tell)
 
     def _rows_before(self) -> Iterator[dict[str, str]]:
-        """The rows of the manifest of an earlier run."""
+        """The manifest rows of an earlier run."""
         path = self.out / "manifest.csv"
         for row in TableRows(path) if path.is_file() else ():
             if not isinstance(row, LeftOut):
@@ -412,16 +415,16 @@ class Import:
                     writer.write(row)
 
     def _patient(self, image: FoundImage) -> str:
-        """The patient of an image, as the manifest names them."""
+        """The patient of an image as the manifest names it."""
         return self.ids.of("patient", image.patient_id) or self.ids.of("study", image.study_id)
 
     def _drawn_as(self, image: FoundImage) -> str:
-        """The patient whose id decides the split; the first, where several share one."""
+        """The patient id that decides the split; the first, if several patients share images."""
         top = self.together.get(owner(image), image.patient_id)
         return self.ids.of("patient", top) or self.ids.of("study", image.study_id)
 
     def _draw_splits(self, found: Sequence[Waiting], left_out: LeftOutList) -> None:
-        """Draw the splits that are not known, by what labels or reports say of the patients."""
+        """Draw the unknown splits, balancing the findings in labels or reports."""
         rows = self._rows_before()  # with the same shares
         before = {row.get("patient_id", ""): row.get("split", "") for row in rows}
         studies = Studies(by_image=self.reading.by_image, mended=self.mended)
@@ -446,9 +449,7 @@ class Import:
                 if not isinstance(entry, LeftOut) and (study := studies.named(entry[0])):
                     yield study, present(entry[1])
             return
-        if self._texts is not None:
-            self.reports.take(self._texts, left_out)
-            self._texts = iter(())
+        self._take_reports(left_out)
         yield from self.reports.findings(studies, self.tell)
 
     def _keep(self, one: Waiting) -> dict[str, Any] | LeftOut:
@@ -493,7 +494,7 @@ class Import:
         return self.ids.of_metadata({k: v for k, v in image.metadata.items() if k not in COLUMNS})
 
     def _require_some(self, path: Path, what: str, joined: int, others: int) -> None:
-        """Refuse a table that the user named and of which nothing belongs to the set."""
+        """Refuse a table that the user named if none of its rows belongs to the set."""
         if joined or not others:
             return
         (self.out / f"{what}.csv").unlink(missing_ok=True)
@@ -526,14 +527,14 @@ def import_folder(
 ) -> ImportSummary:
     """Turn the files of a hospital or of a public set into a data folder.
 
-    Only frontal radiographs are kept.  The same command gives the same bytes again, and resumes
+    Only frontal radiographs are kept.  The same command writes the same bytes again and resumes
     a killed run: images that are in place are not copied again.
 
     Args:
-        folder: The set; or a table with a column ``image``.
-        out: The data folder: new, or of an earlier run with the same options.
-        options: What the user chose; by default the layout is recognized and ids are kept.
-        progress: Called with the stage, the files or rows done, and those in all.
+        folder: The set, or a table with a column ``image``.
+        out: The data folder: new, or made by an earlier run with the same options.
+        options: By default the layout is recognized and ids are kept.
+        progress: Called with the stage, the files or rows done, and their total.
     """
     options = options or ImportOptions()
     options.check()

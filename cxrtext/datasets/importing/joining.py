@@ -1,4 +1,4 @@
-"""The studies kept, and the reports, labels and boxes that are joined to them."""
+"""The kept studies, and the reports, labels and boxes joined to them."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,35 +33,35 @@ from cxrtext.text.finding_words import affirmed_findings
 
 @dataclass(slots=True)
 class Mended:
-    """The ids of films that ids of tables stand for, where a spreadsheet changed them."""
+    """The films' ids, by the ids that a spreadsheet made of them."""
 
     studies: dict[str, str] = field(default_factory=dict)
     patients: dict[str, str] = field(default_factory=dict)
 
 
 def names_of(image: FoundImage) -> tuple[str, str]:
-    """What a report may call an image: its path, or the name of its file without the ending."""
+    """What a report may call an image: its path, or its file name without the ending."""
     return image.name, without_ending(image.name, last=True)
 
 
 class Studies:
-    """Which studies were kept, by which numbers a report may name them, and what has come."""
+    """The kept studies, the numbers and images that name them, and which have a report."""
 
     def __init__(self, *, by_image: bool = False, mended: Mended | None = None) -> None:
         self._mended = mended or Mended()
-        self.kept: dict[str, tuple[str, str]] = {}  # by study, its patient and the issuer
+        self.kept: dict[str, tuple[str, str]] = {}  # patient and issuer of each study
         self._by_image = by_image
         self._of_image: dict[str, str | None] = {}
-        self.reported: set[str] = set()  # those that a report has come for
-        # By issuer and number: study, patient, and whether it has an issuer; None where two studies
-        # share one number.
+        self.reported: set[str] = set()  # studies with a report
+        # By issuer and number: study, patient, and whether it has an issuer; None if two studies
+        # share the number.
         self._by_accession: dict[tuple[str, str], tuple[str, str, bool] | None] = {}
 
     def __len__(self) -> int:
         return len(self.kept)
 
     def add(self, image: FoundImage) -> None:
-        """Take note of the study of an image that was kept."""
+        """Add the study of a kept image."""
         self.kept.setdefault(image.study_id, (image.patient_id, image.issuer))
         for name in names_of(image):
             if self._of_image.setdefault(name, image.study_id) != image.study_id:
@@ -71,14 +71,14 @@ class Studies:
         issuer = image.accession_issuer
         entry = image.study_id, owner(image), bool(issuer)
         for key in {_number("", image.accession), _number(issuer, image.accession)}:
-            # One number for two studies names neither: a report would go to the wrong patient.
+            # A number that two studies share names neither: a report could go to the wrong patient.
             if self._by_accession.setdefault(key, entry) != entry:
                 self._by_accession[key] = None
 
     def named(self, number: str, issuer: str = "") -> str | None:
         """The study that a report or a label row names by study id, accession number or image.
 
-        A number with an issuer belongs to a study of that issuer, or of none that is named.
+        A number with an issuer belongs to a study with that issuer or without one.
         """
         number = self._mended.studies.get(number, number)
         if number in self.kept:
@@ -92,14 +92,14 @@ class Studies:
         return None if entry is None else entry[0]
 
     def all_named(self, version: ReportVersion) -> list[str]:
-        """The studies that a report names by accession number, study and image; one, if well."""
+        """The studies that a report's accession number, study and image name; one if they agree."""
         by_number = version.accession and self.named(version.accession, version.issuer)
-        found = [by_number, version.study and self.named(version.study)]
-        found += [self._of_image.get(version.image)] * any(found)
-        return list(dict.fromkeys(filter(None, found)))
+        named = [by_number, version.study and self.named(version.study)]
+        named += [self._of_image.get(version.image)] * any(named)
+        return list(dict.fromkeys(filter(None, named)))
 
     def is_of(self, study_id: str, patient: str) -> bool:
-        """Whether a study may be that of a patient; an id without issuer is compared alone."""
+        """Whether a study may belong to a patient; an id without issuer is compared alone."""
         own, issuer = self.kept.get(study_id, ("", ""))
         patient = self._mended.patients.get(patient, patient)
         if not own or not patient or own == patient:
@@ -120,24 +120,24 @@ OTHER_PATIENT = "names another patient than its study"
 
 @dataclass(slots=True)
 class ReportCounts:
-    """What became of all versions of reports; the rest of the fields add up to ``versions``."""
+    """What became of all versions of reports; the other fields add up to ``versions``."""
 
     versions: int = 0
     written: int = 0
-    addenda: int = 0  # appended to one that was written
-    replaced: int = 0  # in the table beside, with the reason
-    again: int = 0  # said what another said
+    addenda: int = 0  # appended to a written one
+    replaced: int = 0  # listed in `REPLACED` with the reason
+    again: int = 0  # repeat another version
     empty: int = 0  # say nothing
     without_study: int = 0
     other_patient: int = 0  # left out: their study is another patient's
 
 
 class Reports:
-    """Versions of reports, held until all images have come."""
+    """Versions of reports, held until all images are known."""
 
     def __init__(self) -> None:
         self.counts = ReportCounts()
-        self.example = ""  # the first that is left out, with its ids
+        self.example = ""  # why the first was left out, with its ids
         self.versions: list[ReportVersion] = []
 
     def add(self, version: ReportVersion) -> None:
@@ -160,7 +160,7 @@ class Reports:
         self, out: Path, studies: Studies | None, merged: Mapping[str, str], ids: Ids,
         left_out: LeftOutList, tell: StageProgress,
     ) -> None:  # fmt: skip
-        """Write the report of each study that was kept, or every one, and what was replaced."""
+        """Write the reports of the kept studies, or all if None, and the replaced versions."""
         of_study = self._joined(studies, merged, left_out)
         columns = _columns([one for some in of_study.values() for one in some])
         rest = dict.fromkeys(("study_id", "status", "time", "why", "report"), "text")
@@ -212,7 +212,7 @@ class Reports:
         self, studies: Studies | None, merged: Mapping[str, str], left_out: LeftOutList
     ) -> dict[str, list[ReportVersion]]:
         """The versions of each study."""
-        found: dict[str, list[ReportVersion]] = {}
+        joined: dict[str, list[ReportVersion]] = {}
         for version in self.versions:
             study = version.study or version.accession
             if studies is not None:
@@ -231,15 +231,15 @@ class Reports:
                     self.counts.without_study += why != OTHER_PATIENT
                     continue
                 study = named[0]
-            found.setdefault(study, []).append(version)
-        return found
+            joined.setdefault(study, []).append(version)
+        return joined
 
     def findings(self, studies: Studies, tell: StageProgress) -> Iterator[tuple[str, set[str]]]:
-        """The findings that each version affirms, with its study, of those that it belongs to."""
+        """The study of each version that has one, and the findings that the version affirms."""
         for number, version in enumerate(self.versions):
             for study in studies.all_named(version)[:1]:
-                said = study_sentences(Study(study, version.report, version.sections))
-                yield study, affirmed_findings(one.sentence for one in said)
+                sentences = study_sentences(Study(study, version.report, version.sections))
+                yield study, affirmed_findings(one.sentence for one in sentences)
             if number % 100 == 0:
                 tell("reading findings", number + 1, len(self.versions))
 
@@ -254,7 +254,7 @@ def _columns(versions: Iterable[ReportVersion]) -> list[str]:
 
 
 def present(labels: Mapping[str, str]) -> set[str]:
-    """The findings that labels say are present."""
+    """The findings with the label 1."""
     return {name for name, value in labels.items() if value == "1"}
 
 
@@ -265,14 +265,14 @@ class LabelTable:
         self, writer: RowWriter, studies: Studies, ids: Ids, left_out: LeftOutList
     ) -> None:
         self.studies = 0
-        self.others = 0  # rows of studies that were not kept
+        self.others = 0  # rows for studies that were not kept
         self.findings: Counter[str] = Counter()
         self._writer, self._known, self._ids = writer, studies, ids
         self._left_out = left_out
         self._said: dict[str, Mapping[str, str]] = {}  # the labels of a study
 
     def add(self, row: LabelRow) -> None:
-        """Write the labels of a study that was kept, once, and list those that differ."""
+        """Write the labels of a kept study once; later rows that differ are listed as left out."""
         if (study_id := self._known.named(row[0])) is None:
             self.others += 1
         elif (said := self._said.setdefault(study_id, row[1])) is row[1]:
@@ -285,7 +285,7 @@ class LabelTable:
 
 
 class Boxes:
-    """The boxes of a set, and the phrases without one, held until their images come."""
+    """The boxes of a set, and its phrases without a box, held until their images are known."""
 
     def __init__(self, boxes: Iterable[Box | Absent | LeftOut], left_out: LeftOutList) -> None:
         self.joined: list[Box | Absent] = []
@@ -300,20 +300,20 @@ class Boxes:
 
     def join(self, image: FoundImage, name: str) -> None:
         for key in (image.name, image.box_key):
-            found = self._waiting.pop(without_ending(key), None) if key else None
-            if found is not None:
-                # A mask knows its own size; a table may leave out that of boxes.
-                masks = (b for b in found if isinstance(b, Box) and b.segmentation is not None)
-                first = next(masks, found[0])
+            boxes = self._waiting.pop(without_ending(key), None) if key else None
+            if boxes is not None:
+                # A mask has a size of its own; a table may leave out the size for boxes.
+                masks = (b for b in boxes if isinstance(b, Box) and b.segmentation is not None)
+                first = next(masks, boxes[0])
                 width, height = first.width, first.height
                 if not (width and height):
                     width, height = image_size(image.path)
-                self.joined += [replace(b, image=name, width=width, height=height) for b in found]
+                self.joined += [replace(b, image=name, width=width, height=height) for b in boxes]
                 return
 
 
 def image_size(path: Path) -> tuple[int, int]:
-    """Width and height as the file's header says; (0, 0) where it cannot be read."""
+    """Width and height from the file's header; (0, 0) if it cannot be read."""
     from PIL import Image
 
     try:

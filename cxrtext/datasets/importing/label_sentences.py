@@ -1,6 +1,6 @@
-"""Reports made of labels, for sets that have no reports: plain sentences that say what labels say.
+"""Reports made from labels, for sets without reports.
 
-Labels say neither where, how much nor since when, and neither do the sentences.
+Labels do not say where, how much or since when, and neither do the sentences.
 
 Source: You et al. 2023 (CXR-CLIP), which trains on prompts made of labels.
 """
@@ -17,7 +17,7 @@ from cxrtext.datasets.admission.ids import digest
 from cxrtext.files.yaml_text import read_own
 
 NO_FINDING, DEVICES = "No Finding", "Support Devices"
-DENIALS = 2  # at most so many findings of a study are denied, by a sentence each
+DENIALS = 2  # at most so many absent findings of a study get a sentence
 
 _TOKEN = re.compile(r"[\w'/-]+")
 
@@ -29,7 +29,7 @@ def _lists() -> dict[str, Any]:
 
 
 class LabelSentences:
-    """The sentences that may be said of the findings of a set; ``without``: those without any."""
+    """Sentences for the findings of a set; ``without`` lists the findings that have none."""
 
     def __init__(self, findings: Sequence[str]) -> None:
         lists = _lists()
@@ -48,13 +48,13 @@ class LabelSentences:
         }
 
     def report(self, labels: Mapping[str, int | None], key: str) -> str:
-        """The sentences of a study with these labels, drawn by a key; "" where none can be said."""
+        """Sentences for a study with these labels, drawn by a key; "" if there are none."""
         draw = np.random.default_rng(digest(f"0 {key}"))
         present = [name for name, value in labels.items() if value == 1 and name != NO_FINDING]
-        said = [_one(self._present[name], draw) for name in present if name in self._present]
+        sentences = [_one(self._present[name], draw) for name in present if name in self._present]
         if labels.get(NO_FINDING) == 1 and set(present) <= {DEVICES}:
-            said.append(_one(_lists()["no finding"], draw))
-        # A label such as "multiple nodules" has words of another finding in its name.
+            sentences.append(_one(_lists()["no finding"], draw))
+        # A label such as "multiple nodules" has the word of another finding in its name.
         told = {self._forms.get(word) for n in present for word in _TOKEN.findall(n.lower())}
         left = sorted(
             name
@@ -64,12 +64,12 @@ class LabelSentences:
         for _ in range(min(DENIALS, len(left))):
             name = _one(left, draw)
             left.remove(name)
-            said.append(_one(self._absent[name], draw))
-        return " ".join(said)
+            sentences.append(_one(self._absent[name], draw))
+        return " ".join(sentences)
 
 
 def _phrased(kind: str, phrases: Iterable[str]) -> list[str]:
-    """The sentences of the templates of a kind about phrases."""
+    """The phrases put into the templates of a kind."""
     pairs = ((phrase, template) for phrase in dict.fromkeys(phrases) for template in _lists()[kind])
     texts = (template.format(phrase) for phrase, template in pairs)
     return [text[0].upper() + text[1:] for text in texts]

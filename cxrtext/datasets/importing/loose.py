@@ -1,7 +1,7 @@
-"""Ids that a spreadsheet has changed, and the ids of the films that they stand for.
+"""Matches ids that a spreadsheet has changed to the ids of the films.
 
-Leading zeros go, ``.0`` comes behind, an apostrophe or ``="…"`` around; digits are cut off or an
-exponent stands for them; file names lose their letters.
+Spreadsheets drop leading zeros, append ``.0``, add an apostrophe or ``="…"``, cut digits off or
+write an exponent instead; file names lose their letters.
 """
 
 import re
@@ -15,9 +15,9 @@ from unicodedata import normalize
 from cxrtext.errors import DataError
 
 IdMatching = Literal["exact", "loose"]
-SHORTEST_CUT = 12  # characters that are left of an id, for it to be known by them
+SHORTEST_CUT = 12  # characters that a cut id must still have to be recognized
 
-AS_TEXT = "give the column the format text, fill it anew and export it again"
+AS_TEXT = "give the column the format text, fill it in again and export it again"
 _FORMULA = re.compile(r'="(.*)"')
 _FLOAT = re.compile(r"(\d+)[.,]0*")
 _EXPONENT = re.compile(r"(\d)(?:[.,](\d+))?E\+?(\d+)", re.IGNORECASE)
@@ -26,13 +26,13 @@ _PARTS = re.compile(r"(\D*?)0*(\d.*)")
 
 
 def lost_digits(text: str) -> bool:
-    """Whether an id is a number with an exponent, of which digits are missing."""
-    found = _EXPONENT.fullmatch(text.strip())
-    return found is not None and int(found[3]) > len(found[2] or "")
+    """Whether an id is a number with an exponent that has lost digits."""
+    number = _EXPONENT.fullmatch(text.strip())
+    return number is not None and int(number[3]) > len(number[2] or "")
 
 
 def refuse_lost_digits(where: str, **ids: str) -> None:
-    """Refuse an id that has `lost_digits`: it stands for several."""
+    """Refuse ids that have `lost_digits`: such an id may stand for several."""
     for name, text in ids.items():
         if lost_digits(text):
             raise DataError(
@@ -42,7 +42,7 @@ def refuse_lost_digits(where: str, **ids: str) -> None:
 
 
 def _parts(text: str) -> tuple[str, str]:
-    """What an id has before its number and from there on, without what spreadsheets add."""
+    """The part of an id before its number, and the rest, without what spreadsheets add."""
     plain = _DASH.sub("-", "".join(normalize("NFKC", text).split())).strip("{}")
     plain = found[1] if (found := _FORMULA.fullmatch(plain)) else plain.lstrip("'")
     plain = found[1] if (found := _FLOAT.fullmatch(plain)) else plain
@@ -67,7 +67,7 @@ def _damage(given: str, own: str) -> str:
 
 
 def written_twice(ids: Counter[str]) -> dict[str, str]:
-    """Ids of one table that differ from another as `_parts` has it, with the more frequent one."""
+    """Ids of one table that `_parts` makes equal to a more frequent one, with that one."""
     alike: dict[tuple[str, str], str] = {}
     ways = ((one, alike.setdefault(_parts(one), one)) for one, _ in ids.most_common() if one)
     return {one: first for one, first in ways if one != first}
@@ -82,7 +82,7 @@ class _Index:
             self._by_number[number].append((before, one))
 
     def merged(self, given: str) -> list[str]:
-        """The ids that a spreadsheet writes like one: without zeros, or with 15 digits."""
+        """The ids that a spreadsheet would write like this one: without zeros, or to 15 digits."""
         before, number = _parts(given)
         place = bisect_left(self._sorted, given[:15]) if given.isdigit() else len(self._sorted)
         near = [own for own in self._sorted[place : place + 99] if own[:15] == given[:15]]
@@ -90,12 +90,12 @@ class _Index:
         return rounded + [own for other, own in self._by_number.get(number, []) if other == before]
 
     def find(self, given: str) -> list[str]:
-        """The ids that one may stand for."""
+        """The ids that this one may stand for."""
         before, number = _parts(given)
         some = self._by_number.get(number, [])
-        found = [own for other, own in some if other == before or not other or not before]
-        if found or len(given) < SHORTEST_CUT:
-            return found
+        equal = [own for other, own in some if other == before or not other or not before]
+        if equal or len(given) < SHORTEST_CUT:
+            return equal
         place = bisect_left(self._sorted, given)
         return [own for own in self._sorted[place : place + 2] if own.startswith(given)]
 
@@ -104,10 +104,10 @@ def match_ids(
     table: Path, what: str, given: Iterable[str], own: Iterable[str], matching: IdMatching,
     repeated: Iterable[str] = (),
 ) -> tuple[dict[str, str], str]:  # fmt: skip
-    """The ids of films that ids of a table stand for, where those differ; and what to say of them.
+    """The films' ids for changed ids of a table, and a note about them.
 
-    What differs is recognized, and with "loose" mended.  A DataError where most differ and it is
-    not, and where two ids would become one, as those of several reports (``repeated``).
+    Changed ids are recognized, but only mended with "loose".  Raises DataError if most ids differ
+    without "loose", or if two ids would become one, also those of several reports (``repeated``).
     """
     own = set(own)
     distinct = [one for one in dict.fromkeys(given) if one]
@@ -117,31 +117,31 @@ def match_ids(
         for other in index.merged(one):
             if other not in known:
                 raise DataError(
-                    f"{table}: several reports have the {what} id '{one}', and none has '{other}' "
-                    f"of the films: a spreadsheet made them one; {AS_TEXT}"
+                    f"{table}: several reports have the {what} id '{one}', and none has "
+                    f"the films' '{other}': a spreadsheet made them one; {AS_TEXT}"
                 )
     if not unknown:
         return {}, ""
     for one in unknown:
         refuse_lost_digits(str(table), **{f"a {what} id": one})
-    found = {one: index.find(one) for one in unknown}
-    found = {one: some for one, some in found.items() if some}
-    if not found:
+    alike = {one: index.find(one) for one in unknown}
+    alike = {one: some for one, some in alike.items() if some}
+    if not alike:
         return {}, ""
-    damages = Counter(_damage(one, some[0]) for one, some in found.items())
+    damages = Counter(_damage(one, some[0]) for one, some in alike.items())
     damage = damages.most_common(1)[0][0]
-    example = next((one, some[0]) for one, some in found.items() if _damage(one, some[0]) == damage)
-    said = (
-        f"{len(found)} of {len(distinct)} {what} ids {damage}: '{example[0]}' in {table.name}, "
+    example = next((one, some[0]) for one, some in alike.items() if _damage(one, some[0]) == damage)
+    note = (
+        f"{len(alike)} of {len(distinct)} {what} ids {damage}: '{example[0]}' in {table.name}, "
         f"'{example[1]}' in the films"
     )
     if matching != "loose":
-        if len(found) > len(distinct) - len(unknown):
-            raise DataError(f"{table}: {said}; to join them all the same, give --ids loose")
-        return {}, f"{said}; --ids loose joins them"
+        if len(alike) > len(distinct) - len(unknown):
+            raise DataError(f"{table}: {note}; to join them anyway, give --ids loose")
+        return {}, f"{note}; --ids loose joins them"
     mended: dict[str, str] = {}
     taken: dict[str, str] = {one: one for one in distinct if one in own}
-    for one, some in found.items():
+    for one, some in alike.items():
         other = taken.setdefault(some[0], one)
         if len(some) > 1 or other.casefold() != one.casefold():
             both: Sequence[str] = some if len(some) > 1 else (other, one)
@@ -150,4 +150,4 @@ def match_ids(
                 f"'{both[0]}' and '{both[1]}'; correct the table"
             )
         mended[one] = some[0]
-    return mended, f"{said}; joined"
+    return mended, f"{note}; joined"

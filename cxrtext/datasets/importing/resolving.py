@@ -1,7 +1,7 @@
 """The images that a scan found, before any is kept: corrected versions, merges, equal pixels.
 
-Which of several files of one object counts, and whose a picture is, can be said only when all
-headers have been read and, where they are to be, all pixels looked at.
+Which of an object's files counts, and whose a picture is, is known only after all headers were
+read and, for DICOM, all pixels looked at.
 """
 
 import os
@@ -29,10 +29,10 @@ WHOSE = "the same pixels under two patients: nobody knows whose they are"
 def why_not_replaced(
     before: tuple[str, str], now: tuple[str, str], *, same_pixels: bool, same_source: bool
 ) -> str:
-    """Why an object may not take the place of the one of its SOPInstanceUID; "" where it may.
+    """Why an object may not replace the one with its SOPInstanceUID; "" if it may.
 
-    One source may correct whose its picture is; a picture that changes must stay with its owner.
-    ``before`` and ``now`` are the study and patient of the one that is there, and of the object.
+    A source may correct the patient of its own picture; if the pixels change, study and patient
+    must stay.  ``before`` and ``now`` are the study and patient of the old object and of the new.
     """
     if not same_pixels:
         return "" if before == now else ANOTHERS
@@ -41,15 +41,15 @@ def why_not_replaced(
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was seen of an image's pixels."""
+    """What is known of an image's pixels."""
 
-    pixels: int = 0  # a digest; 0 where they are of one gray level or were not looked at
+    pixels: int = 0  # a digest; 0 if they are constant or were not looked at
     fault: str = ""  # why it cannot be read
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """An image that waits, with its number and the name that it will have."""
+    """An image to be decided on, with its number and the name that it will have."""
 
     number: int
     image: FoundImage
@@ -60,7 +60,7 @@ _UNSEEN = Seen()
 
 
 def refused(found: Sequence[Waiting], seen: Mapping[int, Seen]) -> dict[int, LeftOut]:
-    """Why images are not to be kept, by number: what the others of the set say."""
+    """Why images are not kept because of other images of the set, by number."""
     reasons: dict[int, LeftOut] = {}
     versions: dict[str, list[Waiting]] = defaultdict(list)
     patients: dict[str, set[str]] = defaultdict(set)
@@ -82,10 +82,10 @@ def refused(found: Sequence[Waiting], seen: Mapping[int, Seen]) -> dict[int, Lef
 
 
 def _superseded(several: Sequence[Waiting], seen: Mapping[int, Seen]) -> dict[int, LeftOut]:
-    """Why files of one object are not used; the one that was changed last is."""
+    """Why files of one object are not used, by number; the one changed last is used."""
     pixels = {one.number: seen.get(one.number, _UNSEEN).pixels for one in several}
     newest = max(several, key=lambda one: (one.image.changed, one.image.modified_ns or 0))
-    # Of files that say the same, the first.
+    # Of files with the same header, the first.
     newest = next(one for one in several if _said(one.image) == _said(newest.image))
     reasons = {}
     for one in several:
@@ -104,7 +104,7 @@ def _superseded(several: Sequence[Waiting], seen: Mapping[int, Seen]) -> dict[in
 
 
 def _said(image: FoundImage) -> tuple[object, ...]:
-    """What a header says that an archive keeps."""
+    """The parts of a header that an archive keeps."""
     ids = image.study_id, image.patient_id, image.accession
     return *ids, image.view, tuple(image.metadata.items())
 
@@ -116,11 +116,10 @@ Group = tuple[str, list[Waiting]]
 def find_equal(
     found: Sequence[Waiting], seen: Mapping[int, Seen]
 ) -> tuple[dict[str, str], list[Group]]:
-    """Find images of equal pixels among those that are to be kept.
+    """Find images with equal pixels among those to be kept.
 
     Returns:
-        By patient of a picture that several have, who stands for them all, for they share a split;
-        and the groups.
+        For each patient in a group, the one patient whose split all of them share; and the groups.
     """
     from scipy.cluster.hierarchy import DisjointSet
 
@@ -143,15 +142,15 @@ def find_equal(
 
 
 def owner(image: FoundImage) -> str:
-    """The patient of an image; its study where the set does not say."""
+    """The patient of an image; its study if the set names no patient."""
     return image.patient_id or image.study_id
 
 
 def read_merged(path: Path | None) -> dict[str, str]:
-    """The ids that a hospital has merged, each with the one that stands for it now.
+    """The ids that a hospital has merged, each with the id that replaces it now.
 
-    The table has the columns ``patient_id`` and ``merged_into``, both with their issuer where
-    headers name one ("NORD:000123").
+    The table has the columns ``patient_id`` and ``merged_into``, both with the issuer if headers
+    name one ("NORD:000123").
     """
     into: dict[str, str] = {}
     if path is None:
@@ -170,16 +169,15 @@ def read_merged(path: Path | None) -> dict[str, str]:
     return into
 
 
-FEW = 8  # images for which another process is not worth its start
+FEW = 8  # images for each further process: fewer are not worth its start
 
 
 def look_at(
     found: Sequence[Waiting], out: Path, cache: FactsCache, tell: StageProgress
 ) -> dict[int, Seen]:
-    """Look at every image, or remember it from a run before; what was seen, by number.
+    """Look at every image that the cache does not know; return what was seen, by number.
 
-    It is kept under the image's name in the data folder, so that ``check-data`` finds it, and no
-    other name is kept.
+    The cache has only names in the data folder, under which ``check-data`` finds them again.
     """
     seen: dict[int, Seen] = {}
     total = len(found)

@@ -1,12 +1,11 @@
-"""Who trains, validates and tests: whole patients, with the share of every finding in each part.
+"""Splits whole patients into train, val and test, with each finding's share in each part.
 
-A patient has a part of its own, drawn by a hash of its id.  From the rarest finding
-on, patients leave it for the part that has too few of the finding, as few patients as that takes:
-so most keep theirs however the archive grows.  A part that is known, from the set or from an
-earlier import into the folder, is kept.
+A hash of the id draws a part for each patient.  From the rarest finding on, as few patients as
+necessary move to a part that has too few of the finding, so most keep their part as the archive
+grows.  A part already known from the set or from an earlier import stays.
 
-Source: Sechidis, Tsoumakas and Vlahavas 2011 (On the stratification of multi-label data), Fig. 1,
-for the rarest finding first and the part that lacks most; the parts drawn by hashes are ours.
+Source: Sechidis, Tsoumakas and Vlahavas 2011 (On the stratification of multi-label data), Fig. 1:
+the rarest finding first, to the part that needs it most.  Drawing parts by hashes is ours.
 """
 
 import hashlib
@@ -24,8 +23,8 @@ Shares = tuple[int, int, int]
 class _Patient:
     drawn: str  # the part by its hash
     order: int  # the hash
-    parts: tuple[str, ...]  # that it may be in
-    part: str = ""  # once it is known
+    parts: tuple[str, ...]  # the parts it may be in
+    part: str = ""  # its part, once known
     findings: set[str] = field(default_factory=set)
 
 
@@ -50,7 +49,7 @@ class Splits:
         self._patients: dict[str, _Patient] = {}
 
     def add(self, patient: str, given: str = "") -> None:
-        """Take a patient, and the part that is known: a split, ``TRAIN_OR_VAL`` or ""."""
+        """Add a patient with its known part: a split, ``TRAIN_OR_VAL`` or ""."""
         if patient not in self._patients:
             self._patients[patient] = _patient(patient, self._shares, given)
         if given in SPLITS:
@@ -58,14 +57,14 @@ class Splits:
 
     @property
     def are_drawn(self) -> bool:
-        """Whether the part of some patient is not known yet."""
+        """Whether any patient's part is still unknown."""
         return not all(one.part for one in self._patients.values())
 
     def note(self, patient: str, findings: Iterable[str]) -> None:
         self._patients[patient].findings.update(findings)
 
     def draw(self) -> None:
-        """Settle the part of every patient; a finding of fewer patients than parts moves none."""
+        """Give every patient a part; a finding with fewer patients than parts moves nobody."""
         holders: dict[str, list[_Patient]] = defaultdict(list)
         for one in sorted(self._patients.values(), key=lambda one: one.order):
             for finding in one.findings:
@@ -91,7 +90,7 @@ class Splits:
 
 
 def _placed(patients: Iterable[_Patient], room: Mapping[str, int]) -> list[_Patient]:
-    """Give patients their own parts as far as there is room, and then those that lack most."""
+    """Give patients the parts drawn for them while there is room, then the parts with most room."""
     left, others, placed = Counter(room), list[_Patient](), list[_Patient]()
     for one in patients if left else ():
         if left[one.drawn] > 0:
@@ -108,7 +107,7 @@ def _placed(patients: Iterable[_Patient], room: Mapping[str, int]) -> list[_Pati
 
 
 def quotas(patients: int, shares: Shares) -> dict[str, int]:
-    """How many of so many patients each part is to have: at least one; none where they are fewer.
+    """How many of the patients each part gets, at least one; {} with fewer patients than parts.
 
     >>> quotas(7, (80, 10, 10))
     {'train': 5, 'val': 1, 'test': 1}
@@ -117,11 +116,11 @@ def quotas(patients: int, shares: Shares) -> dict[str, int]:
     if patients < len(parts):
         return {}
     exact = {part: patients * share / sum(shares) for part, share in parts.items()}
-    found = {part: max(1, int(value)) for part, value in exact.items()}
-    while (missing := patients - sum(found.values())) != 0:
-        # The part that is farthest below its share gets one; the one farthest above gives one.
+    counts = {part: max(1, int(value)) for part, value in exact.items()}
+    while (missing := patients - sum(counts.values())) != 0:
+        # The part farthest below its share gets one; the part farthest above gives one.
         sign = 1 if missing > 0 else -1
-        some = [part for part in found if sign > 0 or found[part] > 1]
-        part = max(some, key=lambda part: sign * (exact[part] - found[part]))
-        found[part] += sign
-    return found
+        some = [part for part in counts if sign > 0 or counts[part] > 1]
+        part = max(some, key=lambda part: sign * (exact[part] - counts[part]))
+        counts[part] += sign
+    return counts

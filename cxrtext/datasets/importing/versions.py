@@ -1,8 +1,8 @@
-"""A version of a report, and which of several counts.
+"""Versions of a report, and which of them counts.
 
-Corrected beats final, final beats preliminary, and of one status the latest counts; addenda are
-appended in the order of their times.  A report that was withdrawn leaves none; where its
-addendum was withdrawn, the addenda go alone.
+Corrected beats final, final beats preliminary, and within a status the latest counts.  Addenda are
+appended in the order of their times.  A withdrawn report leaves none; if only an addendum was
+withdrawn, only the addenda go.
 """
 
 from collections import defaultdict
@@ -40,33 +40,33 @@ _ADDENDUM = {"ADDENDUM", "APPENDED", "ADD", "NACHTRAG", "ZUSATZ", "ERGANZUNG", "
 @dataclass(frozen=True, slots=True)
 class ReportVersion:
     item: str  # where it stands: "row 17", or the relative path of a file
-    study: str = ""  # the study's UID; or whatever id a table names it by
+    study: str = ""  # the study's UID, or whatever id a table uses
     accession: str = ""
-    image: str = ""  # the path of its film, where a table names that beside the study
+    image: str = ""  # the path of its film, if a table names both study and image
     issuer: str = ""  # of the accession number
-    patient: str = ""  # with its issuer; "" where the source does not say
+    patient: str = ""  # with its issuer; "" if the source does not say
     status: Status = Status.UNKNOWN
-    time: str = ""  # digits of year, month, day, hour, minute, second, as many as there are
+    time: str = ""  # digits of year, month, day, hour, minute, second, as many as are known
     addendum: bool = False
-    part: tuple[str, int] = ("", 0)  # the section and line of the report that it is
+    part: tuple[str, int] = ("", 0)  # section and line, if it is only a part of the report
     report: str = ""
     sections: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Everything that it says, without the form in which it is said."""
+        """All its text, with plain spaces."""
         return tuple(" ".join(t.split()) for t in (self.report, *self.sections.values()) if t)
 
 
 def of_study(study: Study) -> ReportVersion:
-    """The version of a source that names neither status nor time."""
+    """A version from a source without status and time."""
     return ReportVersion(
         f"report {study.row}", study.study_id, report=study.report, sections=study.sections
     )
 
 
 def read_status(text: str) -> tuple[Status, bool]:
-    """The status that a word names, and whether it names an addendum."""
+    """The status that a word names, and whether the word means an addendum."""
     word = plain_words(text)
     if word in _ADDENDUM:
         return Status.FINAL, True
@@ -74,7 +74,7 @@ def read_status(text: str) -> tuple[Status, bool]:
 
 
 def whole(rows: Iterable[ReportVersion | LeftOut]) -> Iterator[ReportVersion | LeftOut]:
-    """Reports of which each row is a section or a line, put together; others as they are."""
+    """Join rows that are sections or lines of one report; others stay as they are."""
     parts = defaultdict[tuple[object, ...], dict[tuple[object, ...], ReportVersion]](dict)
     for one in rows:
         if isinstance(one, LeftOut) or one.part == ("", 0):
@@ -83,15 +83,15 @@ def whole(rows: Iterable[ReportVersion | LeftOut]) -> Iterator[ReportVersion | L
         key = one.study, one.accession, one.issuer, one.patient, one.status, one.time, one.addendum
         parts[key].setdefault((one.part, one.texts), one)
     for some in parts.values():
-        found = sorted(some.values(), key=lambda one: one.part[1])
-        if not 1 < len(found) == len({one.part for one in found}) or found[0].sections:
-            yield from found
+        lines = sorted(some.values(), key=lambda one: one.part[1])
+        if not 1 < len(lines) == len({one.part for one in lines}) or lines[0].sections:
+            yield from lines
             continue
         texts: dict[str, str] = {}
-        for one in found:
+        for one in lines:
             before = texts.get(one.part[0], one.part[0] and f"{one.part[0]}:")
             texts[one.part[0]] = f"{before}\n{one.report}".strip()
-        yield replace(found[0], report="\n".join(texts.values()))
+        yield replace(lines[0], report="\n".join(texts.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Chosen:
     report: ReportVersion | None
     addenda: Sequence[ReportVersion] = ()
     replaced: Sequence[tuple[ReportVersion, str]] = ()  # versions that do not count, and why
-    again: int = 0  # versions that say what another says
+    again: int = 0  # versions that repeat another
 
 
 def _order(version: ReportVersion) -> tuple[int, str]:
@@ -109,9 +109,9 @@ def _order(version: ReportVersion) -> tuple[int, str]:
 
 
 def choose(versions: Sequence[ReportVersion], *, arrived: bool = False) -> Chosen:
-    """Choose the version that counts; of several of one status and time the first.
+    """Choose the version that counts; with equal status and time, the first.
 
-    Of those that stand in the order in which they ``arrived`` the last, where times do not tell.
+    If versions are in the order they ``arrived`` in, the last one instead.
     """
     if arrived:
         versions = versions[::-1]
@@ -130,7 +130,7 @@ def choose(versions: Sequence[ReportVersion], *, arrived: bool = False) -> Chose
     place = {id(version): number for number, version in enumerate(versions)}
 
     def withdraws(one: ReportVersion, other: ReportVersion) -> bool:
-        if one.time != other.time and other.time.startswith(one.time):  # its day, or no time
+        if one.time != other.time and other.time.startswith(one.time):  # only a day, or no time
             return not arrived or place[id(one)] < place[id(other)]
         return one.time >= other.time
 
@@ -150,15 +150,15 @@ def choose(versions: Sequence[ReportVersion], *, arrived: bool = False) -> Chose
 
 
 def _appended(best: ReportVersion, addenda: Sequence[ReportVersion]) -> Chosen:
-    said = " ".join(best.texts)
-    longer = [one for one in addenda if said and said in " ".join(one.texts)]
-    if longer:  # the report as it is with the addendum
+    text = " ".join(best.texts)
+    longer = [one for one in addenda if text and text in " ".join(one.texts)]
+    if longer:  # a later copy of the report that already has the addendum
         whole = max(longer, key=_order)
         found = _appended(whole, [one for one in addenda if one is not whole])
         return replace(
             found, replaced=[(best, "a report with its addendum holds it"), *found.replaced]
         )
-    held = [one for one in addenda if " ".join(one.texts) in said]
+    held = [one for one in addenda if " ".join(one.texts) in text]
     new = sorted((one for one in addenda if one not in held), key=lambda one: one.time)
     return Chosen(best, new, [(one, "an addendum that the report holds") for one in held])
 
@@ -173,7 +173,7 @@ UNDECIDED = "a second report of one study, and nothing says which is later"
 
 
 def whole_text(chosen: Chosen) -> tuple[str, Mapping[str, str]]:
-    """The report and its sections, with the addenda behind."""
+    """The report and its sections, with the addenda at the end."""
     if chosen.report is None:
         return "", {}
     report, sections = chosen.report.report, dict(chosen.report.sections)

@@ -1,4 +1,4 @@
-"""Sentences to train a masked language model on: held-out studies, batches, padding."""
+"""Sentences for training a masked language model: held-out studies, batches, padding, masks."""
 
 import hashlib
 from collections.abc import Sequence
@@ -14,24 +14,24 @@ from cxrtext.language.scoring.score import SPECIAL, Pieces
 from cxrtext.text.tokenizer import TextTokenizer, continues_word
 
 HELD_OUT_SHARE, HELD_OUT_MAX = 0.05, 1000
-"""Studies held out for validation: this share, and at most so many."""
+"""Studies held out for validation: this share, but at most this number."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldOutSplit:
-    """Sentences to train on, and sentences of other studies; repeated ones are kept."""
+    """Sentences for training, and sentences of other studies; repeated ones are kept."""
 
     training: list[str]
     validation: list[str]
 
     def digest(self) -> str:
-        """Return the SHA-256 of both parts."""
+        """SHA-256 of both parts."""
         text = "\x00".join([*self.training, "\x01", *self.validation])
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 def hold_out(reports: Path, corpus: Corpus, seed: int) -> HeldOutSplit:
-    """Hold out some studies at random (DataError for fewer than two with text)."""
+    """Hold out random studies (DataError if fewer than two have text)."""
     studies = [[sentence.sentence for sentence in study] for study in corpus.studies if study]
     if len(studies) < 2:
         raise DataError(f"{reports}: one report with text is too little to train on")
@@ -65,10 +65,10 @@ def special_ids(tokenizer: TextTokenizer) -> SpecialIds:
 def epoch_batches(
     lengths: Sequence[int], batch_tokens: int, generator: torch.Generator
 ) -> list[list[int]]:
-    """Divide an epoch into batches of like length, in random order; indices of each batch.
+    """Divide an epoch into batches of similar length, in random order; indices of each batch.
 
-    ``batch_tokens`` counts special tokens and padding.  The generator orders sentences of like
-    length, and the batches; their number is the same in every epoch.
+    ``batch_tokens`` includes special tokens and padding.  The generator orders sentences of equal
+    length, and the batches; every epoch has the same number of them.
     """
     shuffled = torch.randperm(len(lengths), generator=generator).tolist()
     order = sorted(shuffled, key=lengths.__getitem__)
@@ -88,8 +88,8 @@ def epoch_batches(
 def collate(sentences: Sequence[Pieces], special: SpecialIds) -> tuple[Tensor, Tensor, Tensor]:
     """Pad sentences to one length, with special tokens.
 
-    Ids [B, T], where there is a word piece of a sentence [B, T], and where a word starts [B, T]; a
-    sentence that starts in the middle of a word, because it was cut, starts one.
+    Returns ids [B, T], where a sentence has a word piece [B, T], and where a word starts [B, T].
+    The first piece always starts a word, even if the sentence was cut inside one.
     """
     width = max(map(len, sentences)) + SPECIAL
     ids = torch.full((len(sentences), width), special.pad, dtype=torch.long)
@@ -114,9 +114,9 @@ def cut_to_window(sentences: Sequence[Pieces], window: int) -> list[Pieces]:
 
 
 MASKED, RANDOM = 0.8, 0.1
-"""Of the words chosen: replaced by [MASK]; replaced by any pieces; the rest are left."""
+"""Shares of the chosen words replaced by [MASK] and by random pieces; the rest stay."""
 
-ROUNDING = 1e-3  # a share that comes out so little above a whole number of pieces means that number
+ROUNDING = 1e-3  # a share this little above a whole number of pieces means that number
 
 
 def choose_words(
@@ -124,18 +124,18 @@ def choose_words(
 ) -> Tensor:
     """Choose whole words in random order until a share of the word pieces is reached.
 
-    The word that reaches the share is the last one taken, even where it goes beyond: a long word
-    has its chance in a short sentence, and a short sentence always has something masked.
+    The word that reaches the share is the last one, even if it exceeds it: so long words in short
+    sentences have a chance, and every sentence has a masked word.
 
     Args:
-        word: The number of the word that each place belongs to, from 0 in each row, [B, T].
-        eligible: Where there is a word piece of the sentence, [B, T]; at least one a row.
-        share: Least share of a row's word pieces to choose; at least one word a row is chosen.
+        word: The number of the word at each place, from 0 in each row, [B, T].
+        eligible: Where the sentence has a word piece, [B, T]; at least one per row.
+        share: Least share of a row's word pieces to choose.
 
-    Which words are chosen is told by their number, [B, T].
+    Returns whether each word is chosen, by its number, [B, T].
 
-    Source: Cui et al. 2021, §3.1 (whole-word masking).  Its code passes over a word that goes
-        beyond the share, which would never mask a long word of a short sentence.
+    Source: Cui et al. 2021, §3.1 (whole-word masking).  Its code skips a word that would exceed the
+        share, and so never masks a long word in a short sentence.
     """
     pieces = torch.zeros(eligible.shape).scatter_add_(1, word, eligible.float())
     draw = torch.rand(eligible.shape, generator=generator).masked_fill(pieces == 0, 2.0)
@@ -161,15 +161,15 @@ def mask_words(
 
     Args:
         input_ids: Word pieces with special tokens and padding, [B, T], on the CPU.
-        eligible: Where there is a word piece of the sentence, [B, T]; at least one a row.
-        starts: Where a word starts, [B, T]; the first eligible place of each row is one.
-        share: Least share of the word pieces to choose; at least one word a row is chosen.
+        eligible: Where the sentence has a word piece, [B, T]; at least one per row.
+        starts: Where a word starts, [B, T]; each row's first eligible place does.
+        share: Least share of the word pieces to choose; each row has at least one chosen word.
 
     Returns:
         The input with chosen pieces masked, [B, T], and where they were chosen, [B, T].
 
-    Source: Devlin et al. 2019, §3.1 (80 % masked, 10 % random, 10 % unchanged), decided once a
-        word as in its authors' later whole-word release.
+    Source: Devlin et al. 2019, §3.1 (80 % masked, 10 % random, 10 % unchanged), decided once per
+        word as in the authors' later whole-word release.
     """
     word = (starts.cumsum(dim=1) - 1).clamp(min=0)  # [B, T]
     words = choose_words(word, eligible, share=share, generator=generator)

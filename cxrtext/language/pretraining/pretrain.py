@@ -1,4 +1,4 @@
-"""A masked language model from a corpus of reports: trained from nothing, or fine-tuned."""
+"""Trains a masked language model on a corpus of reports, or fine-tunes one."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -45,36 +45,36 @@ from cxrtext.text.tokenizer import TextTokenizer
 
 @dataclass(frozen=True, slots=True)
 class PretrainSummary:
-    """What a run of pre-training did; also the content of ``training.json``."""
+    """What a pre-training run did; also the content of ``training.json``."""
 
     kind: str  # ``KIND``
     fingerprint: str  # SHA-256 of the result's configuration, weights and vocabulary
-    base: str | None  # fingerprint of the model that was fine-tuned, or None
-    reports: int  # number of reports
+    base: str | None  # fingerprint of the fine-tuned model, or None
+    reports: int
     with_text: int  # reports with at least one sentence
-    training_sentences: int  # sentences trained on, repeated ones counted
-    validation_sentences: int  # sentences of the studies held out
+    training_sentences: int  # with repeated ones
+    validation_sentences: int  # sentences of the held-out studies
     tokens: int  # word pieces of the training sentences
     vocabulary_size: int  # word pieces in the vocabulary
     parameters: int  # numbers in the network
     steps: int  # optimizer steps
     epochs: int  # passes through the training sentences
-    kept_epoch: int  # the epoch of the lowest held-out loss, from 1; its weights are the result
-    # Mean cross-entropy of masked word pieces of held-out sentences after each epoch, in nats.
+    kept_epoch: int  # the epoch with the lowest held-out loss, from 1; its weights are the result
+    # Mean cross-entropy of masked word pieces in held-out sentences after each epoch, in nats.
     validation_loss: list[float]
-    perplexity: float  # pseudo-perplexity of held-out sentences, a word piece, of the result
-    words: int  # of the training sentences, punctuation not counted
-    unknown_words: int  # of these, such as the vocabulary lacks
-    resumed_from_step: int  # steps that a run that was stopped had done; 0 otherwise
+    perplexity: float  # the result's pseudo-perplexity per word piece of held-out sentences
+    words: int  # of the training sentences, without punctuation
+    unknown_words: int  # those that are not in the vocabulary
+    resumed_from_step: int  # steps done before a stopped run was resumed; 0 otherwise
     seconds: float  # wall-clock time of this run
 
     @property
     def warning(self) -> str | None:
-        """A line that says that the corpus is foreign to the vocabulary, or None."""
+        """A warning that the corpus is foreign to the vocabulary, or None."""
         return Words(self.words, self.unknown_words).warning()
 
 
-WINDOW = 512  # positions of a new network, special tokens counted
+WINDOW = 512  # positions of a new network, with special tokens
 
 
 def new_model(shape: Shape, tokenizer: TextTokenizer, seed: int) -> MaskedBert:
@@ -101,7 +101,7 @@ def prepare(
     state: PretrainState,
     device: torch.device,
 ) -> PretrainRun:
-    """Prepare a run on ``base``, or on a new network of a shape; ``state`` keeps the vocabulary."""
+    """Prepare a run on ``base``, or on a new network; ``state`` keeps the vocabulary."""
     tokenizer = state.tokenizer()
     if tokenizer is None:
         size = shape.vocabulary_size
@@ -123,7 +123,7 @@ def prepare(
     )
 
 
-PERPLEXITY_SENTENCES = 500  # most sentences that the result's perplexity is measured on
+PERPLEXITY_SENTENCES = 500  # most sentences for measuring the result's perplexity
 
 
 def _summary(
@@ -169,22 +169,22 @@ def pretrain_text(
 ) -> PretrainSummary:
     """Train a masked language model on a table of reports, or fine-tune one.
 
-    The weights of the epoch with the lowest held-out loss are the result.  Until it is written,
-    ``<out>.partial`` keeps the state of the run; the same call after a stop resumes and
-    ends in the same model.
+    The result has the weights of the epoch with the lowest held-out loss.  Until it is written,
+    ``<out>.partial`` keeps the state of the run; after a stop, the same call resumes and gives the
+    same model.
 
     Args:
         out: The folder to write: ``config.json``, ``model.safetensors``, the tokenizer's files
-            and ``training.json``.  A model that was trained here before is replaced.
+            and ``training.json``.  A model trained there before is replaced.
         base: A hub id or model folder to fine-tune; its vocabulary and size are kept, a projection
             head is left out.
-        size: "compact" (3 layers of 192) or "demo" (2 layers of 128), or a shape of your own;
-            without ``base`` only.
-        epochs: Passes through the sentences; by default a fixed number of tokens, three epochs at
-            least.
+        size: "compact" (3 layers of 192), "demo" (2 layers of 128) or a shape of your own; only
+            without ``base``.
+        epochs: Passes through the sentences; by default a fixed number of tokens, at least three
+            epochs.
         sections: Sections to train on; by default those that describe the image.
-        columns: What a table calls its columns; the others are guessed.
-        progress: Called with steps done and in all; may raise to stop the run.
+        columns: A table's own headers by our names; the others are guessed.
+        progress: Called with steps done and their total; may raise to stop the run.
 
     Source: Devlin et al. 2019, §3.1; Liu et al. 2019 (dynamic masking); Cui et al. 2021
         (whole-word masking).

@@ -1,4 +1,4 @@
-"""How large a network is trained, how long and how."""
+"""The settings of pre-training: the size of the network, and how long and how it is trained."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from pathlib import Path
 from cxrtext.errors import ConfigError, DataError
 
 KIND = "masked-language-model"
-"""What ``training.json`` of a model that was trained here says that the folder holds."""
+"""The kind of folder that ``training.json`` names for a model trained here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,9 +16,9 @@ class Shape:
     hidden: int  # width
     heads: int  # attention heads; the width is a multiple of them
     vocabulary_size: int  # most word pieces
-    tokens: int  # tokens to train on in all, from which the epochs follow
+    tokens: int  # total tokens to train on, which give the number of epochs
     learning_rate: float  # at the peak
-    batch_tokens: int = 512  # most in a batch: small networks gain more from many steps
+    batch_tokens: int = 512  # most tokens in a batch: small networks gain more from many steps
 
 
 SHAPES = {
@@ -28,19 +28,19 @@ SHAPES = {
 """Named sizes: "compact" for real corpora, "demo" for the embedded data set."""
 
 INITIAL_SCALE = 0.05
-"""Standard deviation of new weights: BERT's 0.02 leaves narrow networks on a plateau for epochs."""
+"""Standard deviation of new weights: BERT's 0.02 keeps narrow networks on a plateau for epochs."""
 
 FINE_TUNING_TOKENS, FINE_TUNING_RATE, FINE_TUNING_BATCH_TOKENS = 2_000_000, 5e-5, 2048
-"""Defaults for a given model: tokens in all, peak of the learning rate, tokens in a batch."""
+"""Defaults for fine-tuning: total tokens, peak learning rate, tokens in a batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class PretrainSettings:
     base: str | None  # fingerprint of the model to fine-tune, or None
     shape: Shape | None  # of a new network, or None with ``base``
-    # Passes through the sentences; None takes as many as the tokens wanted ask for.
+    # Passes through the sentences; None takes as many as ``tokens`` gives.
     epochs: int | None
-    seed: int  # of everything random
+    seed: int  # for everything random
     mask_share: float = 0.15  # share of the word pieces to mask
     warmup: float = 0.06  # share of the steps over which the learning rate rises
     weight_decay: float = 0.01  # on matrices
@@ -59,7 +59,7 @@ class PretrainSettings:
 
 
 def shape_of(size: str | Shape) -> Shape:
-    """A named size, or the one given."""
+    """The shape of a named size; a shape is returned as it is."""
     if isinstance(size, Shape):
         return size
     if size not in SHAPES:
@@ -68,7 +68,7 @@ def shape_of(size: str | Shape) -> Shape:
 
 
 def check_output(out: Path) -> None:
-    """Raise a DataError for a folder that holds something else than a model of this kind."""
+    """Raise a DataError for a folder that is not empty and not a model of this kind."""
     with suppress(OSError, UnicodeDecodeError):
         if f'"kind": "{KIND}"' in (out / "training.json").read_text(encoding="utf-8"):
             return

@@ -1,4 +1,4 @@
-"""The state of a pre-training run, in memory and on disk, so that one that was stopped resumes."""
+"""The state of a pre-training run in memory and on disk, for resuming after a stop."""
 
 import json
 import pickle
@@ -27,7 +27,7 @@ DAMAGED = (
     *(pickle.UnpicklingError, RuntimeError, OSError, EOFError),
     *(ValueError, LookupError, TypeError, AttributeError),
 )
-"""What reading a damaged state raises."""
+"""Errors from reading a damaged state."""
 SETTINGS = "settings.json"
 
 
@@ -37,7 +37,7 @@ class History:
 
     # Mean cross-entropy of masked word pieces, in nats.
     validation_loss: list[float] = field(default_factory=list)
-    # Weights of the epoch of the lowest loss, on the CPU; empty before the first epoch.
+    # Weights of the epoch with the lowest loss, on the CPU; empty before the first epoch.
     best: dict[str, Tensor] = field(default_factory=dict)
 
     @property
@@ -46,7 +46,7 @@ class History:
 
     @property
     def best_epoch(self) -> int:
-        """The epoch of the lowest loss, from 1, the earliest of equal ones; 0 before the first."""
+        """The first epoch with the lowest loss, counted from 1; 0 before the first epoch."""
         if not self.validation_loss:
             return 0
         return self.validation_loss.index(min(self.validation_loss)) + 1
@@ -61,14 +61,14 @@ class History:
 class PretrainState:
     """A folder beside the output, with the vocabulary and the last saved step."""
 
-    folder: Path  # the folder; removed when the run is done
-    settings: dict[str, Any]  # what the run depends on; the state of another run is thrown away
+    folder: Path  # removed when the run is done
+    settings: dict[str, Any]  # what the run depends on; the state of another run is discarded
 
     def _files(self) -> list[Path]:
         return sorted(self.folder.glob("state-*.pt"))
 
     def tokenizer(self) -> TextTokenizer | None:
-        """Return the tokenizer of the run that was stopped, or None without such a run."""
+        """The tokenizer of the stopped run; None, and an empty state, if there is none."""
         try:
             noted = read_sealed(self.folder / SETTINGS)
             same = noted == json.loads(json.dumps(self.settings))
@@ -100,8 +100,8 @@ class PretrainState:
                 old.unlink()
 
     def restore(self, model: MaskedBert, optimizer: torch.optim.Optimizer, history: History) -> int:
-        """Put a saved state into model, optimizer and history; gives the steps done, or 0."""
-        # Two where a run was killed before it removed the older: the one further on counts.
+        """Put a saved state into model, optimizer and history; return the steps done, or 0."""
+        # If a run was killed before it removed the older file, the later state counts.
         if not (files := self._files()):
             return 0
         try:

@@ -1,7 +1,7 @@
-"""The training loop of a masked language model, from its first or a saved step to its best epoch.
+"""The training loop of a masked language model, from the first or a saved step to the best epoch.
 
-Everything random in a step (order, masking, dropout) is a function of the seed and the step's
-number, so a run that continues from a saved step goes on exactly as one in one go.
+Everything random in a step (order, masking, dropout) depends only on the seed and the step's
+number, so a resumed run goes on exactly like an uninterrupted one.
 """
 
 import math
@@ -31,7 +31,7 @@ from cxrtext.text.tokenizer import TextTokenizer
 
 
 def learning_rate(step: int, steps: int, settings: PretrainSettings) -> float:
-    """Return the rate of a step (from 0): linear warm-up, then a cosine to nothing."""
+    """The learning rate of a step (from 0): linear warm-up, then a cosine down to 0."""
     warmup = max(1, round(settings.warmup * steps))
     if step < warmup:
         return settings.learning_rate * (step + 1) / warmup
@@ -40,7 +40,7 @@ def learning_rate(step: int, steps: int, settings: PretrainSettings) -> float:
 
 
 def _generator(*numbers: int) -> torch.Generator:
-    """A generator of its own for each tuple of numbers."""
+    """A separate generator for each tuple of numbers."""
     seed = 0
     for number in numbers:
         seed = (seed * 1_000_003 + number + 1) % (2**63)
@@ -52,7 +52,7 @@ def batches_per_epoch(sentences: Sequence[Pieces], batch_tokens: int) -> int:
 
 
 def precision_on(device: torch.device) -> str:
-    """Of training: bfloat16 on a GPU that has units for it."""
+    """The precision for training: bfloat16 on a GPU that supports it."""
     return choose_precision("auto", device) if device.type == "cuda" else "float32"
 
 
@@ -63,7 +63,7 @@ def masked_loss(
     share: float,
     generator: torch.Generator,
 ) -> Tensor:
-    """Mean cross-entropy of a batch's masked word pieces, the only ones decoded, in nats."""
+    """Mean cross-entropy of a batch's masked word pieces, in nats; only these are decoded."""
     device = model.device
     ids, eligible, starts = collate(sentences, special)
     masked_ids, chosen = mask_words(
@@ -89,7 +89,7 @@ def validation_loss(
     special: SpecialIds,
     settings: PretrainSettings,
 ) -> float:
-    """Mean cross-entropy on held-out sentences, in nats, under the same masks every time."""
+    """Mean cross-entropy on held-out sentences, in nats, with the same masks every time."""
     model.eval()
     order = epoch_batches([len(s) for s in sentences], settings.batch_tokens, _generator(0))
     total, weight = 0.0, 0
@@ -101,25 +101,28 @@ def validation_loss(
     return total / weight
 
 
-SAVE_SECONDS = 60.0  # how often the state of a run is kept
+SAVE_SECONDS = 60.0  # how often the state of a run is saved
 
 
 @dataclass(slots=True)
 class PretrainRun:
-    """What a run works on, and what it has measured."""
+    """What a run works on, and its measurements."""
 
     model: MaskedBert  # on its device
     tokenizer: TextTokenizer
     settings: PretrainSettings
     steps: int
     training: list[Pieces]  # sentences to train on
-    validation: list[Pieces]  # sentences held out
+    validation: list[Pieces]  # held-out sentences
     history: History = field(default_factory=History)
     first: int = 0  # the step that the run resumed from
 
 
 def pseudo_perplexity(run: PretrainRun, sentences: Sequence[str]) -> float:
-    """Of the model as it is now, a word piece.  Source: Salazar et al. 2020, eq. 3."""
+    """The current model's pseudo-perplexity per word piece.
+
+    Source: Salazar et al. 2020, eq. 3.
+    """
     run.model.eval()
     language = MaskedLanguageModel(run.model, run.tokenizer, "", "")
     scores = score_sentences_detailed(sentences, language)
@@ -133,11 +136,11 @@ def _take_step(
     number: int,
     batch: Sequence[Pieces],
 ) -> float:
-    """Take a step, counted from 0; gives the loss before it."""
+    """Take a step, counted from 0; return the loss before it."""
     model, settings = run.model.train(), run.settings
     for group in optimizer.param_groups:
         group["lr"] = learning_rate(number, run.steps, settings)
-    # Dropout draws from the global generator: seeded inside, as it was outside.
+    # Dropout draws from the global generator: it is seeded here and restored after.
     with forked_rng(model.device):
         torch.manual_seed(_generator(settings.seed, 4, number).initial_seed())
         noise = _generator(settings.seed, 2, number)
@@ -150,7 +153,7 @@ def _take_step(
 
 
 def train_to_end(run: PretrainRun, state: PretrainState, progress: Progress | None) -> None:
-    """Train, keeping the state every minute and when ``progress`` stops the run by raising."""
+    """Train, saving the state every minute and when ``progress`` stops the run by raising."""
     parameters, settings = list(run.model.parameters()), run.settings
     groups = [
         {"params": [p for p in parameters if p.ndim > 1], "weight_decay": settings.weight_decay},

@@ -1,4 +1,4 @@
-"""Log-likelihoods that outlive a run: a file of scores by model and sentence."""
+"""A file of log-likelihoods by model and sentence, kept between runs."""
 
 import hashlib
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from cxrtext.errors import DataError
 from cxrtext.files.sqlite import make_tables, open_database, sqlite_errors, transaction
 
 FORMAT = 2  # version of the file
-BUSY_SECONDS = 120.0  # how long to wait for another process that is writing
+BUSY_SECONDS = 120.0  # how long to wait for another process to finish writing
 
 _SCHEMA = """
 CREATE TABLE model (id INTEGER PRIMARY KEY, identity TEXT NOT NULL UNIQUE);
@@ -24,18 +24,18 @@ CREATE TABLE score (
 """
 _MEND = "if it is a cache of scores, remove it; else name another file"
 
-Scores = dict[bytes, NDArray[np.float32]]  # word pieces' log-likelihoods by digest of the sentence
+Scores = dict[bytes, NDArray[np.float32]]  # word pieces' log-likelihoods by sentence digest
 
 
 def digest_of(pieces: Sequence[int]) -> bytes:
-    """A digest of a sentence's word pieces: no report text is kept in a cache."""
+    """A digest of a sentence's word pieces, so that a cache holds no report text."""
     return hashlib.blake2b(
         np.asarray(pieces, dtype="<i4").tobytes(), digest_size=16, person=b"cxrtext pieces"
     ).digest()
 
 
 def _checksum(identity: str, sentence: bytes, tokens: bytes) -> bytes:
-    """Of a row: by it a score is known that a flipped bit has changed."""
+    """The checksum of a row, which reveals flipped bits."""
     return hashlib.blake2b(identity.encode() + sentence + tokens, digest_size=8).digest()
 
 
@@ -46,11 +46,11 @@ def _row_is_whole(identity: object, sentence: object, tokens: object, checksum: 
 
 
 class ScoreCache:
-    """A SQLite file of word pieces' log-likelihoods, by what gave them and the sentence's digest.
+    """A SQLite file of word pieces' log-likelihoods, by ``identity`` and sentence digest.
 
-    Several processes may use one file at once: SQLite locks it for each look and each addition.
-    Each row has a checksum; one that is not what was written counts as unknown, and the sentence is
-    scored again.  ``identity`` is what a score depends on beside the sentence.
+    Several processes may use one file at once: SQLite locks it for each read and write.  Each row
+    has a checksum; a damaged row counts as unknown, and its sentence is scored again.
+    ``identity`` is everything that a score depends on except the sentence.
     """
 
     def __init__(self, path: Path, identity: str) -> None:
@@ -81,23 +81,23 @@ class ScoreCache:
         return sqlite_errors(self.path, DataError, _MEND)
 
     def find(self, sentences: Sequence[bytes]) -> Scores:
-        """The log-likelihoods that are there."""
-        found: Scores = {}
+        """The log-likelihoods of those sentences that the cache has."""
+        scores: Scores = {}
         with self._errors():
             for start in range(0, len(sentences), 500):
                 some = sentences[start : start + 500]
                 places = ",".join("?" * len(some))
                 query = "SELECT sentence, tokens, checksum FROM score WHERE model = ? AND sentence "
                 rows = self._base.execute(f"{query}IN ({places})", [self._model, *some])
-                found.update(
+                scores.update(
                     (key, np.frombuffer(value, dtype="<f4"))
                     for key, value, checksum in rows
                     if _row_is_whole(self._identity, key, value, checksum)
                 )
-        return found
+        return scores
 
     def add(self, scores: Scores) -> None:
-        """Keep some scores; they are in the file when this returns."""
+        """Save scores; they are in the file when this returns."""
         tokens = {key: np.asarray(value, "<f4").tobytes() for key, value in scores.items()}
         rows = [
             (self._model, key, value, _checksum(self._identity, key, value))

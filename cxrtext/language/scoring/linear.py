@@ -1,4 +1,4 @@
-"""Matrix products for inference: weights packed once, in the precision asked for."""
+"""Matrix products for inference, with weights packed once in a given precision."""
 
 import torch
 from torch import Tensor
@@ -14,13 +14,13 @@ POINTWISE = {
     "relu": ("relu", ""),
     "silu": ("swish", ""),
 }
-"""oneDNN's names of what follows a product: operation and algorithm, by transformers' names."""
+"""oneDNN's operation and algorithm for each activation, by transformers' names."""
 
-PACKED_ROWS = 1024  # rows of input that packed weights are laid out for; any other number works
+PACKED_ROWS = 1024  # rows of input that packed weights are optimized for; any number works
 
 
 class PlainLinear:
-    """A product by torch's own call; for GPUs, and where oneDNN is not there.
+    """A product by torch's own call, for GPUs and machines without oneDNN.
 
     ``weight`` is [N, K] and ``bias`` [N].
     """
@@ -39,7 +39,7 @@ class PlainLinear:
 
 
 class PackedLinear:
-    """A product on weights that oneDNN has laid out once for its kernels.
+    """A product with weights that oneDNN has packed once for its kernels.
 
     ``weight`` is [N, K], on the CPU, and ``bias`` [N]; float32 or bfloat16.
     """
@@ -65,7 +65,7 @@ Linear = PlainLinear | PackedLinear
 
 
 def can_pack(dtype: torch.dtype) -> bool:
-    """Whether oneDNN multiplies in this precision on this machine, and gets it right."""
+    """Whether oneDNN multiplies correctly in this precision on this machine."""
     if not torch.backends.mkldnn.is_available():
         return False
     generator = torch.Generator().manual_seed(0)
@@ -74,7 +74,7 @@ def can_pack(dtype: torch.dtype) -> bool:
     x = torch.randn(5, 48, generator=generator)
     try:
         y = PackedLinear(weight, bias, dtype)(x.to(dtype), "gelu")
-    # These operators are torch's own for its compiler: in another version they may be gone.
+    # torch has these operators for its own compiler: another version may not.
     except (AttributeError, RuntimeError, NotImplementedError):
         return False
     expected = PlainLinear(weight, bias, torch.float32)(x, "gelu")
@@ -83,7 +83,7 @@ def can_pack(dtype: torch.dtype) -> bool:
 
 
 def make_linear(weight: Tensor, bias: Tensor, dtype: torch.dtype) -> Linear:
-    """Build the fastest product for the device that the weights are on."""
+    """The fastest product for the weights' device."""
     if weight.device.type == "cpu" and can_pack(dtype):
         return PackedLinear(weight, bias, dtype)
     return PlainLinear(weight, bias, dtype)

@@ -1,8 +1,8 @@
-"""BERT arranged for one purpose: many masked copies of a sentence, each asked for one word piece.
+"""BERT arranged to score one word piece in each of many masked copies of a sentence.
 
-What the general network computes and this purpose does not need is left out, with the same result:
-copies of a sentence share the first layer's queries, keys and values, except for [MASK] itself; the
-last layer answers for the masked position alone; so does the projection onto the vocabulary.
+It leaves out what this does not need, with the same result.  Copies of a sentence share the first
+layer's queries, keys and values, except those of [MASK].  The last layer and the projection onto
+the vocabulary only compute the masked position.
 """
 
 from dataclasses import dataclass
@@ -28,21 +28,21 @@ class SpecialIds:
 
 @dataclass(frozen=True, slots=True)
 class MaskedCopies:
-    """Copies of some texts of one length, each with word pieces masked and one asked for."""
+    """Copies of texts of one length, each with one word piece masked, which is to be scored."""
 
     base: Tensor  # word pieces with special tokens, nothing masked, [S, T]
-    owner: Tensor  # which text a copy is of, [R]
+    owner: Tensor  # the text of each copy, [R]
     masked: Tensor  # where a copy has [MASK], [R, T]
-    position: Tensor  # the column asked for, [R]
-    target: Tensor  # the word piece that stood there, [R]
+    position: Tensor  # the column to score, [R]
+    target: Tensor  # the original word piece there, [R]
 
 
 def masked_copies(ids: Tensor, rows: range, window: int, special: SpecialIds) -> MaskedCopies:
-    """Make some of the masked copies of sentences of one length.
+    """Make the masked copies with the numbers ``rows`` for sentences of one length.
 
-    A sentence longer than the window is never cut off: each word piece is scored in the window
-    that has it nearest to the middle, so every piece sees as much context as fits.  ``ids`` [S, n]
-    are without special tokens; of the S · n copies ``s · n + t`` asks for piece t of sentence s.
+    A sentence longer than the window is not cut off: each word piece is scored in the window with
+    the piece nearest to its middle, so every piece sees as much context as fits.  ``ids`` [S, n]
+    have no special tokens; copy ``s · n + t`` scores piece t of sentence s.
     """
     length = ids.shape[1]
     width = min(length, window)
@@ -65,7 +65,7 @@ def masked_copies(ids: Tensor, rows: range, window: int, special: SpecialIds) ->
 
 class Norm:
     def __init__(self, module: nn.LayerNorm, dtype: torch.dtype) -> None:
-        # torch takes float32 weights with bfloat16 input on the CPU, and not on a GPU.
+        # torch accepts float32 weights with bfloat16 input on the CPU but not on a GPU.
         kept = torch.float32 if module.weight.device.type == "cpu" else dtype
         self.weight, self.bias = module.weight.detach().to(kept), module.bias.detach().to(kept)
         self.epsilon = module.eps
@@ -89,7 +89,6 @@ class Layer:
 
 
 def make_layer(layer: BertLayer, dtype: torch.dtype, hidden_act: str) -> Layer:
-    """Arrange one of transformers' BERT layers for inference."""
     attention = layer.attention.self
     parts = [attention.query, attention.key, attention.value]
     weight = torch.cat([part.weight for part in parts])  # [3 D, D]
@@ -112,16 +111,15 @@ def make_layer(layer: BertLayer, dtype: torch.dtype, hidden_act: str) -> Layer:
 class MaskedNetwork:
     """A masked language model for inference on masked copies.
 
-    Of a network in evaluation mode, whose weights are copied as far as packing needs it.  ``dtype``
-    is the arithmetic of everything but the embeddings and the vocabulary projection, which stay
-    float32 on the CPU: what one word piece gets decides the score.
+    ``model`` is in evaluation mode; its weights are copied only if packing needs it.  ``dtype``
+    (float32, bfloat16 or float16) is for everything except the embeddings and, on the CPU, the
+    vocabulary projection, which stay float32: one word piece's result decides the score.
     """
 
     def __init__(self, model: MaskedBert, dtype: torch.dtype) -> None:
-        """Arrange a model for inference in float32, bfloat16 or float16."""
-        self.dtype, activation = dtype, model.config.hidden_act
+        self.dtype, self.activation = dtype, model.config.hidden_act
         layers = [cast(BertLayer, layer) for layer in model.bert.encoder.layer]
-        self.layers = [make_layer(layer, dtype, activation) for layer in layers]
+        self.layers = [make_layer(layer, dtype, self.activation) for layer in layers]
         self.heads = int(model.config.num_attention_heads)
         embeddings = model.bert.embeddings
         self.words = embeddings.word_embeddings.weight.detach()
@@ -136,7 +134,6 @@ class MaskedNetwork:
         )
         self.transform_norm = Norm(head.transform.LayerNorm, head_dtype)
         self.decode = make_linear(head.decoder.weight, head.decoder.bias, head_dtype)
-        self.activation = model.config.hidden_act
 
     @torch.inference_mode()
     def log_probabilities(self, copies: MaskedCopies, mask_id: int) -> Tensor:
@@ -147,9 +144,9 @@ class MaskedNetwork:
         return logits.gather(1, copies.target[:, None])[:, 0] - logits.logsumexp(1)
 
     def _embed(self, copies: MaskedCopies, mask_id: int) -> tuple[Tensor, Tensor]:
-        """Embeddings of every token and of [MASK] at every place, and where copies find theirs.
+        """Embeddings of all tokens, then of [MASK] at each place, and the rows for each copy.
 
-        [S · T + T, D], and rows of it, [R · T].
+        [S · T + T, D], and row numbers, [R · T].
         """
         count, length = copies.base.shape
         places = self.places[:length]
@@ -168,7 +165,7 @@ class MaskedNetwork:
         asked = torch.arange(rows, device=x.device) * length + copies.position
         for number, layer in enumerate(self.layers):
             if number == 0:
-                # Attention mixes the copies' tokens; until then they are those of the sentence.
+                # Until attention mixes them, a copy's tokens are those of the sentence.
                 qkv = layer.qkv(table).index_select(0, index)
             elif number == len(self.layers) - 1:
                 key_value = layer.key_value(x)
@@ -185,7 +182,7 @@ class MaskedNetwork:
         return x
 
     def _attend(self, query: Tensor, key_value: Tensor, rows: int) -> Tensor:
-        """Attention of [R · Q, D] over [R · T, 2 D]; R copies, Q queries each."""
+        """Attention of [R · Q, D] over [R · T, 2 D]; R copies with Q queries each."""
         width = query.shape[1]
         size = width // self.heads
         q = query.unflatten(0, (rows, -1)).unflatten(2, (self.heads, size)).transpose(1, 2)
@@ -195,6 +192,6 @@ class MaskedNetwork:
         return mixed.transpose(1, 2).reshape(-1, width)
 
     def _finish(self, layer: Layer, x: Tensor, mixed: Tensor) -> Tensor:
-        """A layer's second half, from the attention's result on."""
+        """The second half of a layer, after attention."""
         x = layer.attention_norm(layer.mix.add_to(x, mixed))
         return layer.output_norm(layer.narrow.add_to(x, layer.widen(x, layer.activation)))

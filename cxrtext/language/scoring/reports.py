@@ -1,8 +1,7 @@
 """From reports to a table of scored sentences.
 
-What was scored is kept every second in the cache, without text.  A run that was killed and is
-started again reads the text anew and scores the groups that are missing, so that its table is the
-same, byte for byte.
+Scores are saved in the cache every second, without text.  A killed run that is started again reads
+the text anew and scores the missing groups, so its table is the same, byte for byte.
 """
 
 import time
@@ -34,14 +33,7 @@ from cxrtext.language.scoring.settings import ScoreSettings, ScoreSummary, check
 from cxrtext.models.folders import DEFAULT_MODEL
 from cxrtext.models.masked_lm import MaskedLanguageModel
 from cxrtext.pausing import Progress
-from cxrtext.records import (
-    LeftOut,
-    Rejects,
-    Sentence,
-    SentenceWriter,
-    TextSource,
-    open_source,
-)
+from cxrtext.records import LeftOut, Rejects, Sentence, SentenceWriter, TextSource, open_source
 from cxrtext.records.columns import NO_COLUMNS
 from cxrtext.records.report_sources import made_of_labels
 from cxrtext.records.sentences import META, write_notes
@@ -49,11 +41,11 @@ from cxrtext.text import study_sentences
 from cxrtext.text.tokenizer import TextTokenizer
 
 MAX_PIECES = 500
-"""Word pieces; text of at most 1000 characters that has more is a pasted table, and rejected."""
+"""Most word pieces: a text of at most 1000 characters with more is a pasted table and rejected."""
 
 CACHE_NAME = "scores.sqlite"  # the cache beside the output
-KEEP_SECONDS = 1.0  # how often scores are kept; a kill loses no more than this
-READ_SECONDS = 2.0  # how often it is said how much was read
+KEEP_SECONDS = 1.0  # how often scores are saved; a kill loses no more than this
+READ_SECONDS = 2.0  # how often ``on_read`` is called
 
 
 @dataclass(slots=True)
@@ -86,7 +78,7 @@ class Corpus:
         self.sentences.append((sentence, text))
 
     def total(self, of: Callable[[Text], int]) -> int:
-        """A number of each sentence, summed over all of them."""
+        """The sum of a number over all sentences."""
         return sum(of(text) * text.count for text in self.texts.values())
 
 
@@ -97,9 +89,9 @@ def read_sentences(
     rejects: Rejects,
     on_read: Callable[[int], None] | None = None,
 ) -> Corpus:
-    """Read the text (DataError where there is nothing to score, or no sentence can have an η)."""
+    """Read the text (DataError if there is nothing to score, or no sentence can have an η)."""
     counter, corpus = WordCounter(tokenizer), Corpus()
-    said = time.monotonic()
+    told_at = time.monotonic()
     for item in source:
         if isinstance(item, LeftOut):
             rejects.add(item.where, item.why)
@@ -118,9 +110,9 @@ def read_sentences(
                 place = f"study {sentence.study_id}, {sentence.section} {sentence.position}"
                 why = f"{len(ids)} word pieces, where a sentence has 1 to {MAX_PIECES}"
                 rejects.add(place, why)
-        if on_read is not None and time.monotonic() - said > READ_SECONDS:
+        if on_read is not None and time.monotonic() - told_at > READ_SECONDS:
             on_read(corpus.studies)
-            said = time.monotonic()
+            told_at = time.monotonic()
     if not corpus.sentences:
         why = "there is no sentence in it"
         if source.holds == "reports":
@@ -142,20 +134,20 @@ def read_sentences(
 def _score(
     corpus: Corpus, scorer: Scorer, cache: ScoreCache | None, progress: Progress | None
 ) -> int:
-    """Score what the cache lacks, and keep it there; gives how many scores were known."""
+    """Score what is not in the cache, and save it there; return how many scores were known."""
     texts = list(corpus.texts.values())
     if cache is not None:
-        found = cache.find([text.digest for text in texts])
+        scores = cache.find([text.digest for text in texts])
         for text in texts:
-            text.values = found.get(text.digest)
-    # Groups are scored in order and kept whole, so that after a stop those that are left are the
-    # same: so are the scores, which depend on a sentence's company in their last digits.
+            text.values = scores.get(text.digest)
+    # Groups are scored in order and saved whole, so after a stop the remaining groups are the same.
+    # So are the scores: their last digits depend on the other sentences of the group.
     left = sorted(
         (text for text in texts if text.values is None), key=lambda text: len(text.pieces)
     )
     done = known = len(texts) - len(left)
     unkept: Scores = {}
-    kept = time.monotonic()
+    saved_at = time.monotonic()
     try:
         for group in groups_of(
             left, lambda text: len(text.pieces), scorer.language.window, scorer.batch_tokens
@@ -164,10 +156,10 @@ def _score(
             values = scorer.score([text.pieces.tolist() for text in group])
             for text, value in zip(group, values, strict=True):
                 text.values = unkept[text.digest] = value
-            if cache is not None and time.monotonic() - kept > KEEP_SECONDS:
+            if cache is not None and time.monotonic() - saved_at > KEEP_SECONDS:
                 cache.add(unkept)
                 unkept.clear()
-                kept = time.monotonic()
+                saved_at = time.monotonic()
             if progress is not None:
                 progress(done, len(texts))
     finally:
@@ -177,7 +169,7 @@ def _score(
 
 
 def _fitted(corpus: Corpus) -> tuple[float, float]:
-    """The a and k that fit how often the sentences recur that have an η."""
+    """The a and k that fit how often the sentences with an η recur."""
     some = [text for text in corpus.texts.values() if not text.words.mostly_unknown]
     values = np.array([total(text.values) for text in some if text.values is not None])
     return fit_class_probability(values, np.array([text.count for text in some]))
@@ -209,21 +201,21 @@ def score_reports(
     on_read: Callable[[int], None] | None = None,
     progress: Progress | None = None,
 ) -> ScoreSummary:
-    """Score every sentence of some reports, and write them with their class probability.
+    """Score every sentence of the reports, and write them with their class probability.
 
-    The cache outlives the run: a sentence is scored once for a model and precision, whatever
-    corpus it stands in.
+    The cache is kept after the run: a sentence is scored once per model and precision, in whatever
+    corpus it occurs.
 
     Args:
-        reports: What ``open_source`` reads: a table of reports or sentences, a folder of text
+        reports: Anything ``open_source`` reads: a table of reports or sentences, a folder of text
             files, or "-" for sentences on standard input.
         out: The table of sentences to write, CSV or Parquet by its ending; ``<out>.meta.json`` and,
-            where something was rejected, ``<out>.rejected.csv`` are written beside it.  Or a
-            stream, which gets CSV and nothing else; then only a named cache lets a run continue.
-        settings: How to score, and what is written beside.
-        columns: What a table calls its columns; the others are guessed.
-        on_read: Called every few seconds with how many reports or sentences have been read.
-        progress: Called with distinct sentences done and in all.
+            if anything was rejected, ``<out>.rejected.csv`` are written beside it.  Or a stream,
+            which gets only CSV; then a run can only continue with a named cache.
+        settings: How to score, and what else to write.
+        columns: A table's own headers by our names; the others are guessed.
+        on_read: Called every few seconds with the number of reports or sentences read.
+        progress: Called with the distinct sentences done and their total.
 
     Source: Wang et al. 2023 (sample-specific debiasing), §2.3.
     """
@@ -250,7 +242,7 @@ def score_reports(
         known = _score(corpus, scorer, cache, progress)
         a, k = _fitted(corpus) if settings.fit else (settings.a, settings.k)
         if path is not None:
-            path.with_name(path.name + META).unlink(missing_ok=True)  # of the table before
+            path.with_name(path.name + META).unlink(missing_ok=True)  # of the earlier table
         _write(corpus, target, a, k)
         words = Words(
             corpus.total(lambda text: text.words.words),
@@ -291,7 +283,7 @@ def score_reports(
 def _open_cache(
     scorer: Scorer, out: Path | None, settings: ScoreSettings, closing: ExitStack
 ) -> ScoreCache | None:
-    """The cache of scores, ``<out>.partial`` where none is to outlive the run."""
+    """The cache of scores; ``<out>.partial`` if none is kept after the run."""
     path = settings.cache if isinstance(settings.cache, Path) else None
     if path is None and out is not None:
         path = out.with_name(CACHE_NAME if settings.cache else f"{out.name}.partial")

@@ -1,4 +1,4 @@
-"""Log-likelihoods of sentences: equal ones once, the rest in groups of equal length."""
+"""Log-likelihoods of sentences, each distinct one scored once, in groups of equal length."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -28,10 +28,10 @@ Item = TypeVar("Item")
 
 
 def room(length: int, window: int, batch_tokens: int) -> int:
-    """How many sentences of a length, in word pieces, make a group under a budget of tokens.
+    """How many sentences of a length, in word pieces, fit into a group of ``batch_tokens``.
 
-    A sentence of n word pieces takes n copies of n + 2 tokens, or of ``window`` + 2; one that
-    exceeds the budget is a group alone.
+    A sentence of n word pieces takes n copies of n + 2 tokens, at most ``window`` + 2; a sentence
+    over the budget is a group of its own.
     """
     return min(MAX_GROUP, max(1, batch_tokens // (length * (min(length, window) + SPECIAL))))
 
@@ -39,10 +39,10 @@ def room(length: int, window: int, batch_tokens: int) -> int:
 def groups_of(
     items: Iterable[Item], length: Callable[[Item], int], window: int, batch_tokens: int
 ) -> Iterator[list[Item]]:
-    """Divide sentences in order of length into groups of one length each.
+    """Divide sentences, sorted by length, into groups of equal length.
 
-    The groups depend on the sentences and their order, shortest first, alone, so that a run that
-    was killed and starts again makes the same groups and gets the same numbers.
+    The groups only depend on the sentences and their order, shortest first, so a killed run that
+    starts again makes the same groups and gets the same numbers.
     """
     group: list[Item] = []
     for item in items:
@@ -55,7 +55,7 @@ def groups_of(
         yield group
 
 
-ENGINE = 2  # version of the arithmetic: scores of another one are not taken from a cache
+ENGINE = 2  # version of the arithmetic: cached scores of another version are not used
 BATCH_TOKENS_CPU, BATCH_TOKENS_CUDA = 4096, 65_536  # default tokens in one forward pass
 
 
@@ -63,7 +63,7 @@ def open_model(
     model: str | Path | MaskedLanguageModel,
     device: str | torch.device | None = None,
 ) -> MaskedLanguageModel:
-    """Return a model that is loaded already as it is, or load it."""
+    """Load a model, or return a loaded one, moved to ``device`` if that is given."""
     if isinstance(model, MaskedLanguageModel):
         if device is not None:
             nn.Module.to(model.model, choose_device(device))
@@ -72,7 +72,7 @@ def open_model(
 
 
 class Scorer:
-    """A language model ready to score (ConfigError for a precision not to be had)."""
+    """A language model ready to score (ConfigError if it cannot score in this precision)."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Scorer:
             raise ConfigError(f"batch_tokens is {batch_tokens}; it must be at least 1")
         check_precision(precision)
         if precision == "float16" and language.model.device.type == "cpu":
-            raise ConfigError("float16 is for GPUs; on a CPU take bfloat16")
+            raise ConfigError("float16 is only for GPUs; use bfloat16 on a CPU")
         self.language, self.precision = language, precision
         on_gpu = language.model.device.type == "cuda"
         self.batch_tokens = batch_tokens or (BATCH_TOKENS_CUDA if on_gpu else BATCH_TOKENS_CPU)
@@ -96,13 +96,14 @@ class Scorer:
 
     @property
     def identity(self) -> str:
-        """What a score depends on beside the sentence."""
+        """Everything that a score depends on except the sentence."""
         return f"{self.language.fingerprint} {self.precision} original engine {ENGINE}"
 
     def score(self, group: Sequence[Sequence[int]]) -> list[NDArray[np.float32]]:
-        """Score sentences of one positive length, given as word pieces without special tokens.
+        """Score sentences of equal positive length, given as word pieces without special tokens.
 
-        ``log P(w_t | the rest)`` of every word piece of each sentence, in nats, float32 [n].
+        Returns ``log P(w_t | the rest)`` for every word piece of each sentence, in nats, float32
+        [n].
 
         Source: Salazar et al. 2020, eq. 2.
         """
@@ -129,28 +130,27 @@ Pieces = tuple[int, ...]  # a sentence as word-piece ids, without special tokens
 
 @dataclass(frozen=True, slots=True)
 class SentenceScores:
-    """What the language model says of some sentences."""
+    """The language model's scores of some sentences."""
 
     log_likelihood: NDArray[np.float64]  # pseudo-log-likelihoods, in nats, [S]
-    n_tokens: NDArray[np.int64]  # word pieces of each, special tokens not counted, [S]
-    tokens: list[list[str]]  # the word pieces of each
+    n_tokens: NDArray[np.int64]  # number of word pieces, without special tokens, [S]
+    tokens: list[list[str]]  # the word pieces of each sentence
     # The log-likelihood of each word piece, in nats; each sums to ``log_likelihood``.
     token_log_likelihood: list[NDArray[np.float32]]
-    words: list[Words]  # the words of each, and how many of them the vocabulary lacks
+    words: list[Words]  # the number of words, and of words outside the vocabulary
 
     def eta(self, a: float = DEFAULT_A, k: float = DEFAULT_K) -> list[float | None]:
-        """Class probabilities ``a · p^k``; None where a sentence is mostly unknown, [S]."""
+        """Class probabilities ``a · p^k``; None if a sentence is mostly unknown, [S]."""
         rows = zip(self.log_likelihood.tolist(), self.words, strict=True)
         return [eta_of(value, words, a, k) for value, words in rows]
 
 
 def encode_pieces(tokenizer: TextTokenizer, sentences: Sequence[str]) -> list[Pieces]:
-    """Turn sentences into word-piece ids, without special tokens and without a limit of length.
+    """Turn sentences into word-piece ids, without special tokens and without a length limit.
 
-    Equal sentences share their tuple; that of an empty one is empty.
+    Equal sentences share one tuple; an empty sentence gives an empty tuple.
     """
     texts = list(dict.fromkeys(sentences))
-    # The tokenizers library beneath, because transformers warns of lengths above 512.
     encodings = tokenizer.backend_tokenizer.encode_batch(texts, add_special_tokens=False)
     pieces = {text: tuple(encoding.ids) for text, encoding in zip(texts, encodings, strict=True)}
     return [pieces[text] for text in sentences]
@@ -168,9 +168,9 @@ def score_sentences_detailed(
     """Score sentences and their word pieces by their pseudo-log-likelihood.
 
     Args:
-        sentences: The sentences, S of them.  Equal ones are scored once.  One that is longer than
-            the network's window is scored piece by piece, in the window around each.
-        batch_tokens: Tokens in one forward pass, which bounds the memory; default by device.
+        sentences: S sentences.  Equal ones are scored once.  In a sentence longer than the
+            network's window, each piece is scored in the window around it.
+        batch_tokens: Tokens in one forward pass, which bound the memory; default by device.
         precision: Arithmetic of the network: "float32", "bfloat16" or "float16" (GPU).
 
     Source: Salazar et al. 2020, eq. 2.
@@ -215,7 +215,7 @@ def score_sentences(
 ) -> NDArray[np.float64]:
     """Score sentences by their pseudo-log-likelihood, in nats, at most 0, [S].
 
-    Arguments and errors are those of ``score_sentences_detailed``.
+    Arguments and errors as in ``score_sentences_detailed``.
     """
     return score_sentences_detailed(
         sentences,

@@ -1,6 +1,6 @@
-"""What a scoring run can be asked for, and what it reports.
+"""The settings of a scoring run, and its summary.
 
-This imports no torch, so that wrong options are refused at once.
+This does not import torch, so wrong options are refused at once.
 """
 
 from collections.abc import Sequence
@@ -21,20 +21,20 @@ PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreSettings:
-    """How to score: what decides the scores and η, and what is kept and written of them."""
+    """How to score, and what is kept."""
 
     a: float = DEFAULT_A  # largest class probability, in (0, 1)
     k: float = DEFAULT_K  # exponent on the likelihood
-    fit: bool = False  # a and k to how often the very same sentences recur, instead
-    sections: Sequence[str] | None = None  # that are kept; None: those that describe the image
+    fit: bool = False  # whether to fit a and k to how often sentences recur
+    sections: Sequence[str] | None = None  # sections to score; None: those that describe the image
     precision: Precision = "float32"
-    batch_tokens: int | None = None  # in one forward pass, which bounds the memory; None: by device
+    batch_tokens: int | None = None  # in one forward pass, which bound the memory; None: by device
     max_rejected: int = 100  # rows and sentences
-    # The file of scores that outlives the run; True is ``scores.sqlite`` beside the output.
+    # The file of scores kept after the run; True is ``scores.sqlite`` beside the output.
     cache: Path | bool = True
 
     def check(self) -> None:
-        """Refuse what is out of range before any work is done (ConfigError)."""
+        """Refuse values out of range before any work is done (ConfigError)."""
         if not 0.0 < self.a < 1.0:
             raise ConfigError(f"a is {self.a:g}; it must lie between 0 and 1")
         if not 0.0 <= self.k < float("inf"):
@@ -46,7 +46,7 @@ class ScoreSettings:
 
 @dataclass(frozen=True, slots=True)
 class ScoreSummary:
-    """What a run of scoring did; also the content of ``<out>.meta.json``."""
+    """What a scoring run did; also the content of ``<out>.meta.json``."""
 
     model: str  # hub id or folder name of the language model
     fingerprint: str  # SHA-256 of its configuration, weights and vocabulary
@@ -54,32 +54,32 @@ class ScoreSummary:
     k: float  # exponent on the likelihood
     fitted: bool  # whether a and k were fitted to the corpus
     precision: str  # arithmetic of the network
-    reports: int  # number of reports; of sentences, where sentences were given
+    reports: int  # number of reports, or of sentences if sentences were given
     with_text: int  # reports with at least one sentence
-    without_text: int  # reports without; empty sections are normal
-    understood: float  # the share of sentences that the rules of labels understand
-    by_language: dict[str, float]  # the same of each language; "unknown" of others
+    without_text: int  # reports without any; empty sections are normal
+    understood: float  # the share of sentences that the label rules understand
+    by_language: dict[str, float]  # the same for each language; "unknown" for others
     by_section: dict[str, float]
     sentences: int  # sentences scored
-    distinct_sentences: int  # of these, different from each other to the model
+    distinct_sentences: int  # sentences that differ for the model
     tokens: int  # word pieces of all sentences
-    words: int  # words of all sentences, punctuation not counted
-    unknown_words: int  # of these, such as the vocabulary lacks
-    without_eta: int  # sentences that have no η, because they are mostly unknown
-    warning: str | None  # that the text is foreign to the model, or made of labels, or None
-    from_cache: int  # distinct sentences whose score the cache had
-    rejected: int  # rows and sentences rejected, listed in ``<out>.rejected.csv``
+    words: int  # words of all sentences, without punctuation
+    unknown_words: int  # words that are not in the vocabulary
+    without_eta: int  # sentences without η, because they are mostly unknown
+    warning: str | None  # that the text is foreign to the model or made from labels, or None
+    from_cache: int  # distinct sentences with a score in the cache
+    rejected: int  # rejected rows and sentences, listed in ``<out>.rejected.csv``
     seconds: float  # wall-clock time
 
 
 def check_precision(precision: str) -> None:
-    """Raise a ConfigError for a precision of no such name."""
+    """Raise a ConfigError for an unknown precision."""
     if precision not in PRECISIONS:
         raise ConfigError(f"precision '{precision}' is not one of {', '.join(PRECISIONS)}")
 
 
 def check_paths(reports: Path | str, out: Path | TextIO) -> None:
-    """Refuse an output that is not a table, or would replace the input (DataError)."""
+    """Refuse an output that is not a table or would replace the input (DataError)."""
     if not isinstance(out, Path):
         return
     if out.suffix.lower() not in (".csv", ".parquet"):

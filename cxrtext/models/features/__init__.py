@@ -1,4 +1,4 @@
-"""Region features of a backbone that were computed once: what is kept of them, and where."""
+"""Precomputed region features of a backbone: how they are reduced, and their folder."""
 
 from typing import TYPE_CHECKING
 

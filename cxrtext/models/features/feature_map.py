@@ -1,8 +1,8 @@
-"""What is kept of a backbone's regions: a grid of fewer cells, fewer dimensions, values near 1.
+"""Reduces a backbone's regions to a smaller grid, fewer dimensions, and values near 1.
 
 Each step is linear and fixed once: regions are averaged by the area that they share with a cell of
-the smaller grid, the mean region is taken off, the rest is turned onto its principal components,
-and everything is divided by one number.
+the smaller grid, the mean region is subtracted, the rest is projected onto its principal
+components, and everything is divided by one number.
 """
 
 from collections.abc import Iterable
@@ -13,25 +13,24 @@ from torch import Tensor, nn
 
 from cxrtext.errors import CheckpointError, ConfigError, DataError
 
-MIN_SCALE = 1e-6  # features that are the same everywhere are not blown up
+MIN_SCALE = 1e-6  # least divisor, so that constant features are not blown up
 
 
 class FeatureMap(nn.Module):
-    """From the regions of a backbone [B, h, w, C] to those that are kept [B, g, g, R].
+    """From a backbone's regions [B, h, w, C] to reduced ones [B, g, g, R].
 
     Without a fit (:func:`fit_feature_map`) it only pools and takes the first R channels.
 
     Args:
         channels: C.
-        grid: Most cells along each axis, g; a grid that has no more is left as it is.  None leaves
-            every grid.
-        reduce: R, below C; None keeps every channel.
-        variance_kept: Share of the variance of the regions it was fitted to that R components have.
+        grid: Most cells along each axis, g; a smaller grid stays as it is.  None keeps every grid.
+        reduce: R, below C; None keeps all channels.
+        variance_kept: Share of the variance in the fitted regions that R components have.
     """
 
     mean: Tensor  # [C]
     basis: Tensor  # [C, R], orthonormal columns; only with ``reduce``
-    scale: Tensor  # [], what the values are divided by
+    scale: Tensor  # [], the divisor of the values
 
     def __init__(
         self,
@@ -58,11 +57,11 @@ class FeatureMap(nn.Module):
 
     @property
     def width(self) -> int:
-        """R, the channels that are kept."""
+        """R, the number of kept channels."""
         return self.reduce or self.channels
 
     def grid_of(self, native: tuple[int, int]) -> tuple[int, int]:
-        """The grid that is kept of a backbone's own."""
+        """The reduced grid for a backbone's grid."""
         height, width = native
         most = self.grid or max(native)
         return min(most, height), min(most, width)
@@ -76,7 +75,7 @@ class FeatureMap(nn.Module):
         return kept / self.scale
 
     def note(self) -> dict[str, Any]:
-        """What `from_note` makes it of again, and what the user may want to know, as JSON."""
+        """For `from_note`, and for users, as JSON."""
         return {
             "channels": self.channels,
             "grid": self.grid,
@@ -87,7 +86,7 @@ class FeatureMap(nn.Module):
 
     @classmethod
     def from_note(cls, note: dict[str, Any], tensors: dict[str, Tensor]) -> "FeatureMap":
-        """Make it of its `note` and its state."""
+        """Make a map from its `note` and its state."""
         try:
             made = cls(
                 note["channels"], note["grid"], note["reduce"], variance_kept=note["variance_kept"]
@@ -99,10 +98,10 @@ class FeatureMap(nn.Module):
 
 
 def pool_regions(regions: Tensor, grid: tuple[int, int]) -> Tensor:
-    """Average regions [B, h, w, C] over the cells of a grid, by the area that they share.
+    """Average regions [B, h, w, C] over the cells of a grid, by shared area: [B, g, g', C].
 
-    A cell of [B, g, g', C] lies over the same part of the image as its regions, and the mean over
-    the image stays what it is.
+    A cell covers the same part of the image as its regions, and the mean over the image does not
+    change.
     """
     rows, columns = _overlap(regions.shape[1], grid[0]), _overlap(regions.shape[2], grid[1])
     if rows is not None:
@@ -113,7 +112,7 @@ def pool_regions(regions: Tensor, grid: tuple[int, int]) -> Tensor:
 
 
 def _overlap(cells: int, fewer: int) -> Tensor | None:
-    """Shares [fewer, cells] of each cell in each of the fewer ones; None where they are as many."""
+    """Shares [fewer, cells] of each cell in each of the fewer ones; None for equal numbers."""
     if fewer == cells:
         return None
     size = cells / fewer
@@ -127,11 +126,11 @@ def _overlap(cells: int, fewer: int) -> Tensor | None:
 def fit_feature_map(
     regions: Iterable[Tensor], channels: int, grid: int | None, reduce: int | None
 ) -> FeatureMap:
-    """Fit the mean, the principal components and the scale to regions of some images.
+    """Fit the mean, the principal components and the scale to the regions of images.
 
     The same regions in the same batches give the same map: sums are in float64, and the largest
-    weight of each component is positive.  Batches [b, h, w, C] are read once, and nothing of them
-    is kept; the rest is as :class:`FeatureMap` takes it.
+    weight of each component is positive.  Batches [b, h, w, C] are read once and not kept; other
+    arguments are as in :class:`FeatureMap`.
     """
     made = FeatureMap(channels, grid, reduce)
     count, total = 0, torch.zeros(channels, dtype=torch.float64)
@@ -152,11 +151,11 @@ def fit_feature_map(
     variances = covariance.diagonal()
     made.mean.copy_(mean)
     if reduce is not None:
-        found, vectors = torch.linalg.eigh((covariance + covariance.T) / 2)
+        values, vectors = torch.linalg.eigh((covariance + covariance.T) / 2)
         vectors = vectors.flip(1)[:, :reduce]
         vectors = vectors * vectors[vectors.abs().argmax(dim=0), torch.arange(reduce)].sign()
         made.basis.copy_(vectors)
-        kept = found.flip(0)[:reduce].clamp_min(0)
+        kept = values.flip(0)[:reduce].clamp_min(0)
         made.variance_kept = float(kept.sum() / variances.sum().clamp_min(MIN_SCALE**2))
         variances = kept
     made.scale.copy_(variances.mean().clamp_min(0).sqrt().clamp_min(MIN_SCALE))

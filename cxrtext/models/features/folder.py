@@ -1,8 +1,7 @@
-"""A folder of features, as ``cxrtext encode`` makes it, read.
+"""Reads a folder of features made by ``cxrtext encode``.
 
-``features.json`` is written last and names every other file with its digest.  Shards are mapped
-into memory, a bounded number of them at a time; each is compared with its digest when it is first
-used.
+``features.json`` is written last and names every other file with its digest.  A bounded number of
+shards is mapped into memory at a time; each is compared with its digest when it is first used.
 """
 
 import csv
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from cxrtext.models.features.feature_map import FeatureMap
 
 FEATURES = "features.json"
-JOB = "job.json"  # there from the first moment; says how the folder is made
+JOB = "job.json"  # written first; says how the folder is made
 IMAGES, REJECTED = "images.csv", "rejected.csv"
 COLUMNS: dict[str, Kind] = {  # of images.csv
     "image": "text",
@@ -36,19 +35,19 @@ COLUMNS: dict[str, Kind] = {  # of images.csv
     "width": "whole",
 }
 REGIONS, SIZES, LOOKS = "regions", "sizes", "looks"
-"""Arrays of a shard: [n, 1, g, g, R] float16, [n, 2] int32, and [n, 192] float32, what the images
-look like to :mod:`cxrtext.models.familiar`, by their center crops."""
-LOOK = 192  # numbers of what an image looks like
-BESIDE_BYTES = 4 * LOOK + 4 * 2  # of an image in a shard, beside its regions
+"""Arrays of a shard: [n, 1, g, g, R] float16, [n, 2] int32, and [n, 192] float32, the looks of the
+images' center crops (:mod:`cxrtext.models.familiar`)."""
+LOOK = 192  # numbers in a look
+BESIDE_BYTES = 4 * LOOK + 4 * 2  # bytes per image in a shard, apart from its regions
 FORMAT = "cxrtext features"
 VERSION = 1
 
-OPEN = 64  # shards that are mapped at once
+OPEN = 64  # most shards mapped at once
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureShard:
-    file: str  # its name below the folder
+    file: str  # its name in the folder
     rows: int
     digits: str  # the beginning of its SHA-256
 
@@ -64,16 +63,16 @@ def write_features(
     files: Mapping[str, str],
     more: Mapping[str, Any],
 ) -> None:
-    """Write ``features.json``, which makes a folder one of features.
+    """Write ``features.json``, which completes a folder of features.
 
-    The folder holds the shards, ``images.csv`` and ``rejected.csv``.  ``backbone`` and
-    ``feature_map`` are what these note of themselves.
+    The folder has the shards, ``images.csv`` and ``rejected.csv``.  ``backbone`` and
+    ``feature_map`` are the notes of these.
 
     Args:
         shape: (g, g, R).
         shards: In order; places count through them.
         files: The files of the "map" and of the "golden" image.
-        more: What else is said of it: "command", which makes it but for --out, and the like.
+        more: Further notes, such as "command": the command that makes the folder, without --out.
     """
     listed = {IMAGES, REJECTED, *files.values()}
     write_sealed(
@@ -98,11 +97,11 @@ def write_features(
 def open_features(folder: Path, *, check: bool = False) -> "FeatureFolder":
     """Open a folder of features that ``cxrtext encode`` wrote.
 
-    ``check`` compares every shard with its digest now, and not when it is first used.
+    ``check`` compares every shard with its digest now, not when it is first used.
     """
-    found = FeatureFolder(folder, _read_about(folder))
-    found.check(contents=check)
-    return found
+    features = FeatureFolder(folder, _read_about(folder))
+    features.check(contents=check)
+    return features
 
 
 def _read_about(folder: Path) -> dict[str, Any]:
@@ -113,7 +112,7 @@ def _read_about(folder: Path) -> dict[str, Any]:
                 f"{folder}: holds no features; make them with 'cxrtext encode MANIFEST --backbone "
                 f"DIR --out {folder}'"
             )
-        raise NotFoundError(f"{folder}: the features are not finished; go on with '{command}'")
+        raise NotFoundError(f"{folder}: the features are not finished; continue with '{command}'")
     try:
         about = read_sealed(path)
         kind = about["format"], about["version"]
@@ -123,14 +122,14 @@ def _read_about(folder: Path) -> dict[str, Any]:
         raise CheckpointError(f"{path}: is damaged ({error}); {again}") from None
     if kind != (FORMAT, VERSION):
         raise CheckpointError(
-            f"{path}: is of another version of cxrtext ({about.get('cxrtext')}); encode the images "
-            "again, into another folder"
+            f"{path}: was written by another version of cxrtext ({about.get('cxrtext')}); encode "
+            "the images again, into another folder"
         )
     return about
 
 
 def _command_of(folder: Path) -> str | None:
-    """The command that a folder is made by; None where there is no job."""
+    """The command that makes a folder; None without a job."""
     try:
         return _whole(json.loads((folder / JOB).read_bytes())["shared"]["command"], folder)
     except (OSError, ValueError, KeyError, TypeError):
@@ -144,7 +143,7 @@ def _whole(command: str, folder: Path) -> str:
 class FeatureFolder:
     """Features of n images; made by :func:`open_features`.
 
-    A place is the number of an image through all shards, from 0.
+    A place is the number of an image across all shards, from 0.
     """
 
     def __init__(self, folder: Path, about: Mapping[str, Any]) -> None:
@@ -155,7 +154,7 @@ class FeatureFolder:
         self.shape = grid_h, grid_w, width
         self.shards = [FeatureShard(str(f), int(n), str(d)) for f, n, d in about["shards"]]
         self._starts = np.cumsum([0, *(shard.rows for shard in self.shards)])
-        self._sound: set[str] = set()  # names of files that were compared
+        self._sound: set[str] = set()  # names of checked files
         self._mapped = lru_cache(maxsize=OPEN)(self._map_shard)
 
     def __len__(self) -> int:
@@ -163,7 +162,7 @@ class FeatureFolder:
 
     @cached_property
     def map(self) -> "FeatureMap":
-        """What the backbone's regions went through, to be applied to those of new images."""
+        """The map that reduced the backbone's regions, to apply to new images too."""
         from safetensors.torch import load
 
         from cxrtext.models.features.feature_map import FeatureMap
@@ -172,15 +171,15 @@ class FeatureFolder:
 
     @cached_property
     def golden(self) -> Mapping[str, NDArray[Any]]:
-        """An image and what the backbone made of it."""
+        """An image and the backbone's regions for it."""
         from safetensors.numpy import load
 
-        found: dict[str, NDArray[Any]] = load(self._read_file("golden"))
-        return found
+        arrays: dict[str, NDArray[Any]] = load(self._read_file("golden"))
+        return arrays
 
     @cached_property
     def rejected(self) -> Mapping[str, str]:
-        """Why images that the manifest names are not there, by name."""
+        """Why images of the manifest are missing, by name."""
         with self._listed(REJECTED).open(encoding="utf-8", newline="") as handle:
             return {as_written(row["item"]): row["reason"] for row in csv.DictReader(handle)}
 
@@ -188,13 +187,13 @@ class FeatureFolder:
         return self.rejected.get(name, f"not in {self.folder}; encode the manifest that names it")
 
     def places(self, names: Sequence[str]) -> NDArray[np.int64]:
-        """The place of each image by its name, -1 where it has none; reads ``images.csv`` once."""
-        found = dict.fromkeys(names, -1)
+        """The place of each image by its name, -1 if it has none; reads ``images.csv`` once."""
+        places = dict.fromkeys(names, -1)
         with self._listed(IMAGES).open(encoding="utf-8", newline="") as handle:
             for row in csv.DictReader(handle):
-                if (name := as_written(row["image"])) in found:
-                    found[name] = int(self._starts[int(row["shard"])]) + int(row["row"])
-        return np.fromiter((found[name] for name in names), np.int64, len(names))
+                if (name := as_written(row["image"])) in places:
+                    places[name] = int(self._starts[int(row["shard"])]) + int(row["row"])
+        return np.fromiter((places[name] for name in names), np.int64, len(names))
 
     def of(self, places: ArrayLike) -> NDArray[np.float16]:
         """Features [b, g, g, R] of images at places [b], read into memory."""
@@ -205,7 +204,7 @@ class FeatureFolder:
         return self._rows(places, SIZES, (2,), np.int32)
 
     def looks(self, places: ArrayLike) -> NDArray[np.float64]:
-        """What images look like, [b, 192] (:mod:`~cxrtext.models.familiar`)."""
+        """Looks of images, [b, 192] (:mod:`~cxrtext.models.familiar`)."""
         return self._rows(places, LOOKS, (LOOK,), np.float64)
 
     def _rows(
@@ -222,7 +221,7 @@ class FeatureFolder:
         return rows
 
     def check(self, *, contents: bool = True) -> None:
-        """Compare the files with ``features.json``: that they are there, or their bytes."""
+        """Check that all files of ``features.json`` exist and, with ``contents``, their digests."""
         shards = {shard.file: shard.digits for shard in self.shards}
         for name, digits in {**self.about["sums"], **shards}.items():
             self._found(name, digits if contents else None)
@@ -241,7 +240,7 @@ class FeatureFolder:
         return self._found(name, self.about["sums"][name])
 
     def _found(self, name: str, digits: str | None) -> Path:
-        """A file that is there, its SHA-256 compared once with the digits that it begins with."""
+        """The path of an existing file; its SHA-256 is checked once against its first digits."""
         path, fault = self.folder / name, None
         try:
             path = file_in(self.folder, name)

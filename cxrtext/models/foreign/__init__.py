@@ -1,8 +1,8 @@
-"""Models of elsewhere, from the folders that their authors' libraries write.
+"""Models from elsewhere, loaded from the folders of their authors' libraries.
 
-``network``: a network of transformers, its configuration and tensors checked.  ``processor``: how
-it wants its images.  ``backbone``: a frozen vision model.  ``layouts``: what the folder of a
-finished pair of towers can be.  ``pair``: such a pair as a model.  ``text``: text encoders.
+``network``: a network of transformers with checked configuration and tensors.  ``processor``: its
+preprocessing of images.  ``backbone``: a frozen vision model.  ``layouts``: the possible folders of
+a finished pair of towers.  ``pair``: such a pair as a model.  ``text``: text encoders.
 """
 
 from typing import TYPE_CHECKING

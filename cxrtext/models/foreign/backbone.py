@@ -1,4 +1,4 @@
-"""A frozen vision model of elsewhere: from gray squares to regions, and found by its digest."""
+"""A frozen vision model from elsewhere: from gray squares to regions; found by its digest."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from cxrtext.models.image_encoder import RegionEncoder
 
 Precision = Literal["float32", "bfloat16"]
 _LINE = 200  # most characters of a licence
-_CARD = 2**16  # bytes of a card that are read
+_CARD = 2**16  # most bytes read from a card
 
 
 class Backbone(nn.Module):
@@ -47,7 +47,7 @@ class Backbone(nn.Module):
         self.model, tensors = load_network(folder, config)
         self.name = folder.name
         self.folder = folder
-        self.licence = licence_of(folder)  # a line, "" where the folder says nothing
+        self.licence = licence_of(folder)  # a line, or "" if the folder names none
         self.precision: Precision = "float32"
         own, size = prepared.preprocessing, prepared.preprocessing.crop
         self.preprocessing: Preprocessing = replace(own, offset=offset_of(config))
@@ -66,33 +66,33 @@ class Backbone(nn.Module):
         self.requires_grad_(requires_grad=False)
         self.eval()
 
-    def train(self, mode: bool = True) -> Self:  # noqa: ARG002 - as nn.Module has it
+    def train(self, mode: bool = True) -> Self:  # noqa: ARG002 - nn.Module's signature
         return super().train(mode=False)
 
     def forward(self, images: Tensor, *, precision: Precision | None = None) -> Tensor:
-        """Give the regions [B, h, w, C] of images [B, 1, crop, crop] in [0, 1], in float32.
+        """Regions [B, h, w, C] of images [B, 1, crop, crop] in [0, 1], in float32.
 
         They are transformers' ``last_hidden_state`` without the class and register tokens.
-        ``precision`` is that of this call, None for that of :func:`load_backbone`.
+        ``precision`` is for this call; None uses that of :func:`load_backbone`.
         """
         side = self.preprocessing.crop
         if images.shape[1:] != (1, side, side):
             raise ValueError(
                 f"images of {self.name} are [B, 1, {side}, {side}], not {list(images.shape)}"
             )
-        pixels = (images.float() - self.mean) / self.std  # gray, in as many channels as it takes
+        pixels = (images.float() - self.mean) / self.std  # gray, repeated in each channel
         half = (precision or self.precision) == "bfloat16"
         with torch.autocast(images.device.type, torch.bfloat16, enabled=half):
             state: Tensor = self.model(pixel_values=pixels, **self._call).last_hidden_state
         if state.ndim == 4:
             regions = state.permute(0, 2, 3, 1)
-        else:  # class and register tokens stand before those of regions
+        else:  # class and register tokens come before the regions
             h, w = self.grid
             regions = state[:, -h * w :].reshape(len(state), h, w, self.channels)
         return regions.float().contiguous()
 
     def note(self) -> dict[str, Any]:
-        """What is written of it beside features and in checkpoints, as JSON holds it."""
+        """The note for features and checkpoints, as JSON."""
         return {
             "model_type": self.model_type,
             "name": self.name,
@@ -115,19 +115,19 @@ def load_backbone(
     device: str | torch.device = "cpu",
     precision: Precision = "float32",
 ) -> Backbone:
-    """Load the vision model of a folder as transformers saves it; nothing is fetched.
+    """Load a vision model from a folder saved by transformers; nothing is fetched.
 
-    The folder holds ``config.json``, ``model.safetensors`` (or ``pytorch_model.bin``, read without
-    running what it holds) and ``preprocessor_config.json``.  Heads and text towers are left out;
-    whatever else does not fit is refused.
+    The folder has ``config.json``, ``model.safetensors`` (or ``pytorch_model.bin``, read without
+    running code in it) and ``preprocessor_config.json``.  Heads and text towers are ignored;
+    anything else that does not fit is refused.
 
-    Attention is computed by torch's ``scaled_dot_product_attention``, as transformers does by
-    default: equal to the plain formula but for rounding, in memory that grows with the number of
-    regions and not with its square.
+    Attention uses torch's ``scaled_dot_product_attention``, transformers' default: equal to the
+    plain formula except for rounding, with memory that grows with the number of regions, not with
+    its square.
 
     Args:
-        size: Side of the crop, in pixels, instead of the folder's own; the resize keeps its ratio.
-        precision: "bfloat16" computes under autocast, for devices with units for it
+        size: Side of the crop in pixels, instead of the folder's own; the resize keeps its ratio.
+        precision: "bfloat16" computes under autocast, on devices that support it
             (:func:`cxrtext.device.has_bfloat16`).
     """
     folder = Path(folder)
@@ -145,7 +145,7 @@ def load_backbone(
 
 
 def prepared_of(folder: Path, size: int | None = None) -> Prepared:
-    """How a folder's model wants its images, at its own size or another; without its weights."""
+    """The preprocessing of a folder's model, at its own size or another, without its weights."""
     _, config = read_vision(folder)
     if size is not None and not 1 <= size <= MAX_RESIZE:
         raise CheckpointError(f"{folder.name}: size {size} is not between 1 and {MAX_RESIZE} px")
@@ -162,7 +162,7 @@ def prepared_of(folder: Path, size: int | None = None) -> Prepared:
 
 
 def licence_of(folder: Path) -> str:
-    """The licence that a model's card or its LICENSE file names, as a line; "" for neither."""
+    """The licence named by a model's card or LICENSE file, as a line, or ""."""
     for pattern, read in zip(CARDS, (_front_matter, _first_line), strict=True):
         for path in sorted(folder.glob(pattern)):
             try:
@@ -176,11 +176,11 @@ def licence_of(folder: Path) -> str:
 
 
 def _front_matter(text: str) -> str:
-    """``license``, and its name and link where it is "other"."""
+    """``license``, with its name and link if given."""
     if not text.startswith("---"):
         return ""
     try:
-        # Not safe_load: merge keys and aliases can stand for any amount of memory there.
+        # Not safe_load, where merge keys and aliases could take any amount of memory.
         values = yaml.load(text[3:].split("\n---", 1)[0], yaml.BaseLoader)  # noqa: S506
         given = [values.get(key) for key in ("license", "license_name", "license_link")]
     except (yaml.YAMLError, RecursionError, AttributeError):
@@ -195,7 +195,7 @@ def _first_line(text: str) -> str:
 
 
 def _digest(config: Any, prepared: Prepared, tensors: str) -> str:
-    """SHA-256 over the weights' contents, the configuration, and how images are prepared."""
+    """SHA-256 over the weights' contents, the configuration and the preprocessing."""
     facts = [
         type(config).__name__,
         settings_of(config),
@@ -208,12 +208,12 @@ def _digest(config: Any, prepared: Prepared, tensors: str) -> str:
 
 
 class BackboneEncoder(RegionEncoder):
-    """A backbone that was trained elsewhere and stays as it is, and layers over its regions.
+    """A frozen backbone trained elsewhere, with layers over its regions.
 
     The backbone's weights are not part of this module's state: a checkpoint names them by digest
-    (:func:`find_backbone`).  ``reduce`` brings its regions to the grid and the dimensions that are
-    trained on; its few numbers are part of the state.
-    ``golden`` is what the backbone made of a drawn image when features were computed.
+    (:func:`find_backbone`).  ``reduce`` maps its regions to the grid and dimensions for training;
+    its few numbers are part of the state.  ``golden`` has the backbone's regions of a drawn image
+    from when features were computed.
     """
 
     def __init__(
@@ -228,7 +228,7 @@ class BackboneEncoder(RegionEncoder):
         super().__init__()
         self.reduce = reduce
         self.golden = golden
-        self._held = (backbone,)  # in a tuple: torch takes modules in it for no part of this
+        self._held = (backbone,)  # in a tuple, so that torch does not register it
         self._train_on(reduce.width, dimension, position)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
@@ -242,7 +242,7 @@ class BackboneEncoder(RegionEncoder):
 
     @property
     def trunk(self) -> nn.Module:
-        """The backbone, which is always held still."""
+        """The backbone, which is always locked."""
         return self.backbone
 
     @property
@@ -250,9 +250,9 @@ class BackboneEncoder(RegionEncoder):
         return self.backbone.preprocessing.offset
 
     def note(self) -> dict[str, Any]:
-        """What a checkpoint says of the backbone, and of how its regions are reduced.
+        """A checkpoint's note on the backbone and on how its regions are reduced.
 
-        The folder where it lies is not among it: the same backbone may lie elsewhere.
+        It has no folder, because the same backbone may be elsewhere.
         """
         note = {key: value for key, value in self.backbone.note().items() if key != "folder"}
         return {**note, "reduce": self.reduce.note()}
@@ -260,19 +260,19 @@ class BackboneEncoder(RegionEncoder):
     @torch.no_grad()
     def features(self, images: Tensor) -> Tensor:
         """Regions of images [B, 1, H, W] in [0, 1], reduced: [B, g, g, R], without gradients."""
-        found: Tensor = self.reduce(self.backbone(images))
-        return found
+        regions: Tensor = self.reduce(self.backbone(images))
+        return regions
 
 
 _DIGITS = 12
 
 
 def find_backbone(note: Mapping[str, Any], checkpoint: Path | None) -> Backbone:
-    """Load the backbone that was noted (:meth:`Backbone.note`), wherever it lies now.
+    """Load the backbone of a note (:meth:`Backbone.note`), wherever it is now.
 
-    Looked for in ``backbone`` of the checkpoint, in the folder where it was, and in the folders
-    that CXRTEXT_BACKBONES lists and those in them.  A folder is the right one if its digest is,
-    whatever its name; weights are read only where all else agrees.
+    It is looked for in the checkpoint's ``backbone``, in its noted folder, and in the folders in
+    CXRTEXT_BACKBONES and their subfolders.  The digest decides, not the folder's name; weights are
+    only read if everything else agrees.
     """
     name, digest, size = (note.get(key) for key in ("name", "digest", "size"))
     if not (isinstance(name, str) and isinstance(digest, str) and isinstance(size, int)):
@@ -280,7 +280,7 @@ def find_backbone(note: Mapping[str, Any], checkpoint: Path | None) -> Backbone:
             f"{checkpoint or 'the features'}: the note of its backbone is damaged"
         )
     refused: list[str] = []
-    looked: dict[Path, str] = {}  # by where they really lie
+    looked: dict[Path, str] = {}  # folders by their real path
     for folder in _candidates(note, checkpoint):
         if (place := folder.resolve()) in looked:
             continue
@@ -307,7 +307,7 @@ def find_backbone(note: Mapping[str, Any], checkpoint: Path | None) -> Backbone:
 
 
 def _candidates(note: Mapping[str, Any], checkpoint: Path | None) -> Iterator[Path]:
-    """Folders to look in; of those in a listed folder, the ones of the right name first."""
+    """Folders to look in; inside a listed folder, those with the right name first."""
     if checkpoint is not None:
         yield checkpoint / BACKBONE_FOLDER
     if isinstance(note.get("folder"), str) and note["folder"]:

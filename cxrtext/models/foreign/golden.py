@@ -1,7 +1,7 @@
-"""A drawn image with the vectors that a model made of it, compared whenever it is loaded.
+"""A drawn image with a model's vectors for it, compared whenever the model is loaded.
 
-A digest tells whether files are the same; this tells whether they still compute the same: another
-mean or filter, a token too many before the regions, or another version of a library show here.
+A digest tells whether files are the same; this tells whether they still compute the same.  Another
+mean or filter, an extra token before the regions, or another version of a library show here.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,23 +19,23 @@ from cxrtext.images.gray import Bytes
 from cxrtext.models.foreign.backbone import Backbone
 
 HEIGHT, WIDTH = 761, 613
-"""Of the image; a size that no model resizes to, so that every filter shows."""
+"""Size of the image; no model resizes to it, so that every filter shows."""
 LEVELS = 0.1
-"""Gray levels of 255 by which the prepared square may differ, on average over its pixels."""
+"""Largest mean difference of the prepared square's pixels, in gray levels of 255."""
 TOLERANCE = 1e-3
-"""Share of a channel's spread over the grid by which it may differ, in the median channel.
+"""Largest difference in the median channel, as a share of its spread over the grid.
 
-Rounding in float32 comes to 1e-5 between processors with and without AVX (ResNet-50, DINOv2, Swin
-and ConvNeXT), a std that is 1 % off to 1.8e-3 and more, a mean that is 1/255 off to 8e-3 and more.
+Rounding in float32 gives 1e-5 between processors with and without AVX (ResNet-50, DINOv2, Swin and
+ConvNeXT); a std that is 1 % off gives 1.8e-3 or more, a mean that is 1/255 off 8e-3 or more.
 """
 _FLAT = 1e-3  # of the mean spread; channels below it say nothing
 Answers = Mapping[str, NDArray[Any]]
 
 
 def draw() -> Bytes:
-    """The image, [1, 761, 613]: no two regions of it are alike, and fine lines show a filter.
+    """The image, [1, 761, 613]: no two of its regions are alike, and fine lines show a filter.
 
-    Whole numbers only, so that every machine draws the same.
+    Only whole numbers are used, so that every machine draws the same.
     """
     y, x = np.mgrid[:HEIGHT, :WIDTH].astype(np.int64)
     gray = (170 * y) // HEIGHT + (60 * x) // WIDTH + 25 * ((x * x // 900 + y // 3) % 2)
@@ -49,7 +49,7 @@ def draw() -> Bytes:
 def answers(
     preprocessing: Preprocessing, device: torch.device, embed: Callable[[Tensor], Tensor]
 ) -> dict[str, NDArray[Any]]:
-    """What a model makes of the image: "square" uint8 [1, R, R], "regions" float32 [h, w, C]."""
+    """A model's answers for the image: "square" uint8 [1, R, R], "regions" float32 [h, w, C]."""
     square = preprocessing.square(draw())
     pixels = torch.from_numpy(preprocessing.normalize(square)).to(device)
     with torch.inference_mode(), without_tf32():
@@ -58,13 +58,13 @@ def answers(
 
 
 def make_golden(backbone: Backbone) -> dict[str, NDArray[Any]]:
-    """What a backbone makes of the image, in float32, as :func:`answers`."""
+    """A backbone's :func:`answers`, in float32."""
     device = backbone.mean.device
     return answers(backbone.preprocessing, device, lambda x: backbone(x, precision="float32"))
 
 
 def check_golden(backbone: Backbone, golden: Answers) -> None:
-    """Compare what a backbone makes of the golden image with what was kept, in float32."""
+    """Compare a backbone's answers, in float32, with those that were kept (CheckpointError)."""
     compare(f"backbone '{backbone.name}'", make_golden(backbone), golden)
 
 
@@ -95,9 +95,9 @@ def compare(what: str, found: Answers, kept: Answers) -> None:
 
 
 def _difference(found: NDArray[Any], wanted: NDArray[Any]) -> float:
-    """The median, over channels that vary, of the RMS difference over the grid by the spread.
+    """The median over varying channels of [..., C] of the RMS difference divided by the spread.
 
-    Of [..., C]; where no channel varies, as of one vector, by the mean size of its numbers.
+    If no channel varies, as in a single vector, it is divided by the mean size of the numbers.
     """
     found, wanted = (x.astype(np.float64).reshape(-1, x.shape[-1]) for x in (found, wanted))
     spread = wanted.std(axis=0)

@@ -1,7 +1,7 @@
-"""What a folder of a finished pair can be: a closed table, each entry read by its own rules.
+"""The layouts that the folder of a finished pair can have, each read by its own rules.
 
-Sizes that a file of weights tells are read off its tensors.  No code of a folder is used; pickles
-are read as tensors and plain values.
+Sizes are read from tensors where possible.  No code in a folder is used; pickles are read as
+tensors and plain values.
 """
 
 from __future__ import annotations
@@ -20,12 +20,7 @@ from cxrtext.errors import CheckpointError
 from cxrtext.images.preprocessing import Preprocessing, strided_offset
 from cxrtext.models.folders import BIOVIL, CONFIG, CXR_CLIP, OPEN_CLIP, OPENAI, read_object
 from cxrtext.models.foreign import names
-from cxrtext.models.foreign.network import (
-    network_of,
-    part_of,
-    read_configuration,
-    without_buffers,
-)
+from cxrtext.models.foreign.network import network_of, part_of, read_configuration, without_buffers
 from cxrtext.models.foreign.processor import FILTERS, Prepared, prepared_by, read_processor
 from cxrtext.models.foreign.tokenizers import clip_tokenizer, siglip_tokenizer
 from cxrtext.models.foreign.towers import (
@@ -36,12 +31,7 @@ from cxrtext.models.foreign.towers import (
     cxr_bert_head,
     patch_projector,
 )
-from cxrtext.models.weight_files import (
-    filled,
-    read_archive,
-    read_state,
-    read_tensors,
-)
+from cxrtext.models.weight_files import filled, read_archive, read_state, read_tensors
 from cxrtext.text.tokenizer import load_tokenizer
 
 State = Mapping[str, Tensor]
@@ -50,18 +40,18 @@ _CHEXZERO = ((101.48761 / 255,) * 3, (83.43944 / 255,) * 3)
 _UNIT, _HALF = ((0.0,) * 3, (1.0,) * 3), ((0.5,) * 3, (0.5,) * 3)
 BIOVIL_RESIZE, BIOVIL_STRIDE = 512, 32
 HEAD = 64
-"""Width of an attention head where no file tells it: no tensor does."""
+"""Width of an attention head if no file says it; tensors do not show it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The two towers of a pair, and what goes with them."""
+    """The two towers of a pair, and what belongs to them."""
 
     images: ImageTower
     texts: TextTower
     tokenizer: Any
-    preprocessing: Preprocessing  # with mean 0 and std 1: levels are the tower's
-    scale: float  # what the model multiplies similarities by
+    preprocessing: Preprocessing  # with mean 0 and std 1: the image tower has the levels
+    scale: float  # the model's factor for similarities
     max_tokens: int
 
     @property
@@ -74,14 +64,14 @@ class Parts:
 
     @property
     def dimension(self) -> int:
-        """D, by what the text tower makes of nothing but its first piece."""
+        """D, measured on an embedding of the text tower."""
         with torch.inference_mode():
             ids = torch.zeros(1, 2, dtype=torch.long)
             return int(self.texts(ids, torch.ones_like(ids)).shape[-1])
 
 
 def _linear(source: Path, state: State, prefix: str) -> nn.Linear:
-    """The projection whose names begin with something."""
+    """The projection under a prefix."""
     own = names.under(state, prefix)
     _require(source, own, "weight")
     out, inside = own["weight"].shape
@@ -91,7 +81,7 @@ def _linear(source: Path, state: State, prefix: str) -> nn.Linear:
 def _of_transformers(
     folder: Path, kind: str, processor: str, tokenizer: Callable[[Path], Any]
 ) -> Parts:
-    """A CLIP or SigLIP as transformers saves it."""
+    """A CLIP or SigLIP saved by transformers."""
     path = folder / CONFIG
     values = read_object(path)
     towers = _towers(path, kind, *(part_of(values, f"{one}_config") for one in ("vision", "text")))
@@ -103,7 +93,7 @@ def _of_transformers(
 
 
 def _towers(path: Path, kind: str, vision: Any, text: Any) -> tuple[Any, Any]:
-    """The configurations of the towers of a CLIP or SigLIP."""
+    """The configurations of a CLIP's or SigLIP's towers."""
     return (
         read_configuration(path, f"{kind}_vision_model", vision, "vision_config."),
         read_configuration(path, f"{kind}_text_model", text, "text_config."),
@@ -113,7 +103,7 @@ def _towers(path: Path, kind: str, vision: Any, text: Any) -> tuple[Any, Any]:
 def _pair(
     source: Path, state: State, towers: tuple[Any, Any], prepared: Prepared, pieces: Any
 ) -> Parts:
-    """A CLIP or SigLIP in transformers' names."""
+    """A CLIP or SigLIP with transformers' names."""
     import transformers
 
     vision, text = towers
@@ -145,14 +135,14 @@ _HARMLESS = {
     *("timm_proj_bias", "context_length", "vocab_size", "hf_model_name", "hf_pooler_type"),
     *("hf_model_pretrained", "hf_tokenizer_name", "tokenizer_kwargs"),
 }
-"""Keys that are read, or whose values stand in the tensors or matter to training alone."""
+"""Keys that are read, that tensors show anyway, or that only matter for training."""
 _WANTED = {"vision_cfg": {"timm_proj": "linear"}, "text_cfg": {"hf_proj_type": "mlp"}}
-"""Keys that may have one value alone, if any."""
+"""Keys that may only have this value."""
 _POOLERS = {"cls_last_hidden_state_pooler": "first", "mean_pooler": "mean"}
 
 
 def _open_clip(folder: Path) -> Parts:
-    """BiomedCLIP as open_clip saves it: timm's vision transformer and a BERT."""
+    """BiomedCLIP saved by open_clip: timm's vision transformer and a BERT."""
     path = folder / OPEN_CLIP
     values = read_object(path)
     whole, rules = (_part(path, values, name) for name in ("model_cfg", "preprocess_cfg"))
@@ -167,7 +157,7 @@ def _open_clip(folder: Path) -> Parts:
     for part, given in (("vision_cfg", vision), ("text_cfg", text)):
         for key, value in given.items():
             if key not in _HARMLESS and value and value != _WANTED[part].get(key):
-                raise CheckpointError(f"{path}: {part}.{key} {value!r} is a rule not known here")
+                raise CheckpointError(f"{path}: {part}.{key} {value!r} is not supported")
     prepared = _open_clip_images(path, rules, vision.get("image_size", 224))
     stems = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
     source = next((folder / name for name in stems if (folder / name).is_file()), None)
@@ -218,7 +208,7 @@ def _open_clip_images(path: Path, given: Mapping[str, Any], side: Any) -> Prepar
 
 
 def _layers(state: State, pattern: str) -> int:
-    """How many layers tensors are of, whose names have a number in the place of {}."""
+    """The number of layers, counted by tensor names with a number for {}."""
     return next(n for n in count() if pattern.format(n) not in state)
 
 
@@ -227,7 +217,7 @@ def _heads(width: int) -> int:
 
 
 def _bert(source: Path, state: State, prefix: str) -> Any:
-    """A BERT whose sizes its tensors tell; a pooling layer is left out."""
+    """A BERT with the sizes of its tensors; a pooling layer is ignored."""
     own = without_buffers(names.under(state, prefix))
     own = {name: x for name, x in own.items() if not name.startswith("pooler.")}
     inner = "encoder.layer.{}.intermediate.dense.weight"
@@ -243,7 +233,7 @@ def _bert(source: Path, state: State, prefix: str) -> Any:
 
 
 def _openai(folder: Path) -> Parts:
-    """CheXzero's file, or another of OpenAI's names."""
+    """CheXzero's file, or another with OpenAI's names."""
     source = only_file(folder, OPENAI)
     state = read_tensors(source)
     _require(source, state, "visual.proj", "text_projection", "visual.conv1.weight")
@@ -254,7 +244,7 @@ def _openai(folder: Path) -> Parts:
     text |= {
         "vocab_size": len(state["token_embedding.weight"]),
         "max_position_embeddings": len(state["positional_embedding"]),
-        "eos_token_id": 2,  # pooled at the highest id, as OpenAI does
+        "eos_token_id": 2,  # makes transformers pool at the highest id, as OpenAI does
     }
     prepared = Prepared(Preprocessing(side, side, 0.0, 1.0, "lanczos", "pad"), *_CHEXZERO)
     towers = _towers(source, "clip", vision, text)
@@ -262,7 +252,7 @@ def _openai(folder: Path) -> Parts:
 
 
 def _tower_of_openai(state: State, prefix: str) -> dict[str, Any]:
-    """Sizes of a tower as OpenAI's ``build_model`` reads them off a state."""
+    """Sizes of a tower, read from a state like OpenAI's ``build_model``."""
     blocks = f"{prefix}transformer.resblocks."
     inner, width = state[f"{blocks}0.mlp.c_fc.weight"].shape
     return {
@@ -276,7 +266,7 @@ def _tower_of_openai(state: State, prefix: str) -> dict[str, Any]:
 
 
 def _biovil(folder: Path) -> Parts:
-    """BioViL, or BioViL-T of a single film: hi-ml's image model and its CXR-BERT."""
+    """BioViL, or BioViL-T for a single film: hi-ml's image model and its CXR-BERT."""
     source = only_file(folder, BIOVIL)
     state = read_tensors(source)
     with_prior = "encoder.missing_previous_emb" in state
@@ -309,7 +299,7 @@ def _biovil(folder: Path) -> Parts:
 
 
 def _resnet(source: Path, state: State) -> Any:
-    """A ResNet of torchvision's names with bottleneck blocks; a classifier is left out."""
+    """A ResNet with torchvision's names and bottleneck blocks; a classifier is ignored."""
     own = names.of_torchvision_resnet({k: x for k, x in state.items() if not k.startswith("fc.")})
     first = "encoder.stages.{}.layers.0.shortcut.convolution.weight"
     block = "encoder.stages.{}.layers.{{}}.layer.0.convolution.weight"
@@ -324,7 +314,7 @@ def _resnet(source: Path, state: State) -> Any:
 
 
 def _cxr_clip(folder: Path) -> Parts:
-    """CXR-CLIP's archive: its own configuration says how each tower is pooled."""
+    """CXR-CLIP's archive; its own configuration says how each tower is pooled."""
     import transformers
 
     source = only_file(folder, CXR_CLIP)
@@ -338,7 +328,7 @@ def _cxr_clip(folder: Path) -> Parts:
         trunk = _resnet(source, names.under(state, "image_encoder.resnet."))
         head = _head(source, state, "image_projection.")
         images = ImageTower(trunk, "mean", head, _IMAGENET)
-    elif image.get("model_type") == "swin":  # Swin-Tiny, the one that CXR-CLIP was trained with
+    elif image.get("model_type") == "swin":  # Swin-Tiny, which CXR-CLIP was trained with
         own = without_buffers(names.under(state, "image_encoder.image_encoder."))
         trunk = network_of(source, transformers.SwinConfig(), own)
         images = ImageTower(trunk, "first", _head(source, state, "image_projection."), _HALF)
@@ -366,12 +356,12 @@ def _head(source: Path, state: State, prefix: str) -> nn.Module:
 
 
 def only_file(folder: Path, pattern: str) -> Path:
-    """The one file of a pattern (CheckpointError)."""
-    found = sorted(folder.glob(pattern))
-    if len(found) != 1:
-        said = ", ".join(path.name for path in found) or "none"
-        raise CheckpointError(f"{folder}: wants one file {pattern}, and holds {said}")
-    return found[0]
+    """The only file that matches a pattern (CheckpointError)."""
+    files = sorted(folder.glob(pattern))
+    if len(files) != 1:
+        names_found = ", ".join(path.name for path in files) or "none"
+        raise CheckpointError(f"{folder}: wants one file {pattern}, and holds {names_found}")
+    return files[0]
 
 
 def _require(source: Path, state: State, *wanted: str) -> None:
@@ -390,4 +380,4 @@ LAYOUTS: dict[str, Callable[[Path], Parts]] = {
     "biovil": _biovil,
     "cxr-clip": _cxr_clip,
 }
-"""Every layout, by the name that :func:`cxrtext.models.folders.layout_of` gives a folder."""
+"""The reader of each layout, by its name from :func:`cxrtext.models.folders.layout_of`."""

@@ -1,8 +1,8 @@
-"""Tensors of other libraries by the names that transformers gives them; contents are not changed.
+"""Renames the tensors of other libraries to transformers' names.
 
-Sources: the modules that other libraries save, read in their own code: openai/CLIP's ``model.py``
-(CheXzero has a copy), open_clip's ``timm_model.py`` and ``hf_model.py``, timm's
-``vision_transformer.py``, torchvision's ``resnet.py``.
+Sources: the other libraries' own code: openai/CLIP's ``model.py`` (CheXzero has a copy),
+open_clip's ``timm_model.py`` and ``hf_model.py``, timm's ``vision_transformer.py``, torchvision's
+``resnet.py``.
 """
 
 import re
@@ -12,7 +12,7 @@ from torch import Tensor
 
 State = Mapping[str, Tensor]
 Rules = Mapping[str, str]
-"""Patterns, each replaced wherever it is found in a name, in order."""
+"""Patterns with their replacements, applied to a name in order."""
 
 _CLIP = {
     r"^visual\.(class_embedding)$": r"vision_model.embeddings.\1",
@@ -35,9 +35,9 @@ _CLIP_TURNED = {
     "visual.proj": "visual_projection.weight",
     "text_projection": "text_projection.weight",
 }
-"""Matrices that are multiplied from the right, [width, D]."""
+"""Matrices multiplied from the right, [width, D], which are transposed."""
 _CLIP_CONSTANTS = ("input_resolution", "context_length", "vocab_size", "attn_mask")
-"""What OpenAI's archives hold besides weights."""
+"""Entries of OpenAI's archives that are not weights."""
 _VIT = {
     r"^cls_token$": "embeddings.cls_token",
     r"^pos_embed$": "embeddings.position_embeddings",
@@ -63,7 +63,7 @@ _RESNET = {
 
 
 def of_openai(state: State) -> dict[str, Tensor]:
-    """A CLIP of OpenAI's names as transformers' ``CLIPModel``; unknown ones stay."""
+    """A CLIP with OpenAI's names as transformers' ``CLIPModel``; unknown names stay."""
     own = dict(state)
     turned = {new: own.pop(old).T.contiguous() for old, new in _CLIP_TURNED.items() if old in own}
     weights = {name: x for name, x in own.items() if name not in _CLIP_CONSTANTS}
@@ -71,7 +71,7 @@ def of_openai(state: State) -> dict[str, Tensor]:
 
 
 def of_timm_vit(state: State) -> dict[str, Tensor]:
-    """Timm's vision transformer as transformers' ``ViTModel``, by the names of the hub's files."""
+    """Timm's vision transformer as transformers' ``ViTModel``, with the hub files' names."""
     return _renamed(state, _VIT, ("query", "key", "value"))
 
 
@@ -81,7 +81,7 @@ def of_torchvision_resnet(state: State) -> dict[str, Tensor]:
 
 
 def _renamed(state: State, rules: Rules, thirds: tuple[str, ...] = ()) -> dict[str, Tensor]:
-    """``thirds``: what stands for {} where queries, keys and values are one matrix or bias."""
+    """Apply rules; ``thirds`` replace {} if queries, keys and values are one matrix or bias."""
     named: dict[str, Tensor] = {}
     for name, tensor in state.items():
         for pattern, replacement in rules.items():
@@ -95,5 +95,5 @@ def _renamed(state: State, rules: Rules, thirds: tuple[str, ...] = ()) -> dict[s
 
 
 def under(state: State, prefix: str) -> dict[str, Tensor]:
-    """The tensors whose names begin with something, without it."""
+    """The tensors with a prefix, without the prefix in their names."""
     return {name.removeprefix(prefix): x for name, x in state.items() if name.startswith(prefix)}

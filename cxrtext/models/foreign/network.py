@@ -1,7 +1,7 @@
 """Networks of transformers with the tensors of a file, checked key by key.
 
-transformers' own classes by ``model_type`` (:mod:`cxrtext.models.configurations`); no code of a
-folder is used.
+They are transformers' own classes by ``model_type`` (:mod:`cxrtext.models.configurations`); no code
+in a folder is used.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ BACKBONES = (
     *("resnet", "convnext", "convnextv2", "efficientnet", "vit", "dinov2"),
     *("dinov2_with_registers", "siglip", "siglip_vision_model", "clip", "clip_vision_model"),
 )
-"""Each ``model_type`` that a backbone can have; ``siglip`` and ``clip`` have a text tower too."""
+"""The ``model_type`` values of backbones; ``siglip`` and ``clip`` also have a text tower."""
 STEM = re.compile(
     r"((?:.+\.)?)(?:embedder\.embedder\.convolution"
     r"|embeddings\.(?:convolution|patch_embeddings?(?:\.projection)?))\.weight"
 )
-"""The first convolution, and what stands before the names of a model's own tensors."""
+"""The name of the first convolution; the group is the prefix of a model's own tensors."""
 _HEADS = (
     *("classifier", "cls_classifier", "distillation_classifier", "decoder", "head", "logit_bias"),
     *("logit_scale", "mask_token", "pooler", "projector", "text_model", "text_projection"),
     "visual_projection",
 )
-"""First parts of names that are left out: heads, and the other tower of a pair."""
+"""First parts of ignored names: heads, and the other tower of a pair."""
 BUFFERS = ("mask_token", "position_ids", "relative_position_index", "inv_freq", "attn_mask")
-"""Last parts of names that are left out: what masked pretraining used, and constants."""
+"""Last parts of ignored names: tensors of masked pretraining, and constants."""
 _NEEDLESS = ("mask_token", "num_batches_tracked")
-"""Last parts of names that a file may lack, because nothing is computed from them here."""
+"""Last parts of names that a file may omit, because nothing here uses these tensors."""
 
 
 def read_configuration(path: Path, model_type: str, values: Any, part: str = "") -> Any:
-    """Transformers' configuration of the values of a file, or a part of it (CheckpointError)."""
+    """The configuration in transformers for a file's values (CheckpointError)."""
     try:
         return configuration(model_type, values)
     except (ValueError, AttributeError) as error:
@@ -57,7 +57,7 @@ def read_configuration(path: Path, model_type: str, values: Any, part: str = "")
 
 
 def read_vision(folder: Path) -> tuple[str, Any]:
-    """The ``model_type`` of a folder, and the configuration of its vision model."""
+    """A folder's ``model_type``, and the configuration of its vision model."""
     path = folder / CONFIG
     if not path.exists():
         raise CheckpointError(
@@ -68,7 +68,7 @@ def read_vision(folder: Path) -> tuple[str, Any]:
     model_type = values.get("model_type")
     if model_type not in BACKBONES:
         raise CheckpointError(
-            f"{path}: model_type {model_type!r} is not a backbone that is known; known are "
+            f"{path}: model_type {model_type!r} is not a known backbone; known are "
             f"{', '.join(BACKBONES)}"
         )
     own = str(model_type)
@@ -87,7 +87,7 @@ def part_of(values: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def stride_of(config: Any) -> int:
-    """Pixels a region, along each axis."""
+    """Pixels per region, along each axis."""
     match config.model_type:
         case "resnet":  # a convolution and a pooling of stride 2, then stages
             return int(4 << (len(config.depths) - 1 + config.downsample_in_first_stage))
@@ -104,8 +104,8 @@ def offset_of(config: Any) -> float:
         return strided_offset(stride_of(config))
     if config.model_type != "efficientnet":
         return 0.0
-    # Padding is on the right and below, so that a stride of 2 is centered on its second pixel, but
-    # for the blocks of ``depthwise_padding``, that pad all sides alike.
+    # Padding is on the right and below, so a stride of 2 is centered on its second pixel, except in
+    # the blocks of ``depthwise_padding``, which pad all sides equally.
     shift, step, block = 1, 2, 0
     for stride, repeats in zip(config.strides, config.num_block_repeats, strict=True):
         if stride == 2:
@@ -116,7 +116,7 @@ def offset_of(config: Any) -> float:
 
 
 def load_network(folder: Path, config: Any) -> tuple[Any, str]:
-    """The vision model of a folder, in float32, and the SHA-256 of its tensors with their names."""
+    """A folder's vision model, in float32, and the SHA-256 of its tensors with their names."""
     for name in (SAFE_WEIGHTS, PICKLED_WEIGHTS):
         parts = folder / f"{name}.index.json"
         if parts.is_file() and not (folder / name).is_file():
@@ -124,31 +124,28 @@ def load_network(folder: Path, config: Any) -> tuple[Any, str]:
                 f"{parts}: the weights are in several files; write them as one: "
                 'model.save_pretrained(FOLDER, max_shard_size="100GB") of transformers'
             )
-    for name in (CONFIG, SAFE_WEIGHTS, PICKLED_WEIGHTS):  # where SHA256SUMS lists them
+    for name in (CONFIG, SAFE_WEIGHTS, PICKLED_WEIGHTS):  # if SHA256SUMS lists them
         check_listed(folder / name, CheckpointError)
     source, state = read_state(folder)
-    kept = _vision_tensors(source, state)
-    return network_of(source, config, kept), _digest(kept)
+    tensors = _vision_tensors(source, state)
+    return network_of(source, config, tensors), _digest(tensors)
 
 
-def network_of(
-    source: Path, config: Any, state: Mapping[str, Tensor], model_class: Any = None
-) -> Any:
-    """A network of transformers with the tensors of a file, every one of them used, in float32.
+def network_of(source: Path, config: Any, state: Mapping[str, Tensor]) -> Any:
+    """A network of transformers without a pooling layer, in float32, using all tensors of a file.
 
-    The names may be those of the hub's files, which transformers brings to its own.
-    ``model_class`` is of a network with a head, None for the plain one without a pooling layer.
+    The names may be those of the hub's files; transformers converts them to its own.
     """
     from transformers import MODEL_MAPPING
 
-    model_class = model_class or MODEL_MAPPING[type(config)]
+    model_class: Any = MODEL_MAPPING[type(config)]
     pooled = "add_pooling_layer" in inspect.signature(model_class.__init__).parameters
     build = {"add_pooling_layer": False} if pooled else {}
     constants = (*BUFFERS, *_NEEDLESS)
     check_finite(source, {n: x for n, x in state.items() if n.split(".")[-1] not in constants})
     with quietly(), torch.random.fork_rng(devices=[]):
         try:
-            with torch.device("meta"):  # shapes only, no memory
+            with torch.device("meta"):  # only shapes, no memory
                 own = model_class(config, **build).state_dict().values()
             wanted, held = (sum(x.numel() for x in some) for some in (own, state.values()))
             if wanted > 2 * held:
@@ -182,7 +179,7 @@ def _vision_tensors(source: Path, state: Mapping[str, Tensor]) -> dict[str, Tens
     """The tensors of the vision model, by its own names."""
     prefixes = sorted(found[1] for name in state if (found := STEM.fullmatch(name)))
     if len(prefixes) != 1:
-        which = f", under {listed(prefixes)}; save the one that is wanted alone" if prefixes else ""
+        which = f", under {listed(prefixes)}; save only the wanted one" if prefixes else ""
         raise CheckpointError(
             f"{source}: holds {len(prefixes) or 'no'} vision models in transformers' names{which}"
         )
@@ -200,7 +197,7 @@ def _vision_tensors(source: Path, state: Mapping[str, Tensor]) -> dict[str, Tens
 
 
 def _digest(tensors: Mapping[str, Tensor]) -> str:
-    """SHA-256 over tensors by the file's own names, which no version of a library changes."""
+    """SHA-256 over tensors by the file's own names, which do not change with library versions."""
     digest = hashlib.sha256()
     for name, tensor in sorted(tensors.items()):
         if name.split(".")[-1] in _NEEDLESS:
@@ -212,7 +209,7 @@ def _digest(tensors: Mapping[str, Tensor]) -> str:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Without transformers' table and progress bar: what they would say is checked, in one line."""
+    """Turn off transformers' table and progress bar; errors are reported in one line instead."""
     from transformers.utils import logging
 
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

@@ -1,8 +1,8 @@
-"""A finished pair of towers as a model: loaded, compared with its digests and its golden answers.
+"""A finished pair of towers as a model, checked against its digests and its golden answers.
 
-Loading writes nothing.  A copy that cxrtext makes is a checkpoint by what is written beside its
-files: what it is (``cxrtext.json``), what it makes of a drawn image and a sentence
-(``golden.safetensors``), and digests (``SHA256SUMS``).  These are compared at each load.
+Loading writes nothing.  A copy made by cxrtext becomes a checkpoint by further files: its
+description (``cxrtext.json``), its embeddings of a drawn image and a sentence
+(``golden.safetensors``), and digests (``SHA256SUMS``).  These are checked at each load.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from cxrtext.models.weight_files import read_safetensors
 FORMAT, VERSION = "cxrtext finished pair", 1
 SENTENCE = "Small left pleural effusion. No pneumothorax."
 MAX_SIDE = 1024
-"""Longest side of an image that a pair may want, in pixels."""
+"""Longest side of a pair's input image, in pixels."""
 
 
 class FinishedPair(ImageTextModel):
-    """Two towers of elsewhere; its score is the cosine of their global embeddings.
+    """Two towers from elsewhere; its score is the cosine of their global embeddings.
 
-    It is not trained on.  ``noted`` is what a copy of its folder says of it.
+    It is not trained further.  ``noted`` is its description in a copy of its folder.
     """
 
     def __init__(self, parts: Parts, title: str, noted: Mapping[str, Any]) -> None:
@@ -62,7 +62,7 @@ class FinishedPair(ImageTextModel):
             preprocessing=parts.preprocessing,
         )
         super().__init__(spec, parts.tokenizer, parts.images, parts.texts)
-        with torch.no_grad():  # no cap: it is not trained
+        with torch.no_grad():  # without a cap, because it is not trained
             self.log_gamma_sq.fill_(math.log(parts.scale))
         self.noted = noted
         self.requires_grad_(requires_grad=False).eval()
@@ -75,15 +75,15 @@ class FinishedPair(ImageTextModel):
         return region_scores(F.normalize(regions.float(), dim=-1), texts)
 
     def answers(self) -> dict[str, Any]:
-        """What it makes of the golden image and of a sentence: "text" [D], beside the others."""
-        found = answers(self.spec.preprocessing, self.device, self.embed_images)
-        return found | {"text": self.embed_sentences([SENTENCE])[0].cpu().numpy()}
+        """Its answers for the golden image, and "text" [D] for a sentence."""
+        images = answers(self.spec.preprocessing, self.device, self.embed_images)
+        return images | {"text": self.embed_sentences([SENTENCE])[0].cpu().numpy()}
 
 
 def load_pair(folder: Path, device: str = "cpu") -> FinishedPair:
-    """Load the finished pair of a folder (CheckpointError); nothing is written there.
+    """Load the finished pair in a folder (CheckpointError); nothing is written there.
 
-    The files of a copy must have the digests, and its towers give the vectors, of when it was made.
+    A copy's files must still have their digests, and its towers must still give the same vectors.
     """
     with foreign(folder):
         return _load(folder).to(device)
@@ -92,7 +92,7 @@ def load_pair(folder: Path, device: str = "cpu") -> FinishedPair:
 def _load(folder: Path) -> FinishedPair:
     layout = layout_of(folder)
     if layout is None:
-        raise CheckpointError(f"{folder}: holds no finished pair that is known")
+        raise CheckpointError(f"{folder}: has no known finished pair")
     adopted = (folder / ADOPTED).is_file()
     again = f"copy the folder again, or take {ADOPTED}, {GOLDEN} and {SUMS} away"
     noted: Mapping[str, Any] = {}
@@ -100,26 +100,28 @@ def _load(folder: Path) -> FinishedPair:
         check_folder(folder, (ADOPTED, GOLDEN, *pair_files(folder)), CheckpointError, again)
         noted = read_checkpoint_config(folder)
         if (noted.get("format"), noted.get("version")) != (FORMAT, VERSION) or (
-            "continued" in noted  # trained on by an earlier version
+            "continued" in noted  # an earlier version trained it further
         ):
-            raise CheckpointError(f"{folder / ADOPTED}: of another version of cxrtext; {again}")
+            raise CheckpointError(
+                f"{folder / ADOPTED}: written by another version of cxrtext; {again}"
+            )
     parts = _parts(folder, layout)
     title = f"{noted.get('name', folder.resolve().name)} ({layout})"
     model = FinishedPair(parts, title, noted or _described(folder, layout, parts))
-    found = model.answers()
-    if not all(np.isfinite(found[what]).all() for what in ("regions", "text")):
+    vectors = model.answers()
+    if not all(np.isfinite(vectors[what]).all() for what in ("regions", "text")):
         raise CheckpointError(f"{folder}: its embeddings are not finite numbers; {again}")
-    if found["regions"].shape[-1] != found["text"].shape[-1]:
+    if vectors["regions"].shape[-1] != vectors["text"].shape[-1]:
         raise CheckpointError(f"{folder}: its two towers embed in different numbers of dimensions")
     if adopted:
         kept = {name: x.numpy() for name, x in read_safetensors(folder / GOLDEN).items()}
-        compare(str(folder), found, kept)
+        compare(str(folder), vectors, kept)
     model.folder, model.fingerprint = folder, pair_fingerprint(folder)
     return model
 
 
 def _parts(folder: Path, layout: str) -> Parts:
-    """The towers of a folder, and what goes with them, that can work together."""
+    """The towers of a folder and what belongs to them; checked to work together."""
     parts = LAYOUTS[layout](folder)
     check_pieces(folder, parts.tokenizer, parts.text["vocab_size"])
     trunk: Any = parts.texts.trunk
@@ -136,20 +138,20 @@ def _parts(folder: Path, layout: str) -> Parts:
 
 
 def save_pair(folder: Path, model: FinishedPair) -> None:
-    """Write a finished pair with the files that it came from."""
+    """Write a finished pair, with the files that it was loaded from."""
     assert model.folder is not None  # noqa: S101 - it was loaded
     with replacing_folder(folder, sums=False) as made:
         cards = [path for pattern in CARDS for path in model.folder.glob(pattern)]
         plain = [path.name for path in cards if path.is_file() and not path.is_symlink()]
         copy_files(model.folder, [*pair_files(model.folder), *plain], made)
-        found = {key: np.ascontiguousarray(x) for key, x in model.answers().items()}
-        save_arrays(found, made / GOLDEN)
+        golden = {key: np.ascontiguousarray(x) for key, x in model.answers().items()}
+        save_arrays(golden, made / GOLDEN)
         write_json(made / ADOPTED, {**model.noted, "scale": float(model.gamma_sq)})
         write_sums(made)
 
 
 def _described(folder: Path, layout: str, parts: Parts) -> dict[str, Any]:
-    """What is noted of a pair in a copy of its folder."""
+    """A pair's description for a copy of its folder."""
     prepared = replace(parts.preprocessing, offset=parts.images.offset)
     return {
         "format": FORMAT,

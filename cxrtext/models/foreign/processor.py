@@ -1,7 +1,7 @@
-"""A model's own preprocessing, from its ``preprocessor_config.json``, as this program's.
+"""Turns a model's ``preprocessor_config.json`` into this program's preprocessing.
 
-Rules, and what a file leaves out, are those of transformers' image processors with Pillow, bit for
-bit.  Processors of torchvision (transformers' default where it is installed) resample with its own
+Rules and defaults are those of transformers' image processors with Pillow, bit for bit.
+torchvision's processors (transformers' default if it is installed) have their own resampling
 filters and may differ by a gray level.
 """
 
@@ -22,7 +22,7 @@ from cxrtext.models.folders import read_object
 FILE, NESTED = "preprocessor_config.json", "processor_config.json"
 FILTERS: tuple[Resample, ...] = ("nearest", "lanczos", "bilinear", "bicubic", "box", "hamming")
 """By Pillow's number."""
-_UNDISTORTED = 384  # px; ConvNeXT's processor crops below, and stretches from here on
+_UNDISTORTED = 384  # px; ConvNeXT's processor crops below this size, and stretches from it on
 _CONVNEXT = "ConvNextImageProcessor"
 PROCESSORS = (
     *("BitImageProcessor", "CLIPImageProcessor", _CONVNEXT, "DeiTImageProcessor"),
@@ -36,7 +36,7 @@ DEFAULTS = {
     "siglip_vision_model": "SiglipImageProcessor",
     "clip_vision_model": "CLIPImageProcessor",
 }
-"""The class that transformers gives a vision model whose file names none, by its ``model_type``."""
+"""transformers' default class by ``model_type``, for a file that names none."""
 _RULES = ("do_resize", "do_center_crop", "do_rescale", "do_normalize")
 _KNOWN = {*_RULES, "do_convert_rgb", "do_convert_grayscale"}
 _READ = (
@@ -54,11 +54,11 @@ class Prepared:
     """How a backbone's input is made: squares in [0, 1], then each channel's mean and std."""
 
     preprocessing: Preprocessing  # with mean 0 and std 1
-    mean: tuple[float, ...]  # one a channel
+    mean: tuple[float, ...]  # one per channel
     std: tuple[float, ...]
 
     def at(self, size: int | None) -> Prepared:
-        """The same with another crop, of ``size`` pixels; the resize keeps its ratio to it."""
+        """The same with a crop of ``size`` pixels; the resize keeps its ratio to it."""
         own = self.preprocessing
         if size is None or size == own.crop:
             return self
@@ -68,10 +68,10 @@ class Prepared:
 
 
 def read_processor(folder: Path, default: str, channels: int) -> Prepared:
-    """Read how a model wants its images: those of so many channels.
+    """Read a model's preprocessing, for images with this number of channels.
 
-    That stands in ``preprocessor_config.json`` of its folder, or under ``image_processor`` in
-    ``processor_config.json``; ``default`` is the class of processor where the file names none.
+    It is in ``preprocessor_config.json``, or under ``image_processor`` in
+    ``processor_config.json``; ``default`` is the processor's class if the file names none.
     """
     path, values = _read(folder)
     name = str(values.get("image_processor_type") or values.get("feature_extractor_type") or "")
@@ -85,8 +85,7 @@ def read_processor(folder: Path, default: str, channels: int) -> Prepared:
     for key in sorted(values):
         if key.startswith("do_") and key not in _KNOWN and values[key]:
             raise CheckpointError(
-                f"{path}: {key} is a rule that this program does not have; known are "
-                f"{', '.join(sorted(_KNOWN))}"
+                f"{path}: {key} is not supported; known are {', '.join(sorted(_KNOWN))}"
             )
     if values.get("do_resize") is False:
         raise CheckpointError(
@@ -97,7 +96,7 @@ def read_processor(folder: Path, default: str, channels: int) -> Prepared:
 
 
 def prepared_by(path: Path, name: str, values: Mapping[str, Any], channels: int) -> Prepared:
-    """What an image processor of transformers makes of images, by its class and a file's values."""
+    """The preprocessing of a transformers image processor, by its class and a file's values."""
     try:
         rules = _rules(name, values)
         preprocessing = _squares(rules, ratio_rule=name == _CONVNEXT)
@@ -124,7 +123,7 @@ def _read(folder: Path) -> tuple[Path, Mapping[str, Any]]:
 
 
 def _rules(name: str, values: Mapping[str, Any]) -> Any:
-    """Transformers' image processor of a class and the values of a file."""
+    """The image processor in transformers with this class and the values of a file."""
     import transformers
 
     given = {key: values[key] for key in _READ if values.get(key) is not None}
@@ -139,8 +138,8 @@ def _squares(rules: Any, *, ratio_rule: bool) -> Preprocessing:
     stretch = sides.keys() == {"height", "width"} and sides["height"] == sides["width"]
     if not stretch and sides.keys() != {"shortest_edge"}:
         raise ValueError(
-            f"size {json.dumps(sides)} is not a rule that this program has; those are "
-            '{"shortest_edge": N}, and {"height": N, "width": N} with two equal sides'
+            f"size {json.dumps(sides)} is not supported; use "
+            '{"shortest_edge": N}, or {"height": N, "width": N} with two equal sides'
         )
     resize = crop = size = _pixels("size", next(iter(sides.values())))
     if ratio_rule:
@@ -203,7 +202,7 @@ def _a_channel(name: str, given: Any, channels: int) -> tuple[float, ...]:
 
 def _numbers(name: str, given: Any) -> tuple[float, ...]:
     if not all(isinstance(x, int | float) and math.isfinite(x) for x in given):
-        raise ValueError(f"{name} {given!r} holds what is not a finite number")
+        raise ValueError(f"{name} {given!r} has a value that is not a finite number")
     return tuple(float(x) for x in given)
 
 

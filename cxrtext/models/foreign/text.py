@@ -1,6 +1,6 @@
-"""Folders of text encoders and language models: configuration, tokenizer and weights, checked.
+"""Loads folders of text encoders and language models: configuration, tokenizer and weights.
 
-Nothing of the hub's own code is used, and no file can name code to run.
+No code from the hub is used, and no file can name code to run.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from cxrtext.models.weight_files import filled, read_state
 from cxrtext.text.tokenizer import load_tokenizer
 
 SPARE_ROWS, SPARE_SHARE = 256, 0.1
-"""Rows of the embedding that may be without a word piece, or this share of them where that is
-more: some trainers round the number of rows up."""
+"""Most rows of the embedding without a word piece, or this share of them if that is more: some
+trainers round the number of rows up."""
 _LEFT_OUT = (
     *("cls.seq_relationship.", "cls_projection_head.", "classifier.", "pooler."),
     *("embeddings.position_ids", "embeddings.token_type_ids"),
 )
-"""What a file may hold beside an encoder and a language model's head."""
+"""Tensors that a file may have besides an encoder and a language model's head."""
 _HEAD = "cls.predictions."
 
 
 @dataclass(frozen=True, slots=True)
 class TextFolder:
-    """What a folder holds, the parts compared with each other."""
+    """The parts of a folder, checked against each other."""
 
     config: BertConfig
     tokenizer: Any
@@ -55,44 +55,44 @@ class TextFolder:
 class PretrainedText:
     """A text encoder to start from."""
 
-    config: dict[str, Any]  # what a checkpoint keeps of its configuration
-    state: dict[str, Tensor]  # its tensors in float32, by the names of the encoder alone
+    config: dict[str, Any]  # the part of its configuration that a checkpoint keeps
+    state: dict[str, Tensor]  # its tensors in float32, by the encoder's own names
     tokenizer: Any
-    # how a sentence-transformers folder says that states are pooled; None elsewhere
+    # how a sentence-transformers folder pools states; None for others
     pooling: str | None
-    name: str  # what it was asked for by: a hub id or a folder's name
-    revision: str | None = None  # the hub's commit that it came from; None for a folder
+    name: str  # the hub id or folder name that it was loaded by
+    revision: str | None = None  # the hub's commit; None for a folder
 
 
 def load_text_encoder(name_or_path: str | Path) -> PretrainedText:
-    """Load a BERT, saved with or without a head, which is left aside.
+    """Load a BERT; a saved head is ignored.
 
     Args:
-        name_or_path: A folder as transformers or sentence-transformers write it, or of CXR-BERT's
-            layout; or a hub id, with or without ``@revision``, for which the local cache is looked
-            at first.
+        name_or_path: A folder from transformers or sentence-transformers, or with CXR-BERT's
+            layout; or a hub id, with or without ``@revision``, which is first looked up in the
+            local cache.
     """
     folder, name = found_folder(name_or_path)
     with foreign(folder):
-        found = read_text_folder(folder)
-        pooling = _pooling_of(folder, found.config.hidden_size)
-        own = {name: x for name, x in found.state.items() if not name.startswith(_HEAD)}
-        network = filled(found.source, lambda: Bert(found.config), own)
-    config = text_config(settings_of(found.config))
+        parts = read_text_folder(folder)
+        pooling = _pooling_of(folder, parts.config.hidden_size)
+        own = {name: x for name, x in parts.state.items() if not name.startswith(_HEAD)}
+        network = filled(parts.source, lambda: Bert(parts.config), own)
+    config = text_config(settings_of(parts.config))
     return PretrainedText(
-        config, network.state_dict(), found.tokenizer, pooling, name, commit_of(folder)
+        config, network.state_dict(), parts.tokenizer, pooling, name, commit_of(folder)
     )
 
 
 def found_folder(name_or_path: str | Path, *, offline: bool = False) -> tuple[Path, str]:
-    """The folder of a model, fetched from the hub when it is not here, and the model's name."""
+    """The folder of a model, fetched from the hub if it is not here, and the model's name."""
     folder = find_model_folder(name_or_path, offline=offline)
     return folder, folder.name if folder == Path(name_or_path) else str(name_or_path)
 
 
 def read_text_folder(folder: Path) -> TextFolder:
-    """Read configuration, tokenizer and weights; refuse what cannot belong together."""
-    if (folder / SUMS).exists():  # this program's own; a model of the hub lists no digests
+    """Read configuration, tokenizer and weights; refuse parts that cannot belong together."""
+    if (folder / SUMS).exists():  # made by this program; models from the hub list no digests
         check_folder(folder, (CONFIG, SAFE_WEIGHTS), CheckpointError, "copy it again")
     config = _text_configuration(folder / CONFIG)
     tokenizer = load_tokenizer(folder)
@@ -119,7 +119,7 @@ def _text_configuration(path: Path) -> BertConfig:
 
 
 def _completed(source: Path, state: Mapping[str, Tensor], config: BertConfig) -> dict[str, Tensor]:
-    """Fill in tensors that a file may leave out because they repeat others; refuse unequal ones."""
+    """Fill in tensors that a file may omit because they repeat others; refuse unequal ones."""
     filled = dict(state)
     copies = {f"{_HEAD}decoder.bias": f"{_HEAD}bias"}
     if config.tie_word_embeddings:
@@ -137,14 +137,14 @@ def _completed(source: Path, state: Mapping[str, Tensor], config: BertConfig) ->
 
 
 def _renamed(name: str) -> str:
-    """A tensor's name as it is today; files of BERT's first years have those of TensorFlow."""
+    """A tensor's present name; files from BERT's first years have TensorFlow's names."""
     return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace(
         "LayerNorm.beta", "LayerNorm.bias"
     )
 
 
 def check_pieces(folder: Path, tokenizer: Any, rows: int) -> None:
-    """Refuse a vocabulary that cannot be the one that the weights were trained with."""
+    """Refuse a vocabulary that cannot be the one used in training the weights."""
     pieces = 1 + max(tokenizer.get_vocab().values())
     if pieces > rows:
         raise CheckpointError(
@@ -153,12 +153,12 @@ def check_pieces(folder: Path, tokenizer: Any, rows: int) -> None:
     if rows - pieces > max(SPARE_ROWS, SPARE_SHARE * rows):
         raise CheckpointError(
             f"{folder}: the vocabulary has {pieces} word pieces, the model {rows}: the "
-            "tokenizer's files are of another model; copy those of this one"
+            "tokenizer's files belong to another model; copy this model's"
         )
 
 
 def _pooling_of(folder: Path, width: int) -> str | None:
-    """How a sentence-transformers folder says that states are pooled; None where it does not."""
+    """How a sentence-transformers folder pools states; None if it does not say."""
     path = folder / POOLING
     if not path.is_file():
         return None

@@ -1,4 +1,4 @@
-"""Tokenizers of CLIP and SigLIP; of a folder's files the vocabulary alone is read."""
+"""Tokenizers of CLIP and SigLIP; only the vocabulary is read from a folder's files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cxrtext.models.folders import read_object
 
 
 def clip_tokenizer(folder: Path) -> Any:
-    """CLIP's byte pairs, of ``tokenizer.json``."""
+    """CLIP's byte pairs, from ``tokenizer.json``."""
     from transformers import CLIPTokenizer
 
     path = folder / "tokenizer.json"
@@ -29,15 +29,15 @@ def clip_tokenizer(folder: Path) -> Any:
         raise CheckpointError(f"{path}: not CLIP's byte pairs")
     for token in ("<|startoftext|>", "<|endoftext|>"):
         if token not in vocabulary:
-            raise CheckpointError(f"{path}: the vocabulary lacks {token}")
+            raise CheckpointError(f"{path}: the vocabulary has no {token}")
     pairs: Any = [tuple(one.split(" ")) if isinstance(one, str) else tuple(one) for one in merges]
     return CLIPTokenizer(vocab=vocabulary, merges=pairs)
 
 
 def siglip_tokenizer(folder: Path) -> Any:
-    """SigLIP's unigrams, of ``spiece.model`` or ``tokenizer.json``.
+    """SigLIP's unigrams, from ``spiece.model`` or ``tokenizer.json``.
 
-    Sentences lose their punctuation and their capitals, as SigLIP's own tokenizer has it.
+    Punctuation and capitals are removed, as in SigLIP's own tokenizer.
     """
     from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
@@ -45,7 +45,7 @@ def siglip_tokenizer(folder: Path) -> Any:
     pieces, charsmap = _unigrams(folder)
     ids = {piece: number for number, (piece, _) in enumerate(pieces)}
     if "</s>" not in ids or "<unk>" not in ids:
-        raise CheckpointError(f"{folder}: SigLIP's vocabulary lacks </s> or <unk>")
+        raise CheckpointError(f"{folder}: SigLIP's vocabulary has no </s> or no <unk>")
     tokenizer = Tokenizer(models.Unigram(pieces, unk_id=ids["<unk>"]))
     clean = [normalizers.Replace(mark, "") for mark in string.punctuation]
     mapped = [normalizers.Precompiled(charsmap)] if charsmap else []
@@ -83,7 +83,7 @@ def _unigrams(folder: Path) -> tuple[list[tuple[str, float]], bytes]:
 
 
 def _of_sentencepiece(data: bytes) -> tuple[list[tuple[str, float]], bytes]:
-    """Fields of a serialized ``ModelProto``: pieces (1), and the normalizer's map (3, 2)."""
+    """Two fields of a serialized ``ModelProto``: pieces (1), and the normalizer's map (3, 2)."""
     pieces: list[tuple[str, float]] = []
     charsmap = b""
     for field, value in _fields(data):
@@ -97,7 +97,7 @@ def _of_sentencepiece(data: bytes) -> tuple[list[tuple[str, float]], bytes]:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Fields of a protobuf message: numbers as their bytes, all else as it stands."""
+    """Fields of a protobuf message, each with its bytes."""
     at = 0
     while at < len(data):
         key, at = _varint(data, at)

@@ -1,4 +1,4 @@
-"""The two networks of a finished pair: a trunk of transformers, how it is pooled, a projection."""
+"""The two networks of a finished pair: a trunk from transformers, a pooling and a projection."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -12,16 +12,16 @@ from cxrtext.models.image_encoder import RegionEncoder
 from cxrtext.models.text_encoder import mean_state
 
 Pooling = Literal["pooler", "first", "last", "mean", "patches"]
-"""transformers' pooled state; the first token's; that of the last real piece; the mean of a map or
-of real pieces; or every cell of a map by itself."""
+"""transformers' pooled state; the state of the first token; of the last real piece; the mean of a
+map or of real pieces; or every cell of a map by itself."""
 
 
-def pooled(found: Any, pooling: Pooling, real: Tensor | None = None) -> Tensor:
-    """One state of what transformers' networks give; ``real`` [S, T] is 0 on padding."""
-    states: Tensor = found.last_hidden_state
+def pooled(output: Any, pooling: Pooling, real: Tensor | None = None) -> Tensor:
+    """The pooled state in a network's output; ``real`` [S, T] is 0 on padding."""
+    states: Tensor = output.last_hidden_state
     match pooling:
         case "pooler":
-            states = found.pooler_output
+            states = output.pooler_output
         case "first":
             states = states[:, 0]
         case "last":
@@ -33,9 +33,9 @@ def pooled(found: Any, pooling: Pooling, real: Tensor | None = None) -> Tensor:
 
 
 class ImageTower(RegionEncoder):
-    """From images to regions in the joint space; a pair that pools has one region an image.
+    """From images to regions in the joint space; with pooling, one region per image.
 
-    ``levels`` are mean and std of each channel, for gray values in [0, 1].
+    ``levels`` are the mean and std of each channel, for gray values in [0, 1].
     """
 
     mean: Tensor
@@ -67,13 +67,13 @@ class ImageTower(RegionEncoder):
     def forward(self, images: Tensor) -> Tensor:
         """Regions [B, h, w, D] of images [B, 1, crop, crop] in [0, 1].
 
-        One region is a unit vector.  Patches keep their lengths, over the longest of the image, so
-        that their mean has the direction that the model's own global embedding has.
+        A single region is a unit vector.  Patches keep their lengths, divided by the longest in the
+        image, so that their mean has the direction of the model's own global embedding.
         """
-        found = self.network(pixel_values=(images.float() - self.mean) / self.std)
+        output = self.network(pixel_values=(images.float() - self.mean) / self.std)
         if not self.has_patches:
-            return F.normalize(self.head(pooled(found, self.pooling)), dim=-1)[:, None, None, :]
-        cells: Tensor = self.head(found.last_hidden_state).permute(0, 2, 3, 1)
+            return F.normalize(self.head(pooled(output, self.pooling)), dim=-1)[:, None, None, :]
+        cells: Tensor = self.head(output.last_hidden_state).permute(0, 2, 3, 1)
         longest: Tensor = cells.flatten(1, 2).norm(dim=-1).amax(dim=-1)
         return cells / longest.clamp_min(1e-12)[:, None, None, None]
 
@@ -81,8 +81,8 @@ class ImageTower(RegionEncoder):
 class TextTower(nn.Module):
     """From word pieces to unit vectors in the joint space.
 
-    A ``length`` above 0 is what sentences are padded to with ``padding`` instead of being masked,
-    as SigLIP was trained.
+    With a ``length`` above 0, sentences are padded to it with ``padding`` and not masked, like in
+    SigLIP's training.
     """
 
     def __init__(
@@ -99,18 +99,18 @@ class TextTower(nn.Module):
         self._length, self._padding = length, padding
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
-        """Embed sentences [S, T] as unit vectors [S, D]; a mask of None masks nothing."""
+        """Embed sentences [S, T] as unit vectors [S, D]; None masks nothing."""
         if self._length:
             if attention_mask is not None:
                 input_ids = input_ids.masked_fill(attention_mask == 0, self._padding)
             more = self._length - input_ids.shape[1]
             input_ids, attention_mask = F.pad(input_ids, (0, more), value=self._padding), None
-        found = self.trunk(input_ids=input_ids, attention_mask=attention_mask)
-        return F.normalize(self.head(pooled(found, self.pooling, attention_mask)), dim=-1)
+        output = self.trunk(input_ids=input_ids, attention_mask=attention_mask)
+        return F.normalize(self.head(pooled(output, self.pooling, attention_mask)), dim=-1)
 
 
 class BesideMissing(nn.Module):
-    """BioViL-T's projector of one film: beside its features stands what it learned for no prior.
+    """BioViL-T's projector for one film, with its learned embedding for a missing prior.
 
     Source: Bannur et al. 2023; hi-ml-multimodal, ``MultiImageEncoder.forward``.
     """
@@ -123,12 +123,12 @@ class BesideMissing(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """Map features [B, C, h, w] to [B, D, h, w]."""
         own = self.reduce(features)
-        found: Tensor = self.project(torch.cat([own, self.missing.expand_as(own)], dim=1))
-        return found
+        projected: Tensor = self.project(torch.cat([own, self.missing.expand_as(own)], dim=1))
+        return projected
 
 
 class ResidualHead(nn.Module):
-    """CXR-CLIP's projection, ``MLPProjectionHead`` of its own code, without its dropout."""
+    """CXR-CLIP's projection (``MLPProjectionHead`` in its code), without dropout."""
 
     def __init__(self, width: int, dimension: int) -> None:
         super().__init__()
@@ -139,8 +139,8 @@ class ResidualHead(nn.Module):
     def forward(self, states: Tensor) -> Tensor:
         """Map states [..., W] to [..., D]."""
         projected = self.projection(states)
-        found: Tensor = self.layer_norm(self.fc(F.gelu(projected)) + projected)
-        return found
+        normalized: Tensor = self.layer_norm(self.fc(F.gelu(projected)) + projected)
+        return normalized
 
 
 def cxr_bert_head(width: int, dimension: int) -> nn.Sequential:
@@ -155,7 +155,7 @@ def cxr_bert_head(width: int, dimension: int) -> nn.Sequential:
 
 
 def patch_projector(width: int, hidden: int, dimension: int) -> nn.Sequential:
-    """BioViL's projector, of every cell: ``MLP`` of hi-ml-multimodal with 1 × 1 convolutions."""
+    """BioViL's projector for every cell: hi-ml-multimodal's ``MLP`` with 1 × 1 convolutions."""
     return nn.Sequential(
         nn.Conv2d(width, hidden, 1, bias=False),
         nn.BatchNorm2d(hidden),

@@ -1,1 +1,1 @@
-"""What training steps read: images with sentences, locked features, made sentences."""
+"""The data of training steps: images with sentences, locked features, short sentences."""

@@ -1,8 +1,8 @@
-"""One step's images and sentences, and how they belong together.
+"""A step's images and sentences, and how they belong together.
 
-What a step must know without asking the device (lengths, which pieces are masked, who is whose
-anchor) is worked out here, on the CPU, so that no step waits for the device before its backward
-pass.
+Everything that a step must know without asking the device (lengths, masked pieces, which sentence
+belongs to which image) is computed here on the CPU, so that no step waits for the device before its
+backward pass.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,29 +16,29 @@ from cxrtext.language.pretraining.batches import mask_words
 from cxrtext.text.tokenizer import TextTokenizer
 
 GROUP = 64
-"""Sentences that are padded to one length; padding them all to the longest costs several times
-the arithmetic."""
+"""Sentences padded to one length together; padding all to the longest would cost several times the
+arithmetic."""
 
-MASKED_SHARE = 0.15  # of the word pieces of a sentence (Devlin et al. 2019; Boecking et al. 2022)
+MASKED_SHARE = 0.15  # of a sentence's word pieces (Devlin et al. 2019; Boecking et al. 2022)
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Some sentences of similar length."""
+    """Sentences of similar length."""
 
     input_ids: Tensor  # [n, T]
     attention_mask: Tensor  # [n, T], 1 on word pieces
     lengths: tuple[int, ...]  # word pieces of each sentence
     # [n, T], the pieces with some masked, for the masked-language-model loss
     masked_ids: Tensor | None = None
-    masked_at: Tensor | None = None  # [m], where the masked pieces are in [n · T]
-    states: Tensor | None = None  # [n, H], float16, what a locked text encoder made of them
+    masked_at: Tensor | None = None  # [m], places of the masked pieces in [n · T]
+    states: Tensor | None = None  # [n, H], float16, their states from a locked text encoder
 
     @property
     def attention(self) -> Tensor | None:
-        """The mask [n, 1, T, T] that an encoder takes as it is, or None where nothing is padded.
+        """The mask [n, 1, T, T] in the encoder's own form, or None without padding.
 
-        Given [n, T], it would ask the device whether there is padding.
+        Given [n, T], the encoder would ask the device whether there is padding.
         """
         n, T = self.input_ids.shape
         if min(self.lengths) == T:
@@ -62,8 +62,8 @@ class Pairs:
     image_of: Tensor  # [S], the image (column of the scores) that each sentence belongs to
     eta: Tensor  # [S], class probability of each sentence
     known: Mapping[str, Any] = field(default_factory=dict)  # what the objective asked for
-    # [B, F], int8, findings of the second task: 1, 0, or -1 unknown; their prompts, positive and
-    # negative in turn, are the batch's last 2 F sentences
+    # [B, F], int8, findings of the second task: 1, 0, or -1 unknown; their prompts, alternately
+    # positive and negative, are the batch's last 2 F sentences
     findings: Tensor | None = None
 
 
@@ -71,17 +71,17 @@ class Pairs:
 class Batch:
     """B images with S sentences of their studies.
 
-    With several processes each has the pixels and the word pieces of its own share only; all
-    know how the whole batch belongs together.
+    With several processes, each has only the pixels and word pieces of its own share, but all know
+    how the whole batch belongs together.
     """
 
-    # [B, 1, R, R], 8-bit gray, before the crop; or [B, h, w, C], float16, what a locked image
-    # encoder made of them; of this process's share
+    # of this process's share: [B, 1, R, R], 8-bit gray, before the crop; or [B, h, w, C], float16,
+    # features from a locked image encoder
     images: Tensor
-    # the distinct sentences, shortest first, U in all, of this process's share; in groups, by the
-    # part of the step that they are embedded in
+    # the distinct sentences of this process's share (U in the whole batch), shortest first, in
+    # groups, by the part of the step that embeds them
     parts: tuple[tuple[Tokens, ...], ...]
-    # [S], the distinct sentence that each sentence is; [S + 2 F] with prompts of findings
+    # [S], the number of each sentence among the distinct ones; [S + 2 F] with prompts of findings
     text_of: Tensor
     pairs: Pairs
     distinct: int
@@ -106,7 +106,7 @@ class Batch:
 
 
 def _mapped(of: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """What holds tensors, with a function applied to each of them."""
+    """Anything that holds tensors, with a function applied to each tensor."""
     if isinstance(of, Tensor):
         return change(of)
     if isinstance(of, tuple):
@@ -119,10 +119,10 @@ def _mapped(of: Any, change: Callable[[Tensor], Tensor]) -> Any:
 
 
 def span(count: int, part: int, parts: int) -> slice:
-    """One of the nearly equal parts that ``count`` things in a row are divided into.
+    """One of the nearly equal parts of ``count`` things in a row.
 
-    Where there are fewer things than parts, the parts past the last thing repeat the first ones:
-    no part is empty, and the parts one after the other still begin with all things in order.
+    With fewer things than parts, the last parts repeat the first things: no part is empty, and the
+    parts together still begin with all things in order.
     """
     if count < parts:
         return slice(part % count, part % count + 1)
@@ -130,7 +130,7 @@ def span(count: int, part: int, parts: int) -> slice:
 
 
 def group_by_length(pieces: Sequence[Sequence[int]], pad_id: int) -> tuple[Tokens, ...]:
-    """Pad sentences that are sorted by length, :data:`GROUP` at a time."""
+    """Pad sentences, sorted by length, in groups of :data:`GROUP`."""
     groups = []
     for start in range(0, len(pieces), GROUP):
         part = pieces[start : start + GROUP]
@@ -156,7 +156,7 @@ def take(tokens: Sequence[Tokens], rows: slice) -> tuple[Tokens, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """What masking has to know of a tokenizer."""
+    """What masking needs to know about a tokenizer."""
 
     special: Tensor  # [V], which pieces are special tokens
     continues: Tensor  # [V], which pieces continue a word
@@ -164,7 +164,7 @@ class Vocabulary:
 
 
 def vocabulary_of(tokenizer: TextTokenizer, size: int) -> Vocabulary:
-    """What masking has to know of a tokenizer, for a network of ``size`` word pieces."""
+    """The :class:`Vocabulary` of a tokenizer, for a network with ``size`` word pieces."""
     special, continues = torch.zeros(2, size, dtype=torch.bool)
     special[tokenizer.all_special_ids] = True
     for piece, place in tokenizer.get_vocab().items():
@@ -175,12 +175,12 @@ def vocabulary_of(tokenizer: TextTokenizer, size: int) -> Vocabulary:
 def mask_tokens(
     tokens: Sequence[Tokens], vocabulary: Vocabulary, generator: torch.Generator
 ) -> tuple[Tokens, ...]:
-    """Choose whole words at random and mask them, for the BioViL baseline; on the CPU."""
+    """Mask random whole words on the CPU, for the BioViL baseline."""
     masked = []
     for group in tokens:
         eligible = ~vocabulary.special[group.input_ids] & group.attention_mask.bool()
         starts = eligible & ~vocabulary.continues[group.input_ids]
-        starts |= eligible & (eligible.cumsum(dim=1) == 1)  # whatever a sentence begins with
+        starts |= eligible & (eligible.cumsum(dim=1) == 1)  # the first piece, whatever it is
         masked_ids, labels = mask_words(
             group.input_ids,
             eligible,

@@ -1,4 +1,4 @@
-"""What an objective is asked about."""
+"""The batch that an objective is asked about."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """The images of a batch, B, and the sentences that were drawn of their studies, S."""
+    """The B images of a batch, and the S sentences drawn from their studies."""
 
     image_of: Tensor  # [S], the image of each sentence
     records: Sequence[ImageRecord]  # [B]
@@ -23,4 +23,4 @@ class Drawn:
 
 
 Ask = Callable[[Drawn], dict[str, Any]]
-"""What an objective needs of a batch beside its scores: tensors on the CPU, by name."""
+"""Gives what an objective needs besides scores: tensors on the CPU, by name."""

@@ -1,4 +1,4 @@
-"""What training steps read: images with the sentences of their studies, a batch a step."""
+"""The data of training steps: images with sentences of their studies, one batch per step."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -38,28 +38,27 @@ Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
 class Examples:
     """Images of one split and the tokenized sentences of their studies."""
 
-    # [n, R, R], 8-bit gray; n counts images of other examples as well
+    # [n, R, R], 8-bit gray, possibly with images of other examples
     pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
-    rows: Rows  # the row of pixels of each example
-    sentences: list[Rows]  # for each of rows, the indices of its study's sentences
-    # the word pieces of each sentence, special tokens included
+    rows: Rows  # the row of pixels for each example
+    sentences: list[Rows]  # for each example, the indices of its study's sentences
+    # the word pieces of each sentence, with special tokens
     tokens: list[list[int]]
     eta: np.ndarray[tuple[int], np.dtype[np.float32]]  # [sentences], class probabilities
     pad_id: int  # the word piece of padding
-    # [sentences], how readily each is drawn, above 0; None draws all alike
+    # [sentences], weights above 0 for drawing sentences; None for equal weights
     weights: np.ndarray[tuple[int], np.dtype[np.float32]] | None = None
-    # the manifest's row of each example
+    # the manifest's row for each example
     records: Sequence[ImageRecord] = field(default=(), repr=False)
-    # the sentence that each of tokens is of
+    # the sentence for each of tokens
     texts: Sequence[Sentence] = field(default=(), repr=False)
     # [rows, F], int8, findings of the second task: 1, 0, or -1 unknown
     findings: np.ndarray[tuple[int, ...], np.dtype[np.int8]] | None = None
     asked: Sequence[str] = ()  # [F], the names of these findings
-    prompts: Sequence[int] = ()  # [2 F], which of tokens are their prompts, positive and negative
-    # what the locked image encoder makes of them, or a backbone made of them; None where the
-    # encoder is run
+    prompts: Sequence[int] = ()  # [2 F], indices of their prompts in tokens, positive and negative
+    # features from the locked image encoder or a backbone; None if the encoder runs
     features: LockedFeatures | StoredFeatures | None = field(default=None, repr=False)
-    # what the locked text encoder makes of each of tokens; None where it is run
+    # states of each of tokens from the locked text encoder; None if it runs
     states: LockedFeatures | None = field(default=None, repr=False)
     ask: Ask = field(default=lambda _: {}, repr=False)
 
@@ -73,9 +72,9 @@ class Examples:
         sentences: int = 1,
         share: tuple[int, int] = (0, 1),
     ) -> Batch:
-        """Put examples [B] together, with so many sentences of each drawn at random.
+        """Make a batch of examples [B] with random sentences, so many of each.
 
-        ``share`` says which part of how many to read pixels and word pieces of.
+        Pixels and word pieces are read for ``share``: this part of so many parts.
         """
         drawn = [self.draw(int(i), generator, sentences) for i in examples]
         chosen = [int(own[0]) for own in drawn] + [int(i) for own in drawn for i in own[1:]]
@@ -129,11 +128,11 @@ class Examples:
         )
 
     def unlocked(self) -> "Examples":
-        """The same with pixels and word pieces in place of features."""
+        """The same with pixels and word pieces instead of features."""
         return replace(self, features=None, states=None)
 
     def draw(self, example: int, generator: np.random.Generator, sentences: int) -> Rows:
-        """Some of an example's sentences, drawn without repetition in proportion to ``weights``."""
+        """Some of an example's sentences, drawn without repetition by ``weights``."""
         own = self.sentences[example]
         if self.weights is None:
             return generator.permutation(own)[:sentences]
@@ -143,10 +142,10 @@ class Examples:
 
 
 def batch_rows(count: int, size: int, seed: int, step: int) -> Rows:
-    """The examples of a step, [size]: every example once an epoch, in an order of the epoch's own.
+    """The examples of a step, [size]: each example once per epoch, in another order every epoch.
 
-    A pure function of its arguments, so that a resumed run sees what the first would have seen;
-    the last incomplete batch of ``count`` examples is left out.
+    A pure function of its arguments, so a resumed run sees the same examples; the last, incomplete
+    batch of an epoch is left out.
     """
     epoch, place = divmod(step, count // size)
     return _order(count, seed, epoch)[place * size : (place + 1) * size]
@@ -158,7 +157,7 @@ def _order(count: int, seed: int, epoch: int) -> Rows:
 
 
 class Loader:
-    """Puts together what a step of a model reads; ``share`` is this process's part of how many."""
+    """Makes the batches of steps; ``share`` is this process's part and the number of parts."""
 
     def __init__(
         self,
@@ -177,7 +176,7 @@ class Loader:
         self.resize, self.crop = model.spec.preprocessing.resize, model.spec.preprocessing.crop
 
     def make(self, step: int) -> tuple[Batch, Views]:
-        """The batch of a step, on the CPU, and how its images are to be seen."""
+        """The batch of a step, on the CPU, and the views of its images."""
         arguments, seed = self._arguments, self._arguments.seed
         rows = batch_rows(len(self._examples), arguments.batch, seed, step)
         draws = np.random.default_rng([seed, 2, step])
@@ -205,9 +204,9 @@ class Loader:
 
 
 Looked = tuple[Rows, dict[str, Any]]
-"""Which of some images can be read, and the fields of :class:`Examples` of these."""
+"""Which images can be read, and the fields of :class:`Examples` for them."""
 ReadImages = Callable[[Sequence[ImageRecord], Rejects], Looked]
-"""Reads images; those that cannot be read are rejected."""
+"""Reads images, and rejects those that cannot be read."""
 
 
 def decoded_images(
@@ -231,7 +230,7 @@ def decoded_images(
 
 
 def stored_images(folder: FeatureFolder) -> ReadImages:
-    """Find images in a folder of features; none is decoded."""
+    """Find images in a folder of features, without decoding any."""
 
     def look(records: Sequence[ImageRecord], rejects: Rejects) -> Looked:
         places = folder.places([record.name for record in records])
@@ -257,24 +256,24 @@ def collect(
 ) -> Examples:
     """Join the images of a split with the sentences of their studies.
 
-    Images without a sentence and sentences of other studies are left out.  ``look`` is of
-    :func:`decoded_images` or :func:`stored_images`; ``tokenize`` includes special tokens.
+    Images without a sentence and sentences of other studies are left out.  ``look`` comes from
+    :func:`decoded_images` or :func:`stored_images`; ``tokenize`` adds special tokens.
     """
     by_study: dict[str, list[int]] = defaultdict(list)
     studies = {record.study_id for record in records}
-    kept = [sentence for sentence in sentences if sentence.study_id in studies]
-    for i, sentence in enumerate(kept):
+    used = [sentence for sentence in sentences if sentence.study_id in studies]
+    for i, sentence in enumerate(used):
         by_study[sentence.study_id].append(i)
     with_text = [record for record in records if record.study_id in by_study]
     usable, images = look(with_text, rejects)
-    distinct = list(dict.fromkeys(sentence.sentence for sentence in kept))
+    distinct = list(dict.fromkeys(sentence.sentence for sentence in used))
     pieces = dict(zip(distinct, tokenize(distinct) if distinct else [], strict=True))
     return Examples(
         **images,
         sentences=[np.asarray(by_study[with_text[row].study_id]) for row in usable],
-        tokens=[pieces[sentence.sentence] for sentence in kept],
-        eta=np.asarray([sentence.eta for sentence in kept], dtype=np.float32),
+        tokens=[pieces[sentence.sentence] for sentence in used],
+        eta=np.asarray([sentence.eta for sentence in used], dtype=np.float32),
         pad_id=pad_id,
         records=[with_text[row] for row in usable],
-        texts=kept,
+        texts=used,
     )

@@ -1,11 +1,11 @@
-"""What locked encoders make of images and sentences: computed once, kept in memory-mapped files.
+"""Features from locked encoders, computed once and kept in memory-mapped files.
 
-A locked encoder gives the same features at every step.  An image's are those of the center crop:
-with one view an image they are computed once, and a step costs no pass through the encoder.
+A locked encoder gives the same features at every step.  Images use only their center crop, so their
+features are computed once, and a step needs no pass through the encoder.
 
-A file, ``regions-….f16`` or ``sentences-….f16``, is of one encoder and what it is given; runs of
-the same share it.  It grows a batch at a time, so that a stopped run has lost nothing, and can be
-deleted when no process uses it.
+A file, ``regions-….f16`` or ``sentences-….f16``, belongs to one encoder and its inputs; runs with
+the same share it.  It grows a batch at a time, so a stopped run loses nothing.  It may be deleted
+when no process uses it.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ from cxrtext.models.features.folder import FeatureFolder
 from cxrtext.models.regions import normalized
 
 BATCH = 64
-"""Those that are computed at once; always as many, so that they are the same whoever asks."""
+"""Images or sentences computed at once; always as many, so that results are always the same."""
 _WAIT_S = 2.0
 
 Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -45,23 +45,23 @@ Half = np.ndarray[tuple[int, ...], np.dtype[np.float16]]
 class LockedFeatures:
     """Features of n images or sentences in memory-mapped storage, before the projection."""
 
-    values: Half  # [distinct, h, w, C] of images, [distinct, H] of sentences
-    places: Rows  # [n], where each one's are
+    values: Half  # [distinct, h, w, C] for images, [distinct, H] for sentences
+    places: Rows  # [n], the row of each image or sentence
 
     def of(self, chosen: Rows | Sequence[int]) -> Half:
-        """Features of some of them, [b, h, w, C] or [b, H], read into memory."""
+        """Features of the chosen ones, [b, h, w, C] or [b, H], read into memory."""
         return np.ascontiguousarray(self.values[self.places[chosen]])
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFeatures:
-    """Features of n images in a folder of a backbone's features, as :class:`LockedFeatures`."""
+    """Features of n images in a backbone's folder; used like :class:`LockedFeatures`."""
 
     folder: FeatureFolder
-    places: Rows  # [n], where each one's are
+    places: Rows  # [n], the row of each image
 
     def of(self, chosen: Rows | Sequence[int]) -> Half:
-        """Features of some of them, [b, g, g, R]."""
+        """Features of the chosen images, [b, g, g, R]."""
         return self.folder.of(self.places[chosen])
 
 
@@ -70,22 +70,22 @@ class Keeping:
     """How features are computed and kept."""
 
     folder: Path
-    # A name for what autocast does; other precisions have files of their own
+    # the name of autocast's precision; each precision has its own files
     precision: str = "float32"
-    # around the encoder
+    # used around the encoder
     autocast: Callable[[], AbstractContextManager[object]] = field(default=ExitStack)
-    say: Callable[[str], None] = lambda _: None  # told how much is computed
-    # called with what it is, and (done, total) of those that are computed
+    say: Callable[[str], None] = lambda _: None  # hears how much is computed
+    # called with "images" or "sentences", and (done, total) of the computed ones
     progress: Callable[[str, int, int], None] = lambda _what, _done, _total: None
 
 
 def lock_images(
     model: ImageTextModel, pixels: Pixels, rows: Rows, keeping: Keeping
 ) -> LockedFeatures:
-    """Compute what the image encoder makes of images that are not kept yet, and map all.
+    """Compute the features of images that are not kept yet, and map all.
 
-    ``rows`` [n] are the places of the images in ``pixels`` [slots, R, R].  The model's image
-    encoder is put into evaluation mode.
+    ``rows`` [n] are the images' rows in ``pixels`` [slots, R, R].  The model's image encoder is put
+    into evaluation mode.
     """
     spec, encoder = model.spec, model.image_encoder
     encoder.eval()
@@ -109,10 +109,10 @@ def lock_images(
 def lock_sentences(
     model: ImageTextModel, tokens: Sequence[Sequence[int]], keeping: Keeping
 ) -> LockedFeatures:
-    """Compute pooled states of sentences that are not kept yet, as :func:`lock_images`.
+    """Compute pooled states of sentences that are not kept yet, like :func:`lock_images`.
 
-    ``tokens`` are word pieces of n sentences, special tokens included; equal ones are computed
-    once.
+    ``tokens`` are the word pieces of n sentences, with special tokens; each distinct one is
+    computed once.
     """
     model.text_encoder.eval()
     with torch.inference_mode():
@@ -120,7 +120,7 @@ def lock_sentences(
         shape = tuple(model.text_encoder.states(nothing, None).shape[1:])
 
     def of_one_length(sentences: Sequence[int]) -> Iterator[list[int]]:
-        # Nothing is padded, so that a state does not depend on what is computed with it.
+        # Without padding, a state does not depend on the other sentences of its batch.
         ordered = sorted(sentences, key=lambda i: len(tokens[i]))
         for _, same in groupby(ordered, key=lambda i: len(tokens[i])):
             yield from _batches(list(same))
@@ -141,7 +141,7 @@ def _batches(chosen: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _full(chosen: Sequence[int]) -> list[int]:
-    """A batch filled up with its first one."""
+    """A batch filled up to :data:`BATCH` with its first element."""
     return [*chosen, *[chosen[0]] * (BATCH - len(chosen))]
 
 
@@ -160,7 +160,7 @@ def _kept(
     batches: Callable[[Sequence[int]], Iterable[list[int]]],
     compute: Callable[[Sequence[int]], Half],
 ) -> LockedFeatures:
-    """Compute what a file lacks of distinct contents, a batch at a time, and map all of it."""
+    """Compute the distinct contents missing in a file, a batch at a time, and map the file."""
     distinct = dict(zip(reversed(contents), range(len(contents) - 1, -1, -1), strict=True))
     parts = list(batches(sorted(distinct.values())))
     ends = np.cumsum([0, *map(len, parts)]).tolist()
@@ -197,12 +197,12 @@ def _rows_in(path: Path, row_bytes: int) -> int:
 
 
 def content_digest(content: np.ndarray[tuple[int, ...], np.dtype[Any]]) -> bytes:
-    """By what features are known: of a square's pixels, or of word pieces, int64."""
+    """The digest that identifies features: of a square's pixels, or of word pieces, int64."""
     return hashlib.blake2b(np.ascontiguousarray(content).data, digest_size=16).digest()
 
 
 def _path(keeping: Keeping, kind: str, encoder: nn.Module, what: str) -> Path:
-    """Named by an encoder's weights, and by what else features depend on beside the input."""
+    """A path named by the encoder's weights and everything else except the input."""
     digest = hashlib.sha256(f"{kind} {keeping.precision} {what}".encode())
     for name, tensor in encoder.state_dict().items():
         digest.update(name.encode())
@@ -211,7 +211,7 @@ def _path(keeping: Keeping, kind: str, encoder: nn.Module, what: str) -> Path:
 
 
 def _take_turn(stack: ExitStack, path: Path, say: Callable[[str], None]) -> None:
-    """Hold the right to add, once no other process does."""
+    """Wait until no other process adds to the file, and hold that right."""
     said = False
     while True:
         try:
@@ -225,7 +225,7 @@ def _take_turn(stack: ExitStack, path: Path, say: Callable[[str], None]) -> None
 
 
 def _require_room(path: Path, count: int, what: str, row_bytes: int) -> None:
-    """Refuse to compute what the disk has no room for (WorkError)."""
+    """Refuse to compute features that will not fit on the disk (WorkError)."""
     size, free = count * row_bytes, shutil.disk_usage(path.parent).free
     if size > free:
         raise WorkError(

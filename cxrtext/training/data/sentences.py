@@ -1,9 +1,9 @@
-"""Short sentences that training makes of those of reports.
+"""Short sentences that training makes from the sentences of reports.
 
 People ask in two words, such as "Pleural effusion" or "No edema", and prompts are as short; reports
-say "Small right pleural effusion, new.", or "No effusion or pneumothorax.".  A model that has read
-reports alone tells the long forms apart better than the short ones.  So each training study also
-says, in a section of its own, the words of findings that its report affirms and denies.
+say "Small right pleural effusion, new." or "No effusion or pneumothorax.".  A model trained only on
+reports tells the long forms apart better than the short ones.  So each training study also gets, in
+a section of their own, short sentences for the finding words that its report affirms and denies.
 """
 
 import re
@@ -16,46 +16,45 @@ from cxrtext.text.finding_words import DENIED, FindingWord, StudyWords, corpus_w
 
 SECTION = "words"  # the section of these sentences; ``training.section_weights`` may name it
 PLACES = ("pleural", "pulmonary", "lung", "rib", "cardiac", "hiatal", "focal")
-"""Words that belong to the name of a finding where they often stand before it."""
-OFTEN = 0.25  # share of a word's occurrences
+"""Words that belong to a finding's name if they often come before it."""
+OFTEN = 0.25  # share of a word's occurrences that counts as often
 _WORD = re.compile(r"[a-z][a-z-]*")
 
 
 def study_words(sentences: Iterable[Sentence]) -> dict[str, StudyWords]:
-    said: dict[str, list[str]] = defaultdict(list)
+    by_study: dict[str, list[str]] = defaultdict(list)
     for one in sentences:
-        said[one.study_id].append(one.sentence)
-    return dict(zip(said, corpus_words(said.values()), strict=True))
+        by_study[one.study_id].append(one.sentence)
+    return dict(zip(by_study, corpus_words(by_study.values()), strict=True))
 
 
 def short_sentences(
     studies: Mapping[str, StudyWords], words: Sequence[FindingWord], sentences: Iterable[Sentence]
 ) -> list[Sentence]:
-    """What studies say of findings, a short sentence each.
+    """A short sentence for each finding word that a study affirms or denies.
 
-    A word that hardly any report denies, and one of a single side, makes none.  The class
-    probability is that of SSD section 2.3 with the share of studies that say the same in place of
-    the language model's likelihood: ``a · p^k``.
-    ``sentences`` tell what stands before a word; those made are of the section :data:`SECTION`, in
-    the order of studies and words.
+    Words that hardly any report denies, and words for one side, make none.  The class probability
+    is that of SSD section 2.3, ``a · p^k``, with the share of studies that say the same instead of
+    the language model's likelihood.  ``sentences`` show what comes before a word.  The result is in
+    section :data:`SECTION`, in the order of studies and words.
     """
     names = _names(words, {one.sentence for one in sentences})
     total = max(1, len(studies))
-    found: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
     for word in words:
         denied = [name for name, said in studies.items() if said.denies(word)]
         if word.side or len(denied) < DENIED * total:
             continue
         name = names[word.name]
-        found += [
+        pairs += [
             (study, f"{name[0].upper()}{name[1:]}.")
             for study, said in studies.items()
             if said.affirms(word)
         ]
-        found += [(study, f"No {name}.") for study in denied]
-    shares = Counter(sentence for _, sentence in found)
+        pairs += [(study, f"No {name}.") for study in denied]
+    shares = Counter(sentence for _, sentence in pairs)
     own: dict[str, list[str]] = defaultdict(list)
-    for study, sentence in found:
+    for study, sentence in pairs:
         own[study].append(sentence)
     return [
         Sentence(
@@ -71,12 +70,12 @@ def short_sentences(
 
 
 def _names(words: Sequence[FindingWord], sentences: Iterable[str]) -> dict[str, str]:
-    """What a finding is called: its word, with what often stands before it ("pleural effusion")."""
+    """The names of findings: the word, with what often comes before it ("pleural effusion")."""
     of = {form: word.name for word in words if not word.side for form in word.forms}
     before: dict[str, Counter[str]] = {name: Counter() for name in of.values()}
     for sentence in sentences:
-        said = _WORD.findall(sentence.lower())
-        for first, second in zip(["", *said], said, strict=False):
+        words_said = _WORD.findall(sentence.lower())
+        for first, second in zip(["", *words_said], words_said, strict=False):
             if second in of:
                 before[of[second]][first] += 1
     names = {}

@@ -1,4 +1,4 @@
-"""Image encoders trained before the image–text model, on words of findings or labels."""
+"""Pre-trains image encoders for the image–text model, on finding words or labels."""
 
 from typing import TYPE_CHECKING
 

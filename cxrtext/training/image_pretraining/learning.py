@@ -1,4 +1,4 @@
-"""The job of the loop that trains a network to detect findings in pooled regions."""
+"""The job of the training loop that learns to detect findings in pooled regions."""
 
 import math
 from collections.abc import Sequence
@@ -24,49 +24,49 @@ from cxrtext.training.image_pretraining.settings import ImagePretrainSettings
 from cxrtext.training.loop.job import Learner, StepNumbers
 from cxrtext.training.loop.optimization import Schedule, decay_groups, seed_of
 
-RARE = 0.002  # a finding's first guess is its share of the training studies, at least this
+RARE = 0.002  # the first guess for a finding is its share of the training studies, at least this
 
 
 @dataclass(frozen=True, slots=True)
 class ImageSet:
     """Decoded images of one split and their targets."""
 
-    # [slots, R, R], 8-bit gray; other images may lie between
+    # [slots, R, R], 8-bit gray, possibly with other images
     pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
-    rows: Rows  # [n], the row of pixels of each image
+    rows: Rows  # [n], the row of pixels for each image
     # [n, findings], int8: 1, 0, or -1 unknown
     targets: np.ndarray[tuple[int, ...], np.dtype[np.int8]]
-    names: Sequence[str] = ()  # [n], as the manifest has them
+    names: Sequence[str] = ()  # [n], from the manifest
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def squares(self, chosen: Rows) -> Tensor:
-        """8-bit squares of some images, [b, 1, R, R]."""
+        """8-bit squares of the chosen images, [b, 1, R, R]."""
         return torch.from_numpy(np.asarray(self.pixels[self.rows[chosen]])[:, None])
 
 
 def pooled(grid: Tensor) -> Tensor:
     """Mean and maximum over regions, [B, C, h, w] -> [B, 2C].
 
-    The maximum keeps what shows in one region only, such as a pleural line at an apex.
+    The maximum keeps what shows in only one region, such as a pleural line at an apex.
     """
     return torch.cat([grid.mean(dim=(2, 3)), grid.amax(dim=(2, 3))], dim=1)
 
 
 def pooled_by_half(grid: Tensor) -> Tensor:
-    """Both halves pooled one beside the other, [B, C, h, w] -> [B, 4C].
+    """Both halves pooled separately and joined, [B, C, h, w] -> [B, 4C].
 
-    Where the number of columns is odd, the middle one belongs to both.
+    With an odd number of columns, the middle one belongs to both halves.
     """
     width = (grid.shape[-1] + 1) // 2
     return torch.cat([pooled(grid[..., :width]), pooled(grid[..., -width:])], dim=1)
 
 
 class Classifier(nn.Module):
-    """A network and a linear map of its pooled regions to the logits of findings.
+    """A network and a linear map from its pooled regions to the logits of findings.
 
-    Where some findings are of a side, the halves of the image are pooled apart.
+    If some findings have a side, the halves of the image are pooled separately.
     """
 
     def __init__(self, network: Any, findings: Sequence[FindingWord], precision: str) -> None:
@@ -86,7 +86,7 @@ class Classifier(nn.Module):
 
     @torch.no_grad()
     def guess(self, targets: Tensor) -> None:
-        """Begin from how often each finding is present where it is known; [n, findings], int8."""
+        """Start from the share of each finding among its known targets; [n, findings], int8."""
         known = (targets >= 0).sum(dim=0).clamp(min=1)
         share = ((targets == 1).sum(dim=0) / known).clamp(RARE, 1 - RARE)
         self.findings.bias.copy_(torch.logit(share))
@@ -103,7 +103,7 @@ class FindingJob:
     preprocessing: Preprocessing
 
     def make(self, step: int) -> tuple[Tensor, Tensor, Views]:
-        """Squares, targets and how the images of a step are to be seen."""
+        """Squares, targets and views for a step."""
         settings = self.settings
         rows = batch_rows(len(self.images), settings.batch, settings.seed, step)
         views = draw_views(
@@ -136,7 +136,7 @@ def build_job(
     settings: ImagePretrainSettings,
     device: torch.device,
 ) -> FindingJob:
-    """A new network, and all that trains it."""
+    """A new network and everything for training it."""
     torch.manual_seed(settings.seed)
     network, preprocessing = start_network(settings)
     model = Classifier(network, findings, settings.precision)
@@ -165,15 +165,14 @@ def build_job(
 
 BATCH = 64
 COUNTED = 5
-"""Validation images that a finding must be present in, and absent from, to count in the mean."""
+"""Least validation images with a finding, and least without it, for it to count in the mean."""
 
 
 @dataclass(frozen=True, slots=True)
 class FindingAuc:
-    """How well one finding is detected on the validation split.
+    """How well a finding is detected on the validation split.
 
-    ``auc`` is None where it is present in no image or in all; ``present`` and ``absent`` are
-    images.
+    ``present`` and ``absent`` count images; ``auc`` is None if either is 0.
     """
 
     finding: FindingWord
@@ -200,21 +199,21 @@ class FindingAuc:
 def finding_aucs(
     job: FindingJob, images: ImageSet, findings: Sequence[FindingWord]
 ) -> tuple[dict[str, float], list[FindingAuc]]:
-    """Loss and mean AUC of the center crops, and the AUC of each finding."""
+    """Loss and mean AUC on center crops, and the AUC of each finding."""
     model = job.learner.model.eval()
     parts = []
     for start in range(0, len(images), BATCH):
         squares = images.squares(np.arange(start, min(start + BATCH, len(images))))
         parts.append(model(normalized(squares.to(job.learner.device), job.preprocessing)).cpu())
     logits = torch.cat(parts)
-    found = []
+    aucs = []
     for column, finding in enumerate(findings):
         known = images.targets[:, column] >= 0
         truth = images.targets[known, column] == 1
         auc = None
         if 0 < truth.sum() < len(truth):
             auc = area_under_curve(logits[:, column].numpy()[known], truth)
-        found.append(FindingAuc(finding, int(truth.sum()), int((~truth).sum()), auc))
-    counted = [one.auc for one in found if one.counts and one.auc is not None]
+        aucs.append(FindingAuc(finding, int(truth.sum()), int((~truth).sum()), auc))
+    counted = [one.auc for one in aucs if one.counts and one.auc is not None]
     mean = {"auc": math.fsum(counted) / len(counted)} if counted else {}
-    return {"loss": float(known_loss(logits, torch.from_numpy(images.targets))), **mean}, found
+    return {"loss": float(known_loss(logits, torch.from_numpy(images.targets))), **mean}, aucs

@@ -1,4 +1,4 @@
-"""The ResNets that `pretrain-image` trains, and the folder of one as transformers reads it."""
+"""The ResNets of `pretrain-image`, and their folder for transformers."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,10 +18,10 @@ def build_network(name: str) -> Any:
 
 
 def start_network(settings: ImagePretrainSettings) -> tuple[Any, Preprocessing]:
-    """The network that a training starts from, and what it is fed.
+    """The initial network and its preprocessing.
 
-    Weights of elsewhere bring the levels, the filter and the fit of their images; their batch norms
-    are set by :func:`~cxrtext.models.image_weights.set_norms` once there are images.
+    Weights from elsewhere bring their own gray levels, filter and fit of images;
+    :func:`~cxrtext.models.image_weights.set_norms` sets their batch norms once there are images.
     """
     encoder = ImageEncoder(settings.image)
     if settings.weights is None:
@@ -59,10 +59,10 @@ cxrtext encode MANIFEST --backbone FOLDER --out FEATURES
 
 
 def has_layout(settings: ImagePretrainSettings) -> bool:
-    """Whether transformers can say what the network is, and what it is given."""
-    # No configuration says that ``resnet-narrow`` has no max pooling.  Others cut the center out of
-    # the whole image, we out of the center square: where the difference is odd these are a pixel
-    # apart.
+    """Whether transformers has a configuration for the network and its preprocessing."""
+    # No configuration can say that ``resnet-narrow`` has no max pooling.  transformers crops the
+    # center of the whole image, we crop the center square: with an odd difference, the two are a
+    # pixel apart.
     return settings.image != "resnet-narrow" and (settings.resize - settings.crop) % 2 == 0
 
 
@@ -71,7 +71,7 @@ def write_backbone(
 ) -> None:
     """Write ``config.json``, ``model.safetensors``, ``preprocessor_config.json``, ``README.md``.
 
-    ``lines`` say in the README what it was trained on.  The folder is replaced as a whole.
+    ``lines`` tell the README what it was trained on.  The folder is replaced as a whole.
     """
     with replacing_folder(folder) as temporary:
         network.save_pretrained(temporary)
@@ -86,11 +86,11 @@ def write_backbone(
 
 
 def processor_of(preprocessing: Preprocessing) -> dict[str, Any]:
-    """The same preparation in the words of transformers' image processors.
+    """The same preprocessing as a configuration of transformers' image processors.
 
-    Where ``resize - crop`` is even, square images come out equal bit for bit, and of others a
-    pixel in a hundred may be one gray level apart: Pillow keeps the place of our center
-    square in 32 bits.
+    If ``resize - crop`` is even, square images come out equal bit for bit; in others, one pixel in
+    a hundred may differ by a gray level, because Pillow keeps the place of our center square in 32
+    bits.
     """
     size, side = preprocessing.resize, preprocessing.crop
     both = {"height": size, "width": size}

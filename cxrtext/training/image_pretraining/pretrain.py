@@ -1,4 +1,4 @@
-"""A whole pre-training of an image encoder: from a manifest to weights to start from."""
+"""A whole pre-training of an image encoder, from a manifest to initial weights."""
 
 import hashlib
 import math
@@ -38,31 +38,30 @@ from cxrtext.training.loop.job import StepReport
 from cxrtext.training.loop.resume import check_same, load_newest_state
 from cxrtext.training.loop.steps import Listener, Run, take_steps
 
-KIND = "image-encoder"  # what ``pretraining.json`` says that the folder holds
+KIND = "image-encoder"  # the kind of folder in ``pretraining.json``
 ENCODER, WORDS, REPORT = "encoder.safetensors", "words.txt", "pretraining.json"
 VALIDATIONS = 4
-"""Times that the validation split is measured, evenly over a run, the last at its end."""
-DIGESTED = 256  # images whose pixels are digested at a time
+"""How often a run measures the validation split, at even intervals, the last time at its end."""
+DIGESTED = 256  # images digested at a time
 
 
 @dataclass(frozen=True, slots=True)
 class ImagePretrainSummary:
-    """What a pre-training came to."""
+    """The result of a pre-training."""
 
-    encoder: Path  # the file that model.image_weights names
-    # the folder that cxrtext encode --backbone takes; None for a network that transformers has no
-    # configuration of
+    encoder: Path  # a file for model.image_weights
+    # a folder for cxrtext encode --backbone; None if transformers has no configuration for it
     backbone: Path | None
     method: Method
-    findings: list[FindingAuc]  # what was learned, with the AUC on the validation split
+    findings: list[FindingAuc]  # the learned findings, with the AUC on the validation split
     validation: dict[str, float]  # the last validation's numbers: "loss", "auc"
-    images: int  # trained on; validation_images are measured on
+    images: int  # training images
     validation_images: int
     steps: int
     epochs: int
-    words: Path | None  # the file of words; None for another method
+    words: Path | None  # the file of words; None for labels
     rejected: Path | None  # the table of images that could not be read; None without any
-    seconds: float  # of this process, decoding included
+    seconds: float  # of this process, with decoding
 
 
 def pretrain_image(
@@ -80,23 +79,22 @@ def pretrain_image(
     device: str = "auto",
     listener: Listener | None = None,
 ) -> ImagePretrainSummary:
-    """Train the network of an image encoder on the training split, or resume the run in a folder.
+    """Train an image encoder's network on the training split, or resume the run in a folder.
 
-    It learns the words of findings that each study's report affirms, or the findings of a table of
-    labels.
+    It learns the finding words that each study's report affirms, or the findings of a label table.
 
-    Writes into ``out``: ``encoder.safetensors``, which ``model.image_weights`` reads; of all but
-    ``resnet-narrow`` a folder that transformers and ``cxrtext encode --backbone`` read, under that
-    name; ``words.txt``; ``pretraining.json``, also with the AUC of each finding on the validation
-    split; ``metrics.jsonl``, ``curves.png``, ``state/`` and, without ``cache``, ``cache/``.  A run
-    that is interrupted (``KeyboardInterrupt``) saves its state first.
+    Writes into ``out``: ``encoder.safetensors`` for ``model.image_weights``; except for
+    ``resnet-narrow``, a folder named like the network for transformers and ``cxrtext encode
+    --backbone``; ``words.txt``; ``pretraining.json``, with the AUC of each finding on the
+    validation split; ``metrics.jsonl``, ``curves.png``, ``state/`` and, without ``cache``,
+    ``cache/``.  An interrupted run (``KeyboardInterrupt``) saves its state first.
 
     Args:
-        manifest: The images; the split "train" is learned, "val" measured.
-        words: A file of words instead of those found.
+        manifest: The images; the split "train" is for training, "val" for measuring.
+        words: A file of words that replaces the words found.
         labels: A table of labels to learn instead of words.
-        reports: A table of reports instead of the one beside the manifest.
-        cache: Folder of decoded images, shared with training and others.
+        reports: A table of reports that replaces the one beside the manifest.
+        cache: Folder of decoded images, which may be shared with training and others.
     """
     if words and labels:
         raise ConfigError("--words and --labels: give one of them")
@@ -129,8 +127,8 @@ def pretrain_image(
             write_words(out / WORDS, targets.findings)
         saved = load_newest_state(out / "state", heard.say) if resume else None
         rejects = Rejects(max_rejected)
-        told = [record for record in records if record.study_id in targets.of_study]
-        splits = {name: [one for one in told if one.split == name] for name in ("train", "val")}
+        known = [record for record in records if record.study_id in targets.of_study]
+        splits = {name: [one for one in known if one.split == name] for name in ("train", "val")}
         _check_count(manifest, len(splits["train"]), chosen, targets)
         decoded = DecodedCache(cache or out / "cache", heard.say)
         train, val = (
@@ -147,7 +145,7 @@ def pretrain_image(
         job = build_job(train, targets.findings, chosen, place)
         if saved:
             job.learner.load(saved["learner"])
-            saved = None  # as large as all that is trained
+            saved = None  # frees as much memory as the trained weights take
         run = _Run(
             learner=job.learner,
             out=out,
@@ -165,7 +163,7 @@ def pretrain_image(
 
 
 def describe(targets: Targets, out: Path) -> str:
-    """What is going to be learned, for people; words of findings, and nothing else of a report."""
+    """What will be learned, for people; of reports it has only finding words."""
     shown = ", ".join(f"{one.name} {one.affirmed}/{one.denied}" for one in targets.findings)
     if targets.method == "labels":
         return (
@@ -213,7 +211,7 @@ def _decode(
 
 
 def _fingerprint(targets: Targets, *splits: ImageSet) -> str:
-    """SHA-256 over which images each split has, and their targets."""
+    """SHA-256 over the names of each split's images and their targets."""
     digest = hashlib.sha256(repr([(one.name, one.forms) for one in targets.findings]).encode())
     for split in splits:
         digest.update(repr(split.names).encode())
@@ -251,7 +249,7 @@ class _Run(Run):
         draw_curves(self.out)
 
     def after_step(self, report: StepReport, log: MetricsLog | None) -> None:
-        """Measure the validation split every so many steps, and after the last."""
+        """Measure the validation split at even intervals and after the last step."""
         steps = self.job.schedule.steps
         if report.step % max(1, math.ceil(steps / VALIDATIONS)) and report.step != steps:
             return
@@ -266,7 +264,7 @@ class _Run(Run):
             self.findings = [FindingAuc(one, 0, 0, None) for one in self.targets.findings]
 
     def summary(self, rejected: Path | None, started: float) -> ImagePretrainSummary:
-        """What it came to; ``started`` is by the monotonic clock."""
+        """The result of the run; ``started`` is a time of the monotonic clock."""
         job = self.job
         return ImagePretrainSummary(
             encoder=self.out / ENCODER,
@@ -302,7 +300,7 @@ def _write(summary: ImagePretrainSummary, run: _Run, manifest: Path) -> None:
     save_sealed(summary.encoder, tensors, notes)
     digest = _data_digest(run.data, run.job.images)
     source = sha256(targets.source) if targets.source else None
-    if summary.backbone:  # counts and digests, no words of reports
+    if summary.backbone:  # its README has counts and digests, but no words of reports
         learned = {
             "words": f"words of findings in {targets.reports} reports",
             "labels": f"labels of {targets.reports} studies",

@@ -1,4 +1,4 @@
-"""What an image encoder is pre-trained with; imports no torch: bad options are refused early."""
+"""Settings for pre-training an image encoder; without torch, so bad options are refused early."""
 
 import math
 from dataclasses import asdict, dataclass, replace
@@ -10,9 +10,9 @@ from cxrtext.errors import ConfigError
 Method = Literal["words", "labels"]
 
 LEAST_STEPS, LEAST_TUNED, MOST_EPOCHS = 600, 300, 100
-"""On few images the default is as many epochs as make this number of steps, to a limit; fewer of a
-network that begins from weights."""
-FREE = ("save_every", "log_every")  # settings that a resumed run may have otherwise
+"""With few images, the default is enough epochs for this many steps (fewer if the network begins
+from weights), but at most the last number of epochs."""
+FREE = ("save_every", "log_every")  # settings that may change when a run is resumed
 
 
 RESNETS = ("resnet18", "resnet50", "resnet50-half", "resnet-narrow")
@@ -34,42 +34,42 @@ _TUNED = Recipe(epochs=5, lr=3e-4, warmup=60, weight_decay=0.05)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImagePretrainSettings:
-    """Everything that the encoder depends on, beside the data."""
+    """Everything that the encoder depends on except the data."""
 
-    image: str = "resnet18"  # as model.image of the training that starts from it
-    weights: Path | None = None  # what it begins from, as model.image_weights
+    image: str = "resnet18"  # like model.image in the training that starts from it
+    weights: Path | None = None  # initial weights, like model.image_weights
     resize: int = 512  # shorter side of a decoded image, in pixels
-    crop: int = 480  # side of the window that is cut out, in pixels, a multiple of the stride
+    crop: int = 480  # side of the cut-out window, in pixels, a multiple of the stride
     epochs: int | None = None  # passes over the images; None chooses by their number
-    # images a step; in the same time many small steps learn more than few large ones
+    # images per step; in the same time, many small steps learn more than few large ones
     batch: int = 32
-    # highest learning rate, after a linear warm-up; a cosine to zero follows.  None, as of the two
-    # that follow, chooses by whether there are weights
+    # highest learning rate, after a linear warm-up and before a cosine to 0.  For this and the next
+    # two, None chooses by whether there are initial weights
     lr: float | None = None
     warmup: int | None = None  # steps of the warm-up
     weight_decay: float | None = None  # of matrices and kernels
     brightness: float = 0.1  # largest change of gray values in [0, 1]
     contrast: float = 0.1  # largest relative change of the contrast
     seed: int = 0  # of everything drawn
-    sides: bool = True  # whether words are also asked for by side, of each half of the image
-    # "auto" (bfloat16 where the device multiplies it faster), or one of training's
+    sides: bool = True  # whether to learn words also by side, from each half of the image
+    # "auto" (bfloat16 if the device multiplies it faster), or one of training's
     precision: str = "auto"
     save_every: int = 200
     log_every: int = 10
 
     def recipe(self) -> Recipe:
-        """What is given, and else what is usual."""
+        """The given values, with defaults for the others."""
         given = {key: getattr(self, key) for key in Recipe.__slots__}
         usual = _TUNED if self.weights else _RESNET
         return replace(usual, **{key: value for key, value in given.items() if value is not None})
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it, with what is usual; ``epochs`` as given."""
+        """All settings with defaults filled in; ``epochs`` as given."""
         weights = None if self.weights is None else str(self.weights)
         return asdict(self) | asdict(self.recipe()) | {"epochs": self.epochs, "weights": weights}
 
     def deciding(self) -> dict[str, Any]:
-        """What must be equal to resume a run."""
+        """The settings that must be equal to resume a run."""
         return {key: value for key, value in self.to_dict().items() if key not in FREE}
 
     def steps(self, images: int) -> int:
@@ -81,7 +81,7 @@ class ImagePretrainSettings:
 
 
 def check_settings(settings: ImagePretrainSettings) -> None:
-    """Refuse what cannot be trained (ConfigError, naming the option)."""
+    """Refuse wrong settings (ConfigError that names the option)."""
     if settings.image not in RESNETS:
         raise ConfigError(f"image: '{settings.image}' is not one of {', '.join(RESNETS)}")
     if not 1 <= settings.crop <= settings.resize:
@@ -103,11 +103,11 @@ def check_settings(settings: ImagePretrainSettings) -> None:
 
 
 def check_output(out: Path, resume: bool) -> None:
-    """Refuse a folder that holds a run, unless it is to be resumed (ConfigError)."""
+    """Refuse a folder that has a run, unless it is resumed (ConfigError)."""
     is_begun = (out / "state").exists()
     if is_begun and not resume:
         raise ConfigError(
-            f"{out}: holds a training run already; go on with it with --resume, or name another "
+            f"{out}: holds a training run already; continue it with --resume, or name another "
             "folder"
         )
     if resume and not is_begun:

@@ -1,4 +1,4 @@
-"""Targets of an image encoder: words that a study's report affirms, or labels of the study."""
+"""Targets for an image encoder: words that a study's report affirms, or the study's labels."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from cxrtext.text.finding_words import (
 )
 from cxrtext.training.image_pretraining.settings import Method
 
-FEWEST = 5  # training studies that a label must be present in, and absent from
+FEWEST = 5  # least training studies with a finding, and least without it
 
 Row = np.ndarray[tuple[int], np.dtype[np.int8]]
 
@@ -28,11 +28,11 @@ Row = np.ndarray[tuple[int], np.dtype[np.int8]]
 @dataclass(frozen=True, slots=True)
 class Targets:
     method: Method
-    findings: Sequence[FindingWord]  # what each column is; of labels the name alone
-    # [findings] of each study that something is known of: 1, 0, or -1 unknown
+    findings: Sequence[FindingWord]  # one per column; for labels only the name
+    # [findings] for each study with a report or labels: 1, 0, or -1 unknown
     of_study: dict[str, Row]
-    reports: int  # training studies that were counted
-    source: Path | None  # the table that it was taken from
+    reports: int  # number of training studies with a report or labels
+    source: Path | None  # the table they come from
 
 
 def targets_of_words(
@@ -43,10 +43,10 @@ def targets_of_words(
     reports: Path | None = None,
     sides: bool = False,
 ) -> Targets:
-    """The words of findings in the reports of the training studies.
+    """The finding words in the reports of the training studies.
 
-    ``reports`` is a table in place of the manifest's ``reports.csv`` or columns of reports, and
-    ``words`` a file of words in place of those found; ``sides`` takes words also by side.
+    ``reports`` replaces the ``reports.csv`` beside the manifest or the manifest's report columns,
+    ``words`` is a file that replaces the words found, and ``sides`` adds words by side.
     """
     source = reports or reports_of(manifest)
     by_study: dict[str, list[str]] = defaultdict(list)
@@ -56,27 +56,27 @@ def targets_of_words(
     if reports is not None:
         require_match(reports, "reports", set(by_study), set(studies), "study_id", manifest)
     known = [study for study in studies if study in by_study]
-    said = dict(zip(known, corpus_words(by_study[study] for study in known), strict=True))
-    if not (training := [said[study] for study in known if studies[study] == "train"]):
+    words_of = dict(zip(known, corpus_words(by_study[study] for study in known), strict=True))
+    if not (training := [words_of[study] for study in known if studies[study] == "train"]):
         raise DataError(
             f"{source or manifest}: no study of the split 'train' has a report; check study_id and "
             "split, or give a table with --reports or --labels"
         )
-    found = read_words(words, training) if words else find_words(training, sides=sides)
-    if not found:
+    findings = read_words(words, training) if words else find_words(training, sides=sides)
+    if not findings:
         raise DataError(
             f"{source}: no word of a finding is affirmed often enough in {len(training)} training "
             "reports; name the words in a file (--words), or give a table of labels (--labels)"
         )
-    rows = dict(zip(said, word_targets(found, list(said.values())), strict=True))
-    return Targets("words", found, rows, len(training), source)
+    rows = dict(zip(words_of, word_targets(findings, list(words_of.values())), strict=True))
+    return Targets("words", findings, rows, len(training), source)
 
 
 def targets_of_labels(path: Path, manifest: Path, records: Sequence[ImageRecord]) -> Targets:
-    """The findings of a table of labels; blank and uncertain ones are unknown.
+    """The findings of a label table; blank and uncertain labels are unknown.
 
-    Findings are the columns of CheXpert, or where there is none of them all but ids.  Those that
-    fewer than :data:`FEWEST` training studies have, or have not, are left out.
+    Findings are CheXpert's columns, or, without any of them, all columns except ids.  Findings that
+    are present in, or absent from, fewer than :data:`FEWEST` training studies are left out.
     """
     names = finding_columns(path)
     labels = read_labels(path, names)

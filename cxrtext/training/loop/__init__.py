@@ -1,1 +1,1 @@
-"""The training loop, whatever is trained: steps, states, schedule, processes, devices."""
+"""The training loop for any job: steps, states, schedule, processes, devices."""

@@ -1,4 +1,4 @@
-"""Several processes that train one model, as ``torchrun`` starts them; or the one that there is."""
+"""The processes that train one model: several, started by ``torchrun``, or just this one."""
 
 import os
 import threading
@@ -21,17 +21,17 @@ from cxrtext.errors import ConfigError, WorkError
 
 T = TypeVar("T")
 HELD_S = 20.0
-"""How long a process that lost another one waits before it ends, where torchrun may restart it: its
-agent would at once meet with the dead one again, which is counted as there until three heartbeats,
-five seconds apart, have been missed, and then wait for it in vain and end."""
+"""How long a process that lost another one waits before it ends, if torchrun may restart it.  The
+dead process counts as present until it misses three heartbeats, five seconds apart; restarted
+earlier, torchrun's agent would wait for it in vain and end."""
 TIMEOUT = timedelta(days=2)
-"""How long a process waits for the others: one may be decoding an archive.  A process that failed
-is noticed in another way, within a second (:class:`_Alarm`)."""
+"""How long a process waits for the others: one may be decoding an archive.  A failed process is
+noticed within a second in another way (:class:`_Alarm`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """Which of how many processes this one is, and which of those on its machine; from 0."""
+    """This process's rank among all and on its machine, from 0, and how many there are."""
 
     rank: int = 0
     world: int = 1
@@ -43,11 +43,11 @@ class Processes:
 
     @property
     def share(self) -> tuple[int, int]:
-        """Which part of how many this process has of a batch."""
+        """This process's part of a batch, and the number of parts."""
         return self.rank, self.world
 
     def any(self, condition: bool) -> bool:
-        """Whether a condition holds in any process; all must ask.  No device is waited for."""
+        """Whether a condition holds in any process; all must call it.  Waits for no device."""
         if self.world == 1:
             return condition
         flag = torch.tensor(int(condition))
@@ -73,8 +73,8 @@ class Processes:
     def in_turn(self, work: Callable[[], T]) -> T:
         """Let the first process work, then one of every other machine, then the rest.
 
-        What the first leaves in a shared folder is there for the others; where machines have
-        folders of their own, one process of each does the work again.
+        The others find what the first leaves in a shared folder; if machines have folders of their
+        own, one process of each repeats the work.
         """
         turn = 0 if self.first else 1 if self.local_rank == 0 else 2
         result: list[T] = []
@@ -87,7 +87,7 @@ class Processes:
 
 
 class _Alarm:
-    """Ends this process when another has failed, even where it waits inside a collective."""
+    """Ends this process when another has failed, even while it waits inside a collective."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -106,7 +106,7 @@ class _Alarm:
                 os._exit(1)
 
     def raise_once(self) -> bool:
-        """Say that this process failed; whether it is the first to say so."""
+        """Report that this process failed; True if it is the first to report."""
         self._quiet.set()
         try:
             return bool(self._store.add("failed", 1) == 1)
@@ -119,16 +119,16 @@ class _Alarm:
 
 
 def started_by_torchrun() -> bool:
-    """Whether the environment says that this is one of several processes."""
+    """Whether torchrun started this as one of several processes."""
     return int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
 @contextmanager
 def connected(device: torch.device) -> Iterator[Processes]:
-    """Join the other processes that torchrun started, or be alone.
+    """Join the other processes that torchrun started, if any.
 
-    The first process that fails says why; the others end without a word.  Tensors of the CPU go by
-    gloo, and those on CUDA by NCCL.
+    The first process that fails says why; the others end silently.  CPU tensors go by gloo, CUDA
+    tensors by NCCL.
     """
     if not started_by_torchrun():
         yield Processes()
@@ -168,20 +168,20 @@ def connected(device: torch.device) -> Iterator[Processes]:
 
 def _is_lost(error: BaseException) -> bool:
     """Whether a collective failed because another process is gone."""
-    # gloo has no exception of its own.
+    # gloo has no exception class of its own.
     gloo = isinstance(error, RuntimeError) and "gloo" in str(error).lower()
     return gloo or isinstance(error, dist.DistError)
 
 
 def local_device(name: str) -> str:
-    """The device of this process: each of a machine's processes has a GPU of its own."""
+    """The device of this process: each process of a machine has its own GPU."""
     if not started_by_torchrun():
         return name
     here = int(os.environ.get("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"]))
     if name.startswith("cuda:") and here > 1:
         raise ConfigError(
             f"training.device: '{name}' is one GPU, and torchrun started {here} processes on this "
-            "machine; give cuda, and each takes its own"
+            "machine; give cuda, so that each takes its own"
         )
     if name not in ("auto", "cuda"):
         return name
@@ -191,7 +191,7 @@ def local_device(name: str) -> str:
     if rank >= torch.cuda.device_count():
         raise WorkError(
             f"torchrun started process {rank} of this machine, which has "
-            f"{torch.cuda.device_count()} GPUs; start one process a GPU (--nproc-per-node)"
+            f"{torch.cuda.device_count()} GPUs; start one process per GPU (--nproc-per-node)"
         )
     return f"cuda:{rank}"
 
@@ -216,25 +216,25 @@ def summed(own: Tensor) -> Tensor:
     return total
 
 
-# Gradients of gathered tensors go wrong by exactly the number of processes when it is not said what
-# each process does with its copy.  There are two cases, and a function for each.
+# The gradient of gathered tensors depends on what each process does with its copy; the wrong choice
+# is off by a factor of the number of processes.  So there is a function for each of the two cases.
 
 
 def gather_shared(own: Tensor, sizes: Sequence[int], rank: int) -> Tensor:
-    """Rows of all processes, of which each process computes something else.
+    """The rows of all processes, if each process computes something else from them.
 
-    The gradient of a row is the sum of what all processes make of it.  ``own`` is
-    [sizes[rank], K]; the result [Σ sizes, K], in the order of ranks.
+    A row's gradient is the sum over all processes.  ``own`` is [sizes[rank], K]; the result is
+    [Σ sizes, K], in the order of ranks.
     """
     start = sum(sizes[:rank])
     return summed(F.pad(own, (0, 0, start, sum(sizes) - start - len(own))))
 
 
 def gather_same(own: Tensor, sizes: Sequence[int], rank: int) -> Tensor:
-    """Rows of all processes, of which every process computes the same.
+    """The rows of all processes, if every process computes the same from them.
 
-    Each then knows the whole gradient, and takes the part of its own rows: nothing is added.
-    Shapes are those of :func:`gather_shared`.
+    Each process then has the whole gradient and keeps the part of its own rows; nothing is summed.
+    Shapes as in :func:`gather_shared`.
     """
     start = sum(sizes[:rank])
     everyone = gather_shared(own.detach(), sizes, rank)
@@ -242,17 +242,16 @@ def gather_same(own: Tensor, sizes: Sequence[int], rank: int) -> Tensor:
 
 
 class SyncedBatchNorm(_BatchNorm):
-    """A batch norm, [B, C, ...], whose batch statistics are those of all processes.
+    """A batch norm, [B, C, ...], with batch statistics over all processes.
 
-    For the CPU, where torch's ``SyncBatchNorm`` does not run: a batch divided among processes would
-    otherwise be normalized part by part, another function than one process computes.
+    For the CPU, where torch's ``SyncBatchNorm`` does not run: without it, each process would
+    normalize only its part of a batch, unlike a single process.
     """
 
     def _check_input_dim(self, input: Tensor) -> None:
         pass
 
     def forward(self, input: Tensor) -> Tensor:
-        """Normalize; in evaluation as any batch norm."""
         if not self.training:
             normalized: Tensor = super().forward(input)
             return normalized
@@ -264,7 +263,7 @@ class SyncedBatchNorm(_BatchNorm):
         count = totals[-1].detach()
         mean = totals[:-1] / count
         centered = x - mean.view(shape)
-        # The mean first, then the squares about it: E[x²] − E[x]² loses digits.
+        # First the mean, then squares around it: E[x²] − E[x]² loses digits.
         variance = summed(centered.square().sum(axes)) / count
         self._learn(mean.detach(), variance.detach(), count)
         y = centered * (variance + self.eps).rsqrt().view(shape)

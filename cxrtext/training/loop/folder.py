@@ -1,7 +1,7 @@
-"""The folder of a training run: who holds it, and its metrics.
+"""The folder of a training run: its lock and its metrics.
 
-Metrics are one JSON object a line, TensorBoard where it is installed, and one picture.  Torch is
-imported for TensorBoard alone, so that a wrong folder is refused at once.
+Metrics are one JSON object per line, TensorBoard if it is installed, and a picture.  Torch is only
+imported for TensorBoard, so a wrong folder is refused at once.
 """
 
 import json
@@ -26,7 +26,7 @@ PANELS = (
 
 
 def check_folder(out: Path, resume: bool) -> None:
-    """Refuse to begin a run where there is one, unless it is to be resumed."""
+    """Refuse a folder that has a run already, unless it is resumed."""
     if not resume and (out / "state").exists():
         raise ConfigError(
             f"{out}: holds a training run already; resume it with --resume {out}, or train "
@@ -36,7 +36,7 @@ def check_folder(out: Path, resume: bool) -> None:
 
 @contextmanager
 def own_folder(out: Path, option: str = OUT) -> Iterator[None]:
-    """Hold a run's folder, cleared of what a killed one left; ``option`` names another folder."""
+    """Lock a run's folder and clear what a killed run left; ``option`` names another folder."""
     with ExitStack() as stack:
         try:
             stack.enter_context(only_one(out / "run"))
@@ -51,9 +51,9 @@ def own_folder(out: Path, option: str = OUT) -> Iterator[None]:
 
 
 class MetricsLog(AbstractContextManager["MetricsLog"]):
-    """Appends metrics to ``metrics.jsonl`` and to TensorBoard; a context manager.
+    """Appends metrics to ``metrics.jsonl`` and to TensorBoard.
 
-    Lines of steps after ``start`` are dropped first: a resumed run writes them again.
+    Lines of steps after ``start`` are dropped first, because a resumed run writes them again.
     """
 
     def __init__(self, folder: Path, start: int) -> None:
@@ -64,7 +64,7 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
         self._board = _tensorboard(folder / "tensorboard", start)
 
     def write(self, kind: str, step: int, values: Mapping[str, float]) -> None:
-        """Write one line: what kind it is ("train", "val"), the step, and the numbers."""
+        """Write one line: its kind ("train", "val"), the step and the numbers."""
         rounded = {name: float(f"{value:.6g}") for name, value in values.items()}
         self._file.write(json.dumps({"kind": kind, "step": step, **rounded}) + "\n")
         self._file.flush()
@@ -79,14 +79,14 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
 
 
 def _lines_up_to(path: Path, start: int) -> list[str]:
-    kept = []
+    lines = []
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True):
         try:
             if json.loads(line)["step"] <= start and line.endswith("\n"):
-                kept.append(line)
+                lines.append(line)
         except (json.JSONDecodeError, KeyError, TypeError):
-            continue  # the last line of a killed process may be cut, another one damaged
-    return kept
+            continue  # a killed process may leave a cut last line
+    return lines
 
 
 def _tensorboard(folder: Path, start: int) -> Any:
@@ -99,19 +99,19 @@ def _tensorboard(folder: Path, start: int) -> Any:
 
 def read_metrics(path: Path) -> dict[str, tuple[list[int], list[float]]]:
     """Steps and values of each measure in a ``metrics.jsonl``, as ``train/loss``."""
-    found: dict[str, tuple[list[int], list[float]]] = defaultdict(lambda: ([], []))
+    measures: dict[str, tuple[list[int], list[float]]] = defaultdict(lambda: ([], []))
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             values = json.loads(line)
             kind, step = str(values.pop("kind")), int(values.pop("step"))
             numbers = {str(name): float(value) for name, value in values.items()}
         except (ValueError, KeyError, TypeError, AttributeError):
-            continue  # a log for people: a damaged line is left out
+            continue  # a damaged line
         for name, value in numbers.items():
-            steps, series = found[f"{kind}/{name}"]
+            steps, series = measures[f"{kind}/{name}"]
             steps.append(step)
             series.append(value)
-    return dict(found)
+    return dict(measures)
 
 
 def draw_curves(folder: Path) -> Path:

@@ -1,6 +1,6 @@
-"""The training loop: a generator of step reports, whose caller logs, validates and saves.
+"""The training loop: a generator of step reports; its caller logs, validates and saves.
 
-What is trained, and on what, is a :class:`Job`: image–text pairs (:mod:`cxrtext.training.step`),
+A :class:`Job` says what is trained, and on what: image–text pairs (:mod:`cxrtext.training.step`),
 an image encoder (:mod:`cxrtext.training.image_pretraining`) or views of small images
 (:mod:`cxrtext.experiments`).
 """
@@ -22,29 +22,29 @@ from cxrtext.training.loop.distributed import Processes
 from cxrtext.training.loop.optimization import Schedule, set_rate
 
 PATIENCE = 20
-"""Steps in a row with a loss far above the first one's, after which a run has diverged."""
-READY = 2  # batches that are kept ready
+"""A run has diverged after so many steps in a row with a loss far above the first."""
+READY = 2  # batches prepared ahead
 T = TypeVar("T")
 Made = TypeVar("Made")
 
 
 @dataclass(slots=True)
 class RunProgress:
-    """How a run goes; kept in its state."""
+    """The progress of a run, kept in its state."""
 
     step: int = 0
     first_loss: float | None = None  # of the first step, in nats; None before it
-    worse: int = 0  # steps in a row whose loss was far above the first
-    # the best value of the chosen measure so far, larger is better; None before it
+    worse: int = 0  # steps in a row with a loss far above the first
+    # the best value of the chosen measure so far, larger is better; None before the first
     best: float | None = None
-    best_step: int = 0  # the step it was found after
+    best_step: int = 0  # the step after which it was measured
 
 
 @dataclass(slots=True, kw_only=True)
 class Learner:
-    """A model, its optimizer, and all else that a run must keep to resume exactly.
+    """A model, its optimizer, and everything else that a run needs to resume exactly.
 
-    The scaler is for float16 and otherwise does nothing.
+    The scaler only does something in float16.
     """
 
     model: nn.Module
@@ -58,11 +58,11 @@ class Learner:
         return self.parameters()[0].device
 
     def parts(self) -> dict[str, nn.Module]:
-        """The modules whose weights a state keeps, by name."""
+        """The modules that a state keeps, by name."""
         return {"model": self.model}
 
     def state(self) -> dict[str, Any]:
-        """All that :meth:`load` needs."""
+        """Everything that :meth:`load` needs."""
         return {
             "progress": asdict(self.progress),
             **{name: part.state_dict() for name, part in self.parts().items()},
@@ -71,12 +71,12 @@ class Learner:
         }
 
     def state_bytes(self) -> int:
-        """Of a state, with the two moments that AdamW will have made of each weight."""
+        """The size of a state, with AdamW's two moments for each weight."""
         moments = 2 * sum(p.nbytes for p in self.parameters())
         return bytes_of({**self.state(), "optimizer": {}}) + moments
 
     def load(self, state: dict[str, Any]) -> None:
-        """Take a state; it is of the same configuration."""
+        """Load a state of the same configuration."""
         for name, part in self.parts().items():
             part.load_state_dict(state[name])
         self.optimizer.load_state_dict(state["optimizer"])
@@ -84,17 +84,17 @@ class Learner:
         self.progress = RunProgress(**state["progress"])
 
     def average_the_rest(self) -> None:
-        """Average gradients over processes that the model does not average by itself."""
+        """Average over processes the gradients that the model does not average itself."""
 
     def bound(self) -> None:
-        """Bring weights that a step has pushed out of their range back to its border.
+        """Move weights that a step pushed out of their range back to its limit, in place.
 
-        After the optimizer's step, in place: a border in the forward pass has no gradient beyond
-        it, so that what is once outside would never come back.
+        This comes after the optimizer's step: a limit in the forward pass has no gradient beyond
+        it, so a weight outside would never come back.
         """
 
     def parameters(self) -> list[nn.Parameter]:
-        """Everything that is trained."""
+        """All trained parameters."""
         return [p for group in self.optimizer.param_groups for p in group["params"]]
 
 
@@ -109,14 +109,14 @@ def bytes_of(state: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class StepNumbers:
-    """What a job says of the batch of a step."""
+    """A job's numbers for the batch of a step."""
 
-    # mean loss of the batch, in nats; with the masked-language-model loss where there is one
+    # mean loss of the batch, in nats, with the masked-language-model loss if there is one
     loss: float
     accuracy: float  # share of anchors that score their own positive highest in the batch
     gamma_sq: float  # γ² before the step
-    floored: float = 0.0  # share of anchors whose debiased loss is at its floor; 0 for other losses
-    without_negatives: float = 0.0  # anchors of which the objective removed every negative
+    floored: float = 0.0  # share of anchors with a debiased loss at its floor; 0 for other losses
+    without_negatives: float = 0.0  # anchors for which the objective removed every negative
     mlm: float = 0.0  # cross-entropy of the masked word pieces, in nats; 0 without that loss
 
 
@@ -132,30 +132,28 @@ class StepReport(StepNumbers):
 class Job(Protocol[Made]):
     """What is trained, on what, and with which loss.
 
-    What :meth:`make` and :meth:`gradients` do follows from the seed and the step alone, so that a
-    run resumed after any step repeats what an unbroken one would have done.
+    :meth:`make` and :meth:`gradients` depend only on the seed and the step, so a run resumed after
+    any step does the same as an uninterrupted one.
     """
 
     @property
-    def learner(self) -> Learner:
-        """What learns."""
+    def learner(self) -> Learner: ...
 
     @property
-    def schedule(self) -> Schedule:
-        """How long and how fast."""
+    def schedule(self) -> Schedule: ...
 
     def make(self, step: int) -> Made:
-        """What a step reads, on the CPU; called in a thread of its own, ahead of time."""
+        """Prepare a step's data on the CPU; called ahead of time in a thread of its own."""
 
     def gradients(self, step: int, made: Made) -> StepNumbers:
-        """Compute a step's gradients; they are left in the parameters, times the loss's scale.
+        """Compute a step's gradients, left in the parameters times the loss's scale.
 
-        The gradients are empty before it.
+        The gradients are empty before.
         """
 
 
 def train_steps(job: Job[Made]) -> Generator[StepReport, None, None]:
-    """Train from where the learner stands to the end, one report a step."""
+    """Train from the learner's step to the end, with one report per step."""
     learner, schedule = job.learner, job.schedule
     begun = time.perf_counter()
     for step, made, waited in prefetched(job.make, range(learner.progress.step, schedule.steps)):
@@ -176,11 +174,11 @@ def train_steps(job: Job[Made]) -> Generator[StepReport, None, None]:
             images_per_second=schedule.batch / (now - begun),
             waiting=min(1.0, waited / (now - begun)),
         )
-        begun = time.perf_counter()  # the caller's validation and saving is not this step's time
+        begun = time.perf_counter()  # the caller's validation and saving do not count
 
 
 def _update(learner: Learner, schedule: Schedule, step: int) -> float:
-    """Average, clip and apply the gradients, and bound the weights; the norm before clipping."""
+    """Average, clip and apply gradients, and bound the weights; return the norm before clipping."""
     learner.average_the_rest()
     learner.scaler.unscale_(learner.optimizer)
     norm = float(torch.nn.utils.clip_grad_norm_(learner.parameters(), schedule.clip))
@@ -195,7 +193,7 @@ def _update(learner: Learner, schedule: Schedule, step: int) -> float:
 
 
 def check_loss(progress: RunProgress, loss: float, step: int, schedule: Schedule) -> None:
-    """Stop a run whose loss is not a number, or for long far worse than at the first step."""
+    """Stop a run if its loss is not a number, or is far above the first for many steps."""
     if not math.isfinite(loss):
         raise WorkError(f"the loss is not a number at step {step + 1}; {schedule.advice()}")
     if progress.first_loss is None:
@@ -212,9 +210,9 @@ def check_loss(progress: RunProgress, loss: float, step: int, schedule: Schedule
 def prefetched(
     make: Callable[[int], T], steps: Iterable[int]
 ) -> Generator[tuple[int, T, float], None, None]:
-    """Make what each step needs ahead of time, in order, in a thread whose error is raised here.
+    """Prepare what each step needs ahead of time, in order, in a thread; errors are raised here.
 
-    Gives the step, what was made for it, and the seconds that were waited for it.
+    Gives the step, what was made for it, and the seconds spent waiting for it.
     """
     ready: deque[tuple[int, Future[T]]] = deque()
     with ThreadPoolExecutor(1, "batches") as pool:

@@ -1,4 +1,4 @@
-"""How long and how fast to train, and what an optimizer moves."""
+"""How long and how fast to train, and the optimizer's parameters."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -16,15 +16,15 @@ Decay = Literal["cosine", "constant"]
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """What the loop reads of how to train, whatever is trained."""
+    """What the loop needs to know about any training."""
 
-    steps: int  # steps in all
-    batch: int  # images a step
+    steps: int
+    batch: int  # images per step
     lr: float = 1e-5  # highest learning rate
     warmup: int = 0  # steps of the linear warm-up
-    decay: Decay = "cosine"  # what comes after it
+    decay: Decay = "cosine"  # after the warm-up
     clip: float = 1.0  # largest norm of the gradients; infinite for no limit
-    seed: int = 0  # what a step sees and draws follows from it and the step
+    seed: int = 0  # with the step, decides what a step sees and draws
     precision: str = "float32"  # "float32", "bfloat16" or "float16"
 
     def rate(self, step: int) -> float:
@@ -34,7 +34,7 @@ class Schedule:
         )
 
     def advice(self) -> str:
-        """What to change where a loss or a gradient is not a number."""
+        """What to change if a loss or a gradient is not a number."""
         half = self.precision != "float32"
         return f"lower lr (now {self.lr:g})" + (", or take float32 precision" if half else "")
 
@@ -53,11 +53,11 @@ class TrainingArguments(Schedule):
     unlocked_lr: float = 1.0
 
     def locked(self, step: int) -> tuple[str, ...]:
-        """The encoders that are held still in a step, from 0."""
+        """The encoders that are locked in a step, from 0."""
         return self.lock if self.unlock is None or step < self.unlock else ()
 
     def rate(self, step: int) -> float:
-        """The learning rate of a step, from 0; warm-up and decay begin anew after unlocking."""
+        """The learning rate of a step, from 0; warm-up and decay begin again after unlocking."""
         first, last, peak = 0, self.steps, self.lr
         if self.unlock is not None:
             if step < self.unlock:
@@ -77,9 +77,9 @@ class TrainingArguments(Schedule):
 def learning_rate(
     step: int, *, total: int, warmup: int, peak: float, decay: Decay = "cosine"
 ) -> float:
-    """Linear warm-up to ``peak``, then cosine decay to zero, or none.
+    """Linear warm-up to ``peak``, then cosine decay to 0, or no decay.
 
-    A warm-up longer than half the run is cut there.  Above 0 for every step, from 0, below
+    The warm-up is at most half the run.  The rate is above 0 for every step from 0 to below
     ``total``.
     """
     warmup = min(warmup, total // 2)
@@ -92,18 +92,18 @@ def learning_rate(
 
 
 def seed_of(*numbers: int) -> int:
-    """A seed for torch that follows from numbers alone."""
+    """A seed for torch that depends only on the numbers."""
     return int(np.random.default_rng(numbers).integers(2**62))
 
 
 def lock_towers(model: ImageTextModel, lock: Iterable[str]) -> None:
-    """Hold these encoders still up to their projections, and no other."""
+    """Lock these encoders up to their projections, and unlock the others."""
     for name in ("image", "text"):
         _backbone(model, name).requires_grad_(name not in lock)
 
 
 def set_training(model: ImageTextModel, lock: Iterable[str]) -> None:
-    """Training mode; locked encoders stay in evaluation: no dropout, no batch statistics."""
+    """Set training mode; locked encoders stay in evaluation: no dropout, no batch statistics."""
     model.train()
     for name in lock:
         _backbone(model, name).eval()
@@ -114,15 +114,9 @@ def _backbone(model: ImageTextModel, name: str) -> nn.Module:
 
 
 def parameter_groups(
-    model: ImageTextModel,
-    head: nn.Module | None,
-    *,
-    weight_decay: float,
+    model: ImageTextModel, head: nn.Module | None, *, weight_decay: float
 ) -> list[dict[str, object]]:
-    """What an optimizer is to move, and how; what needs no gradient is left out.
-
-    Biases, norms and γ² do not decay.
-    """
+    """Groups of the parameters that need a gradient; biases, norms and γ² do not decay."""
     groups: list[dict[str, object]] = []
     seen: set[int] = set()
     for module in (model.image_encoder, model.text_encoder, head or nn.Module(), model):
@@ -133,7 +127,7 @@ def parameter_groups(
 
 
 def decay_groups(new: Sequence[nn.Parameter], weight_decay: float) -> list[dict[str, object]]:
-    """Parameters as groups: matrices and kernels decay, biases and norms do not."""
+    """Groups of parameters: matrices and kernels decay, biases and norms do not."""
     return [
         {"params": chosen, "weight_decay": decay}
         for decay, chosen in (

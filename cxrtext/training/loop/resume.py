@@ -1,7 +1,7 @@
-"""What a run needs to resume: the last few states, and proof that it is the same run.
+"""Resuming a run: its last states, and the check that it is the same run.
 
-A state's file carries the number of its step and the beginning of its SHA-256 in its name, so that
-one rename puts in place both, and a damaged file is noticed.
+A state's file name has the step's number and the beginning of its SHA-256, so that one rename puts
+both in place, and a damaged file is noticed.
 """
 
 import hashlib
@@ -20,18 +20,18 @@ from cxrtext.training.loop.folder import OUT
 
 PATTERN = "step-*.pt"
 FREE = {"device", "log_every", "validate_every", "save_every"}
-"""Keys of the training section that a resumed run may have otherwise."""
+"""Keys of the training section that may change when a run is resumed."""
 KEEP = 2  # states that a run keeps
 
 
 def save_state(folder: Path, step: int, state: Mapping[str, Any]) -> Path:
-    """Write the state after ``step`` steps, whole or not at all; the one before stays."""
+    """Write the state after ``step`` steps, whole or not at all; the previous one stays."""
     named = write_named(
         folder, f"step-{step:08d}", ".pt", lambda path: torch.save(dict(state), path)
     )
     for old in _newest_first(folder):
         if old != named and _step_of(old) >= step:
-            old.unlink()  # of a later step: what a damaged state was passed over for
+            old.unlink()  # a later, damaged state that was skipped
     for old in _newest_first(folder)[KEEP:]:
         old.unlink()
     return named
@@ -40,7 +40,7 @@ def save_state(folder: Path, step: int, state: Mapping[str, Any]) -> Path:
 def load_newest_state(
     folder: Path, say: Callable[[str], None] = lambda _: None
 ) -> dict[str, Any] | None:
-    """Read the newest whole state onto the CPU, None without one; ``say`` hears of damaged ones."""
+    """Read the newest whole state onto the CPU, or None; ``say`` hears about damaged ones."""
     paths = _newest_first(folder)
     for path in paths:
         reason = "it is not what was written"
@@ -61,7 +61,7 @@ def load_newest_state(
 
 
 def last_good(folder: Path) -> str:
-    """Where the newest state lies and what step it is of, for a message."""
+    """The newest state's step and path, for a message."""
     if not (paths := _newest_first(folder)):
         return "no state was saved yet"
     return f"the last good state is that of step {_step_of(paths[0])}, {paths[0]}"
@@ -77,9 +77,9 @@ def _step_of(path: Path) -> int:
 
 
 def require_room(folder: Path, size: int, what: str, instead: str) -> None:
-    """Refuse to write ``size`` bytes that will not fit on the disk of a folder, made or not.
+    """Refuse to write ``size`` bytes that will not fit on a folder's disk; it need not exist yet.
 
-    ``instead`` is what may be done beside making room.
+    ``instead`` says what else the user can do.
     """
     there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
     if (free := shutil.disk_usage(there).free) < size:
@@ -95,10 +95,10 @@ def fingerprint(paths: list[Path]) -> str:
 
 
 def deciding(config: Config) -> dict[str, Any]:
-    """What must be equal to resume a run: all but its places and how often it logs."""
+    """The configuration that must be equal to resume a run: all but paths and logging."""
     tree = config.model_dump(mode="json")
     del tree["out"]
-    # What lies in these files is compared by its digest.
+    # The contents of these files are compared by digest.
     for section, names in path_keys(tree).items():
         for name in names:
             tree[section].pop(name, None)
@@ -117,13 +117,13 @@ def check_same(
     read: str,
     option: str = OUT,
 ) -> None:
-    """Refuse to resume a saved state with another configuration, or on data of another fingerprint.
+    """Refuse to resume a saved state with another configuration or another data fingerprint.
 
-    Messages name the folder ``state``, what the fingerprint is of (``read``), and the ``option``
-    that names another folder.
+    Messages name the folder ``state``, the fingerprinted data (``read``), and the ``option`` for
+    another folder.
     """
-    if found := first_difference(saved["configuration"], configuration):
-        key, before, now = found
+    if difference := first_difference(saved["configuration"], configuration):
+        key, before, now = difference
         raise CheckpointError(
             f"{state}: saved by a run with another configuration: {key} was {before} and is now "
             f"{now}; resume with the old value, or train into a new folder ({option})"

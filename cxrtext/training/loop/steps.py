@@ -1,4 +1,4 @@
-"""Taking a job's steps to the end: logging, saving and stopping between them."""
+"""Takes a job's steps to the end, with logging, saving and stopping between them."""
 
 import signal
 import threading
@@ -18,15 +18,15 @@ LOGGED = (
     "loss", "accuracy", "floored", "without_negatives", "mlm", "gamma_sq", "lr", "grad_norm",
     "images_per_second", "waiting",
 )  # fmt: skip
-"""What is logged of a step's report."""
+"""The logged fields of a step's report."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
     """Hears lines of text, (done, total) of decoding, and (report, total) after every step.
 
-    ``embedding`` hears what passes through a locked encoder, images or sentences, and (done, total)
-    of them.
+    ``embedding`` hears "images" or "sentences" that pass through a locked encoder, and their (done,
+    total).
     """
 
     say: Callable[[str], None] = lambda _: None
@@ -36,11 +36,11 @@ class Listener:
 
 
 class StopRequest:
-    """Holds back SIGINT and SIGTERM while it is open; ``requested`` tells whether one came.
+    """Holds back SIGINT and SIGTERM while it is open; ``requested`` says whether one came.
 
-    A second SIGINT is not held back: it raises ``KeyboardInterrupt`` at once.  SIGTERM may come
-    twice from one stop, from Slurm and from torchrun.  Outside the main thread, where Python allows
-    no signal handlers, it does nothing.
+    A second SIGINT raises ``KeyboardInterrupt`` at once.  A single stop may send SIGTERM twice,
+    from Slurm and from torchrun.  Outside the main thread, where Python allows no signal handlers,
+    it does nothing.
     """
 
     def __init__(self) -> None:
@@ -65,10 +65,10 @@ class StopRequest:
 
 @dataclass(slots=True, kw_only=True)
 class Run:
-    """What a kind of run does between two steps: it keeps its last states.
+    """What a run does between steps: it saves its states.
 
-    ``out`` is the run's folder, which the option of ``other`` names; ``configuration`` and ``data``
-    are those of :func:`~.resume.check_same`.
+    ``out`` is the run's folder, and ``other`` the option for another one; ``configuration`` and
+    ``data`` are for :func:`~.resume.check_same`.
     """
 
     learner: Learner
@@ -78,10 +78,10 @@ class Run:
     other: str = OUT
 
     def after_step(self, report: StepReport, log: MetricsLog | None) -> None:
-        """Validate, where it is time to."""
+        """Validate, if it is time to."""
 
     def model_bytes(self) -> int:
-        """Of the checkpoints that are written beside a state."""
+        """The size of the checkpoint written along with a state."""
         return 0
 
     def save(self) -> None:
@@ -93,7 +93,7 @@ class Run:
         save_state(folder, learner.progress.step, state)
 
     def require_room_to_start(self) -> None:
-        """Refuse to start what could not be saved in the end."""
+        """Refuse to start a run that the disk has no room to save."""
         written = [*self.out.glob("state/*.pt"), *self.out.glob("checkpoint*/*")]
         size = (KEEP + 1) * self.learner.state_bytes() + 3 * self.model_bytes()
         size -= sum(path.stat().st_size for path in written)
@@ -109,10 +109,10 @@ def take_steps(
     log_every: int,
     save_every: int,
 ) -> None:
-    """Take the steps that are left; log, validate and save between them.
+    """Take the remaining steps; log, validate and save between them.
 
     An epoch sees each of ``images`` once.  A state is saved every ``save_every`` steps, at the end,
-    and where a signal asks to stop, which raises ``KeyboardInterrupt``.
+    and when a signal asks to stop, which then raises ``KeyboardInterrupt``.
     """
     learner, total = job.learner, job.schedule.steps
     epoch = images // job.schedule.batch

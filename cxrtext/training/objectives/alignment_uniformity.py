@@ -1,4 +1,4 @@
-"""Alignment and uniformity, of scores.  Source: Wang and Isola 2020, section 4."""
+"""Alignment and uniformity from scores.  Source: Wang and Isola 2020, section 4."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = 2.0
 
 
 class Objective(objective.Objective):
-    """It knows no direction, so it cannot be symmetric."""
+    """Has no direction, so it cannot be symmetric."""
 
     weight: Weight = 1.0
 
@@ -26,15 +26,15 @@ class Objective(objective.Objective):
 def on_sphere(
     scores: Tensor, image_of: Tensor, gamma_sq: Tensor, texts: Tensor, weight: float
 ) -> Tensor:
-    """``‖x − x⁺‖² + λ log E e^{−t‖x − x'‖²}``, t = 2, of sentences and their images.
+    """``‖x − x⁺‖² + λ log E e^{−t‖x − x'‖²}``, t = 2, for sentences and their images.
 
-    A score over γ² is a cosine, whatever the similarity, so ``‖x − y‖² = 2 − 2 s/γ²``; an image
-    has no one vector.  Hence uniformity is the mean of that among sentences and that between
-    sentences and images, which stands for that among images; both leave out pairs of one study's
-    image.  γ² cancels and is not learned.
+    A score divided by γ² is a cosine, whatever the similarity, so ``‖x − y‖² = 2 − 2 s/γ²``; an
+    image has no single vector.  So uniformity is the mean of the uniformity among sentences and
+    that between sentences and images, which replaces that among images; both leave out pairs with
+    the same image.  γ² cancels and is not learned.
 
-    Of scores [S, B], scaled by γ², the image of each sentence [S], unit vectors [S, D] and the
-    weight λ: [S], the alignment of each sentence plus the weighted uniformity of all.
+    From scores [S, B], scaled by γ², the image of each sentence [S], unit vectors [S, D] and the
+    weight λ, gives the alignment of each sentence plus the weighted uniformity of all, [S].
 
     Source: Wang and Isola 2020 (alignment and uniformity), section 4; the form for scores is ours.
     """
@@ -50,7 +50,7 @@ def on_sphere(
 
 
 def _log_mean(squared: Tensor, related: Tensor) -> Tensor:
-    """``log E e^{−t d²}`` over pairs that are not related; 0 where there is none."""
+    """``log E e^{−t d²}`` over pairs that are not related; 0 if there are none."""
     import torch
 
     count = (~related).sum()

@@ -29,7 +29,7 @@ class Objective(WithKernel):
         return self
 
     def check(self, kernel: Tensor, positive: Tensor) -> dict[str, Any]:
-        """A batch in which nothing can be repelled may be measured, but not trained on."""
+        """A batch in which nothing can be repelled may be measured but not trained on."""
         from cxrtext.objectives.conditional import check_repulsion, check_shares, weights_of
 
         weights = weights_of(kernel, positive)

@@ -19,7 +19,7 @@ from cxrtext.training.objectives.shared.objective import (
 )
 
 COLUMNS = ("study_id", "section", "position", "rho")
-"""Of a table of true class probabilities, those that are read."""
+"""The columns read from a table of true class probabilities."""
 
 
 class Objective(Contrast):
@@ -60,14 +60,14 @@ def true_probabilities(
 ) -> dict[tuple[str, str, int], float]:
     """The true class probability of each sentence, matched by study, section and position.
 
-    ``path`` is a table with the columns of :data:`COLUMNS`, as phantoms have it in ``truth.csv``;
-    where it has a column ``sentence``, that must be the same text.
+    ``path`` is a table with :data:`COLUMNS`, such as a phantom's ``truth.csv``; if it has a column
+    ``sentence``, the text must be the same.
     """
     rows = {
         (row["study_id"], row["section"], row["position"]): (number, row)
         for number, row in enumerate(read_table(path, required=COLUMNS).rows, 1)
     }
-    found = {}
+    probabilities = {}
     for sentence in sentences:
         study, section, position = sentence.study_id, sentence.section, sentence.position
         where = f"study '{study}', section {section}, position {position}"
@@ -88,5 +88,5 @@ def true_probabilities(
                 f"{path}: row {number}: rho '{row['rho']}' is not a probability from 0 to below 1; "
                 "fix it there"
             )
-        found[study, section, position] = probability
-    return found
+        probabilities[study, section, position] = probability
+    return probabilities

@@ -1,4 +1,4 @@
-"""Fair-InfoNCE: negatives of the anchor's own cluster.  Source: Tsai et al. 2022, eq. 4."""
+"""Fair-InfoNCE: negatives from the anchor's own cluster.  Source: Tsai et al. 2022, eq. 4."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""Near negatives weigh more, then DCL.  Source: Robinson et al. 2021."""
+"""Gives near negatives more weight, then DCL.  Source: Robinson et al. 2021."""
 
 from cxrtext.config import Beta, Probability
 from cxrtext.training.objectives.shared.objective import Contrast, Direction, Terms

@@ -35,10 +35,10 @@ class Objective(Contrast):
         return self
 
     def prepare(self, source: Source) -> Ask:
-        """``known["rounds"]``: first sentences of the images, second ones, and so on."""
+        """``known["rounds"]``: the images' first sentences, their second ones, and so on."""
 
         def ask(drawn: Drawn) -> dict[str, Any]:
-            # Sentences by how many earlier ones their image has.
+            # Sentences, grouped by how many earlier ones their image has.
             of = drawn.image_of
             earlier = (of[:, None] == of).tril(diagonal=-1).sum(dim=1)
             turns = range(int(earlier.max()) + 1)
@@ -47,7 +47,7 @@ class Objective(Contrast):
         return ask
 
     def gram(self, z: Tensor) -> Tensor:
-        """The Gram matrix [n, n] of embeddings, through which no gradient flows."""
+        """The Gram matrix [n, n] of embeddings, without gradient."""
         from cxrtext.objectives import kernels
 
         kernel = self.kernel[0] if self.kernel else Kernel.model_validate({})
@@ -57,10 +57,10 @@ class Objective(Contrast):
         return cclk(d, self.ridge, fair=True)
 
     def directions(self, forward: Direction) -> list[Terms]:
-        """Z of each anchor is its own embedding.
+        """The z of each anchor is its own embedding.
 
-        An image's candidate has the z of a sentence of its own, so the first, the second …
-        sentences of the images are taken in turn.
+        A candidate image needs the z of one of its own sentences, so the images' first sentences,
+        their second ones and so on are computed in turn.
         """
         import torch
 

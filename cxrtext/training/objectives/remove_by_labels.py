@@ -1,4 +1,4 @@
-"""Negatives that share a finding are removed.  Source: Wang et al. 2023, table 1."""
+"""Removes negatives that share a finding.  Source: Wang et al. 2023, table 1."""
 
 from typing import ClassVar
 

@@ -1,7 +1,4 @@
-"""Negatives whose report makes the sentence true are removed: ours.
-
-A report makes a sentence true as :mod:`cxrtext.text.entailment` says.
-"""
+"""Removes negatives whose report makes the sentence true (:mod:`cxrtext.text.entailment`): ours."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -11,13 +8,7 @@ from numpy.typing import NDArray
 
 from cxrtext.text.entailment import Statement, statement_of
 from cxrtext.training.data.drawn import Ask, Drawn
-from cxrtext.training.objectives.shared.objective import (
-    Contrast,
-    Direction,
-    Source,
-    Terms,
-    removed,
-)
+from cxrtext.training.objectives.shared.objective import Contrast, Direction, Source, Terms, removed
 
 
 class Objective(Contrast):
@@ -61,7 +52,7 @@ def made_true(
 
 
 def _marked(sets: Sequence[frozenset[str]], words: Mapping[str, int]) -> NDArray[np.float32]:
-    """Sets of words as rows of zeros and ones; other words are left out."""
+    """Sets of words as rows of zeros and ones, one column for each of ``words``."""
     marked = np.zeros((len(sets), len(words)), dtype=np.float32)
     for row, one in enumerate(sets):
         marked[row, [words[word] for word in one if word in words]] = 1.0

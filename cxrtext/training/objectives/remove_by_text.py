@@ -1,4 +1,4 @@
-"""Negatives with similar text are removed.  Source: Wang et al. 2023, table 1."""
+"""Removes negatives with similar text.  Source: Wang et al. 2023, table 1."""
 
 from typing import Annotated, ClassVar
 

@@ -1,4 +1,4 @@
-"""Negatives of which the sentence is true are removed: ours, known of drawn images alone."""
+"""Removes negatives for which the sentence is true: ours, only for drawn images."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,13 +12,7 @@ from cxrtext.errors import ConfigError
 from cxrtext.evaluation.data import find_table
 from cxrtext.phantom.truth import KnownTruth, read_truth
 from cxrtext.training.data.drawn import Ask, Drawn
-from cxrtext.training.objectives.shared.objective import (
-    Contrast,
-    Direction,
-    Source,
-    Terms,
-    removed,
-)
+from cxrtext.training.objectives.shared.objective import Contrast, Direction, Source, Terms, removed
 
 
 class Objective(Contrast):
@@ -52,7 +46,7 @@ class Objective(Contrast):
 def known_true(
     known: KnownTruth, sentences: Sequence[str], studies: Sequence[str]
 ) -> NDArray[np.bool_]:
-    """Whether each sentence is true of each study, [S, B]; of none where no image tells it."""
+    """Whether each sentence is true of each study, [S, B]; never if no drawn image decides it."""
     claims = [known.claims.get(text) for text in sentences]
     distinct = list(dict.fromkeys(claim for claim in claims if claim is not None))
     place = {claim: row for row, claim in enumerate(distinct)}

@@ -1,4 +1,4 @@
-"""Negatives are drawn, those with similar text less often.  Source: Wang et al. 2023, table 1."""
+"""Draws negatives with similar text less often.  Source: Wang et al. 2023, table 1."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Negatives with similar text weigh less.  Source: Wang et al. 2023, table 1."""
+"""Gives negatives with similar text less weight.  Source: Wang et al. 2023, table 1."""
 
 from cxrtext.config import Beta
 from cxrtext.training.objectives.shared.objective import Direction, Terms

@@ -89,7 +89,7 @@ def test_old_and_nested_files_are_read(tmp_path: Path) -> None:
         ({"do_resize": False}, "do_resize is false"),
         (
             {"size": {"shortest_edge": 64, "longest_edge": 99}},
-            "is not a rule that this program has",
+            "is not supported; use",
         ),
         ({"size": 64, "crop_size": 65}, "crop_size 65 is larger than size 64"),
         ({"size": 64, "do_center_crop": False}, 'write "do_center_crop": true'),

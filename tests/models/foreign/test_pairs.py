@@ -213,5 +213,7 @@ def test_what_another_version_noted_is_refused_in_one_line(copied: Path) -> None
     for other in ({"version": 0}, {"continued": {"aggregator": "global"}}):
         path.write_text(json.dumps({**noted, **other}))
         write_sums(copied)
-        with pytest.raises(CheckpointError, match=r"cxrtext.json: of another version of cxrtext;"):
+        with pytest.raises(
+            CheckpointError, match=r"cxrtext.json: written by another version of cxrtext;"
+        ):
             load_model(copied)

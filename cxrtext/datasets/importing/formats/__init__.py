@@ -1,4 +1,4 @@
-"""The layouts that an import recognizes, tried in order, the surest first."""
+"""The layouts that an import recognizes, in the order in which they are tried."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from cxrtext.records.report_sources import is_table
 from cxrtext.records.rows import TableRows
 
 Opener = Callable[[Path, Path], Reading | None]
-"""Opens the set in a folder, to be imported into another; None where the folder holds none."""
+"""Opens the set in a folder, given the folder to import into; None if there is no such set."""
 
 LAYOUTS: dict[str, tuple[Opener, str]] = {
     "mimic": (open_mimic, "MIMIC-CXR or MIMIC-CXR-JPG (mimic-cxr-2.0.0-metadata.csv)"),
@@ -46,15 +46,15 @@ LAYOUTS: dict[str, tuple[Opener, str]] = {
     "pictures": (lambda *_: None, "PNG or JPEG files, and a table that names them (--reports)"),
     "reports": (open_reports_alone, "reports alone (one table, or text files)"),
 }
-"""Every layout: what opens it, and how it is recognized."""
+"""What opens each layout, and how it is recognized."""
 
 
 def open_layout(folder: Path, options: ImportOptions, out: Path) -> tuple[Path, str, Reading]:
-    """Open a set in the layout that the user names, or that is recognized.
+    """Open a set in the layout that the user names or that is recognized.
 
-    ``folder`` may be a table, whose folder the images lie in, and ``out`` may lie in the set.
-    Reports and labels are those of the user's tables, where some are named.  Returns the folder
-    with all links followed, the layout, and the set.
+    ``folder`` may be a table in the folder of its images, and ``out`` may lie inside the set.
+    Tables that the user names replace the set's reports and labels.  Returns the folder with all
+    links followed, the layout and the set.
     """
     asked = options.layout
     if asked not in ("auto", *LAYOUTS):
@@ -74,7 +74,7 @@ def open_layout(folder: Path, options: ImportOptions, out: Path) -> tuple[Path, 
             cells = (row[1]["image"] for row in opened.read(["image"]) if isinstance(row, tuple))
             files.bare = not any("/" in cell.replace("\\", "/") for cell in cells)
     elif options.columns:
-        raise ConfigError("--columns is of a table; give one as --reports")
+        raise ConfigError("--columns needs a table; give one with --reports")
     openers: dict[str, Opener] = {name: opener for name, (opener, _) in LAYOUTS.items()}
     table_of = partial(open_generic, table=table, names=names, files=files)
     openers["pictures"] = (
@@ -89,16 +89,16 @@ def open_layout(folder: Path, options: ImportOptions, out: Path) -> tuple[Path, 
         }
     for name, opener in openers.items():
         if asked in ("auto", name) and (reading := opener(root, home)) is not None:
-            if name not in ("generic", "pictures"):  # which know patients by more than a guess
+            if name not in ("generic", "pictures"):  # other layouts know the patients themselves
                 sure = ("patient_id", options.columns.get("patient_id"))
                 known = {k: h for k, h in names.items() if k != "patient_id" or h in sure}
                 rest = [k for k in names if k not in known or k in ("age", "sex", "view")]
-                said = ", ".join(f"{k} = {names[k]}" for k in rest)
-                names, notes = known, (f"not read, but from the films: {said}",) * bool(rest)
+                ignored = ", ".join(f"{k} = {names[k]}" for k in rest)
+                names, notes = known, (f"not read, but from the films: {ignored}",) * bool(rest)
                 reading = replace(reading, notes=(*reading.notes, *notes))
             return root, name, _with_tables(reading, options, names, files)
     if asked != "auto":
-        raise DataError(f"{folder}: holds no set of the layout {asked}: {LAYOUTS[asked][1]}")
+        raise DataError(f"{folder}: no set with the layout {asked}: {LAYOUTS[asked][1]}")
     endings = Counter(
         "that lead out of it" if inside(root, name) is None else PurePosixPath(name).suffix.lower()
         for name in files.names
@@ -108,11 +108,11 @@ def open_layout(folder: Path, options: ImportOptions, out: Path) -> tuple[Path, 
     advice = f"name the table of its images and reports: --reports {(*tables, 'TABLE')[0]}"
     if not files.pictures:
         advice = "give a folder of DICOM, PNG or JPEG files"
-    raise DataError(f"{folder}: no set that is known; files: {held or 'none'}; {advice}")
+    raise DataError(f"{folder}: no known set; files: {held or 'none'}; {advice}")
 
 
 def _with_tables(reading: Reading, options: ImportOptions, names: Names, files: Files) -> Reading:
-    """The set with the reports and the labels of the tables that the user names."""
+    """The set with the reports and labels from the user's tables, if any."""
     reading = replace(reading, names=names)
     if (path := options.reports) is not None:
         named = reading.by_image or path.is_dir() or by_image(path, names)

@@ -1,26 +1,26 @@
-"""Public sets of DICOM files that a table lists: RSNA pneumonia, SIIM-ACR and VinDr-CXR.
+"""Public sets of DICOM files listed in a table: RSNA pneumonia, SIIM-ACR and VinDr-CXR.
 
 The first two are images of ChestX-ray14: JPEG files wrapped as DICOM captures.
 
-RSNA pneumonia (2018), stage 2, as Kaggle gives it out: ``stage_2_train_labels.csv`` (patientId, x,
-y, width, height, Target: a row a box, or one without), ``stage_2_detailed_class_info.csv``
-(patientId, class) and ``stage_2_train_images/<patientId>.dcm``; the test images have no labels and
-are not listed.  What Kaggle calls a patient is an image.  Whose it is, the list says that the RSNA
-gives out beside (``pneumonia-challenge-dataset-mappings_2018.json``).
+RSNA pneumonia (2018), stage 2, from Kaggle: ``stage_2_train_labels.csv`` (patientId, x, y, width,
+height, Target: one row per box, or one without), ``stage_2_detailed_class_info.csv`` (patientId,
+class) and ``stage_2_train_images/<patientId>.dcm``; the test images have no labels and are not
+listed.  What Kaggle calls a patient is an image; the RSNA's separate list
+``pneumonia-challenge-dataset-mappings_2018.json`` names the patients.
 
 SIIM-ACR pneumothorax (2019): ``train-rle.csv``, or else ``stage_2_train.csv`` (ImageId,
 " EncodedPixels"), and ``<ImageId>.dcm`` in any folders.  An image has a row for each mask, or one
-row with "-1".  A mask is given by pairs of numbers: pixels to skip since the last run, and pixels
-of the run, counted down the columns from the upper left.
+row with "-1".  A mask is a list of number pairs: pixels to skip since the last run, and pixels of
+the run, counted down the columns from the upper left.
 
-VinDr-CXR 1.0.0, as PhysioNet gives it out: ``<image_id>.dicom`` in any folders;
-``image_labels_train.csv`` (image_id, rad_id, a column a finding with 0 or 1; a row a reader, three
-of them an image), ``image_labels_test.csv`` (a row an image: the readers' consensus),
-``annotations_train.csv`` and ``annotations_test.csv`` (image_id, class_name, x_min, y_min, x_max,
-y_max in pixels of the file), in ``annotations/`` or the folder.
-The publisher took all but 25 elements out of the headers: class, modality, body part, view and ids
-are gone.  Nothing says whose an image is, so each counts alone.  The set's page says that all views
-are postero-anterior.  An age of 0 is taken for one that is not known.
+VinDr-CXR 1.0.0, from PhysioNet: ``<image_id>.dicom`` in any folders; ``image_labels_train.csv``
+(image_id, rad_id, one column per finding with 0 or 1; one row per reader, three per image),
+``image_labels_test.csv`` (one row per image: the readers' consensus), ``annotations_train.csv`` and
+``annotations_test.csv`` (image_id, class_name, x_min, y_min, x_max, y_max in pixels of the file),
+in ``annotations/`` or the folder.
+The publisher kept only 25 elements of the headers: class, modality, body part, view and ids are
+gone.  Without patients, each image counts alone.  The set's page says that all views are
+postero-anterior.  An age of 0 means unknown.
 """
 
 from collections.abc import Iterator
@@ -60,7 +60,7 @@ _RSNA = ("patientId", "x", "y", "width", "height", "Target")
 
 
 def _patients(root: Path) -> dict[str, str]:
-    """The patient of each image in ChestX-ray14, whose names are <patient>_<follow-up>.png."""
+    """The patient of each image, from its ChestX-ray14 name <patient>_<follow-up>.png."""
     path = root / MAPPING
     entries = read_objects(path) if path.is_file() else []
     named = ((entry.get("subset_img_id"), entry.get("img_id")) for entry in entries)
@@ -95,7 +95,6 @@ def _box(item: str, row: dict[str, str]) -> Box | Absent:
 
 
 def open_rsna(root: Path, out: Path) -> Reading | None:
-    """Open the challenge's data; None where the folder does not hold it."""
     table = find_table(root, "stage_2_train_labels")
     if table is None or not {"patientId", "Target"} <= set(columns_of(table)):
         return None
@@ -111,8 +110,8 @@ def open_rsna(root: Path, out: Path) -> Reading | None:
             image = row["patientId"]
             check_ids(item, image, image)
             labels, file = _labels(item, row["Target"], classes.get(image)), places[f"{image}.dcm"]
-            found = listed_object(root, item, image, file, columns=columns, layout="rsna")
-            return replace(found, patient_id=patients.get(image, image), labels=labels)
+            seen = listed_object(root, item, image, file, columns=columns, layout="rsna")
+            return replace(seen, patient_id=patients.get(image, image), labels=labels)
 
         return make_each(first_rows(table, _RSNA), make)
 
@@ -128,13 +127,13 @@ def open_rsna(root: Path, out: Path) -> Reading | None:
 # --- SIIM-ACR
 
 PNEUMOTHORAX = "Pneumothorax"
-SIDE = 1024  # pixels along each side of the images as they are given out
+SIDE = 1024  # pixels along each side of the published images
 NO_MASK = "-1"
 _SIIM = ("ImageId", "EncodedPixels")
 
 
 def runs_of_pairs(text: str, height: int, width: int) -> tuple[int, ...]:
-    """The runs of a mask of height x width pixels, out of the pairs of its row.
+    """The runs of a mask of height x width pixels, from the pairs in its row.
 
     >>> runs_of_pairs("1 2", 2, 2)
     (1, 2, 1)
@@ -147,7 +146,6 @@ def runs_of_pairs(text: str, height: int, width: int) -> tuple[int, ...]:
 
 
 def open_siim(root: Path, out: Path) -> Reading | None:
-    """Open the challenge's data; None where the folder does not hold it."""
     table = find_table(root, "train-rle", "stage_2_train")
     if table is None or not set(_SIIM) <= set(columns_of(table)):
         return None
@@ -162,9 +160,9 @@ def open_siim(root: Path, out: Path) -> Reading | None:
         def make(item: str, row: dict[str, str]) -> FoundImage:
             image = row["ImageId"]
             file = places[f"{image}.dcm"]
-            found = listed_object(root, item, image, file, columns=columns, layout="siim")
-            check_ids(item, image, found.patient_id)
-            return replace(found, labels={PNEUMOTHORAX: "1" if image in positive() else "0"})
+            seen = listed_object(root, item, image, file, columns=columns, layout="siim")
+            check_ids(item, image, seen.patient_id)
+            return replace(seen, labels={PNEUMOTHORAX: "1" if image in positive() else "0"})
 
         return make_each(first_rows(table, _SIIM), make)
 
@@ -202,13 +200,13 @@ NAMES = {
     "Pleural thickening": "Pleural Thickening",
     "Other diseases": "Other disease",
 }
-"""Names of the set that are another column here; all others stay as they are."""
+"""Names of the set that get another column name here; all others stay as they are."""
 PHRASES = {
     "Enlarged PA": "Enlarged pulmonary artery",
     "ILD": "Interstitial lung disease",
     "Nodule/Mass": "Nodule or mass",
 }
-"""What a reader would say of findings that the set abbreviates; others are their own phrase."""
+"""Phrases for findings that the set abbreviates; the others are their own phrase."""
 _NO_LABEL = ("image_id", "rad_id", "class_id")
 _ENDINGS = (".dicom", ".dcm")
 _EDGES = ("x_min", "y_min", "x_max", "y_max")
@@ -219,9 +217,9 @@ def _table(root: Path, stem: str) -> Path | None:
 
 
 def voted(votes: list[str]) -> str:
-    """What readers say of a finding: "1" where most see it, "-1" where some do, else "0".
+    """The readers' label of a finding: "1" if most see it, "-1" if some do, else "0".
 
-    Blank votes do not count; "" where all are.
+    Blank votes do not count; if all are blank, the label is "".
     """
     cast = [vote for vote in votes if vote]
     seen = cast.count("1")
@@ -229,23 +227,22 @@ def voted(votes: list[str]) -> str:
 
 
 def _drawn(labels: dict[str, dict[str, str]], item: str, row: dict[str, str]) -> Box | None:
-    """A reader's box, None where the row has none or most readers do not see its finding."""
+    """A reader's box; None if the row has none or most readers do not see its finding."""
     image, kind = row["image_id"], row["class_name"]
     finding = NAMES.get(kind, kind)
     if kind == NONE or labels.get(image, {}).get(finding, "1") != "1":
         return None
     left, top, right, bottom = numbers(row, *_EDGES)
     if not (kind and 0 <= left < right and 0 <= top < bottom):
-        raise reject(item, "no box of a finding; fix the row")
+        raise reject(item, "not a box with a finding; fix the row")
     place = (left, top, right - left, bottom - top)
     return Box(image, 0, 0, finding, PHRASES.get(kind, finding), place)
 
 
 def open_vindr(root: Path, out: Path) -> Reading | None:
-    """Open VinDr-CXR; None where the folder does not hold it."""
-    found = {split: _table(root, f"image_labels_{split}") for split in _PARTS}
-    # The set of children's radiographs has tables of these names too, with other findings.
-    tables = {s: t for s, t in found.items() if t and "Aortic enlargement" in columns_of(t)}
+    named = {split: _table(root, f"image_labels_{split}") for split in _PARTS}
+    # VinDr-PCXR, of children, has tables with these names too, but other findings.
+    tables = {s: t for s, t in named.items() if t and "Aortic enlargement" in columns_of(t)}
     if not tables:
         return None
     names = (n for table in tables.values() for n in columns_of(table) if n not in _NO_LABEL)
@@ -254,8 +251,8 @@ def open_vindr(root: Path, out: Path) -> Reading | None:
 
     @cache
     def read(split: str) -> tuple[dict[str, dict[str, str]], dict[str, str], list[Entry]]:
-        """Labels by image, where each image stands first, and the rows that are wrong."""
-        readers: dict[str, list[dict[str, str]]] = {}  # what each said, by image
+        """Labels by image, the first row of each image, and the wrong rows."""
+        readers: dict[str, list[dict[str, str]]] = {}  # the readers' labels by image
         places: dict[str, str] = {}
 
         def take(item: str, row: dict[str, str]) -> None:
@@ -280,8 +277,8 @@ def open_vindr(root: Path, out: Path) -> Reading | None:
             check_ids(item, image, "")
             paths = (files[f"{image}{ending}"] for ending in _ENDINGS)
             seen = listed_object(root, item, image, *paths, columns=columns, layout="vindr")
-            said = {k: "" if (k, v) == ("age", "0") else v for k, v in seen.metadata.items()}
-            return replace(seen, patient_id="", split=_PARTS[split], metadata=said, labels=labels)
+            known = {k: "" if (k, v) == ("age", "0") else v for k, v in seen.metadata.items()}
+            return replace(seen, patient_id="", split=_PARTS[split], metadata=known, labels=labels)
 
         for split in tables:
             labels, places, wrong = read(split)

@@ -1,4 +1,4 @@
-"""A tree of DICOM files: which are frontal radiographs, of which study and patient."""
+"""A tree of DICOM files: finds the frontal radiographs, their studies and patients."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -47,17 +47,17 @@ KEEP = {
     "columns": "Columns",
     "body_part": "BodyPartExamined",
 }
-"""What may be read into the manifest, and the element that each comes from."""
+"""Metadata that may be read into the manifest, and the element that each comes from."""
 
 KEEP_LISTED = ("age", "sex", "rows", "columns", "spacing")
-"""Those of files that a challenge or a public set has taken the names out of."""
+"""The same for de-identified files of a challenge or a public set."""
 _TIMES = ("AcquisitionTime", "AcquisitionDateTime", "StudyDate", "StudyTime")
 _MORE = ("PixelSpacing", "OriginalAttributesSequence", KEEP[DATES], *_TIMES)
 NOT_DICOM = "no DICOM file"
 
 
 def metadata_of(said: Described, columns: Columns) -> dict[str, str]:
-    """What a header says of those of the columns of `KEEP` that are wanted."""
+    """The columns of `KEEP` that the user asked for, read from a header."""
     values = {}
     for name in (*columns, *((DATES,) if {ACQUIRED, DAYS} & {*columns} else ())):
         text = said.first(KEEP[name])
@@ -66,7 +66,7 @@ def metadata_of(said: Described, columns: Columns) -> dict[str, str]:
         elif name == "sex":
             text = sex(text)
         elif name == "date":
-            text = text[:4] if text[:4].isdigit() else ""  # the year: days single out a patient
+            text = text[:4] if text[:4].isdigit() else ""  # the year: a day may identify a patient
         elif name in (ACQUIRED, DAYS):
             text = _acquired(said)
         elif name == DATES:
@@ -78,7 +78,7 @@ def metadata_of(said: Described, columns: Columns) -> dict[str, str]:
 
 
 def _acquired(said: Described) -> str:
-    """When an image was taken, by the clock of the device; else when its study began."""
+    """When an image was taken, by the device's clock; or else when its study began."""
     of = said.first
     taken = moment(of("AcquisitionDate"), of("AcquisitionTime"))
     return (
@@ -91,49 +91,49 @@ GROUP_ELEMENTS = (*NEEDED, *(KEEP[name] for name in _OF_GROUPS))
 
 
 def groups_of(said: Described) -> dict[str, str]:
-    """Site, device and view as a manifest has them, of a header read for `GROUP_ELEMENTS`."""
-    found = {**metadata_of(said, _OF_GROUPS), "view": decide(said).view}
-    return {name: value for name, value in found.items() if value}
+    """Site, device and view as in a manifest, from a header read for `GROUP_ELEMENTS`."""
+    groups = {**metadata_of(said, _OF_GROUPS), "view": decide(said).view}
+    return {name: value for name, value in groups.items() if value}
 
 
 def groups_in(path: Path) -> dict[str, str]:
-    """The same of a file; nothing of one whose header cannot be read."""
+    """The same for a file; {} if its header cannot be read."""
     with suppress(ImageError, OSError):
         return groups_of(described(read_wanted(path, GROUP_ELEMENTS), GROUP_ELEMENTS))
     return {}
 
 
-@quiet()  # once for a file: it takes as long as to read a text
+@quiet()  # once per file: it takes as long as reading a text
 def read_object(
     path: Path, item: str, columns: Columns = (), layout: str = ""
 ) -> tuple[Described, Decision]:
-    """Read the header of a file that may enter; one that may not ends by a `LeftOutError`.
+    """Read the header of a file that may enter; others raise `LeftOutError`.
 
-    ``layout`` is the public set that it is of, whose description fills in what headers leave out.
+    ``layout`` is the file's public set, if any; the set's description fills the header's gaps.
     """
     wanted = [*NEEDED, *IDS, *(KEEP[column] for column in columns), *_MORE]
     header = described(read_wanted(path, wanted), wanted)
     said = with_set(header, layout)
-    found = decide(said)
-    if found.refused:
-        raise LeftOutError(LeftOut(item, found.because, found.refused))
-    if found.fault:
-        raise LeftOutError(LeftOut(item, found.fault))
+    decision = decide(said)
+    if decision.refused:
+        raise LeftOutError(LeftOut(item, decision.because, decision.refused))
+    if decision.fault:
+        raise LeftOutError(LeftOut(item, decision.fault))
     if said is not header:
-        found = replace(found, notes=(*found.notes, BY_SET))
-    return said, found
+        decision = replace(decision, notes=(*decision.notes, BY_SET))
+    return said, decision
 
 
 def listed_object(
     root: Path, item: str, study: str, *names: str, columns: Columns, layout: str
 ) -> FoundImage:
-    """The image of a table whose file, the first of some that is there, is a DICOM object.
+    """An image that a table lists and a DICOM file holds: the first of ``names`` that exists.
 
-    The table calls study and image alike, and what else there is comes from the header.
+    The table has one name for study and image; everything else comes from the header.
     """
     name, path = existing(root, item, *names)
     try:
-        said, found = read_object(path, item, columns, layout)
+        said, decision = read_object(path, item, columns, layout)
     except ImageError as error:
         raise reject(item, str(error)) from None
     except OSError as error:
@@ -143,8 +143,8 @@ def listed_object(
         name=name,
         study_id=study,
         patient_id=object_ids(said).patient,
-        view=found.view,
-        notes=found.notes,
+        view=decision.view,
+        notes=decision.notes,
         box_key=study,
         metadata=metadata_of(said, columns),
     )
@@ -156,7 +156,7 @@ def _image(root: Path, name: str, columns: Columns) -> Entry:
         return LeftOut(item, f"{LEADS_OUT}; put the file there")
     if item != name:
         return LeftOut(item, "its name holds control characters or is not UTF-8; rename the file")
-    said, found = read_object(path, item, columns)
+    said, decision = read_object(path, item, columns)
     ids = object_ids(said)
     check_ids(item, ids.study, ids.patient)
     return FoundImage(
@@ -164,8 +164,8 @@ def _image(root: Path, name: str, columns: Columns) -> Entry:
         name=name,
         study_id=ids.study,
         patient_id=ids.patient,
-        view=found.view,
-        notes=tuple(note for note in found.notes if note != NO_VIEW),  # counted as a view
+        view=decision.view,
+        notes=tuple(note for note in decision.notes if note != NO_VIEW),  # counted as a view
         accession=ids.accession,
         accession_issuer=ids.accession_issuer,
         issuer=ids.issuer,
@@ -178,14 +178,14 @@ def _image(root: Path, name: str, columns: Columns) -> Entry:
 
 
 def _reports(root: Path, name: str, item: str, else_: LeftOut) -> Iterator[Entry]:
-    """The reports in a file that is not an image, or why it is left out."""
+    """The reports in a file that is not an image, or ``else_``."""
     path = inside(root, name)
-    found = False
+    has_report = False
     if path is not None and path.is_file() and not name.lower().endswith(".txt"):
         for entry in file_versions(path, item):
-            found = True
+            has_report = True
             yield entry
-    if not found:
+    if not has_report:
         yield else_
 
 
@@ -222,12 +222,12 @@ def _is_dicom(path: Path | None) -> bool:
     except (NotDicomError, OSError):
         return False
     except ImageError:
-        pass  # a damaged one
+        pass  # a damaged DICOM file
     return True
 
 
 def open_dicom(root: Path, out: Path) -> Reading | None:
-    """Open a tree of DICOM files; None where there is none."""
+    """Open a tree of DICOM files; None if it has none."""
     names = (name for name in walk_set(root, out) if isinstance(name, str))
     if not any(_is_dicom(inside(root, name)) for name in names):
         return None

@@ -1,4 +1,4 @@
-"""A data folder, or a table that names images or studies; tables of reports and of labels."""
+"""A data folder, or a table of images or studies; tables of reports and labels."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -42,7 +42,7 @@ SPLITS = {
     **dict.fromkeys(("test", "testing"), "test"),
     "": "",
 }
-"""Spellings of the splits; an image without one gets the split that is drawn for its patient."""
+"""Spellings of the splits; an image without one gets the split drawn for its patient."""
 
 _KNOWN = ("image", "study_id", "patient_id", "split", "view")
 _TEXT = ("report", *SECTION_COLUMNS)
@@ -78,10 +78,10 @@ def _image(
 
 
 def _cell(column: str, row: Mapping[str, str], meanings: Mapping[str, Meaning]) -> str:
-    """What a column holds: the year of a date, and when an image was taken of either column."""
+    """A metadata cell: of a date the year; `ACQUIRED` and `DAYS` get when the image was taken."""
     if column == ACQUIRED or (column == DAYS and column not in row):
-        said = ((name, row.get(name, "")) for name in (ACQUIRED, "date") if name in meanings)
-        return next((taken for n, cell in said if (taken := moment(meanings[n].read(cell)))), "")
+        times = ((name, row.get(name, "")) for name in (ACQUIRED, "date") if name in meanings)
+        return next((taken for n, cell in times if (taken := moment(meanings[n].read(cell)))), "")
     text = meanings[column].read(row[column]) if column in meanings else row[column]
     return text[:4] if column == "date" else text
 
@@ -93,13 +93,13 @@ def _tables(root: Path) -> list[Path]:
 def _manifest(root: Path) -> Path | None:
     if (named := find_table(root, "manifest")) is not None:
         return named
-    found = [path for path in _tables(root) if "image" in columns_of(path)]
-    is_one = len(found) == 1 and any(_there(found[0], NO_COLUMNS, Files(root, root)))
-    return found[0] if is_one else None
+    tables = [path for path in _tables(root) if "image" in columns_of(path)]
+    is_one = len(tables) == 1 and any(_there(tables[0], NO_COLUMNS, Files(root, root)))
+    return tables[0] if is_one else None
 
 
 def _there(table: Path, names: Names, files: Files) -> Iterator[bool]:
-    """Whether the first images of a table are there: the Indiana reports have such a column too."""
+    """True for each of a table's first 100 images that exists: other tables have such columns."""
     for row in islice(read_rows(table, (), names), 100):
         if isinstance(row, tuple):
             with suppress(LeftOutError):
@@ -107,7 +107,7 @@ def _there(table: Path, names: Names, files: Files) -> Iterator[bool]:
 
 
 def _by_study(table: Path, names: Names, files: Files) -> Iterator[Row | LeftOut]:
-    """The rows of a table without images, with the pictures of each study."""
+    """The rows of a table of studies, once for each picture of the study."""
     rows = (row for row in read_rows(table, ["study_id"], names) if isinstance(row, tuple))
     folders = files.by_folder({row["study_id"] for _, row in rows})
     seen: set[str] = set()
@@ -121,7 +121,7 @@ def _by_study(table: Path, names: Names, files: Files) -> Iterator[Row | LeftOut
 
 
 def by_image(path: Path, names: Names) -> bool:
-    """Whether a table names studies by their images alone."""
+    """Whether a table names studies only by their images."""
     columns = columns_of(path, names) if is_table(path) else ()
     return "image" in columns and "study_id" not in columns
 
@@ -135,9 +135,9 @@ def open_generic(
     root: Path, out: Path, table: Path | None = None, names: Names = NO_COLUMNS,
     files: Files | None = None, *, pictures: bool = False,
 ) -> Reading | None:  # fmt: skip
-    """Open a data folder, or a table that names images; None where there is none.
+    """Open a data folder, or a table that names images; None if there is none.
 
-    Of ``pictures`` the table is the user's: it may name studies, and what it leaves out is listed.
+    With ``pictures``, the user's table may name studies, and pictures without a row are listed.
     """
     if (manifest := table or _manifest(root)) is None:
         return None
@@ -194,7 +194,7 @@ def open_generic(
 
 
 def open_pictures(root: Path, _: Path, files: Files, texts: Path | None = None) -> Reading | None:
-    """Open pictures with a text file of the same name for each, beside them or in a folder."""
+    """Open pictures that each have a text file of the same name, beside them or in a folder."""
     beside = {name[:-4] for name in files.names if name.lower().endswith(".txt")}
     if texts is None and beside.isdisjoint(map(without_ending, files.pictures)):
         return None

@@ -1,19 +1,19 @@
-"""Public sets whose pictures a table lists: MIMIC-CXR, CheXpert and Open-i.
+"""Public sets of pictures listed in a table: MIMIC-CXR, CheXpert and Open-i.
 
 MIMIC-CXR and MIMIC-CXR-JPG: their tables, the files under ``files/``, and MS-CXR's boxes.
 
 CheXpert: ``train.csv``, ``valid.csv``, ``test.csv`` and the images that they list.
 
-With ``chexpert_5x200.csv``, the list that GLoRIA gives out (CheXpert's columns and "Report
-Impression"), its images are the test split: 200 for each of five findings, drawn from the frontal
-images of ``train.csv`` where exactly one finding is marked.  Other images of its patients, and
-those of ``test.csv``, are left out: the test split is the list and nothing else.
+With ``chexpert_5x200.csv``, GLoRIA's list (CheXpert's columns and "Report Impression"), its images
+are the test split: 200 for each of five findings, drawn from the frontal images of ``train.csv``
+with exactly one finding.  Other images of its patients, and the images of ``test.csv``, are left
+out, so the test split is the list and nothing else.
 
-Open-i (Indiana University): reports, projections and images as Kaggle lays them out.
+Open-i (Indiana University): reports, projections and images as laid out by Kaggle.
 
-Labels are those that people coded as MeSH terms, a column of the reports; a study whose only term
-says that nothing was coded has none.  ``labels_mesh.csv`` beside (study_id, a column a finding)
-comes first.  The set has no split; studies have the one that the recipe ``openi`` measures.
+Labels are MeSH terms coded by people, a column of the reports; a study whose only term says that
+nothing was coded has none.  A ``labels_mesh.csv`` (study_id, one column per finding) in the folder
+replaces them.  The set has no split; studies get the split that the recipe ``openi`` measures.
 """
 
 import hashlib
@@ -56,12 +56,12 @@ def find_image(
     root: Path, item: str, names: Iterable[str], ids: tuple[str, str], columns: Columns = (),
     known: Mapping[str, str] | None = None, *, views: Iterable[str] = (), **more: Any,
 ) -> FoundImage:  # fmt: skip
-    """The image of a row, whose file is the first of some names that is there (LeftOutError).
+    """The image of a row; its file is the first of ``names`` that exists (LeftOutError).
 
     Args:
         ids: Its study and its patient.
-        columns: Which of the metadata that are ``known`` the user asked for.
-        views: Cells of which the first with an answer names the view.
+        columns: The metadata in ``known`` that the user asked for.
+        views: Cells that may name the view; the first that does counts.
         more: Other fields of `FoundImage`.
     """
     check_ids(item, *ids)
@@ -77,7 +77,7 @@ def read_list(
     make: Callable[[Columns, str, dict[str, str]], FoundImage],
     **more: Any,
 ) -> Reading:
-    """A set whose images are the rows of one table; ``more`` are other fields of `Reading`."""
+    """A set with one image per row of a table; ``more`` are other fields of `Reading`."""
     return Reading(
         count=partial(count_rows, table),
         images=lambda columns: map_rows(table, required, partial(make, columns)),
@@ -105,7 +105,6 @@ def _table(root: Path, stem: str) -> Path:
 
 
 def open_mimic(root: Path, _: Path) -> Reading | None:
-    """Open MIMIC-CXR or MIMIC-CXR-JPG; None where the folder holds neither."""
     files = root / "files"
     named = find_table(root, *(PREFIX + stem for stem in ("metadata", "split", "chexpert")))
     if not named and not any(files.glob("p1[0-9]/p*/s*")):
@@ -123,7 +122,7 @@ def open_mimic(root: Path, _: Path) -> Reading | None:
     def make(columns: Columns, item: str, row: dict[str, str]) -> FoundImage:
         image, subject, study = row["dicom_id"], row["subject_id"], row["study_id"]
         if not _IDS.fullmatch(f"{image} {subject} {study}"):
-            raise reject(item, "dicom_id, subject_id or study_id is not one; fix the row")
+            raise reject(item, "dicom_id, subject_id or study_id is not valid; fix the row")
         if (part := splits().get(image)) is None:
             raise reject(item, f"its dicom_id has no split in {PREFIX}split; fix that table")
         day = row.get("StudyDate", "")
@@ -131,7 +130,7 @@ def open_mimic(root: Path, _: Path) -> Reading | None:
             "rows": row.get("Rows", ""),
             "columns": row.get("Columns", ""),
             "date": day[:4],
-            # "shifted by a random amount, consistently for a patient": gaps are as they were
+            # "shifted by a random amount, consistently for a patient": intervals are kept
             **dict.fromkeys((ACQUIRED, DAYS), moment(day, row.get("StudyTime", ""))),
             DATES: "shifted",
             "procedure": row.get("PerformedProcedureStepDescription", ""),
@@ -173,8 +172,8 @@ def _image(
         raise LeftOutError(LeftOut(item, what=LATERAL))
     view = row.get("AP/PA", "")
     if frontal.lower() == "frontal" and view not in ("AP", "PA"):
-        view = ""  # 17 images of train.csv say LL or RL, and are frontal by that column and name
-    # The tables say ``CheXpert-v1.0-small/train/patient…`` or less.
+        view = ""  # 17 images of train.csv say LL or RL; this column and the name say frontal
+    # Tables say ``CheXpert-v1.0-small/train/patient…`` or only the end of it.
     below = "/".join(match.groups()[1:])
     folder = "train" if stem == LIST_5X200 else stem
     names = (row["Path"], f"{match[1] or ''}{below}", f"{folder}/{below}")
@@ -195,9 +194,8 @@ def _impressions(table: Path) -> Iterator[Study]:
 
 
 def open_chexpert(root: Path, _: Path) -> Reading | None:
-    """Open CheXpert; None where the folder does not hold it."""
-    found = {stem: find_table(root, stem) for stem in (LIST_5X200, *TABLES)}
-    tables = {stem: path for stem, path in found.items() if path and "Path" in columns_of(path)}
+    named = {stem: find_table(root, stem) for stem in (LIST_5X200, *TABLES)}
+    tables = {stem: path for stem, path in named.items() if path and "Path" in columns_of(path)}
     if not tables:
         return None
     findings = findings_of({name for path in tables.values() for name in columns_of(path)})
@@ -224,13 +222,13 @@ def open_chexpert(root: Path, _: Path) -> Reading | None:
         for stem, path in tables.items():
             yield from map_rows(path, ["Path"], partial(make, stem))
 
-    told = five is not None and IMPRESSION in columns_of(five)
+    has_reports = five is not None and IMPRESSION in columns_of(five)
     return Reading(
         count=lambda: sum(map(count_rows, tables.values())),
         images=images,
         offered=("age", "sex"),
         findings=findings,
-        reports=partial(_impressions, five) if told and five else None,
+        reports=partial(_impressions, five) if has_reports and five else None,
     )
 
 
@@ -258,12 +256,12 @@ FINDINGS = {
         "Stents",
     },
 }
-"""The columns of labels, and the terms of which any makes a 1."""
+"""The label columns; any of a column's terms makes a 1."""
 UNCODED = {"No Indexing", "Technical Quality of Image Unsatisfactory"}
 
 
 def split_of(study: str) -> str:
-    """Three tenths are tested and one validates: SHA-256 of the ``uid``, as a number modulo 10."""
+    """The split of a study: SHA-256 of its ``uid`` modulo 10 is 0 to 2 for test, 3 for val."""
     tenth = int(hashlib.sha256(study.encode()).hexdigest(), 16) % 10
     return "test" if tenth < 3 else "val" if tenth == 3 else "train"
 
@@ -277,7 +275,6 @@ def _coded(_: str, row: dict[str, str]) -> LabelRow:
 
 
 def open_openi(root: Path, out: Path) -> Reading | None:
-    """Open the Indiana set; None where the folder does not hold its projections."""
     if (table := find_table(root, "indiana_projections")) is None:
         return None
     texts, coded = find_table(root, "indiana_reports"), find_table(root, "labels_mesh")

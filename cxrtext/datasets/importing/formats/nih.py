@@ -1,13 +1,12 @@
-"""NIH ChestX-ray14, and ChestX-Det10, which has boxes of some of its images.
+"""NIH ChestX-ray14, and ChestX-Det10, which has boxes for some of its images.
 
 NIH ChestX-ray14: ``Data_Entry_2017.csv``, its boxes, its split (``test_list.txt``), and the image
 folders.
 
 ChestX-Det10: ``train.json`` and ``test.json``, each a list of objects with ``file_name``, ``syms``
-(findings) and ``boxes`` (left, top, right, bottom, one a finding) in pixels of the 1024 x 1024
-images.  Where images have ChestX-ray14's own names (00000042_006.png), which say the patient,
-training images of patients who are tested are left out.  Other names (36199.png) do not say whose
-an image is, so each counts alone.
+(findings) and ``boxes`` (left, top, right, bottom, one per finding) in pixels of the 1024 x 1024
+images.  ChestX-ray14's own names (00000042_006.png) name the patient; training images of test
+patients are left out.  Other names (36199.png) name no patient, so each image counts alone.
 """
 
 import re
@@ -46,9 +45,9 @@ _NAMES = (
 NAMES = {name: name.replace("_", " ") for name in _NAMES} | {"Effusion": "Pleural Effusion"}
 COLUMNS = ("No Finding", *NAMES.values())
 BOX_NAMES = {**NAMES, "Infiltrate": "Infiltration"}
-# The header of the boxes has a comma within "Bbox [x,y,w,h]", which divides it into four columns.
+# The boxes' header has commas within "Bbox [x,y,w,h]", which make four columns of it.
 _CORNERS = ("Bbox [x", "y", "w", "h]")
-SIDE = 1024  # pixels along each side of the images as they are given out, for the boxes
+SIDE = 1024  # pixels along each side of the published images, for the boxes
 
 
 def _test_names(root: Path) -> set[str] | None:
@@ -61,10 +60,10 @@ def _test_names(root: Path) -> set[str] | None:
 
 
 def _labels(item: str, text: str) -> dict[str, str]:
-    """Labels from "Effusion|Mass" or "No Finding"; the set tells of all findings: none is blank."""
+    """Labels from "Effusion|Mass" or "No Finding"; every finding gets 1 or 0, never blank."""
     names = text.split("|")
     if any(name != "No Finding" and name not in NAMES for name in names):
-        raise reject(item, "Finding Labels has a name that is not of this set; fix the cell")
+        raise reject(item, "Finding Labels has a name unknown in this set; fix the cell")
     present = {NAMES.get(name, name) for name in names}
     return {name: "1" if name in present else "0" for name in COLUMNS}
 
@@ -73,12 +72,11 @@ def _box(item: str, cells: dict[str, str]) -> Box:
     finding = BOX_NAMES.get(cells["Finding Label"])
     x, y, w, h = numbers(cells, *_CORNERS)
     if finding is None or not (0 <= x < SIDE and 0 <= y < SIDE and w > 0 and h > 0):
-        raise reject(item, "no box of a finding of this set; fix the row")
+        raise reject(item, "not a box with a finding of this set; fix the row")
     return Box(cells["Image Index"], SIDE, SIDE, finding, finding, (x, y, w, h))
 
 
 def open_nih(root: Path, out: Path) -> Reading | None:
-    """Open ChestX-ray14; None where the folder does not hold it."""
     if (table := find_table(root, "Data_Entry_2017", "Data_Entry_2017_v2020")) is None:
         return None
     boxes, test = find_table(root, "BBox_List_2017"), _test_names(root)
@@ -114,7 +112,7 @@ _DET10 = (
     *("Fracture", "Mass", "Nodule", "Pneumothorax"),
 )
 DET10 = {name: NAMES.get(name, name) for name in _DET10}
-"""The names of the set, and the columns that they become."""
+"""The set's names and the columns that they become."""
 SPLITS = {"test": "test", "train": TRAIN_OR_VAL}
 TESTED = "its patient is among the test images"
 
@@ -140,18 +138,18 @@ def _found(item: str, entry: dict[str, Any]) -> tuple[str, list[tuple[str, list[
     """The image of an entry, and its findings with the box of each."""
     name, syms, boxes = (entry.get(key) for key in ("file_name", "syms", "boxes"))
     if not isinstance(name, str) or not name or "/" in name:
-        raise reject(item, "file_name is not a name of a file; get the list again")
+        raise reject(item, "file_name is not a file name; get the list again")
     if not isinstance(syms, list) or not isinstance(boxes, list) or len(syms) != len(boxes):
-        raise reject(item, "syms and boxes are not lists of one length; get the list again")
+        raise reject(item, "syms and boxes are not lists of equal length; get the list again")
     if any(not isinstance(sym, str) or sym not in DET10 for sym in syms):
-        raise reject(item, "syms has a name that is not of this set; get the list again")
+        raise reject(item, "syms has a name unknown in this set; get the list again")
     if not all(map(_is_box, boxes)):
-        raise reject(item, "boxes has one that is not left, top, right, bottom; fix it")
+        raise reject(item, "a box is not left, top, right, bottom; fix it")
     return name, [(DET10[sym], box) for sym, box in zip(syms, boxes, strict=True)]
 
 
 def _boxes(item: str, entry: dict[str, Any]) -> Iterator[Box | Absent]:
-    """The boxes of an image, and the findings that its readers looked for in vain."""
+    """The boxes of an image, and the findings that are absent from it."""
     image, found = _found(item, entry)
     for name, (left, top, right, bottom) in found:
         place = (float(left), float(top), float(right - left), float(bottom - top))
@@ -170,7 +168,6 @@ def _is_list(path: Path) -> bool:
 
 
 def open_chestxdet10(root: Path, out: Path) -> Reading | None:
-    """Open ChestX-Det10; None where the folder does not hold its lists."""
     lists = [split for split in SPLITS if _is_list(root / f"{split}.json")]
     if not lists:
         return None
@@ -178,7 +175,7 @@ def open_chestxdet10(root: Path, out: Path) -> Reading | None:
 
     @cache
     def listed() -> list[tuple[str, str, dict[str, Any]]]:
-        """The split of each image, where it stands in its list, and the object."""
+        """The split of each image, its place in the list, and its object."""
         return [
             (split, f"{split}.json row {number}", entry)
             for split in lists
@@ -204,7 +201,7 @@ def open_chestxdet10(root: Path, out: Path) -> Reading | None:
 
     def boxes() -> Iterator[Box | Absent]:
         for _, item, entry in listed():
-            with suppress(LeftOutError):  # said of the image
+            with suppress(LeftOutError):  # reported for the image
                 yield from _boxes(item, entry)
 
     return Reading(

@@ -1,18 +1,17 @@
 """PadChest, and PadChest-GR, which grounds the reports of some of its images.
 
-PadChest: ``PADCHEST_chest_x_ray_images_labels_….csv`` with a row an image, and 16-bit PNG files in
-any folders.  Labels is a list in Python's spelling ("['cardiomegaly', 'unchanged']"); a name that
-is not in it is taken for absent.  Projection is PA, AP, AP_horizontal (lying), L, COSTAL (ribs),
-EXCLUDE or UNK.  Reports are Spanish, in small letters and cut to word stems.  There is no official
-split; test sets in papers are the images whose labels physicians set: ``labels_by`` (MethodLabel)
-says "Physician" or "RNN_model".
+PadChest: ``PADCHEST_chest_x_ray_images_labels_….csv`` with one row per image, and 16-bit PNG files
+in any folders.  Labels is a Python list ("['cardiomegaly', 'unchanged']"); names not in it count as
+absent.  Projection is PA, AP, AP_horizontal (lying), L, COSTAL (ribs), EXCLUDE or UNK.  Reports are
+Spanish, in small letters and cut to word stems.  There is no official split; papers test on the
+images labelled by physicians: ``labels_by`` (MethodLabel) says "Physician" or "RNN_model".
 
-PadChest-GR: ``grounded_reports_….json``, a list of studies with StudyID, ImageID and findings; of
-each finding sentence_en, abnormal, and where it is abnormal boxes (left, top, right, bottom as
-shares of the image's width and height) and labels.  ``master_table.csv`` has StudyID, PatientID,
-the official split, PatientSex_DICOM, PatientAge, Year.  Reports are the sentences in English;
-``extra_boxes`` of a second reader are not taken.  A sentence that says that something is not there
-is a phrase without a box; one of a finding that was not drawn is neither.  All images are frontal.
+PadChest-GR: ``grounded_reports_….json``, a list of studies with StudyID, ImageID and findings.
+Each finding has sentence_en, abnormal and, if abnormal, boxes (left, top, right, bottom as shares
+of the image's width and height) and labels.  ``master_table.csv`` has StudyID, PatientID, the
+official split, PatientSex_DICOM, PatientAge, Year.  Reports are the English sentences; a second
+reader's ``extra_boxes`` are not used.  A sentence about something absent is a phrase without a box;
+an abnormal finding without boxes gives no phrase.  All images are frontal.
 """
 
 import ast
@@ -47,7 +46,7 @@ from cxrtext.records.manifest import DAYS
 KEEP = ("age", "sex", "date", "acquired", DAYS, "labels_by", "pediatric")
 NORMAL = "normal"
 NO_FINDINGS = ("", NORMAL, "unchanged", "exclude", "suboptimal study")
-"""What stands among the labels and is no finding."""
+"""Names among the labels that are not findings."""
 NO_FINDING = "No Finding"
 _SHARED = "atelectasis cardiomegaly consolidation emphysema fracture nodule pneumonia pneumothorax"
 COLUMNS = {
@@ -57,7 +56,7 @@ COLUMNS = {
     "pleural thickening": "Pleural Thickening",
     "pulmonary edema": "Edema",
 }
-"""Names that CheXpert or ChestX-ray14 have too, in their spelling; others stay as they are."""
+"""CheXpert's or ChestX-ray14's spelling of shared names; other names stay as they are."""
 
 _VIEWS = {"PA": "PA", "AP": "AP", "AP_HORIZONTAL": "AP", "UNK": "", "": ""}
 _LEFT_OUT = {"L": LATERAL, "COSTAL": "view of the ribs", "EXCLUDE": "excluded by its set"}
@@ -65,7 +64,7 @@ _NEEDED = ("ImageID", "StudyID", "PatientID", "Projection", "Labels")
 
 
 def names_in(item: str, text: str) -> tuple[str, ...] | None:
-    """The names of a cell of Labels; None where it is blank."""
+    """The names in a cell of Labels; None if it is blank."""
     if text.lower() in ("", "nan"):
         return None
     try:
@@ -78,13 +77,13 @@ def names_in(item: str, text: str) -> tuple[str, ...] | None:
 
 
 def _labels_of(names: Iterable[str], findings: Columns) -> dict[str, str]:
-    """The labels of a study by column; of every name that its study lacks the set says 0."""
+    """The labels of a study by column: 1 for its names, 0 for all others."""
     present = {COLUMNS.get(name, name) for name in names}
     return {name: "1" if name in present else "0" for name in findings}
 
 
 def _findings_of(names: Iterable[str]) -> Columns:
-    """The columns of the names of a set, in the order of the alphabet, No Finding first."""
+    """The columns for a set's names: No Finding, then the others in alphabetical order."""
     columns = {COLUMNS.get(name, name) for name in names if name not in NO_FINDINGS}
     return (NO_FINDING, *sorted(columns, key=str.lower))
 
@@ -112,11 +111,11 @@ def _known(row: dict[str, str]) -> dict[str, str]:
 
 
 def _reports(table: Path) -> Iterator[Study | LeftOut]:
-    """The report of each study, which every image of it repeats."""
+    """The report of each study, taken from the first of its images."""
     seen: set[str] = set()
     for number, row in enumerate(read_rows(table, ["StudyID", "Report"]), 1):
         if isinstance(row, LeftOut):
-            continue  # said of the image
+            continue  # reported for the image
         study, report = row[1]["StudyID"], row[1]["Report"]
         if study and report and study not in seen:
             seen.add(study)
@@ -124,7 +123,6 @@ def _reports(table: Path) -> Iterator[Study | LeftOut]:
 
 
 def open_padchest(root: Path, out: Path) -> Reading | None:
-    """Open PadChest; None where the folder does not hold its table."""
     tables = sorted(root.glob("PADCHEST_chest_x_ray_images_labels_*.csv*"))
     table = next((path for path in tables if set(_NEEDED) <= set(columns_of(path))), None)
     if table is None:
@@ -163,12 +161,12 @@ def _text(entry: dict[str, Any], key: str) -> str:
 
 
 def _entries(entry: dict[str, Any]) -> list[dict[str, Any]]:
-    found = entry.get("findings")
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    findings = entry.get("findings")
+    return [one for one in findings if isinstance(one, dict)] if isinstance(findings, list) else []
 
 
 def _names(finding: dict[str, Any]) -> list[str]:
-    """The names of a finding that is there, as the set has them, in small letters."""
+    """The set's names for a finding that is present, in small letters."""
     names = finding.get("labels")
     if not finding.get("abnormal") or not isinstance(names, list):
         return []
@@ -189,7 +187,7 @@ def _corners(item: str, box: Any) -> tuple[float, float, float, float]:
 def _boxes(
     root: Path, places: Files, item: str, entry: dict[str, Any]
 ) -> Iterator[Box | Absent | LeftOut]:
-    """The sentences of a study: with each of their boxes, or as a phrase that has none."""
+    """A study's sentences: one `Box` for each box, `Absent` for those about something absent."""
     image = _text(entry, "ImageID")
     path = inside(root, places[image])
     width, height = image_size(path) if path is not None and path.is_file() else (1, 1)
@@ -210,7 +208,6 @@ def _boxes(
 
 
 def open_padchest_gr(root: Path, out: Path) -> Reading | None:
-    """Open PadChest-GR; None where the folder does not hold its grounded reports."""
     if (grounded := next(iter(sorted(root.glob("grounded_reports*.json"))), None)) is None:
         return None
     if (master := find_table(root, "master_table")) is None:
@@ -227,7 +224,7 @@ def open_padchest_gr(root: Path, out: Path) -> Reading | None:
     def studies() -> dict[str, dict[str, str]]:
         rows = [row[1] for row in read_rows(master, ("StudyID", "PatientID", "split"))
                 if isinstance(row, tuple)]  # fmt: skip
-        return {row["StudyID"]: row for row in reversed(rows)}  # the first of each
+        return {row["StudyID"]: row for row in reversed(rows)}  # the first row of each study
 
     def make(columns: Columns, item: str, entry: dict[str, Any]) -> FoundImage:
         study, image = _text(entry, "StudyID"), _text(entry, "ImageID")
@@ -245,11 +242,11 @@ def open_padchest_gr(root: Path, out: Path) -> Reading | None:
 
     def labels() -> Iterator[LabelRow]:
         for _, entry in listed:
-            found = _entries(entry)
-            names = [name for one in found for name in _names(one)]
-            normal = not any(one.get("abnormal") for one in found)
-            said = _labels_of(names, findings[1:])
-            yield _text(entry, "StudyID"), {NO_FINDING: "1" if normal else "0", **said}
+            entries = _entries(entry)
+            names = [name for one in entries for name in _names(one)]
+            normal = not any(one.get("abnormal") for one in entries)
+            values = _labels_of(names, findings[1:])
+            yield _text(entry, "StudyID"), {NO_FINDING: "1" if normal else "0", **values}
 
     def reports() -> Iterator[Study]:
         for number, (_, entry) in enumerate(listed, 1):

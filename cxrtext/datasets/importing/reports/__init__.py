@@ -1,1 +1,1 @@
-"""Reports of hospitals: versions with a status and a time, from tables, text, HL7 v2 and SR."""
+"""Hospital reports from tables, text, HL7 v2 and DICOM SR, as versions with status and time."""

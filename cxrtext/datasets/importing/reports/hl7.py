@@ -19,7 +19,7 @@ CHARACTER_SETS = {
     "UNICODE": "utf-8",
     "UNICODE UTF-8": "utf-8",
     "UTF-8": "utf-8",
-    "8859/1": "cp1252",  # its quotes and dashes stand where Latin-1 has nothing
+    "8859/1": "cp1252",  # has quotes and dashes where Latin-1 has nothing
     "8859/15": "iso8859-15",
     **{f"8859/{n}": f"iso8859-{n}" for n in (2, 3, 4, 5, 6, 7, 8, 9)},
     "ISO IR6": "ascii",
@@ -30,15 +30,15 @@ CHARACTER_SETS = {
     "ISO IR149": "euc_kr",
     "BIG-5": "big5",
 }
-"""Codecs by a repetition of MSH-18 (table 0211)."""
+"""Codecs by character set, as MSH-18 names them (table 0211)."""
 _HEADER = re.compile(rb"MSH(.)")
 _BEGIN = re.compile(rb"(?:^|[\r\n\x0b\x1c])(?:\xef\xbb\xbf)? *(?=(MSH|[FB]HS)[^\w\s]{4})")
 _NAMES = (
     "MSH|SFT|UAC|EVN|PID|PD1|MRG|NK1|PV1|PV2|AL1|DG1|ORC|TQ1|TQ2|OBR|OBX|NTE|CTD|FT1|CTI|SPM|SAC|TXA"
     "|CON|PRT|ARV|ROL|DSC|FTS|BTS|Z[A-Z0-9]{2}"
 )
-"""Segments of results and documents; NAD, say, is a line of text."""
-_NULL = '""'  # a field that says that its value is to be removed
+"""Segments of results and documents; a line that begins otherwise ("NAD") is text."""
+_NULL = '""'  # a field with this value asks to remove the value
 _TEXT_KINDS = {"TX", "FT", "ST", ""}
 _OWN_NUMBER = ("MR", "PI")
 """Types of identifiers (table 0203): medical record number, patient internal identifier."""
@@ -48,14 +48,14 @@ _DOCUMENT = {
 }
 """TXA-17: how far a document has come (table 0271)."""
 _GONE = {"D", "W"}
-"""OBX-11 (table 0085): deleted, or posted as wrong, such as under the wrong patient."""
+"""OBX-11 (table 0085): deleted, or posted wrongly, for example under the wrong patient."""
 _STUDY_UID = {"113014", "STUDY INSTANCE UID", "STUDYINSTANCEUID"}
 _ACCESSION = (("OBR", 18), ("OBR", 3), ("ORC", 3), ("TXA", 15))
 """IHE's field, else the filler's order number."""
 _NOTICES = {"T01", "T03", "T05", "T07"}
-"""Events of documents that come without their text, which leave what was said as it is."""
+"""Document events that come without text and change no report."""
 MERGES = frozenset({"A18", "A34", "A35", "A36", "A39", "A40"})
-"""Events of ADT by which one patient's id becomes another's (table 0003)."""
+"""ADT events that merge one patient's id into another's (table 0003)."""
 _SECTIONS = {
     **dict.fromkeys(("GDT", "59776-5", "FINDINGS"), "FINDINGS"),
     **dict.fromkeys(("IMP", "19005-8", "IMPRESSION"), "IMPRESSION"),
@@ -68,12 +68,12 @@ class MessageError(Exception):
 
 
 def looks_like_hl7(start: bytes) -> bool:
-    """Whether a file begins as a message, or a batch of them, framed or not."""
+    """Whether a file begins like a message or a batch of messages, framed or not."""
     return start.removeprefix(b"\xef\xbb\xbf").lstrip(b"\x0b\r\n ")[:3] in (b"MSH", b"FHS", b"BHS")
 
 
 def messages(data: bytes) -> Iterator[bytes]:
-    """Divide a file into its messages, each from its MSH segment on."""
+    """Divide a file into its messages; each begins at its MSH segment."""
     _, *found = _BEGIN.split(data)
     for kind, text in zip(found[::2], found[1::2], strict=True):
         if kind == b"MSH":
@@ -93,7 +93,7 @@ class _Marks:
 
 
 def _decoded(message: bytes, unnamed: str) -> tuple[list[str], _Marks]:
-    """The segments of a message; a line that begins none goes on with the field before."""
+    """The segments of a message; a line that begins no segment continues the last field."""
     if _HEADER.match(message) is None or len(message) < 8:
         raise MessageError("begins with no MSH segment")
     marks = message[3:8].decode("latin-1")
@@ -116,15 +116,16 @@ def _decoded(message: bytes, unnamed: str) -> tuple[list[str], _Marks]:
 
 
 def _texts(lines: list[bytes], names: list[str]) -> tuple[list[str], str]:
-    """The text of lines by the character sets of MSH-18, of which one may go beyond ASCII."""
+    """Decode lines with the character sets of MSH-18; only one set may go beyond ASCII."""
     if not all(name in CHARACTER_SETS for name in names):
-        raise MessageError("names a character set that is not known (MSH-18)")
+        raise MessageError("names an unknown character set (MSH-18)")
     codecs = [CHARACTER_SETS[name] for name in names if name or names == [""]]
     codec = next((one for one in codecs if one != "ascii"), "ascii")
     try:
         whole = b"".join(lines)
         is_utf8 = not whole.isascii() and "\ufffd" not in whole.decode("utf-8", "replace")
-        if is_utf8 and codec in ("cp1252", "iso8859-15"):  # their text never is by chance
+        # Text in these sets is never valid UTF-8 by chance.
+        if is_utf8 and codec in ("cp1252", "iso8859-15"):
             raise ValueError
         return [_text_of(line, codec) for line in lines], codec
     except ValueError:
@@ -135,7 +136,7 @@ def _texts(lines: list[bytes], names: list[str]) -> tuple[list[str], str]:
 
 
 def _text_of(data: bytes, codec: str) -> str:
-    """Decoded text; one between whose character sets it would have to switch is a ValueError."""
+    """Decoded text; a switch between character sets within it raises ValueError."""
     text = data.decode(codec)
     if re.search("[\x0e\x0f\x1b]", text):
         raise ValueError
@@ -143,7 +144,7 @@ def _text_of(data: bytes, codec: str) -> str:
 
 
 def _unescaped(text: str, marks: _Marks) -> str:
-    """A text with its escapes resolved; formatting becomes line ends, highlighting nothing."""
+    """Resolve escapes; formatting becomes line ends, highlighting is dropped."""
     known = {
         "F": marks.field, "S": marks.component, "R": marks.repetition, "E": marks.escape,
         "T": marks.part, "H": "", "N": "",
@@ -163,7 +164,7 @@ def _unescaped(text: str, marks: _Marks) -> str:
             return " " if word.startswith(".sk") else "\n"
         return ""
 
-    # Bytes of one character may be escaped each by itself.
+    # The bytes of one character may be escaped one by one.
     run = f"(?P<bytes>(?:{mark}X(?:[0-9A-Fa-f]{{2}})+{mark})+)"
     return re.sub(f"{run}|{mark}(?P<word>[^{mark}]{{1,40}}?){mark}", resolve, text)
 
@@ -176,23 +177,22 @@ class _Segment:
         self.name = self._fields[0]
 
     def raw(self, number: int) -> str:
-        """A field as it stands."""
+        """A field with its escapes, "" if it is missing."""
         place = number - 1 if self.name == "MSH" else number
         return self._fields[place] if place < len(self._fields) else ""
 
     def repetitions(self, number: int) -> int:
-        """How often a field stands there."""
         return self.raw(number).count(self._marks.repetition) + 1
 
     def get(self, number: int, component: int = 1, repetition: int = 0) -> str:
-        """A component of a repetition, by default the first."""
+        """A component of a field, without escapes; by default the first of the first repetition."""
         field = self.raw(number).split(self._marks.repetition)[repetition]
         parts = field.split(self._marks.component)
         text = parts[component - 1] if component <= len(parts) else ""
         return "" if text == _NULL else _unescaped(text, self._marks).strip()
 
     def lines(self, number: int) -> str:
-        """A field of text, whose repetitions are lines."""
+        """A text field; each repetition is a line."""
         parts = self.raw(number).split(self._marks.repetition)
         return "\n".join(_unescaped(part, self._marks) for part in parts if part != _NULL)
 
@@ -202,26 +202,26 @@ class _Segment:
 
 
 def read_message(message: bytes, item: str, unnamed: str = "") -> list[ReportVersion]:
-    """Read one message as one version of a report for each order; [] where it holds none.
+    """Read one message as one report version per order; [] if it is no result or document.
 
-    ``unnamed`` is the character set, as MSH-18 has it, of a message that names none; "" for UTF-8.
+    ``unnamed`` is the character set, as in MSH-18, of messages that name none; "" for UTF-8.
     """
     lines, marks = _decoded(message, unnamed)
     segments = [_Segment(line, marks) for line in lines]
     if segments[0].get(9) not in ("ORU", "MDM"):
         return []
     versions = [_version(part, marks, item) for part in _orders(segments)]
-    found = [one for one in versions if one.report or one.status == Status.WITHDRAWN]
+    reported = [one for one in versions if one.report or one.status == Status.WITHDRAWN]
     is_notice = segments[0].get(9) == "MDM" and segments[0].get(9, 2) in _NOTICES
-    # Of several orders some may have no report yet.
+    # Some of several orders may have no report yet.
     final = (one for one in versions if one.status in (Status.FINAL, Status.CORRECTED))
-    if not is_notice and (not found or not all(one.report for one in final)):
+    if not is_notice and (not reported or not all(one.report for one in final)):
         raise MessageError("holds no text in its OBX segments")
-    return found
+    return reported
 
 
 def is_merge(message: bytes) -> bool:
-    """Whether a message says that one patient's id became another's."""
+    """Whether a message merges one patient's id into another's."""
     marks = message[3:5].decode("latin-1")
     fields = re.split(rb"[\r\n]", message, maxsplit=1)[0].decode("latin-1").split(marks[:1] or "|")
     code, _, rest = fields[8].strip().partition(marks[1:]) if len(fields) > 8 else ("", "", "")
@@ -229,9 +229,9 @@ def is_merge(message: bytes) -> bool:
 
 
 def read_merges(message: bytes, unnamed: str = "") -> list[tuple[str, str]]:
-    """The patient ids that a message of `MERGES` ends, each with the one that goes on for it.
+    """The patient ids that a message of `MERGES` ends, each with the id that replaces it.
 
-    Source: HL7 v2.5.1, 3.3.18, 3.3.34 to 3.3.36, 3.3.40 and 3.4.10: PID-3 goes on, MRG-1 ends.
+    Source: HL7 v2.5.1, 3.3.18, 3.3.34 to 3.3.36, 3.3.40 and 3.4.10: PID-3 replaces MRG-1.
     """
     lines, marks = _decoded(message, unnamed)
     merges, new = [], ""
@@ -244,16 +244,16 @@ def read_merges(message: bytes, unnamed: str = "") -> list[tuple[str, str]]:
                 raise MessageError("merges patients without naming both (PID-3, MRG-1)")
             merges.append((old, new))
     if not merges:
-        raise MessageError("merges patients, and has no MRG segment")
+        raise MessageError("merges patients but has no MRG segment")
     return merges
 
 
 def _orders(segments: list[_Segment]) -> list[list[_Segment]]:
-    """The segments of each accession number, with those that belong to all; else all together.
+    """The segments of each order with its own accession number; without several, all together.
 
-    An order begins with its ORC, else with its OBR.  What stands before the first of a patient is
-    of all of that patient's, and a document, which comes after its orders, of all; so is the one
-    ZDS of a message.
+    An order begins with its ORC, or else its OBR.  Segments before a patient's first order belong
+    to all of that patient's orders.  A document, which follows its orders, belongs to all of them,
+    and so does the only ZDS of a message.
     """
     names = [one.name for one in segments]
     end = names.index("TXA") if "TXA" in names else len(names)
@@ -311,12 +311,12 @@ def _status(
     """How far a report has come, and whether it is an addendum.
 
     A document says it by its event (table 0003: T11 cancels, T06 adds, T10 replaces), TXA-17
-    (table 0271) and TXA-19 (table 0273: CA is deleted), and TXA-13 names the document that one
-    which is withdrawn was added to; a result by OBR-25 (table 0123).  Its
-    observations (OBX-11, table 0085) may say that all of it is gone, or that it is a correction.
+    (table 0271) and TXA-19 (table 0273: CA is deleted).  If it is withdrawn, TXA-13 names the
+    document that it was added to.  A result says it by OBR-25 (table 0123).  Observations (OBX-11,
+    table 0085) may say that the whole text is gone, or that it is a correction.
     """
     status, addendum = read_status(order.get(25))
-    observed = observed - {"X"}  # that one cannot be obtained says nothing of the others
+    observed = observed - {"X"}  # a result that cannot be obtained says nothing about the others
     if document is not None:
         status = _DOCUMENT.get(document.get(17).upper(), status)
     if status == Status.UNKNOWN:
@@ -332,7 +332,7 @@ def _status(
 
 
 def _patient_id(patient: _Segment, field: int = 3) -> str:
-    """The id that images have: the hospital's own number, which need not stand first in PID-3."""
+    """The hospital's own number, which images have too; it need not come first in PID-3."""
     kinds = [patient.get(field, 5, n).upper() for n in range(patient.repetitions(field))]
     chosen = next((kinds.index(kind) for kind in _OWN_NUMBER if kind in kinds), 0)
     return issued(patient.get(field, 1, chosen), patient.assigner(field, 4, chosen))
@@ -345,7 +345,7 @@ def _accession(segments: list[_Segment]) -> tuple[str, str]:
 
 
 def _text(segments: list[_Segment]) -> tuple[str, str, bool, set[str]]:
-    """The study's UID, the text under headings, whether all is an addendum, and its OBX-11."""
+    """The study's UID, the text with headings, whether all is an addendum, and OBX-11 values."""
     study, parts, last = "", list[str](), ""
     observed: set[str] = set()
     headings: set[str] = set()

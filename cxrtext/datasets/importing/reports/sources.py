@@ -43,7 +43,7 @@ def as_reports(
 
 
 def open_table(path: Path, names: Names = NO_COLUMNS, files: Files | None = None) -> Versions:
-    """The rows of a table; without a ``study_id``, the image that ``files`` have is the study."""
+    """The rows of a table; without a ``study_id``, the image found in ``files`` is the study."""
     table = TableRows(path, names)
     columns = table.columns
     texts = [name for name in columns if name in REPORT_COLUMNS]
@@ -69,10 +69,10 @@ def open_table(path: Path, names: Names = NO_COLUMNS, files: Files | None = None
                 continue
             image = ""
         study = row.get("study_id", image)
-        said = row.get("status", "")
-        said *= len(said) > 1 or "status" in names.get("status", "status").lower()  # not a code
-        status, addendum = read_status(said)
-        if said and not (status or addendum) and "status" in table.headers:
+        word = row.get("status", "")
+        word *= len(word) > 1 or "status" in names.get("status", "status").lower()  # not a code
+        status, addendum = read_status(word)
+        if word and not (status or addendum) and "status" in table.headers:
             reason = "status is not one of preliminary, final, corrected, addendum; fix the cell"
             yield LeftOut(item, reason)
         elif not (study or row.get("accession")):
@@ -99,7 +99,7 @@ def open_table(path: Path, names: Names = NO_COLUMNS, files: Files | None = None
 
 
 def _folder(root: Path) -> Versions:
-    found = False
+    has_report = False
     root = root.resolve()
     for name in walk(root, lambda _: True):
         if isinstance(name, LeftOut):
@@ -110,9 +110,9 @@ def _folder(root: Path) -> Versions:
             yield LeftOut(item, "a link that leads out of the folder; put the file itself there")
             continue
         for version in file_versions(path, item):
-            found = True
+            has_report = True
             yield version
-    if not found:
+    if not has_report:
         raise DataError(
             f"{root}: no report in this folder or below; give text files (.txt), HL7 messages or "
             "structured reports, or a table of reports (.csv, .xlsx, .parquet)"
@@ -120,7 +120,7 @@ def _folder(root: Path) -> Versions:
 
 
 def file_versions(path: Path, item: str) -> Versions:
-    """The versions in one file; none where it holds no report."""
+    """The versions in one file; none if it holds no report."""
     if (kind := _kind(path)) == "hl7":
         yield from _messages(path, item)
     elif kind == "dicom":
@@ -133,12 +133,12 @@ def file_versions(path: Path, item: str) -> Versions:
                 yield version
     elif path.suffix.lower() == ".txt":
         read = read_report_file(path, item, 1)
-        # MIMIC-CXR's tables leave out the s of its files' names, and others do not.
+        # MIMIC-CXR's tables leave out the s of its file names, other tables do not.
         yield read if isinstance(read, LeftOut) else replace(of_study(read[1]), accession=path.stem)
 
 
 def _kind(path: Path) -> str:
-    """What a file holds by its content: "hl7", "dicom" or ""."""
+    """The kind of a file's content: "hl7", "dicom" or ""."""
     try:
         with open_regular(path) as handle:
             start = handle.read(_HEAD)
@@ -148,7 +148,7 @@ def _kind(path: Path) -> str:
 
 
 def _messages(path: Path, item: str) -> Versions:
-    """The reports of a file of HL7 messages; messages without one are passed over."""
+    """The reports in a file of HL7 messages; messages without a report are skipped."""
     try:
         with open_regular(path) as handle:
             data = handle.read(MAX_BYTES + 1)

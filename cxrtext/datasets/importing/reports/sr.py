@@ -1,6 +1,6 @@
-"""DICOM structured reports whose text a radiologist wrote, as versions of a report.
+"""DICOM structured reports written by a radiologist, as versions of a report.
 
-Measurements (TID 1500) and other results of programs are not reports and are passed over.
+Measurements (TID 1500) and other results of programs are not reports and are skipped.
 """
 
 from pathlib import Path
@@ -28,7 +28,7 @@ _ADDENDUM = "ADDENDUM"
 
 
 def read_sr(path: Path, item: str) -> ReportVersion | None:
-    """Read a structured report; None where it is another object, or holds no report."""
+    """Read a structured report; None if it is another object or holds no report."""
     if text_of(read_wanted(path, ["SOPClassUID"]).dataset, "SOPClassUID") not in CLASSES:
         return None
     header = read_wanted(path, _WANTED)
@@ -67,7 +67,7 @@ def _status(dataset: "Dataset") -> Status:
 
 
 def _gather(item: "Dataset", heading: str, parts: list[str], depth: int) -> None:
-    """Add the texts below a container, under the names of theirs."""
+    """Add the texts below a container, under its heading or their own names."""
     if depth > _MAX_DEPTH:
         return
     for child in item.get("ContentSequence") or []:
@@ -77,7 +77,7 @@ def _gather(item: "Dataset", heading: str, parts: list[str], depth: int) -> None
         elif kind == "TEXT":
             own = heading or name
             line = f"{own.upper()}:"
-            # One that comes again after another opens its section again.
+            # A heading that returns after another one begins its section again.
             if own and line != next((p for p in reversed(parts) if p.endswith(":")), ""):
                 parts += ["", line] if parts else [line]
             parts.append(str(child.get("TextValue", "")).replace("\r\n", "\n").strip())

@@ -1,4 +1,4 @@
-"""Objectives that read the findings of each image's study."""
+"""Objectives that use the findings of each image's study."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ from cxrtext.training.objectives.shared.objective import Contrast, Source, table
 
 
 class Labelled(Contrast):
-    """``known["same"]`` [S, B]: where the label sets of studies meet."""
+    """``known["same"]`` [S, B]: where studies share a label."""
 
     labels: Path | None = None
     findings: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
@@ -44,13 +44,12 @@ class Labelled(Contrast):
 def label_sets(
     path: Path, findings: Sequence[str] | None, records: Sequence[ImageRecord]
 ) -> dict[str, NDArray[np.bool_]]:
-    """The findings of each study that is trained on, [F] by study.
+    """The findings of each study, [F] by study; at least one training study must have one.
 
-    Only 1 counts, and a study without a row has no finding; ``findings`` is None for those of CheX5
-    that have a column.
+    Only 1 counts, and a study without a row has no finding; ``findings`` None means CheX5.
     """
     if findings is not None:
-        # A misspelt finding would otherwise be absent everywhere, without a word.
+        # Otherwise a misspelt finding would silently be absent everywhere.
         read_table(path, required=["study_id", *findings])
     wanted = tuple(findings or CHEX5)
     sets = {

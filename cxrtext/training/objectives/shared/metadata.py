@@ -1,4 +1,4 @@
-"""Objectives that read columns of the manifest: as kernels, or as clusters."""
+"""Objectives that use columns of the manifest, by kernels or by clusters."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ Values = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    kinds: tuple[Kind, ...]  # what each column holds, M in all
+    kinds: tuple[Kind, ...]  # the kind of each of M columns
     # [n, M]; numbers in standard deviations from the training images' mean, categories as whole
     # numbers
     values: Values
 
 
 def read_columns(manifest: Path, records: Sequence[ImageRecord], names: Sequence[str]) -> Columns:
-    """Read metadata of both splits; a column whose every value is a number is one of numbers."""
+    """Read metadata of both splits; a column has numbers if every value is one, else categories."""
     columns = [_read_column(manifest, records, name) for name in names]
     return Columns(
         tuple(kind for kind, _ in columns),
@@ -79,7 +79,7 @@ def _read_column(
 
 
 def as_number(cell: str) -> float | None:
-    """A finite number as a table has it, or None."""
+    """A table cell as a finite number, or None."""
     try:
         return read_number(cell)
     except ValueError:
@@ -87,11 +87,11 @@ def as_number(cell: str) -> float | None:
 
 
 WIDE = ("rbf", "laplacian")
-"""Kernels with a width."""
+"""Kernels with a width sigma."""
 
 
 class Kernel(Section):
-    """A kernel; sigma is in standard deviations of the column."""
+    """A kernel; sigma is in the column's standard deviations."""
 
     name: Literal["rbf", "laplacian", "linear", "cosine", "polynomial", "delta"] = "rbf"
     sigma: Annotated[float, Field(gt=0)] | None = None
@@ -111,7 +111,7 @@ class Kernel(Section):
 
 
 def _several(kernel: object) -> object:
-    """One kernel as a list of one; a bare name is a kernel of that name."""
+    """A list of kernels from a list or a single kernel; a bare name is a kernel with that name."""
     if kernel is None:
         return ()
     listed = kernel if isinstance(kernel, (list, tuple)) else [kernel]
@@ -127,15 +127,15 @@ def check_kernels(kernels: Sequence[Kernel], columns: int) -> None:
     if len(kernels) not in (0, 1, columns):
         raise ValueError(
             f"kernel: {len(kernels)} kernels for {columns} column(s) of condition; give "
-            "one for all, or one a column in their order"
+            "one for all, or one per column in order"
         )
 
 
 def kernels_of(wanted: Sequence[Kernel], names: Sequence[str], kinds: Sequence[Kind]) -> Compared:
-    """Decide which kernel compares which columns; their product is the kernel of all.
+    """Which kernel compares which columns; the product of all is the kernel of the metadata.
 
-    One kernel a column; or one for all numbers together, beside which categories are compared by
-    delta; or none, which is RBF with σ = 1.
+    Either one kernel per column; or one for all numbers together, with delta for categories; or
+    none, which means RBF with σ = 1 for the numbers.
     """
     if len(wanted) == len(names) > 0:
         for kernel, name, kind in zip(wanted, names, kinds, strict=True):
@@ -153,7 +153,7 @@ def kernels_of(wanted: Sequence[Kernel], names: Sequence[str], kinds: Sequence[K
 
 
 def gram(values: Tensor, compared: Compared) -> Tensor:
-    """The Gram matrix [n, n] of rows [n, M]: the product of the kernels of their columns."""
+    """The Gram matrix [n, n] of rows [n, M]: the product of their columns' kernels."""
     from cxrtext.objectives import kernels
 
     grams = []
@@ -164,7 +164,7 @@ def gram(values: Tensor, compared: Compared) -> Tensor:
 
 
 class Conditional(Contrast):
-    """Reads columns of the manifest."""
+    """The base of objectives with columns of the manifest."""
 
     condition: Annotated[
         tuple[str, ...], BeforeValidator(lambda v: [v] if isinstance(v, str) else v or ())
@@ -185,7 +185,7 @@ class Conditional(Contrast):
 
 
 def by_name(source: Source, values: Values) -> Callable[[Drawn], Tensor]:
-    """Rows [B, M] of the values [n, M] of all records."""
+    """A function that gives a batch's rows [B, M] of all records' values [n, M]."""
     import torch
 
     of = {record.name: row for record, row in zip(source.records, values, strict=True)}
@@ -193,7 +193,7 @@ def by_name(source: Source, values: Values) -> Callable[[Drawn], Tensor]:
 
 
 class WithKernel(Conditional):
-    """``known["kernel"]`` [B, B]: the columns compared by kernels, of the images."""
+    """``known["kernel"]`` [B, B]: the images' columns, compared by kernels."""
 
     kernel: Kernels = ()
 
@@ -218,12 +218,12 @@ class WithKernel(Conditional):
         return ask
 
     def check(self, kernel: Tensor, positive: Tensor) -> dict[str, Any]:
-        """Refuse a kernel [B, B] with which the loss of these anchors is not defined."""
+        """Refuse a kernel [B, B] if the loss of these anchors is not defined for it."""
         return {}
 
     @contextmanager
     def defined(self) -> Iterator[None]:
-        """Say which key to change where the metadata of a batch leave the loss undefined."""
+        """Say which key to change if a batch's metadata leave the loss undefined."""
         try:
             yield
         except ValueError as error:
@@ -233,12 +233,12 @@ class WithKernel(Conditional):
             ) from None
 
     def turned(self, forward: Direction) -> Direction:
-        """Images and their first sentences alone, so that the kernel stays the images' own."""
+        """Images and only their first sentences, so that the images' kernel still fits."""
         return of_first_sentences(forward)
 
 
 def of_first_sentences(forward: Direction) -> Direction:
-    """Images as the anchors of their first sentence; no other sentence is a candidate."""
+    """Images as anchors, with their first sentence as positive; only first sentences count."""
     import torch
 
     B = forward.scores.shape[1]
@@ -247,7 +247,7 @@ def of_first_sentences(forward: Direction) -> Direction:
 
 
 def cclk(d: Direction, ridge: float, *, fair: bool) -> Terms:
-    """A loss of CCL-K of ``known["kernel"]``."""
+    """A CCL-K loss with ``known["kernel"]``."""
     from cxrtext.objectives.conditional import cclk_terms, conditional_weights
 
     weights = conditional_weights(d.known["kernel"], ridge)
@@ -255,7 +255,7 @@ def cclk(d: Direction, ridge: float, *, fair: bool) -> Terms:
 
 
 class Clustered(Conditional):
-    """``known["clusters"]`` [B]: clusters of the columns, or equal values, of the images."""
+    """``known["clusters"]`` [B]: the images' clusters by their columns, or by equal values."""
 
     clusters: Annotated[int, Field(ge=2)] | None = None
 
@@ -270,11 +270,11 @@ class Clustered(Conditional):
         return lambda drawn: {"clusters": values_of(drawn)[:, 0].long()}
 
     def turn_known(self, forward: Direction) -> Mapping[str, Any]:
-        """Sentences are of their image's cluster."""
+        """Sentences are in their image's cluster."""
         return {"clusters": forward.known["clusters"][forward.positive]}
 
     def same(self, d: Direction) -> Tensor:
-        """Where a candidate is of the anchor's cluster, [A, C]."""
+        """Where a candidate is in the anchor's cluster, [A, C]."""
         from cxrtext.objectives.contrastive import same_cluster
 
         return same_cluster(d.scores, d.known["clusters"], d.positive)
@@ -283,9 +283,9 @@ class Clustered(Conditional):
 def cluster(
     columns: Columns, fit: np.ndarray[tuple[int], np.dtype[np.bool_]], clusters: int, seed: int
 ) -> Values:
-    """The nearest cluster of each row of metadata, [n, 1], by k-means of the training rows ``fit``.
+    """The nearest cluster of each metadata row, [n, 1], by k-means on the training rows ``fit``.
 
-    A category enters as one number a value, 1 or 0.
+    Each value of a category becomes a number, 1 or 0.
     """
     if clusters > fit.sum():
         raise ConfigError(
@@ -302,17 +302,17 @@ def cluster(
         ],
         axis=1,
     )
-    # Fewer distinct rows than clusters leave clusters empty, and several threads add up in any
-    # order: each process of a run, and a resumed one, is to find the same.
+    # All processes, and a resumed run, must find the same clusters: so none may be empty (fewer
+    # distinct rows than clusters), and one thread adds up in a fixed order.
     distinct = len(np.unique(z[fit], axis=0))
     with threadpool_limits(1):
-        found = KMeans(min(clusters, distinct), n_init=1, random_state=seed).fit(z[fit])
-        nearest = found.predict(z)
+        means = KMeans(min(clusters, distinct), n_init=1, random_state=seed).fit(z[fit])
+        nearest = means.predict(z)
     return np.asarray(nearest[:, None], dtype=np.float32)
 
 
 def distinct_values(manifest: Path, columns: Columns, names: Sequence[str]) -> Values:
-    """Each distinct row of metadata as a cluster of its own, [n, 1]."""
+    """Clusters [n, 1], one for each distinct row of metadata."""
     distinct, codes = np.unique(columns.values, axis=0, return_inverse=True)
     if len(distinct) > len(codes) / 2:
         raise DataError(

@@ -1,8 +1,8 @@
-"""What an objective is: settings, what it asks of the data, and losses of anchors.
+"""The base of objectives: settings, what they need from the data, and losses of anchors.
 
-Sentences are the anchors and images the candidates; ``symmetric`` adds images as anchors of their
-first sentence, with the sentences of other images as candidates.  A loss reads no value from the
-device: what can be refused is refused before, on the CPU, where a batch is put together.
+Sentences are the anchors and images the candidates.  ``symmetric`` adds images as anchors, with
+their first sentence as positive and other images' sentences as candidates.  A loss reads no value
+from the device: bad data is refused before, on the CPU, when a batch is put together.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 class Source:
     """What an objective may read, once, before any image is decoded.
 
-    Images of training and validation, and the sentences of their studies.  ``model`` is the new
-    one, before its first step and before a state is loaded, so that what it gives is the same when
-    a run is resumed; ``progress`` is called with (done, total) of sentences.
+    It has the training and validation images, and the sentences of their studies.  ``model`` is the
+    new model, before its first step and before a state is loaded, so that a resumed run gets the
+    same results; ``progress`` is called with (done, total) of sentences.
     """
 
     config: Config
@@ -52,36 +52,36 @@ def source_of(
     model: ImageTextModel,
     progress: Callable[[int, int], None] | None = None,
 ) -> Source:
-    """The part of the tables that is trained and validated on."""
+    """The part of the tables for training and validation."""
     used = [record for record in records if record.split in ("train", "val")]
     studies = {record.study_id for record in used}
-    said = [sentence for sentence in sentences if sentence.study_id in studies]
-    return Source(config, used, said, model, progress)
+    used_sentences = [sentence for sentence in sentences if sentence.study_id in studies]
+    return Source(config, used, used_sentences, model, progress)
 
 
 @dataclass(frozen=True, slots=True)
 class Direction:
-    """Anchors in rows, candidates in columns, and what is known of them."""
+    """Anchors in rows, candidates in columns, and what is known about them."""
 
     scores: Tensor  # [A, C], scaled by γ²; −inf is not a candidate
     positive: Tensor  # [A], the column of each anchor's positive
     eta: Tensor  # [A], class probability of each anchor's sentence
     gamma_sq: Tensor
     known: Mapping[str, Any] = field(default_factory=dict)  # what the objective asked for
-    # draws negatives; follows from the run's seed and the step alone, so that a resumed run draws
-    # the same
+    # draws negatives; depends only on the run's seed and the step, so that a resumed run draws the
+    # same
     generator: torch.Generator | None = None
-    texts: Tensor | None = None  # [A, D], the anchors' embeddings where they are sentences
+    texts: Tensor | None = None  # [A, D], the anchors' embeddings if they are sentences
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What an objective makes of anchors, each [A].
+    """An objective's results, each [A].
 
-    Losses in nats, to be averaged; of both directions, weighted so that they count the same.
-    ``floored`` is whether a debiased loss is at its floor, ``without_negatives`` whether the
-    objective removed every negative; None for other objectives.  ``advice`` is for where no anchor
-    has a negative.
+    Losses are in nats, to be averaged; both directions are weighted to count the same.
+    ``floored``: whether a debiased loss is at its floor; ``without_negatives``: whether the
+    objective removed every negative; None for other objectives.  ``advice`` is for a batch in which
+    no anchor has a negative.
     """
 
     losses: Tensor
@@ -99,7 +99,7 @@ class Terms:
 
 
 def joined(terms: Sequence[Terms], advice: str = "") -> Terms:
-    """One or both directions as one, which weigh the same whatever their sizes."""
+    """Join directions so that they weigh the same, whatever their sizes."""
     import torch
 
     total = sum(len(part.losses) for part in terms)
@@ -117,36 +117,35 @@ class Objective(ObjectiveSection):
     """The base of all objectives; the fields of a class are the keys of its section."""
 
     def files(self, config: Config) -> list[Path]:
-        """The tables that are read beside manifest and sentences: they decide what a run does."""
+        """Further tables that are read, besides manifest and sentences, and decide the run."""
         return []
 
     def prepare(self, source: Source) -> Ask:
-        """Read and compute what is needed; the function gives :attr:`Direction.known`."""
+        """Read and compute what is needed; the returned function gives :attr:`Direction.known`."""
         return lambda _: {}
 
     def __call__(self, d: Direction) -> Terms:
-        """Losses of a batch, whose anchors are its sentences and whose candidates its images."""
+        """Losses of a batch with its sentences as anchors and its images as candidates."""
         raise NotImplementedError
 
 
 def as_objective(section: ObjectiveSection) -> Objective:
-    """A section as what its file made it."""
-    assert isinstance(section, Objective)  # noqa: S101 - every file of this package does
+    assert isinstance(section, Objective)  # noqa: S101 - every file of this package defines one
     return section
 
 
 class Contrast(Objective):
-    """Sentences are contrasted with images; with ``symmetric`` images with sentences too."""
+    """Contrasts sentences with images and, with ``symmetric``, images with sentences."""
 
     symmetric: bool = False
-    more_negatives: ClassVar[str] = ""  # what leaves more negatives, beside larger batches
+    more_negatives: ClassVar[str] = ""  # what leaves more negatives, apart from larger batches
 
     def losses(self, d: Direction) -> Terms:
-        """The losses in one direction, with what is worth logging of them."""
+        """The losses in one direction, and what to log about them."""
         raise NotImplementedError
 
     def turned(self, forward: Direction) -> Direction:
-        """The other direction: images are the anchors of their first sentence.
+        """The other direction: images are anchors, with their first sentence as positive.
 
         The other sentences of an image are not candidates.
         """
@@ -165,7 +164,7 @@ class Contrast(Objective):
         )
 
     def turn_known(self, forward: Direction) -> Mapping[str, Any]:
-        """What is known of images as anchors: by default what was [S, B] as [B, S]."""
+        """What is known with images as anchors: by default each [S, B] as [B, S]."""
         return {name: values.T for name, values in forward.known.items()}
 
     def directions(self, forward: Direction) -> list[Terms]:
@@ -183,7 +182,7 @@ class Contrast(Objective):
 
 
 def removed(d: Direction, same: Tensor) -> Terms:
-    """InfoNCE without the negatives of a mask [A, C]."""
+    """InfoNCE without the negatives in a mask [A, C]."""
     from cxrtext.objectives.contrastive import removed_terms
 
     losses, alone = removed_terms(d.scores, same, d.positive)
@@ -198,7 +197,7 @@ def info_nce(d: Direction) -> Terms:
 
 
 def debiased(d: Direction, eta: Tensor | float) -> Terms:
-    """DCL with one class probability for all, or one an anchor."""
+    """DCL with one class probability for all anchors, or one for each."""
     from cxrtext.objectives.debiasing import debiased_terms
     from cxrtext.objectives.scores import rows_of
 
@@ -210,7 +209,7 @@ def table(key: str, given: Path | None, manifest: Path, name: str, stem: str) ->
     path = given or find_table(manifest.parent, stem)
     if path is None or not path.is_file():
         raise ConfigError(
-            f"objective.{key}: {name} reads a table of {stem}, and there is no "
+            f"objective.{key}: {name} needs a table of {stem}, and there is no "
             f"{given or manifest.parent / f'{stem}.csv'}; give its path with objective.{key}"
         )
     return path

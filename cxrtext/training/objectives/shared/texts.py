@@ -1,4 +1,4 @@
-"""Objectives that compare the sentences of a batch by the language model's states."""
+"""Objectives that compare a batch's sentences by the language model's states."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ class ComparingTexts(Contrast):
 
 
 def similarity_to_images(vectors: Tensor, image_of: Tensor, images: int) -> Tensor:
-    """Similarity of each sentence to each image: to the most similar of the image's sentences.
+    """Similarity of each sentence to each image: to the image's most similar sentence.
 
-    Unit vectors [S, d], each of an image of ``image_of`` [S], give cosines [S, B]; an image without
-    a sentence is at −1.
+    Unit vectors [S, d] of sentences of the images ``image_of`` [S] give cosines [S, B]; −1 for an
+    image without a sentence.
     """
     cosines = vectors @ vectors.T
     lowest = cosines.new_full((len(vectors), images), -1.0)
@@ -60,18 +60,18 @@ def text_vectors(
     batch: int = 256,
     progress: Callable[[int, int], None] | None = None,
 ) -> NDArray[np.float16]:
-    """Unit vectors of distinct sentences, whose cosines tell how alike they are.
+    """Unit vectors of distinct sentences; their cosines measure similarity.
 
-    Mean-pooled last hidden states of the text encoder, minus their mean, normalized.  The states
-    of a BERT share one large direction: as they come, the cosine of any two sentences is high,
-    often near 1, and how high differs from model to model.  Without the mean, cosines spread
-    around 0, and one threshold means much the same for every model.
+    They are mean-pooled last hidden states of the text encoder, minus their mean, normalized.
+    BERT's states share one large direction: the cosine of any two sentences is high, often near 1,
+    and differs between models.  Without the mean, cosines spread around 0, and a threshold means
+    much the same for every model.
 
-    The model is one before its first step: its text encoder still is the language model's.  U
-    sentences give [U, hidden size], float16, for half the memory.
+    The model must be untrained, so that its text encoder is still the language model's.  U
+    sentences give [U, hidden size], in float16 to halve the memory.
 
     Source: Ethayarajh 2019 (How contextual are contextualized word representations?), section 4,
-        for the shared direction; taking it away is ours.
+        for the shared direction; removing it is ours.
     """
     import torch
     import torch.nn.functional as F
@@ -91,7 +91,7 @@ def text_vectors(
             ids, mask = (tokens[n].to(model.device) for n in ("input_ids", "attention_mask"))
             states = encoder(input_ids=ids, attention_mask=mask).last_hidden_state
             pooled = mean_state(states, mask).cpu()
-            if start == 0:  # what all have in common would use up float16's digits
+            if start == 0:  # the shared direction would use up float16's digits
                 shift = pooled.mean(dim=0)
             pooled -= shift
             total += pooled.double().sum(dim=0)
@@ -100,7 +100,7 @@ def text_vectors(
                 progress(min(start + batch, len(order)), len(order))
     model.train(training)
     mean = (total / max(1, len(sentences))).float()
-    for start in range(0, len(vectors), 4096):  # in place: the table may be of gigabytes
+    for start in range(0, len(vectors), 4096):  # in place: the table may have gigabytes
         part = torch.from_numpy(vectors[start : start + 4096]).float()
         vectors[start : start + 4096] = F.normalize(part - mean, dim=1).half().numpy()
     return vectors
