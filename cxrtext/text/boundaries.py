@@ -127,6 +127,8 @@ CURED_PATTERN = (
     r"(\s)(?=[A-Z])"
 )
 """For a sentence that ends in a numbered reference; PySBD 0.3.4's own is exponential (pySBD#79)."""
+_ANY_END = re.compile(r"(?<=[^\W_]{3}[.!?;])\s+")
+"""For a text in lower case: cut elsewhere, "no | effusion" would affirm an effusion."""
 
 _INNER_STOP = re.compile(r"[.?!。．！？]\S*\s")
 
@@ -183,7 +185,9 @@ def _chunks(text: str) -> list[str]:
     chunks, done = [], 0
     while len(text) > done + CHUNK_LIMIT:
         limit = done + CHUNK_LIMIT
-        ends = [match.end() for match in PLAIN_END.finditer(text, done, limit)]
+        ends = [match.end() for match in PLAIN_END.finditer(text, done, limit)] or [
+            match.end() for match in _ANY_END.finditer(text, done, limit)
+        ]
         space = text.rfind(" ", done, limit)
         if ends:
             cut = ends[-1]

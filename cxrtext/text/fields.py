@@ -66,6 +66,9 @@ _NOT = re.compile(
     r"|et non|non|e não|não)\b.*$",
     re.I,
 )
+_ONE = re.compile(
+    r"(?<!\bno )\bone\b(?= (?:persists|remains|is (?:seen|present|noted)|(?:on|at|in) the))"
+)
 _SIDES_APART = re.compile(r"\s(?=[LR]\b)")
 
 
@@ -100,6 +103,7 @@ def as_prose(sentence: str) -> Prose:
         text = f"{match['but']}; {match['head']}: {match['list']}"
     for pattern, word in _SIGNS:
         text = pattern.sub(word.replace("NONE", own.prose["absent"]), text)
+    text = _ONE.sub(lambda match: _named(match, own), text)
     text = _IN_PARTS.sub(lambda match: _joined(match, own), text)
     text = _OFFER.sub(lambda match: _chosen(match, own), text)
     items = _telegram(_items(text, own), own)
@@ -273,6 +277,13 @@ def _joined(match: re.Match[str], own: Rules) -> str:
     return f"{first}{'; ' if told else '/' if side_by_side else ' '}{last}"
 
 
+def _named(match: re.Match[str], own: Rules) -> str:
+    """What "one" stands for: "no effusion on the left, but there is one on the right"."""
+    before = match.string[: match.start()]
+    named = [one for pattern in own.findings.values() for one in pattern.finditer(before)]
+    return max(named, key=lambda one: one.end())[0] if named else match[0]
+
+
 def _chosen(match: re.Match[str], own: Rules) -> str:
     """The replacement for the choices that a form offers: nothing, or an unread value."""
     kinds = [
@@ -361,7 +372,9 @@ def _put(name: str, value: str, own: Rules) -> tuple[str, bool]:
             return f"{own.prose[kind[0]]}{name}", True
         return f"{name} {bare if lead and lead['inside'] else value}", True
     if names_finding(value, own):
-        return value, True
+        # "Pneumothorax: Effusion:": neither has a value.
+        inner = _field(value, own, False) if _COLON.search(value) else None
+        return _put(*inner, own) if inner and names_finding(inner.name, own) else (value, True)
     meaning = _meaning(re.split(r"[,;(]", bare)[0], own)
     if meaning in (None, "unknown"):
         return UNREAD * len(name), False

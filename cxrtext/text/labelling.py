@@ -162,5 +162,16 @@ def _clause(parts: Parts, bounds: list[int], start: int, end: int) -> Span:
 
 def _side(prose: str, own: Rules, finding: str) -> str:
     pattern = own.findings[finding]
-    sides = {side for part, some in sided_parts(prose) if pattern.search(part) for side in some}
+    sides = {
+        side
+        for part, some in sided_parts(prose)
+        if pattern.search(part) and (part == prose or _not_denied(part, finding))
+        for side in some
+    }
     return "both" if len(sides) > 1 else "".join(sides)
+
+
+def _not_denied(part: str, finding: str) -> bool:
+    """Of "right effusion; no effusion on the left" the second part gives no side."""
+    label = sentence_labels(part).get(finding)
+    return label is None or label.value != 0

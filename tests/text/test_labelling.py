@@ -1,5 +1,8 @@
-"""Labels read off English reports."""
+"""Labels read off reports."""
 
+import pytest
+
+from cxrtext.text import split_sentences
 from cxrtext.text.labelling import FINDINGS, NO_FINDING, covered, label_report
 
 
@@ -26,3 +29,33 @@ def test_no_finding() -> None:
 def test_covered_counts_findings_and_what_is_normal() -> None:
     assert covered(["No effusion.", "The trachea is midline.", "Chest.", "Scoliosis."]) == 0.5
     assert covered([]) == 0
+
+
+@pytest.mark.parametrize(
+    ("report", "expected"),
+    [
+        ("no pneumothorax. " * 80, "Pneumothorax 0, No Finding 1"),
+        ("No pneumothorax on the right, small one on the left.", "Pneumothorax 1 left"),
+        ("No effusion on the left, but there is one on the right.", "Pleural Effusion 1 right"),
+        ("Right pleural effusion; no effusion on the left.", "Pleural Effusion 1 right"),
+        ("No comparison available, pneumothorax on the right.", "Pneumothorax 1 right"),
+        ("Without comparison, this may represent pneumonia.", "Lung Opacity -1, Pneumonia -1"),
+        (
+            "Pneumothorax has resolved, effusion is stable.",
+            "Pleural Effusion 1, Pneumothorax 0",
+        ),
+        ("Pneumothorax: Effusion:", ""),
+        ("Pneumothorax: ___ Effusion: ___", ""),
+        ("The right lung is retracted. Small effusion.", "Pleural Effusion 1"),
+        ("Altersentsprechender Normalbefund.", "No Finding 1"),
+        ("Das Herz stellt sich neu leicht verbreitert dar.", "Cardiomegaly 1"),
+    ],
+)
+def test_what_stands_beside_a_denial_is_not_denied(report: str, expected: str) -> None:
+    labels = label_report(split_sentences(report))
+    found = [
+        f"{name} {label.value} {label.side}".rstrip()
+        for name, label in labels.items()
+        if label.value is not None and (name, label.value) != (NO_FINDING, 0)
+    ]
+    assert ", ".join(found) == expected
