@@ -238,7 +238,7 @@ class KnownWords:
 def know_words(said: Iterable[tuple[str, str]], held_out: Iterable[str] = ()) -> KnownWords | None:
     """Describe the sentences that a model was trained on, given as (study, sentence).
 
-    Few of ``held_out``, sentences of other studies, will exceed the limit.  None if no word is used
+    Few of ``held_out``, sentences of other studies, will exceed the limit. None if no word is used
     by enough studies.
     """
     studies: dict[str, set[str]] = defaultdict(set)

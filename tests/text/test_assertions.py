@@ -133,7 +133,7 @@ def test_a_file_of_words_is_read_as_it_was_written_and_bad_lines_are_named(tmp_p
     path.write_text(path.read_text(), encoding="utf-8-sig")  # as some editors save it
     assert read_words(path, studies) == words
     for line, wrong in (
-        ("effusion nodule", "line 2: is no word"),
+        ("effusion nodule", "line 2: is not a finding word"),
         ("opacity", "line 2: no training report affirms 'opacity'"),
         ("Nodules, effusion", "line 2: 'effusion' is in line 1 already"),
     ):

@@ -77,7 +77,7 @@ def test_added_tokens_that_the_vocabulary_lacks_are_refused(
         if ok:
             assert len(load_tokenizer(folder)) == 6
         else:
-            with pytest.raises(CheckpointError, match="1 added tokens do not stand"):
+            with pytest.raises(CheckpointError, match="1 added tokens are not in the vocabulary"):
                 load_tokenizer(folder)
 
 

@@ -242,9 +242,9 @@ def open_padchest_gr(root: Path, out: Path) -> Reading | None:
 
     def labels() -> Iterator[LabelRow]:
         for _, entry in listed:
-            entries = _entries(entry)
-            names = [name for one in entries for name in _names(one)]
-            normal = not any(one.get("abnormal") for one in entries)
+            own_findings = _entries(entry)
+            names = [name for one in own_findings for name in _names(one)]
+            normal = not any(one.get("abnormal") for one in own_findings)
             values = _labels_of(names, findings[1:])
             yield _text(entry, "StudyID"), {NO_FINDING: "1" if normal else "0", **values}
 
