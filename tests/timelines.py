@@ -50,7 +50,7 @@ PATIENTS: dict[str, list[Row]] = {
 }
 REASONS = {
     "removed": "were removed",
-    "modified": "whether all of this patient's by as many days",
+    "modified": "whether all of this patient's by the same number of days",
     "one shifted": "some of this patient's dates were shifted, and some not",
     "by years": "only the year is known of 2 of 2 films",
     "undated": "no day is known of 1 of 2 films",

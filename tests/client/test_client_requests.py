@@ -202,7 +202,7 @@ def test_an_address_that_is_none(url: str) -> None:
 
 @pytest.mark.parametrize("key", ["a b", "a\r\nX: y", "schlüssel"])
 def test_a_key_that_is_none(key: str) -> None:
-    with pytest.raises(ConfigError, match="the key holds") as caught:
+    with pytest.raises(ConfigError, match="the key has") as caught:
         Client(URL, key)
     assert key not in str(caught.value)
 

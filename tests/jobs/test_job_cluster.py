@@ -119,7 +119,7 @@ def test_an_address_that_is_none_is_one_line(tmp_path: Path, address: str) -> No
 def test_workers_of_another_version_or_without_the_files_are_refused(tmp_path: Path) -> None:
     path = str(tmp_path / "manifest.csv")
     check_worker(version("cxrtext"), [str(tmp_path)])
-    with pytest.raises(ConfigError, match=r"has cxrtext \S+, and this machine 0.0.9; install"):
+    with pytest.raises(ConfigError, match=r"has cxrtext \S+, but this machine has 0.0.9; install"):
         check_worker("0.0.9", [])
     with pytest.raises(DataError, match=r"does not see \S+manifest.csv; put it on storage"):
         check_worker(version("cxrtext"), [path])

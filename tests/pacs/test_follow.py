@@ -193,7 +193,7 @@ def test_that_everything_is_gone_waits_for_somebody_to_accept_it(
     assert turn().counts["new"] == 22
     orthanc.clear()
     assert turn(compare=True).counts["gone"] == 22
-    assert "22 images are gone there, too many" in " ".join(said)
+    assert "22 images are gone there, suspiciously many" in " ".join(said)
     assert len(entries(tmp_path)) == 22, "no deletion waits to be worked on"
     with Inbox(tmp_path / "inbox", reserve=0) as inbox:
         held = inbox.held()

@@ -151,7 +151,7 @@ def test_what_is_there_is_not_added_again(client: TestClient, data_folder: Path)
     check_problem(add(client, drawn(5), image_id="a.png"), 409, "with this id")
     check_problem(add(client, sent, image_id="a.png", split="train"), 409, "with this id")
     check_problem(add(client, sent, image_id="b.png"), 409, "under another id, a.png")
-    check_problem(add(client, sent, patient_id="p1"), 409, "another study or patient: whose")
+    check_problem(add(client, sent, patient_id="p1"), 409, "under another study or patient")
     assert client.get("/v1/images").json()["total"] == 49
     response = add(client, (data_folder / KNOWN).read_bytes())
     assert (response.status_code, response.json()["image_id"]) == (200, KNOWN)
