@@ -279,7 +279,9 @@ def test_ids_that_were_cut_off_or_lost_their_digits(tmp_path: Path) -> None:
 def test_names_of_pictures_that_a_spreadsheet_changed(tmp_path: Path) -> None:
     folder = films(tmp_path, "s0001.png", "s0002.png", "a/x.png", "b/y.png")
     lines: tuple[str, ...] = "Bild;Befund", "1.png;Eins.", "2.png;Zwei."
-    with pytest.raises(DataError, match="2 of 2 image ids are written otherwise: '1' in t.csv, 's"):
+    with pytest.raises(
+        DataError, match="2 of 2 image ids are written differently: '1' in t.csv, 's"
+    ):
         imported(folder, *lines)
     assert imported(folder, *lines, ids="loose")[0].reports == 2
     assert reports(folder) == {"s0001": "Eins.", "s0002": "Zwei."}

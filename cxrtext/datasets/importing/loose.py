@@ -63,7 +63,7 @@ def _damage(given: str, own: str) -> str:
         return "are decimal numbers"
     if own.startswith(given):
         return "are cut off"
-    return "lost leading zeros" if own.lstrip("0") == given else "are written otherwise"
+    return "lost leading zeros" if own.lstrip("0") == given else "are written differently"
 
 
 def written_twice(ids: Counter[str]) -> dict[str, str]:

@@ -117,8 +117,8 @@ def read_sentences(
         why = "there is no sentence in it"
         if source.holds == "reports":
             why = (
-                f"none of the {corpus.studies} reports has text in the sections wanted; look at "
-                "its columns, or name other sections"
+                f"no report has text in the chosen sections ({corpus.studies} were read); check "
+                "the columns, or choose other sections"
             )
         aside = f" ({len(rejects.rows)} items were rejected)" if rejects.rows else ""
         raise DataError(f"{source.description}: {why}{aside}")
