@@ -47,7 +47,7 @@ def read_corpus(
     corpus = Corpus(list(studies.values()), rejected)
     if not corpus.with_text:
         raise DataError(
-            f"{reports}: none of the {len(corpus.studies)} reports has text in the sections "
-            "wanted; look at its columns, or name other sections"
+            f"{reports}: no report has text in the chosen sections ({len(corpus.studies)} were "
+            "read); check the columns, or choose other sections"
         )
     return corpus
