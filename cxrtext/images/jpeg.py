@@ -76,7 +76,7 @@ def check_density(height: int, width: int, size: int, most: int = MAX_PIXELS_A_B
     """
     if height * width > max(ALWAYS_DECODED, most * size):
         raise ImageError(
-            f"holds {width} x {height} pixels in {size} bytes, which can be no radiograph; "
+            f"holds {width} x {height} pixels in {size} bytes, too few for a radiograph; "
             "export the file uncompressed"
         )
 

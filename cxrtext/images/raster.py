@@ -30,6 +30,8 @@ def decode_raster(data: bytes) -> Gray:
     jpeg = read_jpeg(data)
     check_size(jpeg.height, jpeg.width)
     check_density(jpeg.height, jpeg.width, len(data))
+    if jpeg.precision != 8 or jpeg.lossless or not jpeg.pieces:  # 12 bits, lossless, JPEG-LS
+        raise ImageError("is a JPEG of an unusual kind; save it as a baseline JPEG or a PNG")
     image = decode_jpeg(data, jpeg)
     ImageOps.exif_transpose(image, in_place=True)  # else it copies
     return _gray(image)

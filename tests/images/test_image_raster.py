@@ -93,6 +93,13 @@ def test_jpeg(mode: str, progressive: bool) -> None:
     np.testing.assert_allclose(result, gradient / 255, atol=0.03)
 
 
+def test_an_unusual_jpeg_is_not_called_damaged() -> None:
+    deep = np.tile(np.arange(64, dtype=np.uint16) * 60, (64, 1))
+    for lossless in (False, True):
+        data = imagecodecs.jpeg8_encode(deep, lossless=lossless, bitspersample=12)
+        assert "JPEG of an unusual kind" in refused(data)
+
+
 def test_orientation_noted_by_a_camera_is_applied() -> None:
     noted = Image.Exif()
     noted[0x0112] = 6

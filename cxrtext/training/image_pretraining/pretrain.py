@@ -173,7 +173,7 @@ def describe(targets: Targets, out: Path) -> str:
     return (
         f"{len(targets.findings)} words of findings in {targets.reports} training reports "
         f"(affirmed/denied): {shown}\n"
-        f"to change them, edit {out / WORDS} and give it with --words"
+        f"to change them, edit {out / WORDS} (for pretrain-image give it with --words)"
     )
 
 
