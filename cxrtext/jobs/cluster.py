@@ -2,7 +2,7 @@
 
 A process works on one shard at a time.  If it dies, Dask gives its shard to another.  If these die,
 too, the shard is lost (:class:`Outcome`) and the others continue.  Exceptions of the work come back
-as outcomes, as Dask would log them, and they may quote a report.
+as outcomes: Dask would log them, and they may quote a report.
 
 Data are sent pickled: whoever reaches a port of a cluster can run programs there.  So the cluster
 on this machine uses TLS with its own key, and Dask's settings (``DASK_DISTRIBUTED__COMM__TLS__…``)
