@@ -337,6 +337,7 @@ def _draw(
         path.set_xticks(steps, [str(step) for step in steps])
         path.minorticks_off()
         bars.axhline(0, color="#56616c", linewidth=0.8)
-        bars.set_xticks(range(len(gains)), [name.replace(", ", "\n") for name in gains])
+        labels = [name.replace(",", "").replace(" ", "\n", 1) for name in gains]
+        bars.set_xticks(range(len(gains)), labels)
         bars.set(title="Gain over InfoNCE: ● at the end, ○ stopped by validation", ylabel="points")
     axes[0][0].legend(ncols=2, fontsize=7)

@@ -85,6 +85,17 @@ def test_another_program_computes_every_row_with_an_interval(written: Path, tmp_
     assert "another: is not computed here" in done.stderr
 
 
+def test_another_program_computes_scores_that_tie(by_the_guide: Path, tmp_path: Path) -> None:
+    table = pq.read_table(by_the_guide)
+    tied = np.round(table["score"].to_numpy(), 1)  # with positives and negatives at one score
+    out = tmp_path / "tied"
+    out.mkdir()
+    pq.write_table(_columns(table, score=tied), out / "predictions.parquet")
+    write_report(out, measure_file(out / "predictions.parquet"), ReportOptions())
+    done = recomputed(out)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def compared(*files: Path, **settings: Any) -> Comparison:
     measured = (one.rows.compared for one in measure_files(files, **settings))
     return compare(dict(zip("ab", measured, strict=True)))
