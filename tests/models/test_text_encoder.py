@@ -133,7 +133,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
     "too wide": (configured(hidden_size=10**12), "hidden_size: 1000000000000 is not between"),
     "heads": (configured(num_attention_heads=3), "not a multiple of num_attention_heads 3"),
     "few pieces": (configured(vocab_size=99), "the vocabulary has .* the model 99$"),
-    "many pieces": (configured(vocab_size=999_999), "of another model"),
+    "many pieces": (configured(vocab_size=999_999), "belong to another model"),
     "some pieces": (configured(vocab_size=610), "has shape"),
     "activation": (configured(hidden_act="torch.os.system"), "hidden_act: .* is not known"),
 }

@@ -157,7 +157,7 @@ def put(name: str, tensor: torch.Tensor) -> Change:
         (
             configured(model_type="timm_wrapper"),
             CONFIG,
-            "model_type 'timm_wrapper' is not a backbone",
+            "model_type 'timm_wrapper' is not a known backbone",
         ),
         (configured(hidden_act="code.run"), CONFIG, "hidden_act: 'code.run' is not known"),
         (configured(num_hidden_layers=10**6), CONFIG, "hidden_layers: 1000000 is not between"),

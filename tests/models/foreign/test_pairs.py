@@ -149,7 +149,7 @@ def test_rules_that_are_not_known_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "open_clip_config.json"
     whole = json.loads(path.read_text())
     for part, key, value, said in [
-        ("vision_cfg", "timm_proj", "mlp", "vision_cfg.timm_proj 'mlp' is a rule not known"),
+        ("vision_cfg", "timm_proj", "mlp", "vision_cfg.timm_proj 'mlp' is not supported"),
         ("vision_cfg", "timm_model_name", None, "of open_clip's models a vit_"),
         ("text_cfg", "hf_pooler_type", "max_pooler", "of open_clip's models a vit_"),
     ]:
@@ -186,7 +186,7 @@ def test_a_pair_without_patches_says_that_it_cannot_say_where(clip: Path) -> Non
     model = load_model(clip)
     service = Service(model)
     image = service.embed(np.full((1, 40, 30), 0.5, dtype=np.float32))
-    with pytest.raises(InputError, match="one embedding for a whole image"):
+    with pytest.raises(InputError, match="has one embedding per image"):
         service.ground(image, "Left pleural effusion.")
     service.close()
 
