@@ -96,6 +96,7 @@ def test_floored_anchors_are_told_and_a_lonely_anchor_is_not_one() -> None:
 
     scores = torch.full((3, 3), -1.0).fill_diagonal_(3.0)
     assert floored_hard(scores, 0.5) == [True] * 3
+    assert floored_hard(scores[:2, :2], 0.5) == [True] * 2  # a single negative counts
     assert floored_hard(draw_scores(3, 0.1), 0.05) == [False] * 3
     scores[1, 0] = scores[1, 2] = -math.inf
     assert floored_hard(scores, 0.5) == [True, False, True]

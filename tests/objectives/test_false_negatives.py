@@ -17,6 +17,8 @@ from cxrtext.objectives import (
     weakly_supervised,
     without_negatives,
 )
+from cxrtext.training.objectives.remove_by_text import Objective as ByText
+from cxrtext.training.objectives.shared.objective import Direction
 from tests.objectives.objective_cases import draw_scores
 
 
@@ -41,6 +43,12 @@ def test_uncertain_and_blank_labels_are_no_members() -> None:
 def test_the_threshold_is_exclusive() -> None:
     similarity = torch.tensor([[1.0, 0.5, 0.25]])
     assert remove_by_text(similarity, 0.5).tolist() == [[True, False, False]]
+    scores, eta = torch.zeros(2, 2), torch.full((2,), 0.1)
+    known = {"similarity": torch.tensor([[1.0, 0.5], [0.5, 1.0]])}
+    given = Direction(scores, torch.arange(2), eta, torch.tensor(1.0), known)
+    alone = ByText(name="remove-by-text", threshold=0.5).losses(given).without_negatives
+    assert alone is not None
+    assert alone.tolist() == [False, False]
 
 
 def test_a_row_without_negatives_has_loss_0_and_is_told() -> None:

@@ -37,6 +37,10 @@ def test_the_floor_holds_where_all_of_p_is_taken_away_but_not_with_many_negative
     expected = math.log1p(4 * math.exp(2.9 + 3.0))
     assert found.tolist() == pytest.approx([expected] * 2)
     assert positive_debiased_terms(positive, negative, -3.0, 0.1, 3.0)[1].all()
+    pair, others = torch.tensor([[0.0, 6.0]]), torch.tensor([[-1.0, 1.0, 4.0]])
+    for columns, expected_floored in (([0], True), ([1], False), ([0, 1], True)):
+        terms = positive_debiased_terms(pair[:, columns], others, -3.0, 0.1, 3.0)
+        assert terms[1].tolist() == [expected_floored]
     many = torch.full((2, 40), 3.0)
     assert not positive_debiased_terms(positive, many, -3.0, 0.1, 3.0)[1].any()
     gamma_sq = torch.tensor(3.0, requires_grad=True)

@@ -25,7 +25,12 @@ from cxrtext.training.data.loader import Examples
 from cxrtext.training.initialization import build_head, build_model, build_optimizer
 from cxrtext.training.loop.distributed import Processes
 from cxrtext.training.loop.job import train_steps
-from cxrtext.training.loop.optimization import TrainingArguments, lock_towers, set_training
+from cxrtext.training.loop.optimization import (
+    TrainingArguments,
+    decay_groups,
+    lock_towers,
+    set_training,
+)
 from cxrtext.training.objectives.shared.objective import Direction, Terms, as_objective
 from cxrtext.training.step import PairLearner, backward, build_learner, pair_job, score_batch
 from tests.training.conftest import Counting, Gradients, check_equal, examples_of, still
@@ -278,3 +283,11 @@ def test_findings_are_learned_as_differences_of_their_prompts(options: list[str]
                 wanted += float(np.log1p(np.exp(-z if target else z)))
                 known += 1
     assert losses[1] - losses[0] == pytest.approx(0.3 * wanted / known, rel=1e-3)
+
+
+def test_matrices_decay_and_biases_do_not() -> None:
+    layer = nn.Linear(2, 3)
+    groups = decay_groups(list(layer.parameters()), 0.05)
+    assert [group["weight_decay"] for group in groups] == [0.05, 0.0]
+    assert groups[0]["params"] == [layer.weight]
+    assert groups[1]["params"] == [layer.bias]
