@@ -47,7 +47,7 @@ def read_corpus(
     corpus = Corpus(list(studies.values()), rejected)
     if not corpus.with_text:
         raise DataError(
-            f"{reports}: no report has text in the chosen sections ({len(corpus.studies)} were "
-            "read); check the columns, or choose other sections"
+            f"{reports}: no report has text in the chosen sections (reports read: "
+            f"{len(corpus.studies)}); check the columns, or choose other sections"
         )
     return corpus

@@ -117,8 +117,8 @@ def read_sentences(
         why = "there is no sentence in it"
         if source.holds == "reports":
             why = (
-                f"no report has text in the chosen sections ({corpus.studies} were read); check "
-                "the columns, or choose other sections"
+                f"no report has text in the chosen sections (reports read: {corpus.studies}); "
+                "check the columns, or choose other sections"
             )
         aside = f" ({len(rejects.rows)} items were rejected)" if rejects.rows else ""
         raise DataError(f"{source.description}: {why}{aside}")
