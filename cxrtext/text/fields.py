@@ -67,7 +67,8 @@ _NOT = re.compile(
     re.I,
 )
 _ONE = re.compile(
-    r"(?<!\bno )\bone\b(?= (?:persists|remains|is (?:seen|present|noted)|(?:on|at|in) the))"
+    r"(?P<apart>, (?:but |and )?)?(?<!\bno )\bone\b"
+    r"(?= (?:persists|remains|is (?:seen|present|noted)|(?:on|at|in) the))"
 )
 _SIDES_APART = re.compile(r"\s(?=[LR]\b)")
 
@@ -281,7 +282,10 @@ def _named(match: re.Match[str], own: Rules) -> str:
     """What "one" stands for: "no effusion on the left, but there is one on the right"."""
     before = match.string[: match.start()]
     named = [one for pattern in own.findings.values() for one in pattern.finditer(before)]
-    return max(named, key=lambda one: one.end())[0] if named else match[0]
+    if not named:
+        return match[0]
+    name = max(named, key=lambda one: one.end())[0]
+    return f"; {name}" if match["apart"] else name
 
 
 def _chosen(match: re.Match[str], own: Rules) -> str:

@@ -37,6 +37,7 @@ def test_covered_counts_findings_and_what_is_normal() -> None:
         ("no pneumothorax. " * 80, "Pneumothorax 0, No Finding 1"),
         ("No pneumothorax on the right, small one on the left.", "Pneumothorax 1 left"),
         ("No effusion on the left, but there is one on the right.", "Pleural Effusion 1 right"),
+        ("No effusion on the left, one on the right.", "Pleural Effusion 1 right"),
         ("Right pleural effusion; no effusion on the left.", "Pleural Effusion 1 right"),
         ("No comparison available, pneumothorax on the right.", "Pneumothorax 1 right"),
         ("Without comparison, this may represent pneumonia.", "Lung Opacity -1, Pneumonia -1"),
