@@ -81,6 +81,23 @@ def test_prior_and_present_by_keyboard_alone(reading: Any) -> None:
     assert page.evaluate("document.activeElement.id") == "stage"
 
 
+def test_the_viewer_that_takes_the_lead_has_every_change_made_before(reading: Any) -> None:
+    page = reading(NOW)
+    page.keyboard.press("c")
+    is_beside(page, SECOND)
+    page.keyboard.press("+")
+    looks(page)
+    page.evaluate("""() => {  // within one frame, as fast fingers do
+      const press = (key) => document.activeElement.dispatchEvent(
+        new KeyboardEvent("keydown", { key, bubbles: true }));
+      press("r");
+      document.getElementById("prior-stage").focus();
+      press("+");
+    }""")
+    prior, present = looks(page)
+    assert prior["zoom"] == present["zoom"] == 1.25
+
+
 def test_a_sentence_is_scored_on_both(reading: Any, dated_url: str) -> None:
     page = reading(NOW, f"&prior={FIRST}&say={SAY}")
     is_beside(page, FIRST)

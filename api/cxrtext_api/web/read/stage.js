@@ -127,6 +127,7 @@ function listenToControls() {
 /** Let keys and controls change a viewer that shows a picture. */
 function activate(viewer) {
   if (!viewer.picture || viewer === active) return;
+  lead(); // a change that is not drawn yet reaches the other viewer before that one leads
   active = viewer;
   showState(viewer);
 }
