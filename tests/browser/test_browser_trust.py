@@ -151,7 +151,7 @@ def test_where_the_checkpoint_does_not_say_the_page_says_so(visit: Any, service:
     known, service.familiar = service.familiar, Familiar()
     try:
         page = _shown(visit(IMAGE))
-        assert "Nobody knows whether" in page.text_content("#findings-foot")
+        assert "It is not known whether" in page.text_content("#findings-foot")
         assert not page.is_visible("#unlike")
     finally:
         service.familiar = known

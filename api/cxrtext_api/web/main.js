@@ -1,4 +1,4 @@
-// Starts the page: waits for the model, then shows what there is.
+// Starts the page: waits for the model, then shows the views.
 
 import * as about from "./about/about.js";
 import * as api from "./lib/api.js";
@@ -41,19 +41,19 @@ function showFacts(model) {
   byId("facts").textContent = parts.join(" · ");
 }
 
-/** On all views: that a model at chance answers. */
+/** On all views: warn if the model is at chance. */
 function showWarning({ how_good: good }) {
   byId("at-chance").hidden = !good?.at_chance;
   byId("at-chance").textContent = good?.at_chance ? good.warning : "";
 }
 
-/** In place of the views: why there is nothing to see, and what to do. */
+/** In place of the views: why there is nothing to show, and what to do. */
 function showGate(error) {
   const wantsKey = error.status === 401;
   document.body.dataset.state = wantsKey ? "locked" : "failed";
   byId("facts").textContent = wantsKey ? "Locked" : "";
   byId("gate").hidden = false;
-  byId("gate-title").textContent = wantsKey ? "This server needs a key" : "The server does not answer properly";
+  byId("gate-title").textContent = wantsKey ? "This server needs a key" : "The server’s answer is not usable";
   byId("gate-text").textContent = wantsKey
     ? "Ask whoever runs this server for one."
     : error.message;
@@ -95,7 +95,7 @@ async function load() {
   document.body.dataset.state = "ready";
 }
 
-/** Keys of all views, and those that put the cursor where a sentence is asked for. */
+/** Keys for all views, and those that focus a sentence field. */
 function bindKeys() {
   keys.bind("Everywhere", "", ["read", "search", "about"].map((view) => ({
     keys: [view[0].toUpperCase()], names: ["Shift", view[0]], does: byId(`nav-${view}`).textContent,

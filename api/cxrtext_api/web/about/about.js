@@ -1,4 +1,4 @@
-// What is loaded, how good it is, and what it is not.
+// The About view: what is loaded, how good it is, and its limits.
 
 import { byId, element, plural, whole } from "../lib/dom.js";
 import { short } from "../lib/quality.js";
@@ -33,7 +33,7 @@ function notice(model) {
 const measureOfFinding = ([name, { auc, low, high }]) =>
   ({ name, figure: "AUC", value: auc, low, high, control: 0.5 });
 
-/** What was measured, each with its interval and what a model without skill would reach. */
+/** The measures, each with its interval and the figure of a model without skill. */
 const measuresOf = ({ how_good: good, evaluated }) => (good?.measures?.length
   ? good.measures
   : Object.entries(evaluated?.findings ?? {}).map(measureOfFinding));
@@ -63,7 +63,7 @@ function bar({ name, figure, value, low, high, control }, calibrationError) {
 function goodCard(model) {
   const { how_good: good, evaluated } = model;
   const measures = measuresOf(model);
-  const lines = (good?.lines ?? []).slice(measures.length ? 3 : 0); // the bars say the first three
+  const lines = (good?.lines ?? []).slice(measures.length ? 3 : 0); // the bars show the first three
   return element(
     "section",
     { className: good?.at_chance ? "about-card caution" : "about-card" },

@@ -6,7 +6,7 @@ import * as keys from "../lib/keys.js";
 import { attempt, clearError, emptyLine, problemCard } from "../lib/notices.js";
 import { facts } from "../read/study.js";
 
-const MOST = 200; // that are shown together
+const MOST = 200; // items shown together
 const DONE = { accept: "accepted", drop: "dropped" };
 
 let held = [];
@@ -16,7 +16,7 @@ function title() {
   byId("held-title").textContent = `${whole(held.length)} waiting for a decision${rest}`;
 }
 
-/** Send a decision; then its card goes, and the focus moves to the next one. */
+/** Send a decision, remove its card and focus the next one. */
 async function decide(item, card, verdict, study = undefined) {
   clearError();
   for (const one of card.querySelectorAll("button")) one.disabled = true;
@@ -33,7 +33,7 @@ async function decide(item, card, verdict, study = undefined) {
   title();
 }
 
-/** Dropping deletes a file, so it takes two presses. */
+/** Dropping deletes a file, so it needs two presses. */
 function dropButton(item, card) {
   const made = button("Drop", () => {
     if (made.textContent !== "Drop") decide(item, card, "drop");
@@ -43,7 +43,7 @@ function dropButton(item, card) {
   return made;
 }
 
-/** The study that a report is joined to: one that it matches, or another. */
+/** Choose the study to join a report to: one that matches, or another. */
 function joinForm(item, card) {
   const options = `held-studies-${item.name}`;
   const study = element("input", {
@@ -101,7 +101,7 @@ async function enter() {
   show();
 }
 
-/** Offer the view where there is a gateway and the key may decide; gives what enters it. */
+/** Offer the view if there is a gateway and the key may decide; returns the function that opens it. */
 export function start({ has_held: hasHeld, access }) {
   const nav = byId("nav-held");
   if (!hasHeld || !["admin", "read"].every((scope) => access.scopes.includes(scope))) return {};

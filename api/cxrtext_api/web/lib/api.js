@@ -1,4 +1,4 @@
-// The only place that talks to the server.
+// All requests to the server.
 
 import { wait } from "./dom.js";
 
@@ -6,7 +6,7 @@ const KEY = "cxrtext-key";
 const TRIES = 6;
 const LONGEST_WAIT_S = 20;
 
-/** An error of the server as the page shows it. */
+/** A server error as the page shows it. */
 export class Problem extends Error {
   constructor(status, message, requestId = "") {
     super(message);
@@ -19,12 +19,12 @@ let askForKey = null;
 let asking = null;
 let busyListener = () => {};
 
-/** Say how to get a key from the person: an async function of whether one was wrong. */
+/** Set how to ask the user for a key: an async function of whether the last key was wrong. */
 export function onKeyWanted(ask) {
   askForKey = ask;
 }
 
-/** Be called when the server is busy ({ seconds, attempt, tries, detail }) and when no more (null). */
+/** Set what is called when the server is busy ({ seconds, attempt, tries, detail }) or no longer busy (null). */
 export function onBusy(listener) {
   busyListener = listener;
 }
@@ -37,7 +37,7 @@ export function setKey(key) {
 export const hasKey = () => sessionStorage.getItem(KEY) !== null;
 
 function newKey(refused) {
-  // Requests that are refused at the same time share one question.
+  // Requests refused at the same time share one dialog.
   asking ??= askForKey(refused).finally(() => {
     asking = null;
   });
@@ -64,7 +64,7 @@ async function send(path, options) {
   }
 }
 
-/** Seconds after which a busy server wants to be asked again; null where it is not a matter of time. */
+/** Seconds until a busy server wants a retry; null if a retry would not help. */
 function pauseOf(response) {
   if (response.status !== 503 && response.status !== 429) return null;
   const seconds = Number.parseInt(response.headers.get("Retry-After") ?? "", 10);
@@ -90,14 +90,14 @@ async function request(path, { tries = TRIES, ...options } = {}) {
       continue;
     }
     if (response.status !== 401) throw await problemOf(response);
-    // Another request may have been given a new key in the meantime.
+    // Another request may have got a new key meanwhile.
     if (sessionStorage.getItem(KEY) === key && !(await newKey(key !== null))) {
       throw await problemOf(response);
     }
   }
 }
 
-/** With a file it is multipart; without one it is not, so that a proxy may ask another server again. */
+/** With a file the body is multipart; without one it is JSON, so that a proxy can retry elsewhere. */
 function formOf(source, fields = {}) {
   const form = source?.file ? new FormData() : new URLSearchParams();
   if (source?.file) form.append("image", source.file, "image");
@@ -132,7 +132,7 @@ export const decide = (name, verdict, study) =>
 
 export const mark = (source, fields) => post("/v1/marks", source, fields);
 
-/** All marks of an image that hold. */
+/** All current marks on an image. */
 export async function marks(id, signal) {
   const found = [];
   for (let after = 0; after !== null;) {
@@ -145,7 +145,7 @@ export async function marks(id, signal) {
 
 export const images = (offset, limit) => get(`/v1/images?${new URLSearchParams({ offset, limit })}`);
 
-/** Every image that a search finds: how many there are, and a function that gives the CSV table. */
+/** All results of a search: their number, and a function that returns the CSV table. */
 export async function exported(source, fields, signal) {
   const body = formOf(source, fields);
   const response = await request("/v1/search/export", { method: "POST", body, signal });

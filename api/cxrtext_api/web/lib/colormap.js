@@ -1,4 +1,4 @@
-// The heatmap's colors, which are also in the pictures that the library draws.
+// The heatmap's colors, the same as in the library's pictures.
 
 // "inferno" of matplotlib (CC0) at nine evenly spaced places.
 const STOPS = [
@@ -15,7 +15,7 @@ function color(level) {
 }
 
 /**
- * The two scores that a grid is colored between: the sentence's own limits, which are the same for
+ * The two scores between which a grid is colored: the sentence's own limits, the same for
  * every image. Without comparison images these are the mean and the maximum of the grid.
  */
 export function range({ grid, limits = null }) {
@@ -38,9 +38,9 @@ function sample(grid, x, y) {
   return upper * (1 - down) + lower * down;
 }
 
-/** The map of a grounding over its region, as a smooth picture; low scores are transparent. */
+/** A grounding's map as a smooth picture; low scores are transparent. */
 export function paint(found, side = 256) {
-  const { grid, shift = 0 } = found; // the grid lies that much further left and up
+  const { grid, shift = 0 } = found; // how far the grid lies to the left and up
   const canvas = document.createElement("canvas");
   canvas.width = canvas.height = side;
   const context = canvas.getContext("2d");

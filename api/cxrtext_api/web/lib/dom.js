@@ -14,7 +14,7 @@ export function element(tag, properties = {}, ...children) {
   return made;
 }
 
-/** A button that does something. */
+/** A button with its action. */
 export function button(text, onClick, properties = {}) {
   const made = element("button", { type: "button", ...properties }, text);
   made.addEventListener("click", onClick);
@@ -26,7 +26,7 @@ export const whole = (count) => count.toLocaleString("en");
 export const plural = (count, one, many = `${one}s`) =>
   `${whole(count)} ${count === 1 ? one : many}`;
 
-/** A share as the page shows all of them; what is not quite none or all is not shown as such. */
+/** A share in per cent; almost none and almost all are not rounded to 0 and 100. */
 export function percent(share) {
   if (share > 0 && share < 0.01) return "< 1 %";
   if (share < 1 && share > 0.99) return "> 99 %";
@@ -36,14 +36,14 @@ export function percent(share) {
 /** A number with a real minus sign, so that columns of numbers line up. */
 export const score = (value, digits = 2) => value.toFixed(digits).replace("-", "−");
 
-/** The day on which a film was taken, as its metadata has it: a date, or only a year; else "". */
+/** The date or year of a film from its metadata; else "". */
 export const dayOf = ({ metadata = {} }) =>
   (metadata.date ?? metadata.acquired?.slice(0, 10) ?? "").replace(/^(\d{4})(\d\d)(\d\d)$/, "$1-$2-$3");
 
-/** The lines of a text that are not empty. */
+/** The non-empty lines of a text. */
 export const linesOf = (text) => text.split("\n").map((line) => line.trim()).filter(Boolean);
 
-/** Sentences by the section of the report that they stand in: [section, sentences] each. */
+/** Sentences by section of the report: [section, sentences] each. */
 export function sectionsOf(sentences) {
   const sections = new Map();
   for (const one of sentences) {
@@ -52,12 +52,12 @@ export function sectionsOf(sentences) {
   return [...sections];
 }
 
-/** The same as lists under headings, with a row for each sentence. */
+/** Sections as headed lists, with one row a sentence. */
 export const reportOf = (sentences, row) => sectionsOf(sentences).map(([section, some]) =>
   element("section", { className: "report-section" }, section ? element("h2", {}, section) : null,
     element("ol", { className: "lines" }, ...some.map(row))));
 
-/** A sentence as a button, with a number or a word at its right. */
+/** A sentence as a button, with a number or word to its right. */
 export function line(sentence, number, onClick, label = undefined) {
   const made = button("", onClick, { className: "line", ...(label ? { "aria-label": label } : {}) });
   made.append(
@@ -67,7 +67,7 @@ export function line(sentence, number, onClick, label = undefined) {
   return made;
 }
 
-/** Move the focus among buttons by arrow keys, Home and End; `columns` of a grid. */
+/** Move the focus between buttons by arrow keys, Home and End; `columns` is that of a grid. */
 export function moveAmong(event, all, columns = 0) {
   const at = all.indexOf(event.target);
   const to = {
@@ -81,7 +81,7 @@ export function moveAmong(event, all, columns = 0) {
   return next;
 }
 
-/** Resolves after some milliseconds; rejects when the signal ends first. */
+/** Resolves after some milliseconds; rejects if the signal aborts first. */
 export function wait(milliseconds, signal = undefined) {
   return new Promise((resolve, reject) => {
     const stop = () => {
@@ -97,7 +97,7 @@ export function wait(milliseconds, signal = undefined) {
   });
 }
 
-/** Enter sends a form from a text area; Shift with Enter starts a line. */
+/** Enter in a text area submits its form; Shift+Enter starts a new line. */
 export function sendOnEnter(field) {
   field.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
@@ -106,7 +106,7 @@ export function sendOnEnter(field) {
   });
 }
 
-/** Offer a blob as a file to save. */
+/** Save a blob as a file. */
 export function save(name, blob) {
   const url = URL.createObjectURL(blob);
   const link = element("a", { href: url, download: name });

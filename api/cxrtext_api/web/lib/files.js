@@ -5,7 +5,7 @@ import * as session from "./session.js";
 
 const hasFiles = (event) => event.dataTransfer?.types.includes("Files");
 
-/** Let a button choose a file, and be called with it. */
+/** Open a file dialog from a button and pass the chosen file on. */
 export function choose(button, input, take) {
   button.addEventListener("click", () => input.click());
   input.addEventListener("change", () => {
@@ -17,7 +17,7 @@ export function choose(button, input, take) {
 const takers = new Map();
 const taker = () => takers.get(document.body.dataset.view);
 
-/** Say what becomes of a file that is dropped anywhere on a view; `mark` shows it coming. */
+/** Handle a file dropped anywhere on a view; `mark` is highlighted while it is dragged. */
 export function takeDrops(view, mark, take) {
   takers.set(view, { mark, take });
 }

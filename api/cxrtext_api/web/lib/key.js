@@ -1,4 +1,4 @@
-// Asking for the key of a server that wants one.
+// The dialog for a server's key.
 
 import { hasKey, onKeyWanted, setKey } from "./api.js";
 import { byId } from "./dom.js";
@@ -29,7 +29,7 @@ export function start() {
   });
   byId("key-cancel").addEventListener("click", () => byId("key-dialog").close(""));
   byId("key-button").addEventListener("click", () => {
-    sessionStorage.clear(); // the key, and what was searched for with it
+    sessionStorage.clear(); // the key, and the searches made with it
     window.location.reload();
   });
 }

@@ -1,4 +1,4 @@
-// Keys that work wherever the focus is, except in what is typed or chosen; "?" lists them.
+// Keyboard shortcuts, active outside text fields and menus; "?" lists them.
 
 import { byId, element } from "./dom.js";
 
@@ -7,9 +7,9 @@ const NAMES = { ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: 
 const bound = [];
 
 /**
- * Bind keys of a view ("" for all): { keys, does, run(event), near, when } each.
+ * Bind keys of a view ("" for all views): { keys, does, run(event), near, when } each.
  *
- * `near`: where the focus has to be, of keys with another use elsewhere; `when`: whether they count now.
+ * `near`: a selector that the focus must be in; `when`: whether the keys are active now.
  */
 export function bind(group, view, entries) {
   bound.push(...entries.map((entry) => ({ group, view, ...entry })));

@@ -1,9 +1,9 @@
-// What went wrong, and what is being waited for.
+// Errors and waiting notices.
 
 import { onBusy } from "./api.js";
 import { button, byId, element } from "./dom.js";
 
-/** The detail of an error, with the id under which the server's log has it. */
+/** An error's detail, with its id in the server's log. */
 function textOf(error) {
   return [
     element("span", { className: "problem-text" }, error.message),
@@ -23,7 +23,7 @@ export function clearError() {
   byId("alert-text").replaceChildren();
 }
 
-/** Run something that talks to the server; show its failure at the top of the page. */
+/** Run a request and show its failure at the top of the page. */
 export async function attempt(work) {
   try {
     return await work();
@@ -33,7 +33,7 @@ export async function attempt(work) {
   }
 }
 
-/** A failure in place of what was asked for, with a way to ask again. */
+/** A failure in place of the answer, with a retry button. */
 export function problemCard(error, again = null) {
   return element(
     "div",
@@ -43,7 +43,7 @@ export function problemCard(error, again = null) {
   );
 }
 
-/** A line in place of what is not there. */
+/** A line in place of an empty answer. */
 export const emptyLine = (text) => element("p", { className: "muted" }, text);
 
 export function start() {

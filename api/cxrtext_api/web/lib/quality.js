@@ -1,26 +1,26 @@
-// How far to trust what is shown: how well a finding was detected on images that the model did not
-// see, and whether the open image and a sentence are like those it was trained on.
+// How far to trust an answer: how well a finding was detected on held-out images, and whether the
+// open image and a sentence are like those of the training.
 
 import { byId, element } from "./dom.js";
 
-/** An area under the curve in short: ".93". */
+/** An AUC in short form: ".93". */
 export const short = (value) => value.toFixed(2).replace(/^0/, "");
 
-/** Below this an area under the curve says next to nothing; so does an interval that holds a half. */
+/** An AUC below this says next to nothing; neither does an interval that includes one half. */
 const NEAR_CHANCE = 0.6;
 
 const NOT_CALIBRATED =
   "Too few validation images have this finding, or “cxrtext calibrate” did not run.";
 
-/** What an evaluation says of a finding, in words, and whether it is worth a color. */
+/** A finding's evaluation in words, and whether its probability gets a color. */
 export function quality(evaluated, ofUnlike = false, calibrated = true) {
   if (ofUnlike) {
-    const title = "The evaluation holds for images like those of the training, and this one is not.";
+    const title = "The evaluation holds for images like the training images; this one is unlike them.";
     return { text: "not evaluated", title, sound: false };
   }
   if (!evaluated) {
     return calibrated
-      ? { text: "not evaluated", title: "Nobody measured how well this is detected.", sound: false }
+      ? { text: "not evaluated", title: "How well this is detected was not measured.", sound: false }
       : { text: "not calibrated", title: NOT_CALIBRATED, sound: false };
   }
   const { auc, low, high } = evaluated;
@@ -41,7 +41,7 @@ export function qualityTag(evaluated, ofUnlike = false, calibrated = true) {
     element("span", { className: "quality-of" }, text.startsWith("not") ? "" : "AUC "), text);
 }
 
-/** Whether something is known to be unlike what the model was trained on. */
+/** Whether something is known to be unlike the training data. */
 export const isUnlike = (unlike) => unlike?.flagged === true;
 
 export const UNLIKE_IMAGE =
@@ -50,7 +50,7 @@ export const UNLIKE_IMAGE =
 export const UNLIKE_SENTENCE =
   "This sentence resembles nothing in the reports the model was trained on. The answer means little.";
 
-/** Show the banner over an image that is unlike those of the training; null where nobody knows. */
+/** Show a banner if the image is unlike the training images; null if that is not known. */
 export function showUnlike(unlike) {
   const flagged = isUnlike(unlike);
   byId("unlike").hidden = !flagged;

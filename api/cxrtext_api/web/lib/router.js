@@ -1,6 +1,6 @@
-// Which view is shown and what it was asked, in the address after the #.
+// The view and its query, in the address after the #.
 //
-// Reports never stand there: an address stays in the browser's history.
+// Report text is never written there, because the browser keeps addresses in its history.
 
 import { byId } from "./dom.js";
 
@@ -18,7 +18,7 @@ const addressOf = (view, params) => {
   return query ? `#/${view}?${query}` : `#/${view}`;
 };
 
-/** Note what a view shows, so that the link to it comes back here. */
+/** Remember a view's query, so that its link leads back to it. */
 export function note(view, params, { replace = false } = {}) {
   const address = addressOf(view, params);
   byId(`nav-${view}`).setAttribute("href", address);
@@ -51,7 +51,7 @@ export function start() {
   show(here());
 }
 
-/** Ask the address's question; `asking` has a function of the parameters for each view. */
+/** Run the address's query; `asking` has one function of the parameters for each view. */
 export function answer(asking) {
   enter = asking;
   show(here());

@@ -1,4 +1,4 @@
-// Which image is open and what has been asked of it; the panels listen.
+// The open image and the questions about it; the panels listen to its events.
 //
 // Events: "opening" (source), "opened" ({ picture }), "closed" (source that could not be opened),
 // "settled", "locating", "located" ({ sentence, found }), "compared" (the picture of an earlier film
@@ -31,10 +31,10 @@ export const on = (name, listener) =>
 /** Whether an image is the one that is open. */
 export const isOpen = (id) => id !== undefined && current.source?.id === id;
 
-/** A signal that ends when another image is opened. */
+/** A signal that aborts when another image is opened. */
 export const whileOpen = () => asking.signal;
 
-/** Write into the address what is open; a sentence of a report is not written. */
+/** Write the open image into the address, but no sentence of a report. */
 function noteAddress(replace = true) {
   const { source: { id }, prior } = current;
   const beside = prior ? { prior: prior.id } : {};
@@ -42,7 +42,7 @@ function noteAddress(replace = true) {
   note("read", id === undefined ? {} : { image: id, ...beside, ...say }, { replace });
 }
 
-/** What was asked last of the open film is asked of the one beside it, too. */
+/** Ask the open film's last question of the film beside it, too. */
 async function locatePrior(signal) {
   if (!asked || !current.prior) return;
   const { sentence, secret } = asked;
@@ -67,7 +67,7 @@ export async function compare(id) {
   await locatePrior(signal);
 }
 
-/** Take away the open image and all that was asked of it: they are not of what was wanted last. */
+/** Remove the open image and its answers, which do not belong to the latest choice. */
 function close(wanted) {
   asking.abort();
   locating.abort();
@@ -77,7 +77,7 @@ function close(wanted) {
   announce("closed", wanted);
 }
 
-/** Open an image; when it cannot be read, none is open. */
+/** Open an image; if it cannot be read, none is open. */
 export async function open(source) {
   opening.abort();
   opening = new AbortController();
@@ -95,7 +95,7 @@ export async function open(source) {
     asking = new AbortController();
     asked = null;
     Object.assign(current, { source, detail, prior: null });
-    noteAddress(here().params.get("image") === source.id); // a link is not a step of its own
+    noteAddress(here().params.get("image") === source.id); // following a link adds no history entry
     announce("opened", { picture });
     return true;
   });
@@ -107,7 +107,7 @@ export async function open(source) {
 /**
  * Show where the open image supports a sentence.
  *
- * `secret`: the sentence is of a report, so it stays out of the address and is not reworded.
+ * `secret`: the sentence is from a report, so it stays out of the address and is not reworded.
  */
 export async function locate(sentence, { secret = false } = {}) {
   if (!current.source || !current.model.says_where) return;
@@ -118,7 +118,7 @@ export async function locate(sentence, { secret = false } = {}) {
   announce("locating", sentence);
   const fields = { sentence, as_written: secret ? "true" : "" };
   const found = await attempt(() => api.ground(current.source, fields, signal));
-  // Of two questions in a row, the answer to the later one stays.
+  // If two questions overlap, the later answer is kept.
   if (signal.aborted) return;
   asked = found ? { sentence, secret } : null;
   if (found) noteAddress();
@@ -126,7 +126,7 @@ export async function locate(sentence, { secret = false } = {}) {
   await locatePrior(signal);
 }
 
-/** Show an answer that is already there, of a sentence of a report. */
+/** Show an answer that is already known for a sentence of a report. */
 export function show(sentence, found) {
   locating.abort();
   locating = new AbortController();
@@ -136,7 +136,7 @@ export function show(sentence, found) {
   locatePrior(locating.signal);
 }
 
-/** Take away what is shown over the image. */
+/** Remove the overlay from the image. */
 export function hide() {
   locating.abort();
   asked = null;

@@ -1,4 +1,4 @@
-// Light or dark: as the system has it, until one is chosen here.
+// Light or dark theme: the system's, until the user chooses one.
 
 import { byId } from "./dom.js";
 

@@ -1,4 +1,4 @@
-// Small pictures of indexed images: loaded when they come into view, a few at a time.
+// Thumbnails of indexed images, loaded when they scroll into view, a few at a time.
 
 import { picture } from "./api.js";
 import { dayOf, element } from "./dom.js";
@@ -32,7 +32,7 @@ async function load(target) {
 function loadNext() {
   while (loading < AT_ONCE && waiting.length) {
     const target = waiting.shift();
-    // What a later search has replaced is not loaded any more.
+    // Images of an earlier search are not loaded any more.
     if (!target.isConnected) continue;
     loading += 1;
     load(target).finally(() => {
@@ -42,19 +42,19 @@ function loadNext() {
   }
 }
 
-/** A picture of an indexed image; its name is shown elsewhere. */
+/** A thumbnail of an indexed image; its name is shown elsewhere. */
 export function thumbnail(id) {
   const shown = element("img", { alt: "", draggable: false, data: { id } });
   seen.observe(shown);
   return element("span", { className: "thumb" }, shown);
 }
 
-/** A name that is cut at its beginning, since names of one archive mostly begin alike. */
+/** A name cut at its beginning, because names in one archive mostly begin alike. */
 const tailOf = (name) => (name.length > 12 ? `…${name.slice(-11)}` : name);
 
 /**
- * What tells an image from others of its study: day and view, or where these are the same, or not
- * known, the last part of its own name; "" where it has the study's name for itself.
+ * Tells an image from others of its study: day and view; if these are equal or unknown, the last
+ * part of its own name; "" if the study has one image.
  */
 function besideName(image, all) {
   const saidOf = (one) => [dayOf(one), one.metadata.view].filter(Boolean).join(" · ");
@@ -63,7 +63,7 @@ function besideName(image, all) {
   return isSame ? tailOf(image.image_id.split("/").at(-1).replace(/\.\w+$/, "")) : saidOf(image);
 }
 
-/** An indexed image, one of those shown together, as a button that opens it. */
+/** An indexed image, among those shown with it, as a button that opens it. */
 export function film(image, _, all) {
   const beside = besideName(image, all);
   const open = element(

@@ -1,4 +1,4 @@
-// A patient's films in the order of time, and two of them side by side.
+// A patient's films in time order, and two of them side by side.
 
 import * as api from "../lib/api.js";
 import { byId, element, plural } from "../lib/dom.js";
@@ -17,13 +17,13 @@ const filmOf = (id) => timeline.films.find((one) => one.image_id === id);
 const present = () => filmOf(session.current.source.id);
 const prior = () => session.current.prior && filmOf(session.current.prior.id);
 
-/** Whether a film is of another study, and of the same projection. */
+/** Whether a film is of another study and of the same projection. */
 const isLike = (film, one) => film.projection === one.projection && film.study_id !== one.study_id;
 
 const canBePrior = (one) => timeline?.ordered && one && isLike(one, present()) &&
   timeline.films.indexOf(one) < timeline.films.indexOf(present());
 
-/** Show a film that the address names beside the open one, if it is an earlier one like it. */
+/** Show the film that the address names beside the open one, if it is an earlier film of the same view. */
 export async function open(id) {
   await loading;
   const one = id === null ? null : timeline && filmOf(id);
@@ -50,7 +50,7 @@ function caption(one, ...more) {
   return [dateOf(one), one.view || "view not known", days, ...more].filter(Boolean).join(" · ");
 }
 
-/** What is said of priors is there only where the patient has other studies. */
+/** Show the row of priors only if the patient has other studies. */
 function showBar() {
   const studies = [...new Set(timeline?.films.map((one) => one.study_id))];
   byId("compare").hidden = studies.length < 2;
@@ -90,7 +90,7 @@ async function onOpened() {
     onCompared();
     showFilms();
   } catch {
-    // Without it the film can still be read.
+    // The film can be read without it.
   }
 }
 
@@ -107,7 +107,7 @@ function onCompared(picture = undefined) {
   byId("present-caption").textContent = caption(present());
 }
 
-/** The answers of both films, each colored on the sentence's scale. */
+/** The scores of both films, each colored on the sentence's scale. */
 function showFound() {
   const { sentence, present: one, prior: other } = found;
   stage.viewers.prior.setFound(one && other ? other : null);

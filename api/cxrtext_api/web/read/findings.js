@@ -1,4 +1,4 @@
-// The probabilities of findings, one line each.
+// Findings with their probabilities, one line each.
 
 import * as api from "../lib/api.js";
 import { byId, element, percent } from "../lib/dom.js";
@@ -9,10 +9,10 @@ import * as session from "../lib/session.js";
 
 let classifying = new AbortController();
 
-/** The sentence that shows where a finding is. */
+/** The sentence that locates a finding. */
 const sentenceOf = (finding) => session.current.model.prompts[finding]?.positive[0] ?? `${finding}.`;
 
-/** Whether a probability is worth a color: it is calibrated, above a half, of a finding that works. */
+/** Whether a probability gets a color: calibrated, above one half, of a finding that the model detects. */
 const isLikely = ({ probability, calibrated, evaluated = null }) =>
   calibrated && probability >= 0.5 && quality(evaluated).sound;
 
@@ -72,8 +72,8 @@ function tellCalibration({ calibrated, findings, unlike = null }) {
   ].filter(Boolean).join(" ");
 }
 
-/** What to say where nobody knows whether the image is like those of the training. */
-const unknown = () => "Nobody knows whether this image is like those of the training: " +
+/** Why it is not known whether the image is like the training images. */
+const unknown = () => "It is not known whether this image is like the training images: " +
   (session.current.model?.knows_images
     ? "it was indexed before the checkpoint said so."
     : "the checkpoint does not say. “cxrtext calibrate --keep-reference” adds it.");
@@ -88,7 +88,7 @@ function showFindings(answer) {
   showUnlike(answer.unlike ?? null);
 }
 
-/** Show no finding, and nothing that was said of the former ones. */
+/** Clear the findings and the notes on them. */
 function showNone() {
   byId("findings").replaceChildren();
   byId("findings").setAttribute("aria-busy", "false");

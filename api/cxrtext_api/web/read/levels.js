@@ -1,4 +1,4 @@
-// Window and level: which grays of a picture are shown from black to white.
+// Window and level: the gray values shown from black to white.
 
 /** Windows for radiographs; "auto" is measured from the picture. */
 export const PRESETS = [
@@ -11,11 +11,11 @@ export const PRESETS = [
 
 const clamp = (value, low, high) => Math.min(Math.max(Math.round(value), low), high);
 
-/** A window within the values of a picture. */
+/** A window limited to the range of gray values. */
 export const bounded = ({ width, level }) =>
   ({ width: clamp(width, 2, 256), level: clamp(level, 0, 255) });
 
-/** The window between the values below and above which one per cent of a picture lies. */
+/** The window between a picture's first and 99th percentile. */
 export function automatic(values) {
   const counts = new Uint32Array(256);
   for (const value of values) counts[value] += 1;
@@ -29,7 +29,7 @@ export function automatic(values) {
   return { width: high - low + 1, level: (low + high) / 2 };
 }
 
-/** Fill a picture with gray values as a window shows them. */
+/** Fill pixels with gray values through a window. */
 export function shade(picture, values, { width, level }, invert) {
   const shown = Uint8ClampedArray.from({ length: 256 }, (_, value) => {
     const gray = 255 * ((value - level + 0.5) / (width - 1) + 0.5);

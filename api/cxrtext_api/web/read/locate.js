@@ -1,4 +1,4 @@
-// A typed sentence: where the image supports it, and how well.
+// Grounds a typed sentence: where the image supports it, and how well.
 
 import * as api from "../lib/api.js";
 import { byId, element, line, plural, sendOnEnter } from "../lib/dom.js";
@@ -14,7 +14,7 @@ const placeOf = ({ stands_out: standsOut, boxes, peak }) => (standsOut === false
   ? "Nothing stands out: its best region fits no better than that of most other images."
   : `${plural(boxes.length, "region")}, best at ${peak.map(Math.round).join(", ")} px.`);
 
-/** What was measured of the finding whose prompt a sentence is. */
+/** The evaluation of the finding that has this sentence as a prompt. */
 function qualityOf(sentence, ofUnlike) {
   const { prompts, evaluated } = session.current.model;
   const asked = Object.keys(prompts).find((name) =>

@@ -1,11 +1,11 @@
-// What a reader says of a finding, a sentence, its best region or a hit.
+// A reader's marks on a finding, a sentence, its best region or a search result.
 
 import * as api from "../lib/api.js";
 import { button, byId, element } from "../lib/dom.js";
 import { attempt } from "../lib/notices.js";
 import * as session from "../lib/session.js";
 
-/** What a reader can say: of a finding whether it is there, of all else whether it is right. */
+/** A reader's choices: for a finding, whether it is present; for anything else, whether it is right. */
 const WORDS = { finding: ["present", "absent", "unsure"] };
 const OTHER_WORDS = ["right", "wrong", "unsure"];
 
@@ -18,7 +18,7 @@ const mayMark = () => session.current.model?.has_index
 
 const wordsOf = ({ kind }) => WORDS[kind] ?? OTHER_WORDS;
 
-/** The verdict on what the model said that a reader's word comes to; and back. */
+/** Convert a reader's choice to a verdict on the model's answer, and back. */
 function verdictOf(what, word) {
   const at = wordsOf(what).indexOf(word);
   if (at === 2) return "unclear";
@@ -34,7 +34,7 @@ function showAnswer(group) {
   }
 }
 
-/** Keep what a reader says of an indexed image; whether it was kept. */
+/** Save a reader's mark on an indexed image; returns whether it was saved. */
 async function keep(what, word) {
   const { image_id: id, kind, text, said = true, box } = what;
   const fields = { kind, text, verdict: verdictOf(what, word), said: String(said), box: box?.join(",") };
@@ -46,9 +46,9 @@ async function keep(what, word) {
 }
 
 /**
- * Buttons for what a reader says; null where nothing can be marked.
+ * The buttons for a mark; null if nothing can be marked.
  *
- * `said`: whether the model says that it is there. Without `image_id` it is about the open image.
+ * `said`: whether the model calls it present. Without `image_id` the mark is on the open image.
  */
 export function control(kind, text, { said = true, box, image_id: image } = {}) {
   const id = image ?? session.current.detail?.image_id;
@@ -65,7 +65,7 @@ export function control(kind, text, { said = true, box, image_id: image } = {}) 
   return group;
 }
 
-/** Own marks of the open image, and the boxes among them. */
+/** This reader's marks on the open image, and the boxes among them. */
 async function load({ image_id: id }) {
   const signal = session.whileOpen();
   const own = session.current.model.access.key_id ?? "-";
@@ -74,7 +74,7 @@ async function load({ image_id: id }) {
     for (const one of mine) answers.set(keyOf(one), wordOf(one));
     document.querySelectorAll(".marks").forEach(showAnswer);
   } catch {
-    // The image can be read, and marked, all the same.
+    // The image can be read and marked anyway.
   }
 }
 

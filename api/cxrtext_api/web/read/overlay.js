@@ -1,4 +1,4 @@
-// The strip below the image that says what its colors mean.
+// The strip below the image that explains its colors.
 
 import { byId, element, percent, score } from "../lib/dom.js";
 import * as session from "../lib/session.js";
@@ -7,19 +7,19 @@ const FIXED = "The same scale for every image: color begins where a region fits 
   "region of 75 % of the comparison images, and is full at 99 %.";
 const OWN = "A scale of this image alone, as there are no comparison images: from its mean to its best region.";
 
-/** How well a sentence fits, on the page's one scale: per cent of comparison images that fit less well. */
+/** How well a sentence fits: the percentage of comparison images that fit less well. */
 export const fit = ({ support = null, score: similarity }) =>
   (typeof support === "number" ? percent(support / 100) : `similarity ${score(similarity)}`);
 
-/** What such a number means, beside the number or as its title. */
+/** The explanation of that number. */
 export const fitTitle = ({ support = null }) => (typeof support === "number"
   ? "How many of the comparison images fit this sentence less well."
   : "Similarity from −1 to 1, as there are no comparison images.");
 
-/** Show a grounding of a sentence over the image, or take it away (null); `prior`: of the film beside. */
+/** Show the grounding of a sentence over the image (null removes it); `prior` is that of the film beside it. */
 export function showFound(viewer, sentence, found, prior = null) {
   viewer.setFound(found);
-  // The strip stays where it is, so that the image does not jump.
+  // The strip keeps its place, so that the image does not jump.
   byId("overlay").hidden = !session.current.source || !session.current.model.says_where;
   byId("overlay").classList.toggle("idle", !found);
   if (!found) {
@@ -41,13 +41,13 @@ export function showFound(viewer, sentence, found, prior = null) {
   byId("legend-high").textContent = found.limits ? "99 %" : "best";
 }
 
-/** Show in the controls how the viewer draws. */
+/** Update the controls from the viewer. */
 export function showState({ overlay: { heat, boxes } }) {
   byId("toggle-heat").setAttribute("aria-pressed", String(heat));
   byId("toggle-boxes").setAttribute("aria-pressed", String(boxes));
 }
 
-/** The controls change the viewer that `active` gives. */
+/** The controls change the viewer that `active` returns. */
 export function start(active) {
   for (const name of ["heat", "boxes"]) {
     byId(`toggle-${name}`).addEventListener("click", () => {

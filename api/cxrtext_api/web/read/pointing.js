@@ -1,4 +1,4 @@
-// The viewers by mouse, finger and keyboard.
+// Mouse, touch and keyboard control of the viewers.
 
 import { bind } from "../lib/keys.js";
 import { openBeside } from "../search/archive.js";
@@ -19,7 +19,7 @@ function listenToWheel(viewer) {
   }, { passive: false });
 }
 
-/** Left button or finger moves; right button sets window (across) and level (up and down). */
+/** Left button or finger moves the picture; right button sets window (across) and level (up and down). */
 function listenToPointer(viewer) {
   const { stage } = viewer;
   let held = null;
@@ -77,7 +77,7 @@ function bindKeys(active) {
   ]);
 }
 
-/** Listen to some viewers; the one that `active` gives has the keys, and `activate` chooses it. */
+/** Listen to viewers. Keys go to the one that `active` returns; `activate` makes one active. */
 export function listen(viewers, active, activate) {
   for (const viewer of viewers) {
     for (const event of ["pointerdown", "wheel", "focusin"]) {

@@ -1,4 +1,4 @@
-// The viewers, of the open image and of one beside it, with their controls and notes in the corners.
+// The viewers of the open image and of one beside it, with their controls and corner notes.
 
 import { byId, dayOf, element } from "../lib/dom.js";
 import * as files from "../lib/files.js";
@@ -11,14 +11,14 @@ import { MAX_ZOOM, Viewer } from "./viewer.js";
 
 const CONTROLS = ".toolbar :is(button, select, input):not(#open, #file)";
 const OTHER = "other";
-/** Views in which the patient's sides are not left and right, as manifests and DICOM name them. */
+/** Lateral views, as manifests and DICOM name them: left and right are not the patient's sides. */
 const LATERAL = /^(?:lat.*|.*lateral|[lr]|ll|rl|llo|rlo)$/i;
 
-/** The viewers; keys and controls change the `active` one, and the other follows it. */
+/** Keys and controls change the `active` viewer, and the other follows it. */
 export const viewers = { present: null, prior: null };
 let active = null;
 
-/** Let the other viewer show the same place in the same way. */
+/** Make the other viewer follow the active one: place, zoom, window and overlay. */
 function lead() {
   const other = active === viewers.present ? viewers.prior : viewers.present;
   if (active.picture && other.picture) other.follow(active);
@@ -68,7 +68,7 @@ function onClosed(wanted) {
   byId("empty").hidden = false;
 }
 
-/** Show a picture, with what the index knows of it, or a name; null for no picture. */
+/** Show a picture with its index entry or its name; null for no picture. */
 function showFilm(viewer, picture, detail = null, name = "") {
   const { stage } = viewer;
   viewer.setImage(picture);
@@ -80,7 +80,7 @@ function showFilm(viewer, picture, detail = null, name = "") {
   stage.classList.toggle("lateral", LATERAL.test(detail?.metadata?.view ?? ""));
 }
 
-/** Show an earlier film beside the open one (null for none), looked at in the same way. */
+/** Show an earlier film beside the open one (null for none), with the same place and window. */
 export function showPrior(picture, detail = null) {
   if (!picture && document.activeElement === viewers.prior.stage) viewers.present.stage.focus();
   active = viewers.present;
@@ -99,7 +99,7 @@ function onOpened({ picture }) {
   reveal();
 }
 
-/** On a small screen, come back to the image when there is something new to see. */
+/** On a small screen, scroll back to the image when it shows something new. */
 function reveal() {
   const { bottom } = byId("stage").getBoundingClientRect();
   if (bottom < window.innerHeight / 4) byId("stage").scrollIntoView();
@@ -124,10 +124,10 @@ function listenToControls() {
   byId("reset").addEventListener("click", () => active.reset());
 }
 
-/** Let keys and controls change a viewer that shows a picture. */
+/** Make a viewer with a picture the active one. */
 function activate(viewer) {
   if (!viewer.picture || viewer === active) return;
-  lead(); // a change that is not drawn yet reaches the other viewer before that one leads
+  lead(); // changes that are not drawn yet reach the other viewer first
   active = viewer;
   showState(viewer);
 }

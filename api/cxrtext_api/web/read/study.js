@@ -1,10 +1,10 @@
-// What the index knows of the open image: its study, its metadata, its report.
+// The open image's study, metadata and report, from the index.
 
 import { byId, element, line, reportOf } from "../lib/dom.js";
 import { go } from "../lib/router.js";
 import * as session from "../lib/session.js";
 
-/** Terms and descriptions, without those that are empty. */
+/** Terms and descriptions, without empty ones. */
 export const facts = (pairs) => pairs
   .filter(([, value]) => value !== "" && value !== null && value !== undefined)
   .map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value)));
@@ -14,7 +14,7 @@ function sentenceLine({ sentence }) {
   return element("li", {}, line(sentence, "", show, `${sentence} Show where.`));
 }
 
-/** Metadata in the words of a reader; what came from a PACS says from which, and when. */
+/** Metadata in a reader's words, with the PACS it came from and when. */
 function origin(metadata) {
   const { source, received, ...others } = metadata;
   if (!received) return Object.entries(metadata);

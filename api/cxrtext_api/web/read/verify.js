@@ -1,4 +1,4 @@
-// A report against the image: each sentence with how well the image supports it.
+// Checks a report: how well the image supports each sentence.
 
 import * as api from "../lib/api.js";
 import { byId, element, plural, reportOf, sectionsOf, whole } from "../lib/dom.js";
@@ -19,7 +19,7 @@ let checking = new AbortController();
 
 const verdictOf = ({ verdict }) => (verdict in VERDICTS ? verdict : "none");
 
-/** What the numbers mean, and why nothing is judged where that has one reason. */
+/** What the numbers mean, and the reason if nothing is judged. */
 function tellReference({ reference: { source, images }, sentences }) {
   const reasons = new Set(sentences.map(({ verdict, reason }) => verdict === "not judged" && reason));
   const [same] = reasons;
@@ -100,7 +100,7 @@ async function check() {
   }
 }
 
-/** The text of a report that the index holds as sentences. */
+/** The text of a report, from the sentences in the index. */
 const textOf = (report) => sectionsOf(report).map(([section, some]) =>
   `${section ? `${section.toUpperCase()}: ` : ""}${some.map((one) => one.sentence).join(" ")}`).join("\n\n");
 

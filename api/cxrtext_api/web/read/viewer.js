@@ -19,7 +19,7 @@ export class Viewer {
     new ResizeObserver(() => (stage.clientWidth && this.moveBy(0, 0), this.draw())).observe(stage);
   }
 
-  /** Show a picture, or none (null). What was found in the former one goes. */
+  /** Show a picture (null for none) and remove the old grounding. */
   setImage(film) {
     this.picture = film;
     this.found = null;
@@ -60,7 +60,7 @@ export class Viewer {
     this.shade();
   }
 
-  /** Look at the image as at first. */
+  /** Reset zoom, place, window and inversion. */
   reset() {
     this.invert = false;
     this.setPreset(PRESETS[0].name);
@@ -89,7 +89,7 @@ export class Viewer {
     return { x: (width - w) / 2 + this.move.x, y: (height - h) / 2 + this.move.y, w, h };
   }
 
-  /** Look at the own picture as another viewer looks at its picture. */
+  /** Take over another viewer's place, zoom, window and overlay. */
   follow(leader) {
     const isShaded = JSON.stringify([leader.window, leader.invert]) ===
       JSON.stringify([this.window, this.invert]);
@@ -102,7 +102,7 @@ export class Viewer {
     if (!isShaded) this.shade();
   }
 
-  /** Magnify about a place of the stage. */
+  /** Zoom about a point of the stage. */
   zoomBy(factor, at) {
     if (!this.picture) return;
     const place = at ?? { x: this.stage.clientWidth / 2, y: this.stage.clientHeight / 2 };
@@ -163,13 +163,13 @@ export class Viewer {
       context.globalAlpha = 1;
     }
     if (!overlay.boxes) return;
-    // What the model saw: outside of it there is no heat because nothing was looked at.
+    // The model sees only this part of the image, so there is no heat outside it.
     context.setLineDash([3, 5]);
     context.lineWidth = 1;
     context.strokeStyle = "rgba(255, 255, 255, 0.4)";
     context.strokeRect(...place(found.region));
     context.setLineDash([]);
-    // There always is a best region; where nothing stands out it means nothing.
+    // There is always a best region; if nothing stands out, it means nothing.
     if (found.stands_out === false) return;
     for (const [style, width] of [[SHADOW, 4], [BOX, 1.75]]) {
       context.strokeStyle = style;

@@ -33,7 +33,7 @@ async function showPage(start) {
 const films = () => [...byId("filmstrip").querySelectorAll(".film")];
 const place = () => films().findIndex((one) => session.isOpen(one.dataset.id));
 
-/** Open the image beside the open one, from the next page of the strip where this one ends. */
+/** Open the next or previous image, from another page of the strip if needed. */
 export async function openBeside(step) {
   let to = place() + step;
   if (place() < 0 || offset + to < 0 || offset + to >= total) return;
@@ -45,7 +45,7 @@ export async function openBeside(step) {
   if (id !== undefined) await session.open({ id });
 }
 
-/** Mark the open image; the strip is one stop for the Tab key, and arrows move in it. */
+/** Mark the open image. The strip is one Tab stop; arrows move within it. */
 function mark() {
   const here = place();
   films().forEach((one, at) => {
@@ -60,7 +60,7 @@ function onKey(event) {
   if (next) for (const one of films()) one.tabIndex = one === next ? 0 : -1;
 }
 
-/** Hide the films of the strip, or show them; this browser remembers it. */
+/** Hide or show the films of the strip; the browser remembers it. */
 function collapse(collapsed) {
   byId("filmstrip").hidden = collapsed;
   byId("archive").classList.toggle("collapsed", collapsed);

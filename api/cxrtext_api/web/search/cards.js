@@ -79,7 +79,7 @@ export const clear = () => byId("results").replaceChildren();
 export const addImages = (hits, sentence) =>
   byId("results").append(...hits.map((hit) => card(hit, sentence)));
 
-/** Arrow keys move among the cards. */
+/** Arrow keys move between the cards. */
 export function start() {
   byId("results").addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;

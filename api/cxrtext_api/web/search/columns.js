@@ -1,4 +1,4 @@
-// What a filter can name, each with an example that is put into the filter when it is pressed.
+// The columns a filter can name, each with an example; a press adds the example to the filter.
 
 import * as api from "../lib/api.js";
 import { button, byId, element } from "../lib/dom.js";
@@ -23,7 +23,7 @@ function add(column) {
   field.focus();
 }
 
-/** List the columns; without an answer filters are written without them. */
+/** List the columns; filters also work without the list. */
 export async function start() {
   try {
     const { columns } = await api.columns();
@@ -32,6 +32,6 @@ export async function start() {
       button(one.name, () => add(one), { className: "quiet small", title: `Add ${exampleOf(one)}` }),
       element("span", { className: "muted" }, rangeOf(one)))));
   } catch {
-    // The field takes a filter all the same.
+    // The field takes a filter anyway.
   }
 }

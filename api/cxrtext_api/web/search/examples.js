@@ -1,4 +1,4 @@
-// What a search begins with: sentences and films of this archive.
+// Examples for an empty search: sentences and films of this archive.
 
 import * as api from "../lib/api.js";
 import { byId, element, line } from "../lib/dom.js";
@@ -12,10 +12,10 @@ const SENTENCES = 8;
 
 let known = null;
 
-/** What de-identification put in place of a word. */
+/** The marks that de-identification leaves in place of words. */
 const MASK = /X{3}|_{3}/;
 
-/** Sentences of some reports of the archive; where it has none, the prompts of findings. */
+/** Sentences from some of the archive's reports; without reports, the prompts of findings. */
 async function load() {
   const { images } = await api.images(0, FILMS);
   const studies = [...new Map(images.map((one) => [one.study_id, one.image_id])).values()];
@@ -27,12 +27,12 @@ async function load() {
   return { images, sentences };
 }
 
-/** Show them in place of results, unless something is asked in the meantime. */
+/** Show the examples in place of results, unless a search starts meanwhile. */
 export async function show(isWanted) {
   try {
     known ??= await load();
   } catch {
-    return; // the form can be filled in without examples
+    return; // the form works without examples
   }
   if (!isWanted()) return;
   byId("found-title").textContent = "Search this archive, for example:";

@@ -1,4 +1,4 @@
-// Everything that a search finds, as a table to save.
+// Saves all results of a search as a table.
 
 import * as api from "../lib/api.js";
 import { byId, plural, save } from "../lib/dom.js";
@@ -9,25 +9,25 @@ const BROKEN = /\n# broken off[^\n]*\n$/;
 
 let exporting = null;
 
-/** Show that there is an export of so many images; null: none. */
+/** Show that this many images are being exported; null for no export. */
 function show(total) {
   byId("export-progress").textContent = total === null ? "" : `Exporting ${plural(total, "image")}…`;
   byId("export").textContent = exporting ? "Cancel export" : "Export table";
 }
 
-/** The whole table as a blob, which the browser may keep on its disk. An incomplete one throws. */
+/** The whole table as a blob, which the browser may keep on disk. Throws if it is incomplete. */
 async function everything(asked, signal) {
   const { total, table } = await api.exported(asked.source, query.fieldsOf(asked, 0, ""), signal);
   show(total);
   const content = await table().catch((error) => (signal.aborted ? Promise.reject(error) : null));
   if (content === null || BROKEN.test(await content.slice(-200).text())) {
-    throw new Error(`The export was broken off and nothing was saved: not all of ` +
+    throw new Error(`The export stopped and nothing was saved: not all of ` +
       `${plural(total, "image")} came. Export again.`);
   }
   return content;
 }
 
-/** Save the table of what `asked` gives; pressed again, stop. */
+/** Save the table for the query that `asked` returns; a second press stops. */
 export function start(asked) {
   byId("export").addEventListener("click", async () => {
     if (exporting) {

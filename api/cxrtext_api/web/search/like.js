@@ -1,4 +1,4 @@
-// The image that a search is to be like.
+// The image to search by.
 
 import { picture } from "../lib/api.js";
 import { byId, element } from "../lib/dom.js";
@@ -13,7 +13,7 @@ let upload = null;
 
 export const chosen = () => source;
 
-/** The last image that was chosen from this machine; it is kept for the way back. */
+/** The last image chosen from this machine, kept for going back. */
 export const uploaded = () => upload;
 
 async function preview(given) {
@@ -40,7 +40,7 @@ export function show(given) {
   else byId("like-picture").replaceChildren(thumbnail(given.id));
 }
 
-/** `onChange` is called when an image was chosen or removed by hand. */
+/** `onChange` is called when the user chooses or removes an image. */
 export function start(onChange) {
   const take = (file) => {
     show({ file, name: file.name });

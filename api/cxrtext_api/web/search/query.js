@@ -1,17 +1,17 @@
-// What is asked of a search: between the form, the address and the server.
+// A search query: converts between the form, the address and the server's request.
 
 import { byId, linesOf } from "../lib/dom.js";
 
 const PAGE = 40;
 
-/** An image that was chosen here cannot stand in an address; this says that there was one. */
+/** Stands in the address for an image from this machine, which an address cannot hold. */
 const UPLOAD = "1";
 
 /** source: { id } or { file, name } or null. */
 export const nothing = () =>
   ({ query: "", not: [], source: null, others: false, where: "", unique: "", min: "" });
 
-/** What the form says; the image is kept beside it. */
+/** The query in the form; the image is kept apart. */
 export const ofForm = (source) => ({
   query: byId("query").value.trim(),
   not: linesOf(byId("not").value),
@@ -31,7 +31,7 @@ export function toForm(asked) {
   byId("min-score").value = asked.min;
 }
 
-/** The parameters of the address; what is empty is left out. */
+/** The address's parameters, without empty ones. */
 export function toParams(asked) {
   const params = new URLSearchParams();
   for (const name of ["query", "where", "unique", "min"]) {
@@ -44,7 +44,7 @@ export function toParams(asked) {
   return params;
 }
 
-/** What an address asks; `uploaded` is the image that was chosen on this page, or null. */
+/** The query in an address; `uploaded` is the image chosen on this page, or null. */
 export function ofParams(params, uploaded) {
   const image = params.get("image");
   return {
@@ -63,7 +63,7 @@ export const fieldsOf = ({ query, not, source, others, where, unique, min }, off
   other_patients: source?.id !== undefined && others ? "true" : "",
 });
 
-/** What was asked, in words. */
+/** The query in words. */
 export const inWords = ({ query, not, source }) => [
   query ? `“${query}”` : "",
   source ? `like ${source.id ?? source.name}` : "",

@@ -1,4 +1,4 @@
-// The search view: asks, shows, and asks for more.
+// The search view: sends the query, shows results, and loads more.
 
 import * as api from "../lib/api.js";
 import { byId, plural, sendOnEnter, whole } from "../lib/dom.js";
@@ -34,7 +34,7 @@ function describe(found, hits) {
   byId("found-read").textContent = read ? `Read as: ${read}` : "";
 }
 
-/** Whether there may be images beyond those shown. The exported table has what cannot be skipped, too. */
+/** Whether there may be images beyond those shown. The exported table has them all. */
 const hasMore = ({ matching, k, images }, all) =>
   all.length <= MOST_SKIPPED && all.length < matching && images.length === k;
 
@@ -75,7 +75,7 @@ async function ask(hits) {
   if (!signal.aborted) byId("found").setAttribute("aria-busy", "false");
 }
 
-/** Show that nothing was asked. */
+/** Show the view without a query. */
 function reset() {
   shown = null;
   cards.clear();
@@ -100,7 +100,7 @@ function run() {
   examples.show(() => !signal.aborted);
 }
 
-/** Take what an address asks; the same question is not asked again. */
+/** Run the query of an address, unless it is shown already. */
 export function enter(params) {
   if (!session.current.model?.has_index) return;
   const next = query.ofParams(params, like.uploaded());
@@ -117,12 +117,12 @@ function submit() {
   asked = query.ofForm(like.chosen());
   note("search", query.toParams(asked));
   run();
-  // On a small screen what is found lies below the question.
+  // On a small screen the results lie below the form.
   const { top } = byId("found").getBoundingClientRect();
   if (top > 0.75 * window.innerHeight) byId("found").scrollIntoView();
 }
 
-/** Prepare the view; without an index it says so. */
+/** Prepare the view, or say that there is no index. */
 export async function start(hasIndex) {
   byId("search-none").hidden = hasIndex;
   byId("search-form").hidden = byId("found").hidden = !hasIndex;
