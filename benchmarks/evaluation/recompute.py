@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
+from scipy.optimize import brentq
 from scipy.special import expit, logit
 from scipy.stats import norm, t
 from sklearn.linear_model import LogisticRegression
@@ -61,10 +62,35 @@ def mean(values, patients):
     if not known.any():
         return None
     values, patients = values[known], patients[known]
-    value = values.mean()
-    influence, own = sums((values - value) / len(values), patients)
-    error = np.linalg.norm(influence)
-    return Figure(value, influence, lambda z: (value - z * error, value + z * error), own - 1)
+    value, n = values.mean(), np.bincount(patients, minlength=TOTAL[0])
+    left = 1 - n / n.sum()
+    if not left.all():
+        return Figure(value, None, None, 0)
+    influence = np.bincount(patients, values - value, TOTAL[0]) / n.sum() / np.sqrt(left)
+    # How a patient's sum varies if its rows are equal: through its own value and through the mean.
+    by_value = np.diag(n) - np.outer(n, n) / n.sum()
+    spread = by_value @ by_value.T / np.sqrt(np.outer(left, left))
+    degrees = np.trace(spread) ** 2 / (spread**2).sum()
+    return Figure(value, influence, skewed(value, influence), degrees)
+
+
+def skewed(value, influence, apart=0.0):
+    """Ends at the statistics whose Hall transformation is z and -z."""
+    error = sqrt((influence**2).sum() + apart)
+    k = (influence**3).sum() / error**3 if error else 0.0
+
+    def statistic(z):
+        far = 4 + 4 * abs(z) + 9 / max(abs(k), 1e-3)
+        return brentq(lambda x: x + k * x**2 / 3 + k**2 * x**3 / 27 - z, -far, far, xtol=1e-14)
+
+    return lambda z: (value - error * statistic(z), value - error * statistic(-z))
+
+
+def kurtosis_degrees(influence, own):
+    of_patient = (np.atleast_2d(influence) ** 2).sum(axis=0)
+    v = of_patient.sum()
+    excess = (of_patient**2).sum() / v**2 - 1 / own if v and own > 1 else 0
+    return min(own - 1, max(1, 2 / excess)) if excess > 0 else own - 1
 
 
 def wilson(value, rows):
@@ -79,7 +105,7 @@ def wilson(value, rows):
 def share(right, patients):
     right, value, n = right.astype(float), right.mean(), len(right)
     influence, own = sums((right - value) / n, patients)
-    sizes, hits = np.bincount(patients), np.bincount(patients, right)
+    sizes, hits = np.bincount(patients), np.bincount(patients, right >= 0.5)
     effect = 1.0
     if own < n or set(right.tolist()) - {0.0, 1.0}:
         full = (sizes**2).sum() / n
@@ -168,7 +194,8 @@ def precision(scores, truth, patients):
     edge, variance = 0.25 / positives, (influence**2).sum()
     if value > 1 - edge:
         variance = max(variance, edge * (1 - edge) / positives)
-    return Figure(value, influence, on_logit(value, variance, edge), own - 1)
+    degrees = kurtosis_degrees(influence, own)
+    return Figure(value, influence, on_logit(value, variance, edge), degrees)
 
 
 def median(values, patients):
@@ -212,10 +239,9 @@ def ratio(one, other):
 
 def mover(one, other, level):
     """The ends of a difference (Zou and Donner 2008), no wider than the difference's own."""
-    z, (s, r) = (
-        norm.ppf((1 + level) / 2),
-        (sqrt((o.influence**2).sum() + o.apart) for o in (one, other)),
-    )
+    degrees = kurtosis_degrees(one.influence - other.influence, one.influence.shape[-1])
+    z = t.ppf((1 + level) / 2, degrees)
+    s, r = (sqrt((o.influence**2).sum() + o.apart) for o in (one, other))
     corr, gap = (one.influence * other.influence).sum() / (s * r), one.value - other.value
     whole = sqrt(max(s**2 + r**2 - 2 * corr * s * r, 0))
     (l1, u1), (l2, u2) = one.ends(z), other.ends(z)
@@ -243,8 +269,8 @@ def slope(logits, truth, patients):
         bread = np.linalg.inv((design * (p * (1 - p))[:, None]).T @ design)
         each = design * (truth - p)[:, None] @ bread
         influence, own = sums(each[:, place], patients)
-        error = np.linalg.norm(influence)
-        yield Figure(value, influence, lambda z, v=value, e=error: (v - z * e, v + z * e), own - 1)
+        degrees = kurtosis_degrees(influence, own)
+        yield Figure(value, influence, skewed(value, influence), degrees)
 
 
 def platt(scores, truth):
@@ -320,7 +346,11 @@ def findings(part, rows, said):
             for cut in (k / 100 for k in range(1, 100)):
                 gain = np.where(truth, 1, -cut / (1 - cut))
                 worth = np.where(expit(a * score + b) >= cut, gain, 0)
-                yield ("net benefit", finding, f"{cut:.2f}"), mean(worth, who)
+                one, sizes = mean(worth, who), np.bincount(who)
+                if one.degrees:
+                    three_more = 3 * cut / (1 - cut) * (sizes**2).sum() / len(who) ** 3
+                    one.ends = skewed(one.value, one.influence, three_more)
+                yield ("net benefit", finding, f"{cut:.2f}"), one
         yield from groups(finding, own, score, truth, who, said)
     for name in ("AUC", "AUC, positive prompt", "AUC, negative prompt", "ACC"):
         every = means.get(name, [])
@@ -447,7 +477,7 @@ def ranks(part, group, values, names, candidates):
     for cut in (one for one in CUTOFFS if one < candidates):
         yield (part, group, f"R@{cut}"), share(values <= cut, who)
     yield (part, group, "MedR"), median(values, who)
-    yield (part, group, "MRR"), mean(1 / values, who)
+    yield (part, group, "MRR"), share(1 / values, who)
 
 
 def boxes(rows):

@@ -4,13 +4,13 @@ Logits [n] are score differences, labels [n] are 1 or 0; probabilities [n] lie i
 ``patients`` [n] are the patients of the rows.  Arguments that do not fit raise a ValueError.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, log
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cxrtext.metrics.intervals import Measured, mean_of
+from cxrtext.metrics.intervals import Measured, degrees_of, mean_of
 from cxrtext.metrics.ranking import Floats, Patients, Truth, patient_codes, scores_and_truth
 
 TEMPERATURES = 1e-2, 1e2
@@ -215,7 +215,7 @@ def _regression(
     # A single patient's sum is 0 at the best fit: it says nothing about others.
     influence = (sums @ bread) * np.sqrt(groups / max(groups - 1, 1))
     return [
-        Measured(float(b), column[None], groups - 1)
+        Measured(float(b), column[None], degrees_of(column[None], groups - 1))
         for b, column in zip(best, influence.T, strict=True)
     ]
 
@@ -231,16 +231,22 @@ def net_benefit(
     >>> net_benefit([0.9, 0.6, 0.4, 0.1], [1, 0, 1, 0])[0][49].value
     0.0
 
-    Source: Vickers and Elkin 2006.
+    If few patients are acted on, their spread shows little.  So the variance includes that of three
+    more, in whom the finding is as probable as t.
+
+    Source: Vickers and Elkin 2006; the three patients are ours: DECISIONS.md.
     """
     values, truth = probabilities_and_truth(probabilities, labels)
     codes = patient_codes(patients, len(values))
     model: list[Measured] = []
     everyone: list[float] = []
+    rows_of_patient = float((np.bincount(codes) ** 2).sum()) / len(codes)
     for cut in THRESHOLDS:
-        gain = np.where(truth, 1.0, -cut / (1 - cut))
+        odds = cut / (1 - cut)
+        gain = np.where(truth, 1.0, -odds)
         earned = mean_of(np.where(values >= cut, gain, 0.0), codes)
         assert earned is not None  # noqa: S101 - there is a row
-        model.append(earned)
+        # cut · 1² + (1 − cut) · odds² = odds
+        model.append(replace(earned, apart=3 * odds * rows_of_patient / len(codes) ** 2))
         everyone.append(float(gain.mean()))
     return model, everyone

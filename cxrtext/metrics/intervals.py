@@ -4,7 +4,8 @@ There is one method for all.  Each patient's influence is how far it moves a fig
 squared influences is the variance (Efron 1982, infinitesimal jackknife).  Influence is linear: the
 mean over findings or trainings, and the difference of two models on the same rows, have the mean
 and the difference of the influences.  Kinds of figure differ only in the scale of the interval:
-logit for an AUC, Wilson's for a share, ranks for a median, none for a mean.
+logit for an AUC, Wilson's for a share, ranks for a median, and for a mean that of Hall (1992),
+which makes the interval longer on the side to which the influences are skewed.
 
 Rows are [n], ``patients`` [n] their patients; without them every row is its own patient.  ``total``
 is the number of patients in all, if figures of different rows are combined.  Arguments that do not
@@ -59,29 +60,42 @@ def two_sided(t: float, degrees: float = inf) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A figure and how far each patient moves it; as it is, for a mean, with no special scale.
+    """A figure and how far each patient moves it; as it is, a mean.
 
     Attributes:
         influence: [k, P]; its sum of squares is the variance, a sum of products a covariance.
         degrees: Of Student's t; 0 if a single patient says nothing about others.
+        apart: Variance that the data do not show: for an AUC of 1, or a single patient.
         rows: What it was measured on: figures of two models on equal rows are paired.
     """
 
-    METHOD: ClassVar[str] = "Student's t of a mean, by the sums of patients"
+    METHOD: ClassVar[str] = "Student's t with Hall's transformation, by the sums of patients"
 
     value: float
     influence: Floats = field(repr=False, compare=False)
     degrees: float = inf
+    apart: float = 0.0
     rows: tuple[Hashable, ...] = field(default=(), repr=False, kw_only=True)
 
     @property
     def variance(self) -> float:
-        return float(np.vdot(self.influence, self.influence))
+        return float(np.vdot(self.influence, self.influence)) + self.apart
 
     def ends(self, z: float) -> Interval:
-        """The interval that corresponds to z standard errors on either side."""
-        reach = z * sqrt(self.variance)
-        return self.value - reach, self.value + reach
+        """The interval that corresponds to z standard errors on either side.
+
+        A normal z stands for T + κ T² / 3 + κ² T³ / 27 of a statistic T whose influences have the
+        skewness κ.  Source: Hall 1992, formula 2, without the term that would move the middle.
+        """
+        error = sqrt(self.variance)
+        skewness = float((self.influence**3).sum()) / error**3 if error else 0.0
+
+        def statistic(z: float) -> float:
+            if abs(skewness * z) < 1e-6:
+                return z
+            return 3 / skewness * (float(np.cbrt(1 + skewness * z)) - 1)
+
+        return self.value - error * statistic(z), self.value - error * statistic(-z)
 
     def interval(self, level: float = 0.95) -> Interval | None:
         """(low, high); None for a single patient."""
@@ -94,6 +108,7 @@ class Measured:
             "value": float(np.mean([one.value for one in every])),
             "influence": np.mean([one.influence for one in every], axis=0),
             "degrees": min(one.degrees for one in every),
+            "apart": sum(one.apart for one in every) / len(every) ** 2,
         }
 
 
@@ -102,19 +117,13 @@ class OnLogit(Measured):
     """A figure from 0 to 1 with its interval on the logit scale.
 
     Attributes:
-        apart: Variance that the data do not show: for an AUC of 1, or a single patient.
         edge: How near to 0 and 1 the logit is taken.  A value beyond it gets the logit of the
             edge, and its interval reaches to the end, because an AUC of 1 may really be 1.
     """
 
     METHOD: ClassVar[str] = "logit scale, by the sums of patients"
 
-    apart: float = 0.0
     edge: float = 0.0
-
-    @property
-    def variance(self) -> float:
-        return float(np.vdot(self.influence, self.influence)) + self.apart
 
     def ends(self, z: float) -> Interval:
         middle = min(max(self.value, self.edge), 1 - self.edge)
@@ -127,9 +136,7 @@ class OnLogit(Measured):
 
     @classmethod
     def mean(cls, every: Sequence[Any]) -> dict[str, Any]:
-        apart = sum(one.apart for one in every) / len(every) ** 2
-        edge = float(np.mean([one.edge for one in every]))
-        return {**Measured.mean(every), "apart": apart, "edge": edge}
+        return {**Measured.mean(every), "edge": float(np.mean([one.edge for one in every]))}
 
 
 def _logistic(x: float) -> float:
@@ -248,16 +255,54 @@ def _summed(values: Floats, codes: NDArray[np.intp], total: int | None) -> tuple
 def mean_of(
     values: ArrayLike, patients: Patients = None, total: int | None = None
 ) -> Measured | None:
-    """The mean of values without NaN; None if all are NaN."""
+    """The mean of values without NaN; None if all are NaN.
+
+    A patient's sum is divided by the root of 1 − h, with its share h of the rows.
+
+    Source: Bell and McCaffrey 2002 (CR2, and the degrees of freedom, here for rows that are equal
+        within a patient).
+    """
     numbers = np.asarray(values, dtype=np.float64)
     codes, known = patient_codes(patients, len(numbers)), ~np.isnan(numbers)
     if not known.any():
         return None
+    rows, codes = numbers[known], codes[known]
     size = int(codes.max()) + 1 if total is None else total
-    rows = numbers[known]
-    mean = float(rows.mean())
-    sums, groups = _summed((rows - mean) / len(rows), codes[known], size)
-    return Measured(mean, sums, groups - 1)
+    mean, counts = float(rows.mean()), np.bincount(codes, minlength=size)
+    if counts.max() == len(rows):
+        return Measured(mean, np.zeros((1, size)), 0)
+    shares = counts / len(rows)
+    sums = np.bincount(codes, (rows - mean) / len(rows), size) / np.sqrt(1 - shares)
+    return Measured(mean, sums[None], _degrees_of_mean(shares))
+
+
+def _degrees_of_mean(shares: Floats) -> float:
+    """Satterthwaite's degrees of freedom of the variance of a mean, (tr M)² / tr M².
+
+    M is the covariance of the patients' sums if rows are equal within a patient.  With the shares
+    of rows h, a = h / √(1 − h) and b = a h, it is diag(a²) − b aᵀ − a bᵀ + Σ h² a aᵀ.
+    """
+    a = shares / np.sqrt(1 - shares)
+    b, whole = a * shares, float(shares @ shares)
+    aa, ab, bb = float(a @ a), float(a @ b), float(b @ b)
+    trace = aa - 2 * ab + whole * aa
+    cross = 2 * aa * bb + 2 * ab**2 - 4 * whole * ab * aa + (whole * aa) ** 2
+    squares = float((a**4).sum()) * (1 + 2 * whole) - 4 * float((a**3) @ b) + cross
+    return trace**2 / squares
+
+
+def degrees_of(influence: Floats, most: float) -> float:
+    """Degrees of freedom of a sum of squares of influences [k, P], from their kurtosis.
+
+    They are 2 v² / var(v) for the sum v, at least 1 and at most ``most``: few if few patients hold
+    most of the variance.  Source: Satterthwaite 1946.
+    """
+    squares = (influence**2).sum(axis=0)
+    whole = float(squares.sum())
+    if not whole > 0 or most < 1:
+        return most
+    excess = float(squares @ squares) / whole**2 - 1 / (most + 1)
+    return min(most, max(1.0, 2 / excess)) if excess > 0 else most
 
 
 def ratio_of(top: ArrayLike, bottom: ArrayLike, patients: Patients = None) -> Share | None:
@@ -282,8 +327,9 @@ def share(right: ArrayLike, patients: Patients = None, total: int | None = None)
     (0.2366, 0.7634)
 
     The variance is that of a ratio of sums over patients.  It says little if only few patients have
-    a row that is right, or one that is wrong: with k of them, the design effect of the data gets
-    weight k², and that of a full correlation, Σ rows of a patient² / rows, gets weight 2.
+    a row that is right, or one that is wrong (at least, or less than, half right): with k of them,
+    the design effect of the data gets weight k², and that of a full correlation, Σ rows of a
+    patient² / rows, gets weight 2.
 
     Source: Rao and Scott 1992; Korn and Graubard 1998 (effective rows, Student's t with one
         degree fewer than patients); Kish 1965 (the design effect of full correlation).  The
@@ -300,9 +346,10 @@ def share(right: ArrayLike, patients: Patients = None, total: int | None = None)
     spread, effect = mean * (1 - mean), 1.0
     alone = groups == n
     if n > 1 and not (alone and np.isin(values, (0, 1)).all()):
-        sizes, sums = np.bincount(codes), np.bincount(codes, values)
+        sizes = np.bincount(codes)
         full = float((sizes**2).sum()) / n
-        few = float(min((sums > 0).sum(), (sums < sizes).sum())) ** 2
+        right_rows = np.bincount(codes, values >= 0.5)
+        few = float(min((right_rows > 0).sum(), (right_rows < sizes).sum())) ** 2
         effect = full
         if 0 < mean < 1 and groups > 1:
             effect = float(np.vdot(moved, moved)) * (n - 1) / spread
@@ -462,7 +509,7 @@ def precision_of(
     apart = 0.0
     if value > 1 - edge:
         apart = max(edge * (1 - edge) / positives - float(np.vdot(influence, influence)), 0.0)
-    degrees = len(np.unique(codes)) - 1
+    degrees = degrees_of(influence, len(np.unique(codes)) - 1)
     return OnLogit(value, influence, degrees, apart=apart, edge=edge)
 
 
@@ -482,8 +529,9 @@ def difference(one: Measured, other: Measured, level: float = 0.95) -> Differenc
     The interval combines those of both figures and their correlation, so that it is longer on the
     side with more room.  If both models say almost the same, that is too long, because the two
     sides do not cancel: then it is the deviation of the difference, stretched as far as the longer
-    of the two sides.  The p-value fits the interval: it is 1 minus the level of the interval that
-    ends at 0.  None for a single patient.
+    of the two sides.  Student's t has the degrees of freedom of the difference of the influences.
+    The p-value fits the interval: it is 1 minus the level of the interval that ends at 0.  None for
+    a single patient.
 
     Source: Zou and Donner 2008 (MOVER); Newcombe 1998 (shares); Obuchowski 1997 (the covariance).
     """
@@ -491,7 +539,8 @@ def difference(one: Measured, other: Measured, level: float = 0.95) -> Differenc
 
     if one.influence.shape != other.influence.shape:
         raise ValueError("the figures must be of the same patients: give 'total' to each")
-    degrees = min(one.degrees, other.degrees)
+    gap = one.influence - other.influence
+    degrees = degrees_of(gap, min(one.degrees, other.degrees, gap.shape[1] - 1))
     if not degrees > 0:
         return None
     deviation, other_deviation = sqrt(one.variance), sqrt(other.variance)

@@ -86,6 +86,8 @@ def test_net_benefit_by_hand() -> None:
     assert everyone == pytest.approx([1 / 5, 3 / 5 - 2 / 15, 3 / 5 - 2 / 5 * 19])
     low, high = ends_of(acting[49])
     assert low < 1 / 5 < high
+    # Nobody is acted on at 0.95: the variance is that of three more patients at odds 19.
+    assert acting[94].variance == pytest.approx(3 * 19 / 25)
     with pytest.raises(ValueError, match="must lie in"):
         net_benefit([2.0, 1.0], [1, 0])
     scores, labels = random_case()

@@ -15,12 +15,14 @@ from cxrtext.metrics.intervals import (
     Median,
     area,
     average,
+    degrees_of,
     hanley_mcneil_variance,
     holm,
     mean_of,
     median_of,
     placements,
     precision_of,
+    quantile,
     ratio_of,
     share,
 )
@@ -172,7 +174,11 @@ def test_differences_by_hand_and_their_p_value() -> None:
     found = difference(one, two)
     assert found.estimate == pytest.approx(one.value - two.value)
     r = covariance(one, two) / np.sqrt(one.variance * two.variance)
-    down, up = one.value - one.interval()[0], two.interval()[1] - two.value
+    # The degrees of freedom are 2 v² / var(v) of the squares of the patients' differences.
+    squares = ((one.influence - two.influence) ** 2).sum(axis=0)
+    degrees = 2 / ((squares**2).sum() / squares.sum() ** 2 - 1 / len(squares))
+    z = quantile(0.95, min(degrees, len(squares) - 1))
+    down, up = one.value - one.ends(z)[0], two.ends(z)[1] - two.value
     low = found.estimate - np.sqrt(down**2 + up**2 - 2 * r * down * up)
     assert found.low == pytest.approx(low)
     # The interval of the level 1 − p ends at 0.
@@ -272,3 +278,40 @@ SCORES = [1.0, 2.0, 3.0]
 def test_wrong_arguments(call: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_a_mean_and_its_interval_by_hand() -> None:
+    # Influences (x - 2) / 4 · √(4 / 3) of the values 1, 1, 1, 5: their squares sum to 1, and
+    # their cubes to (-3 + 27) / 64 · (4 / 3)^1.5.
+    one = mean_of([1.0, 1.0, 1.0, 5.0])
+    assert one is not None
+    assert (one.value, one.degrees, one.variance) == pytest.approx((2, 3, 1))
+    skewness = 24 / 64 * (4 / 3) ** 1.5
+    low, high = one.interval() or (0, 0)
+    for statistic, z in ((2 - low, quantile(0.95, 3)), (2 - high, -quantile(0.95, 3))):
+        cubic = statistic + skewness * statistic**2 / 3 + skewness**2 * statistic**3 / 27
+        assert cubic == pytest.approx(z)
+    assert high - 2 > 2 - low > 0
+    assert one.ends(0.0) == (2, 2)
+
+
+def test_degrees_of_freedom() -> None:
+    equal = mean_of(np.arange(12.0), np.repeat(np.arange(4), 3))
+    assert equal is not None
+    assert equal.degrees == pytest.approx(3)
+    # One patient with 98 of 100 rows against two others.
+    uneven = mean_of(np.arange(100.0), np.r_[np.zeros(98, int), 1, 2])
+    assert uneven is not None
+    assert 1 <= uneven.degrees < 1.2
+    assert degrees_of(np.array([[1.0, -1.0, 1.0, -1.0]]), 3) == 3
+    # The kurtosis of two in a hundred: 2 / (1 / 2 - 1 / 100).
+    assert degrees_of(np.r_[1.0, -1.0, np.zeros(98)][None], 99) == pytest.approx(2 / 0.49)
+
+
+def test_few_queries_that_find_nothing_leave_room_for_some_that_do() -> None:
+    # No reciprocal rank reaches a half, so the interval is Wilson's for ten independent rows.
+    low, high = share(np.full(10, 0.05), list(range(10))).interval() or (0, 0)
+    z = quantile(0.95)
+    middle = (0.05 + z**2 / 20) / (1 + z**2 / 10)
+    half = z * np.sqrt(0.05 * 0.95 / 10 + z**2 / 400) / (1 + z**2 / 10)
+    assert (low, high) == pytest.approx((middle - half, middle + half))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cxrtext.evaluation.cohort import IMAGES_AT_ONCE, Cohort
 from cxrtext.evaluation.predictions.columns import images_of, numbered, texts, whole, words
 from cxrtext.evaluation.rows import BY_CHANCE, RETRIEVAL, Rows
-from cxrtext.metrics.intervals import Median, mean_of, median_of, share
+from cxrtext.metrics.intervals import Median, median_of, share
 from cxrtext.metrics.ranking import CUTOFFS, Ranks, chance_median_rank, positive_ranks
 from cxrtext.models import ImageTextModel
 from cxrtext.records import Sentence
@@ -201,7 +201,7 @@ def measure_retrieval(given: Ranked) -> Rows:
         keys = (*one.patients, *images)
         top = share(one.ranks <= 10, one.patients) if 10 in cutoffs else None
         for name, figure in (
-            ("R@10", top), ("MedR", median), ("MRR", mean_of(1 / one.ranks, one.patients))
+            ("R@10", top), ("MedR", median), ("MRR", share(1 / one.ranks, one.patients))
         ):  # fmt: skip
             rows.compare_by(f"{direction} {name}", figure, keys)
     return rows
@@ -222,5 +222,5 @@ def add_ranks(
         rows.add(*group, f"R@{k}", share(ranks <= k, patients), len(ranks))
     median = median_of(ranks, patients)
     rows.add(*group, "MedR", median, len(ranks))
-    rows.add(*group, "MRR", mean_of(1 / ranks, patients), len(ranks))
+    rows.add(*group, "MRR", share(1 / ranks, patients), len(ranks))
     return median
