@@ -83,9 +83,9 @@ def train(
     """Train a model, or resume; in several processes if torchrun started them.
 
     Writes into ``config.out``: ``config.yaml`` (resolved), ``metrics.jsonl``, ``tensorboard/``,
-    ``curves.png``, ``cache/`` (decoded images, unless ``data.cache`` names another folder),
-    ``state/`` (for resuming), ``checkpoint/`` (the model) and ``checkpoint-best/``.  An interrupted
-    run (``KeyboardInterrupt``) saves its state first.
+    ``cache/`` (decoded images, unless ``data.cache`` names another folder), ``state/`` (for
+    resuming), ``checkpoint/`` (the model) and ``checkpoint-best/``.  An interrupted run
+    (``KeyboardInterrupt``) saves its state first.
     """
     device = choose_device(local_device(config.training.device), training=True)
     if device.type == "cuda" and device.index is not None:

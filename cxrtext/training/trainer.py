@@ -35,7 +35,7 @@ from cxrtext.records.report_sources import made_of_labels
 from cxrtext.training.data.loader import Examples
 from cxrtext.training.data.locked_features import StoredFeatures
 from cxrtext.training.heads import fit_heads
-from cxrtext.training.loop.folder import MetricsLog, draw_curves
+from cxrtext.training.loop.folder import MetricsLog
 from cxrtext.training.loop.job import StepReport, bytes_of
 from cxrtext.training.loop.steps import Listener, Run, take_steps
 from cxrtext.training.step import PairJob
@@ -144,8 +144,6 @@ class Trainer(Run):
             # Resumed after the last step: the checkpoint may still be missing.
             self.validation = self._validate()
             self.save()
-        if self.learner.processes.first:
-            draw_curves(self.out)
         return self.validation
 
     def after_step(self, report: StepReport, log: MetricsLog | None) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -140,17 +139,3 @@ def known_of(objective: Objective, facts: Facts) -> dict[str, Any]:
     if objective.name.startswith("remove-by"):
         return {"same": facts.true}
     return objective.prepare(None)(Drawn(own, (), (), ()))  # type: ignore[arg-type]
-
-
-@pytest.fixture(autouse=True)
-def undrawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Curves are drawn only for tests that ask for it: they take longer than a run of few steps."""
-    if "drawn" not in request.fixturenames:
-        for module in ("trainer", "image_pretraining.pretrain"):
-            name = f"cxrtext.training.{module}.draw_curves"
-            monkeypatch.setattr(name, lambda folder: Path(folder))
-
-
-@pytest.fixture
-def drawn() -> None:
-    """The runs of this test draw their curves, as those of users do."""
