@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from cxrtext.config import Config, with_whole_paths, write_config
-from cxrtext.device import autocast, choose_device, enough_memory
+from cxrtext.device import choose_device, enough_memory
 from cxrtext.errors import ConfigError, CxrTextError, DataError
 from cxrtext.evaluation.data import find_table
 from cxrtext.images.cache import DecodedCache
@@ -384,13 +384,7 @@ def _locked(
     listener: Listener,
 ) -> Examples:
     model = learner.model
-    keeping = Keeping(
-        folder=config.data.cache or config.out / "cache",
-        precision=arguments.precision,
-        autocast=lambda: autocast(model.device, arguments.precision),
-        say=listener.say,
-        progress=listener.embedding,
-    )
+    keeping = Keeping(config.data.cache or config.out / "cache", arguments.precision, listener)
     if "image" in learner.locked and examples.features is None:
         features = lock_images(model, examples.pixels, examples.rows, keeping)
         examples = replace(examples, features=features)
