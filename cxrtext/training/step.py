@@ -336,12 +336,13 @@ def score_batch(
     times smaller.
 
     Regions [b, N, D] belong to this process's images, texts [u, D] to its distinct sentences.
-    Returns scores [S + 2 F, B] scaled by γ², γ², and the sentences' unit vectors [S + 2 F, D].
+    Returns scores [S + 2 F, B] scaled by γ², γ², and the sentences' unit vectors [S + 2 F, D],
+    without gradient.
     """
     gamma_sq, rank, world = model.gamma_sq, processes.rank, processes.world
     if world == 1:
         texts_said = _rows(texts, batch.text_of)
-        return gamma_sq * model.scores(regions, texts_said), gamma_sq, texts_said
+        return gamma_sq * model.scores(regions, texts_said), gamma_sq, texts_said.detach()
     shares = [span(batch.distinct, r, world) for r in range(world)]
     sizes = [share.stop - share.start for share in shares]
     everyone = _rows(gather_shared(texts, sizes, rank), batch.text_of)
@@ -349,11 +350,7 @@ def score_batch(
     scores = gather_same(columns.T.contiguous(), [len(regions)] * world, rank).T
     # Every process has γ² in its loss, so each contributes its part of the gradient.
     constant = gamma_sq.detach()
-    return (
-        scores,
-        constant + (gamma_sq - constant) / world,
-        _rows(gather_same(texts, sizes, rank), batch.text_of),
-    )
+    return scores, constant + (gamma_sq - constant) / world, everyone.detach()
 
 
 def _rows(texts: Tensor, text_of: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from cxrtext.training.data.drawn import Drawn
 from cxrtext.training.data.loader import Examples
 from cxrtext.training.objectives.shared.labels import Labelled
 from cxrtext.training.objectives.shared.metadata import Clustered, Kind, WithKernel, gram
-from cxrtext.training.objectives.shared.objective import Objective
+from cxrtext.training.objectives.shared.objective import Contrast
 from cxrtext.training.objectives.shared.texts import ComparingTexts, similarity_to_images
 
 
@@ -118,7 +118,7 @@ class Facts:
     metadata: Tensor = field(default_factory=lambda: torch.zeros(0))
 
 
-def known_of(objective: Objective, facts: Facts) -> dict[str, Any]:
+def known_of(objective: Contrast, facts: Facts) -> dict[str, Any]:
     """What an objective asks for, without tables."""
     own = facts.image_of
     match objective:
