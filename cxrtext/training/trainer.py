@@ -119,8 +119,7 @@ class Trainer(Run):
 
     config: Config
     job: PairJob
-    train_images: int
-    train_studies: int
+    train_set: Examples
     val_set: Examples
     zero_shot: ZeroShot | None
     listener: Listener
@@ -136,7 +135,7 @@ class Trainer(Run):
             self.job,
             self,
             self.listener,
-            images=self.train_images,
+            images=len(self.train_set),
             log_every=training.log_every,
             save_every=training.save_every,
         )
@@ -193,7 +192,7 @@ class Trainer(Run):
             "configuration": self.config.model_dump(mode="json"),
             "data_fingerprint": self.data,
             "reports": made_of_labels(find_table(self.config.data.manifest.parent, "reports")),
-            "studies": self.train_studies,
+            "studies": len({record.study_id for record in self.train_set.records}),
             "step": self.learner.progress.step,
             "validation": self.validation,
         }

@@ -40,11 +40,6 @@ class Processes:
     def first(self) -> bool:
         return self.rank == 0
 
-    @property
-    def share(self) -> tuple[int, int]:
-        """This process's part of a batch, and the number of parts."""
-        return self.rank, self.world
-
     def any(self, condition: bool) -> bool:
         """Whether a condition holds in any process; all must call it.  Waits for no device."""
         if self.world == 1:
