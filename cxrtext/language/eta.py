@@ -77,18 +77,6 @@ def solve(log_p: Floats, count: Counts, share: Floats | None = None) -> tuple[fl
 MIN_SENTENCES = 20  # least distinct sentences for fitting two numbers
 
 
-def check_corpus(log_likelihood: Floats, count: Counts) -> None:
-    if log_likelihood.ndim != 1 or log_likelihood.shape != count.shape:
-        raise ValueError(
-            "log_likelihood and count must be vectors of one length, got shapes "
-            f"{log_likelihood.shape} and {count.shape}"
-        )
-    if not (np.isfinite(log_likelihood).all() and (log_likelihood <= 0).all()):
-        raise ValueError("log-likelihoods must be finite numbers of at most 0")
-    if not (count >= 1).all():
-        raise ValueError("counts must be at least 1")
-
-
 def _check_can_be_fitted(log_p: Floats, count: Counts) -> None:
     def refuse(why: str) -> DataError:
         return DataError(f"a and k cannot be fitted: {why}; give a and k instead")
@@ -135,6 +123,5 @@ def fit_class_probability(log_likelihood: Floats, count: Counts) -> tuple[float,
     """
     log_p = np.asarray(log_likelihood, dtype=np.float64)
     count = np.asarray(count, dtype=np.int64)
-    check_corpus(log_p, count)
     _check_can_be_fitted(log_p, count)
     return solve(log_p, count)

@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 from cxrtext.config import load_config
@@ -10,25 +11,6 @@ from cxrtext.errors import CxrTextError
 from cxrtext.training.image_text import train
 from cxrtext.training.loop.job import StepReport
 from cxrtext.training.loop.steps import Listener
-
-
-def _line(text: str) -> None:
-    print(text, flush=True)  # noqa: T201
-
-
-def _error(text: str) -> None:
-    print(text, file=sys.stderr)  # noqa: T201
-
-
-def _listener(every: int) -> Listener:
-    def step(report: StepReport, total: int) -> None:
-        if report.step % every == 0 or report.step == total:
-            _line(
-                f"step {report.step}/{total}  loss {report.loss:.4f}  "
-                f"accuracy {report.accuracy:.3f}  {report.images_per_second:.0f} images/s"
-            )
-
-    return Listener(say=_line, step=step)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -39,25 +21,33 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--resume", action="store_true", help="resume from the state in 'out'")
     options = parser.parse_args(arguments)
     first = os.environ.get("RANK", "0") == "0"  # of torchrun's processes
+    say, complain = partial(print, flush=True), partial(print, file=sys.stderr)
+
     try:
         config = load_config(options.config, options.overrides)
     except CxrTextError as error:
-        _error(f"error: {error}") if first else None
+        complain(f"error: {error}") if first else None
         return error.exit_code
+
+    def step(report: StepReport, total: int) -> None:
+        if report.step % config.training.log_every == 0 or report.step == total:
+            say(
+                f"step {report.step}/{total}  loss {report.loss:.4f}  "
+                f"accuracy {report.accuracy:.3f}  {report.images_per_second:.0f} images/s"
+            )
+
     try:
-        summary = train(
-            config, resume=options.resume, listener=_listener(config.training.log_every)
-        )
+        summary = train(config, resume=options.resume, listener=Listener(say=say, step=step))
     except CxrTextError as error:
-        _error(f"error: {error}")
+        complain(f"error: {error}")
         return error.exit_code
     except KeyboardInterrupt:
-        _error("stopped; resume with --resume") if first else None
+        complain("stopped; resume with --resume") if first else None
         return 130
     if first:
-        _line(f"checkpoint: {summary.checkpoint}")
+        say(f"checkpoint: {summary.checkpoint}")
         if summary.best:
-            _line(f"best by {config.training.best}: {summary.best}, step {summary.best_step}")
+            say(f"best by {config.training.best}: {summary.best}, step {summary.best_step}")
     return 0
 
 

@@ -1,6 +1,6 @@
 """A whole training run, from a configuration to a checkpoint."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from cxrtext.config import Config, with_whole_paths, write_config
-from cxrtext.device import autocast, choose_device, enough_memory
+from cxrtext.device import choose_device, enough_memory
 from cxrtext.errors import ConfigError, CxrTextError, DataError
 from cxrtext.evaluation.data import find_table
 from cxrtext.images.cache import DecodedCache
@@ -30,14 +30,13 @@ from cxrtext.records import (
 )
 from cxrtext.text.finding_words import read_words
 from cxrtext.training.data.drawn import Ask
-from cxrtext.training.data.loader import (
-    Examples,
-    ReadImages,
-    collect,
-    decoded_images,
-    stored_images,
+from cxrtext.training.data.loader import Examples, Looked, ReadImages, collect, word_pieces
+from cxrtext.training.data.locked_features import (
+    Keeping,
+    StoredFeatures,
+    lock_images,
+    lock_sentences,
 )
-from cxrtext.training.data.locked_features import Keeping, lock_images, lock_sentences
 from cxrtext.training.data.sentences import SECTION, short_sentences, study_words
 from cxrtext.training.initialization import (
     build_head,
@@ -83,9 +82,9 @@ def train(
     """Train a model, or resume; in several processes if torchrun started them.
 
     Writes into ``config.out``: ``config.yaml`` (resolved), ``metrics.jsonl``, ``tensorboard/``,
-    ``curves.png``, ``cache/`` (decoded images, unless ``data.cache`` names another folder),
-    ``state/`` (for resuming), ``checkpoint/`` (the model) and ``checkpoint-best/``.  An interrupted
-    run (``KeyboardInterrupt``) saves its state first.
+    ``cache/`` (decoded images, unless ``data.cache`` names another folder), ``state/`` (for
+    resuming), ``checkpoint/`` (the model) and ``checkpoint-best/``.  An interrupted run
+    (``KeyboardInterrupt``) saves its state first.
     """
     device = choose_device(local_device(config.training.device), training=True)
     if device.type == "cuda" and device.index is not None:
@@ -163,8 +162,7 @@ def _train(
         data=tables.fingerprint,
         config=config,
         job=pair_job(learner, train_set, objective, arguments),
-        train_images=len(train_set),
-        train_studies=len({record.study_id for record in train_set.records}),
+        train_set=train_set,
         val_set=val_set,
         zero_shot=zero_shot,
         listener=listener,
@@ -180,7 +178,17 @@ def _train(
         if config.training.unlock:  # features of the locked encoder are outdated
             train_set, val_set = train_set.unlocked(), val_set.unlocked()
         keep_references(config.out, train_set, val_set, zero_shot, str(device))
-    return _summary(trainer, validation, rejects)
+    progress = learner.progress
+    return TrainSummary(
+        checkpoint=config.out / "checkpoint",
+        steps=progress.step,
+        images=len(train_set),
+        validation=validation,
+        rejected=rejects.write(config.out / "images") if processes.first else None,
+        best=config.out / "checkpoint-best" if progress.best is not None else None,
+        best_step=progress.best_step,
+        warning=not_learned(validation, val_set, zero_shot, config),
+    )
 
 
 def _saved_state(
@@ -198,20 +206,6 @@ def _saved_state(
             "files and an 'out' folder that all of them see"
         )
     return saved
-
-
-def _summary(trainer: Trainer, validation: dict[str, float], rejects: Rejects) -> TrainSummary:
-    out, learner = trainer.config.out, trainer.job.learner
-    return TrainSummary(
-        checkpoint=out / "checkpoint",
-        steps=learner.progress.step,
-        images=trainer.train_images,
-        validation=validation,
-        rejected=rejects.write(out / "images") if learner.processes.first else None,
-        best=out / "checkpoint-best" if learner.progress.best is not None else None,
-        best_step=learner.progress.best_step,
-        warning=not_learned(validation, trainer.val_set, trainer.zero_shot, trainer.config),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,28 +269,42 @@ def look_of(
     listener: Listener | None = None,
 ) -> ReadImages:
     """How to read images: from features if given, else decoded into the cache."""
-    if features is not None:
-        return stored_images(features)
     heard = listener or Listener()
     cache = DecodedCache(config.data.cache or config.out / "cache", heard.say)
-    return decoded_images(cache, model.spec.preprocessing, heard.decoding)
+
+    def decoded(records: Sequence[ImageRecord], rejects: Rejects) -> Looked:
+        read = cache.fill(
+            [record.path for record in records],
+            model.spec.preprocessing,
+            reject=lambda row, reason: rejects.add(records[row].name, reason),
+            progress=heard.decoding,
+        )
+        usable = np.flatnonzero(read.slots >= 0)
+        return usable, {"pixels": read.pixels, "rows": read.slots[usable]}
+
+    def stored(records: Sequence[ImageRecord], rejects: Rejects) -> Looked:
+        assert features is not None  # noqa: S101 - chosen below
+        places = features.places([record.name for record in records])
+        for row in np.flatnonzero(places < 0).tolist():
+            rejects.add(records[row].name, features.why_not(records[row].name))
+        usable = np.flatnonzero(places >= 0)
+        return usable, {
+            "pixels": np.empty((0, 0, 0), dtype=np.uint8),
+            "rows": np.arange(len(usable)),
+            "features": StoredFeatures(features, places[usable]),
+        }
+
+    return stored if features else decoded
 
 
 def gather_examples(
     config: Config, tables: Tables, model: ImageTextModel, rejects: Rejects, look: ReadImages
 ) -> tuple[Examples, Examples]:
     """Read the images of the training and validation splits and join them with their sentences."""
-    tokenize = tokenizer(model)
 
     def of(split: str) -> Examples:
-        return collect(
-            [record for record in tables.records if record.split == split],
-            tables.sentences,
-            look,
-            tokenize,
-            int(model.tokenizer.pad_token_id),
-            rejects,
-        )
+        records = [record for record in tables.records if record.split == split]
+        return collect(records, tables.sentences, look, model, rejects)
 
     studies = {sentence.study_id for sentence in tables.sentences}
     count = sum(r.split == "train" and r.study_id in studies for r in tables.records)
@@ -304,7 +312,7 @@ def gather_examples(
         _require_batch(count, config)
     train = of("train")
     if config.data.findings is not None:
-        train = with_findings(train, config, tokenize)
+        train = with_findings(train, config, model)
     if len(train) < 2:
         raise DataError(
             f"{config.data.manifest}: {len(train)} training image(s) have a sentence in "
@@ -318,9 +326,7 @@ def gather_examples(
     return train, of("val")
 
 
-def with_findings(
-    examples: Examples, config: Config, tokenize: Callable[[list[str]], list[list[int]]]
-) -> Examples:
+def with_findings(examples: Examples, config: Config, model: ImageTextModel) -> Examples:
     """Training examples with the findings of ``data.findings`` as a second task.
 
     A finding is used if at least one training study has it and one does not; its first positive and
@@ -347,7 +353,8 @@ def with_findings(
             "another; take data.findings out, or give a table with labels of these studies"
         )
     chosen = [list(prompts.values())[column] for column in used]
-    pieces = tokenize([text for one in chosen for text in (one.positive[0], one.negative[0])])
+    texts = [text for one in chosen for text in (one.positive[0], one.negative[0])]
+    pieces = word_pieces(model, texts)
     first = len(examples.tokens)
     return replace(
         examples,
@@ -356,16 +363,6 @@ def with_findings(
         prompts=range(first, first + len(pieces)),
         findings=np.ascontiguousarray(table[:, used]),
     )
-
-
-def tokenizer(model: ImageTextModel) -> Callable[[list[str]], list[list[int]]]:
-    """A function that turns sentences into a model's word pieces, with special tokens."""
-
-    def tokenize(texts: list[str]) -> list[list[int]]:
-        encoded = model.tokenizer(texts, truncation=True, max_length=model.spec.max_tokens)
-        return list(encoded["input_ids"])
-
-    return tokenize
 
 
 def _require_batch(count: int, config: Config) -> None:
@@ -384,13 +381,7 @@ def _locked(
     listener: Listener,
 ) -> Examples:
     model = learner.model
-    keeping = Keeping(
-        folder=config.data.cache or config.out / "cache",
-        precision=arguments.precision,
-        autocast=lambda: autocast(model.device, arguments.precision),
-        say=listener.say,
-        progress=listener.embedding,
-    )
+    keeping = Keeping(config.data.cache or config.out / "cache", arguments.precision, listener)
     if "image" in learner.locked and examples.features is None:
         features = lock_images(model, examples.pixels, examples.rows, keeping)
         examples = replace(examples, features=features)
@@ -427,8 +418,8 @@ def _greet(trainer: Trainer, tables: Tables) -> None:
     learner, config = trainer.job.learner, trainer.config
     processes, start = learner.processes, learner.progress.step
     trainer.listener.say(
-        f"{trainer.train_images} training and {len(trainer.val_set)} validation images with text, "
-        f"{len(tables.sentences)} sentences, on {learner.model.device} in "
+        f"{len(trainer.train_set)} training and {len(trainer.val_set)} validation images "
+        f"with text, {len(tables.sentences)} sentences, on {learner.model.device} in "
         f"{trainer.job.schedule.precision}"
         + (f", {processes.world} processes" if processes.world > 1 else "")
         + (f", from step {start}" if start else "")

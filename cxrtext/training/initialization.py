@@ -15,16 +15,14 @@ from cxrtext.config import Config
 from cxrtext.device import adamw, choose_precision, forked_rng
 from cxrtext.errors import ConfigError
 from cxrtext.images import Preprocessing
-from cxrtext.images.augment import center_crop
 from cxrtext.models import ImageTextModel, ModelSpec, load_masked_language_model, load_model
 from cxrtext.models.features.folder import FeatureFolder
 from cxrtext.models.folders import layout_of
 from cxrtext.models.foreign import BackboneEncoder, check_golden, find_backbone, load_text_encoder
 from cxrtext.models.image_encoder import STRIDES
-from cxrtext.models.regions import require_features
-from cxrtext.training.data.batches import Batch
+from cxrtext.models.regions import normalized, require_features
 from cxrtext.training.data.loader import Examples
-from cxrtext.training.loop.optimization import TrainingArguments, parameter_groups, set_training
+from cxrtext.training.loop.optimization import TrainingArguments, decay_groups, set_training
 from cxrtext.training.step import frozen_statistics
 
 CONTINUED = ("image", "dimension", "position")
@@ -138,8 +136,13 @@ def build_head(config: Config, model: ImageTextModel) -> nn.Module | None:
 def build_optimizer(
     model: ImageTextModel, head: nn.Module | None, config: Config
 ) -> torch.optim.AdamW:
-    """AdamW for everything that is not locked."""
-    groups = parameter_groups(model, head, weight_decay=config.training.weight_decay)
+    """AdamW for everything that is not locked; biases, norms and γ² do not decay."""
+    groups: list[dict[str, object]] = []
+    seen: set[int] = set()
+    for module in (model.image_encoder, model.text_encoder, head or nn.Module(), model):
+        new = [p for p in module.parameters() if p.requires_grad and id(p) not in seen]
+        seen.update(map(id, new))
+        groups += decay_groups(new, config.training.weight_decay)
     return adamw(groups, model.device, lr=config.training.lr)
 
 
@@ -172,22 +175,16 @@ def center_projections(
     set_training(model, lock)  # batch statistics: the running ones mean nothing yet
     with torch.no_grad(), forked_rng(model.device), frozen_statistics(model):
         torch.manual_seed(seed)
-        mean = _mean_region(model, batch)
+        if batch.locked:
+            mean = batch.images.float().mean(dim=(0, 1, 2))
+        else:
+            images = normalized(batch.images, model.spec.preprocessing)
+            features = model.image_encoder.features(images)
+            mean = features.permute(0, 3, 1, 2).contiguous().mean(dim=(0, 2, 3))
         encode = model.text_encoder.states
         states = torch.cat([encode(one.input_ids, one.attention_mask) for one in batch.tokens])
         _center(model.image_encoder.projection, mean)
         _center(model.text_encoder.projection, states.mean(dim=0))
-
-
-def _mean_region(model: ImageTextModel, batch: Batch) -> Tensor:
-    """The mean input [C] of the image encoder's linear map for a batch."""
-    encoder = model.image_encoder
-    if batch.locked:
-        return batch.images.float().mean(dim=(0, 1, 2))
-    preprocessing = model.spec.preprocessing
-    images = center_crop(batch.images, preprocessing.crop).float() / 255.0
-    features = encoder.features((images - preprocessing.mean) / preprocessing.std)
-    return features.permute(0, 3, 1, 2).contiguous().mean(dim=(0, 2, 3))
 
 
 def _center(projection: nn.Linear, mean: Tensor) -> None:

@@ -46,14 +46,6 @@ def scored(
     return Direction(scores, pairs.image_of, pairs.eta, gamma_sq, pairs.known, draws, texts)
 
 
-def embed_group(encoder: TextEncoder, group: Tokens) -> Tensor:
-    """Unit vectors [n, D] of sentences, from their states if the encoder is locked."""
-    if group.states is not None:
-        return encoder.project(group.states.float())
-    texts: Tensor = encoder(group.input_ids, group.attention)
-    return texts
-
-
 class Towers(nn.Module):
     """The two encoders as one module, whose work is divided among processes and parts of a step.
 
@@ -80,9 +72,17 @@ class Towers(nn.Module):
                 regions = self.image_encoder.project(images.float())
             else:
                 regions = self.image_encoder(images)
-            texts = [embed_group(self.text_encoder, g) for g in tokens]
+            texts = [self._embed(group) for group in tokens]
             mlm = sum((self._masked_loss(g) for g in tokens), images.new_zeros(()))
         return regions.float().flatten(1, 2), torch.cat(texts).float(), mlm
+
+    def _embed(self, group: Tokens) -> Tensor:
+        """Unit vectors [n, D] of sentences, from their states if the encoder is locked."""
+        encoder: TextEncoder = self.text_encoder
+        if group.states is not None:
+            return encoder.project(group.states.float())
+        texts: Tensor = encoder(group.input_ids, group.attention)
+        return texts
 
     def _masked_loss(self, group: Tokens) -> Tensor:
         if self.head is None or group.masked_ids is None or group.masked_at is None:
@@ -203,7 +203,8 @@ class PairJob:
 def pair_job(
     learner: PairLearner, examples: Examples, loss: Loss, arguments: TrainingArguments
 ) -> PairJob:
-    loader = Loader(learner.model, examples, arguments, learner.processes.share)
+    processes = learner.processes
+    loader = Loader(learner.model, examples, arguments, (processes.rank, processes.world))
     return PairJob(learner, loader, loss, arguments)
 
 
@@ -336,12 +337,13 @@ def score_batch(
     times smaller.
 
     Regions [b, N, D] belong to this process's images, texts [u, D] to its distinct sentences.
-    Returns scores [S + 2 F, B] scaled by γ², γ², and the sentences' unit vectors [S + 2 F, D].
+    Returns scores [S + 2 F, B] scaled by γ², γ², and the sentences' unit vectors [S + 2 F, D],
+    without gradient.
     """
     gamma_sq, rank, world = model.gamma_sq, processes.rank, processes.world
     if world == 1:
         texts_said = _rows(texts, batch.text_of)
-        return gamma_sq * model.scores(regions, texts_said), gamma_sq, texts_said
+        return gamma_sq * model.scores(regions, texts_said), gamma_sq, texts_said.detach()
     shares = [span(batch.distinct, r, world) for r in range(world)]
     sizes = [share.stop - share.start for share in shares]
     everyone = _rows(gather_shared(texts, sizes, rank), batch.text_of)
@@ -349,11 +351,7 @@ def score_batch(
     scores = gather_same(columns.T.contiguous(), [len(regions)] * world, rank).T
     # Every process has γ² in its loss, so each contributes its part of the gradient.
     constant = gamma_sq.detach()
-    return (
-        scores,
-        constant + (gamma_sq - constant) / world,
-        _rows(gather_same(texts, sizes, rank), batch.text_of),
-    )
+    return scores, constant + (gamma_sq - constant) / world, everyone.detach()
 
 
 def _rows(texts: Tensor, text_of: Tensor) -> Tensor:

@@ -35,7 +35,7 @@ from cxrtext.records.report_sources import made_of_labels
 from cxrtext.training.data.loader import Examples
 from cxrtext.training.data.locked_features import StoredFeatures
 from cxrtext.training.heads import fit_heads
-from cxrtext.training.loop.folder import MetricsLog, draw_curves
+from cxrtext.training.loop.folder import MetricsLog
 from cxrtext.training.loop.job import StepReport, bytes_of
 from cxrtext.training.loop.steps import Listener, Run, take_steps
 from cxrtext.training.step import PairJob
@@ -119,8 +119,7 @@ class Trainer(Run):
 
     config: Config
     job: PairJob
-    train_images: int
-    train_studies: int
+    train_set: Examples
     val_set: Examples
     zero_shot: ZeroShot | None
     listener: Listener
@@ -136,7 +135,7 @@ class Trainer(Run):
             self.job,
             self,
             self.listener,
-            images=self.train_images,
+            images=len(self.train_set),
             log_every=training.log_every,
             save_every=training.save_every,
         )
@@ -144,8 +143,6 @@ class Trainer(Run):
             # Resumed after the last step: the checkpoint may still be missing.
             self.validation = self._validate()
             self.save()
-        if self.learner.processes.first:
-            draw_curves(self.out)
         return self.validation
 
     def after_step(self, report: StepReport, log: MetricsLog | None) -> None:
@@ -195,7 +192,7 @@ class Trainer(Run):
             "configuration": self.config.model_dump(mode="json"),
             "data_fingerprint": self.data,
             "reports": made_of_labels(find_table(self.config.data.manifest.parent, "reports")),
-            "studies": self.train_studies,
+            "studies": len({record.study_id for record in self.train_set.records}),
             "step": self.learner.progress.step,
             "validation": self.validation,
         }

@@ -14,16 +14,15 @@ from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation.classification.prompt_scores import prompt_embeddings, score_differences
 from cxrtext.evaluation.classification.prompts import CHEX5_PROMPTS, Prompts, read_prompts
 from cxrtext.evaluation.data import find_table
-from cxrtext.images.augment import center_crop
 from cxrtext.metrics.ranking import area_under_curve, retrieval_metrics
 from cxrtext.models import ImageTextModel
-from cxrtext.models.regions import standardized
+from cxrtext.models.regions import normalized
 from cxrtext.page import without_zero
 from cxrtext.records import read_labels
 from cxrtext.training.data.batches import group_by_length
 from cxrtext.training.data.loader import Examples
 from cxrtext.training.loop.optimization import TrainingArguments, seed_of
-from cxrtext.training.step import Loss, accuracy, embed_group, scored
+from cxrtext.training.step import Loss, Towers, accuracy, scored
 
 RETRIEVED = 500
 """Retrieval is measured among this many first images of the split."""
@@ -89,16 +88,14 @@ def _measure_batch(
     """Add a batch's numbers to the sums and return its regions, [b, N, D]."""
     batch = examples.batch(rows, np.random.default_rng([arguments.seed, 4, number]))
     batch = batch.to(model.device)
-    with autocast(model.device, arguments.precision):
-        if batch.locked:
-            regions = model.image_encoder.project(batch.images.float()).flatten(1, 2)
-        else:
-            images = center_crop(batch.images, model.spec.preprocessing.crop).float() / 255.0
-            images = standardized(images, model.spec.preprocessing)
-            regions = model.embed_images(images).flatten(1, 2)
-        distinct = [embed_group(model.text_encoder, g) for g in batch.tokens]
-    said = batch.text_of[: len(batch.pairs.image_of)]  # without prompts of findings
-    regions, texts = regions.float(), torch.cat(distinct).float()[said]
+    images = batch.images
+    if not batch.locked:
+        images = normalized(images, model.spec.preprocessing)
+        images = images.contiguous(memory_format=torch.channels_last)
+    towers = Towers(model, None, arguments.precision)
+    regions: Tensor
+    regions, texts, _ = towers(images, batch.tokens)
+    texts = texts[batch.text_of[: len(batch.pairs.image_of)]]  # without prompts of findings
     if len(rows) == min(arguments.batch, len(examples)):
         gamma_sq = model.gamma_sq
         scores = gamma_sq * model.scores(regions, texts)

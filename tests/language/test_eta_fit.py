@@ -1,5 +1,3 @@
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -96,20 +94,6 @@ def test_says_why_it_cannot_be_fitted(log_p: Floats, count: Counts, why: str) ->
     with pytest.raises(DataError, match=why) as caught:
         fit_class_probability(log_p, count)
     assert str(caught.value).endswith("give a and k instead")
-
-
-@pytest.mark.parametrize(
-    ("log_p", "count", "why"),
-    [
-        (FALLING, ONES[:29], "one length"),
-        (-FALLING, ONES, "at most 0"),
-        (np.r_[math.nan, FALLING[1:]], ONES, "finite"),
-        (FALLING, np.r_[0, ONES[1:]], "at least 1"),
-    ],
-)
-def test_refuses_arrays_out_of_range(log_p: Floats, count: Counts, why: str) -> None:
-    with pytest.raises(ValueError, match=why):
-        fit_class_probability(log_p, count)
 
 
 def test_probabilities_are_those_of_the_loss() -> None:

@@ -7,7 +7,7 @@ from cxrtext.language.pretraining.batches import SpecialIds, collate, mask_words
 CONTINUES = torch.tensor([False] * 50 + [True] * 50)
 """A vocabulary of 100: from 50 on, pieces continue a word."""
 
-SPECIAL = SpecialIds(pad=0, begin=2, end=3, mask=4, continues=CONTINUES)
+SPECIAL = SpecialIds(0, 2, 3, 4, all=torch.arange(5), continues=CONTINUES)
 WORDS = ((10,), (11, 60, 61), (12,), (13, 62), (14,), (15,))
 SENTENCE = tuple(piece for word in WORDS for piece in word)
 

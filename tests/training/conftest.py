@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -18,7 +17,7 @@ from cxrtext.training.data.drawn import Drawn
 from cxrtext.training.data.loader import Examples
 from cxrtext.training.objectives.shared.labels import Labelled
 from cxrtext.training.objectives.shared.metadata import Clustered, Kind, WithKernel, gram
-from cxrtext.training.objectives.shared.objective import Objective
+from cxrtext.training.objectives.shared.objective import Contrast
 from cxrtext.training.objectives.shared.texts import ComparingTexts, similarity_to_images
 
 
@@ -119,7 +118,7 @@ class Facts:
     metadata: Tensor = field(default_factory=lambda: torch.zeros(0))
 
 
-def known_of(objective: Objective, facts: Facts) -> dict[str, Any]:
+def known_of(objective: Contrast, facts: Facts) -> dict[str, Any]:
     """What an objective asks for, without tables."""
     own = facts.image_of
     match objective:
@@ -140,17 +139,3 @@ def known_of(objective: Objective, facts: Facts) -> dict[str, Any]:
     if objective.name.startswith("remove-by"):
         return {"same": facts.true}
     return objective.prepare(None)(Drawn(own, (), (), ()))  # type: ignore[arg-type]
-
-
-@pytest.fixture(autouse=True)
-def undrawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Curves are drawn only for tests that ask for it: they take longer than a run of few steps."""
-    if "drawn" not in request.fixturenames:
-        for module in ("trainer", "image_pretraining.pretrain"):
-            name = f"cxrtext.training.{module}.draw_curves"
-            monkeypatch.setattr(name, lambda folder: Path(folder))
-
-
-@pytest.fixture
-def drawn() -> None:
-    """The runs of this test draw their curves, as those of users do."""

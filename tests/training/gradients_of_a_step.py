@@ -68,7 +68,7 @@ def gradients(overrides: list[str], processes: Processes, made: Made) -> dict[st
     optimizer = build_optimizer(model, head, config)
     learner = build_learner(model, head, optimizer, precision="float32", processes=processes)
     set_training(model, arguments.lock)
-    loader = Loader(model, examples, arguments, processes.share)
+    loader = Loader(model, examples, arguments, (processes.rank, processes.world))
     batch, views = loader.make(0)
     images = augment(batch.images, views, loader.crop)
     images = standardized(images, model.spec.preprocessing)

@@ -20,7 +20,7 @@ from cxrtext.training.data.loader import Examples
 from cxrtext.training.initialization import build_model, center_projections
 from cxrtext.training.loop.distributed import local_device
 from cxrtext.training.loop.optimization import TrainingArguments, set_training
-from cxrtext.training.objectives.shared.objective import Objective, as_objective
+from cxrtext.training.objectives.shared.objective import Contrast, as_objective
 from cxrtext.training.step import backward, scored
 from tests.grids import grid
 from tests.training.conftest import Counting, Facts, known_of
@@ -44,13 +44,13 @@ class Reads(Counting):
         return name if waits else ""
 
 
-def objective_of(name: str, symmetric: bool) -> Objective:
+def objective_of(name: str, symmetric: bool) -> Contrast:
     keys = {"symmetric": symmetric, "condition": ("age",), "keep": 3, "threshold": 0.5}
     taken = {key: value for key, value in keys.items() if key in objective_class(name).model_fields}
     return as_objective(read_objective({"name": name, **taken}))
 
 
-def examples(objective: Objective) -> Examples:
+def examples(objective: Contrast) -> Examples:
     """With sentences of different lengths, and all that an objective may ask for."""
 
     def ask(drawn: Drawn) -> dict[str, Any]:

@@ -69,11 +69,12 @@ def test_states_are_those_of_each_sentence_alone(
 def counted(folder: Path) -> tuple[Keeping, list[int]]:
     """Where to keep features, and how many were computed in each call with something missing."""
     totals: list[int] = []
-    keeping = Keeping(
-        folder=folder,
-        progress=lambda _what, done, total: totals.append(total) if done == total else None,
-    )
-    return keeping, totals
+
+    def embedding(_what: str, done: int, total: int) -> None:
+        if done == total:
+            totals.append(total)
+
+    return Keeping(folder, listener=Listener(embedding=embedding)), totals
 
 
 def test_what_is_kept_is_not_computed_again(
@@ -110,8 +111,10 @@ def test_features_for_which_there_is_no_room_are_refused(
     examples: Examples, model: ImageTextModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = SimpleNamespace(free=512)
-    monkeypatch.setattr("cxrtext.training.data.locked_features.shutil.disk_usage", lambda _: full)
-    with pytest.raises(WorkError, match="images take .* GB and the disk has .*; make room, name"):
+    monkeypatch.setattr("cxrtext.training.loop.resume.shutil.disk_usage", lambda _: full)
+    with pytest.raises(
+        WorkError, match="images takes .* GB and the disk has .*; make room, or name"
+    ):
         lock_images(model, examples.pixels, examples.rows, Keeping(folder=tmp_path))
     assert not list(tmp_path.glob("*.f16"))
 

@@ -32,7 +32,7 @@ from tests.training.conftest import metrics
         ["training.sentences=2", "training.section_weights={findings: 2}"],
     ],
 )
-def test_options_train(options: list[str], changes: list[str], drawn: None) -> None:
+def test_options_train(options: list[str], changes: list[str]) -> None:
     config = load_config(None, [*options, *changes, "training.steps=4", "training.log_every=1"])
     summary = train(config)
     assert summary.validation["loss"] > 0
@@ -41,7 +41,6 @@ def test_options_train(options: list[str], changes: list[str], drawn: None) -> N
     for row in metrics(config.out, "train"):
         assert 0 <= row["waiting"] <= 1
         assert (row["mlm"] > 0) == (config.training.mlm_weight > 0)
-    assert (config.out / "curves.png").stat().st_size > 1000
     load_model(config.out / "checkpoint")
 
 

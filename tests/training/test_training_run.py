@@ -15,7 +15,7 @@ from cxrtext.records import read_sentences
 from cxrtext.training import Listener, train
 from cxrtext.training.loop.job import StepReport
 from cxrtext.training.loop.resume import save_state
-from cxrtext.training.objectives.shared.objective import Direction, Objective, Terms
+from cxrtext.training.objectives.shared.objective import Contrast, Direction, Terms
 from tests.records.test_reports_labels_boxes import save_sentences
 from tests.training.conftest import metrics
 
@@ -147,7 +147,7 @@ def test_tables_that_do_not_meet(options: list[str], tmp_path: Path) -> None:
 def test_a_loss_that_is_no_number_stops_the_run(
     options: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Broken(Objective):
+    class Broken(Contrast):
         def __call__(self, d: Direction) -> Terms:
             return Terms(d.scores[:, 0] * (0.0 if len(seen) < 3 else float("nan")))
 

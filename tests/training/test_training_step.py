@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from cxrtext.config import Config, load_config
+from cxrtext.language.pretraining.batches import special_ids
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.image_text import GAMMA_SQ_CAP
 from cxrtext.training.data.batches import (
@@ -19,7 +20,6 @@ from cxrtext.training.data.batches import (
     mask_tokens,
     span,
     take,
-    vocabulary_of,
 )
 from cxrtext.training.data.loader import Examples
 from cxrtext.training.initialization import build_head, build_model, build_optimizer
@@ -63,9 +63,8 @@ def eight() -> Batch:
 
 
 def masked(model: ImageTextModel, batch: Batch) -> Batch:
-    vocabulary = vocabulary_of(model.tokenizer, int(model.spec.text["vocab_size"]))
-    generator = torch.Generator().manual_seed(0)
-    return replace(batch, parts=(mask_tokens(batch.tokens, vocabulary, generator),))
+    special, generator = special_ids(model.tokenizer), torch.Generator().manual_seed(0)
+    return replace(batch, parts=(mask_tokens(batch.tokens, special, generator),))
 
 
 def in_parts(batch: Batch, count: int) -> Batch:
@@ -190,11 +189,10 @@ def test_spans_divide_in_order_and_are_never_empty() -> None:
 
 def test_masking_hides_words_and_never_special_pieces(checkpoint: Path) -> None:
     model = load_model(checkpoint)
-    vocabulary = vocabulary_of(model.tokenizer, int(model.spec.text["vocab_size"]))
     encoded = model.tokenize(["Left pleural effusion.", "The lungs are clear."] * 20)
     ids, attention = encoded["input_ids"], encoded["attention_mask"]
     group = Tokens(ids, attention, tuple(attention.sum(dim=1).tolist()))
-    (made,) = mask_tokens([group], vocabulary, torch.Generator().manual_seed(0))
+    (made,) = mask_tokens([group], special_ids(model.tokenizer), torch.Generator().manual_seed(0))
     assert made.masked_at is not None
     assert made.masked_ids is not None
     masked = torch.zeros(ids.numel(), dtype=torch.bool)

@@ -49,6 +49,7 @@ class SpecialIds:
     begin: int  # [CLS]
     end: int  # [SEP]
     mask: int  # [MASK]
+    all: Tensor  # these and [UNK]
     continues: Tensor  # which ids continue a word, [V]
 
 
@@ -58,6 +59,7 @@ def special_ids(tokenizer: TextTokenizer) -> SpecialIds:
         begin=tokenizer.cls_token_id,
         end=tokenizer.sep_token_id,
         mask=tokenizer.mask_token_id,
+        all=torch.tensor(tokenizer.all_special_ids),
         continues=torch.tensor(continues_word(tokenizer)),
     )
 

@@ -12,8 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cxrtext.language.pretraining.batches import mask_words
-from cxrtext.text.tokenizer import TextTokenizer
+from cxrtext.language.pretraining.batches import SpecialIds, mask_words
 
 GROUP = 64
 """Sentences padded to one length together; padding all to the longest would cost several times the
@@ -154,42 +153,24 @@ def take(tokens: Sequence[Tokens], rows: slice) -> tuple[Tokens, ...]:
     return tuple(taken)
 
 
-@dataclass(frozen=True, slots=True)
-class Vocabulary:
-    """What masking needs to know about a tokenizer."""
-
-    special: Tensor  # [V], which pieces are special tokens
-    continues: Tensor  # [V], which pieces continue a word
-    mask: int  # the id of [MASK]
-
-
-def vocabulary_of(tokenizer: TextTokenizer, size: int) -> Vocabulary:
-    """The :class:`Vocabulary` of a tokenizer, for a network with ``size`` word pieces."""
-    special, continues = torch.zeros(2, size, dtype=torch.bool)
-    special[tokenizer.all_special_ids] = True
-    for piece, place in tokenizer.get_vocab().items():
-        continues[place] = piece.startswith("##")
-    return Vocabulary(special, continues, int(tokenizer.mask_token_id))
-
-
 def mask_tokens(
-    tokens: Sequence[Tokens], vocabulary: Vocabulary, generator: torch.Generator
+    tokens: Sequence[Tokens], special: SpecialIds, generator: torch.Generator
 ) -> tuple[Tokens, ...]:
     """Mask random whole words on the CPU, for the BioViL baseline."""
     masked = []
     for group in tokens:
-        eligible = ~vocabulary.special[group.input_ids] & group.attention_mask.bool()
-        starts = eligible & ~vocabulary.continues[group.input_ids]
-        starts |= eligible & (eligible.cumsum(dim=1) == 1)  # the first piece, whatever it is
-        masked_ids, labels = mask_words(
-            group.input_ids,
+        ids = group.input_ids
+        eligible = group.attention_mask.bool() & ~torch.isin(ids, special.all)
+        starts = eligible & (~special.continues[ids] | (eligible.cumsum(dim=1) == 1))
+        masked_ids, chosen = mask_words(
+            ids,
             eligible,
             starts,
-            mask_id=vocabulary.mask,
-            vocabulary_size=len(vocabulary.special),
+            mask_id=special.mask,
+            vocabulary_size=len(special.continues),
             share=MASKED_SHARE,
             generator=generator,
         )
-        at = (labels & eligible).flatten().nonzero().flatten()
+        at = chosen.flatten().nonzero().flatten()
         masked.append(replace(group, masked_ids=masked_ids, masked_at=at))
     return tuple(masked)

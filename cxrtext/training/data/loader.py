@@ -10,11 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cxrtext.images import Preprocessing
 from cxrtext.images.augment import Views, draw_views
-from cxrtext.images.cache import DecodedCache
+from cxrtext.language.pretraining.batches import special_ids
 from cxrtext.models import ImageTextModel
-from cxrtext.models.features.folder import FeatureFolder
 from cxrtext.records import ImageRecord, Rejects, Sentence
 from cxrtext.training.data.batches import (
     GROUP,
@@ -25,7 +23,6 @@ from cxrtext.training.data.batches import (
     mask_tokens,
     span,
     take,
-    vocabulary_of,
 )
 from cxrtext.training.data.drawn import Ask, Drawn
 from cxrtext.training.data.locked_features import LockedFeatures, StoredFeatures
@@ -168,11 +165,7 @@ class Loader:
     ) -> None:
         self._examples, self._arguments, self._share = examples, arguments, share
         self._pinned = model.device.type == "cuda"
-        self._vocabulary = (
-            vocabulary_of(model.tokenizer, int(model.spec.text["vocab_size"]))
-            if arguments.mlm_weight
-            else None
-        )
+        self._special = special_ids(model.tokenizer) if arguments.mlm_weight else None
         self.resize, self.crop = model.spec.preprocessing.resize, model.spec.preprocessing.crop
 
     def make(self, step: int) -> tuple[Batch, Views]:
@@ -192,9 +185,9 @@ class Loader:
             contrast=arguments.contrast,
         )
         (tokens,) = batch.parts
-        if self._vocabulary is not None:
+        if self._special is not None:
             generator.manual_seed(seed_of(seed, 6, step, self._share[0]))
-            tokens = mask_tokens(tokens, self._vocabulary, generator)
+            tokens = mask_tokens(tokens, self._special, generator)
         own, count = sum(len(group.input_ids) for group in tokens), arguments.accumulate
         parts = [take(tokens, span(own, k, count)) for k in range(count)]
         batch = replace(batch, parts=tuple(parts))
@@ -209,55 +202,24 @@ ReadImages = Callable[[Sequence[ImageRecord], Rejects], Looked]
 """Reads images, and rejects those that cannot be read."""
 
 
-def decoded_images(
-    cache: DecodedCache,
-    preprocessing: Preprocessing,
-    progress: Callable[[int, int], None] | None = None,
-) -> ReadImages:
-    """Decode images into a cache; ``progress`` is called with (done, total)."""
-
-    def look(records: Sequence[ImageRecord], rejects: Rejects) -> Looked:
-        decoded = cache.fill(
-            [record.path for record in records],
-            preprocessing,
-            reject=lambda row, reason: rejects.add(records[row].name, reason),
-            progress=progress,
-        )
-        usable = np.flatnonzero(decoded.slots >= 0)
-        return usable, {"pixels": decoded.pixels, "rows": decoded.slots[usable]}
-
-    return look
-
-
-def stored_images(folder: FeatureFolder) -> ReadImages:
-    """Find images in a folder of features, without decoding any."""
-
-    def look(records: Sequence[ImageRecord], rejects: Rejects) -> Looked:
-        places = folder.places([record.name for record in records])
-        for row in np.flatnonzero(places < 0).tolist():
-            rejects.add(records[row].name, folder.why_not(records[row].name))
-        usable = np.flatnonzero(places >= 0)
-        return usable, {
-            "pixels": np.empty((0, 0, 0), dtype=np.uint8),
-            "rows": np.arange(len(usable)),
-            "features": StoredFeatures(folder, places[usable]),
-        }
-
-    return look
+def word_pieces(model: ImageTextModel, texts: list[str]) -> list[list[int]]:
+    """The word pieces of sentences, with special tokens."""
+    if not texts:
+        return []
+    encoded = model.tokenizer(texts, truncation=True, max_length=model.spec.max_tokens)
+    return list(encoded["input_ids"])
 
 
 def collect(
     records: Sequence[ImageRecord],
     sentences: Sequence[Sentence],
     look: ReadImages,
-    tokenize: Callable[[list[str]], list[list[int]]],
-    pad_id: int,
+    model: ImageTextModel,
     rejects: Rejects,
 ) -> Examples:
     """Join the images of a split with the sentences of their studies.
 
-    Images without a sentence and sentences of other studies are left out.  ``look`` comes from
-    :func:`decoded_images` or :func:`stored_images`; ``tokenize`` adds special tokens.
+    Images without a sentence and sentences of other studies are left out.
     """
     by_study: dict[str, list[int]] = defaultdict(list)
     studies = {record.study_id for record in records}
@@ -267,13 +229,13 @@ def collect(
     with_text = [record for record in records if record.study_id in by_study]
     usable, images = look(with_text, rejects)
     distinct = list(dict.fromkeys(sentence.sentence for sentence in used))
-    pieces = dict(zip(distinct, tokenize(distinct) if distinct else [], strict=True))
+    pieces = dict(zip(distinct, word_pieces(model, distinct), strict=True))
     return Examples(
         **images,
         sentences=[np.asarray(by_study[with_text[row].study_id]) for row in usable],
         tokens=[pieces[sentence.sentence] for sentence in used],
         eta=np.asarray([sentence.eta for sentence in used], dtype=np.float32),
-        pad_id=pad_id,
+        pad_id=int(model.tokenizer.pad_token_id),
         records=[with_text[row] for row in usable],
         texts=used,
     )

@@ -4,18 +4,14 @@ A locked encoder gives the same features at every step.  Images use only their c
 features are computed once, and a step needs no pass through the encoder.
 
 A file, ``regions-….f16`` or ``sentences-….f16``, belongs to one encoder and its inputs; runs with
-the same share it.  It grows a batch at a time, so a stopped run loses nothing.  It may be deleted
-when no process uses it.
+the same share it.  It grows a batch at a time, so a stopped run loses nothing.  Two runs that
+make it at once write the same bytes to the same places.  It may be deleted when no process uses it.
 """
 
 import hashlib
 import math
-import os
-import shutil
-import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from itertools import chain, groupby
 from pathlib import Path
@@ -25,16 +21,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cxrtext.errors import WorkError
-from cxrtext.files import only_one
+from cxrtext.device import autocast
 from cxrtext.images.cache_store import disk_errors, write_at
 from cxrtext.models import ImageTextModel
 from cxrtext.models.features.folder import FeatureFolder
 from cxrtext.models.regions import normalized
+from cxrtext.training.loop.resume import require_room
+from cxrtext.training.loop.steps import Listener
 
 BATCH = 64
 """Images or sentences computed at once; always as many, so that results are always the same."""
-_WAIT_S = 2.0
 
 Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
 Pixels = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
@@ -65,18 +61,13 @@ class StoredFeatures:
         return self.folder.of(self.places[chosen])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Keeping:
-    """How features are computed and kept."""
+    """Where features are kept, and in which precision they are computed; each has its own files."""
 
     folder: Path
-    # the name of autocast's precision; each precision has its own files
     precision: str = "float32"
-    # used around the encoder
-    autocast: Callable[[], AbstractContextManager[object]] = field(default=ExitStack)
-    say: Callable[[str], None] = lambda _: None  # hears how much is computed
-    # called with "images" or "sentences", and (done, total) of the computed ones
-    progress: Callable[[str, int, int], None] = lambda _what, _done, _total: None
+    listener: Listener = field(default_factory=Listener)
 
 
 def lock_images(
@@ -98,7 +89,8 @@ def lock_images(
         squares = torch.from_numpy(np.asarray(pixels[rows[_full(images)]])[:, None])
         prepared = normalized(squares.to(model.device), spec.preprocessing)
         prepared = prepared.contiguous(memory_format=torch.channels_last)
-        return _half(encoder.features(prepared))
+        with autocast(model.device, keeping.precision):
+            return _half(encoder.features(prepared))
 
     what = f"{spec.image} {spec.preprocessing.to_dict()}{encoder.extra_repr()}"
     path = _path(keeping, "regions", encoder.trunk, what)
@@ -114,10 +106,11 @@ def lock_sentences(
     ``tokens`` are the word pieces of n sentences, with special tokens; each distinct one is
     computed once.
     """
-    model.text_encoder.eval()
+    text = model.text_encoder
+    text.eval()
     with torch.inference_mode():
         nothing = torch.zeros(1, 2, dtype=torch.long, device=model.device)
-        shape = tuple(model.text_encoder.states(nothing, None).shape[1:])
+        shape = tuple(text.states(nothing, None).shape[1:])
 
     def of_one_length(sentences: Sequence[int]) -> Iterator[list[int]]:
         # Without padding, a state does not depend on the other sentences of its batch.
@@ -127,9 +120,9 @@ def lock_sentences(
 
     def compute(sentences: Sequence[int]) -> Half:
         ids = torch.tensor([tokens[i] for i in _full(sentences)], device=model.device)
-        return _half(model.text_encoder.states(ids, None))
+        with autocast(model.device, keeping.precision):
+            return _half(text.states(ids, None))
 
-    text = model.text_encoder
     path = _path(keeping, "sentences", text.backbone, text.extra_repr())
     contents = [content_digest(np.asarray(pieces, dtype=np.int64)) for pieces in tokens]
     return _kept("sentences", keeping, path, shape, contents, of_one_length, compute)
@@ -167,33 +160,29 @@ def _kept(
     order = {contents[place]: row for row, place in enumerate(chain(*parts))}
     digest = hashlib.sha256(b"".join(order)).hexdigest()[:16]
     path, row_bytes = stem.with_name(f"{stem.name}-{digest}.f16"), 2 * math.prod(shape)
-    with disk_errors(keeping.folder, f"features of {what}"), ExitStack() as stack:
+    with disk_errors(keeping.folder, f"features of {what}"):
         keeping.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if _rows_in(path, row_bytes) < len(order):
-            _take_turn(stack, path, keeping.say)
-            done = bisect_right(ends, _rows_in(path, row_bytes)) - 1  # whole batches
-            missing = len(order) - ends[done]
-            _require_room(path, missing, what, row_bytes)
-            if missing:
-                keeping.say(
-                    f"{missing} {what} pass through the locked encoder once; their features are "
-                    f"kept in {path} ({missing * row_bytes / 1e9:.3g} GB)"
-                )
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            stack.callback(os.close, handle)
-            for start, part in zip(ends[done:], parts[done:], strict=False):
-                with torch.inference_mode(), keeping.autocast():
-                    values = compute(part)[: len(part)]
-                write_at(handle, start * row_bytes, values.tobytes())
-                keeping.progress(what, start + len(part) - ends[done], missing)
+        rows = path.stat().st_size // row_bytes if path.exists() else 0
+        done = bisect_right(ends, rows) - 1  # whole batches
+        if missing := len(order) - ends[done]:
+            room, size = f"keeping features of {missing} {what}", missing * row_bytes
+            instead = "name another folder with data.cache, or train without training.lock"
+            require_room(keeping.folder, size, room, instead)
+            keeping.listener.say(
+                f"{missing} {what} pass through the locked encoder once; their features are "
+                f"kept in {path} ({size / 1e9:.3g} GB)"
+            )
+            path.touch(mode=0o600)
+            with path.open("r+b") as file:
+                for start, part in zip(ends[done:], parts[done:], strict=False):
+                    with torch.inference_mode():
+                        values = compute(part)[: len(part)]
+                    write_at(file.fileno(), start * row_bytes, values.tobytes())
+                    keeping.listener.embedding(what, start + len(part) - ends[done], missing)
         places = np.asarray([order[content] for content in contents], dtype=np.int64)
         if not order:
             return LockedFeatures(np.empty((0, *shape), dtype=np.float16), places)
         return LockedFeatures(np.memmap(path, np.float16, "r", shape=(len(order), *shape)), places)
-
-
-def _rows_in(path: Path, row_bytes: int) -> int:
-    return path.stat().st_size // row_bytes if path.exists() else 0
 
 
 def content_digest(content: np.ndarray[tuple[int, ...], np.dtype[Any]]) -> bytes:
@@ -208,28 +197,3 @@ def _path(keeping: Keeping, kind: str, encoder: nn.Module, what: str) -> Path:
         digest.update(name.encode())
         digest.update(tensor.detach().cpu().contiguous().numpy().data.cast("B"))
     return keeping.folder / f"{kind}-{digest.hexdigest()[:16]}"
-
-
-def _take_turn(stack: ExitStack, path: Path, say: Callable[[str], None]) -> None:
-    """Wait until no other process adds to the file, and hold that right."""
-    said = False
-    while True:
-        try:
-            stack.enter_context(only_one(path))
-            return
-        except WorkError:
-            if not said:
-                say(f"{path}: another process computes these features; waiting for it")
-            said = True
-            time.sleep(_WAIT_S)
-
-
-def _require_room(path: Path, count: int, what: str, row_bytes: int) -> None:
-    """Refuse to compute features that will not fit on the disk (WorkError)."""
-    size, free = count * row_bytes, shutil.disk_usage(path.parent).free
-    if size > free:
-        raise WorkError(
-            f"{path}: the features of {count} {what} take {size / 1e9:.3g} GB and the disk has "
-            f"{free / 1e9:.3g} GB free; make room, name another folder with data.cache, or train "
-            "without training.lock"
-        )

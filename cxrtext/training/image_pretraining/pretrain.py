@@ -33,7 +33,7 @@ from cxrtext.training.image_pretraining.settings import (
     check_settings,
 )
 from cxrtext.training.image_pretraining.targets import Targets, targets_of_labels, targets_of_words
-from cxrtext.training.loop.folder import MetricsLog, draw_curves, own_folder
+from cxrtext.training.loop.folder import MetricsLog, own_folder
 from cxrtext.training.loop.job import StepReport
 from cxrtext.training.loop.resume import check_same, load_newest_state
 from cxrtext.training.loop.steps import Listener, Run, take_steps
@@ -86,8 +86,8 @@ def pretrain_image(
     Writes into ``out``: ``encoder.safetensors`` for ``model.image_weights``; except for
     ``resnet-narrow``, a folder named like the network for transformers and ``cxrtext encode
     --backbone``; ``words.txt``; ``pretraining.json``, with the AUC of each finding on the
-    validation split; ``metrics.jsonl``, ``curves.png``, ``state/`` and, without ``cache``,
-    ``cache/``.  An interrupted run (``KeyboardInterrupt``) saves its state first.
+    validation split; ``metrics.jsonl``, ``state/`` and, without ``cache``, ``cache/``.  An
+    interrupted run (``KeyboardInterrupt``) saves its state first.
 
     Args:
         manifest: The images; the split "train" is for training, "val" for measuring.
@@ -246,7 +246,6 @@ class _Run(Run):
             )
         else:
             self._validate()
-        draw_curves(self.out)
 
     def after_step(self, report: StepReport, log: MetricsLog | None) -> None:
         """Measure the validation split at even intervals and after the last step."""

@@ -31,20 +31,14 @@ noticed within a second in another way (:class:`_Alarm`)."""
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """This process's rank among all and on its machine, from 0, and how many there are."""
+    """This process's rank among all, from 0, and how many there are."""
 
     rank: int = 0
     world: int = 1
-    local_rank: int = 0
 
     @property
     def first(self) -> bool:
         return self.rank == 0
-
-    @property
-    def share(self) -> tuple[int, int]:
-        """This process's part of a batch, and the number of parts."""
-        return self.rank, self.world
 
     def any(self, condition: bool) -> bool:
         """Whether a condition holds in any process; all must call it.  Waits for no device."""
@@ -71,19 +65,13 @@ class Processes:
             gradient.div_(self.world)
 
     def in_turn(self, work: Callable[[], T]) -> T:
-        """Let the first process work, then one of every other machine, then the rest.
-
-        The others find what the first leaves in a shared folder; if machines have folders of their
-        own, one process of each repeats the work.
-        """
-        turn = 0 if self.first else 1 if self.local_rank == 0 else 2
-        result: list[T] = []
-        for now in range(3 if self.world > 1 else 1):
-            if now == turn:
-                result.append(work())
-            if self.world > 1:
-                dist.barrier()
-        return result[0]
+        """Let the first process work, then the others, who find what it leaves in a folder."""
+        if not self.first:
+            dist.barrier()
+        result = work()
+        if self.first and self.world > 1:
+            dist.barrier()
+        return result
 
 
 class _Alarm:
@@ -145,7 +133,7 @@ def connected(device: torch.device) -> Iterator[Processes]:
     )
     alarm = _Alarm(PrefixStore("cxrtext", store))
     try:
-        yield Processes(rank, world, int(os.environ.get("LOCAL_RANK", rank)))
+        yield Processes(rank, world)
         dist.barrier()
         alarm.stop()
         dist.destroy_process_group()

@@ -1,28 +1,19 @@
 """The folder of a training run: its lock and its metrics.
 
-Metrics are one JSON object per line, TensorBoard if it is installed, and a picture.  Torch is only
-imported for TensorBoard, so a wrong folder is refused at once.
+Metrics are one JSON object per line, and TensorBoard if it is installed.  Torch is only imported
+for TensorBoard, so a wrong folder is refused at once.
 """
 
 import json
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from cxrtext.errors import ConfigError, WorkError
-from cxrtext.files import only_one, replacing, sweep, write_text
+from cxrtext.files import only_one, sweep, write_text
 
 OUT = "--set out=…"  # the option of ``train`` that names another folder
-PANELS = (
-    ("loss", ("train/loss", "val/loss")),
-    ("accuracy and retrieval", ("train/accuracy", "val/accuracy", "val/R@1", "val/R@5")),
-    ("zero-shot AUC", ("val/auc",)),
-    ("γ² and share at the floor", ("train/gamma_sq", "train/floored")),
-    ("learning rate", ("train/lr",)),
-)
-"""Titles, and the measures drawn under each."""
 
 
 def check_folder(out: Path, resume: bool) -> None:
@@ -95,45 +86,3 @@ def _tensorboard(folder: Path, start: int) -> Any:
     except ImportError:
         return None
     return SummaryWriter(str(folder), purge_step=start + 1)
-
-
-def read_metrics(path: Path) -> dict[str, tuple[list[int], list[float]]]:
-    """Steps and values of each measure in a ``metrics.jsonl``, as ``train/loss``."""
-    measures: dict[str, tuple[list[int], list[float]]] = defaultdict(lambda: ([], []))
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            values = json.loads(line)
-            kind, step = str(values.pop("kind")), int(values.pop("step"))
-            numbers = {str(name): float(value) for name, value in values.items()}
-        except (ValueError, KeyError, TypeError, AttributeError):
-            continue  # a damaged line
-        for name, value in numbers.items():
-            steps, series = measures[f"{kind}/{name}"]
-            steps.append(step)
-            series.append(value)
-    return dict(measures)
-
-
-def draw_curves(folder: Path) -> Path:
-    """Draw a run's measures over its steps into ``curves.png``."""
-    from matplotlib.figure import Figure
-
-    measures = read_metrics(folder / "metrics.jsonl")
-    panels = [
-        (title, present)
-        for title, names in PANELS
-        if (present := [name for name in names if name in measures])
-    ]
-    figure = Figure(figsize=(12, 3.2 * ((len(panels) + 1) // 2)), layout="constrained")
-    for place, (title, names) in enumerate(panels, 1):
-        axes = figure.add_subplot((len(panels) + 1) // 2, 2, place)
-        for name in names:
-            steps, series = measures[name]
-            axes.plot(steps, series, label=name, marker="." if len(steps) < 30 else "")
-        axes.set_title(title)
-        axes.set_xlabel("step")
-        axes.legend()
-    path = folder / "curves.png"
-    with replacing(path) as temporary:
-        figure.savefig(temporary, dpi=110)
-    return path

@@ -19,7 +19,7 @@ from torch.amp.grad_scaler import GradScaler
 
 from cxrtext.errors import WorkError
 from cxrtext.training.loop.distributed import Processes
-from cxrtext.training.loop.optimization import Schedule, set_rate
+from cxrtext.training.loop.optimization import Schedule
 
 PATIENCE = 20
 """A run has diverged after so many steps in a row with a loss far above the first."""
@@ -158,7 +158,8 @@ def train_steps(job: Job[Made]) -> Generator[StepReport, None, None]:
     begun = time.perf_counter()
     for step, made, waited in prefetched(job.make, range(learner.progress.step, schedule.steps)):
         lr = schedule.rate(step)
-        set_rate(learner.optimizer, lr)
+        for group in learner.optimizer.param_groups:
+            group["lr"] = lr
         learner.optimizer.zero_grad(set_to_none=True)
         numbers = job.gradients(step, made)
         check_loss(learner.progress, numbers.loss, step, schedule)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import torch
 from torch import nn
 
 from cxrtext.models import ImageTextModel
@@ -113,19 +112,6 @@ def _backbone(model: ImageTextModel, name: str) -> nn.Module:
     return model.image_encoder.trunk if name == "image" else model.text_encoder.backbone
 
 
-def parameter_groups(
-    model: ImageTextModel, head: nn.Module | None, *, weight_decay: float
-) -> list[dict[str, object]]:
-    """Groups of the parameters that need a gradient; biases, norms and γ² do not decay."""
-    groups: list[dict[str, object]] = []
-    seen: set[int] = set()
-    for module in (model.image_encoder, model.text_encoder, head or nn.Module(), model):
-        new = [p for p in module.parameters() if p.requires_grad and id(p) not in seen]
-        seen.update(map(id, new))
-        groups += decay_groups(new, weight_decay)
-    return groups
-
-
 def decay_groups(new: Sequence[nn.Parameter], weight_decay: float) -> list[dict[str, object]]:
     """Groups of parameters: matrices and kernels decay, biases and norms do not."""
     return [
@@ -136,8 +122,3 @@ def decay_groups(new: Sequence[nn.Parameter], weight_decay: float) -> list[dict[
         )
         if chosen
     ]
-
-
-def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    for group in optimizer.param_groups:
-        group["lr"] = rate

@@ -10,7 +10,5 @@ class Objective(Contrast):
 
     def losses(self, d: Direction) -> Terms:
         from cxrtext.objectives.debiasing import hard_negative_terms
-        from cxrtext.objectives.scores import rows_of
 
-        rows = rows_of(d.scores, d.positive)
-        return Terms(*hard_negative_terms(rows, self.tau_plus, self.beta, d.gamma_sq))
+        return Terms(*hard_negative_terms(d.rows, self.tau_plus, self.beta, d.gamma_sq))

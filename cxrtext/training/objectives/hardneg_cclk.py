@@ -47,11 +47,11 @@ class Objective(Contrast):
         return ask
 
     def gram(self, z: Tensor) -> Tensor:
-        """The Gram matrix [n, n] of embeddings, without gradient."""
+        """The Gram matrix [n, n] of embeddings."""
         from cxrtext.objectives import kernels
 
         kernel = self.kernel[0] if self.kernel else Kernel.model_validate({})
-        return kernels.gram(kernel.name, z.detach(), kernel.sigma or 1.0)
+        return kernels.gram(kernel.name, z, kernel.sigma or 1.0)
 
     def losses(self, d: Direction) -> Terms:
         return cclk(d, self.ridge, fair=True)
@@ -65,7 +65,7 @@ class Objective(Contrast):
         import torch
 
         assert forward.texts is not None  # noqa: S101 - training gives them
-        rounds, image_of, own = forward.known["rounds"], forward.positive, forward.texts.detach()
+        rounds, image_of, own = forward.known["rounds"], forward.positive, forward.texts
         parts = []
         for anchors in rounds:
             z = own[: forward.scores.shape[1]].index_copy(0, image_of[anchors], own[anchors])

@@ -10,7 +10,5 @@ class Objective(ComparingTexts):
 
     def losses(self, d: Direction) -> Terms:
         from cxrtext.objectives.contrastive import reweighted_terms
-        from cxrtext.objectives.scores import rows_of
 
-        rows = rows_of(d.scores, d.positive)
-        return Terms(reweighted_terms(rows, d.known["similarity"], self.beta))
+        return Terms(reweighted_terms(d.rows, d.known["similarity"], self.beta))

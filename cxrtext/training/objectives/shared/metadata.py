@@ -33,15 +33,6 @@ class Columns:
     values: Values
 
 
-def read_columns(manifest: Path, records: Sequence[ImageRecord], names: Sequence[str]) -> Columns:
-    """Read metadata of both splits; a column has numbers if every value is one, else categories."""
-    columns = [_read_column(manifest, records, name) for name in names]
-    return Columns(
-        tuple(kind for kind, _ in columns),
-        np.stack([values for _, values in columns], axis=1).astype(np.float32),
-    )
-
-
 def _read_column(
     manifest: Path, records: Sequence[ImageRecord], name: str
 ) -> tuple[Kind, np.ndarray[tuple[int], np.dtype[np.float64]]]:
@@ -181,7 +172,11 @@ class Conditional(Contrast):
         return self
 
     def columns(self, source: Source) -> Columns:
-        return read_columns(source.config.data.manifest, source.records, self.condition)
+        """Metadata of both splits; a column has numbers if every value is one, else categories."""
+        manifest = source.config.data.manifest
+        columns = [_read_column(manifest, source.records, name) for name in self.condition]
+        values = np.stack([values for _, values in columns], axis=1).astype(np.float32)
+        return Columns(tuple(kind for kind, _ in columns), values)
 
 
 def by_name(source: Source, values: Values) -> Callable[[Drawn], Tensor]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from cxrtext.models import ImageTextModel
+    from cxrtext.objectives.scores import Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,13 @@ class Direction:
     # draws negatives; depends only on the run's seed and the step, so that a resumed run draws the
     # same
     generator: torch.Generator | None = None
-    texts: Tensor | None = None  # [A, D], the anchors' embeddings if they are sentences
+    texts: Tensor | None = None  # [A, D], without gradient, if the anchors are sentences
+
+    @property
+    def rows(self) -> Rows:
+        from cxrtext.objectives.scores import rows_of
+
+        return rows_of(self.scores, self.positive)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +120,14 @@ def joined(terms: Sequence[Terms], advice: str = "") -> Terms:
     )
 
 
-class Objective(ObjectiveSection):
-    """The base of all objectives; the fields of a class are the keys of its section."""
+class Contrast(ObjectiveSection):
+    """The base of all objectives; the fields of a class are the keys of its section.
+
+    It contrasts sentences with images and, with ``symmetric``, images with sentences.
+    """
+
+    symmetric: bool = False
+    more_negatives: ClassVar[str] = ""  # what leaves more negatives, apart from larger batches
 
     def files(self, config: Config) -> list[Path]:
         """Further tables that are read, besides manifest and sentences, and decide the run."""
@@ -123,22 +136,6 @@ class Objective(ObjectiveSection):
     def prepare(self, source: Source) -> Ask:
         """Read and compute what is needed; the returned function gives :attr:`Direction.known`."""
         return lambda _: {}
-
-    def __call__(self, d: Direction) -> Terms:
-        """Losses of a batch with its sentences as anchors and its images as candidates."""
-        raise NotImplementedError
-
-
-def as_objective(section: ObjectiveSection) -> Objective:
-    assert isinstance(section, Objective)  # noqa: S101 - every file of this package defines one
-    return section
-
-
-class Contrast(Objective):
-    """Contrasts sentences with images and, with ``symmetric``, images with sentences."""
-
-    symmetric: bool = False
-    more_negatives: ClassVar[str] = ""  # what leaves more negatives, apart from larger batches
 
     def losses(self, d: Direction) -> Terms:
         """The losses in one direction, and what to log about them."""
@@ -174,11 +171,17 @@ class Contrast(Objective):
         return terms
 
     def __call__(self, d: Direction) -> Terms:
+        """Losses of a batch with its sentences as anchors and its images as candidates."""
         return joined(
             self.directions(d),
             f"objective.name: {self.name} leaves no anchor of this step a negative; "
             f"{self.more_negatives}, or raise training.batch",
         )
+
+
+def as_objective(section: ObjectiveSection) -> Contrast:
+    assert isinstance(section, Contrast)  # noqa: S101 - every file of this package defines one
+    return section
 
 
 def removed(d: Direction, same: Tensor) -> Terms:
@@ -191,17 +194,15 @@ def removed(d: Direction, same: Tensor) -> Terms:
 
 def info_nce(d: Direction) -> Terms:
     from cxrtext.objectives.contrastive import info_nce_terms
-    from cxrtext.objectives.scores import rows_of
 
-    return Terms(info_nce_terms(rows_of(d.scores, d.positive)))
+    return Terms(info_nce_terms(d.rows))
 
 
 def debiased(d: Direction, eta: Tensor | float) -> Terms:
     """DCL with one class probability for all anchors, or one for each."""
     from cxrtext.objectives.debiasing import debiased_terms
-    from cxrtext.objectives.scores import rows_of
 
-    return Terms(*debiased_terms(rows_of(d.scores, d.positive), eta, d.gamma_sq))
+    return Terms(*debiased_terms(d.rows, eta, d.gamma_sq))
 
 
 def table(key: str, given: Path | None, manifest: Path, name: str, stem: str) -> Path:
