@@ -30,9 +30,9 @@ CALLER = "cxrtext.caller"  # key of the :class:`Caller` in the ASGI scope
 READ, MARK, WRITE, ADMIN, METRICS = "read", "mark", "write", "admin", "metrics"
 
 SCOPES = frozenset({READ, MARK, WRITE, ADMIN, METRICS})
-"""What a key may do: ask; mark answers as right or wrong; add images, and change and delete its
-own; together with ``write``, change and delete what others added; read the metrics (``read`` may,
-too)."""
+"""What a key may do: ask; and with that, mark answers as right or wrong; add images, and change and
+delete its own; together with ``write``, change and delete what others added.  Read the metrics
+(``read`` may, too)."""
 
 MAX_FILE_BYTES = 2**20
 HEADER = "# Keys of cxrtext: NAME SCOPES SHA256 [LAST-DAY]; made by `cxrtext keys add`.\n"

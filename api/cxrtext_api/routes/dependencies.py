@@ -14,7 +14,6 @@ from cxrtext_api.gate.access import wants
 from cxrtext_api.gate.keys import READ, WRITE
 from cxrtext_api.problems import Refusal
 from cxrtext_api.runtime.resources import Resources, Session
-from cxrtext_api.runtime.scope import REQUEST_SCOPE
 from cxrtext_api.runtime.uploads import Pixels, Upload
 
 if TYPE_CHECKING:
@@ -33,17 +32,17 @@ ResourcesDep = Annotated[Resources, Depends(_resources)]
 
 
 async def _session(request: Request) -> AsyncIterator[Session]:
-    """What a request works with (NotReady before the model is loaded).
-
-    It is given back when the answer begins or fails.
-    """
+    """What a request works with (NotReady before the model is loaded)."""
     with Session(_resources(request), request.receive) as session:
         _ = session.service
-        request.scope[REQUEST_SCOPE] = session
         yield session
 
 
-SessionDep = Annotated[Session, Depends(_session)]
+SessionDep = Annotated[Session, Depends(_session, scope="function")]
+"""It is given back before the answer is sent, as a caller may read slowly."""
+
+LastingSessionDep = Annotated[Session, Depends(_session)]
+"""It is given back once the answer has been sent."""
 
 
 class ChosenImage:
@@ -109,12 +108,15 @@ async def chosen(session: Session, form: Sent) -> ChosenImage:
 
 async def _check_writable(session: SessionDep, request: Request) -> None:
     if request.url.path.rpartition("/")[2] in OF_AN_IMAGE:
-        raise HTTPException(405)
+        raise HTTPException(405, headers={"Allow": "GET"})
     if session.settings.read_only:
         raise Refusal(403, READ_ONLY)
 
 
-WRITES: list[Any] = [wants(WRITE), Depends(_check_writable)]  # for routes that change the index
+WRITES: list[Any] = [
+    wants(READ, WRITE),
+    Depends(_check_writable),
+]  # for routes that change the index
 
 READ_ONLY = "This server only reads: it was started with --read-only."
 

@@ -32,20 +32,15 @@ async def health() -> Health:
     "/readyz",
     summary="Whether the model is loaded",
     operation_id="readiness",
-    response_model_exclude_none=True,
     responses=problem_of(503),
 )
 async def readiness(request: Request, resources: ResourcesDep) -> Readiness:
-    """Answer 200 once the model is loaded, 503 before.
-
-    With a full disk the server still answers, and ``writes`` is false.  If the audit log cannot be
-    written, it does not.
-    """
+    """Answer 200 once the model is loaded, 503 before, or if the audit log cannot be written."""
     _ = resources.service  # raises NotReady
     audit: AuditLog = request.app.state.audit
     if audit.failed and not await asyncio.to_thread(audit.works):
         raise NotReady(NO_AUDIT)
-    return Readiness(writes=await resources.writes())
+    return Readiness()
 
 
 @measures.get(
@@ -67,7 +62,6 @@ async def metrics(request: Request, resources: ResourcesDep) -> Response:
         service = resources.service
         measured.describe_model(service.describe(), cxrtext.__version__)
         measured.ready.set(1)
-        measured.writes.set(0 if await resources.writes() is False else 1)
     except NotReady:
         measured.ready.set(0)
     return Response(measured.page(), headers={"Content-Type": CONTENT_TYPE})

@@ -15,7 +15,14 @@ from cxrtext.service.searching import Prepared
 from cxrtext.service.tables import HIT_COLUMNS, csv_lines, csv_table, hit_row
 from cxrtext_api.gate.access import Guarded
 from cxrtext_api.observe.audit import EXPORTED
-from cxrtext_api.routes.dependencies import GUARDED, Sent, SessionDep, chosen, problems
+from cxrtext_api.routes.dependencies import (
+    GUARDED,
+    LastingSessionDep,
+    Sent,
+    SessionDep,
+    chosen,
+    problems,
+)
 from cxrtext_api.routes.fields import CSV, JSON, MULTIPART, as_json, check_where, preferred
 from cxrtext_api.runtime.resources import Session
 
@@ -111,7 +118,7 @@ async def _answer(session: Session, asked: Prepared, **result: Any) -> Response:
     responses={200: {"content": {CSV: {"schema": {"type": "string"}}}}, **problems(404, 422)},
 )
 async def export(
-    request: Request, session: SessionDep, form: Annotated[SearchForm, MULTIPART]
+    request: Request, session: LastingSessionDep, form: Annotated[SearchForm, MULTIPART]
 ) -> StreamingResponse:
     """Give every image that a search finds, best first, as a table that is sent while it is made.
 

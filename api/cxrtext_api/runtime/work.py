@@ -1,7 +1,6 @@
-"""Threads for blocking work, how much may wait for them, and for how long."""
+"""Threads for blocking work, and how much may wait for them."""
 
 import asyncio
-import math
 import threading
 import time
 from collections.abc import Callable
@@ -14,26 +13,6 @@ from cxrtext_api.runtime.scope import Busy, RequestScope
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-LONGEST_WAIT = 60
-
-
-class WaitEstimate:
-    """The recent mean time of a piece of work, when ``at_once`` pieces run at a time."""
-
-    def __init__(self, at_once: int = 1) -> None:
-        self._at_once = at_once
-        self._seconds: float | None = None
-
-    def note(self, seconds: float) -> None:
-        """Count a piece of work; the mean covers about the last ten."""
-        before = seconds if self._seconds is None else self._seconds
-        self._seconds = before + 0.1 * (seconds - before)
-
-    def wait(self, ahead: int) -> int:
-        """Whole seconds until ``ahead`` pieces are done, at least 1, for Retry-After."""
-        seconds = (self._seconds or 0.0) * (ahead + 1) / self._at_once
-        return max(1, min(LONGEST_WAIT, math.ceil(seconds)))
 
 
 class Workers:
@@ -48,7 +27,6 @@ class Workers:
         self._metrics = metrics
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._places = threading.BoundedSemaphore(limit)
-        self._estimate = WaitEstimate(threads)
         self._waiting = 0
 
     async def run(
@@ -80,12 +58,10 @@ class Workers:
             try:
                 return function(lambda: not given_up.is_set())
             finally:
-                seconds = time.perf_counter() - begun
-                self._estimate.note(seconds)
-                self._metrics.stages.labels(self._name).observe(seconds)
+                self._metrics.stages.labels(self._name).observe(time.perf_counter() - begun)
 
         if not self._places.acquire(blocking=False):
-            raise Busy(self._estimate.wait(self._waiting))
+            raise Busy
         try:
             future = self._pool.submit(timed)
         except BaseException:

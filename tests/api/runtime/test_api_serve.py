@@ -39,7 +39,8 @@ def test_a_port_in_use(taken: int) -> None:
     with pytest.raises(WorkError) as raised:
         run_server(Settings(port=taken), load=never)
     assert str(raised.value) == (
-        f"127.0.0.1:{taken} is in use by another program; stop it, or take another port with --port"
+        f"127.0.0.1:{taken}: address already in use; take another port with --port, or listen on "
+        "127.0.0.1"
     )
 
 
