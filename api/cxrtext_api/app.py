@@ -36,13 +36,11 @@ ROUTERS = (
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     resources: Resources = app.state.resources
-    audit: AuditLog = app.state.audit
     resources.open()
     try:
         yield
     finally:
         await resources.close()
-        audit.close()
 
 
 def create_app(

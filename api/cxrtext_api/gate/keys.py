@@ -214,12 +214,12 @@ class KeyRing:
     def is_due(self) -> bool:
         return self._path is not None and self._clock() - self._checked >= CHECK_SECONDS
 
-    def refresh(self, *, force: bool = False) -> None:
+    def refresh(self) -> None:
         self._checked = self._clock()
         if self._path is None:
             return
         signature = self._signature()
-        if signature == self._seen and not force:
+        if signature == self._seen:
             return
         self._seen = signature
         try:

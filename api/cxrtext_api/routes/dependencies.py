@@ -53,18 +53,12 @@ class ChosenImage:
         self._upload = upload
         self._image_id = image_id or ""
 
-    async def embedded(self) -> "EmbeddedImage":
+    async def image(self) -> "EmbeddedImage | str":
+        """An upload embedded, or an indexed image's id for :meth:`.Service.embedded`."""
+        session = self._session
         if self._upload is not None:
-            session = self._session
             return await session.uploads.embed(session, session.service, self._upload)
-        await self._session.see_index()
-        return await self._session.read(self._session.service.embedded, self._image_id)
-
-    async def known(self) -> "EmbeddedImage | str":
-        """An upload embedded, or the id of an indexed image, for the model's thread to look up."""
-        if self._upload is not None:
-            return await self.embedded()
-        await self._session.see_index()
+        await session.see_index()
         return self._image_id
 
     async def pixels(self, side: int) -> Pixels:
@@ -75,12 +69,12 @@ class ChosenImage:
         await session.see_index()
         return await session.draw(session.service.shown, self._image_id, side)
 
-    async def both(self, side: int) -> "tuple[EmbeddedImage, Pixels]":
+    async def both(self, side: int) -> "tuple[EmbeddedImage | str, Pixels]":
         """The image for the model and the picture to show; an upload is decoded only once."""
         if self._upload is not None:
             session = self._session
             return await session.uploads.embed_shown(session, session.service, self._upload, side)
-        return await self.embedded(), await self.pixels(side)
+        return await self.image(), await self.pixels(side)
 
 
 class Sent(Question):

@@ -48,9 +48,9 @@ async def _prepared(session: Session, form: SearchForm) -> Prepared:
         read = await session.read(service.readings, read, as_written=form.as_written)
         await session.ensure_embedded(read)
     has_image = form.image is not None or form.image_id is not None
-    embedded = await (await chosen(session, form)).embedded() if has_image else None
+    image = await (await chosen(session, form)).image() if has_image else None
     await session.see_index()
-    return await session.read(searching.prepare, service, form, read, embedded)
+    return await session.read(searching.prepare, service, form, read, image)
 
 
 @router.post(
@@ -132,15 +132,10 @@ async def export(
         raise InputError("an export is of images; leave target out")
     session.hold_export()
     cohort = await session.compute(searching.cohort, service, await _prepared(session, form))
-    end = object()
+    end, steps = object(), cohort.find()
     # A block at a time, so that other questions are answered in between.
-    for steps, work in (
-        (cohort.select(), session.read),
-        (cohort.score(), session.compute),
-        (cohort.rank(), session.read),
-    ):
-        while await work(next, steps, end) is not end:
-            session.extend()
+    while await session.compute(next, steps, end) is not end:
+        session.extend()
     return StreamingResponse(
         _table(request, session, cohort),
         media_type=CSV,

@@ -23,7 +23,7 @@ def run_server(
     *,
     load: "LoadService | None" = None,
 ) -> None:
-    """Serve until SIGINT or SIGTERM; SIGHUP reloads the keys.
+    """Serve until SIGINT or SIGTERM.
 
     ``on_ready`` is called once with the address, when the model is loaded and the server answers.
     """

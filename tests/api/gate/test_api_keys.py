@@ -138,7 +138,7 @@ def test_a_running_server_takes_no_keys_from_a_file_that_others_can_write(path: 
     with path.open("a") as file:
         file.write(f"intruder read,write {hash_key(OTHER)}\n")
     path.chmod(0o666)
-    ring.refresh(force=True)
+    ring.refresh()
     assert ring.find(OTHER) is None
     assert ring.find(key) is not None
 
@@ -229,7 +229,7 @@ def test_a_ring_follows_its_file(path: Path, caplog: pytest.LogCaptureFixture) -
     clock.now = 7.0
     assert ring.find(second) is not None
     path.write_text("# nobody\n")
-    ring.refresh(force=True)
+    ring.refresh()
     assert ring.find(second) is None, "the last key was revoked"
 
 
