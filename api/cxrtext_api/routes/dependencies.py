@@ -115,13 +115,3 @@ WRITES: list[Any] = [
 READ_ONLY = "This server only reads: it was started with --read-only."
 
 GUARDED: list[Any] = [wants(READ)]  # for every route under ``/v1``
-
-
-def problem_of(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Error answers of a route, for the API's description to fill in."""
-    return {status: {} for status in statuses}
-
-
-def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Error answers of a route under ``/v1``, for the API's description."""
-    return problem_of(400, 401, *statuses, 503)

@@ -13,7 +13,7 @@ from cxrtext_api.gate.keys import METRICS, READ
 from cxrtext_api.observe.audit import AuditLog
 from cxrtext_api.observe.metrics import CONTENT_TYPE, Metrics
 from cxrtext_api.problems import NO_AUDIT
-from cxrtext_api.routes.dependencies import ResourcesDep, problem_of
+from cxrtext_api.routes.dependencies import ResourcesDep
 from cxrtext_api.runtime.scope import NotReady
 
 router = APIRouter(tags=["health"])
@@ -32,7 +32,6 @@ async def health() -> Health:
     "/readyz",
     summary="Whether the model is loaded",
     operation_id="readiness",
-    responses=problem_of(503),
 )
 async def readiness(request: Request, resources: ResourcesDep) -> Readiness:
     """Answer 200 once the model is loaded, 503 before, or if the audit log cannot be written."""
@@ -48,7 +47,7 @@ async def readiness(request: Request, resources: ResourcesDep) -> Readiness:
     summary="Numbers for Prometheus",
     operation_id="metrics",
     response_class=Response,
-    responses={200: {"content": {"text/plain": {}}}, **problem_of(401, 403, 404)},
+    responses={200: {"content": {"text/plain": {}}}},
     dependencies=[wants(READ, or_else=METRICS)],
 )
 async def metrics(request: Request, resources: ResourcesDep) -> Response:

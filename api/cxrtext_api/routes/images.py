@@ -19,7 +19,7 @@ from cxrtext.service.limits import MAX_WHERE
 from cxrtext.service.questions import WHERE, WHOLE
 from cxrtext_api.gate.access import Guarded
 from cxrtext_api.observe.audit import note_images
-from cxrtext_api.routes.dependencies import GUARDED, SessionDep, problems
+from cxrtext_api.routes.dependencies import GUARDED, SessionDep
 from cxrtext_api.routes.fields import DEFAULT_SIDE, PICTURE, Side, answer_picture, check_where
 
 if TYPE_CHECKING:
@@ -70,7 +70,6 @@ def _columns(service: "Service") -> Columns:
     "/images",
     summary="The indexed images",
     operation_id="list_images",
-    responses=problems(404, 422),
 )
 async def list_images(
     request: Request,
@@ -91,7 +90,6 @@ async def list_images(
     "/columns",
     summary="What filters can name",
     operation_id="list_columns",
-    responses=problems(404),
 )
 async def list_columns(session: SessionDep) -> Columns:
     """The columns that a ``where`` can name, with their range or most common values."""
@@ -104,7 +102,7 @@ async def list_columns(session: SessionDep) -> Columns:
     summary="An indexed image as PNG",
     operation_id="get_picture",
     response_class=Response,
-    responses=PICTURE | problems(404, 422),
+    responses=PICTURE,
 )
 async def get_picture(session: SessionDep, image_id: str, size: Side = DEFAULT_SIDE) -> Response:
     """The image as the model got it, windowed and upright, as an 8-bit PNG."""
@@ -116,7 +114,6 @@ async def get_picture(session: SessionDep, image_id: str, size: Side = DEFAULT_S
     "/images/{image_id:path}/timeline",
     summary="The films of an image's patient in order of time",
     operation_id="get_timeline",
-    responses=problems(404, 422),
 )
 async def get_timeline(request: Request, session: SessionDep, image_id: str) -> Timeline:
     """All indexed films of an image's patient, or why their order is unknown.
@@ -134,7 +131,6 @@ async def get_timeline(request: Request, session: SessionDep, image_id: str) -> 
     "/images/{image_id:path}",
     summary="An indexed image and its report",
     operation_id="get_image",
-    responses=problems(404),
 )
 async def get_image(session: SessionDep, image_id: str) -> ImageDetail:
     """An indexed image with the sentences of its study's report."""

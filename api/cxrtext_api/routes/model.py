@@ -17,7 +17,7 @@ from cxrtext.models.folders import read_training
 from cxrtext.service import limits
 from cxrtext_api.gate.access import CallerDep, Guarded
 from cxrtext_api.gate.keys import ANYONE, Caller
-from cxrtext_api.routes.dependencies import GUARDED, SessionDep, problems
+from cxrtext_api.routes.dependencies import GUARDED, SessionDep
 from cxrtext_api.settings import Settings
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _OF_MODEL = (
 router = APIRouter(route_class=Guarded, prefix="/v1", tags=["model"], dependencies=GUARDED)
 
 
-@router.get("/model", summary="What is loaded", operation_id="get_model", responses=problems())
+@router.get("/model", summary="What is loaded", operation_id="get_model")
 async def get_model(session: SessionDep, caller: CallerDep) -> models.ModelInfo:
     """The model, what it was trained on, the index, the limits, and what the caller may do."""
     await session.see_index()

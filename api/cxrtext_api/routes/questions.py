@@ -10,7 +10,7 @@ from cxrtext.images import encode_png
 from cxrtext.service.questions import Classify, Ground, Verify
 from cxrtext.service.verify.sentences import report_sentences
 from cxrtext_api.gate.access import Guarded
-from cxrtext_api.routes.dependencies import GUARDED, Sent, SessionDep, chosen, problems
+from cxrtext_api.routes.dependencies import GUARDED, Sent, SessionDep, chosen
 from cxrtext_api.routes.fields import (
     DEFAULT_SIDE,
     JSON,
@@ -56,7 +56,7 @@ class VerifyForm(Sent, Verify):
     summary="An image as PNG",
     operation_id="render",
     response_class=Response,
-    responses=PICTURE | problems(404, 422),
+    responses=PICTURE,
 )
 async def render(
     session: SessionDep, form: Annotated[Sent, MULTIPART], size: Side = DEFAULT_SIDE
@@ -76,7 +76,6 @@ def _classified(service: "Service", image: "EmbeddedImage | str", form: Classify
     summary="Probabilities of findings",
     operation_id="classify",
     response_model=Classification,
-    responses=problems(404, 422),
 )
 async def classify(session: SessionDep, form: Annotated[ClassifyForm, MULTIPART]) -> Response:
     """The probability of each finding in an image, from a positive and a negative prompt."""
@@ -101,7 +100,7 @@ def _grounded(
     summary="Where an image supports a sentence",
     operation_id="ground",
     response_model=Grounded,
-    responses={200: {"content": {PNG: {}}}, **problems(404, 422)},
+    responses={200: {"content": {PNG: {}}}},
 )
 async def ground(
     session: SessionDep, form: Annotated[GroundForm, MULTIPART], accept: Accept = "*/*"
@@ -146,7 +145,6 @@ def _verify(
     summary="How well an image supports a report",
     operation_id="verify",
     response_model=Verified,
-    responses=problems(404, 422),
 )
 async def verify(session: SessionDep, form: Annotated[VerifyForm, MULTIPART]) -> Response:
     """Every sentence of a report with its wording, its support, and where it fits in the image.

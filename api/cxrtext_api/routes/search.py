@@ -21,7 +21,6 @@ from cxrtext_api.routes.dependencies import (
     Sent,
     SessionDep,
     chosen,
-    problems,
 )
 from cxrtext_api.routes.fields import CSV, JSON, MULTIPART, as_json, check_where, preferred
 from cxrtext_api.runtime.resources import Session
@@ -58,7 +57,7 @@ async def _prepared(session: Session, form: SearchForm) -> Prepared:
     summary="Find images or sentences",
     operation_id="search",
     response_model=Found,
-    responses={200: {"content": {CSV: {"schema": {"type": "string"}}}}, **problems(404, 422)},
+    responses={200: {"content": {CSV: {"schema": {"type": "string"}}}}},
 )
 async def search(
     session: SessionDep, form: Annotated[SearchForm, MULTIPART], accept: Accept = "*/*"
@@ -115,7 +114,7 @@ async def _answer(session: Session, asked: Prepared, **result: Any) -> Response:
     summary="Export every image found",
     operation_id="export",
     response_class=StreamingResponse,
-    responses={200: {"content": {CSV: {"schema": {"type": "string"}}}}, **problems(404, 422)},
+    responses={200: {"content": {CSV: {"schema": {"type": "string"}}}}},
 )
 async def export(
     request: Request, session: LastingSessionDep, form: Annotated[SearchForm, MULTIPART]

@@ -27,7 +27,6 @@ from cxrtext_api.routes.dependencies import (
     OF_AN_IMAGE,
     WRITES,
     SessionDep,
-    problems,
 )
 from cxrtext_api.routes.images import detail
 from cxrtext_api.runtime.resources import Session
@@ -129,7 +128,6 @@ NewImageDep = Annotated[entry.NewImageForm, Depends(_new_image_form)]
                 "Location": {"description": "The image's address.", "schema": {"type": "string"}}
             }
         },
-        **problems(404, 409, 422),
     },
 )
 async def add_image(
@@ -188,7 +186,6 @@ async def add_image(
     "/images",
     summary="Delete images and studies",
     operation_id="delete_images",
-    responses=problems(404, 422),
 )
 async def delete_many(
     session: SessionDep,
@@ -213,7 +210,6 @@ async def delete_many(
     summary="Delete an image",
     operation_id="delete_image",
     status_code=204,
-    responses=problems(404),
 )
 async def delete_one(
     session: SessionDep, caller: CallerDep, image_id: str, request: Request
