@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cxrtext.hosts import known_host
+from cxrtext.hosts import is_known_host
 from cxrtext_api.gate.keys import CALLER, Caller
 from cxrtext_api.observe.audit import DECISION, EXPORTED, SUBJECTS, AuditLog, add_subjects
 from cxrtext_api.observe.metrics import METHODS, Metrics
@@ -130,7 +130,7 @@ class Door:
         if "content-length" in headers and "transfer-encoding" in headers:
             # A proxy and this server may disagree on where such a request ends.
             raise Refusal(400, headers=CLOSE)
-        if known_host(headers.getlist("host"), self._settings.names) is None:
+        if not is_known_host(headers.getlist("host"), self._settings.names):
             raise Refusal(400, "This server does not have that host name; see trusted hosts.")
         if is_from_elsewhere(path, headers):
             raise Refusal(403, "Requests from other sites are refused.")

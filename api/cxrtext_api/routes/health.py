@@ -1,13 +1,11 @@
 """Whether the process answers, whether it is ready, and its metrics."""
 
 import asyncio
-from contextlib import suppress
 
 from fastapi import APIRouter, Request, Response
 
 import cxrtext
 from cxrtext.client.models import Health, Readiness
-from cxrtext.errors import CxrTextError
 from cxrtext_api.gate.access import Guarded, wants
 from cxrtext_api.gate.keys import METRICS, READ
 from cxrtext_api.observe.audit import AuditLog
@@ -18,8 +16,6 @@ from cxrtext_api.runtime.scope import NotReady
 
 router = APIRouter(tags=["health"])
 measures = APIRouter(tags=["health"], route_class=Guarded)
-
-LOOK_SECONDS = 0.25  # how long metrics wait for a look at the index
 
 
 @router.get("/healthz", summary="Whether the process answers", operation_id="health")
@@ -51,15 +47,13 @@ async def readiness(request: Request, resources: ResourcesDep) -> Readiness:
     dependencies=[wants(READ, or_else=METRICS)],
 )
 async def metrics(request: Request, resources: ResourcesDep) -> Response:
-    """Requests, times, queues, errors, the model and the process, in Prometheus' text format."""
+    """Requests, times, queues, errors, the model and the process, in Prometheus' text format.
+
+    The index is counted as the last question saw it.
+    """
     measured: Metrics = request.app.state.metrics
     try:
-        # If a writer holds the index, give what was seen last.
-        with suppress(TimeoutError, CxrTextError):
-            async with asyncio.timeout(LOOK_SECONDS):
-                await resources.see_index(now=True)
-        service = resources.service
-        measured.describe_model(service.describe(), cxrtext.__version__)
+        measured.describe_model(resources.service.describe(), cxrtext.__version__)
         measured.ready.set(1)
     except NotReady:
         measured.ready.set(0)

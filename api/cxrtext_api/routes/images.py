@@ -23,7 +23,6 @@ from cxrtext_api.routes.dependencies import GUARDED, SessionDep
 from cxrtext_api.routes.fields import DEFAULT_SIDE, PICTURE, Side, answer_picture, check_where
 
 if TYPE_CHECKING:
-    from cxrtext.pausing import Pausing
     from cxrtext.service import Service
 
 router = APIRouter(route_class=Guarded, prefix="/v1", tags=["images"], dependencies=GUARDED)
@@ -35,9 +34,9 @@ Limit = Annotated[int, Ge(1), Le(MAX_PAGE), WHOLE, Query(description="How many t
 Where = Annotated[str | None, Query(max_length=MAX_WHERE, description=WHERE, examples=["age > 60"])]
 
 
-def _page(service: "Service", offset: int, limit: int, where: str | None) -> "Pausing[ImagePage]":
+def _page(service: "Service", offset: int, limit: int, where: str | None) -> ImagePage:
     check_where(service, where)
-    listed, total = yield from service.archive.page(offset, limit, where)
+    listed, total = service.archive.page(offset, limit, where)
     images = [Image.model_validate(image) for image in listed]
     return ImagePage(total=total, offset=offset, limit=limit, images=images)
 
@@ -80,7 +79,7 @@ async def list_images(
 ) -> ImagePage:
     """Some of the indexed images, in the order of indexing."""
     await session.see_index()
-    page = await session.read_in_turns(_page(session.service, offset, limit, where))
+    page = await session.read(_page, session.service, offset, limit, where)
     # Note the images shown: a caller who browses, or filters by age and sex, names nobody.
     note_images(request, [(one.image_id, one.study_id, one.patient_id) for one in page.images])
     return page

@@ -196,14 +196,14 @@ class Resources:
         if self._service is not None:
             self._service.close()
 
-    async def see_index(self, *, now: bool = False) -> None:
+    async def see_index(self) -> None:
         """See what other processes changed in the index before a question uses it.
 
         Only one request at a time looks, so that waiting for a writer takes a single thread, not
-        the model's or every reader's.  ``now`` does not accept a look of a moment ago.
+        the model's or every reader's.
         """
         service, loop = self.service, asyncio.get_running_loop()
-        if not service.has_index or (not now and loop.time() - self._seen_at < SEEN_SECONDS):
+        if not service.has_index or loop.time() - self._seen_at < SEEN_SECONDS:
             return
         if self._look is None or self._look.done():
             self._look = loop.run_in_executor(self._looker, service.renew)
@@ -263,10 +263,6 @@ class Session(RequestScope):
     async def read(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a function that reads the archive, on a reader's thread."""
         return await self._resources.readers.run(self, function, *args, **kwargs)
-
-    async def read_in_turns(self, work: Pausing[T]) -> T:
-        """Do pausing work on a reader's thread, as long as its result is wanted."""
-        return await self._resources.readers.work(self, work)
 
     async def draw(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a function that reads or draws pictures, which can be large."""

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
-from cxrtext.pausing import Pausing
 from cxrtext_api.observe.metrics import Metrics
 from cxrtext_api.runtime.scope import Busy, RequestScope
 
@@ -32,31 +31,10 @@ class Workers:
     async def run(
         self, scope: RequestScope, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        return await self._run(scope, lambda _: function(*args, **kwargs))
-
-    async def work(self, scope: RequestScope, work: Pausing[T]) -> T:
-        """Do pausing work on one of the threads, as long as its result is wanted."""
-
-        def go_on(wanted: Callable[[], bool]) -> T:
-            try:
-                while wanted():
-                    next(work)
-            except StopIteration as end:
-                result: T = end.value
-                return result
-            work.close()
-            raise Busy
-
-        return await self._run(scope, go_on)
-
-    async def _run(self, scope: RequestScope, function: Callable[[Callable[[], bool]], T]) -> T:
-        """Call a function, and tell it whether its result is still wanted."""
-        given_up = threading.Event()
-
         def timed() -> T:
             begun = time.perf_counter()
             try:
-                return function(lambda: not given_up.is_set())
+                return function(*args, **kwargs)
             finally:
                 self._metrics.stages.labels(self._name).observe(time.perf_counter() - begun)
 
@@ -75,7 +53,6 @@ class Workers:
         try:
             return await scope.outcome(asyncio.wrap_future(future))
         except BaseException:
-            given_up.set()
             future.cancel()  # works at once if it still waits
             raise
         finally:
